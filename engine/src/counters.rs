@@ -147,6 +147,7 @@ counter_table! {
     conns_bound Gauge "Of these, such with a session.";
     conns_closing Gauge "Of these, such whose stream has ended.";
     conns_departing Gauge "Of these, such on their way to another shard.";
+    websockets Gauge "Connections that are WebSockets (RFC 7395).";
     sessions Gauge "Sessions, resumable ones included.";
     sessions_detached Gauge "Sessions that wait to be resumed.";
     sessions_dormant Gauge "Of these, such that have waited since before the server's start.";
@@ -155,6 +156,8 @@ counter_table! {
     accepted Count "Connections accepted.";
     arrived Count "Connections that came over from other shards.";
     departed Count "Connections handed over to other shards.";
+    http_requests Count "Requests of HTTP answered, those that became WebSockets included.";
+    http_refused Count "Of these, such that could not be read, or were not allowed.";
     streams_opened Count "Streams opened; each restart after TLS or authentication is one (RFC 6120 4.3.3).";
     streams_closed Count "Connections whose stream has ended, however it did: the sum of the closed_ ones.";
     closed_by_client Count "Ended by the client: it closed its stream, or its connection.";

@@ -440,6 +440,15 @@ pub enum Input<'a> {
         /// The other end.
         peer: IpAddr,
     },
+    /// A connection was accepted that begins with requests of HTTP (RFC 9112), and may become a WebSocket (RFC 7395).
+    AcceptedHttp {
+        /// Its slot.
+        conn: ConnId,
+        /// What its listener says; STARTTLS is never offered.
+        listener: ListenerKind,
+        /// The other end.
+        peer: IpAddr,
+    },
     /// A connection was accepted where components connect (XEP-0114).
     AcceptedComponent {
         /// Its slot.

@@ -26,4 +26,5 @@ pub mod slots;
 pub mod store;
 mod streams;
 mod turn;
+pub mod web;
 pub mod wire;

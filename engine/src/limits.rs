@@ -556,3 +556,23 @@ pub const UPLOAD_SLOTS_MAX: u16 = 1_000;
 
 // The length stands in one byte of a slot's token.
 const _: () = assert!(UPLOAD_TYPE_BYTES_MAX <= u8::MAX as usize);
+
+/// Longest head of an HTTP request in bytes, its empty line included (RFC 9112 2.3, RFC 6585 5).
+pub const HTTP_HEAD_BYTES_MAX: usize = 8 << 10;
+
+/// Header fields that a request may have.
+pub const HTTP_HEADERS_MAX: usize = 64;
+
+/// Longest address of a request in bytes (RFC 9110 4.1 asks for 8,000 where pages are long; here paths are short).
+pub const HTTP_TARGET_BYTES_MAX: usize = 2 << 10;
+
+/// Longest line of a chunk, its extensions and its end included, and of a trailer field, bytes (RFC 9112 7.1).
+pub const HTTP_CHUNK_LINE_BYTES_MAX: usize = 1 << 10;
+
+/// Requests of one connection that are answered; with the last one it ends.
+pub const HTTP_REQUESTS_MAX: u8 = 100;
+
+/// Longest message of a WebSocket for which a shard keeps memory when there is none, bytes.
+pub const WEBSOCKET_MEMORY_BYTES: usize = 64 << 10;
+
+const _: () = assert!(HTTP_TARGET_BYTES_MAX < HTTP_HEAD_BYTES_MAX && HTTP_CHUNK_LINE_BYTES_MAX < HTTP_HEAD_BYTES_MAX);

@@ -139,6 +139,11 @@ impl Outbound {
             + self.sending_ids.capacity() * size_of::<u64>()
     }
 
+    /// Whether something waits that is not in a send under way.
+    pub fn is_waiting(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// Whether a send is under way.
     pub fn is_sending(&self) -> bool {
         self.sending_bytes > 0

@@ -8,6 +8,7 @@ use crate::id::{ActorKind, Domains, PartitionMap, Service, ShardId};
 use crate::session::sasl::ThrottleParams;
 use crate::store::announcement::Kept;
 use crate::store::hash::Hashes;
+use crate::web::policy::Policy;
 
 /// Bytes that may wait for one connection, unless the operator says otherwise.
 pub const OUTBOUND_BYTES_DEFAULT: usize = 2 << 20;
@@ -156,6 +157,8 @@ pub struct Settings {
     pub cache_s: u32,
     /// Users whose loaded state a shard keeps at once.
     pub cached_users_max: usize,
+    /// What is wanted of HTTP and WebSocket.
+    pub web: Arc<Policy>,
     /// Every connection, session and user is looked at for time-outs once in this time, or more often where a time-out is
     /// shorter than eight times this, seconds.
     pub sweep_s_max: u32,
@@ -275,6 +278,7 @@ impl Settings {
             number_floor,
             cache_s: 30,
             cached_users_max: 20_000,
+            web: Arc::default(),
             sweep_s_max: 8,
         }
     }

@@ -5,6 +5,7 @@
 //! What is told apart stands on floors of its own (`floor`): the turn, streams, actors, logs, contacts, accounts.
 //! The shard itself knows them all, and holds what goes across them, in the order of a stanza's way:
 //! - [`intake`]: bytes of a connection to items
+//! - [`http`] and [`websocket`]: the same where they are requests, or messages; [`items`] of either, and their [`last_words`]
 //! - [`login`] and [`register`]: from the first header to an authenticated user, and the move to the user's home
 //! - [`features`]: what streams offer
 //! - [`bind`]: resources and resumption
@@ -36,11 +37,14 @@ pub mod dispatch;
 pub mod ending;
 pub mod features;
 pub mod from_component;
+pub mod http;
 pub mod in_turn;
 pub mod inline;
 pub mod inspect;
 pub mod intake;
 pub mod iq;
+pub mod items;
+pub mod last_words;
 pub mod login;
 pub mod nodes;
 pub mod outgoing;
@@ -56,6 +60,7 @@ pub mod sweep;
 pub mod tail;
 pub mod to_component;
 pub mod upgrade;
+pub mod websocket;
 
 use std::sync::Arc;
 
@@ -85,6 +90,8 @@ pub struct Shard {
     accounts: Accounts,
     /// Memory for the tags of one item at a time.
     scanner: Scanner,
+    /// Memory for one message of a WebSocket at a time.
+    message: Vec<u8>,
     /// What streams offer, as far as it is the same for all.
     features: features::Features,
     /// The number of the last batch that was read from each shard.
@@ -122,6 +129,7 @@ impl Shard {
         Shard {
             accounts: Accounts::new(Contacts::new(logs, presence_seed)),
             scanner: Scanner::new(),
+            message: Vec::new(),
             features,
             letters_read,
             sweeper: sweep::Sweeper::default(),
@@ -143,6 +151,7 @@ impl Shard {
         self.counters.inputs.one();
         match input {
             Input::Accepted { conn, listener, peer } => self.accepted(conn, listener, peer),
+            Input::AcceptedHttp { conn, listener, peer } => self.accepted_http(conn, listener, peer),
             Input::Client { conn, peer } => self.client(conn, peer),
             Input::Secured { conn, tls } => self.secured(conn, tls),
             Input::Received { conn, bytes } => self.received(conn, bytes),

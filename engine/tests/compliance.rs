@@ -17,6 +17,7 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// What no extension of the table is: it is part of streams, logs or the server.
 const CORE: &[Xep] = &[
+    Xep { number: 156, version: "1.4.0", title: "Discovering Alternative XMPP Connection Methods" },
     Xep { number: 160, version: "1.0.1", title: "Best Practices for Handling Offline Messages" },
     Xep { number: 114, version: "1.6", title: "Jabber Component Protocol" },
     Xep { number: 178, version: "1.2", title: "Best Practices for Use of SASL EXTERNAL with Certificates" },
@@ -36,7 +37,7 @@ const CORE: &[Xep] = &[
 ];
 
 /// RFCs that are implemented.
-const RFCS: &[u16] = &[6120, 6121, 7590, 7622];
+const RFCS: &[u16] = &[6120, 6121, 7395, 7590, 7622];
 
 /// What XEP-0479 (2023) asks of servers: category, feature, level, and what provides it.
 const SUITE: &[(&str, &str, &str, &[Text])] = &[

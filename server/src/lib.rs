@@ -23,9 +23,11 @@ pub mod log;
 pub mod orders;
 #[cfg(debug_assertions)]
 pub mod plant;
+pub mod port;
 pub mod portable;
 pub mod profile;
 pub mod record;
+mod runtime;
 pub mod serve;
 pub mod thread;
 pub mod tls;

@@ -13,6 +13,7 @@ use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
 use throng_engine::store::account::Incarnation;
+use throng_engine::web::Transport;
 
 use crate::disk::Disk;
 
@@ -111,7 +112,17 @@ impl Host {
         let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
         let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
-        let moved = Moved { owner, listener, peer, secured: false, accepted_s: 1, leftover: Vec::new(), stream: None };
+        let transport = Transport::Stream;
+        let moved = Moved {
+            owner,
+            listener,
+            peer,
+            secured: false,
+            accepted_s: 1,
+            transport,
+            leftover: Vec::new(),
+            stream: None,
+        };
         let mut effects = self.turn(Input::Arrived { conn, moved: Box::new(moved) });
         effects.extend(self.ask(conn, HEADER));
         (conn, effects)

@@ -151,6 +151,8 @@ pub struct World {
     pub plant: Option<Plant>,
     /// What the server's side of a listener promises.
     pub listener: ListenerKind,
+    /// Connections begin with HTTP (RFC 9112).
+    pub http: bool,
     /// The address of all clients; each has one of its own if there is none.
     pub peer: Option<IpAddr>,
     /// The store.
@@ -208,6 +210,7 @@ impl World {
             pace,
             plant: None,
             listener: ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false },
+            http: false,
             peer: None,
             disk,
             lost: Vec::new(),

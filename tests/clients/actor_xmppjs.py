@@ -39,7 +39,8 @@ class Agent:
     async def start(self, cafile):
         """Run node with the server's certificate as its only extra root."""
         self.process = await asyncio.create_subprocess_exec(
-            "node", str(HERE / "agent.mjs"), cwd=HERE,
+            # Before Node 22 its WebSocket has to be asked for.
+            "node", "--experimental-websocket", str(HERE / "agent.mjs"), cwd=HERE,
             env={**os.environ, "NODE_EXTRA_CA_CERTS": str(cafile)},
             stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             limit=1 << 22,
@@ -116,7 +117,7 @@ class XmppjsActor(Actor):
     kind = "xmppjs"
     capabilities = frozenset(
         {"resume", "resend", "restart", "private", "time", "last", "removal", "carbons", "csi", "blocking",
-         "services", "sasl2", "archive", "upload"}
+         "services", "sasl2", "archive", "upload", "websocket"}
     )
 
     def __init__(self, *args, **kwargs):
@@ -204,9 +205,10 @@ class XmppjsActor(Actor):
             self.server.agents[self.kind] = await Agent().start(self.server.cafile)
         self._agent = self.server.agents[self.kind]
         self._session = self._agent.listen(self)
-        scheme, host = ("xmpps", DOMAIN) if self.tls == "direct" else ("xmpp", "127.0.0.1")
+        services = {"direct": f"xmpps://{DOMAIN}:{self.port}", "ws": f"ws://127.0.0.1:{self.port}/xmpp-websocket",
+                    "wss": f"wss://{DOMAIN}:{self.port}/xmpp-websocket"}
         answer = await self._order(
-            "login", service=f"{scheme}://{host}:{self.port}", domain=DOMAIN,
+            "login", service=services.get(self.tls, f"xmpp://127.0.0.1:{self.port}"), domain=DOMAIN,
             username=self.account.name, password=self.account.password,
             resource=self.resource, mechanism=mechanism, starttls=self.tls == "starttls",
             sasl2=sasl2,

@@ -105,7 +105,9 @@ const commands = {
   async drop({ session }) {
     const { socket } = sessions.get(session);
     // A TLS session of the library wraps the socket of node.
-    (socket.socket ?? socket).destroy();
+    // A WebSocket of node can only be closed; its stream has not ended by that (RFC 7395 3.6).
+    const inner = socket.socket ?? socket;
+    inner.destroy ? inner.destroy() : inner.close();
   },
   async resume({ session }) {
     const xmpp = sessions.get(session);

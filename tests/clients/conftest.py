@@ -16,7 +16,7 @@ TEST_TIMEOUT = 120
 def pytest_addoption(parser):
     parser.addoption("--server", choices=["throng", "prosody"], default="throng")
     parser.addoption("--driver", choices=["uring", "epoll"])
-    parser.addoption("--tls", choices=["starttls", "direct", "plain"])
+    parser.addoption("--tls", choices=["starttls", "direct", "plain", "ws", "wss"])
     parser.addoption("--shards", type=int, default=3, help="threads of Throng")
 
 
@@ -43,6 +43,8 @@ def pytest_generate_tests(metafunc):
         metafunc.parametrize("tls", modes)
     if "kind" in names:
         needs = {m.args[0] for m in metafunc.definition.iter_markers("needs")}
+        if option("--tls") in ("ws", "wss"):
+            needs.add("websocket")
         metafunc.parametrize(
             "kind", [k for k, actor in KINDS.items() if needs <= actor.capabilities]
         )

@@ -57,6 +57,8 @@ class Server:
         self.log_path = self.folder / "server.log"
         self.c2s = free_port()
         self.c2s_tls = free_port()
+        self.http = free_port()
+        self.https = free_port()
         self.bytestreams = free_port()
         self.cafile = self.folder / "trusted.pem"
         self.process = None
@@ -221,6 +223,8 @@ class Throng(Server):
         return [
             self.binary, "serve", "--data", str(self.data), "--domain", DOMAIN,
             "--c2s", f"127.0.0.1:{self.c2s}", "--c2s-tls", f"127.0.0.1:{self.c2s_tls}",
+            # Who comes by a proxy comes from anywhere, and may register here: that has to be meant.
+            "--i-know", "--http", f"127.0.0.1:{self.http}", "--https", f"127.0.0.1:{self.https}",
             "--admin-http", f"127.0.0.1:{self.admin_http}",
             "--upload", f"127.0.0.1:{self.upload}", "--upload-file-bytes-max", "5MiB",
             "--upload-slots-max", "20", "--bytestreams", f"127.0.0.1:{self.bytestreams}",

@@ -22,7 +22,12 @@ class World:
     @property
     def port(self):
         """The port for this TLS mode."""
-        return self.server.c2s_tls if self.tls == "direct" else self.server.c2s
+        return self.port_of(self.tls)
+
+    def port_of(self, tls):
+        """The port for a TLS mode."""
+        server = self.server
+        return {"direct": server.c2s_tls, "ws": server.http, "wss": server.https}.get(tls, server.c2s)
 
     async def proxy(self):
         """A relay to the server that can break connections."""
@@ -30,11 +35,14 @@ class World:
         self.proxies.append(proxy)
         return proxy
 
-    def make(self, kind, account=None, resource="first", priority=0, proxy=None):
+    def make(self, kind, account=None, resource="first", priority=0, proxy=None, tls=None):
         """A session that has not connected yet."""
+        tls = tls or self.tls
+        if tls in ("ws", "wss") and "websocket" not in ALL[kind].capabilities:
+            tls = "starttls"
         actor = ALL[kind](
-            self.server, self.tls, account or self.server.fresh(), resource,
-            proxy.port if proxy else self.port, priority,
+            self.server, tls, account or self.server.fresh(), resource,
+            proxy.port if proxy else self.port_of(tls), priority,
         )
         self.actors.append(actor)
         return actor

@@ -14,7 +14,6 @@ use crate::letters::Letter;
 use crate::limits::{NODE_NOTIFIED_BYTES_MAX, NODE_NOTIFY_WORK_MAX};
 use crate::router::users::Waiting;
 use crate::session::conn::NONE;
-use crate::streams::half::Down;
 use crate::streams::work::work;
 use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::splice::address;
@@ -59,7 +58,7 @@ impl Contacts {
         let xml = event.brief.as_ref().unwrap_or(&event.message);
         if let Some(session) = session {
             let cost = work(count, count * xml.len().min(NODE_NOTIFIED_BYTES_MAX)).min(NODE_NOTIFY_WORK_MAX);
-            self.tell(session, Down::Charge(cost));
+            self.charge(&owner, session, cost);
         }
         for (lists, explicit) in [(explicit, true), (implicit, false)] {
             for (home, list) in lists.homes.iter().enumerate().filter(|(_, list)| !list.is_empty()) {

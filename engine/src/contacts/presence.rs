@@ -95,10 +95,10 @@ impl Contacts {
         // What is kept for those who ask later goes without the id and the photo: few come twice, and with them every session
         // would keep a presence of its own (RFC 6121 4.3.2.1 would rather have the id kept).
         let kept = match (element.id(), append) {
-            (None, []) => xml.clone(),
-            _ => self.spliced(session, element, &Splice { id: Some(None), append: &[], ..whole }),
+            (None, []) => None,
+            _ => Some(self.spliced(session, element, &Splice { id: Some(None), append: &[], ..whole })),
         };
-        let Ok(id) = self.presence_table.intern(&kept) else {
+        let Ok(id) = self.presence_table.intern(kept.as_deref().unwrap_or(&xml)) else {
             return self.refuse(session, seq, element, Limit::Presence);
         };
         self.note_capabilities(id, element);

@@ -180,7 +180,6 @@ impl Contacts {
     }
 
     pub(crate) fn announce(&mut self, user: u32, session: SessionId, full: &str, xml: &[u8], initial: bool) {
-        let owner = self.bare_of_user(user);
         // Asking again is not worth rows on a full disk.
         let asks = initial && self.storage == StorageState::Ok;
         let tell = |floor: &mut Contacts, roster: &mut Roster| {
@@ -201,7 +200,11 @@ impl Contacts {
             if !initial {
                 return (Vec::new(), Vec::new());
             }
-            let mut again = if asks { roster.ask_again(&owner, &mut floor.writes) } else { Vec::new() };
+            let mut again = Vec::new();
+            if asks {
+                let owner = floor.bare_of_user(user);
+                again = roster.ask_again(&owner, &mut floor.writes);
+            }
             again.extend(roster.unconfirmed());
             let requests: Vec<(Box<str>, Option<Vec<u8>>)> =
                 roster.requests().map(|(c, xml)| (c.into(), xml.map(<[u8]>::to_vec))).collect();
@@ -213,6 +216,7 @@ impl Contacts {
         // Nothing of that goes to who is blocked, or comes from there (XEP-0191 3.3).
         for Again { contact, kind, number, confirm } in again {
             if self.guards(user, Way::Out, &contact).is_none() {
+                let owner = self.bare_of_user(user);
                 self.subscription_to(&owner, &contact, kind, number, confirm);
             }
         }
@@ -220,11 +224,11 @@ impl Contacts {
     }
 
     fn show_requests(&mut self, user: u32, session: SessionId, requests: Vec<(Box<str>, Option<Vec<u8>>)>) {
-        let owner = self.bare_of_user(user);
         for (contact, whole) in requests {
             if self.guards(user, Way::In, &contact).is_some() {
                 continue;
             }
+            let owner = self.bare_of_user(user);
             let mut out = Vec::new();
             let plain = b"<presence type='subscribe'/>".to_vec();
             address(&mut out, &whole.unwrap_or(plain), &contact, &owner);

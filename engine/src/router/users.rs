@@ -320,7 +320,7 @@ pub struct UserState {
     pub parked: VecDeque<Waiting>,
     /// Steps that wait for the roster; bounded by `PARKED_STANZAS_MAX`, farewells by the user's sessions, removals by the operator's questions.
     pub roster_waits: VecDeque<RosterStep>,
-    /// What the user has put into logs lately.
+    /// What the user has used up lately.
     pub quota: Quota,
     /// Second (monotonic) of the last use.
     pub used_s: u32,
@@ -328,19 +328,21 @@ pub struct UserState {
     pub roster_used_s: u32,
 }
 
-/// When what a user has put into logs has passed, in microseconds of the monotonic clock.
+/// When what a user has used up has passed, by the monotonic clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quota {
-    /// By the count of messages.
+    /// By the count of messages that were put into logs, microseconds.
     pub messages_until_us: u64,
-    /// By their bytes.
+    /// By their bytes, microseconds.
     pub bytes_until_us: u64,
+    /// When the work is paid off that sessions have set off which have ended, milliseconds.
+    pub work_until_ms: u64,
 }
 
 impl Quota {
     /// Whether something of it counts still.
     pub fn owes(&self, now_us: u64) -> bool {
-        self.messages_until_us.max(self.bytes_until_us) > now_us
+        self.messages_until_us.max(self.bytes_until_us).max(self.work_until_ms * 1_000) > now_us
     }
 }
 

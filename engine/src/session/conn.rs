@@ -11,6 +11,7 @@ use crate::id::{ConnId, DomainId, Peer, SessionId};
 use crate::outbound::Outbound;
 use crate::slots::Slots;
 use crate::store::invitation::{InvitationId, Invited};
+use crate::web::{Begun, Transport};
 use crate::wire::{Expect, Scanner, StreamScope};
 
 /// No connection, session or user.
@@ -196,7 +197,7 @@ pub struct Opening {
     pub inline: Option<Box<Inline>>,
     /// Failed authentications so far; once authenticated, refused resources.
     pub attempts: u8,
-    /// Requests answered so far, those of `attempts` not counted.
+    /// Requests answered so far, those of `attempts` not counted; of HTTP, until it is a WebSocket.
     pub requests: u8,
     /// Nonzas or stanzas are not looked at until an answer from elsewhere has come.
     pub blocked: bool,
@@ -304,6 +305,8 @@ pub struct Partial {
     pub bytes: Vec<u8>,
     /// How far they are looked at.
     pub scanner: Scanner,
+    /// What of a request or a message has been taken out of them already.
+    pub begun: Option<Begun>,
 }
 
 /// One slot of a shard's connections.
@@ -335,9 +338,17 @@ pub struct Conn {
     pub pinged: bool,
     /// What the driver has said of its end, if it is to end without being asked.
     pub lost: Option<Lost>,
+    /// How its bytes are read and written. Changed by [`Conns::set_transport`], which counts.
+    transport: Transport,
 }
 
 impl Conn {
+    /// How its bytes are read and written.
+    #[inline]
+    pub fn transport(&self) -> Transport {
+        self.transport
+    }
+
     /// Where it stands.
     pub fn state(&self) -> &ConnState {
         &self.state
@@ -392,6 +403,7 @@ pub struct Conns {
     slots: Slots<Conn>,
     held: usize,
     paused: usize,
+    websockets: usize,
     /// Connections in each [`Phase`], and whether they are others than when they were last asked for.
     phases: [usize; PHASES],
     changed: bool,
@@ -476,6 +488,19 @@ impl Conns {
         was
     }
 
+    /// From now on a connection's bytes are read and written in another way.
+    pub fn set_transport(&mut self, id: ConnId, transport: Transport) {
+        let Some(conn) = self.get(id) else { return };
+        let was = std::mem::replace(&mut conn.transport, transport);
+        self.websockets = self.websockets + usize::from(transport.is_framed()) - usize::from(was.is_framed());
+        self.changed = true;
+    }
+
+    /// Connections that are WebSockets.
+    pub fn websockets(&self) -> usize {
+        self.websockets
+    }
+
     fn left_opening(&mut self, peer: IpAddr) {
         if let Entry::Occupied(mut entry) = self.opening.entry(Network::of(peer)) {
             *entry.get_mut() -= 1;
@@ -535,6 +560,7 @@ impl Conns {
         self.held -= 1;
         let generation = id.generation;
         let conn = std::mem::replace(&mut self.slots[id.slot as usize], Conn { generation, ..Conn::default() });
+        self.websockets -= usize::from(conn.transport.is_framed());
         Some((conn, state))
     }
 

@@ -6,6 +6,7 @@ use super::facts::ListenerKind;
 use super::inline::Inline;
 use super::sasl::Authenticated;
 use crate::id::DomainId;
+use crate::web::Transport;
 use crate::wire::StreamScope;
 
 /// State of a connection between the two shards: authenticated, without a session yet.
@@ -21,6 +22,8 @@ pub struct Moved {
     pub secured: bool,
     /// Second (monotonic) when it was accepted: the time to bind a resource runs on.
     pub accepted_s: u32,
+    /// How its bytes are read and written: from the next one on, since the last message has been used up.
+    pub transport: Transport,
     /// Bytes received and not yet looked at; at most one read.
     pub leftover: Vec<u8>,
     /// The stream goes on (XEP-0388 2.6.1); if not, it is restarted (RFC 6120 6.4.6).

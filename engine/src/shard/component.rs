@@ -6,13 +6,14 @@ use crate::io::{ComponentRow, Effect, Happened, Note, Reply};
 use crate::letters::{Kind, Letter};
 use crate::limits::{COMPONENT_CHALLENGE_MS, HANDSHAKE_BYTES};
 use crate::router::users::Incoming;
-use crate::session::conn::{Claimed, ConnState, Opening, Pause, Stage, StreamExpect};
+use crate::session::conn::{Claimed, ConnState, Opening, Stage, StreamExpect};
 use crate::session::inline::Inline;
 use crate::session::moved::{Moved, MovedStream};
 use crate::session::sasl::Authenticated;
 use crate::shard::Shard;
 use crate::shard::seats::Waits;
 use crate::streams::opening::closed_listener;
+use crate::web::Transport;
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::stream::{HeaderFault, read_component_header, write_component_header};
 use crate::wire::text::write_attribute;
@@ -89,16 +90,11 @@ impl Shard {
             peer,
             secured: false,
             accepted_s,
+            transport: Transport::Stream,
             leftover: behind.to_vec(),
             stream: Some(Box::new(MovedStream { scope, lang: None, domain, inline })),
         });
-        self.conns.set_state(id, ConnState::Departing);
-        if self.conns.pause(id, Pause::Ending) {
-            self.effects.push(Effect::Pause { conn: id });
-        }
-        let (_, last) = self.take_last(id);
-        self.counters.bytes_out.add(last.len() as u64);
-        self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
+        self.departs(id, home, moved);
     }
 
     /// A component's connection has come over to the home of its domain.

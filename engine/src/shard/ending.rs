@@ -9,6 +9,7 @@ use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::streams::ending::{ConnEnding, Due, Ending};
 use crate::streams::opening::SERVER_LANG;
+use crate::web::Transport;
 use crate::wire::stream;
 
 impl Shard {
@@ -33,10 +34,14 @@ impl Shard {
         // Behind anything else that it is to be told the last words wait, too.
         let silent = conn.outbound.as_ref().is_none_or(|outbound| outbound.bytes() == 0);
         let mut last = Vec::new();
-        if !error.is_empty() {
+        let transport = conn.transport();
+        let in_handshake = matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectHandshake));
+        if transport == Transport::Http && !in_handshake {
+            self.http_ends(&mut last, !error.is_empty(), why);
+        } else if !error.is_empty() {
             // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no
             // stream to say anything on.
-            if matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectHandshake)) {
+            if in_handshake {
                 ending = Ending::Cut;
             } else if matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectComponent)) {
                 if !std::mem::replace(&mut conn.header_sent, true) {
@@ -53,8 +58,14 @@ impl Shard {
             }
             last.extend_from_slice(&error);
         }
-        if ending != Ending::Cut && (!error.is_empty() || self.conns.get(id).is_some_and(|conn| conn.header_sent)) {
+        let streams = matches!(transport, Transport::Stream | Transport::WebSocket);
+        let header_sent = self.conns.get(id).is_some_and(|conn| conn.header_sent);
+        if ending != Ending::Cut && streams && (!error.is_empty() || header_sent) {
             last.extend_from_slice(b"</stream:stream>");
+        }
+        if ending != Ending::Cut && transport == Transport::WebSocket {
+            // RFC 7395 3.6: the stream ends first.
+            self.websocket_ends(&mut last, why);
         }
         if ending != Ending::Cut && !last.is_empty() {
             self.send_bytes(id, &last);
@@ -151,8 +162,10 @@ impl Shard {
     pub(crate) fn end_session(&mut self, id: SessionId, unsent: Vec<Unsent>, under_way: Option<u64>) {
         self.forget_stored(id);
         let restored = self.is_restored(id);
+        let owed_ms = self.owed_ms(id);
         let Some((full, mut session)) = self.take_session(id) else { return };
         let user = session.user;
+        self.keep_debt(user, owed_ms);
         // What was sent before stream management was enabled is known by the connection, the rest by the session.
         let mut lost = unsent;
         let (unacked, waiting) = self.close_half(id);

@@ -1,13 +1,12 @@
 //! Bytes of a connection to items, and each item to whom it is for.
 
 use crate::id::ConnId;
-use crate::io::Effect;
-use crate::limits;
-use crate::session::conn::{Conn, ConnState, Opening, Partial, Pause, Stage, StreamExpect};
+use crate::session::conn::{ConnState, Opening, Partial, Stage, StreamExpect};
 use crate::session::moved::Moved;
 use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::streams::opening::SERVER_LANG;
+use crate::web::Transport;
 use crate::wire::error::StreamCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::{Element, Progress, stream};
@@ -27,18 +26,21 @@ impl Shard {
             self.component_heard(id);
         }
         let Some(conn) = self.conns.get(id) else { return };
+        if conn.transport() != Transport::Stream {
+            return self.received_http(id, input);
+        }
         let Some(partial) = conn.partial.take() else {
             let scanner = std::mem::take(&mut self.scanner);
             let (scanner, used) = self.scan_items(id, scanner, input);
             self.keep_rest(id, scanner, input, used);
             return;
         };
-        let Partial { mut bytes, scanner } = *partial;
+        let Partial { mut bytes, scanner, .. } = *partial;
         bytes.extend_from_slice(input);
         let (scanner, used) = self.scan_items(id, scanner, &bytes);
         if used == 0 {
             if let Some(conn) = self.conns.get(id).filter(|c| !matches!(c.state(), ConnState::Closing { .. })) {
-                conn.partial = Some(Box::new(Partial { bytes, scanner }));
+                conn.partial = Some(Box::new(Partial { bytes, scanner, begun: None }));
             }
         } else {
             self.keep_rest(id, scanner, &bytes, used);
@@ -51,26 +53,13 @@ impl Shard {
             Some(conn)
                 if !rest.is_empty() && !matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) =>
             {
-                conn.partial = Some(Box::new(Partial { bytes: rest.to_vec(), scanner }));
+                conn.partial = Some(Box::new(Partial { bytes: rest.to_vec(), scanner, begun: None }));
             }
             _ => {
                 self.scanner = scanner;
                 self.scanner.reset();
             }
         }
-    }
-
-    /// Whether nothing of the connection is looked at: it is to end, what it asked for waits to be taken by it, or an answer
-    /// from elsewhere decides what comes next.
-    fn is_blocked(conn: &Conn) -> bool {
-        conn.ending
-            || conn.is_paused(Pause::Output)
-            || conn.is_paused(Pause::Work)
-            || match conn.state() {
-                ConnState::Opening(opening) => opening.blocked,
-                ConnState::Bound(_) | ConnState::Component(_) => false,
-                _ => true,
-            }
     }
 
     fn scan_items(
@@ -85,11 +74,7 @@ impl Shard {
             let Some(conn) = self.conns.get(id).filter(|c| !Self::is_blocked(c)) else { break };
             let scope = conn.scope.clone();
             let expect = conn.expect;
-            let max = match (expect, conn.state()) {
-                (StreamExpect::Opening | StreamExpect::Header, _) => limits::wire::MAX_HEADER_BYTES,
-                (StreamExpect::Content, ConnState::Opening(_)) => limits::PREAUTH_BYTES_MAX.min(stanza_max),
-                (StreamExpect::Content, _) => stanza_max,
-            };
+            let max = Self::item_bytes_max(conn, stanza_max);
             match scanner.scan(&scope, expect.into(), max, &bytes[at..]) {
                 Ok(Progress::Incomplete) => break,
                 Ok(Progress::Whitespace { consumed }) => {
@@ -124,10 +109,7 @@ impl Shard {
                     {
                         at -= consumed;
                     }
-                    // Many requests fit into one read, and each is answered: who does not take the answers waits with the rest.
-                    if self.is_heavy(id) && self.conns.pause(id, Pause::Output) {
-                        self.effects.push(Effect::Pause { conn: id });
-                    }
+                    self.wait_if_heavy(id);
                 }
                 Err(fault) => {
                     let condition =
@@ -165,16 +147,6 @@ impl Shard {
         self.stream_opened(id, &header);
     }
 
-    pub(crate) fn element(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
-        let Some(conn) = self.conns.get(id) else { return };
-        match *conn.state() {
-            ConnState::Bound(session) => self.from_session(id, session, element),
-            ConnState::Component(domain) => self.from_component(id, domain, element),
-            ConnState::Opening(_) => self.from_opening(id, element, behind),
-            ConnState::Free | ConnState::Closing { .. } | ConnState::Departing => {}
-        }
-    }
-
     /// A connection has come over: its user's home is here.
     pub(crate) fn arrived(&mut self, id: ConnId, mut moved: Moved) {
         self.counters.arrived.one();
@@ -188,6 +160,7 @@ impl Shard {
         };
         let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, stage);
         opening.secured = moved.secured;
+        let transport = moved.transport;
         let (now_s, goes_on) = (self.now.mono_s(), moved.stream.is_some());
         let mut scope = None;
         if let Some(stream) = moved.stream {
@@ -195,6 +168,7 @@ impl Shard {
             scope = Some(stream.scope);
         }
         self.conns.insert(id, opening, now_s);
+        self.conns.set_transport(id, transport);
         if let Some(conn) = self.conns.get(id)
             && let Some(scope) = scope
         {

@@ -1,8 +1,8 @@
 //! How an authentication ends, whatever it was by: refused, or with a user who has proven who it is and moves home.
 
 use crate::id::ConnId;
-use crate::io::{Effect, Happened};
-use crate::session::conn::{ConnState, Pause, Stage, StreamExpect};
+use crate::io::Happened;
+use crate::session::conn::{Stage, StreamExpect};
 use crate::session::moved::{Moved, MovedStream};
 use crate::session::sasl;
 use crate::session::sasl::{Authenticated, Failure, Form, Mechanism};
@@ -116,7 +116,7 @@ impl Shard {
             return self.unblock(id);
         }
         let Some(conn) = self.conns.get(id) else { return };
-        let scope = conn.scope.clone();
+        let (scope, transport) = (conn.scope.clone(), conn.transport());
         let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
         leftover.extend_from_slice(behind);
         let Some(opening) = conn.opening() else { return };
@@ -126,18 +126,12 @@ impl Shard {
             peer: opening.peer,
             secured: opening.secured,
             accepted_s: opening.accepted_s,
+            transport,
             leftover,
             stream: opening.inline.take().map(|inline| {
                 Box::new(MovedStream { scope, lang: opening.lang.take(), domain: opening.domain, inline })
             }),
         });
-        self.conns.set_state(id, ConnState::Departing);
-        // What the peer sends from here on is for its new home to read.
-        if self.conns.pause(id, Pause::Ending) {
-            self.effects.push(Effect::Pause { conn: id });
-        }
-        let (_, last) = self.take_last(id);
-        self.counters.bytes_out.add(last.len() as u64);
-        self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
+        self.departs(id, home, moved);
     }
 }

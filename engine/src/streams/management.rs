@@ -16,6 +16,7 @@ use crate::store::sessions::Key;
 use crate::streams::Streams;
 use crate::streams::half::{Takes, Up};
 use crate::streams::opening::SM_UNEXPECTED;
+use crate::web::framed::framed;
 use crate::wire::Element;
 use crate::wire::error::StreamCondition;
 use crate::wire::text::Writer;
@@ -183,6 +184,7 @@ impl Streams {
         let now_s = self.now.mono_s();
         let Some(conn) = self.conns.get(id) else { return false };
         let Some(bytes) = conn.outbound.as_mut().and_then(|o| o.take(now_s)) else { return false };
+        let bytes = if conn.transport().is_framed() { framed(&bytes) } else { bytes };
         let durable = !matches!(conn.state(), ConnState::Opening(o) if o.is_promised_nothing());
         self.counters.bytes_out.add(bytes.len() as u64);
         self.effects.push(Effect::Send { conn: id, bytes, durable });

@@ -5,6 +5,7 @@
 //! what it has sent is a letter upwards ([`half::Up`]). Higher floors take both out when the input is handled.
 
 pub(crate) mod credit;
+pub(crate) mod departing;
 pub(crate) mod ended;
 pub(crate) mod ending;
 pub(crate) mod half;
@@ -112,6 +113,7 @@ impl Streams {
                 (&c.conns_departing, Phase::Departing),
             ];
             phases.into_iter().for_each(|(gauge, phase)| gauge.set(self.conns.in_phase(phase) as u64));
+            c.websockets.set(self.conns.websockets() as u64);
         }
         c.sessions_detached.set(self.halves.detached() as u64);
         c.sessions_dormant.set(self.halves.dormant() as u64);

@@ -7,6 +7,7 @@ use crate::session::conn::{ConnState, NONE, Pause};
 use crate::streams::Streams;
 use crate::streams::half::Up;
 use crate::streams::opening::replaced;
+use crate::web::framed::framed;
 use crate::wire::error::StreamCondition;
 
 /// Outbound buffers kept for reuse.
@@ -144,12 +145,13 @@ impl Streams {
     /// Takes what is still to be sent, for effects that carry a connection's last words in its present form, and the messages
     /// that are not among them.
     pub(crate) fn take_last(&mut self, id: ConnId) -> (Vec<Unsent>, Vec<u8>) {
-        let outbound = self.conns.get(id).and_then(|conn| conn.outbound.as_mut());
-        let Some(outbound) = outbound else { return Default::default() };
+        let Some(conn) = self.conns.get(id) else { return Default::default() };
+        let is_framed = conn.transport().is_framed();
+        let Some(outbound) = conn.outbound.as_mut() else { return Default::default() };
         let before = outbound.bytes();
         let (unsent, last) = outbound.take_last();
         self.outbound_bytes -= before - outbound.bytes();
-        (unsent, last)
+        (unsent, if is_framed { framed(&last) } else { last })
     }
 
     /// Ends a connection whose session goes on with another one.

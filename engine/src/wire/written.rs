@@ -125,18 +125,18 @@ pub(crate) fn write_forwarded(out: &mut Vec<u8>, xml: &[u8]) {
     let (name, rest) = xml.split_at(name_end.unwrap_or(xml.len()));
     out.extend_from_slice(name);
     // What has no prefix in it has this namespace, whatever the stanza itself has.
-    if !declares_default(rest) {
+    if !declares(rest, b"xmlns") {
         write_attribute(out, "xmlns", ns::CLIENT);
     }
     out.extend_from_slice(rest);
 }
 
-/// Whether a start tag, from behind its name on, declares a default namespace.
-fn declares_default(mut rest: &[u8]) -> bool {
+/// Whether a start tag, from behind its name on, has this declaration: `xmlns`, or one of a prefix.
+pub(crate) fn declares(mut rest: &[u8], declaration: &[u8]) -> bool {
     while let Some(at) = memchr::memchr2(b'=', b'>', rest)
         && rest[at] == b'='
     {
-        if rest[..at].trim_ascii() == b"xmlns" {
+        if rest[..at].trim_ascii() == declaration {
             return true;
         }
         let value = rest[at + 1..].trim_ascii_start();

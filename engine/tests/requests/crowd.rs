@@ -16,6 +16,7 @@ use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::store::{Found, OpView, Table};
+use throng_engine::web::Transport;
 use throng_sim::disk::Disk;
 
 use super::memory::{live, uncounted};
@@ -139,7 +140,17 @@ impl Crowd {
         let listener = ListenerKind { direct_tls: true, starttls: false, plain_auth: true, registration: false };
         let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
         let peer = [127, 0, 0, 1].into();
-        let moved = Moved { owner, listener, peer, secured: true, accepted_s: 1, leftover: Vec::new(), stream: None };
+        let transport = Transport::Stream;
+        let moved = Moved {
+            owner,
+            listener,
+            peer,
+            secured: true,
+            accepted_s: 1,
+            transport,
+            leftover: Vec::new(),
+            stream: None,
+        };
         self.conns.insert(who.to_owned(), (shard, conn));
         let mut out = Output::default();
         self.shards[shard.index()].handle(self.now, Input::Arrived { conn, moved: Box::new(moved) }, &mut out);

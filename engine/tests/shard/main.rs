@@ -46,4 +46,5 @@ mod upgrade;
 mod uploads;
 mod urgent;
 mod waiting_order;
+mod web;
 mod without;

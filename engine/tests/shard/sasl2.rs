@@ -12,6 +12,7 @@ use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::store::hash::HashKind;
+use throng_engine::web::Transport;
 use throng_engine::wire::StreamScope;
 use throng_sim::host::{HEADER, Host, reply, said};
 use throng_sim::net::SocketId;
@@ -499,6 +500,7 @@ fn arrive(host: &mut Host, slot: u32, account: &str, previd: &str) -> String {
         peer: [127, 0, 0, 1].into(),
         secured: false,
         accepted_s: 1,
+        transport: Transport::Stream,
         leftover: b"<presence/>".to_vec(),
         stream: Some(Box::new(MovedStream { scope, lang: None, domain, inline: Box::new(inline) })),
     };

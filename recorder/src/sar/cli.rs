@@ -52,8 +52,8 @@ Examples:
       everything by the minute, for other programs
   throng sar --from DATA/recorder --follow shard
       what a server is recording now
-  throng sar --from http://127.0.0.1:5280 --follow shard
-      the same by its operator's HTTP; from elsewhere with --token-file, or through a tunnel (ssh -L 5280:127.0.0.1:5280 HOST), \
+  throng sar --from http://127.0.0.1:5290 --follow shard
+      the same by its operator's HTTP; from elsewhere with --token-file, or through a tunnel (ssh -L 5290:127.0.0.1:5290 HOST), \
 for there is no TLS
 
 Exit codes: 0 done; 1 failed; 2 wrong usage; 4 another recorder writes to the folder; 6 some of the recording could not be \

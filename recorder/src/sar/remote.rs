@@ -66,7 +66,7 @@ impl Http {
     /// The address is of another form, or there is no token in the file.
     pub fn new(base: &str, token_file: Option<&Path>) -> Result<Http, Failure> {
         if base.starts_with("https://") {
-            let text = "https is not spoken here: tunnel the port (ssh -L 5280:127.0.0.1:5280 HOST) and give http://127.0.0.1:5280";
+            let text = "https is not spoken here: tunnel the port (ssh -L 5290:127.0.0.1:5290 HOST) and give http://127.0.0.1:5290";
             return Err(Failure::Usage(text.into()));
         }
         let base = base.trim_end_matches('/');

@@ -108,6 +108,9 @@ pub struct Listening {
     /// For external components (XEP-0114).
     #[serde(default)]
     pub component: bool,
+    /// For clients that use HTTP.
+    #[serde(default)]
+    pub http: bool,
 }
 
 impl Listening {
@@ -115,6 +118,9 @@ impl Listening {
     pub fn sort(&self) -> &'static str {
         if self.component {
             return "components";
+        }
+        if self.http {
+            return if self.direct_tls { "HTTPS" } else { "HTTP" };
         }
         match (self.direct_tls, self.proxied) {
             (false, false) => "STARTTLS",

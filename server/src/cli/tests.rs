@@ -128,8 +128,13 @@ impl Accounts for Memory {
 
 impl Control for Memory {
     fn status(&self) -> Status {
-        let listeners =
-            vec![Listening { address: "127.0.0.1:5222".into(), direct_tls: false, proxied: false, component: false }];
+        let listeners = vec![Listening {
+            address: "127.0.0.1:5222".into(),
+            direct_tls: false,
+            proxied: false,
+            component: false,
+            http: false,
+        }];
         let counters = BTreeMap::from([("messages_in".to_owned(), 12)]);
         let key = || "log_level".to_owned();
         let what = What::Knob { key: key(), from: "info".into(), to: "debug".into(), until_s: None };

@@ -27,8 +27,8 @@ named by --from. Sessions are counted only while somebody looks. Rooms are not s
 
 Examples:
   throng top                                       the server of the usual data folder
-  throng top --from http://10.0.0.5:5280 --token-file token       a copy of its http.token
-  ssh -L 5280:127.0.0.1:5280 HOST, and then: throng top --from http://127.0.0.1:5280
+  throng top --from http://10.0.0.5:5290 --token-file token       a copy of its http.token
+  ssh -L 5290:127.0.0.1:5290 HOST, and then: throng top --from http://127.0.0.1:5290
   throng top --once                                one screen as text
   throng top --json | jq .second.shards            an object a second, for scripts (--once: one)";
 

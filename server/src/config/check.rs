@@ -149,7 +149,8 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         found.push(Problem::Clash { key, reason });
     };
     let proxied = || config.c2s_proxied.iter().chain(&config.c2s_tls_proxied);
-    let listeners = || config.c2s.iter().chain(&config.c2s_tls).chain(proxied());
+    let web = || config.http.iter().chain(&config.https);
+    let listeners = || config.c2s.iter().chain(&config.c2s_tls).chain(proxied()).chain(web());
     let is_public = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
     if let (false, Some(address)) = (config.i_know, proxied().find(is_public)) {
         clash(
@@ -159,6 +160,14 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
                  it all the same"
             ),
         );
+    }
+    if let (false, Some(address)) = (config.i_know, config.http.iter().find(is_public)) {
+        let reason =
+            "which is not loopback: passwords would cross the network readable; --i-know allows it all the same";
+        clash("http", format!("refused on {address}, {reason}"));
+    }
+    if config.http_forwarded && config.http.is_empty() {
+        clash("http_forwarded", "without effect: http names no address".into());
     }
     // Who comes through a proxy comes from anywhere.
     let public = listeners().find(is_public).or_else(|| proxied().next());
@@ -171,6 +180,8 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             "anyone who reaches it could make accounts",
         ),
     ] {
+        // What a proxy has taken by TLS is readable nowhere else.
+        let public = if key == "plain_auth" { public } else { public.or(config.http.first()) };
         if let (true, false, Some(address)) = (on, config.i_know, public) {
             clash(
                 key,

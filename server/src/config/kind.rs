@@ -77,6 +77,10 @@ pub enum Kind {
     Domain,
     /// A URL of HTTPS (RFC 9110 4.2.2), or nothing.
     UrlOrNone,
+    /// An address of a WebSocket over TLS (RFC 6455 3), or nothing.
+    SocketUrlOrNone,
+    /// Origins of pages (RFC 6454 6.2); several are separated by commas or given one a flag; `any` is all there are.
+    Origins,
     /// A domain name or an IP address, perhaps with a port, or nothing.
     HostOrNone,
     /// A path that is always there.
@@ -116,6 +120,8 @@ impl Kind {
             Kind::Names => "localparts such as admin,postmaster, separated by commas; off for none".into(),
             Kind::PageOrNone => "a URL such as https://example.org/invite/#{token}, with {token} or {uri} in it, or empty for none".into(),
             Kind::UrlOrNone => "a URL such as https://upload.example.org/, or empty for none".into(),
+            Kind::SocketUrlOrNone => "a URL such as wss://xmpp.example.org/xmpp-websocket, or empty for none".into(),
+            Kind::Origins => "SCHEME://HOST or SCHEME://HOST:PORT such as https://chat.example.org, separated by commas, or any".into(),
             Kind::HostOrNone => "HOST or HOST:PORT such as proxy.example.org:7777 or [2001:db8::1]:7777, or empty for none".into(),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
@@ -144,6 +150,8 @@ impl Kind {
             Kind::Names => "names",
             Kind::PageOrNone => "page",
             Kind::UrlOrNone => "url",
+            Kind::SocketUrlOrNone => "websocket-url",
+            Kind::Origins => "origins",
             Kind::HostOrNone => "host",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
@@ -185,7 +193,8 @@ impl Kind {
             Kind::Jids => "JID",
             Kind::Components => "DOMAIN=FILE",
             Kind::BackEnds => "DOMAIN=PROGRAM|URL",
-            Kind::UrlOrNone | Kind::PageOrNone => "URL",
+            Kind::UrlOrNone | Kind::PageOrNone | Kind::SocketUrlOrNone => "URL",
+            Kind::Origins => "ORIGIN",
             Kind::HostOrNone => "HOST[:PORT]",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
@@ -194,8 +203,11 @@ impl Kind {
 
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
-        use Kind::{BackEnds, Components, Contacts, Domains, Jids, Listeners, Names, Services, Words};
-        matches!(self, Listeners | Words(_) | Domains | Contacts | Services | Jids | Names | Components | BackEnds)
+        use Kind::{BackEnds, Components, Contacts, Domains, Jids, Listeners, Names, Origins, Services, Words};
+        matches!(
+            self,
+            Listeners | Words(_) | Domains | Contacts | Services | Jids | Names | Components | BackEnds | Origins
+        )
     }
 }
 
@@ -305,6 +317,7 @@ impl Field for String {
         match kind {
             Kind::Domain => read_domain(text),
             Kind::UrlOrNone => read_url(text),
+            Kind::SocketUrlOrNone => read_socket_url(text),
             Kind::HostOrNone => (text.is_empty() || read_host(text).is_some()).then(|| text.to_owned()),
             Kind::PageOrNone => read_page(text),
             _ => Some(text.to_owned()),
@@ -324,6 +337,13 @@ fn read_url(text: &str) -> Option<String> {
     let of_url = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%:[]/".contains(&byte);
     let good = rest.bytes().all(of_url) && !rest.starts_with(['/', ':']);
     (!rest.is_empty() && good).then(|| if text.ends_with('/') { text.to_owned() } else { format!("{text}/") })
+}
+
+/// A URL of a WebSocket over TLS, without a query, which clients would have to escape; empty stays empty.
+fn read_socket_url(text: &str) -> Option<String> {
+    let of_url = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%:[]/".contains(&byte);
+    let good = |rest: &str| !rest.is_empty() && rest.bytes().all(of_url) && !rest.starts_with(['/', ':']);
+    (text.is_empty() || text.strip_prefix("wss://").is_some_and(good)).then(|| text.to_owned())
 }
 
 /// A URL of HTTPS with a place for the token or the address of an invitation (RFC 3986 2, with braces around these); empty stays empty.
@@ -522,6 +542,38 @@ impl Field for Vec<LocalName> {
         match self.is_empty() {
             true => "off".into(),
             false => self.iter().map(|name| &*name.0).collect::<Vec<_>>().join(","),
+        }
+    }
+}
+
+/// The origin of a page, in lower case (RFC 6454 6.2).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Origin(pub Box<str>);
+
+/// Most origins in a list: each request of a page is held against them.
+const ORIGINS_MAX: usize = 1_000;
+
+impl Origin {
+    fn read(text: &str) -> Option<Origin> {
+        let (scheme, host) = text.split_once("://")?;
+        let good = |part: &str, others: &[u8]| {
+            !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || others.contains(&byte))
+        };
+        (good(scheme, b"+-.") && good(host, b"-._:[]")).then(|| Origin(text.to_ascii_lowercase().into()))
+    }
+}
+
+impl Field for Vec<Origin> {
+    fn read(parts: &[String], _: &Kind) -> Option<Vec<Origin>> {
+        match parts {
+            [any] if any == "any" || any.is_empty() => Some(Vec::new()),
+            parts => items(parts, ORIGINS_MAX, Origin::read),
+        }
+    }
+    fn show(&self, _: &Kind) -> String {
+        match self.is_empty() {
+            true => "any".into(),
+            false => self.iter().map(|origin| &*origin.0).collect::<Vec<_>>().join(","),
         }
     }
 }
@@ -811,6 +863,24 @@ mod tests {
             "https://a/{token} b",
             "{token}",
         ] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_address_of_a_websocket_is_of_tls_and_origins_have_no_path() {
+        let read = |text: &str| String::read(&one(text), &Kind::SocketUrlOrNone);
+        assert_eq!(read("wss://a.example/xmpp-websocket").as_deref(), Some("wss://a.example/xmpp-websocket"));
+        assert_eq!(read("").as_deref(), Some(""));
+        for bad in ["ws://a/", "https://a/", "wss://", "wss:///a", "wss://a/?b", "wss://a b", "wss://u@a/", "wss://\"/"]
+        {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+        let kind = Kind::Origins;
+        let read = |text: &str| <Vec<Origin>>::read(&one(text), &kind).map(|origins| origins.show(&kind));
+        assert_eq!(read("https://A.example, http://[::1]:80").as_deref(), Some("https://a.example,http://[::1]:80"));
+        assert_eq!(read("any").as_deref(), Some("any"));
+        for bad in ["a.example", "https://a/", "https://a/b", "null", "https://", "://a", "*"] {
             assert_eq!(read(bad), None, "{bad}");
         }
     }

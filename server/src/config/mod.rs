@@ -72,6 +72,8 @@ pub struct Listener {
     pub proxied: bool,
     /// Components connect here (XEP-0114).
     pub component: bool,
+    /// Clients use HTTP here.
+    pub http: bool,
     /// The option that names it: `c2s_tls`.
     pub key: &'static str,
     /// False for a default address that the machine may lack: a failed bind is then only worth a line.
@@ -148,8 +150,9 @@ impl Loaded {
         let of = |addresses: &[SocketAddr], key: &'static str, direct_tls: bool, proxied: bool| -> Vec<Listener> {
             let given = *self.source(key) != Source::Default;
             let must = |address: &SocketAddr| given || address.is_ipv4();
-            let component = key == "component";
-            let of = |a: &SocketAddr| Listener { address: *a, direct_tls, proxied, component, key, must: must(a) };
+            let (component, http) = (key == "component", matches!(key, "http" | "https"));
+            let of =
+                |a: &SocketAddr| Listener { address: *a, direct_tls, proxied, component, http, key, must: must(a) };
             addresses.iter().map(of).collect()
         };
         let c = &self.config;
@@ -159,6 +162,8 @@ impl Loaded {
             of(&c.c2s_tls, "c2s_tls", true, false),
             of(&c.c2s_proxied, "c2s_proxied", false, true),
             of(&c.c2s_tls_proxied, "c2s_tls_proxied", true, true),
+            of(&c.http, "http", false, false),
+            of(&c.https, "https", true, false),
             of(components, "component", false, false),
         ]
         .concat()

@@ -12,7 +12,7 @@ use throng_engine::extension::contact::Contact;
 use throng_engine::extension::service::Service;
 use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, UPLOAD_SLOTS_MAX};
 
-use super::kind::{BackEnd, BareJid, Component, Domain, Field, Kind, LocalName, choice};
+use super::kind::{BackEnd, BareJid, Component, Domain, Field, Kind, LocalName, Origin, choice};
 
 choice! {
     /// Which interface to the kernel carries the sockets.
@@ -374,10 +374,28 @@ options! {
     Addresses Detail Restart c2s_tls_proxied: Vec<SocketAddr>, Kind::Listeners, "off",
         "The same for connections with TLS from the first byte behind that header.",
         "As for c2s_proxied.";
+    Addresses Main Restart http: Vec<SocketAddr>, Kind::Listeners, "off",
+        "Address for clients that use HTTP in the clear, behind a proxy that does TLS: WebSocket (RFC 7395); may be given several times.",
+        "Usual is 127.0.0.1:5280. It has to be loopback, or --i-know: passwords are taken here, because the proxy has protected them \
+         on their way. docs/web.md describes it.";
+    Addresses Main Restart https: Vec<SocketAddr>, Kind::Listeners, "off",
+        "Address for clients that use HTTPS: WebSocket (RFC 7395), and where it is (XEP-0156); may be given several times.",
+        "Usual are 0.0.0.0:5443 and [::]:5443. It is served with the certificates of c2s_tls.";
+    Addresses Detail Restart http_forwarded: bool, Kind::Switch, "false",
+        "Take the client's address from what the proxy in front of http says (X-Forwarded-For).",
+        "The last address counts, which the proxy has to add itself. What counts for an address, as failed logins, then counts for the \
+         client's. Switch it on only if nobody but the proxy reaches http.";
+    Addresses Detail Restart http_origins: Vec<Origin>, Kind::Origins, "any",
+        "Origins of pages that may connect by WebSocket; may be given several times.",
+        "As https://chat.example.org. Who is no browser may always: a page has nothing here that its user has not typed into it, because \
+         logins are in the stream.";
+    Addresses Detail Restart websocket_url: String, Kind::SocketUrlOrNone, "",
+        "Where clients reach the WebSocket, as they are told (XEP-0156).",
+        "When empty, those who ask over https by a served domain are told the address that they have asked at, and others nothing.";
     Addresses Detail Restart admin_socket: Option<PathBuf>, Kind::PathOrNone, "",
         "Local control socket, mode 0600; throng.sock in the data folder when empty.",
         "Who may open it commands the server: sessions, accounts, shutdown.";
-    Addresses Main Restart admin_http: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5280,[::1]:5280",
+    Addresses Main Restart admin_http: Vec<SocketAddr>, Kind::Listeners, "127.0.0.1:5290,[::1]:5290",
         "Address of the operator's HTTP: the dashboard, /metrics, /health, /ready; may be given several times, off for none.",
         "Without admin_http_token it has to be loopback, and only names of this machine are answered. `throng ctl dashboard` \
          prints an address for a browser. A default address that is taken is left out; a given one must work.";

@@ -144,11 +144,11 @@ mod tests {
 
     #[test]
     fn loopback_is_known_by_its_names() {
-        for host in ["localhost", "LOCALHOST:5280", "127.0.0.1:5280", "127.8.8.8", "[::1]:5280", "[::1]"] {
+        for host in ["localhost", "LOCALHOST:5290", "127.0.0.1:5290", "127.8.8.8", "[::1]:5290", "[::1]"] {
             assert!(is_this_machine(host), "{host}");
         }
         for host in
-            ["", "example.org", "localhost.example.org:5280", "192.0.2.1:5280", "[2001:db8::1]", "127.0.0.1.nip.io"]
+            ["", "example.org", "localhost.example.org:5290", "192.0.2.1:5290", "[2001:db8::1]", "127.0.0.1.nip.io"]
         {
             assert!(!is_this_machine(host), "{host}");
         }

@@ -70,7 +70,7 @@ use crate::portable::Summary;
 use crate::record::Recording;
 use crate::record::owners::watch;
 use crate::thread::{Ask, Clock, Ending, Entrance, Parts, Thread, Tuning};
-use crate::tls::{Certificates, Standing};
+use crate::tls::{Certificates, Standing, TlsEntries};
 use crate::waits;
 use known::Known;
 use stop::{Stopped, stop};
@@ -313,7 +313,7 @@ struct Rest {
     activations: ActivationPort,
     letters: LetterRings,
     peers: Vec<Peer>,
-    tls: Option<(crate::tls::TlsConfig, crate::tls::TlsConfig)>,
+    tls: Option<TlsEntries>,
     asks: Receiver<Ask>,
     tuning: Tuning,
     sockets: Vec<(std::net::TcpListener, driver::ListenerTag)>,
@@ -330,6 +330,7 @@ fn spawn(
 ) -> std::io::Result<JoinHandle<std::io::Result<()>>> {
     let name = format!("shard-{index}");
     std::thread::Builder::new().name(name.clone()).spawn(move || {
+        waits::go_first();
         let choice = match network(index) {
             Ok(choice) => choice,
             Err(error) => {
@@ -621,6 +622,7 @@ fn start(
             direct_tls: listener.direct_tls,
             proxied: listener.proxied,
             component: listener.component,
+            http: listener.http,
         });
         for (shard, socket) in opened.into_iter().enumerate() {
             sockets[shard].push((socket, tag));
@@ -653,7 +655,7 @@ fn start(
             activations,
             letters,
             peers: peers.clone(),
-            tls: certificates.map(|c| (c.starttls(), c.direct())),
+            tls: certificates.map(TlsEntries::of),
             asks: ask,
             tuning: settings::thread_tuning(config),
             sockets,

@@ -20,6 +20,7 @@ use throng_engine::store::archive::entries;
 use throng_engine::store::hash::Hashes;
 use throng_engine::store::waiting;
 use throng_engine::store::{Batch, Found, Query, Table};
+use throng_engine::web::policy::Policy;
 use throng_engine::wire::jid::normalise_domain;
 
 use super::meta::{has_sessions, meta, put_meta};
@@ -325,6 +326,12 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.cache_s = seconds(config.cache_seconds);
     s.cached_users_max = bytes(config.cached_users_max);
     s.sweep_s_max = seconds(config.sweep_seconds);
+    let origins = config.http_origins.iter().map(|origin| origin.0.clone()).collect::<Box<[_]>>();
+    s.web = Arc::new(Policy {
+        origins: (!origins.is_empty()).then_some(origins),
+        websocket_url: (!config.websocket_url.is_empty()).then(|| config.websocket_url.as_str().into()),
+        forwarded: config.http_forwarded,
+    });
 }
 
 /// What a shard's thread goes by.
@@ -402,11 +409,12 @@ fn share_of_descriptors(limit: u64, shards: u16) -> u32 {
 pub(super) fn entrance(config: &Config, listener: &config::Listener, certificate: bool) -> Entrance {
     let kind = ListenerKind {
         direct_tls: listener.direct_tls,
-        starttls: !listener.direct_tls && certificate,
-        plain_auth: config.plain_auth,
+        starttls: !listener.direct_tls && !listener.http && certificate,
+        // In front of HTTP in the clear a proxy does TLS.
+        plain_auth: config.plain_auth || (listener.http && !listener.direct_tls),
         registration: config.rule().is_some(),
     };
-    Entrance { kind, proxied: listener.proxied, component: listener.component }
+    Entrance { kind, proxied: listener.proxied, component: listener.component, http: listener.http }
 }
 
 /// What each table's values must be, for `throng store check`.

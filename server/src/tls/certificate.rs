@@ -152,6 +152,11 @@ impl Certificates {
         self.current.load().https.clone()
     }
 
+    /// For listeners where clients use HTTP; a client that offers application protocols has to offer `http/1.1`.
+    pub fn web(self: &Arc<Self>) -> TlsConfig {
+        TlsConfig { certificates: Arc::clone(self), entry: Entry::Web }
+    }
+
     /// For connections that have been through STARTTLS (RFC 6120 5): whatever
     /// application protocols a client offers are passed over.
     pub fn starttls(self: &Arc<Self>) -> TlsConfig {
@@ -184,6 +189,26 @@ impl TlsConfig {
 pub(super) enum Entry {
     Direct,
     Starttls,
+    Web,
+}
+
+/// All ways at once.
+#[derive(Clone, Debug)]
+pub struct TlsEntries {
+    /// Behind STARTTLS.
+    pub starttls: TlsConfig,
+    /// From the first byte.
+    pub direct: TlsConfig,
+    /// From the first byte, for HTTP.
+    pub web: TlsConfig,
+}
+
+impl TlsEntries {
+    /// Those by these certificates.
+    pub fn of(certificates: &Arc<Certificates>) -> TlsEntries {
+        let (starttls, direct, web) = (certificates.starttls(), certificates.direct(), certificates.web());
+        TlsEntries { starttls, direct, web }
+    }
 }
 
 /// One load of all certificates and what the library makes of it.
@@ -193,6 +218,7 @@ pub(super) struct Generation {
     direct: Arc<ServerConfig>,
     starttls: Arc<ServerConfig>,
     https: Arc<ServerConfig>,
+    web: Arc<ServerConfig>,
 }
 
 impl Generation {
@@ -223,12 +249,16 @@ impl Generation {
             settle(config, options)?;
         }
         https.alpn_protocols = vec![ALPN_HTTP.to_vec()];
+        // Browsers ask their users for a certificate when they are asked for one, so those of pages are not.
+        let mut web = https.clone();
+        web.enable_secret_extraction = true;
+        web.key_log = Arc::new(CapturedSecrets);
         // The handshake's object is exchanged for its secrets.
         config.enable_secret_extraction = true;
         config.key_log = Arc::new(CapturedSecrets);
         let starttls = Arc::new(config.clone());
         config.alpn_protocols = vec![ALPN_CLIENT.to_vec()];
-        Ok(Self { set, clients, direct: Arc::new(config), starttls, https: Arc::new(https) })
+        Ok(Self { set, clients, direct: Arc::new(config), starttls, https: Arc::new(https), web: Arc::new(web) })
     }
 
     fn same_as(&self, other: &Self) -> bool {
@@ -249,6 +279,7 @@ impl Generation {
         match entry {
             Entry::Direct => Arc::clone(&self.direct),
             Entry::Starttls => Arc::clone(&self.starttls),
+            Entry::Web => Arc::clone(&self.web),
         }
     }
 

@@ -51,7 +51,7 @@ mod standing;
 pub(crate) mod tests;
 mod x509;
 
-pub use certificate::{CertificateSource, Certificates, Reloaded, TlsConfig, TlsOptions};
+pub use certificate::{CertificateSource, Certificates, Reloaded, TlsConfig, TlsEntries, TlsOptions};
 pub use clients::{ClientNames, ClientSource, NamedBy};
 pub use connection::{Received, TlsConnection};
 pub use pem::CertificateError;

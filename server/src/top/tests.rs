@@ -49,7 +49,7 @@ fn second(at: usize, shards: usize) -> Second {
 }
 
 fn view(shards: usize) -> View {
-    let mut view = View::new("http://127.0.0.1:5280".into());
+    let mut view = View::new("http://127.0.0.1:5290".into());
     let status = Status {
         version: "1.2.3".into(),
         domain: "example.org".into(),
@@ -171,7 +171,7 @@ fn without_colours_there_are_none_and_what_is_bad_stands_out() {
 #[test]
 fn a_server_that_is_lost_or_says_nothing_is_told() {
     let mut view = view(2);
-    view.take(News::Lost("http://127.0.0.1:5280: connection refused".into()));
+    view.take(News::Lost("http://127.0.0.1:5290: connection refused".into()));
     assert!(shown(&view, &Chosen::default(), 80, 24).contains("connection refused (what is shown is "));
     let names = |view: &View, text: &str| shown(view, &Chosen::default(), 80, 24).contains(text);
     view.take(News::Uncounted("the shards could not be asked".into()));

@@ -164,13 +164,14 @@ fn a_panic_in_a_thread_that_others_rest_on_ends_the_process() {
     let nothing: Provoke = |_| {};
     let ctl: Provoke = |life| drop(life.command(&["ctl", "status"]));
     let hang_up: Provoke = |life| life.signal("-HUP");
-    let kinds: [(&str, &str, Provoke); 12] = [
+    let kinds: [(&str, &str, Provoke); 13] = [
         ("shard-1", "shard-1", nothing),
         ("throng-commit", "throng-commit", add_account),
         ("throng-read", "throng-read-", add_account),
         ("throng-job", "throng-job", log_in),
         ("throng-flush", "throng-flush", nothing),
         ("throng-merge", "throng-merge", nothing),
+        ("throng-free", "throng-free", nothing),
         ("http", "http", nothing),
         ("retention", "retention", nothing),
         ("admin", "admin", ctl),
@@ -182,7 +183,7 @@ fn a_panic_in_a_thread_that_others_rest_on_ends_the_process() {
         // All at once: most of the time is waited.
         let begun = kinds.map(|(place, thread, provoke)| {
             // The table's threads come by only when they begin.
-            let at_once = place.starts_with("throng-flush") || place.starts_with("throng-merge");
+            let at_once = ["throng-flush", "throng-merge", "throng-free"].contains(&place);
             let planted = format!("panic={place}@{}s", if at_once { 0 } else { 2 });
             (
                 Life::begin(tempfile::tempdir().expect("a folder"), driver, &planted, &[]),

@@ -51,6 +51,7 @@ impl World {
         let peer = self.peer.unwrap_or(own);
         let accepted = match self.components.contains(&index) {
             true => Feed::AcceptedComponent(conn, peer),
+            false if self.http => Feed::AcceptedHttp(conn, self.listener, peer),
             false => Feed::Accepted(conn, self.listener, peer),
         };
         self.feed(shard, accepted);

@@ -28,6 +28,7 @@ const LAST_WORDS_US: u64 = 10_000_000;
 #[derive(Debug)]
 pub(super) enum Feed {
     Accepted(ConnId, ListenerKind, IpAddr),
+    AcceptedHttp(ConnId, ListenerKind, IpAddr),
     AcceptedComponent(ConnId, IpAddr),
     Secured(ConnId),
     Received(ConnId, Vec<u8>),
@@ -113,6 +114,9 @@ impl World {
             let input = match &feed {
                 Feed::Accepted(conn, listener, peer) => {
                     Input::Accepted { conn: *conn, listener: *listener, peer: *peer }
+                }
+                Feed::AcceptedHttp(conn, listener, peer) => {
+                    Input::AcceptedHttp { conn: *conn, listener: *listener, peer: *peer }
                 }
                 Feed::AcceptedComponent(conn, peer) => Input::AcceptedComponent { conn: *conn, peer: *peer },
                 Feed::Received(conn, bytes) => Input::Received { conn: *conn, bytes },

@@ -1,0 +1,192 @@
+//! Connections that begin with requests of HTTP: bytes to requests, and each to who answers it.
+
+use std::net::IpAddr;
+
+use crate::id::ConnId;
+use crate::io::ListenerKind;
+use crate::limits::HTTP_REQUESTS_MAX;
+use crate::session::conn::{ConnState, Partial};
+use crate::shard::Shard;
+use crate::streams::ended::Ended;
+use crate::web::body::Body;
+use crate::web::head::{self, Content, Head};
+use crate::web::request::{Awaited, Request, Site};
+use crate::web::response::Response;
+use crate::web::row::{Answer, Row};
+use crate::web::status::{Refusal, Status};
+use crate::web::{Begun, Transport, table, websocket};
+
+/// How far one step of reading has come.
+pub(super) struct Step {
+    /// Bytes used up.
+    pub(super) used: usize,
+    /// There may be another step with what is left.
+    pub(super) goes_on: bool,
+}
+
+impl Shard {
+    /// A connection was accepted that begins with HTTP.
+    pub(super) fn accepted_http(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr) {
+        self.accepted(id, ListenerKind { starttls: false, ..listener }, peer);
+        self.conns.set_transport(id, Transport::Http);
+    }
+
+    /// Bytes came on a connection that is no bare stream: takes requests off them, or messages, and keeps what is left.
+    pub(super) fn received_http(&mut self, id: ConnId, input: &[u8]) {
+        let Some(conn) = self.conns.get(id) else { return };
+        let Partial { mut bytes, mut begun, .. } = conn.partial.take().map(|partial| *partial).unwrap_or_default();
+        let raw = match bytes.is_empty() {
+            true => input,
+            false => {
+                bytes.extend_from_slice(input);
+                &bytes
+            }
+        };
+        let mut at = 0;
+        while let Some(conn) = self.conns.get(id).filter(|conn| !Self::is_blocked(conn)) {
+            let rest = &raw[at..];
+            let step = match conn.transport() {
+                Transport::Http => self.http_step(id, rest, &mut begun),
+                Transport::WebSocket => self.websocket_step(id, rest, &mut begun),
+                Transport::Stream | Transport::Closed => Step { used: rest.len(), goes_on: false },
+            };
+            at += step.used;
+            if !step.goes_on {
+                break;
+            }
+        }
+        let Some(conn) = self.conns.get(id).filter(|conn| !conn.ending) else { return };
+        let gone = matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing);
+        if !gone && (at < raw.len() || begun.is_some()) {
+            let rest = if at == 0 && !bytes.is_empty() { bytes } else { raw[at..].to_vec() };
+            conn.partial = Some(Box::new(Partial { bytes: rest, begun, ..Partial::default() }));
+        }
+    }
+
+    /// Reads one request, or goes on with its body.
+    fn http_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
+        if let Some(Begun::Request(awaited)) = begun {
+            return match awaited.body.read(input) {
+                Err(refusal) => self.http_refuse(id, refusal, input),
+                Ok(used) if !awaited.body.is_done() => Step { used, goes_on: false },
+                Ok(used) => {
+                    let Some(Begun::Request(awaited)) = begun.take() else { return Step { used, goes_on: true } };
+                    if let Ok(Some(head)) = awaited.head() {
+                        self.http_routed(id, &head, awaited.body.bytes());
+                    }
+                    Step { used, goes_on: true }
+                }
+            };
+        }
+        let seen = if let Some(Begun::Head(seen)) = begun.take() { seen } else { 0 };
+        let empty = head::empty_lines(input);
+        if empty > 0 {
+            return Step { used: empty, goes_on: true };
+        }
+        let head = match head::read(input, seen) {
+            Ok(None) => {
+                *begun = (!input.is_empty()).then_some(Begun::Head(input.len()));
+                return Step { used: 0, goes_on: false };
+            }
+            Ok(Some(head)) => head,
+            Err(refusal) => return self.http_refuse(id, refusal, input),
+        };
+        let used = head.bytes;
+        if head.content == Content::Nothing {
+            self.http_routed(id, &head, &[]);
+            return Step { used, goes_on: true };
+        }
+        let settings = self.settings.clone();
+        let site = Site { domains: &settings.domains, policy: &settings.web };
+        let row = match table::route(&head, &site) {
+            Ok(row) => row,
+            Err(response) => {
+                self.http_answer(id, &head, response);
+                return Step { used: input.len(), goes_on: false };
+            }
+        };
+        match table::body_bytes_max(row).and_then(|most| Body::new(head.content, most)) {
+            Err(refusal) => return self.http_refuse(id, refusal, input),
+            Ok(body) => *begun = Some(Begun::Request(Box::new(Awaited::new(&input[..used], body)))),
+        }
+        if head.expects_continue {
+            self.send_bytes(id, b"HTTP/1.1 100 Continue\r\n\r\n");
+        }
+        Step { used, goes_on: true }
+    }
+
+    /// What came is no request that can be read, so nobody knows where the next one would begin.
+    fn http_refuse(&mut self, id: ConnId, refusal: Refusal, input: &[u8]) -> Step {
+        self.counters.http_requests.one();
+        self.counters.http_refused.one();
+        let wall_us = self.now.wall_us;
+        self.send_with(id, |out| Response::from(refusal).write(out, None, wall_us));
+        self.end_stream(id, Ended::Protocol);
+        Step { used: input.len(), goes_on: false }
+    }
+
+    /// All of a request is there.
+    fn http_routed(&mut self, id: ConnId, head: &Head<'_>, body: &[u8]) {
+        let settings = self.settings.clone();
+        let site = Site { domains: &settings.domains, policy: &settings.web };
+        self.http_client(id, head);
+        // Its address may have too many connections.
+        if self.conns.get(id).is_none_or(|conn| conn.ending) {
+            return;
+        }
+        match table::route(head, &site) {
+            Ok(row) => self.http_request(id, row, head, body, &site),
+            Err(response) => self.http_answer(id, head, response),
+        }
+    }
+
+    /// A proxy that is trusted says whom a request is for. It has added whom it has seen behind what others have claimed.
+    fn http_client(&mut self, id: ConnId, head: &Head<'_>) {
+        if !self.settings.web.forwarded {
+            return;
+        }
+        let Some(opening) = self.opening(id).filter(|opening| !opening.secured) else { return };
+        let before = opening.peer;
+        let last = head.list("x-forwarded-for").last().and_then(|address| address.parse::<IpAddr>().ok());
+        if let Some(peer) = last.filter(|peer| *peer != before) {
+            self.client(id, peer);
+        }
+    }
+
+    fn http_request(&mut self, id: ConnId, row: &Row, head: &Head<'_>, body: &[u8], site: &Site<'_>) {
+        let secured = self.opening(id).is_some_and(|opening| opening.secured);
+        let accept = match table::answer(row, &Request { head, body, secured }, site) {
+            Answer::Response(response) => return self.http_answer(id, head, response),
+            Answer::WebSocket { accept } => accept,
+        };
+        // Frames go behind the answer, and nothing else that was answered before: what was is with the network if the client has read it.
+        let waits = self.conns.get(id).and_then(|conn| conn.outbound.as_ref()).is_some_and(|out| out.is_waiting());
+        if waits {
+            let text = "wait for what was answered before";
+            return self.http_answer(id, head, Response::text(Status::BadRequest, text).closing());
+        }
+        self.counters.http_requests.one();
+        self.send_with(id, |out| websocket::write_accepted(out, &accept));
+        self.conns.set_transport(id, Transport::WebSocket);
+        if let Some(opening) = self.opening(id) {
+            opening.requests = 0;
+        }
+    }
+
+    /// Answers a request, and ends the connection if it is not to stay.
+    fn http_answer(&mut self, id: ConnId, head: &Head<'_>, mut response: Response) {
+        let Some(opening) = self.opening(id) else { return };
+        opening.requests = opening.requests.saturating_add(1);
+        response.closes |= !head.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
+        self.counters.http_requests.one();
+        if !matches!(response.status, Status::Ok | Status::NoContent) {
+            self.counters.http_refused.one();
+        }
+        let wall_us = self.now.wall_us;
+        self.send_with(id, |out| response.write(out, Some(head.method), wall_us));
+        if response.closes {
+            self.end_stream(id, Ended::Client);
+        }
+        self.wait_if_heavy(id);
+    }
+}

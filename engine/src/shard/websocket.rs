@@ -1,0 +1,123 @@
+//! XML streams in the messages of WebSockets (RFC 7395): frames to messages, and each message to whom it is for.
+
+use crate::id::ConnId;
+use crate::limits::WEBSOCKET_MEMORY_BYTES;
+use crate::session::conn::StreamExpect;
+use crate::shard::Shard;
+use crate::shard::http::Step;
+use crate::streams::ended::Ended;
+use crate::streams::ending::{ConnEnding, Ending};
+use crate::web::frame::{self, Assembly, Code, Event, FrameFault};
+use crate::web::open::{self, FRAMING};
+use crate::web::{Begun, Transport};
+use crate::wire::error::StreamCondition;
+use crate::wire::{Element, Expect, Progress, StreamScope};
+
+impl Shard {
+    /// Reads up to the end of one message, or one control frame.
+    pub(super) fn websocket_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
+        let stanza_max = self.settings.stanza_bytes_max;
+        let Some(conn) = self.conns.get(id) else { return Step { used: input.len(), goes_on: false } };
+        let bytes_max = Self::item_bytes_max(conn, stanza_max);
+        let mut message = match begun.take() {
+            Some(Begun::Message(message)) => *message,
+            _ => Assembly::with(std::mem::take(&mut self.message)),
+        };
+        let (used, event) = match message.read(input, bytes_max) {
+            Ok(read) => read,
+            Err(fault) => {
+                self.websocket_fails(id, fault);
+                return Step { used: input.len(), goes_on: false };
+            }
+        };
+        let goes_on = event != Event::More;
+        match event {
+            Event::More | Event::Pong => {}
+            Event::Ping(content) => self.send_with(id, |out| frame::write_pong(out, &content)),
+            Event::Close(code) => self.websocket_closed(id, code),
+            Event::Message => {
+                self.websocket_message(id, message.bytes(), &input[used..]);
+                match self.opening(id).is_some_and(|opening| std::mem::take(&mut opening.again)) {
+                    true => message.again(),
+                    false => message.clear(),
+                }
+            }
+        }
+        self.wait_if_heavy(id);
+        if !message.is_idle() {
+            *begun = Some(Begun::Message(Box::new(message)));
+        } else {
+            let memory = message.into_memory();
+            if memory.capacity() <= WEBSOCKET_MEMORY_BYTES {
+                self.message = memory;
+            }
+        }
+        Step { used, goes_on }
+    }
+
+    /// A message holds one first-level element (RFC 7395 3.3.3). `behind` is what came with it.
+    fn websocket_message(&mut self, id: ConnId, message: &[u8], behind: &[u8]) {
+        if simdutf8::basic::from_utf8(message).is_err() {
+            return self.websocket_fails(id, FrameFault { code: Code::NotUtf8, text: "a message is no UTF-8" });
+        }
+        // Nothing but white space keeps a connection alive elsewhere. Here it need not (RFC 7395 3.8), and does no harm.
+        let item = message.trim_ascii();
+        if item.is_empty() {
+            return;
+        }
+        let mut scanner = std::mem::take(&mut self.scanner);
+        match scanner.scan(&StreamScope::None, Expect::Content, usize::MAX, item) {
+            Ok(Progress::Element { consumed }) if consumed == item.len() => {
+                self.websocket_element(id, &scanner.element(&StreamScope::None, item), behind);
+            }
+            Ok(_) => {
+                let text = "a message has to hold one element, which is whole";
+                self.fail_stream(id, StreamCondition::BadFormat, Some(text));
+            }
+            Err(fault) => {
+                let condition = StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
+                self.fail_stream(id, condition, Some(fault.describe()));
+            }
+        }
+        scanner.reset();
+        self.scanner = scanner;
+    }
+
+    fn websocket_element(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
+        let Some(conn) = self.conns.get(id) else { return };
+        let opens = conn.expect != StreamExpect::Content;
+        match (element.namespace() == FRAMING, element.name()) {
+            (true, "open") if opens => {
+                conn.expect = StreamExpect::Content;
+                let header = open::read(element);
+                self.stream_opened(id, &header);
+            }
+            // RFC 7395 3.6.
+            (true, "close") => self.end_stream(id, Ended::Client),
+            (false, "open") if opens => {
+                self.fail_stream(id, StreamCondition::InvalidNamespace, Some("<open/> has another namespace"));
+            }
+            (false, _) if !opens => self.element(id, element, behind),
+            _ => self.fail_stream(id, StreamCondition::BadFormat, Some("<open/> begins a stream, and is sent once")),
+        }
+    }
+
+    /// The peer ends the WebSocket (RFC 6455 5.5.1), and has not ended the stream: its session may be resumed (RFC 7395 3.6).
+    fn websocket_closed(&mut self, id: ConnId, code: Option<u16>) {
+        self.send_with(id, |out| frame::write_close(out, code));
+        self.websocket_leaves(id, Ending::Unheard, Ended::Client);
+    }
+
+    /// What came are no frames of a WebSocket, or none that may come (RFC 6455 7.1.7).
+    fn websocket_fails(&mut self, id: ConnId, fault: FrameFault) {
+        self.counters.streams_closed_by_error.one();
+        self.send_with(id, |out| frame::write_fault(out, fault));
+        self.websocket_leaves(id, Ending::Broken, Ended::Protocol);
+    }
+
+    /// The last frame is written: nothing goes behind it.
+    fn websocket_leaves(&mut self, id: ConnId, ending: Ending, why: Ended) {
+        self.conns.set_transport(id, Transport::Closed);
+        self.record(ConnEnding { conn: id, ending, why, error: Vec::new(), durable: true });
+    }
+}

@@ -1,0 +1,75 @@
+//! HTTP/1.1 (RFC 9112) and WebSocket (RFC 6455, RFC 7395) as bytes and data.
+//!
+//! What a peer sends becomes requests, and messages; what it is told becomes responses, and frames. Nothing here keeps anything between
+//! calls but what an unfinished request or message has brought so far, and nothing knows a connection, a stream or a session.
+//!
+//! - [`head`] reads the head of a request, [`body`] its body, both strictly: what two parsers could read in two ways is refused.
+//! - [`table`] has a [`row`] for each path: what may be asked there, and by whom it is answered. A new path is a file and a row.
+//! - [`websocket`] answers the opening handshake, [`host_meta`] tells where it is.
+//! - [`response`] writes answers; [`status`] names what is wrong with a request.
+//! - [`frame`] reads frames to messages; [`framed`] writes what a stream sends as messages (RFC 7395 3.3); [`open`] reads `<open/>`.
+
+pub mod body;
+pub mod frame;
+pub mod framed;
+pub mod head;
+pub mod host_meta;
+pub mod open;
+pub mod policy;
+pub mod request;
+pub mod response;
+pub mod row;
+pub mod status;
+pub mod table;
+pub mod websocket;
+
+#[cfg(test)]
+mod frame_tests;
+#[cfg(test)]
+mod head_tests;
+#[cfg(test)]
+mod table_tests;
+
+/// How the bytes of a connection are to be read and written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Transport {
+    /// An XML stream (RFC 6120 4).
+    #[default]
+    Stream,
+    /// Requests and responses (RFC 9112).
+    Http,
+    /// An XML stream in the messages of a WebSocket (RFC 7395).
+    WebSocket,
+    /// The same when this side has sent its last frame (RFC 6455 5.5.1).
+    Closed,
+}
+
+impl Transport {
+    /// Whether what is sent has to be framed.
+    pub fn is_framed(self) -> bool {
+        matches!(self, Transport::WebSocket | Transport::Closed)
+    }
+}
+
+/// What a connection has begun to send and has not ended, beside bytes that nobody has looked at.
+#[derive(Debug)]
+pub enum Begun {
+    /// A head, of which so many bytes have been looked at.
+    Head(usize),
+    /// A request whose body is on its way.
+    Request(Box<request::Awaited>),
+    /// A message.
+    Message(Box<frame::Assembly>),
+}
+
+impl Begun {
+    /// Bytes that it keeps.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Begun::Head(_) => 0,
+            Begun::Request(awaited) => awaited.bytes(),
+            Begun::Message(message) => message.bytes().len(),
+        }
+    }
+}

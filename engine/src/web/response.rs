@@ -1,0 +1,86 @@
+//! Responses (RFC 9112 4 and 6).
+
+use std::borrow::Cow;
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::head::Method;
+use super::status::{Refusal, Status};
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// The status.
+    pub status: Status,
+    /// Header fields beside those that every response has.
+    pub fields: Vec<(&'static str, Cow<'static, str>)>,
+    /// The type of the body.
+    pub content_type: &'static str,
+    /// The body.
+    pub body: Cow<'static, str>,
+    /// The connection ends with it.
+    pub closes: bool,
+}
+
+impl Response {
+    /// One with a sentence for people.
+    pub fn text(status: Status, text: &'static str) -> Response {
+        let body = Cow::Owned(format!("{text}\n"));
+        Response { status, fields: Vec::new(), content_type: "text/plain; charset=utf-8", body, closes: false }
+    }
+
+    /// One without a body.
+    pub fn empty(status: Status) -> Response {
+        Response { status, fields: Vec::new(), content_type: "", body: Cow::Borrowed(""), closes: false }
+    }
+
+    /// With another header field.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Response {
+        self.fields.push((name, value.into()));
+        self
+    }
+
+    /// With the end of the connection.
+    #[must_use]
+    pub fn closing(mut self) -> Response {
+        self.closes = true;
+        self
+    }
+
+    /// Appends it, as the answer to a request of this method, at a time in microseconds since 1970.
+    pub fn write(&self, out: &mut Vec<u8>, method: Option<Method>, wall_us: u64) {
+        let mut line = |parts: &[&str]| {
+            parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+            out.extend_from_slice(b"\r\n");
+        };
+        line(&["HTTP/1.1 ", self.status.line()]);
+        let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_micros(wall_us.min(DATE_US_MAX)));
+        line(&["Date: ", &date]);
+        for (name, value) in &self.fields {
+            line(&[name, ": ", value]);
+        }
+        if self.status != Status::NoContent {
+            line(&["Content-Length: ", &self.body.len().to_string()]);
+        }
+        if !self.content_type.is_empty() {
+            line(&["Content-Type: ", self.content_type]);
+            line(&["X-Content-Type-Options: nosniff"]);
+        }
+        if self.closes {
+            line(&["Connection: close"]);
+        }
+        line(&[]);
+        if method != Some(Method::Head) {
+            out.extend_from_slice(self.body.as_bytes());
+        }
+    }
+}
+
+/// The end of the year 9999, beyond which dates cannot be written.
+const DATE_US_MAX: u64 = 253_402_300_799_000_000;
+
+impl From<Refusal> for Response {
+    fn from(refusal: Refusal) -> Response {
+        Response::text(refusal.status, refusal.text).closing()
+    }
+}

@@ -1,0 +1,41 @@
+//! What a row of the table of paths says.
+
+use super::head::Method;
+use super::request::{Request, Site};
+use super::response::Response;
+
+/// One path.
+#[derive(Debug)]
+pub struct Row {
+    /// The path, which is compared byte for byte.
+    pub path: &'static str,
+    /// What may be asked there; HEAD goes along with GET.
+    pub methods: &'static [Method],
+    /// The longest body, bytes.
+    pub body_bytes_max: usize,
+    /// Pages of which origins may ask.
+    pub origins: Origins,
+    /// Who answers.
+    pub handle: fn(&Request<'_>, &Site<'_>) -> Answer,
+}
+
+/// Pages of which origins may ask, and read the answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origins {
+    /// Any: what is answered is nobody's secret.
+    Any,
+    /// Those of the operator's policy.
+    Policy,
+}
+
+/// What is done about a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is answered.
+    Response(Response),
+    /// The connection becomes a WebSocket (RFC 6455 4.2.2).
+    WebSocket {
+        /// `Sec-WebSocket-Accept`.
+        accept: String,
+    },
+}

@@ -1,0 +1,80 @@
+//! Status codes that are sent (RFC 9110 15), and requests that are refused with one.
+
+/// A status code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// 200
+    Ok,
+    /// 204
+    NoContent,
+    /// 400
+    BadRequest,
+    /// 403
+    Forbidden,
+    /// 404
+    NotFound,
+    /// 405
+    MethodNotAllowed,
+    /// 408
+    RequestTimeout,
+    /// 413
+    ContentTooLarge,
+    /// 414
+    UriTooLong,
+    /// 417
+    ExpectationFailed,
+    /// 426
+    UpgradeRequired,
+    /// 431 (RFC 6585 5)
+    HeaderFieldsTooLarge,
+    /// 501
+    NotImplemented,
+    /// 503
+    ServiceUnavailable,
+    /// 505
+    VersionNotSupported,
+}
+
+impl Status {
+    /// The code and its reason phrase.
+    pub fn line(self) -> &'static str {
+        match self {
+            Status::Ok => "200 OK",
+            Status::NoContent => "204 No Content",
+            Status::BadRequest => "400 Bad Request",
+            Status::Forbidden => "403 Forbidden",
+            Status::NotFound => "404 Not Found",
+            Status::MethodNotAllowed => "405 Method Not Allowed",
+            Status::RequestTimeout => "408 Request Timeout",
+            Status::ContentTooLarge => "413 Content Too Large",
+            Status::UriTooLong => "414 URI Too Long",
+            Status::ExpectationFailed => "417 Expectation Failed",
+            Status::UpgradeRequired => "426 Upgrade Required",
+            Status::HeaderFieldsTooLarge => "431 Request Header Fields Too Large",
+            Status::NotImplemented => "501 Not Implemented",
+            Status::ServiceUnavailable => "503 Service Unavailable",
+            Status::VersionNotSupported => "505 HTTP Version Not Supported",
+        }
+    }
+}
+
+/// A request that cannot be read, so that nobody knows where the next one begins: it is answered, and the connection ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// With this status.
+    pub status: Status,
+    /// What is wrong, as a sentence without a full stop.
+    pub text: &'static str,
+}
+
+impl Refusal {
+    /// With 400, for what is not HTTP as it should be.
+    pub fn bad(text: &'static str) -> Refusal {
+        Refusal { status: Status::BadRequest, text }
+    }
+
+    /// With another status.
+    pub fn of(status: Status, text: &'static str) -> Refusal {
+        Refusal { status, text }
+    }
+}

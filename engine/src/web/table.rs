@@ -1,0 +1,92 @@
+//! The table of paths. A new one is a file beside this and a row here; who answers is a pure function of data.
+
+use super::head::{Content, Head, Method};
+use super::request::{Request, Site};
+use super::response::Response;
+use super::row::{Answer, Origins, Row};
+use super::status::{Refusal, Status};
+use super::{host_meta, websocket};
+
+/// All paths.
+pub const TABLE: &[Row] = &[websocket::ROW, host_meta::XML, host_meta::JSON];
+
+/// Whose path it is; or what is answered without anybody's help.
+///
+/// # Errors
+/// The answer.
+pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response> {
+    let ends = |response: Response| {
+        // What follows such a head is not read.
+        if head.content == Content::Nothing { response } else { response.closing() }
+    };
+    if head.path == "*" {
+        return Err(ends(Response::empty(Status::NoContent)));
+    }
+    let Some(row) = TABLE.iter().find(|row| row.path == head.path) else {
+        return Err(ends(Response::text(Status::NotFound, "there is nothing here")));
+    };
+    let origins = head.all("origin").count();
+    if row.origins == Origins::Policy && (origins > 1 || !site.policy.allows(head.one("origin"))) {
+        return Err(ends(Response::text(Status::Forbidden, "pages of this origin may not connect here")));
+    }
+    let asks = match head.method {
+        Method::Head => Method::Get,
+        other => other,
+    };
+    if head.method == Method::Options {
+        return Err(ends(preflight(row, head, site)));
+    }
+    if !row.methods.contains(&asks) {
+        let response = Response::text(Status::MethodNotAllowed, "this is not done here");
+        return Err(ends(response.with("Allow", methods(row))));
+    }
+    Ok(row)
+}
+
+/// Answers a request that has been routed, and of which all is there.
+pub fn answer(row: &Row, request: &Request<'_>, site: &Site<'_>) -> Answer {
+    match (row.handle)(request, site) {
+        Answer::Response(response) => Answer::Response(shared(response, row, request.head, site)),
+        answer => answer,
+    }
+}
+
+/// The longest body that may follow a head.
+///
+/// # Errors
+/// 413 without a length, since nobody asks there with a body at all.
+pub fn body_bytes_max(row: &Row) -> Result<usize, Refusal> {
+    match row.body_bytes_max {
+        0 => Err(Refusal::of(Status::ContentTooLarge, "no body is taken here")),
+        bytes => Ok(bytes),
+    }
+}
+
+fn methods(row: &Row) -> String {
+    let head = row.methods.contains(&Method::Get).then_some(Method::Head);
+    let all: Vec<&str> = row.methods.iter().copied().chain(head).chain([Method::Options]).map(Method::name).collect();
+    all.join(", ")
+}
+
+/// What a browser asks before it asks (the CORS protocol of Fetch, 3.3.2).
+fn preflight(row: &Row, head: &Head<'_>, site: &Site<'_>) -> Response {
+    let mut response = Response::empty(Status::NoContent).with("Allow", methods(row));
+    if head.all("access-control-request-method").next().is_some() {
+        response = response
+            .with("Access-Control-Allow-Methods", methods(row))
+            .with("Access-Control-Allow-Headers", "Content-Type")
+            .with("Access-Control-Max-Age", "86400");
+    }
+    shared(response, row, head, site)
+}
+
+/// Lets pages of allowed origins read the answer. None is told that it may send what identifies its user: nothing here does.
+fn shared(response: Response, row: &Row, head: &Head<'_>, site: &Site<'_>) -> Response {
+    match (row.origins, &site.policy.origins, head.one("origin")) {
+        (Origins::Any, ..) | (Origins::Policy, None, _) => response.with("Access-Control-Allow-Origin", "*"),
+        (Origins::Policy, Some(_), Some(origin)) if site.policy.allows(Some(origin)) => {
+            response.with("Access-Control-Allow-Origin", origin.to_owned()).with("Vary", "Origin")
+        }
+        _ => response.with("Vary", "Origin"),
+    }
+}

@@ -1,0 +1,167 @@
+//! What is answered at which path, and to whom.
+
+use super::head::{self, Content};
+use super::policy::Policy;
+use super::request::{Request, Site};
+use super::response::Response;
+use super::row::Answer;
+use super::status::Status;
+use super::table::{TABLE, answer, route};
+use crate::id::Domains;
+
+const UPGRADE: &str = "Upgrade: websocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Version: 13\r\n\
+                       Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Protocol: chat, xmpp\r\n";
+
+fn ask(policy: &Policy, request: &str, secured: bool) -> Answer {
+    let domains = Domains::of_users("a.example");
+    let site = Site { domains: &domains, policy };
+    let head = head::read(request.as_bytes(), 0).expect("it can be read").expect("it is whole");
+    match route(&head, &site) {
+        Ok(row) => answer(row, &Request { head: &head, body: &[], secured }, &site),
+        Err(response) => Answer::Response(response),
+    }
+}
+
+fn get(path: &str, fields: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a.example:5443\r\n{fields}\r\n")
+}
+
+fn response(policy: &Policy, request: &str) -> Response {
+    match ask(policy, request, true) {
+        Answer::Response(response) => response,
+        Answer::WebSocket { .. } => panic!("{request:?} became a WebSocket"),
+    }
+}
+
+fn field<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
+    response.fields.iter().find(|(own, _)| *own == name).map(|(_, value)| &**value)
+}
+
+#[test]
+fn the_key_is_answered_as_rfc6455_1_3_has_it_whatever_extensions_are_offered() {
+    let any = Policy::default();
+    let accept = Answer::WebSocket { accept: "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".into() };
+    assert_eq!(ask(&any, &get("/xmpp-websocket", UPGRADE), false), accept);
+    // RFC 7692 5: an extension that is not named in the answer is declined.
+    let deflate = format!("{UPGRADE}Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n");
+    assert_eq!(ask(&any, &get("/xmpp-websocket", &deflate), true), accept);
+    let upper = UPGRADE.replace("websocket", "WebSocket").replace("Upgrade\r", "UPGRADE\r");
+    assert_eq!(ask(&any, &get("/xmpp-websocket?a=b", &upper), true), accept);
+}
+
+#[test]
+fn an_opening_handshake_that_is_none_is_refused_rfc6455_4_2_1() {
+    let without = |part: &str| UPGRADE.replace(part, &format!("X-{part}"));
+    let refused = |fields: &str| response(&Policy::default(), &get("/xmpp-websocket", fields));
+    for (fields, status) in [
+        (String::new(), Status::UpgradeRequired),
+        (without("Upgrade: "), Status::UpgradeRequired),
+        (without("Connection: "), Status::UpgradeRequired),
+        (UPGRADE.replace("13", "12"), Status::UpgradeRequired),
+        (without("Sec-WebSocket-Version"), Status::UpgradeRequired),
+        (format!("{UPGRADE}Sec-WebSocket-Version: 13\r\n"), Status::UpgradeRequired),
+        (without("Sec-WebSocket-Key"), Status::BadRequest),
+        (format!("{UPGRADE}Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"), Status::BadRequest),
+        (UPGRADE.replace("dGhl", ""), Status::BadRequest),
+        (UPGRADE.replace("dGhl", "*"), Status::BadRequest),
+        // RFC 7395 3.1.
+        (without("Sec-WebSocket-Protocol"), Status::BadRequest),
+        (UPGRADE.replace("xmpp", "xmppx"), Status::BadRequest),
+    ] {
+        let response = refused(&fields);
+        assert_eq!(response.status, status, "{fields}");
+        if status == Status::UpgradeRequired {
+            assert_eq!(field(&response, "Upgrade"), Some("websocket"), "RFC 9110 15.5.22");
+            assert_eq!(field(&response, "Sec-WebSocket-Version"), Some("13"), "RFC 6455 4.4");
+        }
+    }
+    let old = format!("GET /xmpp-websocket HTTP/1.0\r\nHost: a\r\n{UPGRADE}\r\n");
+    assert_eq!(response(&Policy::default(), &old).status, Status::UpgradeRequired, "RFC 6455 4.2.1 (1)");
+    let head = get("/xmpp-websocket", UPGRADE).replacen("GET", "HEAD", 1);
+    assert_eq!(response(&Policy::default(), &head).status, Status::UpgradeRequired);
+}
+
+#[test]
+fn pages_connect_as_the_operator_wants() {
+    let only = Policy { origins: Some(["https://chat.a.example".into()].into()), ..Policy::default() };
+    let from = |origin: &str| get("/xmpp-websocket", &format!("{UPGRADE}Origin: {origin}\r\n"));
+    for (policy, request, allowed) in [
+        (&Policy::default(), from("https://evil.example"), true),
+        (&only, get("/xmpp-websocket", UPGRADE), true),
+        (&only, from("https://CHAT.a.example"), true),
+        (&only, from("https://evil.example"), false),
+        (&only, from("null"), false),
+        (&only, from("https://chat.a.example\r\nOrigin: https://evil.example"), false),
+    ] {
+        match ask(policy, &request, true) {
+            Answer::WebSocket { .. } => assert!(allowed, "{request}"),
+            Answer::Response(response) => assert!(!allowed && response.status == Status::Forbidden, "{request}"),
+        }
+    }
+}
+
+#[test]
+fn host_meta_tells_where_the_websocket_is_xep0156_3() {
+    let any = Policy::default();
+    let xml = response(&any, &get("/.well-known/host-meta", "Origin: https://evil.example\r\n"));
+    let element: minidom::Element = xml.body.split_once("?>").unwrap().1.trim().parse().expect("XML");
+    let link = element.children().next().expect("a link");
+    assert_eq!(element.ns(), "http://docs.oasis-open.org/ns/xri/xrd-1.0");
+    assert_eq!(link.attr("rel"), Some("urn:xmpp:alt-connections:websocket"));
+    assert_eq!(link.attr("href"), Some("wss://a.example:5443/xmpp-websocket"));
+    assert_eq!(field(&xml, "Access-Control-Allow-Origin"), Some("*"));
+    let json = response(&any, &get("/.well-known/host-meta.json", ""));
+    assert_eq!(
+        json.body,
+        "{\"links\":[{\"rel\":\"urn:xmpp:alt-connections:websocket\",\"href\":\"wss://a.example:5443/xmpp-websocket\"}]}\n"
+    );
+    // Nothing that is not protected, and nobody else's host.
+    let Answer::Response(open) = ask(&any, &get("/.well-known/host-meta", ""), false) else { panic!() };
+    assert_eq!(open.status, Status::NotFound);
+    let other = get("/.well-known/host-meta", "").replace("a.example", "evil.example");
+    assert_eq!(response(&any, &other).status, Status::NotFound);
+    let given = Policy { websocket_url: Some("wss://x.example/y?a&b".into()), ..Policy::default() };
+    let Answer::Response(told) = ask(&given, &other, false) else { panic!() };
+    assert!(told.body.contains("href='wss://x.example/y?a&amp;b'"), "{}", told.body);
+}
+
+#[test]
+fn paths_methods_and_bodies_that_are_not_taken_have_their_answers() {
+    let any = Policy::default();
+    for path in
+        ["/", "/xmpp-websocket/", "/XMPP-websocket", "//xmpp-websocket", "/%78mpp-websocket", "/x/../xmpp-websocket"]
+    {
+        assert_eq!(response(&any, &get(path, UPGRADE)).status, Status::NotFound, "{path}");
+    }
+    let post = |path: &str, fields: &str| get(path, fields).replacen("GET", "POST", 1);
+    let wrong = response(&any, &post("/.well-known/host-meta", "Content-Length: 3\r\n"));
+    assert_eq!((wrong.status, wrong.closes), (Status::MethodNotAllowed, true), "the body is not read");
+    assert_eq!(field(&wrong, "Allow"), Some("GET, HEAD, OPTIONS"), "RFC 9110 15.5.6");
+    assert!(!response(&any, &post("/.well-known/host-meta", "")).closes);
+    let options =
+        get("/.well-known/host-meta.json", "Access-Control-Request-Method: GET\r\n").replacen("GET", "OPTIONS", 1);
+    let preflight = response(&any, &options);
+    assert_eq!(preflight.status, Status::NoContent);
+    assert_eq!(field(&preflight, "Access-Control-Allow-Methods"), Some("GET, HEAD, OPTIONS"));
+    for row in TABLE {
+        assert!(row.path.starts_with('/') && !row.methods.is_empty());
+        assert_eq!(TABLE.iter().filter(|other| other.path == row.path).count(), 1, "{} is there once", row.path);
+    }
+    let head = get("/.well-known/host-meta", "Transfer-Encoding: chunked\r\n");
+    assert_eq!(head::read(head.as_bytes(), 0).unwrap().unwrap().content, Content::Chunked);
+}
+
+#[test]
+fn responses_say_how_long_they_are_and_when_they_were_made() {
+    let text = |response: Response, method| {
+        let mut out = Vec::new();
+        response.write(&mut out, method, 784_111_777_000_000);
+        String::from_utf8(out).unwrap()
+    };
+    let expected = "HTTP/1.1 404 Not Found\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\nContent-Length: 3\r\n\
+                    Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n";
+    let response = Response::text(Status::NotFound, "no").closing();
+    assert_eq!(text(response.clone(), None), format!("{expected}no\n"));
+    assert_eq!(text(response, Some(head::Method::Head)), expected, "RFC 9110 9.3.2");
+    assert!(!text(Response::empty(Status::NoContent), None).contains("Content-Length"), "RFC 9110 8.6");
+}
