@@ -33,8 +33,9 @@ struct User {
     free_ms: u64,
     /// The registrations are being read.
     looking: bool,
-    /// All devices are to be woken that nobody looks at; decided when the registrations are known.
-    all: bool,
+    /// All devices are to be woken that nobody looks at, but for those that somebody has looked at whenever there was a reason;
+    /// decided when the registrations are known.
+    all: Option<Vec<u64>>,
     /// These are; decided then, too.
     devices: Vec<u64>,
     /// Registrations as they were read last, with their devices.
@@ -128,7 +129,10 @@ impl Pushes {
         }
         match device {
             Some(device) if !known || user.looking => add(&mut user.devices, device),
-            None if !known || user.looking => user.all = true,
+            None if !known || user.looking => match &mut user.all {
+                Some(seen) => seen.retain(|device| attended.contains(device)),
+                None => user.all = Some(attended.to_vec()),
+            },
             _ => {
                 let User { known, failing, wanted, .. } = &mut *user;
                 for (key, of) in known.iter() {
@@ -219,7 +223,8 @@ impl Pushes {
         let (mut put_off, mut fail, mut until_ms) = (Vec::new(), Vec::new(), u64::MAX);
         for of in all {
             let key = of.key();
-            let meant = every || devices.contains(&of.device) || wanted.contains(&key) || failing.contains(&key);
+            let unseen = every.as_ref().is_some_and(|seen| !seen.contains(&of.device));
+            let meant = unseen || devices.contains(&of.device) || wanted.contains(&key) || failing.contains(&key);
             if !meant || attended.contains(&of.device) {
                 continue;
             }
@@ -346,7 +351,7 @@ impl Pushes {
 impl User {
     /// Whether something is to be told.
     fn waits(&self) -> bool {
-        self.all || !(self.devices.is_empty() && self.wanted.is_empty() && self.failing.is_empty())
+        self.all.is_some() || !(self.devices.is_empty() && self.wanted.is_empty() && self.failing.is_empty())
     }
 }
 

@@ -40,6 +40,27 @@ fn a_device_that_somebody_looks_at_is_told_of_at_once_when_nobody_does_any_more(
     assert_eq!(wakes(&mut pushes, 6, "a@x", vec![registration("s@x", 1)], &[]), 1);
 }
 
+/// The device has got the message, and leaves while its registration is being read.
+#[test]
+fn a_device_that_was_looked_at_when_a_message_came_is_not_told_of_it_when_it_has_left() {
+    let mut pushes = Pushes::default();
+    let all = || vec![registration("s@x", 1)];
+    assert_eq!(pushes.wake(0, reason("a@x"), &[1, 2]), Next::Look);
+    assert_eq!(pushes.wake(1, reason("a@x"), &[1]), Next::Nothing);
+    assert_eq!(pushes.found((2, 1), 10_000, "a@x", all(), &[]).told.len(), 0);
+    assert_eq!(pushes.wake(3, reason("a@x"), &[]), Next::Look);
+    let round = pushes.found((4, 1), 10_000, "a@x", all(), &[]);
+    assert_eq!((round.told.len(), round.count), (1, 1), "of the next one it is, and of no other");
+    // Or it has not got it: its session says so when it ends.
+    assert_eq!(pushes.wake(5, reason("b@x"), &[1]), Next::Look);
+    assert_eq!(pushes.wake(6, Wake { device: Some(1), waiting: 1, ..reason("b@x") }, &[]), Next::Nothing);
+    assert_eq!(pushes.found((7, 1), 10_000, "b@x", all(), &[]).told.len(), 1);
+    // Or one of two came when nobody looked.
+    assert_eq!(pushes.wake(8, reason("c@x"), &[1]), Next::Look);
+    assert_eq!(pushes.wake(9, reason("c@x"), &[]), Next::Nothing);
+    assert_eq!(pushes.found((10, 1), 10_000, "c@x", all(), &[]).told.len(), 1);
+}
+
 #[test]
 fn who_answers_nothing_is_told_little_whoever_names_the_address() {
     let mut pushes = Pushes::default();
