@@ -148,6 +148,12 @@ counter_table! {
     conns_closing Gauge "Of these, such whose stream has ended.";
     conns_departing Gauge "Of these, such on their way to another shard.";
     websockets Gauge "Connections that are WebSockets (RFC 7395).";
+    bosh_sessions Gauge "Sessions of BOSH (XEP-0124), those that have not logged in included; each counts as a connection.";
+    bosh_waiting Gauge "Requests that sessions of BOSH keep waiting, as the last sweep saw it.";
+    bosh_bytes Gauge "Bytes that sessions of BOSH keep: answers that may be asked for again, and requests not looked at yet.";
+    bosh_requests Count "Requests for sessions of BOSH, counted where the session is.";
+    bosh_relayed Count "Of these, such that came from another shard, or went on to one.";
+    bosh_failed Count "Sessions of BOSH ended, or requests refused, with a condition of XEP-0124 17.3.";
     sessions Gauge "Sessions, resumable ones included.";
     sessions_detached Gauge "Sessions that wait to be resumed.";
     sessions_dormant Gauge "Of these, such that have waited since before the server's start.";

@@ -21,6 +21,16 @@ pub struct ConnId {
     pub generation: u32,
 }
 
+/// The bit of a slot that says that no socket is behind the connection: the driver does not know it. A BOSH session has one (XEP-0124).
+pub const NO_SOCKET: u32 = 1 << 31;
+
+impl ConnId {
+    /// Whether the driver knows the connection.
+    pub fn has_socket(self) -> bool {
+        self.slot & NO_SOCKET == 0
+    }
+}
+
 /// One thread's world, numbered from zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct ShardId(pub u16);

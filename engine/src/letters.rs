@@ -10,10 +10,13 @@ use crate::extension::offline::Keep;
 use crate::extension::push::answer::Outcome;
 use crate::extension::subscription;
 use crate::id::{ConnId, DomainId, Gate, Peer, SessionId, ShardId};
+use crate::session::bosh::{Place, Reply};
+use crate::session::moved::Handover;
 use crate::store::account::{Credentials, Incarnation, KeySet};
 use crate::store::hash::Tag;
 use crate::store::invitation::{InvitationId, Invited};
 use crate::store::token::{TokenAnswer, TokenShown};
+use crate::web::bosh::read::Wrapper;
 use crate::wire::limit::Held;
 
 /// A piece of a batch's text.
@@ -313,6 +316,41 @@ pub enum Letter {
         /// The keys.
         gained: Box<Gained>,
     },
+    /// A request for a session of BOSH (XEP-0124) that began at the receiver, or has moved there.
+    BoshAsked(Box<BoshAsked>),
+    /// The answer to such a request, for the connection on which it came.
+    BoshAnswer {
+        /// The connection.
+        conn: ConnId,
+        /// The number of its request. To another one it says nothing.
+        number: u32,
+        /// The answer.
+        reply: Box<Reply>,
+    },
+    /// The connection of such a request has gone; or its client has sent more on it, and the request is to be answered at once.
+    BoshLeft {
+        /// The session.
+        key: [u8; 16],
+        /// The request.
+        place: Place,
+        /// The latter.
+        hurries: bool,
+    },
+    /// A session of BOSH comes over: its user's home is here.
+    BoshMoves(Box<Handover>),
+}
+
+/// A request for a session of BOSH.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BoshAsked {
+    /// The session.
+    pub key: [u8; 16],
+    /// Where the answer goes.
+    pub place: Place,
+    /// It came by TLS.
+    pub secured: bool,
+    /// What it says.
+    pub wrapper: Box<Wrapper>,
 }
 
 /// Keys of hash functions that an account had none of.

@@ -576,3 +576,55 @@ pub const HTTP_REQUESTS_MAX: u8 = 100;
 pub const WEBSOCKET_MEMORY_BYTES: usize = 64 << 10;
 
 const _: () = assert!(HTTP_TARGET_BYTES_MAX < HTTP_HEAD_BYTES_MAX && HTTP_CHUNK_LINE_BYTES_MAX < HTTP_HEAD_BYTES_MAX);
+
+// BOSH (XEP-0124).
+
+/// Longest body of a request in bytes: the longest stanza that servers take by default, and as much beside it.
+pub const BOSH_BODY_BYTES_MAX: usize = 512 << 10;
+
+/// Requests of a shard whose bodies are on their way and longer than what is taken before a login: with more, such a request is refused.
+pub const BOSH_LONG_BODIES_MAX: usize = 128;
+
+/// Longest time for which a request may wait for its answer, seconds.
+pub const BOSH_WAIT_S_MAX: u32 = 60;
+
+/// Seconds after which the connection's shard answers a request itself: longer than any session lets one wait.
+pub const BOSH_ANSWER_S_MAX: u32 = BOSH_WAIT_S_MAX + 30;
+
+/// Requests that a session may keep waiting.
+pub const BOSH_HOLD_MAX: u8 = 1;
+
+/// Seconds for which a session may be without a request; and one that polls.
+pub const BOSH_INACTIVITY_S: u32 = 30;
+/// The same of one that polls (XEP-0124 12): longer by more than [`BOSH_POLLING_S`].
+pub const BOSH_INACTIVITY_POLLING_S: u32 = 60;
+
+/// Seconds that have to be between two requests without content (XEP-0124 11, 12).
+pub const BOSH_POLLING_S: u32 = 2;
+
+/// Longest pause that a client may ask for, seconds (XEP-0124 10).
+pub const BOSH_PAUSE_S_MAX: u32 = 120;
+
+/// How often requests of a session may come again until there is a new one (XEP-0124 14.3).
+pub const BOSH_REPEATS_MAX: u8 = 10;
+
+/// A client that has not acknowledged an answer for so long is told of it, milliseconds (XEP-0124 9.2).
+pub const BOSH_REPORT_MS: u64 = 1_000;
+
+/// Bytes of a session's requests that wait until what came before them has been looked at.
+pub const BOSH_QUEUE_BYTES_MAX: usize = 2 * BOSH_BODY_BYTES_MAX;
+
+/// Seconds for which a shard remembers, since it was asked for last, where a session has gone that began there: longer than a session
+/// can be silent.
+pub const BOSH_FORWARD_S: u32 = 300;
+
+/// Longest value of `content` in bytes (XEP-0124 7.1).
+pub const BOSH_CONTENT_BYTES_MAX: usize = 80;
+
+/// Bytes that are kept of what a client sends behind a request whose answer waits.
+pub const HTTP_BEHIND_BYTES_MAX: usize = 8 << 10;
+
+const _: () = assert!(BOSH_FORWARD_S > BOSH_ANSWER_S_MAX + BOSH_PAUSE_S_MAX + BOSH_INACTIVITY_POLLING_S);
+const _: () = assert!(BOSH_INACTIVITY_POLLING_S - BOSH_INACTIVITY_S > BOSH_POLLING_S);
+const _: () = assert!(BOSH_PAUSE_S_MAX > BOSH_INACTIVITY_POLLING_S && BOSH_ANSWER_S_MAX > BOSH_WAIT_S_MAX);
+const _: () = assert!(wire::MAX_STANZA_BYTES_DEFAULT < BOSH_BODY_BYTES_MAX && PREAUTH_BYTES_MAX < BOSH_BODY_BYTES_MAX);

@@ -177,6 +177,26 @@ impl Outbound {
         Some(std::mem::take(&mut self.pending))
     }
 
+    /// Takes the pending bytes, which leave as one of several sends whose peer says itself what it has got; and how many messages that
+    /// may wait are among them, of which [`Outbound::got`] is told later.
+    pub fn take_part(&mut self) -> (Vec<u8>, usize) {
+        (self.first, self.counted) = (0, 0);
+        let before = self.sending_ids.len();
+        self.sending_ids.extend(self.pending_messages.drain(..).map(|m| m.id).filter(|&id| id != 0));
+        (std::mem::take(&mut self.pending), self.sending_ids.len() - before)
+    }
+
+    /// The peer has got the next so many messages: returns their ids.
+    pub fn got(&mut self, messages: usize) -> impl Iterator<Item = u64> + '_ {
+        let messages = messages.min(self.sending_ids.len());
+        self.sending_ids.drain(..messages)
+    }
+
+    /// Whether nothing waits, and nobody is to say that something has been got.
+    pub fn is_done(&self) -> bool {
+        self.is_empty() && self.sending_ids.is_empty()
+    }
+
     /// The send is done: returns the ids of messages that it carried.
     pub fn sent(&mut self) -> impl Iterator<Item = u64> + '_ {
         self.sent_bytes += self.sending_bytes as u64;

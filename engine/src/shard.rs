@@ -6,6 +6,7 @@
 //! The shard itself knows them all, and holds what goes across them, in the order of a stanza's way:
 //! - [`intake`]: bytes of a connection to items
 //! - [`http`] and [`websocket`]: the same where they are requests, or messages; [`items`] of either, and their [`last_words`]
+//! - [`bosh`]: the same where requests of other connections bring them
 //! - [`login`] and [`register`]: from the first header to an authenticated user, and the move to the user's home
 //! - [`features`]: what streams offer
 //! - [`bind`]: resources and resumption
@@ -30,6 +31,7 @@ pub mod again;
 pub mod at_nodes;
 pub mod backlog;
 pub mod bind;
+pub mod bosh;
 pub mod bytestreams;
 pub mod command;
 pub mod component;
@@ -92,6 +94,8 @@ pub struct Shard {
     scanner: Scanner,
     /// Memory for one message of a WebSocket at a time.
     message: Vec<u8>,
+    /// One more reference to it is with each long body that is on its way.
+    long_bodies: Arc<()>,
     /// What streams offer, as far as it is the same for all.
     features: features::Features,
     /// The number of the last batch that was read from each shard.
@@ -130,6 +134,7 @@ impl Shard {
             accounts: Accounts::new(Contacts::new(logs, presence_seed)),
             scanner: Scanner::new(),
             message: Vec::new(),
+            long_bodies: Arc::default(),
             features,
             letters_read,
             sweeper: sweep::Sweeper::default(),
@@ -205,15 +210,34 @@ impl Shard {
             self.keep_own_letters(batch);
         }
         self.feed_components();
+        if self.bosh.is_dirty() {
+            self.flush_requests();
+        }
         self.flush_outbound();
         self.write_owed_sessions();
+        // What is no socket's the host does not know.
+        if self.conns.others() > 0 {
+            self.effects.retain(|effect| effect.has_socket());
+        }
         self.leave(out);
         self.publish_gauges();
     }
 
+    /// Requests of BOSH are answered that are due, and connections go on that have waited for that.
+    fn flush_requests(&mut self) {
+        let sent = self.flush_bosh();
+        if self.observers.is_some() {
+            for conn in sent {
+                self.tap_sending(conn);
+                self.tap_sent(conn);
+            }
+        }
+        self.settle();
+    }
+
     /// Whether the host should start another turn at once: letters to itself are left over.
     pub fn has_own_letters(&self) -> bool {
-        self.own_letters_wait()
+        self.own_letters_wait() || self.bosh.is_dirty()
     }
 
     fn publish_gauges(&mut self) {

@@ -739,6 +739,8 @@ fn streams(
     fronted: &Fronted,
     of: impl Iterator<Item = Option<ConnId>> + Clone,
 ) -> Vec<Stream> {
+    // One without a socket has no peer of its own.
+    let of = of.map(|conn| conn.filter(|conn| conn.has_socket()));
     let conns: Vec<ConnId> = of.clone().flatten().collect();
     let mut peers = driver.peer_addresses(&conns).into_iter();
     let stream = |conn: Option<ConnId>| match conn {

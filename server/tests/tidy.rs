@@ -20,7 +20,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("extension", &["id", "limits", "ns", "orders", "store", "wire"]),
     ("portable", &["extension", "limits", "ns", "store", "wire"]),
     ("session", &["extension", "id", "limits", "ns", "outbound", "slots", "store", "web", "wire"]),
-    ("letters", &["extension", "id", "store", "wire"]),
+    ("letters", &["extension", "id", "session", "store", "web", "wire"]),
     ("router", &["extension", "id", "letters", "session", "slots", "store"]),
     ("settings", &["extension", "id", "session", "store", "web"]),
     ("observers", &["id", "limits", "ns", "wire"]),

@@ -237,6 +237,20 @@ impl Logs {
         self.touch_log(user);
     }
 
+    /// A client has got so many more of the messages that its connection was sent, and says so itself (XEP-0124 9.2).
+    pub(crate) fn got(&mut self, id: ConnId, messages: usize) {
+        let mut ids = std::mem::take(&mut self.sent_ids);
+        self.bosh_got(id, messages, &mut ids);
+        if let Carries::Session(session) = self.carries_for(id) {
+            let user = self.sessions.get(session).map_or(NONE, |session| session.user);
+            if user != NONE {
+                self.messages_sent(user, Some(session), &ids);
+            }
+        }
+        ids.clear();
+        self.sent_ids = ids;
+    }
+
     pub(crate) fn sent(&mut self, id: ConnId) {
         if self.observers.is_some() {
             self.tap_sent(id);

@@ -7,10 +7,11 @@ use std::net::IpAddr;
 use super::facts::{ListenerKind, Lost, TlsFacts};
 use super::inline::Inline;
 use super::sasl;
-use crate::id::{ConnId, DomainId, Peer, SessionId};
+use crate::id::{ConnId, DomainId, NO_SOCKET, Peer, SessionId};
 use crate::outbound::Outbound;
 use crate::slots::Slots;
 use crate::store::invitation::{InvitationId, Invited};
+use crate::web::bosh::Sid;
 use crate::web::{Begun, Transport};
 use crate::wire::{Expect, Scanner, StreamScope};
 
@@ -205,8 +206,27 @@ pub struct Opening {
     pub again: bool,
     /// It was told of an account that was made for it: whatever it hears from then on waits until that is durable.
     pub promised: bool,
+    /// The request of HTTP that was asked last elsewhere.
+    pub asked: Asked,
     /// What comes next. Changed by [`Conns::set_stage`], which counts.
     stage: Stage,
+}
+
+/// A request of HTTP that is answered by a session of BOSH (XEP-0124), which may be at another shard. Nothing of it is kept but this.
+#[derive(Debug, Default)]
+pub struct Asked {
+    /// Its number among those of the connection.
+    pub number: u32,
+    /// It waits for its answer.
+    pub waits: bool,
+    /// The connection stays when it is answered.
+    pub keeps_alive: bool,
+    /// Second (monotonic) since which it waits.
+    pub since_s: u32,
+    /// The session that it is for.
+    pub sid: Option<Sid>,
+    /// The page that asks, where that makes a difference.
+    pub origin: Option<Box<str>>,
 }
 
 impl Opening {
@@ -229,6 +249,7 @@ impl Opening {
             blocked: false,
             again: false,
             promised: false,
+            asked: Asked::default(),
             stage,
         }
     }
@@ -401,6 +422,10 @@ impl From<StreamExpect> for Expect {
 #[derive(Debug, Default)]
 pub struct Conns {
     slots: Slots<Conn>,
+    /// Connections without a socket, by their slots without [`NO_SOCKET`].
+    others: Slots<Conn>,
+    /// Free slots of these.
+    free: Vec<u32>,
     held: usize,
     paused: usize,
     websockets: usize,
@@ -427,44 +452,67 @@ impl Network {
 }
 
 impl Conns {
+    fn at(&self, slot: u32) -> Option<&Conn> {
+        match slot & NO_SOCKET {
+            0 => self.slots.get(slot as usize),
+            _ => self.others.get((slot & !NO_SOCKET) as usize),
+        }
+    }
+
+    fn at_mut(&mut self, slot: u32) -> Option<&mut Conn> {
+        match slot & NO_SOCKET {
+            0 => self.slots.get_mut(slot as usize),
+            _ => self.others.get_mut((slot & !NO_SOCKET) as usize),
+        }
+    }
+
     /// A connection that is there in this generation.
     pub fn get(&mut self, id: ConnId) -> Option<&mut Conn> {
-        let conn = self.slots.get_mut(id.slot as usize)?;
+        let conn = self.at_mut(id.slot)?;
         (conn.generation == id.generation && !matches!(conn.state, ConnState::Free)).then_some(conn)
     }
 
     /// Second (monotonic) of the last bytes from a connection; 0 if it is not there.
     pub fn last_s(&self, id: ConnId) -> u32 {
-        self.slots.get(id.slot as usize).filter(|c| c.generation == id.generation).map_or(0, |c| c.last_s)
+        self.at(id.slot).filter(|c| c.generation == id.generation).map_or(0, |c| c.last_s)
     }
 
     /// Output that waits for a connection or is under way, bytes; 0 if it is not there.
     pub fn outbound_bytes(&self, id: ConnId) -> usize {
-        let conn = self.slots.get(id.slot as usize).filter(|c| c.generation == id.generation);
+        let conn = self.at(id.slot).filter(|c| c.generation == id.generation);
         conn.and_then(|c| c.outbound.as_ref()).map_or(0, |o| o.bytes())
     }
 
     /// What is in the slot, to look at.
     pub fn look(&self, slot: u32) -> Option<&Conn> {
-        self.slots.get(slot as usize)
+        self.at(slot)
     }
 
     /// The slot as it is.
     pub fn slot(&mut self, slot: u32) -> Option<&mut Conn> {
-        self.slots.get_mut(slot as usize)
+        self.at_mut(slot)
     }
 
-    /// The id of the connection in a slot.
+    /// The id of the connection in a slot that is there.
     pub fn id(&self, slot: u32) -> ConnId {
-        ConnId { slot, generation: self.slots[slot as usize].generation }
+        ConnId { slot, generation: self.at(slot).map_or(0, |conn| conn.generation) }
+    }
+
+    /// A free slot without a socket, for [`Conns::insert`].
+    pub fn without_socket(&mut self) -> ConnId {
+        let index = self.free.pop().unwrap_or_else(|| self.others.push(Conn::default()) as u32);
+        let generation = self.others[index as usize].generation.wrapping_add(1);
+        ConnId { slot: index | NO_SOCKET, generation }
     }
 
     /// Puts a new connection into its slot.
     pub fn insert(&mut self, id: ConnId, opening: Opening, now_s: u32) {
-        let index = id.slot as usize;
-        self.slots.reach(index, Conn::default);
-        debug_assert!(matches!(self.slots[index].state, ConnState::Free), "the driver reuses a slot after Closed");
-        self.slots[index] = Conn { generation: id.generation, last_s: now_s, ..Conn::default() };
+        if id.has_socket() {
+            self.slots.reach(id.slot as usize, Conn::default);
+        }
+        let slot = self.at_mut(id.slot).expect("the slot is there");
+        debug_assert!(matches!(slot.state, ConnState::Free), "the driver reuses a slot after Closed");
+        *slot = Conn { generation: id.generation, last_s: now_s, ..Conn::default() };
         self.held += 1;
         self.change(id, ConnState::Opening(Box::new(opening)));
     }
@@ -480,7 +528,8 @@ impl Conns {
         if let ConnState::Opening(opening) = &state {
             *self.opening.entry(Network::of(opening.peer)).or_default() += 1;
         }
-        let was = std::mem::replace(&mut self.slots[id.slot as usize].state, state);
+        let conn = self.at_mut(id.slot).expect("it is there");
+        let was = std::mem::replace(&mut conn.state, state);
         if let ConnState::Opening(opening) = &was {
             self.left_opening(opening.peer);
         }
@@ -559,7 +608,10 @@ impl Conns {
         let state = self.set_state(id, ConnState::Free)?;
         self.held -= 1;
         let generation = id.generation;
-        let conn = std::mem::replace(&mut self.slots[id.slot as usize], Conn { generation, ..Conn::default() });
+        let conn = std::mem::replace(self.at_mut(id.slot)?, Conn { generation, ..Conn::default() });
+        if !id.has_socket() {
+            self.free.push(id.slot & !NO_SOCKET);
+        }
         self.websockets -= usize::from(conn.transport.is_framed());
         Some((conn, state))
     }
@@ -589,7 +641,7 @@ impl Conns {
 
     /// All slots, free ones included.
     pub fn all(&self) -> impl Iterator<Item = &Conn> {
-        self.slots.iter()
+        self.slots.iter().chain(self.others.iter())
     }
 
     /// Connections held.
@@ -597,16 +649,21 @@ impl Conns {
         self.held
     }
 
-    /// Slots, free ones included.
+    /// Slots with sockets, free ones included.
     pub fn slots(&self) -> u32 {
         self.slots.len() as u32
+    }
+
+    /// Slots without sockets, free ones included; they are numbered from [`NO_SOCKET`] on.
+    pub fn others(&self) -> u32 {
+        self.others.len() as u32
     }
 
     /// Memory of the table, by its room, and of what all connections without a session have, bytes.
     pub fn memory_bytes(&self) -> usize {
         let phases = [Phase::Opening, Phase::Securing, Phase::Authenticating, Phase::Authenticated];
         let opening: usize = phases.into_iter().map(|phase| self.in_phase(phase)).sum();
-        self.slots.memory_bytes() + opening * size_of::<Opening>()
+        self.slots.memory_bytes() + self.others.memory_bytes() + opening * size_of::<Opening>()
     }
 }
 

@@ -14,7 +14,7 @@ use crate::wire::{Child, Element, Event, jid};
 use crate::{extension, ns};
 
 /// What comes with an authentication. Bounded: `<authenticate/>` is, and of its texts only those are kept that are bounded here.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inline {
     /// The client's installation.
     pub agent: Option<Agent>,
@@ -45,7 +45,7 @@ pub struct Inline {
 }
 
 /// A task by which an account gains keys (XEP-0480 3).
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Upgrade {
     /// Of which hash function.
     pub kind: HashKind,
@@ -58,7 +58,7 @@ pub struct Upgrade {
 }
 
 /// `<resume/>` (XEP-0198 5).
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Resume {
     /// Which session; empty if it was none that could be.
     pub previd: Box<str>,
@@ -67,7 +67,7 @@ pub struct Resume {
 }
 
 /// `<bind/>` (XEP-0386 2.2).
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bind {
     /// What the client calls itself: the beginning of its resource.
     pub tag: Option<Box<str>>,
@@ -78,7 +78,7 @@ pub struct Bind {
 }
 
 /// `<enable/>` (XEP-0198 3).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Enable {
     /// The session is to be resumable.
     pub resume: bool,

@@ -3,6 +3,7 @@
 //! This module knows one peer. It does not know other sessions, rosters or rows; what has to happen elsewhere the shard
 //! does.
 
+pub mod bosh;
 pub mod conn;
 pub mod facts;
 pub mod inline;

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use super::bosh::Bosh;
 use super::facts::ListenerKind;
 use super::inline::Inline;
 use super::sasl::Authenticated;
@@ -10,7 +11,7 @@ use crate::web::Transport;
 use crate::wire::StreamScope;
 
 /// State of a connection between the two shards: authenticated, without a session yet.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Moved {
     /// Whose it is, proven.
     pub owner: Authenticated,
@@ -31,7 +32,7 @@ pub struct Moved {
 }
 
 /// A stream that goes on at another shard.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct MovedStream {
     /// What its header declared.
     pub scope: StreamScope,
@@ -41,4 +42,15 @@ pub struct MovedStream {
     pub domain: DomainId,
     /// What came with the authentication, and is to be done.
     pub inline: Box<Inline>,
+}
+
+/// What goes along when a session of BOSH moves, behind which there is no socket.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Handover {
+    /// The stream.
+    pub moved: Moved,
+    /// The requests.
+    pub bosh: Bosh,
+    /// What the stream has sent and no request has taken.
+    pub pending: Vec<u8>,
 }

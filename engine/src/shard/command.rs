@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::id::NO_SOCKET;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
 use crate::session::table::Privacy;
@@ -222,7 +223,9 @@ impl Shard {
     fn shut_down(&mut self) -> Reply {
         self.shutting_down = true;
         let mut ended = 0;
-        for slot in 0..self.conns.slots() {
+        // Those without a socket first: what they are told goes with answers on others.
+        let others = (0..self.conns.others()).map(|slot| slot | NO_SOCKET);
+        for slot in others.chain(0..self.conns.slots()) {
             let id = self.conns.id(slot);
             if self.conns.get(id).is_some() {
                 self.fail_stream(id, StreamCondition::SystemShutdown, None);

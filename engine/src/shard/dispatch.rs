@@ -5,6 +5,7 @@ use crate::extension::{Step, Way};
 use crate::io::JobDone;
 use crate::letters::{AGAIN, Gained, Kind, Letter, Letters};
 use crate::router::users::{Incoming, Known, Waiting};
+use crate::session::bosh::Reply;
 use crate::session::conn::NONE;
 use crate::shard::Shard;
 use crate::shard::from_component::is_component;
@@ -109,6 +110,10 @@ impl Shard {
                     self.plain_cache.remember(account, **seen);
                 }
             }
+            Letter::BoshAsked(asked) => self.bosh_asked(asked.clone()),
+            Letter::BoshAnswer { conn, number, reply } => self.bosh_answered(*conn, *number, Reply::clone(reply)),
+            Letter::BoshLeft { key, place, hurries } => self.bosh_leaves(*key, *place, *hurries),
+            Letter::BoshMoves(handover) => self.bosh_arrives(handover),
             Letter::KeysGained { account, gained } => {
                 self.keys_gained(batch.str(*account), Gained::clone(gained), None)
             }

@@ -100,8 +100,14 @@ impl Shard {
         self.counters.bytes_out.add(last.len() as u64);
         // Of one that is cut off nothing is waited for.
         let durable = durable && !abort && !matches!(&was, ConnState::Opening(o) if o.is_promised_nothing());
-        self.effects.push(Effect::Close { conn: id, last, abort, durable });
+        match id.has_socket() {
+            true => self.effects.push(Effect::Close { conn: id, last, abort, durable }),
+            false => self.bosh_closes(id, &last, why, durable),
+        }
         self.login_broken_off(&was);
+        if let ConnState::Opening(opening) = &was {
+            self.http_gone(id, opening);
+        }
         if let ConnState::Component(_) = was {
             self.component_gone(id);
         }
@@ -110,6 +116,10 @@ impl Shard {
             let stops = why == Ended::Shutdown && self.stored_as(session).is_some();
             let resumable = matches!(ending, Ending::Unheard | Ending::Cut) || stops;
             self.connection_lost(session, unsent, under_way, resumable);
+        }
+        if !id.has_socket() {
+            // Nobody else says so.
+            self.closed(id);
         }
     }
 
@@ -131,6 +141,7 @@ impl Shard {
         match state {
             ConnState::Bound(session) => self.connection_lost(session, unsent, None, true),
             ConnState::Component(_) => self.component_gone(id),
+            ConnState::Opening(opening) => self.http_gone(id, &opening),
             // Those of the log wait there still: the cursor has not passed them.
             ConnState::Closing { user } if user != NONE && unsent.iter().any(|u| u.id & mark::APART != 0) => {
                 self.gather(user, true);

@@ -1,10 +1,11 @@
 //! Connections that begin with requests of HTTP: bytes to requests, and each to who answers it.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use crate::id::ConnId;
 use crate::io::ListenerKind;
-use crate::limits::HTTP_REQUESTS_MAX;
+use crate::limits::{BOSH_LONG_BODIES_MAX, HTTP_REQUESTS_MAX, PREAUTH_BYTES_MAX};
 use crate::session::conn::{ConnState, Partial};
 use crate::shard::Shard;
 use crate::streams::ended::Ended;
@@ -48,7 +49,7 @@ impl Shard {
             let step = match conn.transport() {
                 Transport::Http => self.http_step(id, rest, &mut begun),
                 Transport::WebSocket => self.websocket_step(id, rest, &mut begun),
-                Transport::Stream | Transport::Closed => Step { used: rest.len(), goes_on: false },
+                Transport::Stream | Transport::Closed | Transport::Bosh => Step { used: rest.len(), goes_on: false },
             };
             at += step.used;
             if !step.goes_on {
@@ -59,13 +60,18 @@ impl Shard {
         let gone = matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing);
         if !gone && (at < raw.len() || begun.is_some()) {
             let rest = if at == 0 && !bytes.is_empty() { bytes } else { raw[at..].to_vec() };
+            let kept = rest.len();
             conn.partial = Some(Box::new(Partial { bytes: rest, begun, ..Partial::default() }));
+            self.http_behind(id, kept);
         }
     }
 
     /// Reads one request, or goes on with its body.
     fn http_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
         if let Some(Begun::Request(awaited)) = begun {
+            if let Err(refusal) = Self::http_takes(&self.long_bodies, awaited) {
+                return self.http_refuse(id, refusal, input);
+            }
             return match awaited.body.read(input) {
                 Err(refusal) => self.http_refuse(id, refusal, input),
                 Ok(used) if !awaited.body.is_done() => Step { used, goes_on: false },
@@ -115,6 +121,17 @@ impl Shard {
         Step { used, goes_on: true }
     }
 
+    /// Before a login little is taken of anybody. Whose request it is stands in its body, so that only some may be longer at once.
+    fn http_takes(long_bodies: &Arc<()>, awaited: &mut Awaited) -> Result<(), Refusal> {
+        if awaited.long.is_none() && awaited.body.announced() > PREAUTH_BYTES_MAX as u64 {
+            if Arc::strong_count(long_bodies) > BOSH_LONG_BODIES_MAX {
+                return Err(Refusal::of(Status::ServiceUnavailable, "too many long requests are on their way"));
+            }
+            awaited.long = Some(long_bodies.clone());
+        }
+        Ok(())
+    }
+
     /// What came is no request that can be read, so nobody knows where the next one would begin.
     fn http_refuse(&mut self, id: ConnId, refusal: Refusal, input: &[u8]) -> Step {
         self.counters.http_requests.one();
@@ -157,6 +174,7 @@ impl Shard {
         let secured = self.opening(id).is_some_and(|opening| opening.secured);
         let accept = match table::answer(row, &Request { head, body, secured }, site) {
             Answer::Response(response) => return self.http_answer(id, head, response),
+            Answer::Bosh => return self.bosh_came(id, head, body),
             Answer::WebSocket { accept } => accept,
         };
         // Frames go behind the answer, and nothing else that was answered before: what was is with the network if the client has read it.

@@ -26,6 +26,9 @@ impl Shard {
             self.component_heard(id);
         }
         let Some(conn) = self.conns.get(id) else { return };
+        if conn.transport() == Transport::Bosh {
+            return self.bosh_feed(id);
+        }
         if conn.transport() != Transport::Stream {
             return self.received_http(id, input);
         }

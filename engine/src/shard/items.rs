@@ -16,7 +16,7 @@ impl Shard {
             || conn.is_paused(Pause::Output)
             || conn.is_paused(Pause::Work)
             || match conn.state() {
-                ConnState::Opening(opening) => opening.blocked,
+                ConnState::Opening(opening) => opening.blocked || opening.asked.waits,
                 ConnState::Bound(_) | ConnState::Component(_) => false,
                 _ => true,
             }

@@ -2,8 +2,8 @@
 //! them each turn, each kind as often as its shortest time-out asks for, since a look at a million idle slots costs too.
 
 use crate::extension;
-use crate::id::{ConnId, SessionId};
-use crate::limits::COMPONENT_WAIT_MS;
+use crate::id::{ConnId, NO_SOCKET, SessionId};
+use crate::limits::{BOSH_ANSWER_S_MAX, COMPONENT_WAIT_MS};
 use crate::router::users::RosterStep;
 use crate::session::conn::{ConnState, NONE, Stage};
 use crate::shard::Shard;
@@ -17,6 +17,8 @@ const LOOKS: u64 = 8;
 const PERIOD_MS_MIN: u64 = 100;
 /// No part of a round is made more often than this, milliseconds.
 const STEP_MS: u64 = 20;
+/// All sessions of BOSH are looked at once in this time, milliseconds: their requests wait for whole seconds.
+const BOSH_MS: u64 = 1_000;
 /// Memory is told this often, milliseconds.
 const MEMORY_MS: u64 = 1_000;
 
@@ -26,6 +28,10 @@ pub(crate) struct Sweeper {
     memory_ms: u64,
     /// Finds for how many seconds the oldest send has been under way.
     conns: Round,
+    /// Finds how many requests sessions of BOSH keep waiting.
+    bosh: Round,
+    /// Bytes that they keep, by this round so far and by the last one.
+    bosh_bytes: (u64, u64),
     /// Finds what stream management keeps, bytes.
     sessions: Round,
     /// Finds what is loaded of users, bytes.
@@ -96,6 +102,20 @@ impl Shard {
             let slot = self.sweeper.conns.next(self.conns.slots());
             self.sweep_conn(self.conns.id(slot));
         }
+        for _ in 0..self.sweeper.bosh.due(now_ms, self.conns.others(), BOSH_MS) {
+            let slot = self.sweeper.bosh.next(self.conns.others());
+            let id = self.conns.id(slot | NO_SOCKET);
+            self.sweep_conn(id);
+            self.sweep_bosh(id);
+            let (waiting, bytes) = self.bosh_keeps(id);
+            self.sweeper.bosh.found += waiting;
+            self.sweeper.bosh_bytes.0 += bytes;
+            if self.sweeper.bosh.at + 1 >= self.conns.others() {
+                self.sweeper.bosh_bytes = (0, self.sweeper.bosh_bytes.0);
+            }
+        }
+        let now_s = self.now.mono_s();
+        self.bosh.forget_forwards(now_s);
         for _ in 0..self.sweeper.sessions.due(now_ms, self.sessions.slots(), sessions_ms) {
             let slot = self.sweeper.sessions.next(self.sessions.slots());
             if let Some(id) = self.sessions.id(slot) {
@@ -129,6 +149,14 @@ impl Shard {
             self.sweeper.conns.found = self.sweeper.conns.found.max(age_s);
         }
         match conn.state() {
+            // Its session bounds how long; unless nobody has got to know of the request, or the answer is lost.
+            ConnState::Opening(opening) if opening.asked.waits => {
+                let waited_s = now_s.saturating_sub(opening.asked.since_s);
+                let text = Some("the request was not answered in time").filter(|_| waited_s > BOSH_ANSWER_S_MAX);
+                if text.is_some() {
+                    self.fail_stream_with(id, Ended::Server, StreamCondition::ConnectionTimeout, text, None);
+                }
+            }
             ConnState::Opening(opening) if now_s.saturating_sub(opening.accepted_s) > preauth => {
                 let handshake = matches!(opening.stage(), Stage::ExpectHandshake);
                 let text = Some("no resource was bound in time");
@@ -223,6 +251,8 @@ impl Shard {
         let halves = self.sessions.memory_bytes() + self.halves_bytes();
         c.mem_sessions_bytes.set(halves as u64 + sweeper.sessions.told);
         let interests = self.interests.memory_bytes() as u64;
+        c.bosh_waiting.set(sweeper.bosh.told);
+        c.bosh_bytes.set(sweeper.bosh_bytes.1);
         c.pushes_pending.set(self.pushes.pending());
         let others = interests + self.pushes.memory_bytes() as u64;
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);

@@ -10,6 +10,9 @@ impl Streams {
     /// It leaves with what it has, once what it is still to be sent is on its way.
     pub(crate) fn departs(&mut self, id: ConnId, home: ShardId, moved: Box<Moved>) {
         self.conns.set_state(id, ConnState::Departing);
+        if !id.has_socket() {
+            return self.bosh.departs(id, home, moved);
+        }
         // What the peer sends from here on is for its new home to read.
         if self.conns.pause(id, Pause::Ending) {
             self.effects.push(Effect::Pause { conn: id });

@@ -170,19 +170,24 @@ impl Streams {
     /// Whether a managed session has something to ask an acknowledgement for, and asks with this turn's output.
     fn request_acks(&mut self) {
         for index in 0..self.dirty.len() {
-            let id = self.conns.id(self.dirty[index]);
-            let Some(session) = self.session_of(id) else { continue };
-            let managed = self.halves.managed_mut(session);
-            if managed.is_some_and(|m| m.poll_request()) {
-                self.send_bytes(id, b"<r xmlns='urn:xmpp:sm:3'/>");
-            }
+            self.request_ack(self.conns.id(self.dirty[index]));
+        }
+    }
+
+    /// The same of the session behind one connection.
+    pub(in crate::streams) fn request_ack(&mut self, id: ConnId) {
+        let Some(session) = self.session_of(id) else { return };
+        let managed = self.halves.managed_mut(session);
+        if managed.is_some_and(|m| m.poll_request()) {
+            self.send_bytes(id, b"<r xmlns='urn:xmpp:sm:3'/>");
         }
     }
 
     /// Makes a send of what waits for a connection, unless one is under way. Whether it did.
     pub(crate) fn flush(&mut self, id: ConnId) -> bool {
         let now_s = self.now.mono_s();
-        let Some(conn) = self.conns.get(id) else { return false };
+        // What stands in for a connection sends when it is asked.
+        let Some(conn) = self.conns.get(id).filter(|_| id.has_socket()) else { return false };
         let Some(bytes) = conn.outbound.as_mut().and_then(|o| o.take(now_s)) else { return false };
         let bytes = if conn.transport().is_framed() { framed(&bytes) } else { bytes };
         let durable = !matches!(conn.state(), ConnState::Opening(o) if o.is_promised_nothing());

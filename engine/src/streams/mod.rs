@@ -4,6 +4,7 @@
 //! Nothing here ends while somebody else speaks: that a stream is to end is *recorded* ([`ending`]), and that one may go on with
 //! what it has sent is a letter upwards ([`half::Up`]). Higher floors take both out when the input is handled.
 
+pub(crate) mod bosh;
 pub(crate) mod credit;
 pub(crate) mod departing;
 pub(crate) mod ended;
@@ -65,6 +66,8 @@ pub struct Streams {
     pub(crate) jobs_waiting: Vec<(Pending, Job)>,
     /// Jobs among [`Pending`]; the rest are reads.
     pub(crate) jobs_under_way: usize,
+    /// Sessions of BOSH.
+    pub(crate) bosh: bosh::Table,
     /// Questions handed out about users who are kept elsewhere: bounded by `OUTSIDE_ASKS_MAX`.
     pub(crate) asks_under_way: usize,
     /// What is sent since this second has not left for the network yet; the highest when all has.
@@ -92,6 +95,7 @@ impl Streams {
             unacked_bytes: 0,
             jobs_waiting: Vec::new(),
             jobs_under_way: 0,
+            bosh: bosh::Table::default(),
             asks_under_way: 0,
             held_s: u32::MAX,
         }
@@ -115,6 +119,7 @@ impl Streams {
             phases.into_iter().for_each(|(gauge, phase)| gauge.set(self.conns.in_phase(phase) as u64));
             c.websockets.set(self.conns.websockets() as u64);
         }
+        c.bosh_sessions.set(self.bosh.len() as u64);
         c.sessions_detached.set(self.halves.detached() as u64);
         c.sessions_dormant.set(self.halves.dormant() as u64);
         c.paused.set(self.conns.paused() as u64);

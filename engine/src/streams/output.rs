@@ -61,7 +61,7 @@ impl Streams {
     pub(crate) fn touch(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.get(id).filter(|conn| !conn.dirty) {
             conn.dirty = true;
-            self.dirty.push(id.slot);
+            if id.has_socket() { self.dirty.push(id.slot) } else { self.bosh.touched(id) }
         }
     }
 

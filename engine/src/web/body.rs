@@ -110,6 +110,14 @@ impl Body {
         self.next == Next::Done
     }
 
+    /// Bytes that it is known to have.
+    pub fn announced(&self) -> u64 {
+        match self.next {
+            Next::Rest(left) | Next::Chunk(left) => self.bytes.len() as u64 + left,
+            _ => self.bytes.len() as u64,
+        }
+    }
+
     /// What has come of it.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes

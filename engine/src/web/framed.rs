@@ -78,7 +78,7 @@ fn message(out: &mut Vec<u8>, parts: &[&[u8]]) {
 }
 
 /// Where a tag ends, behind its `>`: one may stand in a value, too.
-fn tag_end(tag: &[u8]) -> usize {
+pub(super) fn tag_end(tag: &[u8]) -> usize {
     let mut at = 0;
     while let Some(found) = memchr3(b'>', b'\'', b'"', &tag[at..]) {
         let quote = tag[at + found];
@@ -92,7 +92,7 @@ fn tag_end(tag: &[u8]) -> usize {
 }
 
 /// Where the element at the beginning ends.
-fn element_end(xml: &[u8]) -> usize {
+pub(super) fn element_end(xml: &[u8]) -> usize {
     const CDATA: &[u8] = b"<![CDATA[";
     let (mut at, mut depth) = (0, 0usize);
     while let Some(found) = memchr(b'<', &xml[at..]) {

@@ -1,4 +1,4 @@
-//! Where the WebSocket is (XEP-0156), as `host-meta` documents (RFC 6415).
+//! Where WebSocket and BOSH are (XEP-0156), as `host-meta` documents (RFC 6415).
 
 use std::borrow::Cow;
 
@@ -7,7 +7,7 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::Status;
-use super::websocket;
+use super::{bosh, websocket};
 use crate::wire::jid::normalise_domain;
 use crate::wire::text::Writer;
 
@@ -29,26 +29,44 @@ pub const JSON: Row = Row {
     handle: |request, site| document(request, site, "application/json", json),
 };
 
-const RELATION: &str = "urn:xmpp:alt-connections:websocket";
+const WEBSOCKET: &str = "urn:xmpp:alt-connections:websocket";
+const BOSH: &str = "urn:xmpp:alt-connections:xbosh";
 
-fn document(request: &Request<'_>, site: &Site<'_>, content_type: &'static str, write: fn(&str) -> String) -> Answer {
-    let response = match url(request, site) {
-        Some(url) => {
+/// What is told: relation and address of each.
+type Links<'a> = [(&'static str, Cow<'a, str>)];
+
+fn document(
+    request: &Request<'_>,
+    site: &Site<'_>,
+    content_type: &'static str,
+    write: fn(&Links<'_>) -> String,
+) -> Answer {
+    let given = [(WEBSOCKET, &site.policy.websocket_url), (BOSH, &site.policy.bosh_url)];
+    let asked = host(request, site);
+    let own = [("wss", websocket::PATH), ("https", bosh::PATH)];
+    let links: Vec<_> = given
+        .into_iter()
+        .zip(own)
+        .filter_map(|((relation, given), (scheme, path))| match (given, asked) {
+            (Some(url), _) => Some((relation, Cow::Borrowed(&**url))),
+            (None, Some(host)) => Some((relation, Cow::Owned(format!("{scheme}://{host}{path}")))),
+            (None, None) => None,
+        })
+        .collect();
+    let response = match &links[..] {
+        [] => Response::text(Status::NotFound, "no address of a WebSocket is known for this host"),
+        links => {
             let mut response = Response::empty(Status::Ok);
-            (response.content_type, response.body) = (content_type, Cow::Owned(write(&url)));
+            (response.content_type, response.body) = (content_type, Cow::Owned(write(links)));
             response
         }
-        None => Response::text(Status::NotFound, "no address of a WebSocket is known for this host"),
     };
     Answer::Response(response)
 }
 
-/// The address that the operator has given, or the one by which the client is here, if that is a served domain's. Others than `wss`
-/// must not be told (XEP-0156 3).
-fn url<'a>(request: &Request<'_>, site: &Site<'a>) -> Option<Cow<'a, str>> {
-    if let Some(url) = &site.policy.websocket_url {
-        return Some(Cow::Borrowed(url));
-    }
+/// The host by which the client is here, if that is a served domain's. Where it is in the clear nothing is told of it: others than `wss`
+/// and `https` must not be (XEP-0156 3).
+fn host<'a>(request: &Request<'a>, site: &Site<'_>) -> Option<&'a str> {
     let host = request.head.host.filter(|_| request.secured)?;
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
@@ -56,20 +74,26 @@ fn url<'a>(request: &Request<'_>, site: &Site<'a>) -> Option<Cow<'a, str>> {
     };
     // What is told is told to whoever asks next, too, if it is kept somewhere on the way: nobody else's host gets into it.
     site.domains.find_users(&normalise_domain(name).ok()?)?;
-    Some(Cow::Owned(format!("wss://{host}{}", websocket::PATH)))
+    Some(host)
 }
 
-fn xml(url: &str) -> String {
+fn xml(links: &Links<'_>) -> String {
     let mut out = b"<?xml version='1.0' encoding='utf-8'?>\n".to_vec();
     let mut w = Writer::new(&mut out);
     w.open("XRD").attribute("xmlns", "http://docs.oasis-open.org/ns/xri/xrd-1.0");
-    w.open("Link").attribute("rel", RELATION).attribute("href", url).close().close();
+    for (relation, url) in links {
+        w.open("Link").attribute("rel", relation).attribute("href", url).close();
+    }
+    w.close();
     out.push(b'\n');
     String::from_utf8(out).unwrap_or_default()
 }
 
-fn json(url: &str) -> String {
+fn json(links: &Links<'_>) -> String {
     // An address has nothing in it that JSON would have to escape, but for these.
-    let url = url.replace('\\', "%5C").replace('"', "%22");
-    format!("{{\"links\":[{{\"rel\":\"{RELATION}\",\"href\":\"{url}\"}}]}}\n")
+    let link = |(relation, url): &(&str, Cow<'_, str>)| {
+        let url = url.replace('\\', "%5C").replace('"', "%22");
+        format!("{{\"rel\":\"{relation}\",\"href\":\"{url}\"}}")
+    };
+    format!("{{\"links\":[{}]}}\n", links.iter().map(link).collect::<Vec<_>>().join(","))
 }

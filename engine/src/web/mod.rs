@@ -1,15 +1,16 @@
-//! HTTP/1.1 (RFC 9112) and WebSocket (RFC 6455, RFC 7395) as bytes and data.
+//! HTTP/1.1 (RFC 9112), WebSocket (RFC 6455, RFC 7395) and BOSH (XEP-0124) as bytes and data.
 //!
 //! What a peer sends becomes requests, and messages; what it is told becomes responses, and frames. Nothing here keeps anything between
 //! calls but what an unfinished request or message has brought so far, and nothing knows a connection, a stream or a session.
 //!
 //! - [`head`] reads the head of a request, [`body`] its body, both strictly: what two parsers could read in two ways is refused.
 //! - [`table`] has a [`row`] for each path: what may be asked there, and by whom it is answered. A new path is a file and a row.
-//! - [`websocket`] answers the opening handshake, [`host_meta`] tells where it is.
+//! - [`websocket`] answers the opening handshake, [`host_meta`] tells where it is. [`bosh`] is a stream in requests.
 //! - [`response`] writes answers; [`status`] names what is wrong with a request.
 //! - [`frame`] reads frames to messages; [`framed`] writes what a stream sends as messages (RFC 7395 3.3); [`open`] reads `<open/>`.
 
 pub mod body;
+pub mod bosh;
 pub mod frame;
 pub mod framed;
 pub mod head;
@@ -43,6 +44,8 @@ pub enum Transport {
     WebSocket,
     /// The same when this side has sent its last frame (RFC 6455 5.5.1).
     Closed,
+    /// An XML stream in the bodies of requests of other connections (XEP-0124).
+    Bosh,
 }
 
 impl Transport {

@@ -7,6 +7,8 @@ pub struct Policy {
     pub origins: Option<Box<[Box<str>]>>,
     /// Where clients reach the WebSocket, a `wss` address; `None`: where they have asked.
     pub websocket_url: Option<Box<str>>,
+    /// Where clients reach BOSH (XEP-0124), an `https` address; `None`: where they have asked.
+    pub bosh_url: Option<Box<str>>,
     /// Who connects in the clear is a proxy, and says for whom.
     pub forwarded: bool,
 }

@@ -1,5 +1,7 @@
 //! A request with its body, for those who answer it.
 
+use std::sync::Arc;
+
 use super::body::Body;
 use super::head::{self, Head};
 use super::policy::Policy;
@@ -12,12 +14,14 @@ pub struct Awaited {
     head: Box<[u8]>,
     /// Its body.
     pub body: Body,
+    /// It is one of those of which there may be some only.
+    pub long: Option<Arc<()>>,
 }
 
 impl Awaited {
     /// One with this head.
     pub fn new(head: &[u8], body: Body) -> Awaited {
-        Awaited { head: head.into(), body }
+        Awaited { head: head.into(), body, long: None }
     }
 
     /// Its head once more: that it can be read is known.

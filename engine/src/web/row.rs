@@ -38,4 +38,6 @@ pub enum Answer {
         /// `Sec-WebSocket-Accept`.
         accept: String,
     },
+    /// It is for a session of BOSH (XEP-0124), which answers it.
+    Bosh,
 }

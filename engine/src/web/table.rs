@@ -5,10 +5,10 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
-use super::{host_meta, websocket};
+use super::{bosh, host_meta, websocket};
 
 /// All paths.
-pub const TABLE: &[Row] = &[websocket::ROW, host_meta::XML, host_meta::JSON];
+pub const TABLE: &[Row] = &[websocket::ROW, bosh::ROW, host_meta::XML, host_meta::JSON];
 
 /// Whose path it is; or what is answered without anybody's help.
 ///
@@ -46,7 +46,7 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
 /// Answers a request that has been routed, and of which all is there.
 pub fn answer(row: &Row, request: &Request<'_>, site: &Site<'_>) -> Answer {
     match (row.handle)(request, site) {
-        Answer::Response(response) => Answer::Response(shared(response, row, request.head, site)),
+        Answer::Response(response) => Answer::Response(shared(response, row, request.head.one("origin"), site)),
         answer => answer,
     }
 }
@@ -77,12 +77,12 @@ fn preflight(row: &Row, head: &Head<'_>, site: &Site<'_>) -> Response {
             .with("Access-Control-Allow-Headers", "Content-Type")
             .with("Access-Control-Max-Age", "86400");
     }
-    shared(response, row, head, site)
+    shared(response, row, head.one("origin"), site)
 }
 
 /// Lets pages of allowed origins read the answer. None is told that it may send what identifies its user: nothing here does.
-fn shared(response: Response, row: &Row, head: &Head<'_>, site: &Site<'_>) -> Response {
-    match (row.origins, &site.policy.origins, head.one("origin")) {
+pub fn shared(response: Response, row: &Row, origin: Option<&str>, site: &Site<'_>) -> Response {
+    match (row.origins, &site.policy.origins, origin) {
         (Origins::Any, ..) | (Origins::Policy, None, _) => response.with("Access-Control-Allow-Origin", "*"),
         (Origins::Policy, Some(_), Some(origin)) if site.policy.allows(Some(origin)) => {
             response.with("Access-Control-Allow-Origin", origin.to_owned()).with("Vary", "Origin")

@@ -99,6 +99,25 @@ impl StreamScope {
         }
         StreamScope::declared_by(header.qualified_name(), &default, prefixes)
     }
+
+    /// The scope of an element around stanzas whose own namespace, `own`, counts as a client's content (XEP-0206 2).
+    pub fn of_wrapper(wrapper: &Element<'_>, own: &str) -> StreamScope {
+        let mut default = Cow::Borrowed("");
+        let mut prefixes: Vec<(Box<str>, Box<str>)> = Vec::new();
+        for (prefix, name) in wrapper.declarations() {
+            match prefix {
+                "" if name == own => default = Cow::Borrowed(ns::CLIENT),
+                "" => default = name,
+                "xml" => {}
+                _ => prefixes.push((prefix.into(), name.into())),
+            }
+        }
+        let is_stream = |(prefix, name): &(Box<str>, Box<str>)| (&**prefix, &**name) == ("stream", ns::STREAM);
+        if default == ns::CLIENT && prefixes.iter().all(is_stream) {
+            return StreamScope::Usual;
+        }
+        StreamScope::declared_by(wrapper.qualified_name(), &default, prefixes)
+    }
 }
 
 /// Reads a client's header.

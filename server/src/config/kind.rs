@@ -79,6 +79,8 @@ pub enum Kind {
     UrlOrNone,
     /// An address of a WebSocket over TLS (RFC 6455 3), or nothing.
     SocketUrlOrNone,
+    /// A URL of HTTPS that is asked as it is, or empty.
+    PathUrlOrNone,
     /// Origins of pages (RFC 6454 6.2); several are separated by commas or given one a flag; `any` is all there are.
     Origins,
     /// A domain name or an IP address, perhaps with a port, or nothing.
@@ -120,6 +122,7 @@ impl Kind {
             Kind::Names => "localparts such as admin,postmaster, separated by commas; off for none".into(),
             Kind::PageOrNone => "a URL such as https://example.org/invite/#{token}, with {token} or {uri} in it, or empty for none".into(),
             Kind::UrlOrNone => "a URL such as https://upload.example.org/, or empty for none".into(),
+            Kind::PathUrlOrNone => "a URL such as https://xmpp.example.org/http-bind, or empty for none".into(),
             Kind::SocketUrlOrNone => "a URL such as wss://xmpp.example.org/xmpp-websocket, or empty for none".into(),
             Kind::Origins => "SCHEME://HOST or SCHEME://HOST:PORT such as https://chat.example.org, separated by commas, or any".into(),
             Kind::HostOrNone => "HOST or HOST:PORT such as proxy.example.org:7777 or [2001:db8::1]:7777, or empty for none".into(),
@@ -150,6 +153,7 @@ impl Kind {
             Kind::Names => "names",
             Kind::PageOrNone => "page",
             Kind::UrlOrNone => "url",
+            Kind::PathUrlOrNone => "path-url",
             Kind::SocketUrlOrNone => "websocket-url",
             Kind::Origins => "origins",
             Kind::HostOrNone => "host",
@@ -193,7 +197,7 @@ impl Kind {
             Kind::Jids => "JID",
             Kind::Components => "DOMAIN=FILE",
             Kind::BackEnds => "DOMAIN=PROGRAM|URL",
-            Kind::UrlOrNone | Kind::PageOrNone | Kind::SocketUrlOrNone => "URL",
+            Kind::UrlOrNone | Kind::PageOrNone | Kind::SocketUrlOrNone | Kind::PathUrlOrNone => "URL",
             Kind::Origins => "ORIGIN",
             Kind::HostOrNone => "HOST[:PORT]",
             Kind::Path | Kind::PathOrNone => "PATH",
@@ -317,7 +321,8 @@ impl Field for String {
         match kind {
             Kind::Domain => read_domain(text),
             Kind::UrlOrNone => read_url(text),
-            Kind::SocketUrlOrNone => read_socket_url(text),
+            Kind::SocketUrlOrNone => read_whole_url("wss://", text),
+            Kind::PathUrlOrNone => read_whole_url("https://", text),
             Kind::HostOrNone => (text.is_empty() || read_host(text).is_some()).then(|| text.to_owned()),
             Kind::PageOrNone => read_page(text),
             _ => Some(text.to_owned()),
@@ -339,11 +344,11 @@ fn read_url(text: &str) -> Option<String> {
     (!rest.is_empty() && good).then(|| if text.ends_with('/') { text.to_owned() } else { format!("{text}/") })
 }
 
-/// A URL of a WebSocket over TLS, without a query, which clients would have to escape; empty stays empty.
-fn read_socket_url(text: &str) -> Option<String> {
+/// A URL of this scheme, as of a WebSocket over TLS, without a query, which clients would have to escape; empty stays empty.
+fn read_whole_url(scheme: &str, text: &str) -> Option<String> {
     let of_url = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%:[]/".contains(&byte);
     let good = |rest: &str| !rest.is_empty() && rest.bytes().all(of_url) && !rest.starts_with(['/', ':']);
-    (text.is_empty() || text.strip_prefix("wss://").is_some_and(good)).then(|| text.to_owned())
+    (text.is_empty() || text.strip_prefix(scheme).is_some_and(good)).then(|| text.to_owned())
 }
 
 /// A URL of HTTPS with a place for the token or the address of an invitation (RFC 3986 2, with braces around these); empty stays empty.

@@ -375,23 +375,27 @@ options! {
         "The same for connections with TLS from the first byte behind that header.",
         "As for c2s_proxied.";
     Addresses Main Restart http: Vec<SocketAddr>, Kind::Listeners, "off",
-        "Address for clients that use HTTP in the clear, behind a proxy that does TLS: WebSocket (RFC 7395); may be given several times.",
+        "Address for clients that use HTTP in the clear, behind a proxy that does TLS: WebSocket (RFC 7395) and BOSH (XEP-0124); may be given several times.",
         "Usual is 127.0.0.1:5280. It has to be loopback, or --i-know: passwords are taken here, because the proxy has protected them \
          on their way. docs/web.md describes it.";
     Addresses Main Restart https: Vec<SocketAddr>, Kind::Listeners, "off",
-        "Address for clients that use HTTPS: WebSocket (RFC 7395), and where it is (XEP-0156); may be given several times.",
+        "Address for clients that use HTTPS: WebSocket (RFC 7395), BOSH (XEP-0124), and where they are (XEP-0156); may be given several times.",
         "Usual are 0.0.0.0:5443 and [::]:5443. It is served with the certificates of c2s_tls.";
     Addresses Detail Restart http_forwarded: bool, Kind::Switch, "false",
         "Take the client's address from what the proxy in front of http says (X-Forwarded-For).",
         "The last address counts, which the proxy has to add itself. What counts for an address, as failed logins, then counts for the \
          client's. Switch it on only if nobody but the proxy reaches http.";
     Addresses Detail Restart http_origins: Vec<Origin>, Kind::Origins, "any",
-        "Origins of pages that may connect by WebSocket; may be given several times.",
+        "Origins of pages that may connect by WebSocket or BOSH; may be given several times.",
         "As https://chat.example.org. Who is no browser may always: a page has nothing here that its user has not typed into it, because \
          logins are in the stream.";
     Addresses Detail Restart websocket_url: String, Kind::SocketUrlOrNone, "",
         "Where clients reach the WebSocket, as they are told (XEP-0156).",
         "When empty, those who ask over https by a served domain are told the address that they have asked at, and others nothing.";
+    Addresses Detail Restart bosh_url: String, Kind::PathUrlOrNone, "",
+        "Where clients reach BOSH (XEP-0124), as they are told (XEP-0156).",
+        "As https://xmpp.example.org/http-bind. When empty, those who ask over https by a served domain are told the address that they \
+         have asked at, and others nothing.";
     Addresses Detail Restart admin_socket: Option<PathBuf>, Kind::PathOrNone, "",
         "Local control socket, mode 0600; throng.sock in the data folder when empty.",
         "Who may open it commands the server: sessions, accounts, shutdown.";

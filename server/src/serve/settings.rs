@@ -330,6 +330,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.web = Arc::new(Policy {
         origins: (!origins.is_empty()).then_some(origins),
         websocket_url: (!config.websocket_url.is_empty()).then(|| config.websocket_url.as_str().into()),
+        bosh_url: (!config.bosh_url.is_empty()).then(|| config.bosh_url.as_str().into()),
         forwarded: config.http_forwarded,
     });
 }

@@ -1,0 +1,295 @@
+//! Requests of BOSH (XEP-0124): from a connection of HTTP to the session that they are for, at whatever shard that is, and what they
+//! bring to its stream, element by element.
+
+use rand_core::RngCore;
+
+use crate::id::{ConnId, DomainId};
+use crate::letters::{BoshAsked, Letter};
+use crate::limits::HTTP_BEHIND_BYTES_MAX;
+use crate::session::bosh::{Bosh, Did, Item, Place, Reply, Restart};
+use crate::session::conn::{Opening, Stage, StreamExpect};
+use crate::session::facts::ListenerKind;
+use crate::session::moved::Handover;
+use crate::shard::Shard;
+use crate::streams::ended::Ended;
+use crate::streams::ending::{ConnEnding, Ending};
+use crate::web::Transport;
+use crate::web::bosh::read::{self, Named, Wrapper};
+use crate::web::bosh::{Condition, Sid};
+use crate::web::head::Head;
+use crate::wire::error::StreamCondition;
+use crate::wire::stream::Header;
+use crate::wire::{Expect, Progress, StreamScope, jid};
+
+impl Shard {
+    /// A request for a session has come on a connection.
+    pub(super) fn bosh_came(&mut self, id: ConnId, head: &Head<'_>, body: &[u8]) {
+        let (now_s, shard) = (self.now.mono_s(), self.id);
+        let names_origins = self.settings.web.origins.is_some();
+        let Some(opening) = self.opening(id) else { return };
+        let asked = &mut opening.asked;
+        asked.number = asked.number.wrapping_add(1);
+        (asked.waits, asked.since_s, asked.sid, asked.keeps_alive) = (true, now_s, None, head.keeps_alive);
+        asked.origin = head.one("origin").filter(|_| names_origins).map(Into::into);
+        let place = Place { shard, conn: id, number: asked.number };
+        let secured = opening.secured;
+        let wrapper = match read::read(&mut self.scanner, body) {
+            Ok(wrapper) => Box::new(wrapper),
+            Err(condition) => return self.bosh_refuse(place, condition, true),
+        };
+        let sid = match wrapper.sid {
+            None => return self.bosh_begins(place, secured, &wrapper),
+            Some(Named::Sid(sid)) if sid.shard.0 < self.settings.shards() => sid,
+            Some(_) => return self.bosh_refuse(place, Condition::ItemNotFound, true),
+        };
+        if let Some(opening) = self.opening(id) {
+            opening.asked.sid = Some(sid);
+        }
+        let asked = Box::new(BoshAsked { key: sid.key, place, secured, wrapper });
+        // A session that has come here is here, wherever it began.
+        match sid.shard == shard || self.bosh.find(&sid.key).is_some() {
+            true => self.bosh_asked(asked),
+            false => self.bosh_relay(sid.shard, asked),
+        }
+    }
+
+    /// Bytes have come on a connection of HTTP behind a request that waits: some are kept, and the request is answered so that they
+    /// can be read (XEP-0124 18). Where there is no more of a request, nothing is known of its answer.
+    pub(super) fn http_behind(&mut self, id: ConnId, kept: usize) {
+        let shard = self.id;
+        let Some(opening) = self.opening(id).filter(|opening| opening.asked.waits) else { return };
+        let (sid, number) = (opening.asked.sid, opening.asked.number);
+        if kept > HTTP_BEHIND_BYTES_MAX {
+            self.block(id);
+        }
+        if let Some(sid) = sid {
+            self.bosh_left(sid, Place { shard, conn: id, number }, true);
+        }
+    }
+
+    /// A connection goes, and its request may wait.
+    pub(super) fn http_gone(&mut self, id: ConnId, opening: &Opening) {
+        let number = opening.asked.number;
+        if let Some(sid) = opening.asked.sid.filter(|_| opening.asked.waits) {
+            self.bosh_left(sid, Place { shard: self.id, conn: id, number }, false);
+        }
+    }
+
+    fn bosh_left(&mut self, sid: Sid, place: Place, hurries: bool) {
+        let at_home = sid.shard == self.id || self.bosh.find(&sid.key).is_some();
+        match at_home || sid.shard.0 >= self.settings.shards() {
+            true => self.bosh_leaves(sid.key, place, hurries),
+            false => self.letters_to(sid.shard).push(Letter::BoshLeft { key: sid.key, place, hurries }),
+        }
+    }
+
+    /// The same at the shard where the session began, or is.
+    pub(super) fn bosh_leaves(&mut self, key: [u8; 16], place: Place, hurries: bool) {
+        let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
+        let Some(id) = self.bosh.find(&key) else {
+            if let Some(to) = self.bosh.forward(&key, now_s) {
+                self.letters_to(to).push(Letter::BoshLeft { key, place, hurries });
+            }
+            return;
+        };
+        if let Some(bosh) = self.bosh.get(id) {
+            bosh.left(place, hurries, now_ms);
+        }
+        self.touch(id);
+    }
+
+    /// A session begins (XEP-0124 7).
+    fn bosh_begins(&mut self, place: Place, secured: bool, wrapper: &Wrapper) {
+        let knows_conditions = wrapper.begins.ver.is_some();
+        let settings = self.settings.clone();
+        let domain = match wrapper.to.as_deref().filter(|to| !to.is_empty()) {
+            _ if self.shutting_down => Err(Condition::SystemShutdown),
+            None => Err(Condition::ImproperAddressing),
+            Some(to) => {
+                let found = jid::normalise_domain(to).ok().and_then(|to| settings.domains.find_users(&to));
+                found.ok_or(Condition::HostUnknown)
+            }
+        };
+        let domain: DomainId = match domain {
+            Ok(domain) => domain,
+            Err(condition) => return self.bosh_refuse(place, condition, knows_conditions),
+        };
+        let Some(opening) = self.opening(place.conn) else { return };
+        let (listener, peer) = (opening.listener, opening.peer);
+        let listener = ListenerKind { direct_tls: false, starttls: false, ..listener };
+        let mut sid = Sid { shard: self.id, key: [0; 16] };
+        self.entropy.fill_bytes(&mut sid.key);
+        let id = self.conns.without_socket();
+        let (now_ms, from) = (self.now.mono_ms, settings.domains.name(domain));
+        self.bosh.insert(Bosh::begin(sid, id, secured, wrapper, from, place, now_ms));
+        if let Some(opening) = self.opening(place.conn) {
+            opening.asked.sid = Some(sid);
+        }
+        self.counters.bosh_requests.one();
+        self.accepted_for(id, listener, peer, Stage::ExpectHeader);
+        self.conns.set_transport(id, Transport::Bosh);
+        if let Some(opening) = self.opening(id) {
+            opening.secured = secured;
+        }
+        let Wrapper { to, from, lang, begins, .. } = wrapper;
+        let (to, from, lang) = (to.clone(), from.clone(), lang.clone());
+        self.bosh_opens(id, &Restart { to, from, lang, version: begins.version });
+        self.touch(id);
+    }
+
+    /// A stream begins, or starts anew (XEP-0206 3, 5).
+    fn bosh_opens(&mut self, id: ConnId, restart: &Restart) {
+        let Some(conn) = self.conns.get(id) else { return };
+        if conn.expect != StreamExpect::Opening {
+            let text = Some("a stream starts anew behind its authentication, and then once");
+            return self.fail_stream(id, StreamCondition::PolicyViolation, text);
+        }
+        (conn.expect, conn.scope) = (StreamExpect::Content, StreamScope::Usual);
+        let Restart { to, from, lang, version } = restart;
+        let text = |text: &Option<Box<str>>| text.as_ref().map(|text| text.to_string().into());
+        self.stream_opened(id, &Header { to: text(to), from: text(from), version: *version, lang: text(lang) });
+    }
+
+    /// A request for a session that is here, began here, or is nowhere.
+    pub(super) fn bosh_asked(&mut self, asked: Box<BoshAsked>) {
+        let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
+        let place = asked.place;
+        let Some(id) = self.bosh.find(&asked.key) else {
+            return match self.bosh.forward(&asked.key, now_s) {
+                Some(to) => self.bosh_relay(to, asked),
+                None => self.bosh_refuse(place, Condition::ItemNotFound, true),
+            };
+        };
+        self.counters.bosh_requests.one();
+        if place.shard != self.id {
+            self.counters.bosh_relayed.one();
+        }
+        let Some(bosh) = self.bosh.get(id) else { return };
+        let did = bosh.came(asked.wrapper, place, asked.secured, now_ms);
+        let (content_type, knows_conditions) = (bosh.content_type.clone(), bosh.knows_conditions);
+        if let Some(conn) = self.conns.get(id) {
+            (conn.last_s, conn.pinged) = (now_s, false);
+        }
+        let reply = Reply { body: Vec::new(), content_type, refusal: None, known: false, durable: true, cut: false };
+        for did in did {
+            match did {
+                Did::Answer(place, body) => self.bosh_reply(place, Reply { body, ..reply.clone() }),
+                Did::Refuse(place, condition) => self.bosh_refuse(place, condition, knows_conditions),
+                Did::Cut(place) => self.bosh_reply(place, Reply { cut: true, ..reply.clone() }),
+                Did::Arrived(messages) => self.got(id, messages),
+                Did::Fail(condition) => self.bosh_fails(id, condition),
+            }
+        }
+        self.touch(id);
+        self.bosh_feed(id);
+    }
+
+    /// The session ends for a reason that is none of its stream's: what may be resumed (XEP-0198) waits for that.
+    fn bosh_fails(&mut self, id: ConnId, condition: Condition) {
+        if let Some(bosh) = self.bosh.get(id) {
+            bosh.fails.get_or_insert(condition);
+            bosh.items.clear();
+        }
+        self.record(ConnEnding {
+            conn: id,
+            ending: Ending::Unheard,
+            why: Ended::Protocol,
+            error: Vec::new(),
+            durable: true,
+        });
+    }
+
+    /// Goes on with what has come for a session's stream, as long as it is looked at.
+    pub(super) fn bosh_feed(&mut self, id: ConnId) {
+        while self.conns.get(id).is_some_and(|conn| !Self::is_blocked(conn)) {
+            let Some(item) = self.bosh.get(id).and_then(|bosh| bosh.items.pop_front()) else { break };
+            let left = match item {
+                Item::Restart(restart) => {
+                    self.bosh_opens(id, &restart);
+                    None
+                }
+                Item::End => {
+                    self.end_stream(id, Ended::Client);
+                    None
+                }
+                Item::Content { scope, bytes, at } => {
+                    let at = self.bosh_element(id, &scope, &bytes, at);
+                    (at < bytes.len()).then_some(Item::Content { scope, bytes, at })
+                }
+            };
+            if let (Some(left), Some(bosh)) = (left, self.bosh.get(id)) {
+                bosh.items.push_front(left);
+            }
+        }
+        let waits = self.bosh.get(id).is_some_and(|bosh| !bosh.items.is_empty());
+        if let Some(conn) = self.conns.get(id) {
+            // Something is left: whoever lets the connection go on looks for that.
+            conn.partial = waits.then(Box::default);
+        }
+    }
+
+    /// Takes one element of what a request has brought; how far it has come.
+    fn bosh_element(&mut self, id: ConnId, scope: &StreamScope, bytes: &[u8], at: usize) -> usize {
+        let stanza_max = self.settings.stanza_bytes_max;
+        let Some(conn) = self.conns.get(id) else { return bytes.len() };
+        if conn.expect != StreamExpect::Content {
+            self.fail_stream(id, StreamCondition::BadFormat, Some("the stream is to be started anew first"));
+            return bytes.len();
+        }
+        let bytes_max = Self::item_bytes_max(conn, stanza_max);
+        let rest = &bytes[at..];
+        let mut scanner = std::mem::take(&mut self.scanner);
+        let mut next = bytes.len();
+        match scanner.scan(scope, Expect::Content, bytes_max, rest) {
+            Ok(Progress::Whitespace { consumed }) => next = at + consumed,
+            Ok(Progress::Element { consumed }) => {
+                self.element(id, &scanner.element(scope, &rest[..consumed]), b"");
+                let again = self.opening(id).is_some_and(|opening| std::mem::take(&mut opening.again));
+                next = if again { at } else { at + consumed };
+                self.wait_if_heavy(id);
+            }
+            Ok(_) => self.fail_stream(id, StreamCondition::BadFormat, Some("a body holds whole elements")),
+            Err(fault) => {
+                let condition = StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
+                self.fail_stream(id, condition, Some(fault.describe()));
+            }
+        }
+        scanner.reset();
+        self.scanner = scanner;
+        next
+    }
+
+    /// A session has come over: its user's home is here.
+    pub(super) fn bosh_arrives(&mut self, handover: &Handover) {
+        let Handover { moved, mut bosh, pending } = handover.clone();
+        let id = self.conns.without_socket();
+        bosh.conn = id;
+        self.bosh.insert(bosh);
+        self.arrived(id, moved);
+        self.send_bytes(id, &pending);
+        self.bosh_feed(id);
+    }
+
+    /// A look at a session that has only time to fear.
+    pub(super) fn sweep_bosh(&mut self, id: ConnId) {
+        let now_ms = self.now.mono_ms;
+        let Some(bosh) = self.bosh.get(id) else { return };
+        if bosh.is_inactive(now_ms) {
+            self.record(ConnEnding {
+                conn: id,
+                ending: Ending::Unheard,
+                why: Ended::Timeout,
+                error: Vec::new(),
+                durable: true,
+            });
+        } else if bosh.is_expired(now_ms) {
+            bosh.hurry();
+            self.touch(id);
+        }
+    }
+
+    /// Requests that a session keeps waiting, and bytes.
+    pub(super) fn bosh_keeps(&mut self, id: ConnId) -> (u64, u64) {
+        self.bosh.get(id).map_or((0, 0), |bosh| (bosh.waiting() as u64, bosh.bytes() as u64))
+    }
+}
