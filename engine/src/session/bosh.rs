@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 
 use crate::id::{ConnId, ShardId};
 use crate::limits::{
-    BOSH_HOLD_MAX, BOSH_INACTIVITY_POLLING_S, BOSH_INACTIVITY_S, BOSH_PAUSE_S_MAX, BOSH_POLLING_S, BOSH_QUEUE_BYTES_MAX,
-    BOSH_REPEATS_MAX, BOSH_REPORT_MS, BOSH_WAIT_S_MAX,
+    BOSH_HOLD_MAX, BOSH_INACTIVITY_POLLING_S, BOSH_INACTIVITY_S, BOSH_PAUSE_S_MAX, BOSH_POLLING_S,
+    BOSH_QUEUE_BYTES_MAX, BOSH_REPEATS_MAX, BOSH_REPORT_MS, BOSH_WAIT_S_MAX,
 };
 use crate::web::bosh::read::{Begins, Key, Wrapper};
 use crate::web::bosh::wrapped::Wrapped;
@@ -179,7 +179,15 @@ pub struct Bosh {
 
 impl Bosh {
     /// A session that begins with this request, with the domain `from`.
-    pub fn begin(sid: Sid, conn: ConnId, secured: bool, wrapper: &Wrapper, from: &str, place: Place, now_ms: u64) -> Bosh {
+    pub fn begin(
+        sid: Sid,
+        conn: ConnId,
+        secured: bool,
+        wrapper: &Wrapper,
+        from: &str,
+        place: Place,
+        now_ms: u64,
+    ) -> Bosh {
         let Begins { ver, wait_s, hold, content_type, .. } = wrapper.begins.clone();
         let first = Waiting { rid: wrapper.rid, place: Some(place), since_ms: now_ms, key: None, pause: false };
         Bosh {
@@ -288,7 +296,8 @@ impl Bosh {
             if !own_key(kept.key) {
                 return Self::refuse(Condition::ItemNotFound, place, did);
             }
-            let body = if kept.body.is_empty() { body(&Says::default(), &Wrapped::default()) } else { kept.body.clone() };
+            let body =
+                if kept.body.is_empty() { body(&Says::default(), &Wrapped::default()) } else { kept.body.clone() };
             did.push(Did::Answer(place, body));
         } else {
             return Self::refuse(Condition::ItemNotFound, place, did);
@@ -359,7 +368,8 @@ impl Bosh {
             (_, Some(ack)) => ack.min(self.answered),
             (false, None) => 0,
         };
-        let up_to = said.max(wrapper.rid.saturating_sub(open as u64));
+        // Of those before, as many may be on their way as there may be requests; an older one it would have asked for again.
+        let up_to = said.max(wrapper.rid.saturating_sub(open as u64 + 1));
         while self.kept.front().is_some_and(|kept| kept.rid <= up_to)
             && let Some(kept) = self.kept.pop_front()
         {

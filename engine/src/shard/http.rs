@@ -69,10 +69,8 @@ impl Shard {
     /// Reads one request, or goes on with its body.
     fn http_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
         if let Some(Begun::Request(awaited)) = begun {
-            if let Err(refusal) = Self::http_takes(&self.long_bodies, awaited) {
-                return self.http_refuse(id, refusal, input);
-            }
-            return match awaited.body.read(input) {
+            let read = awaited.body.read(input);
+            return match read.and_then(|used| Self::http_takes(&self.long_bodies, awaited).map(|()| used)) {
                 Err(refusal) => self.http_refuse(id, refusal, input),
                 Ok(used) if !awaited.body.is_done() => Step { used, goes_on: false },
                 Ok(used) => {

@@ -29,7 +29,7 @@ fn get(path: &str, fields: &str) -> String {
 fn response(policy: &Policy, request: &str) -> Response {
     match ask(policy, request, true) {
         Answer::Response(response) => response,
-        Answer::WebSocket { .. } => panic!("{request:?} became a WebSocket"),
+        Answer::WebSocket { .. } | Answer::Bosh => panic!("{request:?} is answered by nobody here"),
     }
 }
 
@@ -94,14 +94,14 @@ fn pages_connect_as_the_operator_wants() {
         (&only, from("https://chat.a.example\r\nOrigin: https://evil.example"), false),
     ] {
         match ask(policy, &request, true) {
-            Answer::WebSocket { .. } => assert!(allowed, "{request}"),
+            Answer::WebSocket { .. } | Answer::Bosh => assert!(allowed, "{request}"),
             Answer::Response(response) => assert!(!allowed && response.status == Status::Forbidden, "{request}"),
         }
     }
 }
 
 #[test]
-fn host_meta_tells_where_the_websocket_is_xep0156_3() {
+fn host_meta_tells_where_websocket_and_bosh_are_xep0156_3() {
     let any = Policy::default();
     let xml = response(&any, &get("/.well-known/host-meta", "Origin: https://evil.example\r\n"));
     let element: minidom::Element = xml.body.split_once("?>").unwrap().1.trim().parse().expect("XML");
@@ -113,16 +113,22 @@ fn host_meta_tells_where_the_websocket_is_xep0156_3() {
     let json = response(&any, &get("/.well-known/host-meta.json", ""));
     assert_eq!(
         json.body,
-        "{\"links\":[{\"rel\":\"urn:xmpp:alt-connections:websocket\",\"href\":\"wss://a.example:5443/xmpp-websocket\"}]}\n"
+        "{\"links\":[{\"rel\":\"urn:xmpp:alt-connections:websocket\",\"href\":\"wss://a.example:5443/xmpp-websocket\"},\
+         {\"rel\":\"urn:xmpp:alt-connections:xbosh\",\"href\":\"https://a.example:5443/http-bind\"}]}\n"
     );
+    let link = element.children().nth(1).expect("another link");
+    assert_eq!(link.attr("rel"), Some("urn:xmpp:alt-connections:xbosh"));
+    assert_eq!(link.attr("href"), Some("https://a.example:5443/http-bind"));
     // Nothing that is not protected, and nobody else's host.
     let Answer::Response(open) = ask(&any, &get("/.well-known/host-meta", ""), false) else { panic!() };
     assert_eq!(open.status, Status::NotFound);
     let other = get("/.well-known/host-meta", "").replace("a.example", "evil.example");
     assert_eq!(response(&any, &other).status, Status::NotFound);
-    let given = Policy { websocket_url: Some("wss://x.example/y?a&b".into()), ..Policy::default() };
+    let bosh_url = Some("https://x.example/z".into());
+    let given = Policy { websocket_url: Some("wss://x.example/y?a&b".into()), bosh_url, ..Policy::default() };
     let Answer::Response(told) = ask(&given, &other, false) else { panic!() };
     assert!(told.body.contains("href='wss://x.example/y?a&amp;b'"), "{}", told.body);
+    assert!(told.body.contains("href='https://x.example/z'"), "{}", told.body);
 }
 
 #[test]

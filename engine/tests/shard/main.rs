@@ -7,6 +7,7 @@ mod asks;
 mod attackers;
 mod avatars;
 mod bookmarks;
+mod bosh;
 mod bytestreams;
 mod clock;
 mod component_world;
