@@ -7,6 +7,7 @@
 //! - [`intake`]: bytes of a connection to items
 //! - [`http`] and [`websocket`]: the same where they are requests, or messages; [`items`] of either, and their [`last_words`]
 //! - [`bosh`]: the same where requests of other connections bring them
+//! - [`handover`]: sessions of those that come over
 //! - [`login`] and [`register`]: from the first header to an authenticated user, and the move to the user's home
 //! - [`features`]: what streams offer
 //! - [`bind`]: resources and resumption
@@ -39,6 +40,7 @@ pub mod dispatch;
 pub mod ending;
 pub mod features;
 pub mod from_component;
+pub mod handover;
 pub mod http;
 pub mod in_turn;
 pub mod inline;

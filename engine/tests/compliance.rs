@@ -17,6 +17,8 @@ const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// What no extension of the table is: it is part of streams, logs or the server.
 const CORE: &[Xep] = &[
+    Xep { number: 124, version: "1.11.2", title: "Bidirectional-streams Over Synchronous HTTP (BOSH)" },
+    Xep { number: 206, version: "1.4", title: "XMPP Over BOSH" },
     Xep { number: 156, version: "1.4.0", title: "Discovering Alternative XMPP Connection Methods" },
     Xep { number: 160, version: "1.0.1", title: "Best Practices for Handling Offline Messages" },
     Xep { number: 114, version: "1.6", title: "Jabber Component Protocol" },

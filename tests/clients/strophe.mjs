@@ -1,7 +1,8 @@
-// Strophe.js over WebSocket, as a page has it: logs in, sends what it reads from standard input, and
+// Strophe.js over WebSocket or BOSH, as a page has it: logs in, sends what it reads from standard input, and
 // writes what it hears as JSON lines.  node strophe.mjs URL JID PASSWORD
 
 import readline from "node:readline";
+import "./xhr.mjs";
 import { Strophe, $iq, $msg, $pres } from "strophe.js";
 
 // What the library says of itself is no report.

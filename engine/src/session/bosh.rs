@@ -145,7 +145,7 @@ pub struct Bosh {
     pub content_type: Option<Box<str>>,
     /// The client knows conditions, not only status codes (XEP-0124 17.2).
     pub knows_conditions: bool,
-    /// What is for the stream and has not been looked at.
+    /// What is for the stream and has not been looked at: bounded by `BOSH_QUEUE_BYTES_MAX`.
     pub items: VecDeque<Item>,
     /// Why it ends, where that is no matter of the stream.
     pub fails: Option<Condition>,
@@ -163,8 +163,11 @@ pub struct Bosh {
     was_empty: bool,
     /// The last answer had none.
     answered_empty: bool,
+    /// Those that have come too early: bounded by the window.
     early: Vec<Early>,
+    /// At most one more than there may be at once, which pauses or ends.
     waiting: VecDeque<Waiting>,
+    /// Bounded: at most two more than there may be at once.
     kept: VecDeque<Kept>,
     /// The last request that was answered.
     answered: u64,

@@ -33,7 +33,8 @@ pub(crate) struct Table {
     /// By the slots of their connections.
     all: Vec<Option<Box<Bosh>>>,
     forwards: HashMap<[u8; 16], Forward, Fixed>,
-    /// Their keys, and the second at which they are looked at: the next one first.
+    /// Their keys, and the second at which they are looked at, the next one first. Bounded by the sessions that begin in
+    /// [`BOSH_FORWARD_S`].
     looks: VecDeque<(u32, [u8; 16])>,
     /// Those to be looked at when the turn ends; each once.
     dirty: Vec<ConnId>,

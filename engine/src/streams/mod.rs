@@ -4,6 +4,7 @@
 //! Nothing here ends while somebody else speaks: that a stream is to end is *recorded* ([`ending`]), and that one may go on with
 //! what it has sent is a letter upwards ([`half::Up`]). Higher floors take both out when the input is handled.
 
+pub(crate) mod asked;
 pub(crate) mod bosh;
 pub(crate) mod credit;
 pub(crate) mod departing;

@@ -1,0 +1,57 @@
+//! Connections of HTTP whose requests wait for a session of BOSH (XEP-0124): what becomes of these when the connection goes, or brings
+//! more.
+
+use crate::id::ConnId;
+use crate::letters::Letter;
+use crate::limits::HTTP_BEHIND_BYTES_MAX;
+use crate::session::bosh::Place;
+use crate::session::conn::Opening;
+use crate::streams::Streams;
+use crate::web::bosh::Sid;
+
+impl Streams {
+    /// Bytes have come on a connection of HTTP behind a request that waits: some are kept, and the request is answered so that they
+    /// can be read (XEP-0124 18). Where there is no more of a request, nothing is known of its answer.
+    pub(crate) fn http_behind(&mut self, id: ConnId, kept: usize) {
+        let shard = self.id;
+        let Some(opening) = self.opening(id).filter(|opening| opening.asked.waits) else { return };
+        let (sid, number) = (opening.asked.sid, opening.asked.number);
+        if kept > HTTP_BEHIND_BYTES_MAX {
+            self.block(id);
+        }
+        if let Some(sid) = sid {
+            self.bosh_left(sid, Place { shard, conn: id, number }, true);
+        }
+    }
+
+    /// A connection goes, and its request may wait.
+    pub(crate) fn http_gone(&mut self, id: ConnId, opening: &Opening) {
+        let number = opening.asked.number;
+        if let Some(sid) = opening.asked.sid.filter(|_| opening.asked.waits) {
+            self.bosh_left(sid, Place { shard: self.id, conn: id, number }, false);
+        }
+    }
+
+    fn bosh_left(&mut self, sid: Sid, place: Place, hurries: bool) {
+        let at_home = sid.shard == self.id || self.bosh.find(&sid.key).is_some();
+        match at_home || sid.shard.0 >= self.settings.shards() {
+            true => self.bosh_leaves(sid.key, place, hurries),
+            false => self.letters_to(sid.shard).push(Letter::BoshLeft { key: sid.key, place, hurries }),
+        }
+    }
+
+    /// The same at the shard where the session began, or is.
+    pub(crate) fn bosh_leaves(&mut self, key: [u8; 16], place: Place, hurries: bool) {
+        let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
+        let Some(id) = self.bosh.find(&key) else {
+            if let Some(to) = self.bosh.forward(&key, now_s) {
+                self.letters_to(to).push(Letter::BoshLeft { key, place, hurries });
+            }
+            return;
+        };
+        if let Some(bosh) = self.bosh.get(id) {
+            bosh.left(place, hurries, now_ms);
+        }
+        self.touch(id);
+    }
+}
