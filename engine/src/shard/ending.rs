@@ -36,8 +36,11 @@ impl Shard {
         let mut last = Vec::new();
         let transport = conn.transport();
         let in_handshake = matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectHandshake));
+        // To a connection that was answered before, a word out of turn would be the answer to a request that is on its way.
+        let between = matches!(conn.state(), ConnState::Opening(o) if o.asked.number > 0 && !o.asked.waits);
+        let is_idle = between && conn.partial.is_none() && why == Ended::Timeout;
         if transport == Transport::Http && !in_handshake {
-            self.http_ends(&mut last, !error.is_empty(), why);
+            self.http_ends(&mut last, !error.is_empty() && !is_idle, why);
         } else if !error.is_empty() {
             // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no
             // stream to say anything on.

@@ -99,6 +99,8 @@ pub(super) fn answers(bytes: &[u8]) -> Vec<Answer> {
 pub(super) struct Desk {
     pub(super) host: Host,
     next: u32,
+    /// Connections on which something was asked.
+    used: Vec<ConnId>,
     /// Connections that have ended.
     pub(super) ended: Vec<ConnId>,
     pub(super) listener: ListenerKind,
@@ -117,7 +119,7 @@ impl Desk {
         let mut settings = Settings::new("localhost", 1, [0; 32], 0);
         settle(&mut settings);
         let listener = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: false };
-        let mut desk = Desk { host: Host::new(settings), next: 0, ended: Vec::new(), listener };
+        let mut desk = Desk { host: Host::new(settings), next: 0, used: Vec::new(), ended: Vec::new(), listener };
         desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
         for (number, user) in ["romeo", "juliet"].into_iter().enumerate() {
             let keys =
@@ -160,6 +162,7 @@ impl Desk {
     }
 
     pub(super) fn send(&mut self, conn: ConnId, bytes: &[u8]) -> Vec<(ConnId, Answer)> {
+        self.used.push(conn);
         let effects = self.host.turn(Input::Received { conn, bytes });
         self.hear(effects)
     }
@@ -181,8 +184,8 @@ impl Desk {
             let effects = self.host.turn(Input::Held { since_s: None });
             all.extend(self.hear(effects));
         }
-        // Connections that nobody uses end.
-        all.retain(|(_, answer)| answer.status != 408);
+        // Connections that nobody has used are told so; others end without a word.
+        all.retain(|(conn, answer)| answer.status != 408 || self.used.contains(conn));
         all
     }
 
