@@ -50,8 +50,8 @@ const TABLE_PARTS: [u64; 4] = [1, 2, 4, 8];
 /// Tables that a merge between the levels below may write, about: the few that one overlaps.
 const DEEPER_TABLES: u64 = 4;
 
-/// Descriptors kept open.
-const FILES_MAX: usize = 256;
+/// Descriptors kept open to read from tables.
+pub const FILES_MAX: usize = 256;
 
 /// Tables of the first level from which on they are merged: each merge writes all that it meets of the next level anew.
 const FIRST_LEVEL_MERGE: u8 = 24;
@@ -462,6 +462,17 @@ impl Tables {
     pub(super) fn merge_all(&self) -> Result<(), DiskError> {
         self.space.room(self.disk_bytes())?;
         self.writing(|tree| Ok(tree.major_compact(self.table_bytes, ALL)?))
+    }
+
+    /// The number of the list of tables, and what it names, the first level first.
+    pub(super) fn named(&self) -> (u64, impl FnOnce() -> Vec<TableId> + use<>) {
+        let version = self.opened().tree.current_version();
+        let list = version.id();
+        let tables = move || {
+            let runs = version.iter_levels().flat_map(|level| level.iter());
+            runs.flat_map(|run| run.iter()).map(|table| table.id()).collect()
+        };
+        (list, tables)
     }
 
     /// Runs of tables that may overlap: each may have to be asked for each read.
