@@ -32,7 +32,6 @@ use super::arriving::Arriving;
 use super::damage::Damages;
 use super::filters::{Actors, Filters};
 use super::leftovers::Leftovers;
-use super::listing::TABLES;
 use super::lost::{LOST_END, LOST_PREFIX, Lost, LostRanges, OWN};
 use super::mend::{BLOCK_BYTES, FILTER_BITS, apart_folder, has_put_apart, mend};
 use super::merge::{MergeFilters, MergeSpace};
@@ -362,7 +361,7 @@ impl Tables {
     ) -> Result<(), DiskError> {
         self.writing(|tree| {
             let (mut count, mut actors) = (0, Actors::default());
-            let mut arriving = Arriving::begin(self.dir.join(TABLES));
+            let mut arriving = Arriving::begin(self.dir.clone());
             let rows = rows.map(|row| {
                 give_way(&mut count);
                 let row = match row {
@@ -574,7 +573,7 @@ fn open_tree(
     space: &Arc<MergeSpace>,
 ) -> Result<AnyTree, DiskError> {
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(FILTER_BITS));
-    let merges = MergeFilters { space: space.clone(), tables: dir.join(TABLES) };
+    let merges = MergeFilters { space: space.clone(), tree: dir.to_owned() };
     let tree = Config::new(dir, Default::default(), Default::default())
         .use_cache(cache.clone())
         .use_descriptor_table(Some(descriptors.clone()))
