@@ -375,11 +375,11 @@ options! {
         "The same for connections with TLS from the first byte behind that header.",
         "As for c2s_proxied.";
     Addresses Main Restart http: Vec<SocketAddr>, Kind::Listeners, "off",
-        "Address for clients that use HTTP in the clear, behind a proxy that does TLS: WebSocket (RFC 7395) and BOSH (XEP-0124); may be given several times.",
+        "Address for WebSocket (RFC 7395) and BOSH (XEP-0124) in the clear, behind a proxy that does TLS; may be given several times.",
         "Usual is 127.0.0.1:5280. It has to be loopback, or --i-know: passwords are taken here, because the proxy has protected them \
          on their way. docs/web.md describes it.";
     Addresses Main Restart https: Vec<SocketAddr>, Kind::Listeners, "off",
-        "Address for clients that use HTTPS: WebSocket (RFC 7395), BOSH (XEP-0124), and where they are (XEP-0156); may be given several times.",
+        "Address for WebSocket (RFC 7395), BOSH (XEP-0124) and their discovery (XEP-0156) by HTTPS; may be given several times.",
         "Usual are 0.0.0.0:5443 and [::]:5443. It is served with the certificates of c2s_tls.";
     Addresses Detail Restart http_forwarded: bool, Kind::Switch, "false",
         "Take the client's address from what the proxy in front of http says (X-Forwarded-For).",
