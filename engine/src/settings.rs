@@ -209,6 +209,15 @@ impl Settings {
         }
     }
 
+    /// What a publication by HTTP takes of its address' time, by what the address may, milliseconds: connections of a port are shared
+    /// evenly by the shards, and each shard counts its own.
+    pub fn each_publication_ms(&self) -> f64 {
+        match self.web.channels.publications_s {
+            0 => 0.0,
+            a_second => 1_000.0 * f64::from(self.shards()) / f64::from(a_second),
+        }
+    }
+
     /// Number of shards.
     pub fn shards(&self) -> u16 {
         self.partitions.shards()

@@ -14,6 +14,7 @@
 //! - [`dispatch`]: letters, answers of the store and finished work
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
 //! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
+//! - [`listening`]: requests at `/n/`, which wait as [`listeners`]; [`channels`]: what they ask of channels, and [`watchers`] of these
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`bytestreams`]: those that users want to begin, by the host's proxy
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
@@ -31,6 +32,7 @@ pub mod at_nodes;
 pub mod backlog;
 pub mod bind;
 pub mod bytestreams;
+pub mod channels;
 pub mod command;
 pub mod component;
 pub mod dispatch;
@@ -45,6 +47,8 @@ pub mod intake;
 pub mod iq;
 pub mod items;
 pub mod last_words;
+pub mod listeners;
+pub mod listening;
 pub mod login;
 pub mod nodes;
 pub mod outgoing;
@@ -60,6 +64,7 @@ pub mod sweep;
 pub mod tail;
 pub mod to_component;
 pub mod upgrade;
+pub mod watchers;
 pub mod websocket;
 
 use std::sync::Arc;
@@ -108,6 +113,10 @@ pub struct Shard {
     pushes: pushes::Pushes,
     /// Components whose home this is.
     seats: seats::Seats,
+    /// Requests that wait for channels.
+    listeners: listeners::Listeners,
+    /// Who watches channels of this home.
+    watchers: watchers::Watchers,
     tails: tail::Tails,
     /// Resumptions of sessions of an earlier process that were begun.
     tail_attempts: u64,
@@ -140,6 +149,8 @@ impl Shard {
             activations: bytestreams::Activations::default(),
             pushes: pushes::Pushes::default(),
             seats: seats::Seats::default(),
+            listeners: listeners::Listeners::default(),
+            watchers: watchers::Watchers::default(),
             tails: tail::Tails::default(),
             tail_attempts: 0,
         }
@@ -160,6 +171,9 @@ impl Shard {
                 self.sent(conn);
                 if self.seats.any() {
                     self.component_sent(conn);
+                }
+                if self.listeners.any() {
+                    self.listener_sent(conn);
                 }
             }
             Input::Progressed { conn } => self.progressed(conn),

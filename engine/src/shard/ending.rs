@@ -37,7 +37,7 @@ impl Shard {
         let transport = conn.transport();
         let in_handshake = matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectHandshake));
         if transport == Transport::Http && !in_handshake {
-            self.http_ends(&mut last, !error.is_empty(), why);
+            self.http_ends(id, &mut last, !error.is_empty(), why);
         } else if !error.is_empty() {
             // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no
             // stream to say anything on.
@@ -102,6 +102,7 @@ impl Shard {
         let durable = durable && !abort && !matches!(&was, ConnState::Opening(o) if o.is_promised_nothing());
         self.effects.push(Effect::Close { conn: id, last, abort, durable });
         self.login_broken_off(&was);
+        self.listener_gone(id);
         if let ConnState::Component(_) = was {
             self.component_gone(id);
         }
@@ -128,6 +129,7 @@ impl Shard {
             self.recycle(outbound);
         }
         self.login_broken_off(&state);
+        self.listener_gone(id);
         match state {
             ConnState::Bound(session) => self.connection_lost(session, unsent, None, true),
             ConnState::Component(_) => self.component_gone(id),
