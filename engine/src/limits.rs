@@ -629,8 +629,11 @@ pub const NOTIFY_HEARTBEAT_S: u32 = 15;
 /// The home of a channel has answered after this time, or what was asked is lost, seconds.
 pub const NOTIFY_ANSWER_S: u32 = 10;
 
-/// A publication that makes a channel counts as so many seconds' worth of publications.
-pub const NOTIFY_MAKE_S: u32 = 10;
+/// An address makes a channel in so many milliseconds in the long run.
+pub const NOTIFY_MAKE_MS: u64 = 10_000;
+
+/// So many it may make at once.
+pub const NOTIFY_MADE_AT_ONCE: u64 = 10;
 
 /// So many who are told count as one publication.
 pub const NOTIFY_TOLD_PER_PUBLICATION: u32 = 16;

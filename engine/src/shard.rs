@@ -14,7 +14,7 @@
 //! - [`dispatch`]: letters, answers of the store and finished work
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
 //! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
-//! - [`listening`]: requests at `/n/`, which wait as [`listeners`]; [`channels`]: what they ask of channels, and [`watchers`] of these
+//! - [`listening`]: requests at `/n/`, which wait as [`listeners`] of [`addresses`], and [`listener_words`] to them; [`channels`]: what they ask of channels, and [`watchers`] of these
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`bytestreams`]: those that users want to begin, by the host's proxy
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
@@ -26,6 +26,7 @@
 //! - [`command`] and [`backlog`]: the operator
 //! - [`inspect`]: a look inside for tests
 
+pub mod addresses;
 pub mod adhoc;
 pub mod again;
 pub mod at_nodes;
@@ -47,6 +48,7 @@ pub mod intake;
 pub mod iq;
 pub mod items;
 pub mod last_words;
+pub mod listener_words;
 pub mod listeners;
 pub mod listening;
 pub mod login;

@@ -24,7 +24,7 @@ impl Shard {
         &mut self,
         front: Front,
         node: &str,
-        from: &str,
+        (from, makes): (&str, bool),
         (kind, key): (&str, &str),
         body: &[u8],
     ) {
@@ -35,6 +35,7 @@ impl Shard {
             actor: node.into(),
             service: service.into(),
             trusted,
+            makes,
             key: (!key.is_empty()).then(|| key.into()),
             payload: payload(kind, body),
             items_max: policy.items_max,

@@ -1,19 +1,19 @@
-//! Requests of this shard's connections that wait for channels, as data: who waits where, up to which item each has come, and what each
-//! address may still do.
+//! Requests of this shard's connections that wait for channels, as data: who waits where, and up to which item each has come.
 //!
 //! A channel that some wait for is *watched*. Its home tells the shard of each item once. Who is at the head of the channel is told of it
 //! from the few items that are held until all have been told; who has missed some reads them from the home. So nothing is kept for one
 //! who waits but the place.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use crate::id::ConnId;
-use crate::limits::{NOTIFY_ADDRESSES_MAX, NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
+use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
+use crate::shard::addresses::Addresses;
 use crate::turn::Fixed;
 use crate::web::response::Response;
 
@@ -162,29 +162,6 @@ impl Watched {
     }
 }
 
-/// What is known of an address.
-#[derive(Debug, Default)]
-struct Address {
-    /// Requests of it that wait.
-    waiting: u32,
-    /// Up to when what it has published would take, by what it may, milliseconds (monotonic).
-    paid_ms: u64,
-}
-
-/// Publications are refused when an address is ahead of what it may by so much, milliseconds.
-const AHEAD_MS: u64 = 10_000;
-/// What it owes is not counted beyond this, milliseconds.
-const OWED_MS_MAX: u64 = 3_600_000;
-
-/// Why a request may not wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Held {
-    /// Too many of its address do.
-    Waiting,
-    /// Its address has published too much, and may again in so many seconds.
-    Published(u64),
-}
-
 /// All of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
@@ -192,7 +169,8 @@ pub(super) struct Listeners {
     watched: BTreeMap<Arc<str>, Watched>,
     /// Channels of which some are left to be told; each once, so at most as many as are watched.
     walks: VecDeque<Arc<str>>,
-    addresses: HashMap<IpAddr, Address, Fixed>,
+    /// What each address may still do.
+    pub(super) addresses: Addresses,
     numbers: u32,
     /// A letter is under way by which the telling goes on.
     pub(super) going: bool,
@@ -200,17 +178,6 @@ pub(super) struct Listeners {
     renewed: Option<Arc<str>>,
     /// Channels that are renewed a second in this round.
     share: usize,
-}
-
-/// Whom an address counts for: an IPv6 /64 is what one customer of a provider has.
-pub(super) fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
-        }
-        v4 => v4,
-    }
 }
 
 impl Listeners {
@@ -228,8 +195,7 @@ impl Listeners {
     pub(super) fn memory_bytes(&self) -> usize {
         let watched = self.watched.len() * (size_of::<Watched>() + 64);
         let places = self.all.len() * (size_of::<Place>() + 2 * size_of::<ConnId>());
-        let addresses = self.addresses.capacity() * size_of::<(IpAddr, Address)>();
-        self.all.capacity() * size_of::<(ConnId, Listener)>() + places + watched + addresses
+        self.all.capacity() * size_of::<(ConnId, Listener)>() + places + watched + self.addresses.memory_bytes()
     }
 
     /// A number that no question has had lately.
@@ -265,39 +231,9 @@ impl Listeners {
         self.watched.get_key_value(node).map_or_else(|| node.into(), |(name, _)| name.clone())
     }
 
-    /// Whether a request of this address may wait, of so many at once at most.
-    pub(super) fn may_wait(&mut self, now_ms: u64, network: IpAddr, most: u32) -> Result<(), Held> {
-        if self.addresses.len() >= NOTIFY_ADDRESSES_MAX && !self.addresses.contains_key(&network) {
-            self.addresses.retain(|_, address| address.waiting > 0 || address.paid_ms > now_ms);
-        }
-        if self.addresses.len() >= NOTIFY_ADDRESSES_MAX && !self.addresses.contains_key(&network) {
-            return Err(Held::Waiting);
-        }
-        let address = self.addresses.entry(network).or_default();
-        if address.waiting >= most { Err(Held::Waiting) } else { Ok(()) }
-    }
-
-    /// Whether it may publish; it is charged with one, of which each takes so many milliseconds.
-    pub(super) fn may_publish(&mut self, now_ms: u64, network: IpAddr, each_ms: f64) -> Result<(), Held> {
-        let address = self.addresses.entry(network).or_default();
-        let ahead = address.paid_ms.saturating_sub(now_ms);
-        if ahead > AHEAD_MS {
-            return Err(Held::Published((ahead - AHEAD_MS).div_ceil(1_000)));
-        }
-        self.charge(now_ms, network, each_ms);
-        Ok(())
-    }
-
-    /// An address is charged with so much.
-    pub(super) fn charge(&mut self, now_ms: u64, network: IpAddr, ms: f64) {
-        let address = self.addresses.entry(network).or_default();
-        let ms = ms.clamp(0.0, OWED_MS_MAX as f64).round() as u64;
-        address.paid_ms = (address.paid_ms.max(now_ms) + ms).min(now_ms + OWED_MS_MAX);
-    }
-
     /// A request begins to wait.
     pub(super) fn begin(&mut self, id: ConnId, listener: Listener) {
-        self.addresses.entry(listener.network).or_default().waiting += 1;
+        self.addresses.waits(listener.network);
         if !matches!(listener.kind, Kind::Publish) {
             for place in &listener.places {
                 self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
@@ -309,12 +245,7 @@ impl Listeners {
     /// A request waits no more.
     pub(super) fn end(&mut self, id: ConnId) -> Option<Listener> {
         let listener = self.all.remove(&id)?;
-        if let Some(address) = self.addresses.get_mut(&listener.network) {
-            address.waiting -= 1;
-            if address.waiting == 0 && address.paid_ms == 0 {
-                self.addresses.remove(&listener.network);
-            }
-        }
+        self.addresses.waits_no_more(listener.network);
         for place in &listener.places {
             let Some(watched) = self.watched.get_mut(&place.node) else { continue };
             watched.listeners.remove(&id);
@@ -469,28 +400,5 @@ mod tests {
             renewed.extend(due.into_iter().map(|(node, ..)| node));
         }
         assert_eq!(renewed.len(), 100);
-    }
-
-    #[test]
-    fn an_address_that_publishes_too_much_waits_for_as_long_as_it_is_ahead() {
-        let (mut all, network) = (Listeners::default(), IpAddr::from([192, 0, 2, 1]));
-        let mut taken = 0;
-        while all.may_publish(1_000, network, 50.0).is_ok() {
-            taken += 1;
-        }
-        assert_eq!(taken, 201, "ten seconds ahead");
-        assert_eq!(all.may_publish(1_000, network, 50.0), Err(Held::Published(1)));
-        assert_eq!(all.may_publish(1_050, network, 50.0), Ok(()));
-        all.charge(1_050, network, 1e12);
-        assert_eq!(all.may_publish(1_050, network, 50.0), Err(Held::Published(3_590)), "it is not held for ever");
-        assert_eq!(all.may_wait(1_050, network, 0), Err(Held::Waiting));
-    }
-
-    #[test]
-    fn an_ipv6_customer_is_one_address() {
-        let of = |text: &str| network(text.parse().unwrap());
-        assert_eq!(of("2001:db8::1"), of("2001:db8::ffff:2:3:4"));
-        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
-        assert_eq!(of("::ffff:192.0.2.1"), of("192.0.2.1"));
     }
 }

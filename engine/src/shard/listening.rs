@@ -10,14 +10,12 @@ use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::{ConnId, Service, ShardId};
 use crate::io::Effect;
 use crate::letters::{ConnRef, Letter};
-use crate::limits::{
-    HTTP_REQUESTS_MAX, NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_MAKE_S, NOTIFY_TOLD_AT_ONCE,
-    NOTIFY_TOLD_PER_PUBLICATION,
-};
+use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_TOLD_AT_ONCE, NOTIFY_TOLD_PER_PUBLICATION};
 use crate::session::conn::Pause;
 use crate::shard::Shard;
-use crate::shard::listeners::{Gathered, Held, Kind, Listener, Place, Standing, network};
-use crate::streams::ended::Ended;
+use crate::shard::addresses::{Held, network};
+use crate::shard::listener_words::{channel_of, json, write_event};
+use crate::shard::listeners::{Gathered, Kind, Listener, Place, Standing};
 use crate::web::channel::{Asked, Publication, Wish};
 use crate::web::notify::NEXT_AFTER;
 use crate::web::response::Response;
@@ -25,27 +23,8 @@ use crate::web::status::Status;
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::Refusal;
 
-/// The head of a stream of events (HTML 9.2.5). It has no length: its end is that of the connection. Proxies are asked not to keep it back.
-const STREAM: &[(&str, &str)] = &[("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")];
-
 /// A publication whose home has not answered is given up after this time, seconds.
 const PUBLISH_S: u32 = 30;
-
-/// An item, or what is missing, as an event: what it says, and from where to go on behind it.
-fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &[u8]) {
-    for part in [&b"id: "[..], position.as_bytes(), b"\n"] {
-        out.extend_from_slice(part);
-    }
-    if !name.is_empty() {
-        [&b"event: "[..], name.as_bytes(), b"\n"].iter().for_each(|part| out.extend_from_slice(part));
-    }
-    [&b"data: "[..], data, b"\n\n"].iter().for_each(|part| out.extend_from_slice(part));
-}
-
-/// The channel of a node's actor.
-fn channel_of(node: &str) -> &str {
-    node.split_once('/').map_or("", |(_, channel)| channel)
-}
 
 impl Shard {
     /// A connection asks something of channels: it waits from now on.
@@ -73,10 +52,13 @@ impl Shard {
         let (places, fields) = (places.collect(), asked.fields.into());
         let listener = Listener { kind, places, network, until_s, asked_s: now_s, keeps_alive, fields };
         let free = publication.as_ref().is_some_and(|publication| publication.trusted) || policy.publications_s == 0;
-        let may = self.listeners.may_wait(now_ms, network, policy.waiting_max).and_then(|()| match publication {
-            Some(_) if !free => self.listeners.may_publish(now_ms, network, settings.each_publication_ms()),
-            _ => Ok(()),
-        });
+        let may =
+            self.listeners.addresses.may_wait(now_ms, network, policy.waiting_max).and_then(|()| match publication {
+                Some(_) if !free => {
+                    self.listeners.addresses.may_publish(now_ms, network, settings.each_publication_ms())
+                }
+                _ => Ok(()),
+            });
         self.listeners.begin(id, listener);
         let refusal = match may {
             _ if service.is_empty() => Response::text(Status::NotFound, "there is nothing here"),
@@ -100,9 +82,12 @@ impl Shard {
 
     fn send_publication(&mut self, id: ConnId, address: IpAddr, publication: &Publication) {
         let number = self.listeners.number();
+        let now_ms = self.now.mono_ms;
         let Some(listener) = self.listeners.get_mut(id) else { return };
         listener.places[0].standing = Standing::Asked(number);
-        let node = listener.places[0].node.clone();
+        let (node, network) = (listener.places[0].node.clone(), listener.network);
+        let free = publication.trusted || self.settings.web.channels.publications_s == 0;
+        let makes = free || self.listeners.addresses.may_make(now_ms, network, self.settings.each_channel_ms());
         let conn = ConnRef { shard: self.id, conn: id };
         let home = self.home(&node);
         let letters = self.letters_to(home);
@@ -110,7 +95,7 @@ impl Shard {
         let (node, from) = (letters.name(&node), letters.name(&from));
         let key = letters.name(publication.key.as_deref().unwrap_or_default());
         let (kind, body) = (letters.name(&publication.kind), letters.write(&publication.body));
-        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, body });
+        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes });
     }
 
     /// Asks the homes of all channels of a request that is not told of what comes.
@@ -169,10 +154,9 @@ impl Shard {
             "{{\"channel\":\"{channel}\",\"id\":\"{}\",\"repeated\":{}}}\n",
             published.number, published.repeated
         );
-        if published.made {
-            let (network, each_ms) = (listener.network, self.settings.each_publication_ms());
-            let cost = each_ms * f64::from(NOTIFY_MAKE_S * self.settings.web.channels.publications_s);
-            self.listeners.charge(self.now.mono_ms, network, cost);
+        if published.made && self.settings.web.channels.publications_s > 0 {
+            let (network, each_ms) = (listener.network, self.settings.each_channel_ms());
+            self.listeners.addresses.made(self.now.mono_ms, network, each_ms);
         }
         self.counters.notify_published.add(u64::from(!published.repeated));
         self.respond(id, json(Cow::Owned(body)));
@@ -182,33 +166,7 @@ impl Shard {
     pub(super) fn channel_charged(&mut self, address: IpAddr, told: u32) {
         let each = f64::from(told) / f64::from(NOTIFY_TOLD_PER_PUBLICATION);
         let cost = each * self.settings.each_publication_ms();
-        self.listeners.charge(self.now.mono_ms, network(address), cost);
-    }
-
-    fn refused_by_home(&mut self, id: ConnId, refusal: Refusal) {
-        let publishes = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Publish));
-        let (status, text) = match refusal.condition {
-            StanzaCondition::Forbidden if publishes => (
-                Status::Forbidden,
-                "the node of this channel takes no publications of everybody; its owners may open it",
-            ),
-            StanzaCondition::Forbidden => {
-                (Status::Forbidden, "the node of this channel is not open to everybody; ask by XMPP")
-            }
-            StanzaCondition::NotAcceptable => (
-                Status::BadRequest,
-                "the node of this channel keeps no items, so it cannot know a key again; leave it out",
-            ),
-            StanzaCondition::PolicyViolation | StanzaCondition::ResourceConstraint => {
-                (Status::ServiceUnavailable, "the channel, or the server's disk, is full for now; try again later")
-            }
-            _ => (Status::ServiceUnavailable, "the channel cannot be read or written; try again later"),
-        };
-        let response = Response::text(status, text);
-        self.respond(
-            id,
-            if status == Status::ServiceUnavailable { response.with("Retry-After", "1") } else { response },
-        );
+        self.listeners.addresses.charge(self.now.mono_ms, network(address), cost);
     }
 
     fn page_for_poll(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
@@ -254,16 +212,6 @@ impl Shard {
     fn has_missed(&self, id: ConnId, index: usize) -> bool {
         let Some(place) = self.listeners.get(id).map(|listener| &listener.places[index]) else { return false };
         place.at < self.listeners.watched(&place.node).map_or(0, |watched| watched.heard)
-    }
-
-    fn respond_poll(&mut self, id: ConnId, gathered: &Gathered) {
-        let Some(listener) = self.listeners.get(id) else { return };
-        let name = |index: &usize| format!("\"{}\"", channel_of(&listener.places[*index].node));
-        let gaps: Vec<_> = gathered.gaps.iter().map(name).collect();
-        let gaps = gaps.join(",");
-        let items = String::from_utf8_lossy(&gathered.items);
-        let body = format!("{{\"items\":[{items}],\"gaps\":[{gaps}],\"after\":\"{}\"}}\n", listener.position());
-        self.respond(id, json(Cow::Owned(body)));
     }
 
     /// Nothing has come in time.
@@ -340,17 +288,6 @@ impl Shard {
                 self.ask_home_of(id, index);
             }
         }
-    }
-
-    fn begin_stream(&mut self, id: ConnId) {
-        let Some(listener) = self.listeners.get_mut(id) else { return };
-        let Kind::Stream(begun @ false) = &mut listener.kind else { return };
-        *begun = true;
-        let mut response = listener.dressed(Response::empty(Status::Ok)).closing();
-        response.fields.extend(STREAM.iter().map(|(name, value)| (*name, Cow::Borrowed(*value))));
-        let wall_us = self.now.wall_us;
-        self.counters.http_requests.one();
-        self.send_with(id, |out| response.write_endless(out, wall_us));
     }
 
     /// An item was published at a channel that somebody here waits for, or there is one that was not told of.
@@ -494,32 +431,4 @@ impl Shard {
     pub(super) fn listener_gone(&mut self, id: ConnId) {
         self.listeners.end(id);
     }
-
-    /// Answers a request that waits, which ends that; of a stream that has begun it is the end.
-    fn respond(&mut self, id: ConnId, response: Response) {
-        let Some(listener) = self.listeners.end(id) else { return };
-        let (now_s, wall_us) = (self.now.mono_s(), self.now.wall_us);
-        let Some(opening) = self.opening(id) else { return };
-        opening.requests = opening.requests.saturating_add(1);
-        // It has its time again for the next request.
-        opening.accepted_s = now_s;
-        let mut response = listener.dressed(response);
-        response.closes |= !listener.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
-        if matches!(listener.kind, Kind::Stream(true)) {
-            return self.end_stream(id, Ended::Server);
-        }
-        self.counters.http_requests.one();
-        if !matches!(response.status, Status::Ok | Status::NoContent) {
-            self.counters.http_refused.one();
-        }
-        self.send_with(id, |out| response.write(out, None, wall_us));
-        match response.closes {
-            true => self.end_stream(id, Ended::Client),
-            false => self.unblock(id),
-        }
-    }
-}
-
-fn json(body: Cow<'static, str>) -> Response {
-    Response { body, content_type: "application/json", ..Response::empty(Status::Ok) }
 }

@@ -35,16 +35,14 @@ fn an_address_waits_so_often_and_others_do_not_notice() {
 #[test]
 fn an_address_publishes_so_much_in_the_long_run() {
     let mut desk = Desk::new(Channels { publications_s: 10, ..open() });
-    assert_eq!(desk.publish("a", "x").status(), "200");
-    // A new channel is ten seconds' worth: there is room for nothing more.
+    let taken = (0..200).take_while(|_| desk.publish("a", "x").status() == "200").count();
+    assert!((98..=102).contains(&taken), "{taken} at once: ten seconds' worth");
     let refused = desk.publish("a", "x");
     assert_eq!((refused.status(), refused.field("Retry-After")), ("429", Some("1")), "{}", refused.text);
     let other = desk.connect_from([192, 0, 2, 2]);
     assert_eq!(desk.publish_from(other, "a", "", "x").status(), "200", "others may");
     let conn = desk.connect();
     desk.wait(conn, 10);
-    let taken = (0..200).take_while(|_| desk.publish("a", "x").status() == "200").count();
-    assert!((98..=102).contains(&taken), "{taken} at once: ten seconds' worth");
     let trusted = format!("Authorization: Bearer {}\r\n", crate::notify::TOKEN);
     assert!((0..300).all(|_| desk.publish_with("a", &trusted, "x").status() == "200"));
     desk.wait(conn, 10);
@@ -54,6 +52,25 @@ fn an_address_publishes_so_much_in_the_long_run() {
     });
     let refused = steady.count();
     assert!(refused >= 285, "twenty a second are too many in the long run, and were in {refused} of 300 seconds");
+}
+
+/// Channels stay: an address makes some at once, and then one in ten seconds. With the token there is no bound.
+#[test]
+fn an_address_makes_so_many_channels() {
+    let mut desk = Desk::new(Channels { publications_s: 1_000, ..open() });
+    let makes = |desk: &mut Desk, number: u32| desk.publish(&format!("c{number}"), "x");
+    let made = (0..30).take_while(|number| makes(&mut desk, *number).status() == "200").count();
+    assert_eq!(made, 11);
+    let refused = makes(&mut desk, 50);
+    assert!(refused.status() == "429" && refused.field("Retry-After") == Some("10"), "{}", refused.text);
+    assert_eq!(makes(&mut desk, 0).status(), "200", "one that is there takes more");
+    let other = desk.connect_from([192, 0, 2, 2]);
+    assert_eq!(desk.publish_from(other, "d", "", "x").status(), "200", "others may");
+    let trusted = format!("Authorization: Bearer {}\r\n", crate::notify::TOKEN);
+    assert!((0..30).all(|number| desk.publish_with(&format!("t{number}"), &trusted, "x").status() == "200"));
+    let conn = desk.connect();
+    desk.wait(conn, 10);
+    assert_eq!((makes(&mut desk, 60).status(), makes(&mut desk, 61).status()), ("200", "429"));
 }
 
 /// All who are told are charged to who publishes: in turn, sixteen are one publication.

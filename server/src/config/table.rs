@@ -413,7 +413,7 @@ options! {
         "Behind a proxy all come from its address, unless http_forwarded is on. They count for unauthenticated_per_address_max, too.";
     Addresses Detail Restart notify_publications_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "publications" }, "20",
         "Publications a second at /n/ of one address (IPv6: /64) in the long run, without the token; 0 for any number.",
-        "Ten seconds' worth may come at once. A new channel counts as ten seconds' worth, and 16 subscribers that are told as one publication.";
+        "Ten seconds' worth may come at once. 16 subscribers that are told count as one publication. Unless it is 0, an address makes one channel in ten seconds, and ten at once.";
     Addresses Detail Restart admin_socket: Option<PathBuf>, Kind::PathOrNone, "",
         "Local control socket, mode 0600; throng.sock in the data folder when empty.",
         "Who may open it commands the server: sessions, accounts, shutdown.";

@@ -18,6 +18,7 @@ use super::super::{Asked, error, go_on, keep, place, range, xml};
 use super::said::show;
 use crate::store::nodes::{self as rows, Item, Named, Span};
 use crate::store::{Batch, Found};
+use crate::wire::limit::Limit;
 
 /// Namespace of content that is published by HTTP and is no JSON.
 pub const NS: &str = "urn:throng:notify:0";
@@ -36,6 +37,8 @@ pub struct Publication {
     pub service: Box<str>,
     /// Who has shown the operator's token may publish at all channels.
     pub trusted: bool,
+    /// The node may be made, if it is not there.
+    pub makes: bool,
     /// What the publisher knows it by.
     pub key: Option<Box<str>>,
     /// The element that it becomes.
@@ -55,7 +58,7 @@ pub struct Published {
     pub number: u64,
     /// It had been published before, by this key.
     pub repeated: bool,
-    /// The node was made for it.
+    /// The node was made for it, which counts for the address of the publisher.
     pub made: bool,
 }
 
@@ -110,6 +113,9 @@ pub fn publish(publication: Publication) -> Step {
         if !publication.trusted && (config.access != Access::Open || config.publish != PublishModel::Open) {
             return Err(error::FORBIDDEN);
         }
+        if there.is_none() && !publication.makes {
+            return Err(Limit::Nodes.into());
+        }
         let before = if known.is_some() { place(found.first())? } else { None };
         if let Some(before) = before {
             return Ok(Step::Result(Published { number: before.number, repeated: true, made: false }.encode()));
@@ -138,7 +144,7 @@ pub fn publish(publication: Publication) -> Step {
         let event = config.notifications.then(|| Event::published(&node, &config, audience, Some(&item)));
         let mut more: Vec<Change> = there.is_none().then(|| show(&asked, entry)).into_iter().collect();
         more.extend(news(&asked, &config, number, &item));
-        let answer = Published { number, repeated: false, made: there.is_none() }.encode();
+        let answer = Published { number, repeated: false, made: there.is_none() && !publication.trusted }.encode();
         Ok(asked.done(entry, batch, event, answer).with(more))
     });
     Step::InTurn(queries, go_on)
