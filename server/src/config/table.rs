@@ -394,8 +394,8 @@ options! {
         "Where clients reach the WebSocket, as they are told (XEP-0156).",
         "When empty, those who ask over https by a served domain are told the address that they have asked at, and others nothing.";
     Addresses Main Restart notify: Vec<Prefix>, Kind::Prefixes, "off",
-        "Channels of notifications that everybody may read at /n/ of http and https, by the beginnings of their names; may be given several times.",
-        "Channels are nodes of the publish-subscribe service (pubsub). docs/notifications.md describes them.";
+        "Channels of notifications that everybody may read at /n/ of http and https, by the beginnings of their names.",
+        "May be given several times. Channels are nodes of the publish-subscribe service (pubsub). docs/notifications.md describes them.";
     Addresses Detail Restart notify_token: Option<PathBuf>, Kind::PathOrNone, "",
         "File with the token that publishers at /n/ have to show (Authorization: Bearer).",
         "One line of at least 16 characters. Without it nobody publishes there, unless notify_publish_open says that everybody may.";

@@ -211,7 +211,8 @@ impl<'a> Page<'a> {
         let (upto, rest) = rest.split_first_chunk::<8>()?;
         let (flags, mut rest) = rest.split_first()?;
         let mut items = Vec::new();
-        while let Some((number, after)) = rest.split_first_chunk::<8>() {
+        while !rest.is_empty() {
+            let (number, after) = rest.split_first_chunk::<8>()?;
             let (length, after) = after.split_first_chunk::<4>()?;
             let (item, after) = after.split_at_checked(u32::from_be_bytes(*length) as usize)?;
             items.push((u64::from_be_bytes(*number), Cow::Borrowed(item)));
