@@ -17,15 +17,12 @@ use std::time::{Duration, Instant};
 use throng::disk::{Engine, FolderLock, Options, Store};
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
-use throng_engine::io::{Effect, Input, ListenerKind, Output};
-use throng_engine::session::moved::Moved;
-use throng_engine::session::sasl::Authenticated;
+use throng_engine::io::{Effect, Input, Output};
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
-use throng_engine::store::account::Incarnation;
 use throng_engine::store::archive::{Entry, seek};
 use throng_engine::store::{Batch, Found, Table};
-use throng_engine::web::Transport;
+use throng_sim::host::moved;
 
 const USER: &str = "juliet@localhost";
 /// Distance between the numbers of two entries: other users have those between.
@@ -53,21 +50,7 @@ impl Scene {
         let now = Now { mono_ms: 1_000, wall_us: 1_800_000_000_000_000 };
         let mut scene =
             Scene { engine, shard, conn, now, out: Output::default(), reads: 0, longest: Default::default() };
-        let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-        let owner = Authenticated::vouched_for(USER, Incarnation::UNNUMBERED);
-        let peer = [127, 0, 0, 1].into();
-        let transport = Transport::Stream;
-        let moved = Moved {
-            owner,
-            listener,
-            peer,
-            secured: false,
-            accepted_s: 1,
-            transport,
-            leftover: Vec::new(),
-            stream: None,
-        };
-        scene.turn(Input::Arrived { conn, moved: Box::new(moved) });
+        scene.turn(Input::Arrived { conn, moved: moved(USER) });
         scene.say("<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>");
         scene.say("<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>");
         scene

@@ -11,15 +11,12 @@ use std::sync::Arc;
 
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
-use throng_engine::io::{Effect, Input, ListenerKind, Output};
-use throng_engine::session::moved::Moved;
-use throng_engine::session::sasl::Authenticated;
+use throng_engine::io::{Effect, Input, Output};
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
-use throng_engine::store::account::Incarnation;
-use throng_engine::web::Transport;
 use throng_sim::disk::Disk;
+use throng_sim::host::moved;
 
 /// Bytes of a message as its sender writes it.
 const BYTES: usize = 180;
@@ -121,21 +118,11 @@ impl Scene {
     fn log_in(&mut self, slot: usize, local: &str, managed: Option<&str>, available: bool) {
         let conn = ConnId { slot: slot as u32, generation: 1 };
         self.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", b"");
-        let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-        let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
-        let peer = [127, 0, 0, 1].into();
-        let transport = Transport::Stream;
-        let moved = Moved {
-            owner,
-            listener,
-            peer,
-            secured: false,
-            accepted_s: 1,
-            transport,
-            leftover: Vec::new(),
-            stream: None,
-        };
-        self.shard.handle(self.now, Input::Arrived { conn, moved: Box::new(moved) }, &mut self.out);
+        self.shard.handle(
+            self.now,
+            Input::Arrived { conn, moved: moved(&format!("{local}@localhost")) },
+            &mut self.out,
+        );
         self.say(conn, HEADER);
         self.say(
             conn,

@@ -20,15 +20,13 @@ use kinds::{KINDS, Kind, When};
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
-use throng_engine::session::moved::Moved;
-use throng_engine::session::sasl::Authenticated;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
-use throng_engine::store::account::{Credentials, Incarnation};
-use throng_engine::web::Transport;
+use throng_engine::store::account::Credentials;
 use throng_engine::wire::jid;
 use throng_sim::disk::Disk;
+use throng_sim::host::moved;
 
 const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 
@@ -153,21 +151,7 @@ impl Scene {
     /// The session of a user who has authenticated elsewhere.
     fn log_in(&mut self, local: &str) -> ConnId {
         let conn = self.next_conn();
-        let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-        let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
-        let peer = [127, 0, 0, 1].into();
-        let transport = Transport::Stream;
-        let moved = Moved {
-            owner,
-            listener,
-            peer,
-            secured: false,
-            accepted_s: 1,
-            transport,
-            leftover: Vec::new(),
-            stream: None,
-        };
-        self.handle(Input::Arrived { conn, moved: Box::new(moved) }, false);
+        self.handle(Input::Arrived { conn, moved: moved(&format!("{local}@localhost")) }, false);
         self.say(conn, HEADER.as_bytes(), usize::MAX, false);
         let bind =
             "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r</resource></bind></iq>";

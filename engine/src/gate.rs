@@ -9,10 +9,13 @@
 //! is talked to and refused, streams that have nothing else to be told end with their error, and operators are answered about
 //! what is in memory. Such an effect never overtakes one of the same connection: a connection of which nothing was promised has none
 //! here that waits. Questions about accounts alone wait for the shard's writes to accounts alone.
+//!
+//! A `Pause` passes at once, and a `Resume` that waits for its connection counts no more then ([`GateQueue::paused`]). Let out behind it,
+//! it would have the connection read from while the shard looks at nothing of it, and all that comes would be kept.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::id::Gate;
+use crate::id::{ConnId, Gate};
 use crate::io::{Effect, Input, Rests};
 
 /// An effect that waits: for what, and since which second.
@@ -20,6 +23,8 @@ use crate::io::{Effect, Input, Rests};
 struct Held {
     gate: Gate,
     since_s: u32,
+    /// Of a `Resume`: it counts if it is the connection's last one.
+    number: u64,
     effect: Effect,
 }
 
@@ -36,6 +41,10 @@ pub struct GateQueue {
     questions: VecDeque<Held>,
     /// Bounded by what is bounded elsewhere: one send a connection, one read a user, one reply a command.
     waiting: VecDeque<Held>,
+    /// Connections that are to be read from again, each with the number of the `Resume` that counts. Bounded as `waiting` is.
+    resumes: BTreeMap<ConnId, u64>,
+    /// `Resume`s that have come.
+    numbered: u64,
     /// Since when something waits, as the shard was told last.
     told_s: Option<u32>,
     bytes: usize,
@@ -68,18 +77,38 @@ impl GateQueue {
             Rests::OnAccounts => (&mut self.questions, self.accounts),
             Rests::OnAll => (&mut self.waiting, self.gate),
         };
-        queue.push_back(Held { gate, since_s, effect });
+        if let Effect::Resume { conn, .. } = &effect {
+            self.numbered += 1;
+            self.resumes.insert(*conn, self.numbered);
+        }
+        queue.push_back(Held { gate, since_s, number: self.numbered, effect });
+    }
+
+    /// A connection is not read from any more: what waits here does not change that.
+    pub fn paused(&mut self, conn: ConnId) {
+        self.resumes.remove(&conn);
     }
 
     /// Takes the next effect whose gate is durable, with the second in which it was queued.
     pub fn pop(&mut self, durable: Gate) -> Option<(u32, Effect)> {
+        loop {
+            let (number, since_s, effect) = self.pop_any(durable)?;
+            let Effect::Resume { conn, .. } = &effect else { return Some((since_s, effect)) };
+            if self.resumes.get(conn) == Some(&number) {
+                self.resumes.remove(conn);
+                return Some((since_s, effect));
+            }
+        }
+    }
+
+    fn pop_any(&mut self, durable: Gate) -> Option<(u64, u32, Effect)> {
         let open = |queue: &mut VecDeque<Held>| match queue.front() {
             Some(held) if held.gate <= durable => queue.pop_front(),
             _ => None,
         };
         let held = open(&mut self.free).or_else(|| open(&mut self.questions)).or_else(|| open(&mut self.waiting))?;
         self.bytes -= bytes_of(&held.effect);
-        Some((held.since_s, held.effect))
+        Some((held.number, held.since_s, held.effect))
     }
 
     /// The lowest gate that an effect waits for.
@@ -151,6 +180,30 @@ mod tests {
         assert!(matches!(queue.pop(Gate(5)), Some((9, Effect::Send { conn, .. })) if conn.slot == 1));
         assert!(matches!(queue.pop(Gate(5)), Some((9, Effect::Read { token: 8, .. }))));
         assert!(queue.is_empty() && queue.bytes() == 0);
+    }
+
+    #[test]
+    fn who_is_paused_is_not_read_from_by_what_waited_before() {
+        let conn = |slot| ConnId { slot, generation: 0 };
+        let resume = |slot| Effect::Resume { conn: conn(slot), durable: true };
+        let next = |queue: &mut GateQueue, durable| match queue.pop(Gate(durable)) {
+            Some((_, Effect::Resume { conn, .. })) => Some(conn.slot),
+            _ => None,
+        };
+        let mut queue = GateQueue::default();
+        // In one turn: what was kept made the connection wait again.
+        queue.push(resume(1), 9);
+        queue.push(resume(2), 9);
+        queue.paused(conn(1));
+        assert_eq!((next(&mut queue, 9), next(&mut queue, 9)), (Some(2), None));
+        // Later, and it goes on once more: with what the last one rests on.
+        queue.wrote(Gate(3), false);
+        queue.push(resume(1), 9);
+        queue.paused(conn(1));
+        queue.wrote(Gate(5), false);
+        queue.push(resume(1), 9);
+        assert_eq!((next(&mut queue, 4), next(&mut queue, 5), next(&mut queue, 9)), (None, Some(1), None));
+        assert!(queue.is_empty() && queue.resumes.is_empty());
     }
 
     #[test]

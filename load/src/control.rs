@@ -337,6 +337,7 @@ fn direct(
         gauges.values().for_each(|gauges| all.add(gauges));
         (totals.arrived, totals.hopeless, totals.outstanding) = (all.arrived, all.hopeless, all.outstanding);
         totals.open = all.open;
+        totals.sending = u64::from(division.workers()).saturating_sub(all.drains);
         let now = start.elapsed();
         let complete = totals.over == u64::from(division.workers());
         let next = match broken {

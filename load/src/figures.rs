@@ -97,6 +97,8 @@ pub(crate) struct Gauges {
     pub(crate) open: u64,
     /// Messages that have not come.
     pub(crate) outstanding: u64,
+    /// 1 once the worker begins no message any more, so that all it will ever have under way is in the figure above.
+    pub(crate) drains: u64,
     /// Memory that the process has more than before its first client, in bytes, once the hold has begun; told by one worker
     /// of each process.
     pub(crate) grown_bytes: u64,
@@ -110,6 +112,7 @@ impl Gauges {
         self.hopeless += other.hopeless;
         self.open += other.open;
         self.outstanding += other.outstanding;
+        self.drains += other.drains;
         self.grown_bytes += other.grown_bytes;
     }
 }

@@ -40,6 +40,8 @@ pub(crate) struct Totals {
     pub(crate) sent: u64,
     /// Messages that have not come.
     pub(crate) outstanding: u64,
+    /// Workers that may have begun a message since they told the above.
+    pub(crate) sending: u64,
     /// Connections that are not closed.
     pub(crate) open: u64,
     /// Workers that have ended.
@@ -80,7 +82,10 @@ impl Director {
                 let enough = scenario.messages_max > 0 && totals.sent >= scenario.messages_max;
                 (enough || lasted >= seconds(scenario.hold_s)).then_some(Phase::Drain)
             }
-            Phase::Drain => (totals.outstanding == 0 || lasted >= seconds(scenario.drain_s)).then_some(Phase::Close),
+            Phase::Drain => {
+                let all_came = totals.sending == 0 && totals.outstanding == 0;
+                (all_came || lasted >= seconds(scenario.drain_s)).then_some(Phase::Close)
+            }
             Phase::Close => (totals.open == 0 || lasted >= CLOSE_MAX).then_some(Phase::Over),
             Phase::Over => None,
         };
@@ -127,7 +132,10 @@ mod tests {
         assert_eq!(director.step(&scenario, at(6), &totals, 0), Phase::Hold);
         assert_eq!(director.step(&scenario, at(7), &totals, 0), Phase::Drain);
         assert_eq!(director.step(&scenario, at(9), &totals, 0), Phase::Drain);
-        totals.outstanding = 0;
+        // A worker that has not told of its last messages may have some under way.
+        (totals.outstanding, totals.sending) = (0, 1);
+        assert_eq!(director.step(&scenario, at(9), &totals, 0), Phase::Drain);
+        totals.sending = 0;
         assert_eq!(director.step(&scenario, at(9), &totals, 0), Phase::Close);
         totals.open = 0;
         assert_eq!(director.step(&scenario, at(9), &totals, 0), Phase::Over);

@@ -636,7 +636,10 @@ impl Thread {
                 }
                 Effect::Job { token, job } => self.p.jobs.submit(token, job),
                 Effect::Ask { token, question } => self.p.outside.submit(token, question),
-                Effect::Pause { conn } => self.p.driver.pause(conn),
+                Effect::Pause { conn } => {
+                    self.gate.paused(conn);
+                    self.p.driver.pause(conn);
+                }
                 Effect::Favour { conn } => self.p.driver.favour(conn),
                 Effect::Resume { conn, durable: false } => self.p.driver.resume(conn),
                 other => {

@@ -12,7 +12,7 @@ use throng_engine::session::sasl::Authenticated;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
-use throng_engine::store::account::Incarnation;
+use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::web::Transport;
 
 use crate::disk::Disk;
@@ -48,6 +48,18 @@ impl Host {
     /// Makes an account to which nobody can log in: [`Host::arrive`] does not ask for a password.
     pub fn account(&mut self, local: &str) {
         self.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", b"");
+    }
+
+    /// Makes an account with a password, in this incarnation.
+    ///
+    /// # Panics
+    /// If the password is not one that an account may have.
+    pub fn account_with(&mut self, local: &str, password: &str, incarnation: u64) {
+        let keys =
+            Credentials::derive(password, 4096, &[3; 16], 0).expect("a password").of(Incarnation::drawn(incarnation));
+        let mut record = Vec::new();
+        keys.encode(&mut record);
+        self.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", &record);
     }
 
     /// One turn with this input, and those that follow from it: all effects in order, but for jobs, which are done.
@@ -109,21 +121,7 @@ impl Host {
     /// The connection in `slot` of a user who has authenticated at another shard, with a stream open; and what that led to.
     pub fn arrive(&mut self, slot: u32, local: &str) -> (ConnId, Vec<Effect>) {
         let conn = ConnId { slot, generation: 1 };
-        let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
-        let owner = Authenticated::vouched_for(&format!("{local}@localhost"), Incarnation::UNNUMBERED);
-        let peer = [127, 0, 0, 1].into();
-        let transport = Transport::Stream;
-        let moved = Moved {
-            owner,
-            listener,
-            peer,
-            secured: false,
-            accepted_s: 1,
-            transport,
-            leftover: Vec::new(),
-            stream: None,
-        };
-        let mut effects = self.turn(Input::Arrived { conn, moved: Box::new(moved) });
+        let mut effects = self.turn(Input::Arrived { conn, moved: moved(&format!("{local}@localhost")) });
         effects.extend(self.ask(conn, HEADER));
         (conn, effects)
     }
@@ -134,6 +132,20 @@ impl Host {
         let effects = self.ask(conn, BIND);
         (conn, effects)
     }
+}
+
+/// A connection, as it comes to the home of a user who has authenticated elsewhere, with the stream to be opened anew.
+pub fn moved(user: &str) -> Box<Moved> {
+    Box::new(Moved {
+        owner: Authenticated::vouched_for(user, Incarnation::UNNUMBERED),
+        listener: ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false },
+        peer: [127, 0, 0, 1].into(),
+        secured: false,
+        accepted_s: 1,
+        transport: Transport::Stream,
+        leftover: Vec::new(),
+        stream: None,
+    })
 }
 
 /// What connections are sent by these effects, last words too.

@@ -10,11 +10,13 @@
 //! - [`client`], [`workload`], [`checks`]: random runs with faults, and what must hold
 //! - [`script`], [`stage`]: what is said as data, and the world it is played on
 //! - [`host`]: one shard without a world, for tests that look at each effect
+//! - [`frame`]: what a client sends on a WebSocket
 #![forbid(unsafe_code)]
 
 pub mod checks;
 pub mod client;
 pub mod disk;
+pub mod frame;
 pub mod host;
 pub mod net;
 pub mod random;

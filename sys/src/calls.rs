@@ -1,4 +1,4 @@
-//! The system calls that the drivers make beside a ring, each as a safe function.
+//! The system calls that the drivers make beside a ring, and one that the store makes, each as a safe function.
 //!
 //! Sockets are named by their numbers. Each of these calls refuses what is not a socket (or, of epoll, changes which events
 //! come), so a wrong number can disturb another connection, but touches no memory.
@@ -37,6 +37,27 @@ pub fn descriptor_limit() -> u64 {
     let result = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     if result < 0 { 1024 } else { limit.rlim_cur }
 }
+
+/// Whether a file without a name is open elsewhere, in this process or another one: the kernel refuses a write lease on it then.
+/// `false` where the file system has no leases.
+pub fn is_open_elsewhere(file: BorrowedFd<'_>) -> bool {
+    let fd = file.as_raw_fd();
+    // Somebody who opens it by `/proc` meanwhile breaks the lease: the signal for that must be one that ends nothing.
+    // SAFETY: no memory is passed.
+    let lease = check(unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) })
+        .and_then(|_| check(unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) }));
+    match lease {
+        Ok(_) => {
+            // SAFETY: no memory is passed.
+            let _ = unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_UNLCK) };
+            false
+        }
+        Err(error) => error.kind() == io::ErrorKind::WouldBlock,
+    }
+}
+
+/// `fcntl`: which signal says that a lease is broken.
+const F_SETSIG: libc::c_int = 10;
 
 /// A new epoll.
 ///
@@ -218,5 +239,25 @@ pub struct NameRoom {
 impl Default for NameRoom {
     fn default() -> Self {
         NameRoom { name: Name::default(), length: NAME_BYTES }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{File, OpenOptions, remove_file};
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn a_file_that_others_have_open_is_known() {
+        let path = std::env::temp_dir().join(format!("throng-sys-{}", std::process::id()));
+        std::fs::write(&path, b"rows").unwrap();
+        let own = OpenOptions::new().write(true).open(&path).unwrap();
+        let reader = File::open(&path).unwrap();
+        remove_file(&path).unwrap();
+        assert!(is_open_elsewhere(own.as_fd()));
+        drop(reader);
+        assert!(!is_open_elsewhere(own.as_fd()));
+        assert!(!is_open_elsewhere(own.as_fd()), "nothing is left of the lease");
     }
 }

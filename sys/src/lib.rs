@@ -3,7 +3,7 @@
 //! | module | offers | its invariant |
 //! | --- | --- | --- |
 //! | [`uring`] | an io_uring with sockets in its own tables ("direct descriptors") | memory that an operation works on belongs to the ring until the operation is done, and is leaked if that is never known |
-//! | [`calls`] | the system calls that drivers make beside a ring | no memory outlives its call |
+//! | [`calls`] | the system calls that drivers make beside a ring, and the store | no memory outlives its call |
 //! | [`Sends`] | the bytes being sent by a thread | bytes that are lent to the kernel are not given back |
 //! | [`Allocator`] | the program's allocator, and the orders it is given | only free memory of the calling thread is given back to the system |
 //! | [`HeapSampler`], [`TimeSampler`] | samples of what threads do | a thread that is looked at allocates nothing, locks nothing and calls nothing but system calls |

@@ -20,7 +20,8 @@ class Kind:
     """`chunks(i)` is what the i-th connection sends, a list or an endless generator; the same for i + variants.
 
     `expect` is one condition or several that are as good; `how` says of what: `stream` (4.9.3, the server closes),
-    `sasl` (6.5) and `stanza` (8.3.3), where the stream goes on, or `silence`: closed, without a word of XMPP.
+    `sasl` (6.5) and `stanza` (8.3.3), where the stream goes on, `http`: statuses of all responses, `frames`: the code of the last
+    frame or the stream's condition before it, or `silence`: closed, without a word of XMPP.
     """
 
     name: str

@@ -16,6 +16,8 @@ import kinds
 import outside
 import siege
 import wave
+import web_kinds
+import web_siege
 from server import FILLERS, Server
 
 HERE = Path(__file__).parent
@@ -27,6 +29,8 @@ RESUME_S = 60
 # The control pair answers within this time: its own two waits, and a busy machine.
 CONTROL_S = 90
 STANZA_MAX = 262_144
+# So many variants of a kind come at least once, however few connections there are.
+VARIANTS_LEAST = 64
 # Accounts that fill the store before memory is looked at, and for how long: some hundred MB of archive.
 FILLERS_COUNT = 40
 FILL_S = 6
@@ -115,10 +119,12 @@ class Run:
         )
 
     async def waves(self, total):
-        table = [k for k in kinds.all_kinds(STANZA_MAX) if self.arguments.only in k.name]
+        both = kinds.all_kinds(STANZA_MAX) + web_kinds.web_kinds(STANZA_MAX)
+        table = [k for k in both if self.arguments.only in k.name]
         share = total / (sum(k.weight for k in table) or 1)
         for kind in table:
-            await self.attend(await wave.run(kind, self.server, max(1, round(share * kind.weight))))
+            count = max(round(share * kind.weight), min(kind.variants, VARIANTS_LEAST))
+            await self.attend(await wave.run(kind, self.server, count))
         return sum(r["connections"] for r in self.results)
 
     async def settle(self, name):
@@ -147,7 +153,7 @@ class Run:
             print(f"-- {made} connections; resident memory grew by {grown / 1024:.0f} KiB", flush=True)
             if grown > MARGIN_BYTES:
                 self.fault(f"resident memory grew by {grown} bytes over {made} connections")
-        for attack in siege.ALL + outside.ALL:
+        for attack in siege.ALL + outside.ALL + web_siege.ALL:
             if self.arguments.only in attack.__doc__.splitlines()[0]:
                 await self.attend(await attack(self.server, quick, self.arguments.half_open, self.times))
         await self.settle("after everything")

@@ -17,6 +17,8 @@ FILLERS = "filler"
 COMPONENT, SECRET = "rogue.localhost", "nobody is told of this"
 # A domain whose users a program keeps, of which there are so many processes, with so many seconds for an answer.
 OUTSIDE, LINES, OUTSIDE_S = "outside.localhost", 4, 2
+# Whose page may connect by WebSocket.
+PAGE = "https://chat.example.org"
 # Connections of the proxy of bytestreams that have not begun, in all and of one address.
 PROXY_WAITING, PER_ADDRESS = 100, 10
 
@@ -40,13 +42,16 @@ class Server:
         command += ["--external-auth-lines", str(LINES), "--external-auth-seconds", str(OUTSIDE_S)]
         command += ["--bytestreams", "127.0.0.1:0", "--bytestreams-waiting-max", str(PROXY_WAITING)]
         command += ["--bytestreams-per-address-max", str(PER_ADDRESS)]
+        command += ["--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--http-origins", PAGE]
         command += ["--plain-auth", "--shards", "2", "--driver", driver, *options]
         self.command = command
         if descriptors:
             command = ["prlimit", f"--nofile={descriptors}:{descriptors}", *command]
         with open(self.log, "wb") as log:
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
-        self.port, self.tls_port, self.component_port, self.proxy_port = self._ports()
+        ports = self._ports()
+        self.port, self.tls_port, self.component_port = ports["STARTTLS"], ports["TLS"], ports["components"]
+        self.http_port, self.https_port, self.proxy_port = ports["HTTP"], ports["HTTPS"], ports["bytestreams"]
 
     def call(self, *arguments):
         done = subprocess.run([self.binary, *arguments], capture_output=True, text=True, timeout=60)
@@ -58,11 +63,10 @@ class Server:
         end = time.monotonic() + 15
         while time.monotonic() < end and self.process.poll() is None:
             out = self.log.read_text()
-            found = re.findall(r"127\.0\.0\.1:(\d+)\s+(STARTTLS|TLS|components)", out)
+            found = re.findall(r"127\.0\.0\.1:(\d+)\s+(STARTTLS|TLS|components|HTTPS?)\b", out)
             proxy = re.search(r"bytestreams are relayed address=127\.0\.0\.1:(\d+)", out)
-            if "Next:" in out and len(found) == 3 and proxy:
-                ports = {kind: int(port) for port, kind in found}
-                return ports["STARTTLS"], ports["TLS"], ports["components"], int(proxy.group(1))
+            if "Next:" in out and len(found) == 5 and proxy:
+                return {kind: int(port) for port, kind in found} | {"bytestreams": int(proxy.group(1))}
             time.sleep(0.02)
         raise RuntimeError(f"the server did not start: {self.log.read_text()}")
 

@@ -15,6 +15,10 @@ HERE = Path(__file__).parent
 # A time-out is looked at once in two seconds (the engine's sweep), and machines of a test have other things to do.
 SLACK_S = 8
 LAST_WORDS_S = 10
+# What memory may grow by for those who do not read, and for each of them: what waits for one is bounded (outbound_bytes_max).
+GROWN_BYTES, GROWN_BYTES_EACH = 16 << 20, 4 << 20
+# What is taken of somebody who does not read the answers: the kernel's buffers of both sides, and little more.
+TAKEN_MAX = 32 << 20
 
 
 class Tally:
@@ -143,14 +147,52 @@ async def slow_out(server, quick, _half_open, times):
             wire.close()
 
     count = 8 if quick else 64
-    start_rss = server.memory()["rss"]
-    jobs = [asyncio.create_task(tally.judge(attempt(i))) for i in range(count)]
-    peak = start_rss
-    while not all(job.done() for job in jobs):
-        await asyncio.sleep(0.25)
+    return await watched(server, tally, [attempt(i) for i in range(count)])
+
+
+async def send_unread(wire, block, tally):
+    """Asks for ever, and reads no answer: the server has to take no more at some time."""
+    sent = 0
+    try:
+        while sent < TAKEN_MAX:
+            async with asyncio.timeout(3):
+                if not await wire.send(block):
+                    break
+            sent += len(block)
+            await asyncio.sleep(0)
+    except TimeoutError:
+        pass
+    tally.notes["bytes_taken_unread"] = max(sent, tally.notes.get("bytes_taken_unread", 0))
+    return "held back" if sent < TAKEN_MAX else f"wrong: {sent} bytes were taken, and nobody reads"
+
+
+async def watched(server, tally, jobs):
+    """Does all of this, and looks at memory meanwhile."""
+    peak = before = server.memory()["rss"]
+    tasks = [asyncio.create_task(tally.judge(job)) for job in jobs]
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0.1)
         peak = max(peak, server.memory()["rss"])
-    tally.notes["rss_peak_growth"] = peak - start_rss
-    return tally.result(count)
+    tally.notes["rss_peak_growth"] = peak - before
+    if peak - before > GROWN_BYTES + len(jobs) * GROWN_BYTES_EACH:
+        tally.add(f"wrong: resident memory grew by {peak - before}")
+    return tally.result(len(jobs))
+
+
+async def unread(server, quick, _half_open, _times):
+    """requests whose answers nobody reads"""
+    tally = Tally("requests whose answers nobody reads", "13.12", ["held back"])
+    request = b"<iq type='get' id='q'><ping xmlns='urn:xmpp:ping'/></iq>" * 200
+
+    async def attempt(index):
+        wire = await Wire.connect(server.port, source(index), receive_buffer=4096)
+        try:
+            await wire.login(f"mallory{index % 16}", presence=False)
+            return await send_unread(wire, request, tally)
+        finally:
+            wire.close()
+
+    return await watched(server, tally, [attempt(i) for i in range(8 if quick else 64)])
 
 
 class Flood:
@@ -318,4 +360,4 @@ async def half_open(server, quick, many, times):
     return tally.result(many)
 
 
-ALL = [slow_in, slow_out, never_reading, half_open]
+ALL = [slow_in, slow_out, unread, never_reading, half_open]

@@ -4,6 +4,8 @@ import asyncio
 import time
 
 import kinds
+import web_kinds
+import web_wire
 from wire import END, SASL_FAILURE, STANZA_ERROR, STREAM_ERROR, Surprise, Wire, check_document
 
 AT_ONCE = 48
@@ -17,11 +19,16 @@ async def reach(kind, server, index):
     # Many addresses: half the ports of one would be in TIME_WAIT soon.
     source = f"127.0.{1 + index // 200 % 200}.{1 + index % 200}"
     user = f"mallory{index % MALLORIES}"
-    ports = {kinds.TLS: server.tls_port, kinds.COMPONENT: server.component_port, kinds.CLAIMED: server.component_port}
+    if kind.stage in (web_kinds.WEB, web_kinds.UPGRADED, web_kinds.WEB_BOUND):
+        return await reach_web(kind, server, index, source, user)
+    ports = {
+        kinds.TLS: server.tls_port, kinds.COMPONENT: server.component_port, kinds.CLAIMED: server.component_port,
+        web_kinds.HTTPS: server.https_port,
+    }  # fmt: skip
     port = ports.get(kind.stage, server.port)
     wire = await Wire.connect(port, source)
     try:
-        if kind.stage in (kinds.RAW, kinds.TLS, kinds.COMPONENT):
+        if kind.stage in (kinds.RAW, kinds.TLS, kinds.COMPONENT, web_kinds.HTTPS):
             return wire
         if kind.stage == kinds.CLAIMED:
             await wire.send(kinds.component_header())
@@ -47,6 +54,20 @@ async def reach(kind, server, index):
         raise
 
 
+async def reach_web(kind, server, index, source, user):
+    """The same on a listener of browsers: each variant comes with TLS in every other round, and without in the others."""
+    wire = await web_wire.connect(server, index + index // kind.variants, source)
+    try:
+        if kind.stage != web_kinds.WEB:
+            await web_wire.open_websocket(wire, index)
+        if kind.stage == web_kinds.WEB_BOUND:
+            await web_wire.login(wire, user)
+        return wire
+    except BaseException:
+        wire.close()
+        raise
+
+
 async def strike(wire, kind, index):
     """Sends what the kind sends, until it is all out or the server has closed."""
     sent = 0
@@ -61,14 +82,16 @@ async def strike(wire, kind, index):
 
 
 async def judge(wire, kind, index):
-    """What the server made of it: a condition, or `closed`."""
-    if kind.how == "stream":
+    """What the server made of it: a condition, a status of HTTP, a code of WebSocket, or `closed`."""
+    if kind.how in ("stream", "http", "frames"):
         sending = asyncio.create_task(strike(wire, kind, index))
         try:
             said = await wire.to_the_end()
         finally:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
+        if kind.how != "stream":
+            return web_wire.responses(wire.heard) if kind.how == "http" else web_wire.end_of(wire.heard)
         found = STREAM_ERROR.search(said)
         if found is None:
             raise Surprise(f"closed without a stream error: {said[-300:]!r}")

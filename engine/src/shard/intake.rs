@@ -9,7 +9,7 @@ use crate::streams::opening::SERVER_LANG;
 use crate::web::Transport;
 use crate::wire::error::StreamCondition;
 use crate::wire::jid::bare_of;
-use crate::wire::{Element, Progress, stream};
+use crate::wire::{Element, Progress, Scanner, stream};
 
 impl Shard {
     /// Bytes came: takes item after item off them and keeps what is left of an unfinished one.
@@ -29,25 +29,26 @@ impl Shard {
         if conn.transport() != Transport::Stream {
             return self.received_http(id, input);
         }
-        let Some(partial) = conn.partial.take() else {
-            let scanner = std::mem::take(&mut self.scanner);
-            let (scanner, used) = self.scan_items(id, scanner, input);
+        let Some(mut partial) = conn.partial.take() else {
+            let mut scanner = std::mem::take(&mut self.scanner);
+            let used = self.scan_items(id, &mut scanner, input);
             self.keep_rest(id, scanner, input, used);
             return;
         };
-        let Partial { mut bytes, scanner, .. } = *partial;
-        bytes.extend_from_slice(input);
-        let (scanner, used) = self.scan_items(id, scanner, &bytes);
+        partial.bytes.extend_from_slice(input);
+        let used = self.scan_items(id, &mut partial.scanner, &partial.bytes);
         if used == 0 {
             if let Some(conn) = self.conns.get(id).filter(|c| !matches!(c.state(), ConnState::Closing { .. })) {
-                conn.partial = Some(Box::new(Partial { bytes, scanner, begun: None }));
+                // The same as before: who sends a byte at a time costs no allocation for each.
+                conn.partial = Some(partial);
             }
         } else {
+            let Partial { bytes, scanner, .. } = *partial;
             self.keep_rest(id, scanner, &bytes, used);
         }
     }
 
-    fn keep_rest(&mut self, id: ConnId, scanner: crate::wire::Scanner, bytes: &[u8], used: usize) {
+    fn keep_rest(&mut self, id: ConnId, scanner: Scanner, bytes: &[u8], used: usize) {
         let rest = &bytes[used..];
         match self.conns.get(id) {
             Some(conn)
@@ -62,12 +63,8 @@ impl Shard {
         }
     }
 
-    fn scan_items(
-        &mut self,
-        id: ConnId,
-        mut scanner: crate::wire::Scanner,
-        bytes: &[u8],
-    ) -> (crate::wire::Scanner, usize) {
+    /// Takes whole items off the bytes; how many bytes they had.
+    fn scan_items(&mut self, id: ConnId, scanner: &mut Scanner, bytes: &[u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() {
             let stanza_max = self.settings.stanza_bytes_max;
@@ -90,7 +87,7 @@ impl Shard {
                 }
                 Ok(Progress::StreamEnd { .. }) => {
                     self.end_stream(id, Ended::Client);
-                    return (scanner, bytes.len());
+                    return bytes.len();
                 }
                 Ok(Progress::Header { consumed }) => {
                     let item = &bytes[at..at + consumed];
@@ -102,7 +99,7 @@ impl Shard {
                     at += consumed;
                     self.element(id, &scanner.element(&scope, item), &bytes[at..]);
                     if matches!(self.conns.get(id), Some(c) if matches!(c.state(), ConnState::Departing)) {
-                        return (scanner, bytes.len());
+                        return bytes.len();
                     }
                     if let Some(opening) = self.opening(id)
                         && std::mem::take(&mut opening.again)
@@ -115,12 +112,12 @@ impl Shard {
                     let condition =
                         StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
                     self.fail_stream(id, condition, Some(fault.describe()));
-                    return (scanner, bytes.len());
+                    return bytes.len();
                 }
             }
             scanner.reset();
         }
-        (scanner, at)
+        at
     }
 
     pub(crate) fn header(&mut self, id: ConnId, element: &Element<'_>) {

@@ -6,7 +6,6 @@ use throng_engine::id::{ConnId, Now};
 use throng_engine::io::{ClientCertificate, Effect, Input, ListenerKind, TlsFacts};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
-use throng_engine::store::account::{Credentials, Incarnation};
 use throng_sim::host::{HEADER, Host, said};
 
 const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
@@ -22,10 +21,7 @@ impl Desk {
         let mut desk = Desk { host: Host::new(Settings::new("localhost", 1, [0; 32], 0)), next: 0 };
         desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
         for (number, user) in (1..).zip(["romeo", "juliet"]) {
-            let keys = Credentials::derive("pencil", 4096, &[3; 16], 0).unwrap().of(Incarnation::drawn(number));
-            let mut record = Vec::new();
-            keys.encode(&mut record);
-            desk.host.disk.put(Table::Accounts, &format!("{user}@localhost"), b"", &record);
+            desk.host.account_with(user, "pencil", number);
         }
         desk
     }

@@ -1,10 +1,12 @@
 //! What one account, one address, or all sessions together may use up: refused or put off, with words that say when to go on.
 
-use throng_engine::id::ConnId;
+use throng_engine::id::{ConnId, SessionId, ShardId};
 use throng_engine::io::{Command, Effect, Input, ListenerKind, Reply, Whom};
+use throng_engine::letters::{Letter, Letters};
+use throng_engine::limits::WORK_BYTES_PER_S;
 use throng_engine::settings::Settings;
 use throng_engine::wire::limit::Limit;
-use throng_sim::host::{HEADER, Host, reply, said};
+use throng_sim::host::{BIND, HEADER, Host, reply, said};
 
 fn host(change: impl FnOnce(&mut Settings)) -> Host {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
@@ -105,17 +107,41 @@ fn an_address_has_so_many_connections_that_have_not_logged_in() {
     assert!(connect(&mut host, 12, [192, 0, 2, 1]).contains("<stream:features>"), "one has gone");
 }
 
+/// A change of private XML (XEP-0049).
+fn set(n: usize, text: &str) -> String {
+    format!("<iq type='set' id='{n}'><query xmlns='jabber:iq:private'><a{n} xmlns='b:{n}'>{text}</a{n}></query></iq>")
+}
+
+/// A user with 400 KB of private XML, all of which each small change reads, and 100 such changes.
+fn dear(host: &mut Host, slot: u32, local: &str) -> String {
+    let (conn, _) = host.bind(slot, local);
+    for n in 0..2 {
+        host.say(conn, &set(n, &"x".repeat(200_000)));
+    }
+    host.say(conn, "</stream:stream>");
+    pass(host, 60);
+    (0..100).map(|n| set(2 + n % 2, "y")).collect()
+}
+
+/// Lets so many seconds pass.
+fn pass(host: &mut Host, seconds: u64) -> Vec<Effect> {
+    let turns = (0..seconds).flat_map(|_| {
+        host.now.mono_ms += 1_000;
+        host.turn(Input::EndOfTurn)
+    });
+    turns.collect()
+}
+
+fn results(effects: &[Effect]) -> usize {
+    said(effects).matches("type='result'").count()
+}
+
 /// Whoever pipelines requests that read and write much is not read from for a while; all of them are answered at last. Each small
 /// change of 512 KB of private XML (XEP-0049) reads all of it.
 #[test]
 fn requests_that_are_dear_wait_for_whoever_makes_them() {
     let mut host = host(|_| {});
     let (conn, _) = host.bind(0, "romeo");
-    let set = |n: usize, text: &str| {
-        format!(
-            "<iq type='set' id='{n}'><query xmlns='jabber:iq:private'><a{n} xmlns='b:{n}'>{text}</a{n}></query></iq>"
-        )
-    };
     for n in 0..2 {
         host.say(conn, &set(n, &"x".repeat(200_000)));
     }
@@ -136,11 +162,6 @@ fn requests_that_are_dear_wait_for_whoever_makes_them() {
 #[test]
 fn who_logs_in_anew_owes_what_the_session_before_owed() {
     let mut host = host(|_| {});
-    let set = |n: usize, text: &str| {
-        format!(
-            "<iq type='set' id='{n}'><query xmlns='jabber:iq:private'><a{n} xmlns='b:{n}'>{text}</a{n}></query></iq>"
-        )
-    };
     let (conn, _) = host.bind(0, "romeo");
     for n in 0..2 {
         host.say(conn, &set(n, &"x".repeat(200_000)));
@@ -171,6 +192,100 @@ fn who_logs_in_anew_owes_what_the_session_before_owed() {
     host.turn(Input::Command { token: 1, command: Command::Release { whom: Whom::Account("romeo@localhost".into()) } });
     let (conn, _) = host.bind(41, "romeo");
     assert!(said(&host.say(conn, &all)).matches("type='result'").count() >= 5);
+}
+
+/// However a session ends, and however often, its user gets no more done in a time than with one session that stays. One that owes too
+/// much is not read from, so it does not end by what its client says.
+#[test]
+fn no_way_of_ending_a_session_sheds_what_it_owes() {
+    const SECONDS: u32 = 120;
+    type Way = (&'static str, fn(&mut Host, ConnId));
+    let ways: [Way; 4] = [
+        ("it stays", |_, _| {}),
+        ("the connection goes", |host, conn| drop(host.turn(Input::Closed { conn }))),
+        ("the next one takes its name", |_, _| {}),
+        ("the operator ends it", |host, _| {
+            let jid = "romeo@localhost".into();
+            host.turn(Input::Command { token: 9, command: Command::Kick { jid, reason: None } });
+        }),
+    ];
+    let bind = |host: &mut Host, slot: u32| {
+        let (conn, _) = host.arrive(slot, "romeo");
+        let bound = host.ask(conn, &BIND.replace("'/>", "'><resource>r</resource></bind>"));
+        assert!(said(&bound).contains("<jid>romeo@localhost/r</jid>"), "the login itself is not held up");
+        conn
+    };
+    let mut done = Vec::new();
+    for (name, end) in ways {
+        let mut host = host(|_| {});
+        let all = dear(&mut host, 0, "romeo");
+        let (mut conn, mut answered) = (bind(&mut host, 1), 0);
+        for slot in 2..2 + SECONDS {
+            answered += results(&host.say(conn, &all));
+            answered += results(&pass(&mut host, 1));
+            if name != "it stays" {
+                end(&mut host, conn);
+                conn = bind(&mut host, slot);
+                assert_eq!(host.shard.counters().sessions.get(), 1);
+            }
+        }
+        done.push((name, answered));
+    }
+    let most = done[0].1 + done[0].1 / 10;
+    assert!(done[0].1 > 100 && done.iter().all(|(_, answered)| *answered <= most), "{done:?}");
+}
+
+/// What another shard charges for a request comes when the session may have ended: its user owes it then, until it is paid off.
+#[test]
+fn what_is_charged_to_a_session_that_has_ended_is_owed_by_the_next_one() {
+    let mut host = Host::new(Settings::new("localhost", 2, [0; 32], 0));
+    host.account("juliet");
+    let all = dear(&mut host, 0, "juliet");
+    let (conn, _) = host.bind(1, "juliet");
+    host.turn(Input::Closed { conn });
+    let mut batch = Letters::new(ShardId(1));
+    batch.number = 1;
+    let session = SessionId { slot: 0, generation: 1 };
+    for _ in 0..4 {
+        let user = batch.name("juliet@localhost");
+        batch.push(Letter::Charge { session, user, work: 8 * WORK_BYTES_PER_S });
+    }
+    host.turn(Input::Letters(&batch));
+    let (conn, _) = host.bind(2, "juliet");
+    assert_eq!(results(&host.say(conn, &all)), 0, "32 seconds are owed");
+    assert_eq!(results(&pass(&mut host, 24)), 0);
+    assert!(results(&pass(&mut host, 8)) > 0, "half of what may be owed is left");
+}
+
+/// What users owe takes memory for each of them once, however often they come, and none when it is paid off.
+#[test]
+fn what_users_owe_is_forgotten_when_it_is_paid_off() {
+    const USERS: u32 = 200;
+    // Nothing else keeps users who are away.
+    let mut host = host(|settings| settings.cache_s = 1);
+    let names: Vec<String> = (0..USERS).map(|n| format!("user{n}")).collect();
+    names.iter().for_each(|name| host.account(name));
+    let asked: String = (0..100).map(|n| set(2 + n % 2, "y")).collect();
+    let memory = |host: &mut Host| {
+        pass(host, 4);
+        let counters = host.shard.counters();
+        (counters.users_loaded.get(), counters.mem_users_bytes.get())
+    };
+    let nobody = memory(&mut host);
+    for round in 0..4 {
+        for (slot, name) in (1..).zip(&names) {
+            let (conn, _) = host.bind(slot + round * USERS, name);
+            host.say(conn, &[set(0, &"x".repeat(200_000)), set(1, &"x".repeat(200_000)), asked.clone()].concat());
+            host.turn(Input::Closed { conn });
+        }
+        let (users, bytes) = memory(&mut host);
+        assert_eq!(users, u64::from(USERS), "round {round}: each of them owes, and is there once");
+        assert!((bytes - nobody.1) / users < 600, "round {round}: {bytes} bytes of {users} users");
+    }
+    pass(&mut host, 60);
+    let (users, bytes) = memory(&mut host);
+    assert_eq!(users, 0, "paid off");
+    assert!((bytes - nobody.1) / u64::from(USERS) < 100, "{bytes} bytes are left of {nobody:?}");
 }
 
 /// RFC 6121 3.1.2: requests that nobody answered are asked again when a resource comes, of many only some at each time. 60 bytes set

@@ -69,16 +69,9 @@ impl Desk {
         settle(&mut settings);
         let mut desk = Desk { host: Host::new(settings), next: 0 };
         desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
-        desk.put("romeo", PASSWORD, 1);
-        desk.put("juliet", PASSWORD, 2);
+        desk.host.account_with("romeo", PASSWORD, 1);
+        desk.host.account_with("juliet", PASSWORD, 2);
         desk
-    }
-
-    fn put(&mut self, user: &str, password: &str, incarnation: u64) {
-        let keys = Credentials::derive(password, 4096, &[3; 16], 0).unwrap().of(Incarnation::drawn(incarnation));
-        let mut record = Vec::new();
-        keys.encode(&mut record);
-        self.host.disk.put(Table::Accounts, &format!("{user}@localhost"), b"", &record);
     }
 
     fn accept(&mut self, listener: ListenerKind) -> ConnId {

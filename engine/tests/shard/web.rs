@@ -7,9 +7,8 @@ use throng_engine::id::{ConnId, Now};
 use throng_engine::io::{Command, Effect, Input, ListenerKind, TlsFacts};
 use throng_engine::limits::HTTP_REQUESTS_MAX;
 use throng_engine::settings::Settings;
-use throng_engine::store::Table;
-use throng_engine::store::account::{Credentials, Incarnation};
 use throng_engine::web::policy::Policy;
+use throng_sim::frame::frame;
 use throng_sim::host::{HEADER, Host};
 use throng_sim::net::SocketId;
 use throng_sim::world::{Occurrence, PASSWORD, Pace, World};
@@ -23,26 +22,6 @@ const OPEN: &str = "<open xmlns='urn:ietf:params:xml:ns:xmpp-framing' to='localh
 const CLOSE: &str = "<close xmlns='urn:ietf:params:xml:ns:xmpp-framing'/>";
 const BIND: &str = "<iq xmlns='jabber:client' type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>";
 const ENABLE: &str = "<enable xmlns='urn:xmpp:sm:3' resume='true'/>";
-
-/// A frame of a client.
-fn frame(first: u8, content: &[u8]) -> Vec<u8> {
-    let mask = [7, 0, 200, 99];
-    let mut out = vec![first];
-    match content.len() {
-        short @ 0..126 => out.push(0x80 | short as u8),
-        long @ 126..=0xffff => {
-            out.push(0x80 | 126);
-            out.extend_from_slice(&(long as u16).to_be_bytes());
-        }
-        long => {
-            out.push(0x80 | 127);
-            out.extend_from_slice(&(long as u64).to_be_bytes());
-        }
-    }
-    out.extend_from_slice(&mask);
-    out.extend(content.iter().zip(mask.iter().cycle()).map(|(byte, mask)| byte ^ mask));
-    out
-}
 
 fn text(xml: &str) -> Vec<u8> {
     frame(0x81, xml.as_bytes())
@@ -94,12 +73,8 @@ impl Desk {
         settle(&mut settings);
         let mut desk = Desk { host: Host::new(settings), next: 0 };
         desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
-        for (number, user) in ["romeo", "juliet"].into_iter().enumerate() {
-            let keys =
-                Credentials::derive(PASSWORD, 4096, &[3; 16], 0).unwrap().of(Incarnation::drawn(number as u64 + 1));
-            let mut record = Vec::new();
-            keys.encode(&mut record);
-            desk.host.disk.put(Table::Accounts, &format!("{user}@localhost"), b"", &record);
+        for (number, user) in (1..).zip(["romeo", "juliet"]) {
+            desk.host.account_with(user, PASSWORD, number);
         }
         desk
     }

@@ -378,7 +378,7 @@ impl World {
         Sample {
             worker: self.plan.worker,
             counters: std::mem::take(&mut self.tally.counters),
-            gauges: self.gauges,
+            gauges: Gauges { drains: u64::from(self.phase >= Phase::Drain), ..self.gauges },
             latency: self.tally.latency.take(),
             stayed: self.tally.stayed.take(),
             logins: self.tally.logins.take(),

@@ -3,32 +3,40 @@
 //! `lsm_tree` syncs a table once, when all of it is written. The kernel has had no reason to write before, so that the device gets
 //! up to 64 MB at once, and the journal's syncs waited for that up to 60 ms. With a sync a piece they wait for one of them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::ffi::OsString;
 use std::fs::File;
 use std::path::PathBuf;
+
+use lsm_tree::TableId;
+
+use super::listing::{TABLES, last_number};
 
 /// Bytes of rows between two syncs.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// What somebody writes into a folder of tables.
+/// Numbers behind the last file that are tried for further ones. One that gets no row is removed, and two threads draw numbers: more
+/// than a few in a row never stay without a file.
+const GAP_MAX: TableId = 16;
+
+/// What is written into a folder of tables from a moment on.
+///
+/// The folder is listed once, and after that files are found by their numbers, which only grow. A look costs [`GAP_MAX`] calls for files
+/// that are not there and a few for each one that is being written, however many tables the store has.
 #[derive(Debug)]
 pub(super) struct Arriving {
-    folder: PathBuf,
-    /// Files that were there before.
-    old: BTreeSet<OsString>,
-    /// How long each of the others was when it was last synced, bytes.
-    synced: BTreeMap<OsString, u64>,
+    tree: PathBuf,
+    /// The lowest number of a file that has not been seen; none if the folder could not be listed.
+    next: Option<TableId>,
+    /// Files that had grown when they were last looked at, with their lengths in bytes.
+    growing: Vec<(TableId, u64)>,
     /// Bytes of rows since.
     bytes: usize,
 }
 
 impl Arriving {
-    /// From now on.
-    pub(super) fn begin(folder: PathBuf) -> Arriving {
-        let mut arriving = Arriving { folder, old: BTreeSet::new(), synced: BTreeMap::new(), bytes: 0 };
-        arriving.old = arriving.names().collect();
-        arriving
+    /// Looks after the tables of `tree` that are written from now on.
+    pub(super) fn begin(tree: PathBuf) -> Arriving {
+        let next = last_number(&tree).ok().map(|last| last.map_or(0, |last| last + 1));
+        Arriving { tree, next, growing: Vec::new(), bytes: 0 }
     }
 
     /// A row of so many bytes is being written. What cannot be synced here is synced at the end, by who writes it.
@@ -38,17 +46,30 @@ impl Arriving {
             return;
         }
         self.bytes = 0;
-        for name in self.names().filter(|name| !self.old.contains(name)).collect::<Vec<_>>() {
-            let Ok(file) = File::open(self.folder.join(&name)) else { continue };
-            let Ok(size) = file.metadata().map(|file| file.len()) else { continue };
-            if self.synced.insert(name, size) != Some(size) {
-                let _ = file.sync_data();
+        let Some(next) = self.next else { return };
+        let path = |table: TableId| self.tree.join(TABLES).join(table.to_string());
+        // One that has not grown is whole, or somebody else's, who looks after it.
+        let grown = |(table, old): (TableId, Option<u64>)| {
+            let file = File::open(path(table)).ok()?;
+            let size = file.metadata().ok()?.len();
+            if old == Some(size) {
+                return None;
             }
+            let _ = file.sync_data();
+            Some((table, size))
+        };
+        let known = self.growing.iter().map(|(table, size)| (*table, Some(*size)));
+        let mut growing: Vec<_> = known.filter_map(grown).collect();
+        let (mut next, mut table) = (next, next);
+        while table < next + GAP_MAX {
+            if let Some(new) = grown((table, None)) {
+                growing.push(new);
+                next = table + 1;
+            }
+            table += 1;
         }
-    }
-
-    fn names(&self) -> impl Iterator<Item = OsString> + use<> {
-        self.folder.read_dir().into_iter().flatten().flatten().map(|entry| entry.file_name())
+        self.growing = growing;
+        self.next = Some(next);
     }
 }
 
@@ -56,20 +77,51 @@ impl Arriving {
 mod tests {
     use super::*;
 
-    #[test]
-    fn only_new_files_are_synced_and_only_when_they_have_grown() {
+    fn folder(tables: impl IntoIterator<Item = TableId>) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
-        let at = |name: &str| folder.path().join(name);
-        std::fs::write(at("1"), b"before").unwrap();
+        std::fs::create_dir(folder.path().join(TABLES)).unwrap();
+        tables.into_iter().for_each(|table| write(&folder, table, 6));
+        folder
+    }
+
+    fn write(folder: &tempfile::TempDir, table: TableId, bytes: usize) {
+        std::fs::write(folder.path().join(TABLES).join(table.to_string()), vec![7; bytes]).unwrap();
+    }
+
+    #[test]
+    fn only_new_files_are_synced_and_only_while_they_grow() {
+        let folder = folder([1]);
         let mut arriving = Arriving::begin(folder.path().to_owned());
-        std::fs::write(at("2"), b"first").unwrap();
+        write(&folder, 2, 5);
         arriving.wrote(PIECE_BYTES - 1);
-        assert!(arriving.synced.is_empty(), "less than a piece");
+        assert!(arriving.growing.is_empty(), "less than a piece");
         arriving.wrote(1);
-        std::fs::write(at("2"), b"first, second").unwrap();
-        std::fs::write(at("3"), b"another").unwrap();
-        assert_eq!(arriving.synced, BTreeMap::from([("2".into(), 5)]));
+        write(&folder, 2, 13);
+        write(&folder, 4, 7);
+        assert_eq!(arriving.growing, [(2, 5)]);
         arriving.wrote(PIECE_BYTES);
-        assert_eq!(arriving.synced, BTreeMap::from([("2".into(), 13), ("3".into(), 7)]));
+        assert_eq!(arriving.growing, [(2, 13), (4, 7)]);
+        write(&folder, 4, 8);
+        arriving.wrote(PIECE_BYTES);
+        assert_eq!((arriving.growing, arriving.next), (vec![(4, 8)], Some(5)));
+    }
+
+    /// What a look holds and asks depends on what is written, not on what is there.
+    #[test]
+    fn tables_that_were_there_before_cost_a_look_nothing() {
+        let folder = folder(0..500);
+        let mut arriving = Arriving::begin(folder.path().to_owned());
+        for table in 500..600 {
+            write(&folder, table, 5);
+            arriving.wrote(PIECE_BYTES);
+            assert_eq!((&arriving.growing[..], arriving.next), (&[(table, 5)][..], Some(table + 1)));
+        }
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_listed_is_left_alone() {
+        let mut arriving = Arriving::begin("/nowhere".into());
+        arriving.wrote(PIECE_BYTES);
+        assert_eq!((arriving.next, arriving.growing.len()), (None, 0));
     }
 }

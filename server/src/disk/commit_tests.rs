@@ -7,7 +7,7 @@ use std::time::Duration;
 use throng_engine::id::Gate;
 use throng_engine::store::{Batch, Found, OpView, Query, Table};
 
-use super::testing::{get, no_wakes, panics, put, wait_until};
+use super::testing::{as_inner, get, no_wakes, panics, put, wait_until};
 use super::*;
 
 /// Notes the order in which batches are applied, and may be made to wait.
@@ -37,35 +37,7 @@ impl Engine for Noting {
         }
         self.inner.commit(batches)
     }
-    fn read(&self, query: &Query) -> Result<Found, DiskError> {
-        self.inner.read(query)
-    }
-    fn for_each_actor(
-        &self,
-        table: Table,
-        after: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8]) -> Visit,
-    ) -> Result<(), DiskError> {
-        self.inner.for_each_actor(table, after, visit)
-    }
-    fn scan_within(&self, ranges: &[KeyRange], visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
-        self.inner.scan_within(ranges, visit)
-    }
-    fn copy_to(&self, dir: &std::path::Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
-        self.inner.copy_to(dir, progress)
-    }
-    fn counters(&self) -> &Seen<StoreCounters> {
-        self.inner.counters()
-    }
-    fn memory(&self) -> Memory {
-        self.inner.memory()
-    }
-    fn figures(&self) -> Result<Figures, DiskError> {
-        self.inner.figures()
-    }
-    fn compact(&self) -> Result<(), DiskError> {
-        Ok(())
-    }
+    as_inner!(read, for_each_actor);
 }
 
 fn numbered(shard: usize, number: u64) -> Batch {

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use throng_engine::id::Gate;
 use throng_engine::store::{Batch, Found, Query, Table};
 
-use super::testing::{no_wakes, open, put, small, wait_until};
+use super::testing::{as_inner, no_wakes, open, put, small, wait_until};
 use super::*;
 
 /// Which call of the engine the device fails, and from which one on.
@@ -48,32 +48,7 @@ impl Engine for Breaking {
     fn read(&self, query: &Query) -> Result<Found, DiskError> {
         if self.fails == Fails::Read { Err(input_output_error()) } else { self.inner.read(query) }
     }
-    fn for_each_actor(
-        &self,
-        table: Table,
-        after: Option<&[u8]>,
-        visit: &mut dyn FnMut(&[u8]) -> Visit,
-    ) -> Result<(), DiskError> {
-        self.inner.for_each_actor(table, after, visit)
-    }
-    fn scan_within(&self, ranges: &[KeyRange], visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
-        self.inner.scan_within(ranges, visit)
-    }
-    fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
-        self.inner.copy_to(dir, progress)
-    }
-    fn counters(&self) -> &Seen<StoreCounters> {
-        self.inner.counters()
-    }
-    fn memory(&self) -> Memory {
-        self.inner.memory()
-    }
-    fn figures(&self) -> Result<Figures, DiskError> {
-        self.inner.figures()
-    }
-    fn compact(&self) -> Result<(), DiskError> {
-        Ok(())
-    }
+    as_inner!(for_each_actor);
 }
 
 /// What the operator is told, instead of the end of the process.

@@ -3,13 +3,15 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use lsm_tree::{AbstractTree, Config, InternalValue, SeqNo, ValueType};
 use throng_engine::store::{Batch, Table};
 
 use super::lsm::LsmEngine;
 use super::memory::flat;
-use super::testing::{all, get, small, wait_until};
+use super::testing::{all, get, rows, small, wait_until};
 use super::*;
 
 /// One row of its own, and one that names the last group.
@@ -131,6 +133,67 @@ fn a_journal_copied_before_the_tables_is_refused() {
     refused(&dir);
     fs::remove_file(&only).unwrap();
     assert!(refused(&dir).contains("acknowledged groups from 12 on are missing"));
+}
+
+/// What `cp` makes of the folder at any moment while rows are written, tables merged and removed ones given back: either the store has
+/// what was acknowledged when the copy began, and all that came before it, or it is refused with the file that is missing or wrong.
+#[test]
+fn a_copy_made_by_cp_while_rows_are_written_is_whole_or_refused() {
+    const COPIES: usize = 40;
+    let made = tempfile::tempdir().unwrap();
+    let (dir, copy) = (made.path().join("store"), made.path().join("copy"));
+    // Tables of several pieces, so that those which are removed are shortened.
+    let options = || Options { buffer_bytes: 3 << 20, min_free_bytes: 0, ..small() };
+    let wide = |number: u64| {
+        let mut batch = numbered(number);
+        batch.put(Table::Private, b"a@x", &(number % 8).to_be_bytes(), &[&vec![number as u8; 200_000]]);
+        batch
+    };
+    let engine = LsmEngine::open(&dir, &options()).unwrap();
+    let (acked, done) = (AtomicU64::new(0), AtomicBool::new(false));
+    // The last group of a copy, what is damaged of it, and the groups of which it has rows.
+    let look = || {
+        let copied = LsmEngine::open(&copy, &options())?;
+        let archived = rows(&copied, Table::Archive, "a@x").into_iter();
+        let groups: Vec<u64> = archived.map(|row| u64::from_be_bytes(row.sort[..].try_into().unwrap())).collect();
+        Ok::<_, DiskError>((last(&copied).unwrap_or(0), copied.damage(), groups))
+    };
+    let copies = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for number in (1..).take_while(|_| !done.load(Ordering::Relaxed)) {
+                engine.commit(&[wide(number)]).unwrap();
+                acked.store(number, Ordering::Relaxed);
+            }
+        });
+        let mut copies = Vec::new();
+        for _ in 0..COPIES {
+            let before = acked.load(Ordering::Relaxed);
+            // It complains of files that go while it copies.
+            let cp = std::process::Command::new("cp").arg("-a").args([&dir, &copy]).stderr(Stdio::null()).status();
+            copies.push((before, cp.is_ok(), std::panic::catch_unwind(look)));
+            let _ = fs::remove_dir_all(&copy);
+        }
+        done.store(true, Ordering::Relaxed);
+        copies
+    });
+    let (mut whole, mut refused) = (0, 0);
+    for (before, copied, looked) in copies {
+        assert!(copied, "there is no cp");
+        match looked.expect("no panic") {
+            Ok((last, damage, groups)) => {
+                assert!(last >= before && groups.into_iter().eq(1..=last), "{last} of {before}");
+                assert_eq!(damage, <[String; 0]>::default());
+                whole += 1;
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(text.contains(copy.to_str().unwrap()), "no file is named: {text}");
+                refused += 1;
+            }
+        }
+    }
+    println!("{whole} whole, {refused} refused, {} groups", acked.into_inner());
+    assert!(engine.counters().counters.merges.get() > 0, "tables were merged meanwhile");
 }
 
 /// Tables that do not say which group comes next, of memory table 1, as programs wrote them before; and the journal's second

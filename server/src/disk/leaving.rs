@@ -1,22 +1,28 @@
 //! Files of tables that merges have removed, given back to the file system a piece at a time.
 //!
 //! ```text
-//! tree/tables: N held open ──its last reader has gone, N is removed──> no name left ──a piece, a sync, a pause──> nothing left
+//! the list names N: held open ──another list does not──> its last reader goes ──no name left──> a piece, a sync, a pause ──> nothing left
 //! ```
 //!
 //! A file system that tells its device which blocks are free (ext4 and others, mounted with `discard`) does so once the removal
 //! is committed. The device takes a millisecond for a megabyte and does nothing else meanwhile, so that a merge that removed five
 //! files of 50 MB kept the journal's syncs waiting for a fifth of a second. In pieces, no sync waits for more than one of them.
 //!
-//! A file is shortened when it has no name and no reader of the tree's is left: `lsm_tree` removes it when the last one has gone. One
-//! that somebody has given a second name stays as it is.
+//! A file is shortened when it has no name and nobody else has it open: `lsm_tree` removes it when the last reader of the tree's has
+//! gone, and a program that copies the folder may be reading it still. One that somebody has given a second name stays as it is.
+//!
+//! Only part of the process's descriptors may be taken for this ([`held_descriptors`]). A store with more tables than that holds those
+//! that are merged next, level after level; the others are removed as a whole.
 
-use std::collections::HashMap;
-use std::ffi::OsString;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
+use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+use lsm_tree::TableId;
+use throng_sys::calls::{descriptor_limit, is_open_elsewhere};
 
 use crate::waits::{self, Place};
 
@@ -26,34 +32,62 @@ const PIECE_BYTES: u64 = 2 << 20;
 /// Time between two pieces: 100 MB/s, more than merges remove.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Files that are held open at most. The rest is removed as a whole.
-const HELD_MAX: usize = 512;
+/// Files that are held open at most, however many descriptors there are.
+const HELD_MAX: u64 = 512;
+
+/// The part of the descriptors of a process that these files may take.
+const HELD_PART: u64 = 32;
 
 /// Free space beside what lets messages be accepted with which there is time for pieces, bytes.
 const ROOM_BYTES: u64 = 1 << 30;
+
+/// How many descriptors tables on their way out take at most, in a process that may have `limit` of them: 32 of 1,024, and 512 of
+/// 16,384 or more.
+pub fn held_descriptors(limit: u64) -> u64 {
+    (limit / HELD_PART).min(HELD_MAX)
+}
+
+/// The same for this process.
+fn own_held_descriptors() -> usize {
+    held_descriptors(descriptor_limit()) as usize
+}
 
 /// The files. One thread's.
 #[derive(Debug)]
 pub(super) struct Leaving {
     folder: PathBuf,
-    /// Those that had a name when they were last looked at.
-    held: HashMap<OsString, File>,
-    /// Those without a name.
+    /// How many of them may be open.
+    open_max: fn() -> usize,
+    /// The list that was last looked at.
+    list: Option<u64>,
+    /// Those that it names, as many as may be open.
+    held: HashMap<TableId, File>,
+    /// Those that it does not name any more, and that had a name or a reader when they were last looked at.
+    left: Vec<(TableId, File)>,
+    /// Those without either.
     going: Vec<File>,
 }
 
 impl Leaving {
     /// Those of a folder of tables.
     pub(super) fn new(folder: PathBuf) -> Leaving {
-        Leaving { folder, held: HashMap::new(), going: Vec::new() }
+        let (held, left, going) = (HashMap::new(), Vec::new(), Vec::new());
+        Leaving { folder, open_max: own_held_descriptors, list: None, held, left, going }
     }
 
-    /// Gives a piece back and waits until it is time for the next one, or looks which files have come and gone; whether there is more
-    /// to give back. It all goes at once where there is no room for so many bytes besides.
-    pub(super) fn step(&mut self, has_room: impl FnOnce(u64) -> bool) -> bool {
+    /// Looks which files have come and gone, gives a piece back, if there is one, and waits until it is time for the next; whether
+    /// there is more to give back. It all goes at once where there is no room for so many bytes besides.
+    ///
+    /// `list` is the number of the list of tables, and `tables` what it names, those first that are merged next.
+    pub(super) fn step(
+        &mut self,
+        list: u64,
+        tables: impl FnOnce() -> Vec<TableId>,
+        has_room: impl FnOnce(u64) -> bool,
+    ) -> bool {
+        self.look(list, tables);
         if self.going.is_empty() {
-            self.look();
-            return !self.going.is_empty();
+            return false;
         }
         let more = self.give_back(has_room);
         let _at = waits::at(Place::Freeing);
@@ -61,18 +95,31 @@ impl Leaving {
         more
     }
 
-    /// Takes hold of files that have come, and finds those whose name has gone. What cannot be opened goes as it does without this.
-    fn look(&mut self) {
-        let gone = self.held.extract_if(|_, file| file.metadata().is_ok_and(|file| file.nlink() == 0));
+    /// Finds the files whose name has gone, and takes hold of those that a new list names. Costs a call or two for each file that was
+    /// merged and is still read, and nothing else until there is another list.
+    fn look(&mut self, list: u64, tables: impl FnOnce() -> Vec<TableId>) {
+        if self.list.replace(list) != Some(list) {
+            self.follow(&tables());
+        }
+        let nameless = |file: &File| file.metadata().is_ok_and(|file| file.nlink() == 0);
+        let gone = self.left.extract_if(.., |(_, file)| nameless(file) && !is_open_elsewhere(file.as_fd()));
         self.going.extend(gone.map(|(_, file)| file));
-        let Ok(files) = self.folder.read_dir() else { return };
-        for entry in files.flatten() {
-            let name = entry.file_name();
-            if self.held.len() >= HELD_MAX || self.held.contains_key(&name) {
-                continue;
-            }
-            if let Ok(file) = OpenOptions::new().write(true).open(entry.path()) {
-                self.held.insert(name, file);
+        // One that has only another name has been put apart, or somebody has a link to it: it stays.
+        self.left.retain(|(table, file)| self.folder.join(table.to_string()).exists() || nameless(file));
+    }
+
+    /// Takes hold of the first tables of a list, as many as may be. What cannot be opened goes as it does without this.
+    fn follow(&mut self, tables: &[TableId]) {
+        let named: HashSet<TableId> = tables.iter().copied().collect();
+        self.left.extend(self.held.extract_if(|table, _| !named.contains(table)));
+        let room = (self.open_max)().saturating_sub(self.left.len() + self.going.len());
+        let wanted: HashSet<TableId> = tables.iter().copied().take(room).collect();
+        self.held.retain(|table, _| wanted.contains(table));
+        for table in wanted {
+            if !self.held.contains_key(&table)
+                && let Ok(file) = OpenOptions::new().write(true).open(self.folder.join(table.to_string()))
+            {
+                self.held.insert(table, file);
             }
         }
     }
@@ -100,54 +147,91 @@ impl Leaving {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+    use std::io::Read;
+
     use super::*;
+
+    /// Tables of 5 MB, and who looks after them.
+    fn folder(tables: &[TableId], open_max: fn() -> usize) -> (tempfile::TempDir, Leaving) {
+        let folder = tempfile::tempdir().unwrap();
+        for table in tables {
+            std::fs::write(folder.path().join(table.to_string()), vec![7; 5 << 20]).unwrap();
+        }
+        let leaving = Leaving { open_max, ..Leaving::new(folder.path().to_owned()) };
+        (folder, leaving)
+    }
+
+    fn remove(folder: &tempfile::TempDir, table: TableId) {
+        std::fs::remove_file(folder.path().join(table.to_string())).unwrap();
+    }
 
     #[test]
     fn files_without_a_name_are_shortened_and_others_stay() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, mut leaving) = folder(&[1, 2, 3], || 9);
         let at = |name: &str| folder.path().join(name);
-        let bytes = vec![7; 5 << 20];
-        for name in ["1", "2", "3"] {
-            std::fs::write(at(name), &bytes).unwrap();
-        }
-        std::fs::hard_link(at("2"), folder.path().join("copy")).unwrap();
-        let mut leaving = Leaving::new(folder.path().to_owned());
-        leaving.look();
-        assert!(!leaving.give_back(|_| true), "all have a name");
-        let reader = File::open(at("1")).unwrap();
-        std::fs::remove_file(at("1")).unwrap();
-        std::fs::remove_file(at("2")).unwrap();
-        leaving.look();
-        let size = || reader.metadata().unwrap().size();
-        assert!(leaving.give_back(|_| true) && size() == 3 << 20);
-        assert!(leaving.give_back(|_| true) && size() == 1 << 20);
+        std::fs::hard_link(at("2"), at("copy")).unwrap();
+        leaving.look(1, || vec![1, 2, 3]);
+        leaving.look(2, || vec![3]);
+        assert!(!leaving.give_back(|_| true), "all have a name: the tree reads them still");
+        let mut copier = File::open(at("1")).unwrap();
+        remove(&folder, 1);
+        remove(&folder, 2);
+        leaving.look(2, || panic!("the same list"));
+        assert!(!leaving.give_back(|_| true), "somebody copies it");
+        let mut copy = Vec::new();
+        assert_eq!(copier.read_to_end(&mut copy).unwrap(), 5 << 20);
+        drop(copier);
+        leaving.look(2, || panic!("the same list"));
+        let size = |leaving: &Leaving| leaving.going[0].metadata().unwrap().size();
+        assert!(leaving.give_back(|_| true) && size(&leaving) == 3 << 20);
+        assert!(leaving.give_back(|_| true) && size(&leaving) == 1 << 20);
         assert!(!leaving.give_back(|_| true), "what is left is less than a piece");
-        leaving.look();
-        assert!(!leaving.give_back(|_| true));
+        assert!(leaving.left.is_empty(), "and a file with another name is let go");
         for name in ["copy", "3"] {
-            assert_eq!(std::fs::read(at(name)).unwrap(), bytes);
+            assert_eq!(std::fs::read(at(name)).unwrap(), vec![7; 5 << 20]);
         }
-        // Another file of the same name is another file.
-        std::fs::write(at("1"), &bytes).unwrap();
-        leaving.look();
-        std::fs::remove_file(at("1")).unwrap();
-        leaving.look();
-        assert!(leaving.give_back(|_| true), "it was held");
     }
 
     #[test]
     fn without_space_all_goes_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut leaving = Leaving::new(folder.path().to_owned());
-        for name in ["1", "2"] {
-            std::fs::write(folder.path().join(name), vec![7; 5 << 20]).unwrap();
-        }
-        leaving.look();
-        for name in ["1", "2"] {
-            std::fs::remove_file(folder.path().join(name)).unwrap();
-        }
-        leaving.look();
+        let (folder, mut leaving) = folder(&[1, 2], || 9);
+        leaving.look(1, || vec![1, 2]);
+        leaving.look(2, Vec::new);
+        remove(&folder, 1);
+        remove(&folder, 2);
+        leaving.look(2, Vec::new);
+        assert_eq!(leaving.going.len(), 2);
         assert!(!leaving.give_back(|bytes| bytes < ROOM_BYTES));
         assert!(leaving.going.is_empty() && leaving.held.is_empty());
+    }
+
+    /// Of more tables than may be open, the first ones of the list are, and those that leave count among them.
+    #[test]
+    fn no_more_files_are_open_than_may_be() {
+        let (folder, mut leaving) = folder(&[1, 2, 3, 4, 5], || 3);
+        let open = |leaving: &Leaving| leaving.held.len() + leaving.left.len() + leaving.going.len();
+        let held = |leaving: &Leaving| leaving.held.keys().copied().collect::<BTreeSet<_>>();
+        leaving.look(1, || vec![5, 4, 1, 2, 3]);
+        assert_eq!(held(&leaving), BTreeSet::from([1, 4, 5]));
+        for list in [1, 1, 1] {
+            leaving.look(list, || panic!("nothing is listed or opened until the list is another"));
+        }
+        // A merge of the first two: they leave, and the rest has the one place that is free.
+        leaving.look(2, || vec![1, 2, 3]);
+        assert_eq!((held(&leaving), open(&leaving)), (BTreeSet::from([1]), 3));
+        remove(&folder, 5);
+        remove(&folder, 4);
+        leaving.look(2, || panic!("the same list"));
+        assert_eq!((leaving.going.len(), open(&leaving)), (2, 3));
+        while leaving.give_back(|_| true) {}
+        leaving.look(3, || vec![1, 2, 3]);
+        assert_eq!(held(&leaving), BTreeSet::from([1, 2, 3]));
+    }
+
+    #[test]
+    fn most_descriptors_are_left_to_others() {
+        assert_eq!([64, 1_024, 20_000, u64::MAX].map(held_descriptors), [2, 32, 512, 512]);
+        assert!(own_held_descriptors() <= HELD_MAX as usize);
     }
 }

@@ -247,14 +247,27 @@ impl Listed {
 /// # Errors
 /// The file system's.
 pub(super) fn table_files(dir: &Path) -> Result<Vec<PathBuf>, DiskError> {
+    let mut found = numbered(dir)?;
+    found.sort();
+    Ok(found.into_iter().map(|(_, path)| path).collect())
+}
+
+/// The highest number that a file of a table in a folder has, listed or not.
+///
+/// # Errors
+/// The file system's.
+pub(super) fn last_number(dir: &Path) -> Result<Option<TableId>, DiskError> {
+    Ok(numbered(dir)?.into_iter().map(|(id, _)| id).max())
+}
+
+fn numbered(dir: &Path) -> Result<Vec<(TableId, PathBuf)>, DiskError> {
     let dir = dir.join(TABLES);
     let mut found: Vec<(TableId, PathBuf)> = Vec::new();
     for entry in fs::read_dir(&dir).map_err(DiskError::at(&dir))? {
         let path = entry.map_err(DiskError::at(&dir))?.path();
         found.extend(path.file_name().and_then(|name| name.to_str()?.parse().ok()).map(|id| (id, path.clone())));
     }
-    found.sort();
-    Ok(found.into_iter().map(|(_, path)| path).collect())
+    Ok(found)
 }
 
 struct Checksum(Xxh3Default);

@@ -112,10 +112,15 @@ impl LsmEngine {
         });
         store.seen.counters.damaged.set(store.tables.damages().count());
         let (own, mut leaving) = (store.clone(), Leaving::new(dir.join("tree").join(TABLES)));
-        let leaver =
-            Arc::new(Worker::start("throng-free", NICE, move || Ok(leaving.step(|bytes| own.space.has_room(bytes))))?);
+        let leave = move || {
+            let (list, tables) = own.tables.named();
+            Ok(leaving.step(list, tables, |bytes| own.space.has_room(bytes)))
+        };
+        let leaver = Arc::new(Worker::start("throng-free", NICE, leave)?);
         let (own, wakes) = (store.clone(), leaver.clone());
         let merge = move || {
+            // Before, for tables that have been written and are to be merged at once; afterwards for those that leave.
+            wakes.wake();
             let merged = own.merge();
             wakes.wake();
             merged

@@ -125,8 +125,8 @@ impl MergeSpace {
 /// Makes the filter of each merge.
 pub(super) struct MergeFilters {
     pub(super) space: Arc<MergeSpace>,
-    /// Folder of the tables.
-    pub(super) tables: PathBuf,
+    /// Folder of the list of tables.
+    pub(super) tree: PathBuf,
 }
 
 impl Factory for MergeFilters {
@@ -135,7 +135,7 @@ impl Factory for MergeFilters {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        let arriving = Arriving::begin(self.tables.clone());
+        let arriving = Arriving::begin(self.tree.clone());
         Box::new(MergeFilter { space: self.space.clone(), arriving, rows: 0, turn: 0 })
     }
 }

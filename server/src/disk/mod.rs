@@ -73,11 +73,13 @@ pub use counters::{ReadCounters, Seen, StoreCounters};
 pub use error::DiskError;
 pub use finding::Finding;
 pub use folder::Store;
+pub use leaving::held_descriptors;
 pub use lock::{FolderLock, LockError};
 pub use memory::MemoryEngine;
 pub use read::{ReadAnswer, ReadPort, ReadRequest, Readers};
 pub use shared::{StorageState, Wake};
 pub use still::Still;
+pub use tables::FILES_MAX;
 
 /// Flat keys from one on, up to another that is not among them.
 pub type KeyRange = Range<Vec<u8>>;
@@ -294,4 +296,4 @@ mod rot_tests;
 #[cfg(test)]
 mod space_tests;
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

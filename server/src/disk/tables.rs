@@ -32,7 +32,6 @@ use super::arriving::Arriving;
 use super::damage::Damages;
 use super::filters::{Actors, Filters};
 use super::leftovers::Leftovers;
-use super::listing::TABLES;
 use super::lost::{LOST_END, LOST_PREFIX, Lost, LostRanges, OWN};
 use super::mend::{BLOCK_BYTES, FILTER_BITS, apart_folder, has_put_apart, mend};
 use super::merge::{MergeFilters, MergeSpace};
@@ -50,8 +49,8 @@ const TABLE_PARTS: [u64; 4] = [1, 2, 4, 8];
 /// Tables that a merge between the levels below may write, about: the few that one overlaps.
 const DEEPER_TABLES: u64 = 4;
 
-/// Descriptors kept open.
-const FILES_MAX: usize = 256;
+/// Descriptors kept open to read from tables.
+pub const FILES_MAX: usize = 256;
 
 /// Tables of the first level from which on they are merged: each merge writes all that it meets of the next level anew.
 const FIRST_LEVEL_MERGE: u8 = 24;
@@ -362,7 +361,7 @@ impl Tables {
     ) -> Result<(), DiskError> {
         self.writing(|tree| {
             let (mut count, mut actors) = (0, Actors::default());
-            let mut arriving = Arriving::begin(self.dir.join(TABLES));
+            let mut arriving = Arriving::begin(self.dir.clone());
             let rows = rows.map(|row| {
                 give_way(&mut count);
                 let row = match row {
@@ -464,6 +463,17 @@ impl Tables {
         self.writing(|tree| Ok(tree.major_compact(self.table_bytes, ALL)?))
     }
 
+    /// The number of the list of tables, and what it names, the first level first.
+    pub(super) fn named(&self) -> (u64, impl FnOnce() -> Vec<TableId> + use<>) {
+        let version = self.opened().tree.current_version();
+        let list = version.id();
+        let tables = move || {
+            let runs = version.iter_levels().flat_map(|level| level.iter());
+            runs.flat_map(|run| run.iter()).map(|table| table.id()).collect()
+        };
+        (list, tables)
+    }
+
     /// Runs of tables that may overlap: each may have to be asked for each read.
     pub(super) fn first_level_runs(&self) -> usize {
         self.runs.load(Ordering::Acquire)
@@ -563,7 +573,7 @@ fn open_tree(
     space: &Arc<MergeSpace>,
 ) -> Result<AnyTree, DiskError> {
     let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(FILTER_BITS));
-    let merges = MergeFilters { space: space.clone(), tables: dir.join(TABLES) };
+    let merges = MergeFilters { space: space.clone(), tree: dir.to_owned() };
     let tree = Config::new(dir, Default::default(), Default::default())
         .use_cache(cache.clone())
         .use_descriptor_table(Some(descriptors.clone()))

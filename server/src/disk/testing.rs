@@ -138,3 +138,60 @@ pub(super) const TO_SIX: Step =
 /// As of a program that knows it.
 pub(super) const FORMATS: Formats =
     Formats { oldest: FORMAT_VERSION, known: SIX, steps: &[TO_SIX], chunk_bytes: 1_000 };
+
+/// Functions of an [`Engine`] that do what `self.inner` does: those of a store that does only something else than another one.
+macro_rules! as_inner {
+    ($($name:ident),+) => {
+        $($crate::disk::testing::as_inner!(@ $name);)+
+        fn scan_within(
+            &self,
+            ranges: &[$crate::disk::KeyRange],
+            visit: &mut dyn FnMut(&[u8], &[u8]) -> $crate::disk::Visit,
+        ) -> Result<(), $crate::disk::DiskError> {
+            self.inner.scan_within(ranges, visit)
+        }
+        fn copy_to(
+            &self,
+            dir: &std::path::Path,
+            progress: &mut dyn FnMut(u64),
+        ) -> Result<u64, $crate::disk::DiskError> {
+            self.inner.copy_to(dir, progress)
+        }
+        fn counters(&self) -> &$crate::disk::Seen<$crate::disk::StoreCounters> {
+            self.inner.counters()
+        }
+        fn memory(&self) -> $crate::disk::Memory {
+            self.inner.memory()
+        }
+        fn figures(&self) -> Result<$crate::disk::Figures, $crate::disk::DiskError> {
+            self.inner.figures()
+        }
+        fn compact(&self) -> Result<(), $crate::disk::DiskError> {
+            self.inner.compact()
+        }
+    };
+    (@ commit) => {
+        fn commit(&self, batches: &[throng_engine::store::Batch]) -> Result<(), $crate::disk::DiskError> {
+            self.inner.commit(batches)
+        }
+    };
+    (@ read) => {
+        fn read(
+            &self,
+            query: &throng_engine::store::Query,
+        ) -> Result<throng_engine::store::Found, $crate::disk::DiskError> {
+            self.inner.read(query)
+        }
+    };
+    (@ for_each_actor) => {
+        fn for_each_actor(
+            &self,
+            table: throng_engine::store::Table,
+            after: Option<&[u8]>,
+            visit: &mut dyn FnMut(&[u8]) -> $crate::disk::Visit,
+        ) -> Result<(), $crate::disk::DiskError> {
+            self.inner.for_each_actor(table, after, visit)
+        }
+    };
+}
+pub(crate) use as_inner;

@@ -388,9 +388,17 @@ pub(super) fn disk_options(config: &Config) -> disk::Options {
     }
 }
 
-/// Descriptors that connections must leave: the store keeps 256 tables open and opens more while it merges them, and
-/// there are the control socket, the logs, the threads' own, and the recorder's: one a thread and some thirty.
+/// Descriptors that connections must leave: the store keeps some tables open and opens more while it merges them, and
+/// there are the control socket, the logs, the threads' own, and the recorder's: one a thread and some thirty. Beside these
+/// there are those of tables on their way out, which depend on the limit.
 const SPARE_DESCRIPTORS: u64 = 704;
+
+const _: () = assert!(SPARE_DESCRIPTORS >= 2 * disk::FILES_MAX as u64 + 128);
+
+/// Descriptors that connections leave to the rest of a process that may have so many.
+fn spare_descriptors(limit: u64) -> u64 {
+    (SPARE_DESCRIPTORS + disk::held_descriptors(limit)).min(limit / 2)
+}
 
 /// Raises the limit on descriptors as far as the process may by itself, and returns it.
 pub(super) fn raise_descriptor_limit() -> u64 {
@@ -414,7 +422,7 @@ fn slots(asked: Option<u64>, usual: u32, descriptors: u64) -> u32 {
 
 /// One shard's share of what is left when the rest of the process has its own; at least one.
 fn share_of_descriptors(limit: u64, shards: u16) -> u32 {
-    let left = limit - SPARE_DESCRIPTORS.min(limit / 2);
+    let left = limit - spare_descriptors(limit);
     u32::try_from(left / u64::from(shards.max(1))).unwrap_or(u32::MAX).max(1)
 }
 
@@ -476,12 +484,16 @@ mod tests {
         for limit in [64, 1024, 20_000, 1 << 20] {
             for shards in [1, 2, 60, 4096] {
                 let all = u64::from(share_of_descriptors(limit, shards)) * u64::from(shards);
-                let spare = SPARE_DESCRIPTORS.min(limit / 2);
+                let spare = spare_descriptors(limit);
                 assert!(all + spare <= limit || all == u64::from(shards), "{shards} shards of {limit}: {all}");
                 assert!(all + spare + u64::from(shards) > limit, "{shards} shards of {limit}: only {all}");
             }
         }
         assert_eq!(share_of_descriptors(u64::MAX, 1), u32::MAX);
+        for limit in [1024, 1500, 20_000, 1 << 20] {
+            let tables = disk::FILES_MAX as u64 + disk::held_descriptors(limit);
+            assert!(spare_descriptors(limit) >= tables + 200, "{limit}: the store's tables leave too few");
+        }
     }
 
     #[test]

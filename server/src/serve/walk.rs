@@ -103,13 +103,13 @@ impl Walk {
 #[cfg(test)]
 pub(super) mod tests {
     use std::collections::BTreeSet;
-    use std::path::Path;
     use std::sync::Mutex;
 
-    use throng_engine::store::{Batch, Found, Query};
+    use throng_engine::store::Batch;
 
     use super::*;
-    use crate::disk::{Engine, Figures, KeyRange, Memory, MemoryEngine, Seen, StoreCounters, Visit};
+    use crate::disk::testing::as_inner;
+    use crate::disk::{Engine, MemoryEngine, Visit};
 
     /// A store in memory whose reads of actors fail, each after it has shown so many.
     #[derive(Default)]
@@ -120,12 +120,6 @@ pub(super) mod tests {
     }
 
     impl Engine for Flaky {
-        fn commit(&self, batches: &[Batch]) -> Result<(), DiskError> {
-            self.inner.commit(batches)
-        }
-        fn read(&self, query: &Query) -> Result<Found, DiskError> {
-            self.inner.read(query)
-        }
         fn for_each_actor(
             &self,
             table: Table,
@@ -144,28 +138,7 @@ pub(super) mod tests {
             })?;
             Err(error)
         }
-        fn scan_within(
-            &self,
-            ranges: &[KeyRange],
-            visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit,
-        ) -> Result<(), DiskError> {
-            self.inner.scan_within(ranges, visit)
-        }
-        fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
-            self.inner.copy_to(dir, progress)
-        }
-        fn counters(&self) -> &Seen<StoreCounters> {
-            self.inner.counters()
-        }
-        fn memory(&self) -> Memory {
-            self.inner.memory()
-        }
-        fn figures(&self) -> Result<Figures, DiskError> {
-            self.inner.figures()
-        }
-        fn compact(&self) -> Result<(), DiskError> {
-            self.inner.compact()
-        }
+        as_inner!(commit, read);
     }
 
     pub(crate) fn broken() -> DiskError {

@@ -202,6 +202,7 @@ impl World {
                 self.after(self.pace.job_us, Event::JobDone(shard.0));
             }
             Effect::Pause { conn } => {
+                self.threads[shard.index()].gate.paused(conn);
                 if let Some(index) = self.socket_of(shard, conn) {
                     self.sockets[index].paused = true;
                 }
