@@ -164,6 +164,11 @@ counter_table! {
     departed Count "Connections handed over to other shards.";
     http_requests Count "Requests of HTTP answered, those that became WebSockets included.";
     http_refused Count "Of these, such that could not be read, or were not allowed.";
+    notify_waiting Gauge "Requests at /n/ that wait for an answer, streams of events included.";
+    notify_channels Gauge "Channels for whose items some wait.";
+    notify_published Count "Items published at /n/.";
+    notify_told Count "Items handed to who waits at /n/, each to each.";
+    notify_gaps Count "Times that one who waits at /n/ was told that it has missed items which are not kept.";
     streams_opened Count "Streams opened; each restart after TLS or authentication is one (RFC 6120 4.3.3).";
     streams_closed Count "Connections whose stream has ended, however it did: the sum of the closed_ ones.";
     closed_by_client Count "Ended by the client: it closed its stream, or its connection.";

@@ -17,7 +17,7 @@ use crate::store::hash::Tag;
 use crate::store::invitation::{InvitationId, Invited};
 use crate::store::token::{TokenAnswer, TokenShown};
 use crate::web::bosh::read::Wrapper;
-use crate::wire::limit::Held;
+use crate::wire::limit::{Held, Refusal};
 
 /// A piece of a batch's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -272,6 +272,79 @@ pub enum Letter {
         /// The session waits for the answer before it asks after others.
         page: bool,
     },
+    /// Somebody publishes by HTTP at a channel of this home: [`Letter::ChannelAnswer`] says what came of it.
+    ChannelPublish {
+        /// The connection.
+        conn: ConnRef,
+        /// What its shard knows the request by.
+        number: u32,
+        /// The node's actor.
+        node: Name,
+        /// The address of who publishes; empty for who has shown the operator's token.
+        from: Name,
+        /// The content type.
+        kind: Name,
+        /// What the publisher knows it by; empty for nothing.
+        key: Name,
+        /// The content.
+        body: Span,
+        /// The channel may be made, if it is not there.
+        makes: bool,
+    },
+    /// Items of a channel of this home are wanted for a connection, and the shard watches it from now on: [`Letter::ChannelAnswer`]
+    /// has those that are there, [`Letter::ChannelNews`] those that come.
+    ChannelRead {
+        /// The connection.
+        conn: ConnRef,
+        /// What its shard knows the request by.
+        number: u32,
+        /// The node's actor.
+        node: Name,
+        /// Behind the item of this number; `u64::MAX`: only where the channel stands.
+        after: u64,
+        /// How many of this shard's watch it.
+        watchers: u32,
+        /// For so many channels at once.
+        share: u8,
+    },
+    /// What the home of a channel answers to a connection.
+    ChannelAnswer {
+        /// The connection.
+        conn: ConnId,
+        /// What its shard knows the request by.
+        number: u32,
+        /// Why not, if not.
+        refused: Option<Box<Refusal>>,
+        /// The answer.
+        body: Span,
+    },
+    /// An item was published at a channel that this shard watches.
+    ChannelNews {
+        /// The node's actor.
+        node: Name,
+        /// The item's number, or that of the last one, if it is empty.
+        number: u64,
+        /// It, as it is told.
+        item: Span,
+    },
+    /// The shard watches a channel of this home still, or does not any more.
+    ChannelWatch {
+        /// The node's actor.
+        node: Name,
+        /// The number of the last item that it has heard of.
+        heard: u64,
+        /// How many watch it there: none, if it does not.
+        watchers: u32,
+    },
+    /// What an address has published was told to so many.
+    ChannelCharge {
+        /// The connection's shard counts it.
+        address: IpAddr,
+        /// How many.
+        told: u32,
+    },
+    /// To itself: subscribers are left to be told.
+    ChannelGoOn,
     /// All users that were asked after for this session have been looked at.
     Looked {
         /// The session.

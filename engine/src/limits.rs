@@ -628,3 +628,72 @@ const _: () = assert!(BOSH_FORWARD_S > BOSH_ANSWER_S_MAX + BOSH_PAUSE_S_MAX + BO
 const _: () = assert!(BOSH_INACTIVITY_POLLING_S - BOSH_INACTIVITY_S > BOSH_POLLING_S);
 const _: () = assert!(BOSH_PAUSE_S_MAX > BOSH_INACTIVITY_POLLING_S && BOSH_ANSWER_S_MAX > BOSH_WAIT_S_MAX);
 const _: () = assert!(wire::MAX_STANZA_BYTES_DEFAULT < BOSH_BODY_BYTES_MAX && PREAUTH_BYTES_MAX < BOSH_BODY_BYTES_MAX);
+
+// Notifications.
+
+/// Longest name of a channel of notifications, bytes.
+pub const NOTIFY_NAME_BYTES_MAX: usize = 128;
+
+/// Most channels that one request asks for.
+pub const NOTIFY_CHANNELS_MAX: usize = 16;
+
+/// Longest content of an item that is published by HTTP, bytes. In XML it may become a third longer.
+pub const NOTIFY_BODY_BYTES_MAX: usize = 32 << 10;
+
+/// Longest content type of such an item, bytes.
+pub const NOTIFY_TYPE_BYTES_MAX: usize = 128;
+
+/// Longest `Idempotency-Key`, bytes.
+pub const NOTIFY_KEY_BYTES_MAX: usize = 64;
+
+/// Longest time that a request waits for items, seconds.
+pub const NOTIFY_WAIT_S_MAX: u32 = 300;
+
+/// Most items that a channel keeps which is made by a publication over HTTP: as many of the longest as a node has room for.
+pub const NOTIFY_ITEMS_MAX: u32 = 150;
+
+/// Items that are read at once for all channels of one request.
+pub const NOTIFY_PAGE_ITEMS_MAX: u32 = 64;
+/// The same in bytes.
+pub const NOTIFY_PAGE_BYTES_MAX: u32 = 128 << 10;
+
+/// Subscribers of a channel that are told at once; between that the shard does other work.
+pub const NOTIFY_TOLD_AT_ONCE: usize = 1_024;
+
+/// Items of a channel that a shard holds until all of its subscribers have them. Who has missed more reads it.
+pub const NOTIFY_RECENT_MAX: usize = 32;
+/// The same in bytes.
+pub const NOTIFY_RECENT_BYTES_MAX: usize = 128 << 10;
+
+/// Channels of a home that others may watch.
+pub const NOTIFY_WATCHED_MAX: usize = 200_000;
+
+/// Addresses of which a shard counts what they wait for, and publish.
+pub const NOTIFY_ADDRESSES_MAX: usize = 65_536;
+
+/// A shard says so often of each channel that it watches it still, seconds.
+pub const NOTIFY_RENEW_S: u32 = 30;
+
+/// A shard that has not said so for this time does not watch it any more, seconds.
+pub const NOTIFY_FORGET_S: u32 = 120;
+
+/// Server-sent events have a comment after so many seconds of silence.
+pub const NOTIFY_HEARTBEAT_S: u32 = 15;
+
+/// The home of a channel has answered after this time, or what was asked is lost, seconds.
+pub const NOTIFY_ANSWER_S: u32 = 10;
+
+/// An address makes a channel in so many milliseconds in the long run.
+pub const NOTIFY_MAKE_MS: u64 = 10_000;
+
+/// So many it may make at once.
+pub const NOTIFY_MADE_AT_ONCE: u64 = 10;
+
+/// So many who are told count as one publication.
+pub const NOTIFY_TOLD_PER_PUBLICATION: u32 = 16;
+
+const _: () = assert!(
+    NOTIFY_ITEMS_MAX as u64 * (NOTIFY_BODY_BYTES_MAX as u64 * 4 / 3 + 1_024) <= NODE_BYTES_MAX
+        && NOTIFY_ITEMS_MAX <= NODE_ITEMS_MAX
+);
+const _: () = assert!(NOTIFY_NAME_BYTES_MAX <= NODE_NAME_BYTES_MAX && NOTIFY_KEY_BYTES_MAX + 2 <= NODE_ID_BYTES_MAX);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::extension::invite::may::Invitations;
 use crate::extension::service::SharedSecret;
 use crate::id::{ActorKind, Domains, PartitionMap, Service, ShardId};
+use crate::limits::NOTIFY_MAKE_MS;
 use crate::session::sasl::ThrottleParams;
 use crate::store::announcement::Kept;
 use crate::store::hash::Hashes;
@@ -207,6 +208,20 @@ impl Settings {
             Some(domain) => self.partitions.home(self.domains.name(domain)),
             None => self.partitions.home(bare),
         }
+    }
+
+    /// What a publication by HTTP takes of its address' time, by what the address may, milliseconds: connections of a port are shared
+    /// evenly by the shards, and each shard counts its own.
+    pub fn each_publication_ms(&self) -> f64 {
+        match self.web.channels.publications_s {
+            0 => 0.0,
+            a_second => 1_000.0 * f64::from(self.shards()) / f64::from(a_second),
+        }
+    }
+
+    /// What a channel that is made by HTTP takes of its address' time, milliseconds; counted in the same way.
+    pub fn each_channel_ms(&self) -> u64 {
+        NOTIFY_MAKE_MS * u64::from(self.shards())
     }
 
     /// Number of shards.

@@ -16,6 +16,7 @@
 //! - [`dispatch`]: letters, answers of the store and finished work
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
 //! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
+//! - [`listening`]: requests at `/n/`, which wait as [`listeners`] of [`addresses`], and [`listener_words`] to them; [`channels`]: what they ask of channels, and [`watchers`] of these
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`bytestreams`]: those that users want to begin, by the host's proxy
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
@@ -27,6 +28,7 @@
 //! - [`command`] and [`backlog`]: the operator
 //! - [`inspect`]: a look inside for tests
 
+pub mod addresses;
 pub mod adhoc;
 pub mod again;
 pub mod at_nodes;
@@ -34,6 +36,7 @@ pub mod backlog;
 pub mod bind;
 pub mod bosh;
 pub mod bytestreams;
+pub mod channels;
 pub mod command;
 pub mod component;
 pub mod dispatch;
@@ -49,6 +52,9 @@ pub mod intake;
 pub mod iq;
 pub mod items;
 pub mod last_words;
+pub mod listener_words;
+pub mod listeners;
+pub mod listening;
 pub mod login;
 pub mod nodes;
 pub mod outgoing;
@@ -64,6 +70,7 @@ pub mod sweep;
 pub mod tail;
 pub mod to_component;
 pub mod upgrade;
+pub mod watchers;
 pub mod websocket;
 
 use std::sync::Arc;
@@ -114,6 +121,10 @@ pub struct Shard {
     pushes: pushes::Pushes,
     /// Components whose home this is.
     seats: seats::Seats,
+    /// Requests that wait for channels.
+    listeners: listeners::Listeners,
+    /// Who watches channels of this home.
+    watchers: watchers::Watchers,
     tails: tail::Tails,
     /// Resumptions of sessions of an earlier process that were begun.
     tail_attempts: u64,
@@ -147,6 +158,8 @@ impl Shard {
             activations: bytestreams::Activations::default(),
             pushes: pushes::Pushes::default(),
             seats: seats::Seats::default(),
+            listeners: listeners::Listeners::default(),
+            watchers: watchers::Watchers::default(),
             tails: tail::Tails::default(),
             tail_attempts: 0,
         }
@@ -167,6 +180,9 @@ impl Shard {
                 self.sent(conn);
                 if self.seats.any() {
                     self.component_sent(conn);
+                }
+                if self.listeners.any() {
+                    self.listener_sent(conn);
                 }
             }
             Input::Progressed { conn } => self.progressed(conn),

@@ -22,7 +22,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("session", &["extension", "id", "limits", "ns", "outbound", "slots", "store", "web", "wire"]),
     ("letters", &["extension", "id", "session", "store", "web", "wire"]),
     ("router", &["extension", "id", "letters", "session", "slots", "store"]),
-    ("settings", &["extension", "id", "session", "store", "web"]),
+    ("settings", &["extension", "id", "limits", "session", "store", "web"]),
     ("observers", &["id", "limits", "ns", "wire"]),
     ("io", &["extension", "id", "letters", "observers", "orders", "session", "settings", "store", "wire"]),
     ("gate", &["id", "io"]),

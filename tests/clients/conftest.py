@@ -170,6 +170,22 @@ def external_world(external_server, tls, loop, request):
 
 
 @pytest.fixture(scope="session")
+def notifying_server(server, request, loop):
+    """A second one with channels at /n/ that all may publish at, which tests may restart."""
+    if server.driver == "prosody":
+        pytest.skip("a second server, of Throng only")
+    shards = request.config.getoption("--shards")
+    options = ["--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0"]
+    yield from running(Throng(server.driver, shards, accounts=50, options=options), loop)
+
+
+@pytest.fixture
+def notifying_world(notifying_server, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(notifying_server, "starttls", loop, request)
+
+
+@pytest.fixture(scope="session")
 def restarted_server(server, request, loop):
     """A second one that tests may restart."""
     if server.driver == "prosody":

@@ -2,7 +2,7 @@
 
 use crate::actors::Actors;
 use crate::io::{Effect, Happened, Note};
-use crate::letters::Kind;
+use crate::letters::{Kind, Letter};
 use crate::turn::pending::Asker;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;
@@ -28,6 +28,12 @@ impl Actors {
         }
         if let Err(refusal) = answer {
             self.limited(refusal, || bare_of(&asker.from).to_owned());
+        }
+        if let Some(front) = asker.front {
+            let letters = self.letters_to(front.conn.shard);
+            let body = letters.write(answer.unwrap_or_default());
+            let (conn, number) = (front.conn.conn, front.number);
+            return letters.push(Letter::ChannelAnswer { conn, number, refused: answer.err().map(Box::new), body });
         }
         let (id, from, to) = (asker.id.as_deref(), asker.to.as_deref(), &*asker.from);
         let write = |out: &mut Vec<u8>| match answer {

@@ -2,7 +2,7 @@
 
 use super::photo::Photo;
 use super::pubsub::event::Event;
-use super::pubsub::notice::Notice;
+use super::pubsub::notice::{News, Notice};
 use super::push::row::Registration;
 use crate::store::Batch;
 
@@ -80,6 +80,8 @@ pub enum Change {
     Event(Box<Event>),
     /// These are told of something at a node of a service.
     Notice(Box<Notice>),
+    /// Whoever waits by HTTP for items of a node of a service is told of this one.
+    News(Box<News>),
     /// A message of type `normal`, unaddressed, goes to a user (bare JID), and may wait there.
     Message {
         /// Whom it is from.

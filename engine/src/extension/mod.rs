@@ -300,8 +300,22 @@ pub fn submitted(context: &Context<'_>, request: &IqRequest<'_>) -> Option<(usiz
 
 /// An account is gone that an actor of a service knows: what follows there, and the place of the extension.
 pub fn forget(actor: &str, user: &str) -> (usize, Step) {
+    (place_of_service(), pubsub::service::forget(actor, user))
+}
+
+/// Somebody publishes by HTTP at a node of a service: what follows, and the place of the extension.
+pub fn channel_publish(publication: pubsub::service::channel::Publication) -> (usize, Step) {
+    (place_of_service(), pubsub::service::channel::publish(publication))
+}
+
+/// Items of a node of a service are wanted by HTTP: what follows, and the place of the extension.
+pub fn channel_read(wanted: pubsub::service::channel::Wanted) -> (usize, Step) {
+    (place_of_service(), pubsub::service::channel::read(wanted))
+}
+
+fn place_of_service() -> usize {
     let is_it = |extension: &Extension| extension.name == pubsub::service::EXTENSION.name;
-    (TABLE.iter().position(is_it).unwrap_or(TABLE.len()), pubsub::service::forget(actor, user))
+    TABLE.iter().position(is_it).unwrap_or(TABLE.len())
 }
 
 /// What accounts are beside registered ones.

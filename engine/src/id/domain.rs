@@ -114,6 +114,11 @@ impl Domains {
         self.find(domain).is_some_and(|id| self.kind(id) == ActorKind::Service(Service::PubSub))
     }
 
+    /// The domain of a service, if it is served.
+    pub fn service(&self, service: Service) -> Option<&str> {
+        self.all.iter().find(|(_, kind)| *kind == ActorKind::Service(service)).map(|(name, _)| &**name)
+    }
+
     /// A domain that is served and has accounts.
     pub fn find_users(&self, domain: &str) -> Option<DomainId> {
         self.find(domain).filter(|id| self.kind(*id) == ActorKind::Users)

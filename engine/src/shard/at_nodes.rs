@@ -31,6 +31,7 @@ impl Shard {
             from: stanza.from.into(),
             to: Some(domain.into()),
             paced: None,
+            front: None,
         };
         match stanza.kind {
             Kind::Request => self.ask_feature(asker, Target::Node, stanza.to, &element, Some(&[])),
@@ -70,6 +71,7 @@ impl Shard {
             from: if session.is_some() { full.into() } else { "".into() },
             to: Some(bare_of(full).into()),
             paced: None,
+            front: None,
         };
         match step {
             Step::Route { to, set, payload, .. } => {

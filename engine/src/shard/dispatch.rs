@@ -13,7 +13,7 @@ use crate::store::Found;
 use crate::store::log::Log;
 use crate::store::waiting::Cursor;
 use crate::streams::half::{Down, Up};
-use crate::turn::pending::Pending;
+use crate::turn::pending::{Front, Pending};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 
@@ -99,6 +99,25 @@ impl Shard {
             }
             Letter::Forget { node, user } => self.forget(batch.str(*node), batch.str(*user)),
             Letter::Charge { session, user, work } => self.charge(batch.str(*user), *session, *work),
+            Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes } => {
+                let front = Front { conn: *conn, number: *number };
+                let content = (batch.str(*kind), batch.str(*key));
+                self.channel_publish(front, batch.str(*node), (batch.str(*from), *makes), content, batch.bytes(*body));
+            }
+            Letter::ChannelRead { conn, number, node, after, watchers, share } => {
+                self.channel_read(*conn, *number, batch.str(*node), *after, (*watchers, *share));
+            }
+            Letter::ChannelAnswer { conn, number, refused, body } => {
+                self.channel_answered(*conn, *number, refused.as_deref().copied(), batch.bytes(*body));
+            }
+            Letter::ChannelNews { node, number, item } => {
+                self.channel_news(batch.from, batch.str(*node), *number, batch.bytes(*item));
+            }
+            Letter::ChannelWatch { node, heard, watchers } => {
+                self.watches_still(batch.from, batch.str(*node), *heard, *watchers);
+            }
+            Letter::ChannelCharge { address, told } => self.channel_charged(*address, *told),
+            Letter::ChannelGoOn => self.go_on_telling(),
             Letter::Looked { session, work } => self.looked(*session, *work),
             Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),

@@ -40,7 +40,7 @@ impl Shard {
         let between = matches!(conn.state(), ConnState::Opening(o) if o.asked.number > 0 && !o.asked.waits);
         let is_idle = between && conn.partial.is_none() && why == Ended::Timeout;
         if transport == Transport::Http && !in_handshake {
-            self.http_ends(&mut last, !error.is_empty() && !is_idle, why);
+            self.http_ends(id, &mut last, !error.is_empty() && !is_idle, why);
         } else if !error.is_empty() {
             // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no
             // stream to say anything on.
@@ -111,6 +111,7 @@ impl Shard {
         if let ConnState::Opening(opening) = &was {
             self.http_gone(id, opening);
         }
+        self.listener_gone(id);
         if let ConnState::Component(_) = was {
             self.component_gone(id);
         }
@@ -141,6 +142,7 @@ impl Shard {
             self.recycle(outbound);
         }
         self.login_broken_off(&state);
+        self.listener_gone(id);
         match state {
             ConnState::Bound(session) => self.connection_lost(session, unsent, None, true),
             ConnState::Component(_) => self.component_gone(id),

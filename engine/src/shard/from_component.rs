@@ -247,6 +247,7 @@ impl Shard {
             from: way.from.into(),
             to: Some(way.to.as_str().into()),
             paced: None,
+            front: None,
         };
         self.ask_feature(asker, Target::Server, bare_of(way.from), element, None);
     }

@@ -34,6 +34,9 @@ impl Shard {
 
     /// Bytes came on a connection that is no bare stream: takes requests off them, or messages, and keeps what is left.
     pub(super) fn received_http(&mut self, id: ConnId, input: &[u8]) {
+        if self.listeners.any() && !self.heard_while_waiting(id) {
+            return;
+        }
         let Some(conn) = self.conns.get(id) else { return };
         let Partial { mut bytes, mut begun, .. } = conn.partial.take().map(|partial| *partial).unwrap_or_default();
         let raw = match bytes.is_empty() {
@@ -174,6 +177,7 @@ impl Shard {
             Answer::Response(response) => return self.http_answer(id, head, response),
             Answer::Bosh => return self.bosh_came(id, head, body),
             Answer::WebSocket { accept } => accept,
+            Answer::Channels(asked) => return self.listen(id, head.keeps_alive, *asked),
         };
         // Frames go behind the answer, and nothing else that was answered before: what was is with the network if the client has read it.
         let waits = self.conns.get(id).and_then(|conn| conn.outbound.as_ref()).is_some_and(|out| out.is_waiting());

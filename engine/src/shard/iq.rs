@@ -67,6 +67,7 @@ impl Shard {
             from: full.into(),
             to: to.as_deref().map(Into::into),
             paced: None,
+            front: None,
         };
         self.ask_feature(asker, target, bare_of(full), element, Some(&[]));
     }
@@ -114,6 +115,7 @@ impl Shard {
             from: stanza.from.into(),
             to: Some(stanza.to.into()),
             paced: None,
+            front: None,
         };
         self.ask_feature(asker, Target::Other, bare_of(stanza.to), &element, may.as_deref());
     }
@@ -140,7 +142,10 @@ impl Shard {
         });
         let Some((id, payload)) = answer.flatten() else { return self.for_no_one(stanza) };
         let (from, to) = (stanza.from.into(), Some(stanza.to.into()));
-        self.answer(Asker { session: None, paced: None, origin: stanza.origin, id, from, to }, Ok(&payload));
+        self.answer(
+            Asker { session: None, paced: None, front: None, origin: stanza.origin, id, from, to },
+            Ok(&payload),
+        );
     }
 
     pub(super) fn ask_feature(
@@ -314,6 +319,7 @@ impl Shard {
                 return;
             }
             Change::Notice(notice) => return self.notice(&notice),
+            Change::News(news) => return self.news(&news, &asker.from, asker.front),
             Change::Message { from, to, xml } => return self.service_message(&from, &to, &xml),
             Change::Belongs { to, node, own, row } => return self.belongs(&to, &node, own, &row),
             Change::Charge { count, bytes } => return self.charge_asker(asker, count, bytes),
@@ -334,6 +340,7 @@ impl Shard {
             Change::Write(_)
             | Change::Event(_)
             | Change::Notice(_)
+            | Change::News(_)
             | Change::Message { .. }
             | Change::Belongs { .. }
             | Change::Charge { .. }

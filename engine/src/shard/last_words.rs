@@ -1,6 +1,8 @@
 //! The last words of connections that are no bare streams.
 
+use crate::id::ConnId;
 use crate::shard::Shard;
+use crate::shard::listeners::{Kind, Listener};
 use crate::streams::ended::Ended;
 use crate::web::frame::{self, Code};
 use crate::web::response::Response;
@@ -8,8 +10,10 @@ use crate::web::status::{Refusal, Status};
 
 impl Shard {
     /// The last words of a connection that is no WebSocket yet, if it ends for a reason of this side's.
-    pub(super) fn http_ends(&mut self, last: &mut Vec<u8>, for_a_reason: bool, why: Ended) {
-        if !for_a_reason {
+    pub(super) fn http_ends(&mut self, id: ConnId, last: &mut Vec<u8>, for_a_reason: bool, why: Ended) {
+        // Behind the beginning of a stream of events nothing can be said any more.
+        let streams = |listener: &Listener| matches!(listener.kind, Kind::Stream(true));
+        if !for_a_reason || self.listeners.get(id).is_some_and(streams) {
             return;
         }
         let refusal = match why {

@@ -37,6 +37,7 @@ impl Shard {
 
     /// Somebody elsewhere is charged for what was asked here.
     pub(super) fn charge_asker(&mut self, asker: &Asker, count: usize, bytes: usize) {
+        self.charge_front(&asker.from, asker.front, u32::try_from(count).unwrap_or(u32::MAX));
         let Some(origin) = asker.origin else { return };
         let work = work(count, bytes).min(NODE_NOTIFY_WORK_MAX);
         let letters = self.letters_to(origin.shard);

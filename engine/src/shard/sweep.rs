@@ -88,6 +88,8 @@ impl Shard {
         self.tell_administrators();
         self.sweep_pushes();
         self.sweep_components();
+        self.sweep_listeners();
+        self.sweep_watchers();
         self.write_moved_rows();
         self.write_restless_sessions();
         self.tell_memory();
@@ -148,6 +150,14 @@ impl Shard {
             let age_s = u64::from(now_s.saturating_sub(outbound.since_s()));
             self.sweeper.conns.found = self.sweeper.conns.found.max(age_s);
         }
+        if matches!(conn.state(), ConnState::Opening(_)) && self.listeners.get(id).is_some() {
+            if stalled {
+                return self.cut(id, Ended::Unread);
+            }
+            self.sweep_listener(id);
+            return;
+        }
+        let Some(conn) = self.accounts.conns.get(id) else { return };
         match conn.state() {
             // Its session bounds how long; unless nobody has got to know of the request, or the answer is lost.
             ConnState::Opening(opening) if opening.asked.waits => {
@@ -254,7 +264,7 @@ impl Shard {
         c.bosh_waiting.set(sweeper.bosh.told);
         c.bosh_bytes.set(sweeper.bosh_bytes.1);
         c.pushes_pending.set(self.pushes.pending());
-        let others = interests + self.pushes.memory_bytes() as u64;
+        let others = interests + self.pushes.memory_bytes() as u64 + self.listeners.memory_bytes() as u64;
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
         c.mem_outbound_bytes.set((self.outbound_bytes + pool) as u64);

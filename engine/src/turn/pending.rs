@@ -112,12 +112,31 @@ pub(crate) struct Asker {
     pub(crate) to: Option<Box<str>>,
     /// The user, if the request is paced: then the stanza counts as handled since it waits.
     pub(crate) paced: Option<u32>,
+    /// The connection that waits for it, if it was asked by HTTP.
+    pub(crate) front: Option<Front>,
+}
+
+/// A request by HTTP that waits for an answer of this home.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Front {
+    /// The connection.
+    pub(crate) conn: ConnRef,
+    /// What its shard knows the request by.
+    pub(crate) number: u32,
 }
 
 impl Asker {
     /// The server itself: nobody waits for the answer.
     pub(crate) fn nobody(account: &str) -> Asker {
-        Asker { session: None, origin: None, id: None, from: "".into(), to: Some(account.into()), paced: None }
+        Asker {
+            session: None,
+            origin: None,
+            id: None,
+            from: "".into(),
+            to: Some(account.into()),
+            paced: None,
+            front: None,
+        }
     }
 
     /// Whether the server itself has asked.

@@ -11,6 +11,8 @@ pub struct Policy {
     pub bosh_url: Option<Box<str>>,
     /// Who connects in the clear is a proxy, and says for whom.
     pub forwarded: bool,
+    /// Channels of notifications.
+    pub channels: Channels,
 }
 
 impl Policy {
@@ -20,5 +22,65 @@ impl Policy {
             (None, _) | (_, None) => true,
             (Some(origins), Some(origin)) => origins.iter().any(|own| own.eq_ignore_ascii_case(origin)),
         }
+    }
+}
+
+/// What an operator wants of channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Channels {
+    /// Channels whose names begin so are open to everybody; without one there are none, and an empty one is of all.
+    pub prefixes: Box<[Box<str>]>,
+    /// Everybody may publish there.
+    pub publish_open: bool,
+    /// Who shows this may publish there.
+    pub token: Option<Token>,
+    /// Most items that a channel keeps which is made by a publication here; at most
+    /// [`NOTIFY_ITEMS_MAX`](crate::limits::NOTIFY_ITEMS_MAX).
+    pub items_max: u32,
+    /// For how long it keeps each, seconds; 0 for ever.
+    pub items_s: u32,
+    /// Most requests of one address (IPv6: of its /64) that wait at once.
+    pub waiting_max: u32,
+    /// Publications a second of one address, in the long run; 0 for any number.
+    pub publications_s: u32,
+}
+
+impl Default for Channels {
+    fn default() -> Channels {
+        Channels {
+            prefixes: Box::default(),
+            publish_open: false,
+            token: None,
+            items_max: 100,
+            items_s: 86_400,
+            waiting_max: 10_000,
+            publications_s: 20,
+        }
+    }
+}
+
+impl Channels {
+    /// Whether a channel of this name is open.
+    pub fn is_open(&self, name: &str) -> bool {
+        self.prefixes.iter().any(|prefix| name.starts_with(&**prefix))
+    }
+}
+
+/// What publishers have to show.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Token(pub Box<str>);
+
+impl Token {
+    /// Whether this is it. How long that takes says nothing about what is in it.
+    pub fn is(&self, shown: &str) -> bool {
+        let (own, shown) = (self.0.as_bytes(), shown.as_bytes());
+        let differing = own.iter().zip(shown).fold(0, |all, (own, shown)| all | (own ^ shown));
+        own.len() == shown.len() && differing == 0
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Token")
     }
 }

@@ -49,6 +49,18 @@ impl Response {
 
     /// Appends it, as the answer to a request of this method, at a time in microseconds since 1970.
     pub fn write(&self, out: &mut Vec<u8>, method: Option<Method>, wall_us: u64) {
+        self.write_head(out, wall_us, self.status != Status::NoContent);
+        if method != Some(Method::Head) {
+            out.extend_from_slice(self.body.as_bytes());
+        }
+    }
+
+    /// The same of one whose body has no end but that of the connection (RFC 9112 6.3): nothing but the head.
+    pub fn write_endless(&self, out: &mut Vec<u8>, wall_us: u64) {
+        self.write_head(out, wall_us, false);
+    }
+
+    fn write_head(&self, out: &mut Vec<u8>, wall_us: u64, has_length: bool) {
         let mut line = |parts: &[&str]| {
             parts.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
             out.extend_from_slice(b"\r\n");
@@ -59,7 +71,7 @@ impl Response {
         for (name, value) in &self.fields {
             line(&[name, ": ", value]);
         }
-        if self.status != Status::NoContent {
+        if has_length {
             line(&["Content-Length: ", &self.body.len().to_string()]);
         }
         if !self.content_type.is_empty() {
@@ -70,9 +82,6 @@ impl Response {
             line(&["Connection: close"]);
         }
         line(&[]);
-        if method != Some(Method::Head) {
-            out.extend_from_slice(self.body.as_bytes());
-        }
     }
 }
 

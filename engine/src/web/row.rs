@@ -1,5 +1,6 @@
 //! What a row of the table of paths says.
 
+use super::channel::Asked;
 use super::head::Method;
 use super::request::{Request, Site};
 use super::response::Response;
@@ -7,7 +8,7 @@ use super::response::Response;
 /// One path.
 #[derive(Debug)]
 pub struct Row {
-    /// The path, which is compared byte for byte.
+    /// The path, which is compared byte for byte; one that ends with `/` stands for all that begin with it.
     pub path: &'static str,
     /// What may be asked there; HEAD goes along with GET.
     pub methods: &'static [Method],
@@ -40,4 +41,6 @@ pub enum Answer {
     },
     /// It is for a session of BOSH (XEP-0124), which answers it.
     Bosh,
+    /// It is for channels of notifications, whose homes answer.
+    Channels(Box<Asked>),
 }

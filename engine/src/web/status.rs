@@ -9,6 +9,8 @@ pub enum Status {
     NoContent,
     /// 400
     BadRequest,
+    /// 401
+    Unauthorized,
     /// 403
     Forbidden,
     /// 404
@@ -25,6 +27,8 @@ pub enum Status {
     ExpectationFailed,
     /// 426
     UpgradeRequired,
+    /// 429 (RFC 6585 4)
+    TooManyRequests,
     /// 431 (RFC 6585 5)
     HeaderFieldsTooLarge,
     /// 501
@@ -42,6 +46,7 @@ impl Status {
             Status::Ok => "200 OK",
             Status::NoContent => "204 No Content",
             Status::BadRequest => "400 Bad Request",
+            Status::Unauthorized => "401 Unauthorized",
             Status::Forbidden => "403 Forbidden",
             Status::NotFound => "404 Not Found",
             Status::MethodNotAllowed => "405 Method Not Allowed",
@@ -50,6 +55,7 @@ impl Status {
             Status::UriTooLong => "414 URI Too Long",
             Status::ExpectationFailed => "417 Expectation Failed",
             Status::UpgradeRequired => "426 Upgrade Required",
+            Status::TooManyRequests => "429 Too Many Requests",
             Status::HeaderFieldsTooLarge => "431 Request Header Fields Too Large",
             Status::NotImplemented => "501 Not Implemented",
             Status::ServiceUnavailable => "503 Service Unavailable",

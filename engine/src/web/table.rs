@@ -5,10 +5,10 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
-use super::{bosh, host_meta, websocket};
+use super::{bosh, host_meta, notify, websocket};
 
 /// All paths.
-pub const TABLE: &[Row] = &[websocket::ROW, bosh::ROW, host_meta::XML, host_meta::JSON];
+pub const TABLE: &[Row] = &[websocket::ROW, bosh::ROW, host_meta::XML, host_meta::JSON, notify::ROW];
 
 /// Whose path it is; or what is answered without anybody's help.
 ///
@@ -22,7 +22,7 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
     if head.path == "*" {
         return Err(ends(Response::empty(Status::NoContent)));
     }
-    let Some(row) = TABLE.iter().find(|row| row.path == head.path) else {
+    let Some(row) = TABLE.iter().find(|row| is_at(row, head.path)) else {
         return Err(ends(Response::text(Status::NotFound, "there is nothing here")));
     };
     let origins = head.all("origin").count();
@@ -43,10 +43,20 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
     Ok(row)
 }
 
+/// Whether a path is a row's.
+fn is_at(row: &Row, path: &str) -> bool {
+    let below = |rest: &str| row.path.ends_with('/') && !rest.is_empty();
+    row.path == path || path.strip_prefix(row.path).is_some_and(below)
+}
+
 /// Answers a request that has been routed, and of which all is there.
 pub fn answer(row: &Row, request: &Request<'_>, site: &Site<'_>) -> Answer {
     match (row.handle)(request, site) {
         Answer::Response(response) => Answer::Response(shared(response, row, request.head.one("origin"), site)),
+        Answer::Channels(mut asked) => {
+            asked.fields = shared(Response::empty(Status::Ok), row, request.head.one("origin"), site).fields;
+            Answer::Channels(asked)
+        }
         answer => answer,
     }
 }
@@ -74,7 +84,7 @@ fn preflight(row: &Row, head: &Head<'_>, site: &Site<'_>) -> Response {
     if head.all("access-control-request-method").next().is_some() {
         response = response
             .with("Access-Control-Allow-Methods", methods(row))
-            .with("Access-Control-Allow-Headers", "Content-Type")
+            .with("Access-Control-Allow-Headers", notify::fields_of(row))
             .with("Access-Control-Max-Age", "86400");
     }
     shared(response, row, head.one("origin"), site)

@@ -29,7 +29,7 @@ fn get(path: &str, fields: &str) -> String {
 fn response(policy: &Policy, request: &str) -> Response {
     match ask(policy, request, true) {
         Answer::Response(response) => response,
-        Answer::WebSocket { .. } | Answer::Bosh => panic!("{request:?} is answered by nobody here"),
+        other => panic!("{request:?} became {other:?}"),
     }
 }
 
@@ -96,6 +96,7 @@ fn pages_connect_as_the_operator_wants() {
         match ask(policy, &request, true) {
             Answer::WebSocket { .. } | Answer::Bosh => assert!(allowed, "{request}"),
             Answer::Response(response) => assert!(!allowed && response.status == Status::Forbidden, "{request}"),
+            Answer::Channels(_) => panic!("{request}"),
         }
     }
 }

@@ -166,6 +166,13 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             "which is not loopback: passwords would cross the network readable; --i-know allows it all the same";
         clash("http", format!("refused on {address}, {reason}"));
     }
+    if !config.notify.is_empty() && (!config.has_nodes() || (config.http.is_empty() && config.https.is_empty())) {
+        let reason = "without effect: channels are nodes of the service of pubsub, and asked for at http or https";
+        clash("notify", reason.into());
+    }
+    if config.notify.is_empty() && (config.notify_token.is_some() || config.notify_publish_open) {
+        clash("notify", "names no channel, so that notify_token and notify_publish_open are without effect".into());
+    }
     if config.http_forwarded && config.http.is_empty() {
         clash("http_forwarded", "without effect: http names no address".into());
     }

@@ -83,6 +83,8 @@ pub enum Kind {
     PathUrlOrNone,
     /// Origins of pages (RFC 6454 6.2); several are separated by commas or given one a flag; `any` is all there are.
     Origins,
+    /// Beginnings of names of channels; several are separated by commas or given one a flag; `any` is all there are, `off` is none.
+    Prefixes,
     /// A domain name or an IP address, perhaps with a port, or nothing.
     HostOrNone,
     /// A path that is always there.
@@ -125,6 +127,7 @@ impl Kind {
             Kind::PathUrlOrNone => "a URL such as https://xmpp.example.org/http-bind, or empty for none".into(),
             Kind::SocketUrlOrNone => "a URL such as wss://xmpp.example.org/xmpp-websocket, or empty for none".into(),
             Kind::Origins => "SCHEME://HOST or SCHEME://HOST:PORT such as https://chat.example.org, separated by commas, or any".into(),
+            Kind::Prefixes => "beginnings of names such as news.,public., separated by commas, any for all, or off".into(),
             Kind::HostOrNone => "HOST or HOST:PORT such as proxy.example.org:7777 or [2001:db8::1]:7777, or empty for none".into(),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
@@ -156,6 +159,7 @@ impl Kind {
             Kind::PathUrlOrNone => "path-url",
             Kind::SocketUrlOrNone => "websocket-url",
             Kind::Origins => "origins",
+            Kind::Prefixes => "prefixes",
             Kind::HostOrNone => "host",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
@@ -191,7 +195,7 @@ impl Kind {
             Kind::Bytes { .. } => "BYTES",
             Kind::Seconds { .. } => "SECONDS",
             Kind::Choice(_) | Kind::Words(_) => "WORD",
-            Kind::Domain | Kind::Domains | Kind::Names => "NAME",
+            Kind::Domain | Kind::Domains | Kind::Names | Kind::Prefixes => "NAME",
             Kind::Contacts => "ROLE=URI",
             Kind::Services => "URI",
             Kind::Jids => "JID",
@@ -207,10 +211,22 @@ impl Kind {
 
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
-        use Kind::{BackEnds, Components, Contacts, Domains, Jids, Listeners, Names, Origins, Services, Words};
+        use Kind::{
+            BackEnds, Components, Contacts, Domains, Jids, Listeners, Names, Origins, Prefixes, Services, Words,
+        };
         matches!(
             self,
-            Listeners | Words(_) | Domains | Contacts | Services | Jids | Names | Components | BackEnds | Origins
+            Listeners
+                | Words(_)
+                | Domains
+                | Contacts
+                | Services
+                | Jids
+                | Names
+                | Components
+                | BackEnds
+                | Origins
+                | Prefixes
         )
     }
 }
@@ -453,7 +469,7 @@ impl Field for Vec<SocketAddr> {
 }
 
 /// Items separated by commas, each once, in the order given; `None` if one cannot be read, or there are too many.
-fn items<T: PartialEq>(parts: &[String], most: usize, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
+pub(super) fn items<T: PartialEq>(parts: &[String], most: usize, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
     if let [one] = parts
         && matches!(one.trim(), "off" | "none" | "")
     {

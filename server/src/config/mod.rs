@@ -17,6 +17,7 @@ pub mod check;
 pub mod kind;
 pub mod knobs;
 pub mod page;
+pub mod prefix;
 pub mod source;
 pub mod table;
 

@@ -10,9 +10,10 @@ use std::time::Duration;
 use throng_engine::extension;
 use throng_engine::extension::contact::Contact;
 use throng_engine::extension::service::Service;
-use throng_engine::limits::{SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, UPLOAD_SLOTS_MAX};
+use throng_engine::limits::{NOTIFY_ITEMS_MAX, SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, UPLOAD_SLOTS_MAX};
 
 use super::kind::{BackEnd, BareJid, Component, Domain, Field, Kind, LocalName, Origin, choice};
+use super::prefix::Prefix;
 
 choice! {
     /// Which interface to the kernel carries the sockets.
@@ -396,6 +397,27 @@ options! {
         "Where clients reach BOSH (XEP-0124), as they are told (XEP-0156).",
         "As https://xmpp.example.org/http-bind. When empty, those who ask over https by a served domain are told the address that they \
          have asked at, and others nothing.";
+    Addresses Main Restart notify: Vec<Prefix>, Kind::Prefixes, "off",
+        "Channels of notifications that everybody may read at /n/ of http and https, by the beginnings of their names.",
+        "May be given several times. Channels are nodes of the publish-subscribe service (pubsub). docs/notifications.md describes them.";
+    Addresses Detail Restart notify_token: Option<PathBuf>, Kind::PathOrNone, "",
+        "File with the token that publishers at /n/ have to show (Authorization: Bearer).",
+        "One line of at least 16 characters. Without it nobody publishes there, unless notify_publish_open says that everybody may.";
+    Addresses Detail Restart notify_publish_open: bool, Kind::Switch, "false",
+        "Everybody may publish at the channels of notify, without a token.",
+        "Each publication at a new name makes a channel, which stays until an administrator deletes its node.";
+    Addresses Detail Restart notify_items_max: u64, Kind::Count { min: 1, max: NOTIFY_ITEMS_MAX as u64, unit: "items" }, "100",
+        "Items that a channel keeps which was made by a publication at /n/; with more, the oldest one goes.",
+        "Channels that were made before, or by XMPP, keep what their node's configuration says.";
+    Addresses Detail Restart notify_items_seconds: Duration, Kind::Seconds { min: 60, max: 3_650 * DAY }, "1d",
+        "Time for which such a channel keeps an item.",
+        "";
+    Addresses Detail Restart notify_waiting_per_address_max: u64, Kind::Count { min: 1, max: u32::MAX as u64, unit: "requests" }, "10000",
+        "Requests at /n/ that wait at once from one address (IPv6: /64).",
+        "Behind a proxy all come from its address, unless http_forwarded is on. They count for unauthenticated_per_address_max, too.";
+    Addresses Detail Restart notify_publications_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "publications" }, "20",
+        "Publications a second at /n/ of one address (IPv6: /64) in the long run, without the token; 0 for any number.",
+        "Ten seconds' worth may come at once. 16 subscribers that are told count as one publication. Unless it is 0, an address makes one channel in ten seconds, and ten at once.";
     Addresses Detail Restart admin_socket: Option<PathBuf>, Kind::PathOrNone, "",
         "Local control socket, mode 0600; throng.sock in the data folder when empty.",
         "Who may open it commands the server: sessions, accounts, shutdown.";

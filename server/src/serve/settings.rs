@@ -20,7 +20,7 @@ use throng_engine::store::archive::entries;
 use throng_engine::store::hash::Hashes;
 use throng_engine::store::waiting;
 use throng_engine::store::{Batch, Found, Query, Table};
-use throng_engine::web::policy::Policy;
+use throng_engine::web::policy::{Channels, Policy, Token};
 use throng_engine::wire::jid::normalise_domain;
 
 use super::meta::{has_sessions, meta, put_meta};
@@ -255,6 +255,10 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given
     s.restores = has_sessions(engine)?;
     s.kept = super::announced::stored(engine)?.map(Arc::new);
     s.facts.without = throng_engine::extension::bits(&config.without);
+    if let Some(file) = &config.notify_token {
+        let token = shared_secret("notify_token", file)?.0;
+        Arc::make_mut(&mut s.web).channels.token = Some(Token((*token).into()));
+    }
     take_options(&mut s, config);
     Ok(s)
 }
@@ -332,6 +336,15 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
         websocket_url: (!config.websocket_url.is_empty()).then(|| config.websocket_url.as_str().into()),
         bosh_url: (!config.bosh_url.is_empty()).then(|| config.bosh_url.as_str().into()),
         forwarded: config.http_forwarded,
+        channels: Channels {
+            prefixes: config.notify.iter().map(|prefix| prefix.0.clone()).collect(),
+            publish_open: config.notify_publish_open,
+            token: s.web.channels.token.clone(),
+            items_max: count(config.notify_items_max),
+            items_s: seconds(config.notify_items_seconds),
+            waiting_max: count(config.notify_waiting_per_address_max).div_ceil(u32::from(s.shards())),
+            publications_s: count(config.notify_publications_per_second),
+        },
     });
 }
 

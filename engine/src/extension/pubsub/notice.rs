@@ -12,3 +12,18 @@ pub struct Notice {
     /// The message, without addresses.
     pub message: Arc<[u8]>,
 }
+
+/// An item that was published at a node of a service which is open to everybody.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct News {
+    /// The node's actor.
+    pub actor: Box<str>,
+    /// The item's number: those of a node grow with each publication.
+    pub number: u64,
+    /// When it was published, microseconds since the Unix epoch.
+    pub at_us: u64,
+    /// Its id.
+    pub id: Box<str>,
+    /// The payload.
+    pub payload: Vec<u8>,
+}

@@ -7,6 +7,7 @@ use super::error;
 use super::event::Event;
 use super::form::Submitted;
 use super::node::{Affiliation, Audience, Config};
+use super::service::channel;
 use super::{Answered, Asked, NS, go_on, id, keep, open, place, range, xml};
 use crate::limits::NODE_ITEM_BYTES_MAX;
 use crate::store::Batch;
@@ -80,6 +81,7 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
         let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
         let audience = Audience::of(&config, affiliates);
         let told = has_item.then_some(&item);
+        let news = told.and_then(|item| channel::news(&asked, &config, number, item));
         let event = config.notifications.then(|| Event::published(&node, &config, audience, told));
         let mut answer = open(NS, "publish", Some(&node));
         if has_item {
@@ -88,7 +90,7 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
             answer.extend_from_slice(b"/>");
         }
         super::close(&mut answer, "publish");
-        Ok(asked.done(entry, batch, event, answer))
+        Ok(asked.done(entry, batch, event, answer).with(news.into_iter().collect()))
     });
     Ok(Step::InTurn(queries, go_on))
 }

@@ -4,6 +4,7 @@
 //! What a user has made or subscribed to stands in rows of the user's, too: by them it is listed and bounded, and ended with the account.
 //! Such a row is written before the request leaves, so none is missing after a crash; the node says afterwards what came of it.
 
+pub mod channel;
 pub mod own;
 pub mod owner;
 pub mod said;

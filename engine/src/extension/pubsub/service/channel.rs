@@ -1,0 +1,443 @@
+//! Nodes as channels of notifications: what is published and read there by HTTP, by whom nothing is known but an address.
+//!
+//! An item has a content type and content by HTTP, and one element by XMPP. Each of the two is made from the other: JSON is a `<json/>` of
+//! XEP-0335, other content a `<data/>` of this server's, and an element of anybody else's is content of the type `application/xml`.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
+use super::super::super::change::Change;
+use super::super::super::datetime::{self, Precision};
+use super::super::super::iq::Step;
+use super::super::event::Event;
+use super::super::node::{Access, Audience, Config, PublishModel, SendLast};
+use super::super::notice::News;
+use super::super::{Asked, error, go_on, keep, place, range, xml};
+use super::said::show;
+use crate::store::nodes::{self as rows, Item, Named, Span};
+use crate::store::{Batch, Found};
+use crate::wire::limit::Limit;
+
+/// Namespace of content that is published by HTTP and is no JSON.
+pub const NS: &str = "urn:throng:notify:0";
+
+/// Namespace of JSON (XEP-0335 3).
+const NS_JSON: &str = "urn:xmpp:json:0";
+
+const JSON: &str = "application/json";
+
+/// What is published by HTTP.
+#[derive(Clone, Debug)]
+pub struct Publication {
+    /// The node's actor.
+    pub actor: Box<str>,
+    /// The service's domain.
+    pub service: Box<str>,
+    /// Who has shown the operator's token may publish at all channels.
+    pub trusted: bool,
+    /// The node may be made, if it is not there.
+    pub makes: bool,
+    /// What the publisher knows it by.
+    pub key: Option<Box<str>>,
+    /// The element that it becomes.
+    pub payload: Vec<u8>,
+    /// Items that the node keeps if it is made now.
+    pub items_max: u32,
+    /// And for how long each, seconds; 0 for ever.
+    pub items_s: u32,
+    /// Microseconds since the Unix epoch.
+    pub now_us: u64,
+}
+
+/// What came of a publication.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Published {
+    /// The item's number.
+    pub number: u64,
+    /// It had been published before, by this key.
+    pub repeated: bool,
+    /// The node was made for it, which counts for the address of the publisher.
+    pub made: bool,
+}
+
+impl Published {
+    fn encode(self) -> Vec<u8> {
+        let flags = u8::from(self.repeated) | u8::from(self.made) << 1;
+        [&self.number.to_be_bytes()[..], &[flags]].concat()
+    }
+
+    /// Reads the answer.
+    pub fn decode(answer: &[u8]) -> Option<Published> {
+        let (number, &[flags]) = answer.split_first_chunk()? else { return None };
+        Some(Published { number: u64::from_be_bytes(*number), repeated: flags & 1 != 0, made: flags & 2 != 0 })
+    }
+}
+
+/// How a node is that is made by a publication.
+fn made(publication: &Publication) -> Config {
+    Config {
+        access: Access::Open,
+        publish: if publication.trusted { PublishModel::Publishers } else { PublishModel::Open },
+        send_last: SendLast::Never,
+        items_max: publication.items_max,
+        expire_s: publication.items_s,
+        ..Config::default()
+    }
+}
+
+/// Publishes.
+pub fn publish(publication: Publication) -> Step {
+    let asked = Asked {
+        actor: publication.actor.clone(),
+        jid: publication.service.clone(),
+        service: true,
+        from: "".into(),
+        owner: false,
+        presence: true,
+        groups: Vec::new(),
+        now_us: publication.now_us,
+    };
+    let node: Box<str> = publication.actor.split_once('/').map_or("", |(_, node)| node).into();
+    let known = publication.key.as_ref().map(|key| format!("k-{key}"));
+    let queries = vec![
+        rows::directory(&publication.actor),
+        rows::place(&publication.actor, &node, known.as_deref().unwrap_or_default()),
+        // What gives way if the node is full.
+        rows::items(&publication.actor, &node, Span::all(1, 1)),
+    ];
+    let go_on = go_on(move |mut directory, found| {
+        let there = directory.get(&node).map(|node| node.config.clone());
+        let config = there.clone().unwrap_or_else(|| made(&publication));
+        if !publication.trusted && (config.access != Access::Open || config.publish != PublishModel::Open) {
+            return Err(error::FORBIDDEN);
+        }
+        if there.is_none() && !publication.makes {
+            return Err(Limit::Nodes.into());
+        }
+        let before = if known.is_some() { place(found.first())? } else { None };
+        if let Some(before) = before {
+            return Ok(Step::Result(Published { number: before.number, repeated: true, made: false }.encode()));
+        }
+        // XEP-0060 7.1.3.6: items of such a node have nothing in them. And what keeps none does not know a key again.
+        if !config.persist && (!config.payloads || known.is_some()) {
+            return Err(error::NOT_ACCEPTABLE);
+        }
+        let mut batch = Batch::new();
+        if there.is_none() {
+            // What a deletion has left that came to no end is not of this one.
+            [Named::Members, Named::Affiliated].into_iter().for_each(|kind| kind.delete_all(&mut batch, &asked.actor));
+            directory.configure(&node, config.clone());
+        }
+        directory.last += 1;
+        let number = directory.last;
+        let id = known.clone().unwrap_or_else(|| format!("{:x}-{number:x}", asked.now_us));
+        let item = Item { at_us: asked.now_us, id: &id, payload: &publication.payload };
+        let entry = directory.get_mut(&node).ok_or(error::NOT_FOUND)?;
+        if config.persist {
+            keep::store(entry, &mut batch, &asked.actor, &item, number, None, range(found.get(1))?.0.first())?;
+        }
+        directory.put(&mut batch, &asked.actor)?;
+        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
+        let audience = Audience::of(&config, Default::default());
+        let event = config.notifications.then(|| Event::published(&node, &config, audience, Some(&item)));
+        let mut more: Vec<Change> = there.is_none().then(|| show(&asked, entry)).into_iter().collect();
+        more.extend(news(&asked, &config, number, &item));
+        let answer = Published { number, repeated: false, made: there.is_none() && !publication.trusted }.encode();
+        Ok(asked.done(entry, batch, event, answer).with(more))
+    });
+    Step::InTurn(queries, go_on)
+}
+
+/// Whoever waits for items by HTTP is told of this one, if everybody may read it.
+pub(in crate::extension::pubsub) fn news(
+    asked: &Asked,
+    config: &Config,
+    number: u64,
+    item: &Item<'_>,
+) -> Option<Change> {
+    let told = asked.service && config.notifications && config.access == Access::Open;
+    let (id, payload) = (item.id.into(), if config.payloads { item.payload.to_vec() } else { Vec::new() });
+    let news = || News { actor: asked.actor.clone(), number, at_us: item.at_us, id, payload };
+    told.then(|| Change::News(Box::new(news())))
+}
+
+/// Which items are wanted.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    /// The node's actor.
+    pub actor: Box<str>,
+    /// Those behind this number; `None`: none, only where the node stands.
+    pub after: Option<u64>,
+    /// Most items.
+    pub items_max: u32,
+    /// Stop after the item that reaches this many bytes.
+    pub bytes_max: u32,
+    /// Microseconds since the Unix epoch.
+    pub now_us: u64,
+}
+
+/// Items of a channel, as its home answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Page<'a> {
+    /// The number of the last publication.
+    pub last: u64,
+    /// The place behind these items: there is nothing else up to it.
+    pub upto: u64,
+    /// There are more behind it.
+    pub more: bool,
+    /// Some behind the place that was asked for are not kept any more.
+    pub gap: bool,
+    /// Each with its number.
+    pub items: Vec<(u64, Cow<'a, [u8]>)>,
+}
+
+impl<'a> Page<'a> {
+    fn encode(&self) -> Vec<u8> {
+        let mut out = [self.last.to_be_bytes(), self.upto.to_be_bytes()].concat();
+        out.push(u8::from(self.more) | u8::from(self.gap) << 1);
+        for (number, item) in &self.items {
+            out.extend_from_slice(&number.to_be_bytes());
+            out.extend_from_slice(&(item.len() as u32).to_be_bytes());
+            out.extend_from_slice(item);
+        }
+        out
+    }
+
+    /// Reads the answer.
+    pub fn decode(answer: &'a [u8]) -> Option<Page<'a>> {
+        let (last, rest) = answer.split_first_chunk::<8>()?;
+        let (upto, rest) = rest.split_first_chunk::<8>()?;
+        let (flags, mut rest) = rest.split_first()?;
+        let mut items = Vec::new();
+        while !rest.is_empty() {
+            let (number, after) = rest.split_first_chunk::<8>()?;
+            let (length, after) = after.split_first_chunk::<4>()?;
+            let (item, after) = after.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+            items.push((u64::from_be_bytes(*number), Cow::Borrowed(item)));
+            rest = after;
+        }
+        let [last, upto] = [last, upto].map(|number| u64::from_be_bytes(*number));
+        Some(Page { last, upto, more: flags & 1 != 0, gap: flags & 2 != 0, items })
+    }
+}
+
+/// Reads items.
+pub fn read(wanted: Wanted) -> Step {
+    let node: Box<str> = wanted.actor.split_once('/').map_or("", |(_, node)| node).into();
+    let mut queries = vec![rows::directory(&wanted.actor)];
+    if let Some(after) = wanted.after {
+        let span = Span { after, ..Span::all(wanted.items_max, wanted.bytes_max) };
+        queries.push(rows::items(&wanted.actor, &node, span));
+    }
+    Step::Read(
+        queries,
+        go_on(move |directory, found| Ok(Step::Result(page(&wanted, &node, &directory, found)?.encode()))),
+    )
+}
+
+fn page<'a>(
+    wanted: &Wanted,
+    node: &str,
+    directory: &super::super::Directory,
+    found: &'a [Found],
+) -> Result<Page<'a>, error::Error> {
+    let last = directory.last;
+    let Some(after) = wanted.after else {
+        return match directory.get(node) {
+            Some(node) if node.config.access != Access::Open => Err(error::FORBIDDEN),
+            _ => Ok(Page { last, upto: last, ..Page::default() }),
+        };
+    };
+    // A node that is not there has nothing yet.
+    let Some(entry) = directory.get(node) else { return Ok(Page { last, upto: last, ..Page::default() }) };
+    if entry.config.access != Access::Open {
+        return Err(error::FORBIDDEN);
+    }
+    let gone_us = entry.config.gone_before_us(wanted.now_us);
+    let (found, more) = range(found.first())?;
+    let (mut items, mut read, mut next) = (Vec::new(), after.min(last), after.saturating_add(1));
+    let mut gap = after > last;
+    for row in found {
+        let (number, item) = (rows::number_of(&row.sort), Item::decode(&row.value));
+        let (number, item) = (number.ok_or(error::UNREADABLE)?, item.ok_or(error::UNREADABLE)?);
+        read = number;
+        if item.at_us < gone_us {
+            continue;
+        }
+        // Who begins at the beginning misses nothing by what has gone before.
+        gap |= number > next && after > 0;
+        next = number + 1;
+        items.push((number, Cow::Owned(written(node, number, &item, entry.config.payloads))));
+    }
+    let upto = if more { read } else { last.max(read) };
+    gap |= !more && upto >= next && after > 0;
+    Ok(Page { last: last.max(read), upto, more, gap, items })
+}
+
+/// An item as those are told who wait by HTTP: one line of JSON.
+pub fn told(news: &News) -> Vec<u8> {
+    let node = news.actor.split_once('/').map_or("", |(_, node)| node);
+    let item = Item { at_us: news.at_us, id: &news.id, payload: &news.payload };
+    written(node, news.number, &item, true)
+}
+
+fn written(channel: &str, number: u64, item: &Item<'_>, payload: bool) -> Vec<u8> {
+    let mut out = b"{\"channel\":".to_vec();
+    string(&mut out, channel);
+    out.extend_from_slice(format!(",\"id\":\"{number}\",\"item\":").as_bytes());
+    string(&mut out, item.id);
+    out.extend_from_slice(b",\"time\":\"");
+    datetime::write(&mut out, item.at_us, Precision::Millis);
+    out.push(b'"');
+    if payload && !item.payload.is_empty() {
+        let content = content(item.payload);
+        out.extend_from_slice(b",\"type\":");
+        string(&mut out, &content.kind);
+        if content.base64 {
+            out.extend_from_slice(b",\"base64\":true");
+        }
+        out.extend_from_slice(b",\"data\":");
+        string(&mut out, &content.data);
+    }
+    out.push(b'}');
+    out
+}
+
+/// Appends text as JSON has it (RFC 8259 7), on one line.
+fn string(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for c in text.chars() {
+        match c {
+            '"' => out.extend_from_slice(b"\\\""),
+            '\\' => out.extend_from_slice(b"\\\\"),
+            '\n' => out.extend_from_slice(b"\\n"),
+            '\r' => out.extend_from_slice(b"\\r"),
+            '\t' => out.extend_from_slice(b"\\t"),
+            // The last two end lines in JavaScript before 2019.
+            '\0'..' ' | '\u{7f}' | '\u{2028}' | '\u{2029}' => {
+                out.extend_from_slice(format!("\\u{:04x}", u32::from(c)).as_bytes());
+            }
+            c => out.extend_from_slice(c.encode_utf8(&mut [0; 4]).as_bytes()),
+        }
+    }
+    out.push(b'"');
+}
+
+/// Content as it was published.
+#[derive(Debug, PartialEq, Eq)]
+struct Content {
+    kind: String,
+    data: String,
+    /// The data is in Base64, because it is no text.
+    base64: bool,
+}
+
+/// The element that content becomes.
+pub fn payload(kind: &str, body: &[u8]) -> Vec<u8> {
+    let text = std::str::from_utf8(body).ok().filter(|text| is_xml_text(text));
+    let mut escaped = Vec::new();
+    if let Some(text) = text {
+        xml::escape(&mut escaped, text);
+    }
+    // What has very many characters that XML escapes is shorter so.
+    let encoded = (text.is_none() || escaped.len() > body.len() / 3 * 4 + 16).then(|| BASE64.encode(body));
+    if let (true, None) = (kind.eq_ignore_ascii_case(JSON), &encoded) {
+        return [format!("<json xmlns='{NS_JSON}'>").as_bytes(), &escaped, b"</json>"].concat();
+    }
+    let mut out = format!("<data xmlns='{NS}'").into_bytes();
+    xml::attribute(&mut out, "type", kind);
+    if encoded.is_some() {
+        xml::attribute(&mut out, "encoding", "base64");
+    }
+    out.push(b'>');
+    out.extend_from_slice(encoded.as_ref().map_or(&escaped, |encoded| encoded.as_bytes()));
+    out.extend_from_slice(b"</data>");
+    out
+}
+
+/// Whether XML can have all of a text (XML 1.0 2.2).
+fn is_xml_text(text: &str) -> bool {
+    text.chars().all(|c| matches!(c, '\t' | '\n' | '\r' | ' '..='\u{fffd}' | '\u{10000}'..))
+}
+
+/// The content that an element stands for.
+fn content(payload: &[u8]) -> Content {
+    let element = if xml::is_dense(payload) { None } else { xml::parse(payload) };
+    let element = element.filter(|element| element.children().next().is_none());
+    match element {
+        Some(json) if json.is("json", NS_JSON) => Content { kind: JSON.into(), data: json.text(), base64: false },
+        Some(data) if data.is("data", NS) => {
+            let kind = data.attr("type").unwrap_or("application/octet-stream").to_owned();
+            let base64 = data.attr("encoding") == Some("base64");
+            let text = data.text();
+            // What is text is told as text, however it is kept.
+            let decoded = base64.then(|| BASE64.decode(&text).ok().and_then(|bytes| String::from_utf8(bytes).ok()));
+            match decoded.flatten() {
+                Some(text) => Content { kind, data: text, base64: false },
+                None => Content { kind, data: text, base64 },
+            }
+        }
+        _ => {
+            let data = String::from_utf8_lossy(payload).into_owned();
+            Content { kind: "application/xml".into(), data, base64: false }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_of_any_type_comes_back_as_it_was() {
+        let ampersands = "&".repeat(1_000);
+        for (kind, body) in [
+            ("text/plain; charset=utf-8", &b"hello & <world>\r\n\tand \"you\""[..]),
+            ("application/json", b"{\"a\": [1, \"<&\\u0000\"]}\r\n"),
+            ("application/x-www-form-urlencoded", b""),
+            ("text/html", ampersands.as_bytes()),
+            ("text/plain", b"\x00\x01 control characters are text, and not in XML"),
+        ] {
+            let made = payload(kind, body);
+            assert!(made.len() <= body.len() / 3 * 4 + 200 && xml::parse(&made).is_some());
+            let expected =
+                Content { kind: kind.into(), data: String::from_utf8(body.to_vec()).unwrap(), base64: false };
+            assert_eq!(content(&made), expected);
+        }
+        let bytes = content(&payload("image/x", b"\xff\xfe\x00"));
+        assert_eq!(bytes, Content { kind: "image/x".into(), data: "//4A".into(), base64: true });
+        let other = content(b"<x xmlns='y'><z/></x>");
+        assert_eq!((&*other.kind, &*other.data), ("application/xml", "<x xmlns='y'><z/></x>"));
+        let dense = [b"<x xmlns='y'>".to_vec(), b"<z/>".repeat(10_000), b"</x>".to_vec()].concat();
+        assert_eq!(content(&dense).kind, "application/xml");
+    }
+
+    #[test]
+    fn items_are_one_line_of_json_whatever_is_in_them() {
+        let text = "a\"b\\c\n\r\t\u{1}\u{2028}\u{e9}";
+        let news = News {
+            actor: "pubsub.x/a.b".into(),
+            number: 7,
+            at_us: 1_000_000,
+            id: "i\"".into(),
+            payload: payload("text/plain", text.as_bytes()),
+        };
+        let told = String::from_utf8(told(&news)).unwrap();
+        let expected = r#"{"channel":"a.b","id":"7","item":"i\"","time":"1970-01-01T00:00:01.000Z","type":"text/plain","data":"a\"b\\c\n\r\t\u0001\u2028é"}"#;
+        assert_eq!(told, expected);
+    }
+
+    #[test]
+    fn answers_read_back() {
+        let page = Page { last: 9, upto: 7, more: true, gap: false, items: vec![(7, Cow::Borrowed(&b"{}"[..]))] };
+        assert_eq!(Page::decode(&page.encode()), Some(page.clone()));
+        assert_eq!(Page::decode(&page.encode()[..20]), None);
+        for (repeated, made) in [(false, false), (true, false), (false, true)] {
+            let published = Published { number: 3, repeated, made };
+            assert_eq!(Published::decode(&published.encode()), Some(published));
+        }
+        assert_eq!(Published::decode(b""), None);
+    }
+}

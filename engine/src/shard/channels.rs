@@ -1,0 +1,73 @@
+//! What is asked by HTTP of channels of this home: items are published and read there as by XMPP, and whoever asks is told by a letter.
+
+use std::net::IpAddr;
+
+use crate::extension;
+use crate::extension::pubsub::service::channel::{Publication, Wanted, payload};
+use crate::letters::ConnRef;
+use crate::limits::{NOTIFY_PAGE_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX};
+use crate::shard::Shard;
+use crate::turn::pending::{Asker, Front};
+use crate::wire::limit::Limit;
+
+/// Who has shown the operator's token: no address, so that nobody is charged.
+const TRUSTED: &str = "token";
+
+fn asker(front: Front, from: &str, node: &str) -> Asker {
+    let service = node.split_once('/').map_or(node, |(service, _)| service);
+    Asker { front: Some(front), from: from.into(), ..Asker::nobody(service) }
+}
+
+impl Shard {
+    /// An item is to be published.
+    pub(super) fn channel_publish(
+        &mut self,
+        front: Front,
+        node: &str,
+        (from, makes): (&str, bool),
+        (kind, key): (&str, &str),
+        body: &[u8],
+    ) {
+        let service = node.split_once('/').map_or(node, |(service, _)| service);
+        let trusted = from.parse::<IpAddr>().is_err();
+        let policy = &self.settings.web.channels;
+        let publication = Publication {
+            actor: node.into(),
+            service: service.into(),
+            trusted,
+            makes,
+            key: (!key.is_empty()).then(|| key.into()),
+            payload: payload(kind, body),
+            items_max: policy.items_max,
+            items_s: policy.items_s,
+            now_us: self.now.wall_us,
+        };
+        let (place, step) = extension::channel_publish(publication);
+        self.do_step(asker(front, if trusted { TRUSTED } else { from }, node), node, place, step);
+    }
+
+    /// Items behind a place are wanted, of so many channels at once.
+    pub(super) fn channel_read(
+        &mut self,
+        conn: ConnRef,
+        number: u32,
+        node: &str,
+        after: u64,
+        (watchers, share): (u32, u8),
+    ) {
+        let asker = asker(Front { conn, number }, TRUSTED, node);
+        if !self.watch(node, conn.shard, watchers) {
+            return self.answer(asker, Err(Limit::Waiting.into()));
+        }
+        let share = u32::from(share.max(1));
+        let wanted = Wanted {
+            actor: node.into(),
+            after: (after != u64::MAX).then_some(after),
+            items_max: NOTIFY_PAGE_ITEMS_MAX.div_ceil(share),
+            bytes_max: NOTIFY_PAGE_BYTES_MAX / share,
+            now_us: self.now.wall_us,
+        };
+        let (place, step) = extension::channel_read(wanted);
+        self.do_step(asker, node, place, step);
+    }
+}

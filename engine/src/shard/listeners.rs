@@ -1,0 +1,404 @@
+//! Requests of this shard's connections that wait for channels, as data: who waits where, and up to which item each has come.
+//!
+//! A channel that some wait for is *watched*. Its home tells the shard of each item once. Who is at the head of the channel is told of it
+//! from the few items that are held until all have been told; who has missed some reads them from the home. So nothing is kept for one
+//! who waits but the place.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::id::ConnId;
+use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
+use crate::shard::addresses::Addresses;
+use crate::turn::Fixed;
+use crate::web::response::Response;
+
+/// How far the next items of a channel are for one who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The home was asked, by this number.
+    Asked(u32),
+    /// It is told of the next one.
+    Live,
+    /// It does not take more for now; its place says what it has.
+    Behind,
+}
+
+/// A channel for which a request waits.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// The node's actor.
+    pub(super) node: Arc<str>,
+    /// The number of the last item that it has, or does not want; once `known`.
+    pub(super) at: u64,
+    /// Otherwise items are wanted from where the channel stands.
+    pub(super) known: bool,
+    /// How far the next ones are.
+    pub(super) standing: Standing,
+}
+
+/// What has come for a request that still waits for other channels.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Items with commas between them.
+    pub(super) items: Vec<u8>,
+    /// The places of channels of which items are missing.
+    pub(super) gaps: Vec<usize>,
+}
+
+/// What a request is for.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// An item is published.
+    Publish,
+    /// The next items are wanted, if there are none at once, so many seconds later.
+    Poll(Option<Box<Gathered>>),
+    /// All are wanted, as events. The head of the answer was sent.
+    Stream(bool),
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Listener {
+    /// What for.
+    pub(super) kind: Kind,
+    /// Of which channels; of a publication the one.
+    pub(super) places: Box<[Place]>,
+    /// Whom it counts for.
+    pub(super) network: IpAddr,
+    /// Second (monotonic) when it has an answer at the latest; of a stream, when it is sent a sign of life.
+    pub(super) until_s: u32,
+    /// Second (monotonic) when a home was asked last.
+    pub(super) asked_s: u32,
+    /// The connection stays when the request is answered.
+    pub(super) keeps_alive: bool,
+    /// Header fields of the answer.
+    pub(super) fields: Box<[(&'static str, std::borrow::Cow<'static, str>)]>,
+}
+
+impl Listener {
+    /// Whether some home has not answered yet.
+    pub(super) fn is_asking(&self) -> bool {
+        self.places.iter().any(|place| matches!(place.standing, Standing::Asked(_)))
+    }
+
+    /// Whether it is known of all channels where it stands.
+    pub(super) fn is_placed(&self) -> bool {
+        self.places.iter().all(|place| place.known)
+    }
+
+    /// Where it stands in all channels: what it says to go on from there.
+    pub(super) fn position(&self) -> String {
+        let places: Vec<_> = self.places.iter().map(|place| place.at.to_string()).collect();
+        places.join(",")
+    }
+
+    /// The answer with the header fields of this one's.
+    pub(super) fn dressed(&self, response: Response) -> Response {
+        let mut response = response.with("Cache-Control", "no-store");
+        response.fields.extend(self.fields.iter().cloned());
+        response
+    }
+}
+
+/// A channel that some of this shard's wait for.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// Who.
+    listeners: BTreeSet<ConnId>,
+    /// The number of the last item that it is known to have.
+    pub(super) heard: u64,
+    /// The last items, with their numbers, one behind the other, until all have been told; bounded by [`NOTIFY_RECENT_MAX`].
+    recent: VecDeque<(u64, Box<[u8]>)>,
+    recent_bytes: usize,
+    /// Some are left to be told: those behind this one, if there is one.
+    telling: Option<Option<ConnId>>,
+    /// And more has come since that began.
+    again: bool,
+}
+
+impl Watched {
+    /// How many wait.
+    pub(super) fn len(&self) -> u32 {
+        self.listeners.len() as u32
+    }
+
+    /// An item has come, or just its number. Whether that is news.
+    fn hear(&mut self, number: u64, item: &[u8]) -> bool {
+        if number <= self.heard {
+            return false;
+        }
+        if number != self.heard + 1 || item.is_empty() {
+            // What is missing in between may have been lost on the way: whoever has not got it asks for it.
+            self.forget_recent();
+        }
+        self.heard = number;
+        if !item.is_empty() {
+            self.recent.push_back((number, item.into()));
+            self.recent_bytes += item.len();
+        }
+        while self.recent.len() > NOTIFY_RECENT_MAX || self.recent_bytes > NOTIFY_RECENT_BYTES_MAX {
+            let gone = self.recent.pop_front();
+            self.recent_bytes -= gone.map_or(0, |(_, item)| item.len());
+        }
+        true
+    }
+
+    fn forget_recent(&mut self) {
+        (self.recent, self.recent_bytes) = (VecDeque::new(), 0);
+    }
+
+    /// All items behind a place, if they are held.
+    pub(super) fn behind(&self, at: u64) -> Option<impl Iterator<Item = (u64, &[u8])>> {
+        let first = self.recent.front().map(|(number, _)| *number)?;
+        let held = first <= at + 1;
+        held.then(|| {
+            self.recent.iter().filter(move |(number, _)| *number > at).map(|(number, item)| (*number, &**item))
+        })
+    }
+}
+
+/// All of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    all: HashMap<ConnId, Listener, Fixed>,
+    watched: BTreeMap<Arc<str>, Watched>,
+    /// Channels of which some are left to be told; each once, so at most as many as are watched.
+    walks: VecDeque<Arc<str>>,
+    /// What each address may still do.
+    pub(super) addresses: Addresses,
+    numbers: u32,
+    /// A letter is under way by which the telling goes on.
+    pub(super) going: bool,
+    renewed_ms: u64,
+    renewed: Option<Arc<str>>,
+    /// Channels that are renewed a second in this round.
+    share: usize,
+}
+
+impl Listeners {
+    /// Whether there is any.
+    pub(super) fn any(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    /// How many wait for items.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// What they take, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let watched = self.watched.len() * (size_of::<Watched>() + 64);
+        let places = self.all.len() * (size_of::<Place>() + 2 * size_of::<ConnId>());
+        self.all.capacity() * size_of::<(ConnId, Listener)>() + places + watched + self.addresses.memory_bytes()
+    }
+
+    /// A number that no question has had lately.
+    pub(super) fn number(&mut self) -> u32 {
+        self.numbers = self.numbers.wrapping_add(1);
+        self.numbers
+    }
+
+    /// The request of a connection.
+    pub(super) fn get(&self, id: ConnId) -> Option<&Listener> {
+        self.all.get(&id)
+    }
+
+    /// The same, to change it.
+    pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut Listener> {
+        self.all.get_mut(&id)
+    }
+
+    /// A request, and the channel of one of its places.
+    pub(super) fn with_watched(&mut self, id: ConnId, index: usize) -> Option<(&mut Listener, &mut Watched)> {
+        let listener = self.all.get_mut(&id)?;
+        let watched = self.watched.get_mut(&listener.places[index].node)?;
+        Some((listener, watched))
+    }
+
+    /// A channel that some wait for.
+    pub(super) fn watched(&self, node: &str) -> Option<&Watched> {
+        self.watched.get(node)
+    }
+
+    /// The same, under the name by which requests know it.
+    pub(super) fn name(&self, node: &str) -> Arc<str> {
+        self.watched.get_key_value(node).map_or_else(|| node.into(), |(name, _)| name.clone())
+    }
+
+    /// A request begins to wait.
+    pub(super) fn begin(&mut self, id: ConnId, listener: Listener) {
+        self.addresses.waits(listener.network);
+        if !matches!(listener.kind, Kind::Publish) {
+            for place in &listener.places {
+                self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
+            }
+        }
+        self.all.insert(id, listener);
+    }
+
+    /// A request waits no more.
+    pub(super) fn end(&mut self, id: ConnId) -> Option<Listener> {
+        let listener = self.all.remove(&id)?;
+        self.addresses.waits_no_more(listener.network);
+        for place in &listener.places {
+            let Some(watched) = self.watched.get_mut(&place.node) else { continue };
+            watched.listeners.remove(&id);
+            if watched.listeners.is_empty() {
+                self.watched.remove(&place.node);
+            }
+        }
+        Some(listener)
+    }
+
+    /// An item of a channel has come: whether anybody waits for it, and if so, whether it is news.
+    pub(super) fn hear(&mut self, node: &str, number: u64, item: &[u8]) -> Option<bool> {
+        let name = self.name(node);
+        let watched = self.watched.get_mut(node)?;
+        let news = watched.hear(number, item);
+        if news {
+            match watched.telling {
+                Some(_) => watched.again = true,
+                None => {
+                    watched.telling = Some(None);
+                    self.walks.push_back(name);
+                }
+            }
+        }
+        Some(news)
+    }
+
+    /// The next that are to be told, `most` at once, and of which channel.
+    pub(super) fn next(&mut self, most: usize) -> Option<(Arc<str>, Vec<ConnId>)> {
+        loop {
+            let node = self.walks.pop_front()?;
+            let Some(watched) = self.watched.get_mut(&node) else { continue };
+            let Some(last) = watched.telling else { continue };
+            let from = last.map_or(Unbounded, Excluded);
+            let batch: Vec<ConnId> = watched.listeners.range((from, Unbounded)).take(most).copied().collect();
+            watched.telling = Some(batch.last().copied().or(last));
+            return Some((node, batch));
+        }
+    }
+
+    /// They have been told; if `all` of the channel's have, what is held goes.
+    pub(super) fn told(&mut self, node: Arc<str>, all: bool) {
+        let Some(watched) = self.watched.get_mut(&node) else { return };
+        if all && !std::mem::take(&mut watched.again) {
+            watched.telling = None;
+            return watched.forget_recent();
+        }
+        if all {
+            watched.telling = Some(None);
+        }
+        self.walks.push_back(node);
+    }
+
+    /// Whether some are left to be told.
+    pub(super) fn is_telling(&self) -> bool {
+        !self.walks.is_empty()
+    }
+
+    /// Channels that are to be renewed now, with what is known of each.
+    pub(super) fn renewals(&mut self, now_ms: u64) -> Vec<(Arc<str>, u64, u32)> {
+        if now_ms < self.renewed_ms + 1_000 {
+            return Vec::new();
+        }
+        self.renewed_ms = now_ms;
+        let share = self.watched.len().div_ceil(NOTIFY_RENEW_S as usize).max(self.share);
+        let from = self.renewed.take().map_or(Unbounded, Excluded);
+        let due = self.watched.range::<Arc<str>, _>((from, Unbounded)).take(share);
+        let due: Vec<_> = due.map(|(node, watched)| (node.clone(), watched.heard, watched.len())).collect();
+        self.renewed = due.last().filter(|_| due.len() == share).map(|(node, ..)| node.clone());
+        // What goes meanwhile does not make the round longer.
+        self.share = if self.renewed.is_some() { share } else { 0 };
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn conn(slot: u32) -> ConnId {
+        ConnId { slot, generation: 1 }
+    }
+
+    fn listener(node: &str, kind: Kind) -> Listener {
+        let place = Place { node: node.into(), at: 0, known: true, standing: Standing::Live };
+        Listener {
+            kind,
+            places: Box::new([place]),
+            network: [192, 0, 2, 1].into(),
+            until_s: 0,
+            asked_s: 0,
+            keeps_alive: true,
+            fields: Box::default(),
+        }
+    }
+
+    #[test]
+    fn what_is_held_is_bounded_and_has_no_holes() {
+        let mut watched = Watched::default();
+        let held = |watched: &Watched, at| watched.behind(at).map(|items| items.map(|(number, _)| number).collect());
+        for number in 1..=3 {
+            assert!(watched.hear(number, b"x") && !watched.hear(number, b"x"), "what comes again is no news");
+        }
+        assert_eq!(held(&watched, 1), Some(vec![2, 3]));
+        // A letter was lost: what is held begins anew, and who stands before that has to ask.
+        assert!(watched.hear(5, b"x"));
+        assert_eq!((held(&watched, 3), held(&watched, 4)), (None, Some(vec![5])));
+        (6..200).for_each(|number| assert!(watched.hear(number, b"x")));
+        assert_eq!(
+            held(&watched, 199 - NOTIFY_RECENT_MAX as u64).map(|all: Vec<_>| all.len()),
+            Some(NOTIFY_RECENT_MAX)
+        );
+        assert_eq!(held(&watched, 198 - NOTIFY_RECENT_MAX as u64), None);
+        assert!(watched.hear(200, &[b'x'; NOTIFY_RECENT_BYTES_MAX]));
+        assert_eq!((held(&watched, 199), held(&watched, 198)), (Some(vec![200]), None));
+        assert!(watched.hear(201, b""), "only a number");
+        assert_eq!(held(&watched, 200), None);
+    }
+
+    #[test]
+    fn all_are_told_in_shares_also_when_more_comes_meanwhile() {
+        let mut all = Listeners::default();
+        (0..5).for_each(|slot| all.begin(conn(slot), listener("a", Kind::Stream(true))));
+        assert_eq!(all.hear("b", 1, b"x"), None, "nobody waits for it");
+        assert_eq!(all.hear("a", 1, b"x"), Some(true));
+        let (node, batch) = all.next(3).unwrap();
+        assert_eq!(batch, [conn(0), conn(1), conn(2)]);
+        all.told(node, false);
+        assert_eq!(all.hear("a", 2, b"x"), Some(true));
+        let (node, batch) = all.next(3).unwrap();
+        assert_eq!(batch, [conn(3), conn(4)]);
+        all.told(node, true);
+        assert!(all.is_telling(), "the first three have not got the second");
+        let (node, batch) = all.next(9).unwrap();
+        assert_eq!(batch.len(), 5);
+        all.told(node, true);
+        assert!(!all.is_telling() && all.watched("a").unwrap().behind(1).is_none(), "nothing is held");
+        (0..5).for_each(|slot| drop(all.end(conn(slot))));
+        assert!(all.watched.is_empty() && all.addresses.is_empty() && !all.any());
+    }
+
+    #[test]
+    fn every_channel_is_renewed_in_time() {
+        let mut all = Listeners::default();
+        for slot in 0..100 {
+            all.begin(conn(slot), listener(&slot.to_string(), Kind::Stream(true)));
+        }
+        let mut renewed = BTreeSet::new();
+        for second in 1..=u64::from(NOTIFY_RENEW_S) {
+            let due = all.renewals(second * 1_000);
+            assert!(due.len() <= 4 && all.renewals(second * 1_000 + 1).is_empty());
+            renewed.extend(due.into_iter().map(|(node, ..)| node));
+        }
+        assert_eq!(renewed.len(), 100);
+    }
+}

@@ -1,0 +1,434 @@
+//! Requests for channels (`/n/`) on this shard's connections: from what is asked to the letters to the channels' homes, and from what these
+//! say to responses and events. While a request waits its connection is not read further than to notice that it has gone.
+//!
+//! Letters may be lost: a question without an answer is asked again, and a publication without one is said to be in doubt.
+
+use std::borrow::Cow;
+use std::net::IpAddr;
+
+use crate::extension::pubsub::service::channel::{Page, Published};
+use crate::id::{ConnId, Service, ShardId};
+use crate::io::Effect;
+use crate::letters::{ConnRef, Letter};
+use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_TOLD_AT_ONCE, NOTIFY_TOLD_PER_PUBLICATION};
+use crate::session::conn::Pause;
+use crate::shard::Shard;
+use crate::shard::addresses::{Held, network};
+use crate::shard::listener_words::{channel_of, json, write_event};
+use crate::shard::listeners::{Gathered, Kind, Listener, Place, Standing};
+use crate::web::channel::{Asked, Publication, Wish};
+use crate::web::notify::NEXT_AFTER;
+use crate::web::response::Response;
+use crate::web::status::Status;
+use crate::wire::error::StanzaCondition;
+use crate::wire::limit::Refusal;
+
+/// A publication whose home has not answered is given up after this time, seconds.
+const PUBLISH_S: u32 = 30;
+
+impl Shard {
+    /// A connection asks something of channels: it waits from now on.
+    pub(super) fn listen(&mut self, id: ConnId, keeps_alive: bool, asked: Asked) {
+        let settings = self.settings.clone();
+        let policy = &settings.web.channels;
+        let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
+        let Some(opening) = self.opening(id) else { return };
+        // What it is told may be told only when it is durable.
+        (opening.promised, opening.blocked) = (true, true);
+        let address = opening.peer.to_canonical();
+        let network = network(address);
+        let (kind, until_s, publication) = match asked.wish {
+            Wish::Publish(publication) => (Kind::Publish, now_s + PUBLISH_S, Some(publication)),
+            Wish::Poll(wait_s) => (Kind::Poll(None), now_s + wait_s, None),
+            Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
+        };
+        let service = settings.domains.service(Service::PubSub).unwrap_or_default();
+        let places = asked.channels.iter().map(|place| Place {
+            node: self.listeners.name(&format!("{service}/{}", place.channel)),
+            at: place.after.unwrap_or_default(),
+            known: place.after.is_some(),
+            standing: Standing::Behind,
+        });
+        let (places, fields) = (places.collect(), asked.fields.into());
+        let listener = Listener { kind, places, network, until_s, asked_s: now_s, keeps_alive, fields };
+        let free = publication.as_ref().is_some_and(|publication| publication.trusted) || policy.publications_s == 0;
+        let may =
+            self.listeners.addresses.may_wait(now_ms, network, policy.waiting_max).and_then(|()| match publication {
+                Some(_) if !free => {
+                    self.listeners.addresses.may_publish(now_ms, network, settings.each_publication_ms())
+                }
+                _ => Ok(()),
+            });
+        self.listeners.begin(id, listener);
+        let refusal = match may {
+            _ if service.is_empty() => Response::text(Status::NotFound, "there is nothing here"),
+            Err(Held::Waiting) => {
+                let text = "too many requests of this address wait; end some, or ask for more channels in one";
+                Response::text(Status::TooManyRequests, text).with("Retry-After", "10")
+            }
+            Err(Held::Published(seconds)) => {
+                let text = "this address has published too much; try again after the time in Retry-After";
+                Response::text(Status::TooManyRequests, text).with("Retry-After", seconds.to_string())
+            }
+            Ok(()) => {
+                return match publication {
+                    Some(publication) => self.send_publication(id, address, &publication),
+                    None => self.ask_all(id),
+                };
+            }
+        };
+        self.respond(id, refusal);
+    }
+
+    fn send_publication(&mut self, id: ConnId, address: IpAddr, publication: &Publication) {
+        let number = self.listeners.number();
+        let now_ms = self.now.mono_ms;
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        listener.places[0].standing = Standing::Asked(number);
+        let (node, network) = (listener.places[0].node.clone(), listener.network);
+        let free = publication.trusted || self.settings.web.channels.publications_s == 0;
+        let makes = free || self.listeners.addresses.may_make(now_ms, network, self.settings.each_channel_ms());
+        let conn = ConnRef { shard: self.id, conn: id };
+        let home = self.home(&node);
+        let letters = self.letters_to(home);
+        let from = if publication.trusted { String::new() } else { address.to_string() };
+        let (node, from) = (letters.name(&node), letters.name(&from));
+        let key = letters.name(publication.key.as_deref().unwrap_or_default());
+        let (kind, body) = (letters.name(&publication.kind), letters.write(&publication.body));
+        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes });
+    }
+
+    /// Asks the homes of all channels of a request that is not told of what comes.
+    fn ask_all(&mut self, id: ConnId) {
+        let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
+        for index in 0..places {
+            let behind = |listener: &Listener| listener.places[index].standing == Standing::Behind;
+            if self.listeners.get(id).is_some_and(behind) {
+                self.ask_home_of(id, index);
+            }
+        }
+    }
+
+    /// Asks the home of a channel for what is behind the place of a request.
+    fn ask_home_of(&mut self, id: ConnId, index: usize) {
+        let (number, now_s, shard) = (self.listeners.number(), self.now.mono_s(), self.id);
+        let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
+        listener.asked_s = now_s;
+        let (share, watchers) = (listener.places.len() as u8, watched.len());
+        let place = &mut listener.places[index];
+        place.standing = Standing::Asked(number);
+        let (node, after) = (place.node.clone(), if place.known { place.at } else { u64::MAX });
+        let home = self.home(&node);
+        let letters = self.letters_to(home);
+        let node = letters.name(&node);
+        let conn = ConnRef { shard, conn: id };
+        letters.push(Letter::ChannelRead { conn, number, node, after, watchers, share });
+    }
+
+    /// The home of a channel has answered. What nobody waits for any more is passed over.
+    pub(super) fn channel_answered(&mut self, id: ConnId, number: u32, refused: Option<Refusal>, body: &[u8]) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        let asked = listener.places.iter().position(|place| place.standing == Standing::Asked(number));
+        let Some(index) = asked else { return };
+        if let Some(refusal) = refused {
+            return self.refused_by_home(id, refusal);
+        }
+        let unreadable = || Refusal::from(StanzaCondition::InternalServerError);
+        match listener.kind {
+            Kind::Publish => match Published::decode(body) {
+                Some(published) => self.published(id, published),
+                None => self.refused_by_home(id, unreadable()),
+            },
+            Kind::Poll(_) | Kind::Stream(_) => match Page::decode(body) {
+                Some(page) if matches!(listener.kind, Kind::Stream(_)) => self.page_for_stream(id, index, &page),
+                Some(page) => self.page_for_poll(id, index, &page),
+                None => self.refused_by_home(id, unreadable()),
+            },
+        }
+    }
+
+    fn published(&mut self, id: ConnId, published: Published) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        let channel = channel_of(&listener.places[0].node);
+        let body = format!(
+            "{{\"channel\":\"{channel}\",\"id\":\"{}\",\"repeated\":{}}}\n",
+            published.number, published.repeated
+        );
+        if published.made && self.settings.web.channels.publications_s > 0 {
+            let (network, each_ms) = (listener.network, self.settings.each_channel_ms());
+            self.listeners.addresses.made(self.now.mono_ms, network, each_ms);
+        }
+        self.counters.notify_published.add(u64::from(!published.repeated));
+        self.respond(id, json(Cow::Owned(body)));
+    }
+
+    /// What an address has published was told to so many.
+    pub(super) fn channel_charged(&mut self, address: IpAddr, told: u32) {
+        let each = f64::from(told) / f64::from(NOTIFY_TOLD_PER_PUBLICATION);
+        let cost = each * self.settings.each_publication_ms();
+        self.listeners.addresses.charge(self.now.mono_ms, network(address), cost);
+    }
+
+    fn page_for_poll(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+        let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
+        watched.heard = watched.heard.max(page.last);
+        let place = &mut listener.places[index];
+        (place.at, place.standing) = (page.upto, Standing::Live);
+        let known = std::mem::replace(&mut place.known, true);
+        if known && (page.gap || !page.items.is_empty()) {
+            let Kind::Poll(gathered) = &mut listener.kind else { return };
+            let gathered = gathered.get_or_insert_default();
+            gathered.gaps.extend(page.gap.then_some(index));
+            for (_, item) in &page.items {
+                if !gathered.items.is_empty() {
+                    gathered.items.push(b',');
+                }
+                gathered.items.extend_from_slice(item);
+            }
+            self.counters.notify_told.add(page.items.len() as u64);
+            self.counters.notify_gaps.add(u64::from(page.gap));
+        }
+        self.settle_poll(id);
+    }
+
+    /// A poll that waits for no home is answered, if there is something to answer; or waits for what comes.
+    fn settle_poll(&mut self, id: ConnId) {
+        let Some(listener) = self.listeners.get_mut(id).filter(|listener| !listener.is_asking()) else { return };
+        let Kind::Poll(gathered) = &mut listener.kind else { return };
+        if let Some(gathered) = gathered.take() {
+            return self.respond_poll(id, &gathered);
+        }
+        if listener.until_s <= self.now.mono_s() {
+            return self.poll_is_over(id);
+        }
+        // What was published while the home read has been told to others by now.
+        for index in 0..self.listeners.get(id).map_or(0, |listener| listener.places.len()) {
+            if self.has_missed(id, index) {
+                self.ask_home_of(id, index);
+            }
+        }
+    }
+
+    fn has_missed(&self, id: ConnId, index: usize) -> bool {
+        let Some(place) = self.listeners.get(id).map(|listener| &listener.places[index]) else { return false };
+        place.at < self.listeners.watched(&place.node).map_or(0, |watched| watched.heard)
+    }
+
+    /// Nothing has come in time.
+    fn poll_is_over(&mut self, id: ConnId) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let Kind::Poll(gathered) = &mut listener.kind else { return };
+        match gathered.take() {
+            Some(gathered) => self.respond_poll(id, &gathered),
+            None if listener.is_asking() => {
+                let text = "a channel has not answered in time; try again";
+                self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
+            }
+            None => {
+                let position = listener.position();
+                let response = Response::empty(Status::NoContent).with(NEXT_AFTER, position);
+                self.respond(id, response.with("Access-Control-Expose-Headers", NEXT_AFTER));
+            }
+        }
+    }
+
+    fn page_for_stream(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+        self.begin_stream(id);
+        let is_heavy = self.is_heavy(id);
+        let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
+        watched.heard = watched.heard.max(page.last);
+        let place = &mut listener.places[index];
+        if !std::mem::replace(&mut place.known, true) {
+            (place.at, place.standing) = (page.upto, Standing::Live);
+            // Others have waited for that, so that each event can say where all channels stand.
+            if listener.is_placed() {
+                self.catch_up(id);
+            }
+            return;
+        }
+        place.standing = Standing::Behind;
+        if is_heavy || !listener.is_placed() {
+            return;
+        }
+        let mut out = Vec::new();
+        if page.gap {
+            let place = &listener.places[index];
+            let data = format!("{{\"channel\":\"{}\",\"after\":\"{}\"}}", channel_of(&place.node), place.at);
+            write_event(&mut out, "gap", &listener.position(), data.as_bytes());
+        }
+        for (number, item) in &page.items {
+            listener.places[index].at = *number;
+            write_event(&mut out, "", &listener.position(), item);
+        }
+        let place = &mut listener.places[index];
+        place.at = page.upto;
+        place.standing = if page.more { Standing::Behind } else { Standing::Live };
+        self.counters.notify_told.add(page.items.len() as u64);
+        self.counters.notify_gaps.add(u64::from(page.gap));
+        if !out.is_empty() {
+            self.send_bytes(id, &out);
+        }
+        self.catch_up(id);
+    }
+
+    /// A stream asks for what it lacks, if it takes more.
+    fn catch_up(&mut self, id: ConnId) {
+        let is_heavy = self.is_heavy(id);
+        let Some(listener) = self.listeners.get(id) else { return };
+        let (is_placed, places) = (listener.is_placed(), listener.places.len());
+        for index in 0..places {
+            let missed = self.has_missed(id, index);
+            let Some(listener) = self.listeners.get_mut(id) else { return };
+            let place = &mut listener.places[index];
+            if missed && place.standing == Standing::Live {
+                place.standing = Standing::Behind;
+            }
+            let wants = place.standing == Standing::Behind && (is_placed || !place.known);
+            if wants && !is_heavy {
+                self.ask_home_of(id, index);
+            }
+        }
+    }
+
+    /// An item was published at a channel that somebody here waits for, or there is one that was not told of.
+    pub(super) fn channel_news(&mut self, home: ShardId, node: &str, number: u64, item: &[u8]) {
+        match self.listeners.hear(node, number, item) {
+            None => {
+                let letters = self.letters_to(home);
+                let node = letters.name(node);
+                letters.push(Letter::ChannelWatch { node, heard: 0, watchers: 0 });
+            }
+            Some(true) if !self.listeners.going => self.go_on_telling(),
+            Some(_) => {}
+        }
+    }
+
+    /// Tells the next of those who are to be told, and sends for itself if more are.
+    pub(super) fn go_on_telling(&mut self) {
+        self.listeners.going = false;
+        if let Some((node, batch)) = self.listeners.next(NOTIFY_TOLD_AT_ONCE) {
+            for id in &batch {
+                self.tell_listener(*id, &node);
+            }
+            self.listeners.told(node, batch.len() < NOTIFY_TOLD_AT_ONCE);
+        }
+        if self.listeners.is_telling() {
+            self.listeners.going = true;
+            let own = self.id;
+            self.letters_to(own).push(Letter::ChannelGoOn);
+        }
+    }
+
+    /// Tells one who waits for a channel of the items that are held.
+    fn tell_listener(&mut self, id: ConnId, node: &str) {
+        let is_heavy = self.is_heavy(id);
+        let Some(listener) = self.listeners.get(id) else { return };
+        let Some(index) = listener.places.iter().position(|place| *place.node == *node) else { return };
+        let place = &listener.places[index];
+        let streams = matches!(listener.kind, Kind::Stream(_));
+        if place.standing != Standing::Live || !self.has_missed(id, index) || (!streams && listener.is_asking()) {
+            return;
+        }
+        let at = place.at;
+        let held = self.listeners.watched(node).and_then(|watched| watched.behind(at));
+        let Some(held) = held.filter(|_| listener.is_placed() && !(streams && is_heavy)) else {
+            if streams {
+                return self.catch_up(id);
+            }
+            return self.ask_home_of(id, index);
+        };
+        let (mut out, mut told, mut last) = (Vec::new(), 0, at);
+        let mut places: Vec<u64> = listener.places.iter().map(|place| place.at).collect();
+        for (number, item) in held {
+            (last, told, places[index]) = (number, told + 1, number);
+            if streams {
+                let position: Vec<_> = places.iter().map(u64::to_string).collect();
+                write_event(&mut out, "", &position.join(","), item);
+            } else {
+                if !out.is_empty() {
+                    out.push(b',');
+                }
+                out.extend_from_slice(item);
+            }
+        }
+        self.counters.notify_told.add(told);
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.places[index].at = last;
+        }
+        match streams {
+            true => self.send_bytes(id, &out),
+            false => self.respond_poll(id, &Gathered { items: out, gaps: Vec::new() }),
+        }
+    }
+
+    /// A connection has taken what it was sent.
+    pub(super) fn listener_sent(&mut self, id: ConnId) {
+        if self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Stream(true))) {
+            self.catch_up(id);
+        }
+    }
+
+    /// Bytes have come on a connection whose request waits; whether they are to be kept. Behind a stream nothing is ever read. Of what
+    /// comes behind another request no more is read than has come.
+    pub(super) fn heard_while_waiting(&mut self, id: ConnId) -> bool {
+        match self.listeners.get(id) {
+            None => true,
+            Some(listener) if matches!(listener.kind, Kind::Stream(_)) => false,
+            Some(_) => {
+                if self.conns.pause(id, Pause::Answer) {
+                    self.effects.push(Effect::Pause { conn: id });
+                }
+                true
+            }
+        }
+    }
+
+    /// Looks whether the time of a waiting request has come. Whether there is one.
+    pub(super) fn sweep_listener(&mut self, id: ConnId) -> bool {
+        let now_s = self.now.mono_s();
+        let Some(listener) = self.listeners.get_mut(id) else { return false };
+        let lost = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
+        let is_over = now_s >= listener.until_s;
+        match listener.kind {
+            Kind::Publish if is_over => {
+                let text = "whether it was published is not known; try again with the same Idempotency-Key";
+                self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
+            }
+            Kind::Publish => {}
+            // A home that has just been asked has its time, too.
+            Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
+            Kind::Poll(_) | Kind::Stream(_) => {
+                let beats = is_over && matches!(listener.kind, Kind::Stream(true));
+                if is_over {
+                    listener.until_s = now_s + NOTIFY_HEARTBEAT_S;
+                }
+                if lost {
+                    let asked = |place: &&mut Place| matches!(place.standing, Standing::Asked(_));
+                    listener.places.iter_mut().filter(asked).for_each(|place| place.standing = Standing::Behind);
+                    self.ask_all(id);
+                }
+                // Who has something to take need not be asked whether it is there.
+                if beats && self.conns.outbound_bytes(id) == 0 {
+                    self.send_bytes(id, b":\n\n");
+                }
+            }
+        }
+        true
+    }
+
+    /// One turn's share of saying which channels are watched still.
+    pub(super) fn sweep_listeners(&mut self) {
+        self.counters.notify_waiting.set(self.listeners.len() as u64);
+        for (name, heard, watchers) in self.listeners.renewals(self.now.mono_ms) {
+            let home = self.home(&name);
+            let letters = self.letters_to(home);
+            let node = letters.name(&name);
+            letters.push(Letter::ChannelWatch { node, heard, watchers });
+        }
+    }
+
+    /// A connection ends.
+    pub(super) fn listener_gone(&mut self, id: ConnId) {
+        self.listeners.end(id);
+    }
+}

@@ -1,0 +1,160 @@
+//! Which shards watch which channels of this home, and the news of these: one letter to each shard, however many wait there.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
+
+use crate::extension::pubsub::notice::News;
+use crate::extension::pubsub::service::channel;
+use crate::id::ShardId;
+use crate::letters::Letter;
+use crate::limits::{NOTIFY_FORGET_S, NOTIFY_WATCHED_MAX};
+use crate::shard::Shard;
+use crate::turn::pending::Front;
+
+/// A shard that watches a channel.
+#[derive(Clone, Copy, Debug)]
+struct Watcher {
+    shard: ShardId,
+    /// How many wait there, by what it has said last.
+    waiting: u32,
+    /// Second (monotonic) when that was.
+    since_s: u32,
+}
+
+#[derive(Debug, Default)]
+struct Watched {
+    /// At most one of each shard.
+    by: Vec<Watcher>,
+    /// The number of the last item of which they were told.
+    told: u64,
+}
+
+/// The channels of this home that are watched.
+#[derive(Debug, Default)]
+pub(super) struct Watchers {
+    all: BTreeMap<Box<str>, Watched>,
+    swept_ms: u64,
+    swept: Option<Box<str>>,
+    /// Channels that are looked at a second in this round.
+    share: usize,
+}
+
+impl Watchers {
+    /// How many channels are watched.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// A shard watches a channel, or does not any more; whether there is room for it.
+    fn watch(&mut self, node: &str, shard: ShardId, waiting: u32, now_s: u32) -> bool {
+        if !self.all.contains_key(node) {
+            if waiting == 0 {
+                return true;
+            }
+            if self.all.len() >= NOTIFY_WATCHED_MAX {
+                return false;
+            }
+            self.all.insert(node.into(), Watched::default());
+        }
+        let Some(watched) = self.all.get_mut(node) else { return false };
+        watched.by.retain(|watcher| watcher.shard != shard);
+        if waiting > 0 {
+            watched.by.push(Watcher { shard, waiting, since_s: now_s });
+        } else if watched.by.is_empty() {
+            self.all.remove(node);
+        }
+        true
+    }
+
+    /// Forgets shards that have not said for long that they watch, of a share of all channels.
+    fn sweep(&mut self, now_ms: u64) {
+        if now_ms < self.swept_ms + 1_000 || self.all.is_empty() {
+            return;
+        }
+        self.swept_ms = now_ms;
+        let share = self.all.len().div_ceil(NOTIFY_FORGET_S as usize).max(self.share);
+        let from = self.swept.take().map_or(Unbounded, Excluded);
+        let late_s = (now_ms / 1_000).saturating_sub(u64::from(NOTIFY_FORGET_S));
+        let (mut last, mut gone, mut seen) = (None, Vec::new(), 0);
+        for (node, watched) in self.all.range_mut::<Box<str>, _>((from, Unbounded)).take(share) {
+            watched.by.retain(|watcher| u64::from(watcher.since_s) >= late_s);
+            if watched.by.is_empty() {
+                gone.push(node.clone());
+            }
+            (last, seen) = (Some(node.clone()), seen + 1);
+        }
+        self.swept = last.filter(|_| seen == share);
+        // What goes meanwhile does not make the round longer.
+        self.share = if self.swept.is_some() { share } else { 0 };
+        gone.iter().for_each(|node| drop(self.all.remove(node)));
+    }
+}
+
+impl Shard {
+    /// A shard watches a channel of this home; whether there is room for it.
+    pub(super) fn watch(&mut self, node: &str, shard: ShardId, waiting: u32) -> bool {
+        let now_s = self.now.mono_s();
+        self.watchers.watch(node, shard, waiting, now_s)
+    }
+
+    /// A shard says that it watches a channel still. If it has not heard of an item, it hears now that there is one.
+    pub(super) fn watches_still(&mut self, shard: ShardId, node: &str, heard: u64, waiting: u32) {
+        self.watch(node, shard, waiting);
+        let told = self.watchers.all.get(node).map_or(0, |watched| watched.told);
+        if waiting > 0 && told > heard {
+            let letters = self.letters_to(shard);
+            let (node, item) = (letters.name(node), letters.write(b""));
+            letters.push(Letter::ChannelNews { node, number: told, item });
+        }
+    }
+
+    /// An item was published here, by somebody by HTTP or not.
+    pub(super) fn news(&mut self, news: &News, from: &str, front: Option<Front>) {
+        let Some(watched) = self.watchers.all.get_mut(&news.actor) else { return };
+        watched.told = watched.told.max(news.number);
+        let by = watched.by.clone();
+        let told = channel::told(news);
+        for watcher in &by {
+            let letters = self.letters_to(watcher.shard);
+            let (node, item) = (letters.name(&news.actor), letters.write(&told));
+            letters.push(Letter::ChannelNews { node, number: news.number, item });
+        }
+        let waiting = by.iter().fold(0, |all: u32, watcher| all.saturating_add(watcher.waiting));
+        self.charge_front(from, front, waiting);
+    }
+
+    /// The address that has published by HTTP is charged for all who are told.
+    pub(super) fn charge_front(&mut self, from: &str, front: Option<Front>, told: u32) {
+        let (Some(front), Ok(address)) = (front, from.parse()) else { return };
+        if told > 0 {
+            self.letters_to(front.conn.shard).push(Letter::ChannelCharge { address, told });
+        }
+    }
+
+    /// One turn's share of forgetting.
+    pub(super) fn sweep_watchers(&mut self) {
+        self.watchers.sweep(self.now.mono_ms);
+        self.counters.notify_channels.set(self.watchers.len() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_say_that_it_watches_is_forgotten() {
+        let mut watchers = Watchers::default();
+        for node in 0..300 {
+            assert!(watchers.watch(&node.to_string(), ShardId(1), 1, 0));
+        }
+        assert!(watchers.watch("0", ShardId(2), 1, 100) && watchers.watch("0", ShardId(2), 2, 200));
+        assert_eq!(watchers.all["0"].by.len(), 2, "each shard once");
+        for second in 121..=121 + u64::from(NOTIFY_FORGET_S) {
+            watchers.sweep(second * 1_000);
+        }
+        assert_eq!((watchers.len(), watchers.all["0"].by.len()), (1, 1));
+        assert!(watchers.watch("0", ShardId(2), 0, 300) && watchers.watch("x", ShardId(2), 0, 300));
+        assert_eq!(watchers.len(), 0);
+    }
+}

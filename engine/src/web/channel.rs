@@ -1,0 +1,47 @@
+//! What may be asked of channels of notifications, as data.
+
+use std::borrow::Cow;
+
+/// What is asked of channels.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Of which: one, if it is a publication; each once, at most [`NOTIFY_CHANNELS_MAX`](crate::limits::NOTIFY_CHANNELS_MAX).
+    pub channels: Vec<Place>,
+    /// What.
+    pub wish: Wish,
+    /// Header fields of the answer, for pages of other origins.
+    pub fields: Vec<(&'static str, Cow<'static, str>)>,
+}
+
+/// A channel, and the place in it from which items are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its name.
+    pub channel: Box<str>,
+    /// Items behind the one of this number are wanted; `None`: those that are published from now on.
+    pub after: Option<u64>,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// An item is to be published.
+    Publish(Publication),
+    /// The next items, for which the client waits so many seconds.
+    Poll(u32),
+    /// All items, as server-sent events.
+    Stream,
+}
+
+/// An item that is to be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    /// Its content type as it was said.
+    pub kind: Box<str>,
+    /// What the publisher knows it by: it is not published a second time.
+    pub key: Option<Box<str>>,
+    /// The publisher has shown the operator's token.
+    pub trusted: bool,
+    /// The content.
+    pub body: Vec<u8>,
+}

@@ -1,0 +1,152 @@
+//! Channels of notifications (`/n/`): publish, long poll, and server-sent events (HTML 9.2), as data.
+//!
+//! What is asked is read here and refused if it cannot be. Who has the items is a node of the publish-subscribe service, of which nothing is
+//! known here.
+
+use super::channel::{Asked, Place, Publication, Wish};
+use super::head::{Head, Method};
+use super::policy::Channels;
+use super::request::{Request, Site};
+use super::response::Response;
+use super::row::{Answer, Origins, Row};
+use super::status::Status;
+use crate::limits::{
+    NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_KEY_BYTES_MAX, NOTIFY_NAME_BYTES_MAX, NOTIFY_TYPE_BYTES_MAX,
+    NOTIFY_WAIT_S_MAX,
+};
+
+/// Its row.
+pub const ROW: Row = Row {
+    path: "/n/",
+    methods: &[Method::Get, Method::Post],
+    body_bytes_max: NOTIFY_BODY_BYTES_MAX,
+    origins: Origins::Policy,
+    handle,
+};
+
+/// Header fields that a page of another origin may send (Fetch 3.3.2).
+pub fn fields_of(row: &Row) -> &'static str {
+    match row.path == ROW.path {
+        true => "Content-Type, Authorization, Idempotency-Key, Last-Event-ID",
+        false => "Content-Type",
+    }
+}
+
+/// The header field that says where to go on, where there is no body to say it.
+pub const NEXT_AFTER: &str = "Next-After";
+
+fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
+    match read(request, &site.policy.channels) {
+        Ok(asked) => Answer::Channels(Box::new(asked)),
+        Err(response) => Answer::Response(*response),
+    }
+}
+
+type Refused = Box<Response>;
+
+fn refuse<T>(status: Status, text: &'static str) -> Result<T, Refused> {
+    Err(Box::new(Response::text(status, text)))
+}
+
+fn bad<T>(text: &'static str) -> Result<T, Refused> {
+    refuse(Status::BadRequest, text)
+}
+
+fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
+    let head = request.head;
+    if policy.prefixes.is_empty() {
+        return refuse(Status::NotFound, "there is nothing here");
+    }
+    let names: Vec<&str> = head.path[ROW.path.len()..].split(',').collect();
+    if names.len() > NOTIFY_CHANNELS_MAX {
+        return bad("there are too many channels in one request; ask for 16 at the most");
+    }
+    for (at, name) in names.iter().enumerate() {
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@+".contains(&byte);
+        if name.is_empty() || name.len() > NOTIFY_NAME_BYTES_MAX || !name.bytes().all(fits) {
+            return bad("the name of a channel is 1 to 128 letters, digits, and characters of -._~:@+");
+        }
+        if names[..at].contains(name) {
+            return bad("a channel is named twice");
+        }
+        if !policy.is_open(name) {
+            return refuse(
+                Status::NotFound,
+                "there is no such channel; the server's option notify says which are open",
+            );
+        }
+    }
+    let (wish, after) = match head.method {
+        Method::Post if names.len() > 1 => return bad("an item is published at one channel"),
+        Method::Post => (Wish::Publish(publication(request, policy)?), vec![None]),
+        Method::Get => subscription(head, names.len())?,
+        // A client that wants no items waits for none.
+        _ => return Err(Box::new(Response::empty(Status::Ok))),
+    };
+    let channels = names.into_iter().zip(after).map(|(name, after)| Place { channel: name.into(), after }).collect();
+    Ok(Asked { channels, wish, fields: Vec::new() })
+}
+
+fn publication(request: &Request<'_>, policy: &Channels) -> Result<Publication, Refused> {
+    let head = request.head;
+    let shown = head.one("authorization").map(|value| value.split_once(' ').unwrap_or((value, "")));
+    let trusted = match (shown, &policy.token) {
+        (Some((scheme, shown)), Some(token)) if scheme.eq_ignore_ascii_case("bearer") => token.is(shown.trim()),
+        _ => false,
+    };
+    // Who shows something means it to count.
+    if !trusted && (!policy.publish_open || head.all("authorization").next().is_some()) {
+        let Some(_) = policy.token else {
+            let text = "nobody may publish here by HTTP; the operator may set notify_token or notify_publish_open";
+            return refuse(Status::Forbidden, text);
+        };
+        let text = "publishers have to show the operator's token: Authorization: Bearer TOKEN";
+        let challenge = "Bearer realm=\"channels\"";
+        return Err(Box::new(Response::text(Status::Unauthorized, text).with("WWW-Authenticate", challenge)));
+    }
+    let kind = head.one("content-type").unwrap_or("application/octet-stream");
+    if kind.is_empty() || kind.len() > NOTIFY_TYPE_BYTES_MAX || !kind.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+    {
+        return bad("the content type is too long, or none");
+    }
+    let keys = head.all("idempotency-key").count();
+    let key = head.one("idempotency-key");
+    let fits = |key: &str| (1..=NOTIFY_KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
+    if keys > 1 || key.is_some_and(|key| !fits(key)) || keys != usize::from(key.is_some()) {
+        return bad("Idempotency-Key has to be one of 1 to 64 visible characters");
+    }
+    Ok(Publication { kind: kind.into(), key: key.map(Into::into), trusted, body: request.body.to_vec() })
+}
+
+fn subscription(head: &Head<'_>, channels: usize) -> Result<(Wish, Vec<Option<u64>>), Refused> {
+    let value =
+        |name: &str| head.query.split('&').find_map(|pair| pair.split_once('=').filter(|(own, _)| *own == name));
+    let wish = match head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) {
+        true => Wish::Stream,
+        false => Wish::Poll(match value("wait") {
+            None => 0,
+            Some((_, seconds)) => match seconds.parse::<u32>() {
+                Ok(seconds) => seconds.min(NOTIFY_WAIT_S_MAX),
+                Err(_) => return bad("wait has to be a number of seconds"),
+            },
+        }),
+    };
+    // A browser that connects anew says what it has had last (HTML 9.2.4).
+    let last = head.one("last-event-id").filter(|last| wish == Wish::Stream && !last.is_empty());
+    let Some(after) = last.or(value("after").map(|(_, after)| after)) else {
+        // Who asks for nothing else is told all that is kept.
+        let all = (wish == Wish::Poll(0)).then_some(0);
+        return Ok((wish, vec![all; channels]));
+    };
+    let after = after.replace("%2C", ",").replace("%2c", ",");
+    let after: Option<Vec<_>> = after.split(',').map(|number| number.parse::<u64>().ok().map(Some)).collect();
+    match after {
+        Some(after) if after.len() == channels => Ok((wish, after)),
+        _ => bad("after has to be the id of an item, or one for each channel, separated by commas"),
+    }
+}
+
+/// Whether a media type is this one, whatever its parameters.
+fn is_kind(kind: &str, wanted: &str) -> bool {
+    kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(wanted))
+}

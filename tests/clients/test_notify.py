@@ -1,0 +1,217 @@
+"""Channels of notifications at `/n/` by curl, by sseclient-py and by slixmpp: those who subscribe by XMPP and those who
+subscribe by HTTP see the same items, also over restarts by `kill -9`."""
+
+import asyncio
+import json
+import re
+import shutil
+import ssl
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+import sseclient
+
+from events import WAIT
+from servers import DOMAIN
+
+PAGE = Path(__file__).parents[2] / "docs" / "notifications.md"
+SERVICE = f"pubsub.{DOMAIN}"
+
+
+def url(world, path, tls=False):
+    """Where a channel is."""
+    if tls:
+        return f"https://{DOMAIN}:{world.server.https}/n/{path}"
+    return f"http://127.0.0.1:{world.server.http}/n/{path}"
+
+
+def ask(world, path, body=None, tls=False, **fields):
+    """One request: the status, the header fields and the body."""
+    headers = {name.replace("_", "-"): value for name, value in fields.items()}
+    request = urllib.request.Request(url(world, path, tls), data=body, headers=headers)
+    context = ssl.create_default_context(cafile=str(world.server.cafile)) if tls else None
+    try:
+        with urllib.request.urlopen(request, timeout=WAIT, context=context) as response:
+            return response.status, response.headers, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.headers, error.read().decode()
+
+
+def publish(world, channel, body, key, kind="text/plain"):
+    """Publishes until it is known that it was: the id of the item."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            fields = {"Content_Type": kind, "Idempotency_Key": key}
+            status, _, answer = ask(world, channel, body.encode(), **fields)
+            if status == 200:
+                return int(json.loads(answer)["id"])
+        except OSError:
+            pass
+        time.sleep(0.05)
+    raise AssertionError("nothing was published in a minute")
+
+
+class Events(threading.Thread):
+    """A subscriber by server-sent events that comes back with the id it had last, as browsers do."""
+
+    def __init__(self, world, path, last="0"):
+        super().__init__(daemon=True)
+        self.world, self.path, self.last = world, path, last
+        self.got, self.gaps, self.connections, self.over = [], 0, 0, False
+        self.start()
+
+    def run(self):
+        while not self.over:
+            try:
+                fields = {"Accept": "text/event-stream", "Last-Event-ID": self.last}
+                request = urllib.request.Request(url(self.world, self.path), headers=fields)
+                with urllib.request.urlopen(request, timeout=WAIT) as response:
+                    self.connections += 1
+                    for event in sseclient.SSEClient(response).events():
+                        self.take(event)
+            except OSError:
+                pass
+            time.sleep(0.02)
+
+    def take(self, event):
+        self.last = event.id
+        if event.event == "gap":
+            self.gaps += 1
+        else:
+            self.got.append(json.loads(event.data))
+
+    def wait(self, count):
+        """Waits until so many items have come; their data."""
+        deadline = time.monotonic() + 2 * WAIT
+        while len(self.got) < count and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return [item["data"] for item in self.got]
+
+
+@pytest.fixture
+def curl():
+    """Skips where there is no curl."""
+    if not shutil.which("curl"):
+        pytest.skip("needs curl")
+
+
+async def test_the_page_begins_with_three_lines_that_work(notifying_world, curl):
+    """docs/notifications.md: what is pasted does what the page says it does."""
+    first = re.findall("```sh\n(.*?)```", PAGE.read_text(), re.S)[1].strip().splitlines()
+    assert len(first) == 3 and all(line.startswith("curl ") for line in first)
+    lines = "\n".join(first).replace("127.0.0.1:5280", f"127.0.0.1:{notifying_world.server.http}")
+    done = await asyncio.to_thread(
+        subprocess.run, ["bash", "-c", lines + "\nwait"], capture_output=True, text=True, timeout=WAIT
+    )
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == 3, done.stdout + done.stderr
+    published = next(answer for answer in answers if "repeated" in answer)
+    polls = [answer for answer in answers if "items" in answer]
+    assert published["channel"] == "hello" and len(polls) == 2
+    for poll in polls:
+        assert [item["data"] for item in poll["items"]] == ["Hello, world"] and poll["after"] == published["id"]
+
+
+async def test_xmpp_and_http_see_the_same_items(notifying_world):
+    """XEP-0060 7.1, XEP-0335: slixmpp and sseclient-py subscribe to one channel, and publish to each other."""
+    world = notifying_world
+    romeo = await world.online("slixmpp")
+    for plugin in ("xep_0059", "xep_0060"):
+        romeo.client.register_plugin(plugin)
+    pubsub, heard = romeo.client.plugin["xep_0060"], asyncio.Queue()
+    romeo.client.add_event_handler("pubsub_publish", heard.put_nowait)
+    channel = "play.verona"
+    assert await asyncio.to_thread(publish, world, channel, "first", "k0") == 1
+    await romeo._iq(pubsub.subscribe(SERVICE, channel))
+    events = Events(world, channel)
+    bodies = ["first", '{"n": 1, "text": "\u00e9 < & >"}', "line\r\nend\tand \u0001"]
+    for number, body in enumerate(bodies[1:], 1):
+        kind = "application/json" if number == 1 else "text/plain"
+        await asyncio.to_thread(publish, world, channel, body, f"k{number}", kind)
+    told = [await asyncio.wait_for(heard.get(), WAIT) for _ in bodies[1:]]
+    payloads = [msg["pubsub_event"]["items"]["item"]["payload"] for msg in told]
+    assert payloads[0].tag == "{urn:xmpp:json:0}json" and payloads[0].text == bodies[1]
+    assert payloads[1].tag == "{urn:throng:notify:0}data" and payloads[1].get("encoding") == "base64"
+    assert await asyncio.to_thread(events.wait, 3) == bodies
+    items = [msg["pubsub_event"]["items"]["item"]["id"] for msg in told]
+    assert [item["item"] for item in events.got[1:]] == items == ["k-k1", "k-k2"]
+    assert [item["type"] for item in events.got] == ["text/plain", "application/json", "text/plain"]
+    # What is read by XMPP is what is read by HTTP.
+    kept = await romeo._iq(pubsub.get_items(SERVICE, channel))
+    _, _, answer = await asyncio.to_thread(ask, world, channel)
+    there = [item["item"] for item in json.loads(answer)["items"]]
+    assert [item["id"] for item in kept["pubsub"]["items"]["substanzas"]] == there == ["k-k0", *items]
+    events.over = True
+
+
+async def test_long_polls_of_many_wait_on_all_threads(notifying_world):
+    """Forty polls wait, on whatever thread they arrive, over TLS and without; one item answers them all."""
+    world, channel = notifying_world, "crowd"
+    await asyncio.to_thread(publish, world, channel, "before", "k0")
+    loop = asyncio.get_running_loop()
+    from concurrent.futures import ThreadPoolExecutor
+    with ThreadPoolExecutor(41) as pool:
+        polls = [
+            loop.run_in_executor(pool, lambda n=n: ask(world, f"{channel},other?after=1,0&wait=20", tls=n % 2 == 0))
+            for n in range(40)
+        ]
+        await asyncio.sleep(1)
+        assert not any(poll.done() for poll in polls)
+        await loop.run_in_executor(pool, lambda: publish(world, channel, "now", "k1"))
+        for status, fields, answer in await asyncio.wait_for(asyncio.gather(*polls), WAIT):
+            answer = json.loads(answer)
+            assert (status, fields["Content-Type"], answer["after"]) == (200, "application/json", "2,0")
+            assert [item["data"] for item in answer["items"]] == ["now"]
+    status, fields, _ = await asyncio.to_thread(ask, world, f"{channel}?after=2&wait=1")
+    assert (status, fields["Next-After"]) == (204, "2")
+
+
+async def test_each_item_once_and_in_order_over_kills(notifying_world):
+    """A channel is durable: a subscriber that is thrown off and comes back has each item once, in order, and a publisher that
+    is thrown off and repeats its keys has published each once."""
+    world, channel, count = notifying_world, "killed", 60
+    events = [Events(world, channel) for _ in range(3)]
+    over = threading.Event()
+
+    def writes():
+        for number in range(count):
+            publish(world, channel, str(number), f"key-{number}")
+            time.sleep(0.05)
+        over.set()
+
+    writer = asyncio.create_task(asyncio.to_thread(writes))
+    kills = 0
+    while not over.is_set() and kills < 4:
+        await asyncio.sleep(0.6)
+        await asyncio.to_thread(world.server.restart, True)
+        kills += 1
+    await asyncio.wait_for(writer, 90)
+    assert kills >= 3, "the server was killed while items were published"
+    for reader in events:
+        assert await asyncio.to_thread(reader.wait, count) == [str(number) for number in range(count)]
+        assert reader.gaps == 0 and reader.connections > kills
+        reader.over = True
+
+
+async def test_refusals_say_what_to_do(world_of_websockets, notifying_world):
+    """Off by default, and bounded: 404, 400 and 413 as text."""
+    status, _, text = await asyncio.to_thread(ask, world_of_websockets, "a")
+    assert (status, text) == (404, "there is nothing here\n")
+    for path, body, wanted, words in [
+        ("a/b", None, 400, "letters, digits"), ("a?after=x", None, 400, "id of an item"), ("a", b"x" * 40_000, 413, "too long"),
+    ]:
+        status, _, text = await asyncio.to_thread(ask, notifying_world, path, body)
+        assert status == wanted and words in text
+
+
+@pytest.fixture
+def world_of_websockets(server, loop, request):
+    """A world on the server of all tests, where channels are off."""
+    from conftest import new_world
+    yield from new_world(server, "starttls", loop, request)
