@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import attackers
@@ -16,6 +17,8 @@ from wire import Surprise, Wire
 HERE = Path(__file__).parent
 # Attackers of one process: more would wait for each other.
 SHARE = 25
+# Attackers give way to server and pairs: in the wild they compute on hosts of their own.
+ATTACKERS_NICE = 15
 # How often a user that attackers want to lock out logs in, seconds.
 LOGIN_EVERY_S = 2
 
@@ -41,12 +44,6 @@ def expected(fault, quick=False):
     return None
 
 
-def give_way():
-    """Attackers give way to server and pairs at once: in the wild they compute on hosts of their own. One that is only
-    nice keeps a core to the end of its slice, 4 ms, whoever wakes up."""
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
 class Size:
     """How large a siege is."""
 
@@ -66,8 +63,9 @@ def accounts(size):
     return names + [f"away{n}" for n in range(8)] + ["juliet", "romeo"]
 
 
+# Who may register by the listener of browsers may come through a proxy: the server wants to be told that this is meant.
 OPTIONS = [
-    "--open-registration", "--cache-seconds", "10", "--sm-resume-seconds", "20", "--send-timeout-seconds", "10",
+    "--i-know", "--open-registration", "--cache-seconds", "10", "--sm-resume-seconds", "20", "--send-timeout-seconds", "10",
     "--preauth-timeout-seconds", "10", "--registrations-hourly-max", "60",
 ]  # fmt: skip
 
@@ -118,7 +116,7 @@ async def attack(server, size):
     processes = [
         await asyncio.create_subprocess_exec(
             sys.executable, "-B", str(HERE / "attackers.py"), str(server.port), str(size.seconds), str(first), str(count),
-            stdout=asyncio.subprocess.PIPE, preexec_fn=give_way,
+            stdout=asyncio.subprocess.PIPE, preexec_fn=partial(os.nice, ATTACKERS_NICE),
         )
         for first, count in shares
     ]  # fmt: skip
