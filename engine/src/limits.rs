@@ -692,6 +692,37 @@ pub const NOTIFY_MADE_AT_ONCE: u64 = 10;
 /// So many who are told count as one publication.
 pub const NOTIFY_TOLD_PER_PUBLICATION: u32 = 16;
 
+/// Longest token (RFC 7519) that is read, bytes; in the address of a request [`HTTP_TARGET_BYTES_MAX`] is less.
+pub const NOTIFY_JWT_BYTES_MAX: usize = 4 << 10;
+
+/// Channels, or beginnings of channels, in each of the two lists of a token.
+pub const NOTIFY_JWT_PATTERNS_MAX: usize = 64;
+
+/// Longest `kid` of a key or a token, bytes.
+pub const NOTIFY_JWT_KID_BYTES_MAX: usize = 128;
+
+/// Longest `jti` of a token, bytes.
+pub const NOTIFY_JWT_JTI_BYTES_MAX: usize = 128;
+
+/// Keys that tokens are held against. Each token is held against one.
+pub const NOTIFY_JWT_KEYS_MAX: usize = 16;
+
+/// Longest file of keys, bytes.
+pub const NOTIFY_JWT_KEYS_BYTES_MAX: usize = 64 << 10;
+
+/// Longest file of tokens that were taken back, bytes.
+pub const NOTIFY_JWT_REVOKED_BYTES_MAX: usize = 4 << 20;
+
+/// What a shard keeps of the tokens that it has verified, in two halves of which the older one goes, bytes.
+pub const NOTIFY_JWT_KNOWN_BYTES_MAX: usize = 8 << 20;
+
+/// A signature that is wrong takes so much of its address' time, milliseconds: ten a second in the long run.
+pub const NOTIFY_JWT_WRONG_MS: u64 = 100;
+
+/// An address that is ahead of that by so much has none verified, milliseconds: fifty at once.
+pub const NOTIFY_JWT_WRONG_AHEAD_MS: u64 = 5_000;
+
+const _: () = assert!(NOTIFY_JWT_BYTES_MAX < HTTP_HEAD_BYTES_MAX);
 const _: () = assert!(
     NOTIFY_ITEMS_MAX as u64 * (NOTIFY_BODY_BYTES_MAX as u64 * 4 / 3 + 1_024) <= NODE_BYTES_MAX
         && NOTIFY_ITEMS_MAX <= NODE_ITEMS_MAX

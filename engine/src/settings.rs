@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::extension::invite::may::Invitations;
 use crate::extension::service::SharedSecret;
 use crate::id::{ActorKind, Domains, PartitionMap, Service, ShardId};
-use crate::limits::NOTIFY_MAKE_MS;
+use crate::limits::{NOTIFY_JWT_WRONG_MS, NOTIFY_MAKE_MS};
 use crate::session::sasl::ThrottleParams;
 use crate::store::announcement::Kept;
 use crate::store::hash::Hashes;
@@ -217,6 +217,11 @@ impl Settings {
             0 => 0.0,
             a_second => 1_000.0 * f64::from(self.shards()) / f64::from(a_second),
         }
+    }
+
+    /// What a token whose signature is wrong takes of its address' time, milliseconds; counted in the same way.
+    pub fn each_wrong_ms(&self) -> u64 {
+        NOTIFY_JWT_WRONG_MS * u64::from(self.shards())
     }
 
     /// What a channel that is made by HTTP takes of its address' time, milliseconds; counted in the same way.

@@ -28,6 +28,7 @@
 //! - [`command`] and [`backlog`]: the operator
 //! - [`inspect`]: a look inside for tests
 
+pub mod access;
 pub mod addresses;
 pub mod adhoc;
 pub mod again;
@@ -121,6 +122,8 @@ pub struct Shard {
     pushes: pushes::Pushes,
     /// Components whose home this is.
     seats: seats::Seats,
+    /// Tokens that were verified.
+    grants: access::Known,
     /// Requests that wait for channels.
     listeners: listeners::Listeners,
     /// Who watches channels of this home.
@@ -158,6 +161,7 @@ impl Shard {
             activations: bytestreams::Activations::default(),
             pushes: pushes::Pushes::default(),
             seats: seats::Seats::default(),
+            grants: access::Known::default(),
             listeners: listeners::Listeners::default(),
             watchers: watchers::Watchers::default(),
             tails: tail::Tails::default(),

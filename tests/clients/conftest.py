@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 from actors import KINDS
-from servers import Certified, External, Moved, Prosody, Throng
+from servers import Certified, External, Keyed, Moved, Prosody, Throng
 from world import World
 
 #: Seconds one test may take in all.
@@ -177,6 +177,23 @@ def notifying_server(server, request, loop):
     shards = request.config.getoption("--shards")
     options = ["--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0"]
     yield from running(Throng(server.driver, shards, accounts=50, options=options), loop)
+
+
+@pytest.fixture(scope="session")
+def keyed_server(server, request, loop):
+    """A second one whose channels need tokens."""
+    if server.driver == "prosody":
+        pytest.skip("a second server, of Throng only")
+    from test_notify_jwt import JWKS
+    keyed = Keyed(server.driver, request.config.getoption("--shards"), accounts=50)
+    keyed.jwks = JWKS
+    yield from running(keyed, loop)
+
+
+@pytest.fixture
+def keyed_world(keyed_server, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(keyed_server, "starttls", loop, request)
 
 
 @pytest.fixture

@@ -354,6 +354,25 @@ class Certified(Throng):
         subprocess.run([self.binary, "ctl", "reload", "--data", str(self.data)], check=True, capture_output=True, timeout=60)
 
 
+class Keyed(Throng):
+    """Throng whose channels need tokens of an issuer. The keys are its own affair: the file is there before it starts."""
+
+    def prepare(self):
+        """Import the accounts, and write the issuer's public keys."""
+        super().prepare()
+        self.keys, self.revoked = self.folder / "keys.json", self.folder / "revoked"
+        self.keys.write_text(self.jwks)
+        self.revoked.write_text("")
+        self.options += ["--notify", "news.", "--notify-publish-open", "--notify-private", "own.", "--notify-jwt-keys", str(self.keys),
+                         "--notify-jwt-revoked", str(self.revoked), "--notify-jwt-issuer", "https://issuer.example",
+                         "--notify-jwt-audience", "throng", "--notify-publications-per-second", "0"]
+
+    def reload(self):
+        """`throng ctl reload`; what it says."""
+        done = subprocess.run([self.binary, "ctl", "reload", "--data", str(self.data)], capture_output=True, text=True, timeout=60)
+        return done.returncode, done.stdout + done.stderr
+
+
 #: Says yes to the accounts of the tests, unless a file says that they are gone; hangs, dies and talks nonsense when it is asked to.
 EXTAUTH = """#!/usr/bin/env python3
 import os, re, struct, sys, time

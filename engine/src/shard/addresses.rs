@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use hashbrown::HashMap;
 
-use crate::limits::{NOTIFY_ADDRESSES_MAX, NOTIFY_MADE_AT_ONCE};
+use crate::limits::{NOTIFY_ADDRESSES_MAX, NOTIFY_JWT_WRONG_AHEAD_MS, NOTIFY_MADE_AT_ONCE};
 use crate::turn::Fixed;
 
 /// What is known of an address.
@@ -16,6 +16,8 @@ struct Address {
     paid_ms: u64,
     /// The same of channels that it has made.
     made_ms: u64,
+    /// The same of tokens that it has shown, and of which the signature was wrong.
+    wrong_ms: u64,
 }
 
 /// Publications are refused when an address is ahead of what it may by so much, milliseconds.
@@ -30,6 +32,8 @@ pub(super) enum Held {
     Waiting,
     /// Its address has published too much, and may again in so many seconds.
     Published(u64),
+    /// Its address has shown too many tokens that were wrong, and may show others in so many seconds.
+    Wrong(u64),
 }
 
 /// Whom an address counts for: an IPv6 /64 is what one customer of a provider has.
@@ -40,6 +44,13 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
             Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0).into()
         }
         v4 => v4,
+    }
+}
+
+impl Address {
+    /// When nothing of it is left to count, but what waits.
+    fn until_ms(&self) -> u64 {
+        self.paid_ms.max(self.made_ms).max(self.wrong_ms)
     }
 }
 
@@ -68,7 +79,7 @@ impl Addresses {
     pub(super) fn waits_no_more(&mut self, network: IpAddr) {
         let Some(address) = self.0.get_mut(&network) else { return };
         address.waiting -= 1;
-        if address.waiting == 0 && address.paid_ms.max(address.made_ms) == 0 {
+        if address.waiting == 0 && address.until_ms() == 0 {
             self.0.remove(&network);
         }
     }
@@ -76,7 +87,7 @@ impl Addresses {
     /// Whether a request of this address may wait, of so many at once at most.
     pub(super) fn may_wait(&mut self, now_ms: u64, network: IpAddr, most: u32) -> Result<(), Held> {
         if self.0.len() >= NOTIFY_ADDRESSES_MAX && !self.0.contains_key(&network) {
-            self.0.retain(|_, address| address.waiting > 0 || address.paid_ms.max(address.made_ms) > now_ms);
+            self.0.retain(|_, address| address.waiting > 0 || address.until_ms() > now_ms);
         }
         if self.0.len() >= NOTIFY_ADDRESSES_MAX && !self.0.contains_key(&network) {
             return Err(Held::Waiting);
@@ -99,6 +110,21 @@ impl Addresses {
     /// Whether it may make a channel, of which each takes so many milliseconds.
     pub(super) fn may_make(&self, now_ms: u64, network: IpAddr, each_ms: u64) -> bool {
         self.0.get(&network).is_none_or(|address| address.made_ms <= now_ms + NOTIFY_MADE_AT_ONCE * each_ms)
+    }
+
+    /// Whether a signature may be verified that it shows; once [`Addresses::may_wait`] has made room for it.
+    pub(super) fn may_verify(&self, now_ms: u64, network: IpAddr) -> Result<(), Held> {
+        let ahead = self.0.get(&network).map_or(0, |address| address.wrong_ms.saturating_sub(now_ms));
+        if ahead < NOTIFY_JWT_WRONG_AHEAD_MS {
+            return Ok(());
+        }
+        Err(Held::Wrong((ahead - NOTIFY_JWT_WRONG_AHEAD_MS).div_ceil(1_000).max(1)))
+    }
+
+    /// It was wrong, of which each takes so many milliseconds.
+    pub(super) fn was_wrong(&mut self, now_ms: u64, network: IpAddr, each_ms: u64) {
+        let address = self.0.entry(network).or_default();
+        address.wrong_ms = address.wrong_ms.max(now_ms) + each_ms;
     }
 
     /// It has made one.

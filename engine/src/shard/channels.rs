@@ -6,10 +6,27 @@ use crate::letters::ConnRef;
 use crate::limits::{NOTIFY_PAGE_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX};
 use crate::shard::Shard;
 use crate::turn::pending::{Asker, Front};
+use crate::web::policy::Channels;
 use crate::wire::limit::Limit;
 
 /// Who has shown the operator's token: no address, so that nobody is charged.
 const TRUSTED: &str = "token";
+
+/// Who publishes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct By<'a> {
+    /// Its address; empty for who has shown the operator's token.
+    pub(super) from: &'a str,
+    /// It may make the channel.
+    pub(super) makes: bool,
+    /// It has shown a token that grants it.
+    pub(super) granted: bool,
+}
+
+/// Whether a node is a channel for those who have a token.
+pub(super) fn is_private(policy: &Channels, node: &str) -> bool {
+    node.split_once('/').is_some_and(|(_, channel)| policy.is_private(channel))
+}
 
 fn asker(front: Front, from: &str, node: &str) -> Asker {
     let service = node.split_once('/').map_or(node, |(service, _)| service);
@@ -22,18 +39,20 @@ impl Shard {
         &mut self,
         front: Front,
         node: &str,
-        (from, makes): (&str, bool),
+        by: By<'_>,
         (kind, key): (&str, &str),
         body: &[u8],
     ) {
         let service = node.split_once('/').map_or(node, |(service, _)| service);
-        // Who has shown the token is named by nothing, others by their address.
-        let trusted = from.is_empty();
+        let By { from, makes, granted } = by;
+        // Who has shown the operator's token is named by nothing, others by their address.
+        let is_operator = from.is_empty();
         let policy = &self.settings.web.channels;
         let publication = Publication {
             actor: node.into(),
             service: service.into(),
-            trusted,
+            trusted: is_operator || granted,
+            private: is_private(policy, node),
             makes,
             key: (!key.is_empty()).then(|| key.into()),
             payload: payload(kind, body),
@@ -42,7 +61,7 @@ impl Shard {
             now_us: self.now.wall_us,
         };
         let (place, step) = extension::channel_publish(publication);
-        self.do_step(asker(front, if trusted { TRUSTED } else { from }, node), node, place, step);
+        self.do_step(asker(front, if is_operator { TRUSTED } else { from }, node), node, place, step);
     }
 
     /// Items behind a place are wanted, of so many channels at once.
@@ -62,6 +81,7 @@ impl Shard {
         let wanted = Wanted {
             actor: node.into(),
             after: (after != u64::MAX).then_some(after),
+            private: is_private(&self.settings.web.channels, node),
             items_max: NOTIFY_PAGE_ITEMS_MAX.div_ceil(share),
             bytes_max: NOTIFY_PAGE_BYTES_MAX / share,
             now_us: self.now.wall_us,

@@ -8,6 +8,7 @@ use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::bosh::Reply;
 use crate::session::conn::NONE;
 use crate::shard::Shard;
+use crate::shard::channels::By;
 use crate::shard::from_component::is_component;
 use crate::store::Found;
 use crate::store::log::Log;
@@ -99,10 +100,11 @@ impl Shard {
             }
             Letter::Forget { node, user } => self.forget(batch.str(*node), batch.str(*user)),
             Letter::Charge { session, user, work } => self.charge(batch.str(*user), *session, *work),
-            Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes } => {
+            Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes, granted } => {
                 let front = Front { conn: *conn, number: *number };
                 let content = (batch.str(*kind), batch.str(*key));
-                self.channel_publish(front, batch.str(*node), (batch.str(*from), *makes), content, batch.bytes(*body));
+                let by = By { from: batch.str(*from), makes: *makes, granted: *granted };
+                self.channel_publish(front, batch.str(*node), by, content, batch.bytes(*body));
             }
             Letter::ChannelRead { conn, number, node, after, watchers, share } => {
                 self.channel_read(*conn, *number, batch.str(*node), *after, (*watchers, *share));

@@ -15,6 +15,7 @@ use crate::id::ConnId;
 use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
 use crate::shard::addresses::Addresses;
 use crate::turn::Fixed;
+use crate::web::access::Grant;
 use crate::web::response::Response;
 
 /// How far the next items of a channel are for one who waits.
@@ -76,6 +77,10 @@ pub(super) struct Listener {
     pub(super) asked_s: u32,
     /// The connection stays when the request is answered.
     pub(super) keeps_alive: bool,
+    /// It has shown the operator's token.
+    pub(super) trusted: bool,
+    /// What its token grants, by which it waits.
+    pub(super) grant: Option<Arc<Grant>>,
     /// Header fields of the answer.
     pub(super) fields: Box<[(&'static str, std::borrow::Cow<'static, str>)]>,
 }
@@ -338,6 +343,8 @@ mod tests {
             until_s: 0,
             asked_s: 0,
             keeps_alive: true,
+            trusted: false,
+            grant: None,
             fields: Box::default(),
         }
     }

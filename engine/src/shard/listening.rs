@@ -13,7 +13,8 @@ use crate::letters::{ConnRef, Letter};
 use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_TOLD_AT_ONCE, NOTIFY_TOLD_PER_PUBLICATION};
 use crate::session::conn::Pause;
 use crate::shard::Shard;
-use crate::shard::addresses::{Held, network};
+use crate::shard::access::{self, Admission};
+use crate::shard::addresses::network;
 use crate::shard::listener_words::{channel_of, json, write_event};
 use crate::shard::listeners::{Gathered, Kind, Listener, Place, Standing};
 use crate::web::channel::{Asked, Publication, Wish};
@@ -26,6 +27,9 @@ use crate::wire::limit::Refusal;
 /// A publication whose home has not answered is given up after this time, seconds.
 const PUBLISH_S: u32 = 30;
 
+/// The last event of a stream whose token does not count any more. It has no id: who comes back with another token goes on where it was.
+const EXPIRED: &[u8] = b"event: expired\ndata: {}\n\n";
+
 impl Shard {
     /// A connection asks something of channels: it waits from now on.
     pub(super) fn listen(&mut self, id: ConnId, keeps_alive: bool, asked: Asked) {
@@ -37,9 +41,16 @@ impl Shard {
         (opening.promised, opening.blocked) = (true, true);
         let address = opening.peer.to_canonical();
         let network = network(address);
+        let may = self.listeners.addresses.may_wait(now_ms, network, policy.waiting_max).map_err(Response::from);
+        let channels = asked.channels.iter().map(|place| &*place.channel);
+        let may = may.and_then(|()| self.admit(network, &asked.shown, asked.wish.act(), channels));
+        let admission = may.as_ref().cloned().unwrap_or_default();
+        // It is over with the token by which it waits.
+        let now_wall_s = self.now.wall_us / 1_000_000;
+        let granted_s = admission.expires_s().map_or(u64::MAX, |expires_s| expires_s.saturating_sub(now_wall_s));
         let (kind, until_s, publication) = match asked.wish {
             Wish::Publish(publication) => (Kind::Publish, now_s + PUBLISH_S, Some(publication)),
-            Wish::Poll(wait_s) => (Kind::Poll(None), now_s + wait_s, None),
+            Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
             Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
         };
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
@@ -49,53 +60,43 @@ impl Shard {
             known: place.after.is_some(),
             standing: Standing::Behind,
         });
-        let (places, fields) = (places.collect(), asked.fields.into());
-        let listener = Listener { kind, places, network, until_s, asked_s: now_s, keeps_alive, fields };
-        let free = publication.as_ref().is_some_and(|publication| publication.trusted) || policy.publications_s == 0;
-        let may =
-            self.listeners.addresses.may_wait(now_ms, network, policy.waiting_max).and_then(|()| match publication {
-                Some(_) if !free => {
-                    self.listeners.addresses.may_publish(now_ms, network, settings.each_publication_ms())
-                }
-                _ => Ok(()),
-            });
+        let (places, fields, grant) = (places.collect(), asked.fields.into(), admission.grant.clone());
+        let trusted = admission.trusted;
+        let listener = Listener { kind, places, network, until_s, asked_s: now_s, keeps_alive, trusted, grant, fields };
+        let free = admission.trusted || policy.publications_s == 0;
+        let may = may.and_then(|_| match publication {
+            Some(_) if !free => {
+                let may = self.listeners.addresses.may_publish(now_ms, network, settings.each_publication_ms());
+                may.map_err(Response::from)
+            }
+            _ => Ok(()),
+        });
         self.listeners.begin(id, listener);
-        let refusal = match may {
-            _ if service.is_empty() => Response::text(Status::NotFound, "there is nothing here"),
-            Err(Held::Waiting) => {
-                let text = "too many requests of this address wait; end some, or ask for more channels in one";
-                Response::text(Status::TooManyRequests, text).with("Retry-After", "10")
-            }
-            Err(Held::Published(seconds)) => {
-                let text = "this address has published too much; try again after the time in Retry-After";
-                Response::text(Status::TooManyRequests, text).with("Retry-After", seconds.to_string())
-            }
-            Ok(()) => {
-                return match publication {
-                    Some(publication) => self.send_publication(id, address, &publication),
-                    None => self.ask_all(id),
-                };
-            }
-        };
-        self.respond(id, refusal);
+        match (may, publication) {
+            _ if service.is_empty() => self.respond(id, Response::text(Status::NotFound, "there is nothing here")),
+            (Err(refusal), _) => self.respond(id, refusal),
+            (Ok(()), Some(publication)) => self.send_publication(id, address, &publication, &admission),
+            (Ok(()), None) => self.ask_all(id),
+        }
     }
 
-    fn send_publication(&mut self, id: ConnId, address: IpAddr, publication: &Publication) {
+    fn send_publication(&mut self, id: ConnId, address: IpAddr, publication: &Publication, admission: &Admission) {
         let number = self.listeners.number();
         let now_ms = self.now.mono_ms;
         let Some(listener) = self.listeners.get_mut(id) else { return };
         listener.places[0].standing = Standing::Asked(number);
         let (node, network) = (listener.places[0].node.clone(), listener.network);
-        let free = publication.trusted || self.settings.web.channels.publications_s == 0;
+        let free = admission.trusted || self.settings.web.channels.publications_s == 0;
         let makes = free || self.listeners.addresses.may_make(now_ms, network, self.settings.each_channel_ms());
         let conn = ConnRef { shard: self.id, conn: id };
         let home = self.home(&node);
         let letters = self.letters_to(home);
-        let from = if publication.trusted { String::new() } else { address.to_string() };
+        let from = if admission.trusted { String::new() } else { address.to_string() };
+        let granted = admission.grant.is_some();
         let (node, from) = (letters.name(&node), letters.name(&from));
         let key = letters.name(publication.key.as_deref().unwrap_or_default());
         let (kind, body) = (letters.name(&publication.kind), letters.write(&publication.body));
-        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes });
+        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes, granted });
     }
 
     /// Asks the homes of all channels of a request that is not told of what comes.
@@ -154,7 +155,7 @@ impl Shard {
             "{{\"channel\":\"{channel}\",\"id\":\"{}\",\"repeated\":{}}}\n",
             published.number, published.repeated
         );
-        if published.made && self.settings.web.channels.publications_s > 0 {
+        if published.made && !listener.trusted && self.settings.web.channels.publications_s > 0 {
             let (network, each_ms) = (listener.network, self.settings.each_channel_ms());
             self.listeners.addresses.made(self.now.mono_ms, network, each_ms);
         }
@@ -389,6 +390,20 @@ impl Shard {
         let Some(listener) = self.listeners.get_mut(id) else { return false };
         let lost = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
         let is_over = now_s >= listener.until_s;
+        let polls = matches!(listener.kind, Kind::Poll(_));
+        let (publishes, begun) = (matches!(listener.kind, Kind::Publish), matches!(listener.kind, Kind::Stream(true)));
+        // A poll has been cut to the time of its token, and is answered as at the end of any wait.
+        if !publishes
+            && !(polls && is_over)
+            && self.listeners.get(id).is_some_and(|listener| !self.is_granted(listener))
+        {
+            if begun {
+                self.send_bytes(id, EXPIRED);
+            }
+            self.respond(id, access::over());
+            return true;
+        }
+        let Some(listener) = self.listeners.get_mut(id) else { return false };
         match listener.kind {
             Kind::Publish if is_over => {
                 let text = "whether it was published is not known; try again with the same Idempotency-Key";

@@ -264,7 +264,8 @@ impl Shard {
         c.bosh_waiting.set(sweeper.bosh.told);
         c.bosh_bytes.set(sweeper.bosh_bytes.1);
         c.pushes_pending.set(self.pushes.pending());
-        let others = interests + self.pushes.memory_bytes() as u64 + self.listeners.memory_bytes() as u64;
+        let listeners = (self.listeners.memory_bytes() + self.grants.memory_bytes()) as u64;
+        let others = interests + self.pushes.memory_bytes() as u64 + listeners;
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
         c.mem_outbound_bytes.set((self.outbound_bytes + pool) as u64);

@@ -9,6 +9,7 @@ use crate::id::ShardId;
 use crate::letters::Letter;
 use crate::limits::{NOTIFY_FORGET_S, NOTIFY_WATCHED_MAX};
 use crate::shard::Shard;
+use crate::shard::channels::is_private;
 use crate::turn::pending::Front;
 
 /// A shard that watches a channel.
@@ -110,6 +111,10 @@ impl Shard {
 
     /// An item was published here, by somebody by HTTP or not.
     pub(super) fn news(&mut self, news: &News, from: &str, front: Option<Front>) {
+        // Who waits for a channel that is not for everybody has shown a token.
+        if !news.open && !is_private(&self.settings.web.channels, &news.actor) {
+            return;
+        }
         let Some(watched) = self.watchers.all.get_mut(&news.actor) else { return };
         watched.told = watched.told.max(news.number);
         let by = watched.by.clone();

@@ -2,6 +2,9 @@
 
 use std::borrow::Cow;
 
+use super::access::Act;
+use super::access::shown::Shown;
+
 /// What is asked of channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
@@ -9,6 +12,8 @@ pub struct Asked {
     pub channels: Vec<Place>,
     /// What.
     pub wish: Wish,
+    /// What shows that the client may.
+    pub shown: Shown,
     /// Header fields of the answer, for pages of other origins.
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
 }
@@ -33,6 +38,16 @@ pub enum Wish {
     Stream,
 }
 
+impl Wish {
+    /// What is done at the channels.
+    pub fn act(&self) -> Act {
+        match self {
+            Wish::Publish(_) => Act::Publish,
+            Wish::Poll(_) | Wish::Stream => Act::Subscribe,
+        }
+    }
+}
+
 /// An item that is to be published.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
@@ -40,8 +55,6 @@ pub struct Publication {
     pub kind: Box<str>,
     /// What the publisher knows it by: it is not published a second time.
     pub key: Option<Box<str>>,
-    /// The publisher has shown the operator's token.
-    pub trusted: bool,
     /// The content.
     pub body: Vec<u8>,
 }

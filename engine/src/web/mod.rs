@@ -7,9 +7,10 @@
 //! - [`table`] has a [`row`] for each path: what may be asked there, and by whom it is answered. A new path is a file and a row.
 //! - [`websocket`] answers the opening handshake, [`host_meta`] tells where it is. [`bosh`] is a stream in requests.
 //! - [`response`] writes answers; [`status`] names what is wrong with a request.
-//! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer.
+//! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer. [`access`] says who may ask.
 //! - [`frame`] reads frames to messages; [`framed`] writes what a stream sends as messages (RFC 7395 3.3); [`open`] reads `<open/>`.
 
+pub mod access;
 pub mod body;
 pub mod bosh;
 pub mod channel;

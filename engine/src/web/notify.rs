@@ -3,6 +3,8 @@
 //! What is asked is read here and refused if it cannot be. Who has the items is a node of the publish-subscribe service, of which nothing is
 //! known here.
 
+use super::access::pattern::is_of_name;
+use super::access::shown::Shown;
 use super::channel::{Asked, Place, Publication, Wish};
 use super::head::{Head, Method};
 use super::policy::Channels;
@@ -54,7 +56,7 @@ fn bad<T>(text: &'static str) -> Result<T, Refused> {
 
 fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
     let head = request.head;
-    if policy.prefixes.is_empty() {
+    if !policy.any() {
         return refuse(Status::NotFound, "there is nothing here");
     }
     let names: Vec<&str> = head.path[ROW.path.len()..].split(',').collect();
@@ -62,48 +64,37 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
         return bad("there are too many channels in one request; ask for 16 at the most");
     }
     for (at, name) in names.iter().enumerate() {
-        let fits = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~:@+".contains(&byte);
-        if name.is_empty() || name.len() > NOTIFY_NAME_BYTES_MAX || !name.bytes().all(fits) {
+        if name.is_empty() || name.len() > NOTIFY_NAME_BYTES_MAX || !name.bytes().all(is_of_name) {
             return bad("the name of a channel is 1 to 128 letters, digits, and characters of -._~:@+");
         }
         if names[..at].contains(name) {
             return bad("a channel is named twice");
         }
-        if !policy.is_open(name) {
+        if !policy.is_there(name) {
             return refuse(
                 Status::NotFound,
-                "there is no such channel; the server's option notify says which are open",
+                "there is no such channel; the server's option notify says which are open, and notify_private which need a token",
             );
         }
     }
+    let Some(shown) = Shown::by(head) else {
+        let text = "a token is shown once: by Authorization, or by access_token";
+        let challenge = "Bearer realm=\"channels\", error=\"invalid_request\"";
+        return Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)));
+    };
     let (wish, after) = match head.method {
         Method::Post if names.len() > 1 => return bad("an item is published at one channel"),
-        Method::Post => (Wish::Publish(publication(request, policy)?), vec![None]),
+        Method::Post => (Wish::Publish(publication(request)?), vec![None]),
         Method::Get => subscription(head, names.len())?,
         // A client that wants no items waits for none.
         _ => return Err(Box::new(Response::empty(Status::Ok))),
     };
     let channels = names.into_iter().zip(after).map(|(name, after)| Place { channel: name.into(), after }).collect();
-    Ok(Asked { channels, wish, fields: Vec::new() })
+    Ok(Asked { channels, wish, shown, fields: Vec::new() })
 }
 
-fn publication(request: &Request<'_>, policy: &Channels) -> Result<Publication, Refused> {
+fn publication(request: &Request<'_>) -> Result<Publication, Refused> {
     let head = request.head;
-    let shown = head.one("authorization").map(|value| value.split_once(' ').unwrap_or((value, "")));
-    let trusted = match (shown, &policy.token) {
-        (Some((scheme, shown)), Some(token)) if scheme.eq_ignore_ascii_case("bearer") => token.is(shown.trim()),
-        _ => false,
-    };
-    // Who shows something means it to count.
-    if !trusted && (!policy.publish_open || head.all("authorization").next().is_some()) {
-        let Some(_) = policy.token else {
-            let text = "nobody may publish here by HTTP; the operator may set notify_token or notify_publish_open";
-            return refuse(Status::Forbidden, text);
-        };
-        let text = "publishers have to show the operator's token: Authorization: Bearer TOKEN";
-        let challenge = "Bearer realm=\"channels\"";
-        return Err(Box::new(Response::text(Status::Unauthorized, text).with("WWW-Authenticate", challenge)));
-    }
     let kind = head.one("content-type").unwrap_or("application/octet-stream");
     if kind.is_empty() || kind.len() > NOTIFY_TYPE_BYTES_MAX || !kind.bytes().all(|byte| (b' '..=b'~').contains(&byte))
     {
@@ -115,7 +106,7 @@ fn publication(request: &Request<'_>, policy: &Channels) -> Result<Publication, 
     if keys > 1 || key.is_some_and(|key| !fits(key)) || keys != usize::from(key.is_some()) {
         return bad("Idempotency-Key has to be one of 1 to 64 visible characters");
     }
-    Ok(Publication { kind: kind.into(), key: key.map(Into::into), trusted, body: request.body.to_vec() })
+    Ok(Publication { kind: kind.into(), key: key.map(Into::into), body: request.body.to_vec() })
 }
 
 fn subscription(head: &Head<'_>, channels: usize) -> Result<(Wish, Vec<Option<u64>>), Refused> {

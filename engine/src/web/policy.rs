@@ -1,5 +1,9 @@
 //! What an operator may want of HTTP and WebSocket.
 
+use std::sync::Arc;
+
+use super::access::Access;
+
 /// It, the same for all shards of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
@@ -30,10 +34,14 @@ impl Policy {
 pub struct Channels {
     /// Channels whose names begin so are open to everybody; without one there are none, and an empty one is of all.
     pub prefixes: Box<[Box<str>]>,
-    /// Everybody may publish there.
+    /// Channels whose names begin so are there for those who have a token for them, whatever `prefixes` says.
+    pub private: Box<[Box<str>]>,
+    /// Everybody may publish at those that are open.
     pub publish_open: bool,
-    /// Who shows this may publish there.
+    /// Who shows this may publish at all.
     pub token: Option<Token>,
+    /// What tokens of others are held against that grant some channels; `None`: there are no such tokens.
+    pub access: Option<Arc<Access>>,
     /// Most items that a channel keeps which is made by a publication here; at most
     /// [`NOTIFY_ITEMS_MAX`](crate::limits::NOTIFY_ITEMS_MAX).
     pub items_max: u32,
@@ -49,8 +57,10 @@ impl Default for Channels {
     fn default() -> Channels {
         Channels {
             prefixes: Box::default(),
+            private: Box::default(),
             publish_open: false,
             token: None,
+            access: None,
             items_max: 100,
             items_s: 86_400,
             waiting_max: 10_000,
@@ -60,10 +70,24 @@ impl Default for Channels {
 }
 
 impl Channels {
-    /// Whether a channel of this name is open.
-    pub fn is_open(&self, name: &str) -> bool {
-        self.prefixes.iter().any(|prefix| name.starts_with(&**prefix))
+    /// Whether there are any.
+    pub fn any(&self) -> bool {
+        !(self.prefixes.is_empty() && self.private.is_empty())
     }
+
+    /// Whether a channel of this name is there, for everybody or for some.
+    pub fn is_there(&self, name: &str) -> bool {
+        begins(&self.prefixes, name) || self.is_private(name)
+    }
+
+    /// Whether a channel of this name needs a token.
+    pub fn is_private(&self, name: &str) -> bool {
+        begins(&self.private, name)
+    }
+}
+
+fn begins(prefixes: &[Box<str>], name: &str) -> bool {
+    prefixes.iter().any(|prefix| name.starts_with(&**prefix))
 }
 
 /// What publishers have to show.

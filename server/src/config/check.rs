@@ -166,12 +166,25 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             "which is not loopback: passwords would cross the network readable; --i-know allows it all the same";
         clash("http", format!("refused on {address}, {reason}"));
     }
-    if !config.notify.is_empty() && (!config.has_nodes() || (config.http.is_empty() && config.https.is_empty())) {
+    let (open, private) = (!config.notify.is_empty(), !config.notify_private.is_empty());
+    if (open || private) && (!config.has_nodes() || (config.http.is_empty() && config.https.is_empty())) {
         let reason = "without effect: channels are nodes of the service of pubsub, and asked for at http or https";
-        clash("notify", reason.into());
+        clash(if open { "notify" } else { "notify_private" }, reason.into());
     }
-    if config.notify.is_empty() && (config.notify_token.is_some() || config.notify_publish_open) {
-        clash("notify", "names no channel, so that notify_token and notify_publish_open are without effect".into());
+    if !open && config.notify_publish_open {
+        clash("notify", "names no channel, so that notify_publish_open is without effect".into());
+    }
+    if !(open || private) && (config.notify_token.is_some() || config.notify_jwt_keys.is_some()) {
+        clash("notify", "names no channel, so that notify_token and notify_jwt_keys are without effect".into());
+    }
+    let jwt = [
+        ("notify_private", private),
+        ("notify_jwt_revoked", config.notify_jwt_revoked.is_some()),
+        ("notify_jwt_issuer", !config.notify_jwt_issuer.is_empty()),
+        ("notify_jwt_audience", !config.notify_jwt_audience.is_empty()),
+    ];
+    if let (None, Some((key, _))) = (&config.notify_jwt_keys, jwt.into_iter().find(|(_, given)| *given)) {
+        clash(key, "without effect: no token counts, since notify_jwt_keys names no file".into());
     }
     if config.http_forwarded && config.http.is_empty() {
         clash("http_forwarded", "without effect: http names no address".into());

@@ -87,6 +87,8 @@ pub enum Kind {
     Prefixes,
     /// A domain name or an IP address, perhaps with a port, or nothing.
     HostOrNone,
+    /// Some text on one line, or nothing.
+    TextOrNone,
     /// A path that is always there.
     Path,
     /// A path, or nothing.
@@ -129,6 +131,7 @@ impl Kind {
             Kind::Origins => "SCHEME://HOST or SCHEME://HOST:PORT such as https://chat.example.org, separated by commas, or any".into(),
             Kind::Prefixes => "beginnings of names such as news.,public., separated by commas, any for all, or off".into(),
             Kind::HostOrNone => "HOST or HOST:PORT such as proxy.example.org:7777 or [2001:db8::1]:7777, or empty for none".into(),
+            Kind::TextOrNone => "text of at most 255 bytes, or empty for none".into(),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
             Kind::Listeners => {
@@ -161,6 +164,7 @@ impl Kind {
             Kind::Origins => "origins",
             Kind::Prefixes => "prefixes",
             Kind::HostOrNone => "host",
+            Kind::TextOrNone => "text",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
         }
@@ -204,6 +208,7 @@ impl Kind {
             Kind::UrlOrNone | Kind::PageOrNone | Kind::SocketUrlOrNone | Kind::PathUrlOrNone => "URL",
             Kind::Origins => "ORIGIN",
             Kind::HostOrNone => "HOST[:PORT]",
+            Kind::TextOrNone => "TEXT",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
         }
@@ -341,6 +346,7 @@ impl Field for String {
             Kind::PathUrlOrNone => read_whole_url("https://", text),
             Kind::HostOrNone => (text.is_empty() || read_host(text).is_some()).then(|| text.to_owned()),
             Kind::PageOrNone => read_page(text),
+            Kind::TextOrNone => (text.len() <= 255 && !text.contains(char::is_control)).then(|| text.to_owned()),
             _ => Some(text.to_owned()),
         }
     }

@@ -402,7 +402,29 @@ options! {
         "May be given several times. Channels are nodes of the publish-subscribe service (pubsub). docs/notifications.md describes them.";
     Addresses Detail Restart notify_token: Option<PathBuf>, Kind::PathOrNone, "",
         "File with the token that publishers at /n/ have to show (Authorization: Bearer).",
-        "One line of at least 16 characters. Without it nobody publishes there, unless notify_publish_open says that everybody may.";
+        "One line of at least 16 characters. Without it nobody publishes there, unless notify_publish_open says that everybody may, or \
+         notify_jwt_keys whose tokens grant it.";
+    Addresses Main Restart notify_private: Vec<Prefix>, Kind::Prefixes, "off",
+        "Channels of notifications that are there for those who have a token (JWT), by the beginnings of their names.",
+        "May be given several times, and counts more than notify. The token says where its bearer may publish and subscribe; \
+         notify_jwt_keys says whose tokens count. By XMPP only administrators make nodes with these names.";
+    Addresses Main Reload notify_jwt_keys: Option<PathBuf>, Kind::PathOrNone, "",
+        "File with the keys of those who issue tokens for channels: a JWK Set (RFC 7517) for HS256, ES256 and EdDSA.",
+        "Secrets (oct) of at least 32 bytes, and public keys; at most 16. Several keys of an algorithm need a kid each. Read again at \
+         reload: who waits with a token of a key that is gone is disconnected.";
+    Addresses Detail Reload notify_jwt_revoked: Option<PathBuf>, Kind::PathOrNone, "",
+        "File with the names (jti) of tokens that do not count any more, one on each line.",
+        "At most 4 MiB. Read again at reload, which disconnects who waits with one of them. A name may go when its token has expired.";
+    Addresses Detail Restart notify_jwt_issuer: String, Kind::TextOrNone, "",
+        "Who has to have issued a token for channels (iss).",
+        "When empty, any issuer that has one of the keys.";
+    Addresses Detail Restart notify_jwt_audience: String, Kind::TextOrNone, "",
+        "For whom a token for channels has to be (aud).",
+        "When empty, a token that is for somebody is refused (RFC 7519 4.1.3). Set it if the issuer makes tokens for others with the same \
+         key.";
+    Addresses Detail Restart notify_jwt_seconds_max: Duration, Kind::Seconds { min: 60, max: 3_650 * DAY }, "1d",
+        "How far ahead the end of a token for channels may be (exp).",
+        "A token without an end is refused.";
     Addresses Detail Restart notify_publish_open: bool, Kind::Switch, "false",
         "Everybody may publish at the channels of notify, without a token.",
         "Each publication at a new name makes a channel, which stays until an administrator deletes its node.";

@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use throng_engine::counters::{Counted, Counters};
 use throng_engine::id::PartitionMap;
 use throng_engine::io::{Command, PutMode, Reply};
+use throng_engine::web::access::Access;
 use throng_engine::wire::jid::Jid;
 
 use super::backups::Backups;
@@ -81,6 +82,8 @@ pub(super) struct Running {
     pub(super) uploads: OnceLock<Arc<UploadCounters>>,
     /// What is counted of bytestreams, if there is a proxy.
     pub(super) bytestreams: OnceLock<Arc<StreamCounters>>,
+    /// What tokens for channels are held against.
+    pub(super) access: ArcSwap<Option<Arc<Access>>>,
     pub(super) traces: super::traces::Traces,
     pub(super) announcing: super::announced::Announcing,
 }
@@ -107,6 +110,7 @@ impl Running {
             http: OnceLock::new(),
             uploads: OnceLock::new(),
             bytestreams: OnceLock::new(),
+            access: ArcSwap::from_pointee(links.settings.web.channels.access.clone()),
             traces: super::traces::Traces::default(),
             announcing: super::announced::Announcing::new(links.settings.kept.as_ref().map_or(0, |kept| kept.number)),
             links,

@@ -3,6 +3,7 @@
 //! This is the one place that knows all modules of the server. What it builds it hands out; it carries nothing out
 //! itself.
 
+mod access;
 mod accounts;
 mod announce;
 mod announced;

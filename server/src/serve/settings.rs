@@ -238,6 +238,7 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given
                 NodeMakers::Nobody | NodeMakers::Off => Makers::Nobody,
             },
             nodes_max: config.pubsub_nodes_max as u32,
+            reserved: config.notify_private.iter().map(|prefix| prefix.0.clone()).collect(),
         };
     }
     config.external_auth.iter().for_each(|back_end| s.keep_outside(&back_end.domain));
@@ -259,6 +260,7 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given
         let token = shared_secret("notify_token", file)?.0;
         Arc::make_mut(&mut s.web).channels.token = Some(Token((*token).into()));
     }
+    Arc::make_mut(&mut s.web).channels.access = super::access::read(config)?;
     take_options(&mut s, config);
     Ok(s)
 }
@@ -340,6 +342,8 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
             prefixes: config.notify.iter().map(|prefix| prefix.0.clone()).collect(),
             publish_open: config.notify_publish_open,
             token: s.web.channels.token.clone(),
+            private: config.notify_private.iter().map(|prefix| prefix.0.clone()).collect(),
+            access: s.web.channels.access.clone(),
             items_max: count(config.notify_items_max),
             items_s: seconds(config.notify_items_seconds),
             waiting_max: count(config.notify_waiting_per_address_max).div_ceil(u32::from(s.shards())),

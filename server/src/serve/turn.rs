@@ -11,7 +11,7 @@ use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 
 use super::control::{BY_SOCKET, Running};
-use super::{retention, settings, shown};
+use super::{access, retention, settings, shown};
 use crate::admin::{Fault, FaultKind, KnobChange, KnobRow, Reloaded};
 use crate::config::knobs::Turn;
 use crate::config::{Config, Knobs, Problems};
@@ -75,7 +75,7 @@ impl Running {
         self.carry_out(by, &turns)
     }
 
-    /// The same for values that have changed in the configuration's files; certificates come first.
+    /// The same for values that have changed in the configuration's files; certificates and keys of tokens as well.
     pub(super) fn read_again(&self) -> Result<Reloaded, Fault> {
         let _one = self.one_change();
         let done = self.held().read_again(self.links.clock.now()).map_err(|problems| invalid(&problems))?;
@@ -84,8 +84,14 @@ impl Running {
         if let Ok(tls::Reloaded::Changed) = certificates {
             applied.push("certificates".to_owned());
         }
+        let config = self.held().config().clone();
+        let new_access = self.new_access(&config);
         let changes = self.carry_out(BY_RELOAD, &done.turns)?;
         certificates?;
+        if new_access? {
+            self.tell_shards(&config)?;
+            applied.push("notify_jwt_keys".to_owned());
+        }
         applied.extend(changes.into_iter().map(|change| change.key));
         let names = |keys: Vec<&str>| keys.into_iter().map(str::to_owned).collect();
         Ok(Reloaded { applied, waiting: names(done.waiting), overridden: names(done.overridden) })
@@ -166,6 +172,7 @@ impl Running {
     fn tell_shards(&self, config: &Config) -> Result<(), Fault> {
         let mut new = Settings::clone(&self.links.settings);
         settings::take_options(&mut new, config);
+        Arc::make_mut(&mut new.web).channels.access = (**self.access.load()).clone();
         let (command, tuning) = (Command::Turn(Arc::new(new)), Some(settings::thread_tuning(config)));
         let shards = 0..self.shards();
         let answers: Vec<_> = shards.map(|shard| self.put_patiently(shard, &command, tuning)).collect();
@@ -173,6 +180,16 @@ impl Running {
             answer.and_then(|answer| super::control::answered(&answer))?;
         }
         Ok(())
+    }
+
+    /// Reads what tokens are held against again; whether it has changed. If it cannot be read, what was read before goes on to count.
+    fn new_access(&self, config: &Config) -> Result<bool, Fault> {
+        let read = access::read(config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
+        let changed = read != *self.access.load_full();
+        if changed {
+            self.access.store(Arc::new(read));
+        }
+        Ok(changed)
     }
 
     fn new_certificates(&self) -> Result<tls::Reloaded, Fault> {

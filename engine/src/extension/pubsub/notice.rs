@@ -13,11 +13,13 @@ pub struct Notice {
     pub message: Arc<[u8]>,
 }
 
-/// An item that was published at a node of a service which is open to everybody.
+/// An item that was published at a node of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct News {
     /// The node's actor.
     pub actor: Box<str>,
+    /// Everybody may read the node.
+    pub open: bool,
     /// The item's number: those of a node grow with each publication.
     pub number: u64,
     /// When it was published, microseconds since the Unix epoch.

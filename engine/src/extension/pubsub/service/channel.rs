@@ -35,8 +35,10 @@ pub struct Publication {
     pub actor: Box<str>,
     /// The service's domain.
     pub service: Box<str>,
-    /// Who has shown the operator's token may publish at all channels.
+    /// Who has shown a token may publish, whatever the node says.
     pub trusted: bool,
+    /// The channel is not for everybody: if the node is made now, it is for members by XMPP.
+    pub private: bool,
     /// The node may be made, if it is not there.
     pub makes: bool,
     /// What the publisher knows it by.
@@ -58,7 +60,7 @@ pub struct Published {
     pub number: u64,
     /// It had been published before, by this key.
     pub repeated: bool,
-    /// The node was made for it, which counts for the address of the publisher.
+    /// The node was made for it.
     pub made: bool,
 }
 
@@ -78,7 +80,7 @@ impl Published {
 /// How a node is that is made by a publication.
 fn made(publication: &Publication) -> Config {
     Config {
-        access: Access::Open,
+        access: if publication.private { Access::Whitelist } else { Access::Open },
         publish: if publication.trusted { PublishModel::Publishers } else { PublishModel::Open },
         send_last: SendLast::Never,
         items_max: publication.items_max,
@@ -144,22 +146,23 @@ pub fn publish(publication: Publication) -> Step {
         let event = config.notifications.then(|| Event::published(&node, &config, audience, Some(&item)));
         let mut more: Vec<Change> = there.is_none().then(|| show(&asked, entry)).into_iter().collect();
         more.extend(news(&asked, &config, number, &item));
-        let answer = Published { number, repeated: false, made: there.is_none() && !publication.trusted }.encode();
+        let answer = Published { number, repeated: false, made: there.is_none() }.encode();
         Ok(asked.done(entry, batch, event, answer).with(more))
     });
     Step::InTurn(queries, go_on)
 }
 
-/// Whoever waits for items by HTTP is told of this one, if everybody may read it.
+/// Whoever waits for items by HTTP is told of this one, if it may read it.
 pub(in crate::extension::pubsub) fn news(
     asked: &Asked,
     config: &Config,
     number: u64,
     item: &Item<'_>,
 ) -> Option<Change> {
-    let told = asked.service && config.notifications && config.access == Access::Open;
+    let told = asked.service && config.notifications;
     let (id, payload) = (item.id.into(), if config.payloads { item.payload.to_vec() } else { Vec::new() });
-    let news = || News { actor: asked.actor.clone(), number, at_us: item.at_us, id, payload };
+    let open = config.access == Access::Open;
+    let news = || News { actor: asked.actor.clone(), open, number, at_us: item.at_us, id, payload };
     told.then(|| Change::News(Box::new(news())))
 }
 
@@ -170,6 +173,8 @@ pub struct Wanted {
     pub actor: Box<str>,
     /// Those behind this number; `None`: none, only where the node stands.
     pub after: Option<u64>,
+    /// Who asks has shown a token that grants it, whatever the node says.
+    pub private: bool,
     /// Most items.
     pub items_max: u32,
     /// Stop after the item that reaches this many bytes.
@@ -246,13 +251,13 @@ fn page<'a>(
     let last = directory.last;
     let Some(after) = wanted.after else {
         return match directory.get(node) {
-            Some(node) if node.config.access != Access::Open => Err(error::FORBIDDEN),
+            Some(node) if !wanted.private && node.config.access != Access::Open => Err(error::FORBIDDEN),
             _ => Ok(Page { last, upto: last, ..Page::default() }),
         };
     };
     // A node that is not there has nothing yet.
     let Some(entry) = directory.get(node) else { return Ok(Page { last, upto: last, ..Page::default() }) };
-    if entry.config.access != Access::Open {
+    if !wanted.private && entry.config.access != Access::Open {
         return Err(error::FORBIDDEN);
     }
     let gone_us = entry.config.gone_before_us(wanted.now_us);

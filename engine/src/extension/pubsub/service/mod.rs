@@ -122,7 +122,7 @@ fn default() -> Step {
 
 /// XEP-0060 8.1: who may make a node, and how it is called if nobody says so.
 fn make(context: &Context<'_>, request: &IqRequest<'_>, domain: &str, create: &Element) -> Answered {
-    let rules = context.server.pubsub;
+    let rules = &context.server.pubsub;
     let may = match rules.makers {
         Makers::Users => true,
         Makers::Admins => context.admin,
@@ -135,6 +135,9 @@ fn make(context: &Context<'_>, request: &IqRequest<'_>, domain: &str, create: &E
         Some(_) => super::name(create)?,
         None => context.fresh.into(),
     };
+    if !context.admin && rules.reserved.iter().any(|begins| node.starts_with(&**begins)) {
+        return Err(error::FORBIDDEN);
+    }
     Ok(claim(context, request, format!("{domain}/{node}").into(), Claim::Make(rules.nodes_max)))
 }
 

@@ -1,0 +1,220 @@
+//! Who may publish and subscribe at `/n/`: the operator's token, tokens of issuers (`web::access`), or nothing where everybody may.
+//!
+//! A token is verified once by a shard, and known from then on while it counts. A signature that is wrong is work for nothing, which an
+//! address may make the shard do so often only. What a request was granted goes with it: when that is over, so is the request.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use ring::digest;
+
+use crate::limits::NOTIFY_JWT_KNOWN_BYTES_MAX;
+use crate::shard::Shard;
+use crate::shard::addresses::Held;
+use crate::shard::listeners::Listener;
+use crate::turn::Fixed;
+use crate::web::access::shown::Shown;
+use crate::web::access::{Access, Act, Fault, Grant};
+use crate::web::response::Response;
+use crate::web::status::Status;
+
+/// What somebody may who asks something of channels.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Admission {
+    /// It is the operator: no node of a user refuses it, and nothing is counted.
+    pub(super) trusted: bool,
+    /// What a token grants; without one it is what everybody may.
+    pub(super) grant: Option<Arc<Grant>>,
+}
+
+impl Admission {
+    /// When it is over, seconds since 1970, if ever.
+    pub(super) fn expires_s(&self) -> Option<u64> {
+        self.grant.as_ref().map(|grant| grant.expires_s())
+    }
+}
+
+type Half = HashMap<[u8; 32], Arc<Grant>, Fixed>;
+
+/// Tokens that were verified, by their hashes. There are two halves: when one is full, the other goes, with what was not asked for since.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// Against what.
+    of: Option<Arc<Access>>,
+    young: Half,
+    old: Half,
+    young_bytes: usize,
+}
+
+/// What an entry takes beside its grant, bytes.
+const ENTRY_BYTES: usize = 64;
+
+impl Known {
+    /// What it takes at the most, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let old = if self.old.is_empty() { 0 } else { NOTIFY_JWT_KNOWN_BYTES_MAX / 2 };
+        self.young_bytes + old
+    }
+
+    fn find(&mut self, access: &Arc<Access>, hash: &[u8; 32]) -> Option<Arc<Grant>> {
+        if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, access)) {
+            *self = Known { of: Some(access.clone()), ..Known::default() };
+        }
+        if let Some(grant) = self.young.get(hash) {
+            return Some(grant.clone());
+        }
+        let grant = self.old.remove(hash)?;
+        self.keep(*hash, grant.clone());
+        Some(grant)
+    }
+
+    fn keep(&mut self, hash: [u8; 32], grant: Arc<Grant>) {
+        let bytes = grant.memory_bytes() + ENTRY_BYTES;
+        if self.young_bytes + bytes > NOTIFY_JWT_KNOWN_BYTES_MAX / 2 {
+            (self.old, self.young_bytes) = (std::mem::take(&mut self.young), 0);
+        }
+        self.young_bytes += bytes;
+        self.young.insert(hash, grant);
+    }
+}
+
+/// Why a token does not count, or is not looked at.
+enum Denied {
+    Fault(Fault),
+    Held(Held),
+}
+
+impl From<Fault> for Denied {
+    fn from(fault: Fault) -> Denied {
+        Denied::Fault(fault)
+    }
+}
+
+/// What is asked for with every refusal (RFC 6750 3).
+const CHALLENGE: &str = "Bearer realm=\"channels\"";
+
+fn unauthorized(error: &str, text: &'static str) -> Response {
+    Response::text(Status::Unauthorized, text).with("WWW-Authenticate", format!("{CHALLENGE}{error}"))
+}
+
+fn invalid(text: &'static str) -> Response {
+    unauthorized(&format!(", error=\"invalid_token\", error_description=\"{text}\""), text)
+}
+
+impl From<Held> for Response {
+    fn from(held: Held) -> Response {
+        let (text, seconds) = match held {
+            Held::Waiting => ("too many requests of this address wait; end some, or ask for more channels in one", 10),
+            Held::Published(seconds) => {
+                ("this address has published too much; try again after the time in Retry-After", seconds)
+            }
+            Held::Wrong(seconds) => (
+                "this address has shown too many tokens that are wrong; try again after the time in Retry-After",
+                seconds,
+            ),
+        };
+        Response::text(Status::TooManyRequests, text).with("Retry-After", seconds.to_string())
+    }
+}
+
+impl Shard {
+    /// Whether a client may do something at channels, and what shows it. Every way in asks here, before anything else is done: for each
+    /// channel at which something is published, and for all together that are subscribed to.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) fn admit<'a>(
+        &mut self,
+        network: IpAddr,
+        shown: &Shown,
+        act: Act,
+        mut channels: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<Admission, Response> {
+        let settings = self.settings.clone();
+        let policy = &settings.web.channels;
+        let publishes = act == Act::Publish;
+        if let (true, Shown::Bearer(shown), Some(token)) = (publishes, shown, &policy.token)
+            && token.is(shown)
+        {
+            return Ok(Admission { trusted: true, grant: None });
+        }
+        let open = !channels.clone().any(|channel| policy.is_private(channel));
+        // Who shows something to publish means it to count. What everybody reads needs no token, whatever is shown.
+        if open && (!publishes || (policy.publish_open && *shown == Shown::Nothing)) {
+            return Ok(Admission::default());
+        }
+        let (Some(access), Some(token)) = (&policy.access, shown.token()) else {
+            return Err(match (&policy.access, &policy.token) {
+                (None, None) if publishes => {
+                    let text = "nobody may publish here by HTTP; the operator may set notify_token, notify_jwt_keys or \
+                                notify_publish_open";
+                    Response::text(Status::Forbidden, text)
+                }
+                (None, _) if publishes => {
+                    unauthorized("", "publishers have to show the operator's token: Authorization: Bearer TOKEN")
+                }
+                (None, _) => {
+                    Response::text(Status::Forbidden, "nobody may read this by HTTP; the operator has given no keys")
+                }
+                (Some(_), _) => unauthorized("", "a token is needed: Authorization: Bearer TOKEN"),
+            });
+        };
+        let grant = match self.verified(network, access, token) {
+            Ok(grant) => grant,
+            Err(Denied::Held(held)) => return Err(held.into()),
+            Err(Denied::Fault(fault)) => {
+                self.counters.notify_tokens_refused.one();
+                return Err(invalid(fault.text()));
+            }
+        };
+        if channels.all(|channel| grant.covers(act, channel) || (!publishes && !policy.is_private(channel))) {
+            return Ok(Admission { trusted: false, grant: Some(grant) });
+        }
+        let challenge = format!("{CHALLENGE}, error=\"insufficient_scope\"");
+        let text = match act {
+            Act::Publish => "the token does not grant to publish at this channel (publish)",
+            Act::Subscribe => "the token does not grant to read all of these channels (subscribe)",
+        };
+        Err(Response::text(Status::Forbidden, text).with("WWW-Authenticate", challenge))
+    }
+
+    /// What a token grants.
+    fn verified(&mut self, network: IpAddr, access: &Arc<Access>, token: &str) -> Result<Arc<Grant>, Denied> {
+        let (now_ms, now_s) = (self.now.mono_ms, self.now.wall_us / 1_000_000);
+        let hash = digest::digest(&digest::SHA256, token.as_bytes());
+        let hash: [u8; 32] = hash.as_ref().try_into().unwrap_or_default();
+        // One that is known and does not count any more is read again, to say what is wrong.
+        if let Some(grant) = self.grants.find(access, &hash).filter(|grant| access.holds(grant, now_s)) {
+            return Ok(grant);
+        }
+        let each_ms = self.settings.each_wrong_ms();
+        let addresses = &mut self.listeners.addresses;
+        match access.grant(token, now_s, || addresses.may_verify(now_ms, network).map_err(Denied::Held)) {
+            Ok(grant) => {
+                let grant = Arc::new(grant);
+                self.counters.notify_tokens_verified.one();
+                self.grants.keep(hash, grant.clone());
+                Ok(grant)
+            }
+            Err(denied) => {
+                if let Denied::Fault(Fault::Signature) = denied {
+                    addresses.was_wrong(now_ms, network, each_ms);
+                }
+                Err(denied)
+            }
+        }
+    }
+
+    /// Whether a request that waits may do so still.
+    pub(super) fn is_granted(&self, listener: &Listener) -> bool {
+        let now_s = self.now.wall_us / 1_000_000;
+        let access = self.settings.web.channels.access.as_ref();
+        listener.grant.as_ref().is_none_or(|grant| access.is_some_and(|access| access.holds(grant, now_s)))
+    }
+}
+
+/// What ends a request that waits when its token does.
+pub(super) fn over() -> Response {
+    invalid("the token has expired, or was taken back")
+}

@@ -1,0 +1,136 @@
+//! Who may publish and subscribe at which channels, by JSON Web Tokens (RFC 7519) in the compact form of RFC 7515.
+//!
+//! - [`key`] reads the operator's keys: a JWK Set (RFC 7517), of which each key is good for one algorithm.
+//! - [`token`] reads a token and what it claims. Nothing of it counts before its signature is verified.
+//! - [`pattern`] says which channels are meant. [`json`] reads objects in which no name comes twice.
+//! - [`shown`] finds the token in a request.
+//!
+//! Here is nothing but data: a token and a time lead to a [`Grant`] or to what is wrong. Who has shown which token, and how often one was
+//! wrong, is known to the shard.
+
+mod json;
+pub mod key;
+pub mod pattern;
+pub mod shown;
+pub mod token;
+
+use std::collections::BTreeSet;
+
+use key::Keys;
+use pattern::Patterns;
+
+/// Seconds by which the clock of an issuer may be ahead of this one: `nbf` counts so much earlier (RFC 7519 4.1.5).
+pub const AHEAD_S: u64 = 30;
+
+/// What tokens are held against, the same for all shards until the operator has the files read again.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Access {
+    /// Keys of issuers.
+    pub keys: Keys,
+    /// Who has to have issued a token (`iss`); `None`: whoever has a key.
+    pub issuer: Option<Box<str>>,
+    /// For whom it has to be (`aud`); `None`: for nobody in particular.
+    pub audience: Option<Box<str>>,
+    /// How far ahead `exp` may be, seconds.
+    pub ahead_s_max: u64,
+    /// Tokens of these names (`jti`) do not count any more.
+    pub revoked: BTreeSet<Box<str>>,
+}
+
+/// What a token grants whose signature was verified: there is no other way to have one.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Grant {
+    publish: Patterns,
+    subscribe: Patterns,
+    expires_s: u64,
+    key: key::Id,
+    name: Option<Box<str>>,
+}
+
+/// What is to be done at a channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Items are published.
+    Publish,
+    /// They are read, and waited for.
+    Subscribe,
+}
+
+/// Why a token does not count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// For this reason, which was found without much work.
+    Token(&'static str),
+    /// No key has made the signature, which was work to find out.
+    Signature,
+}
+
+impl Fault {
+    /// What is wrong, as a sentence without a full stop.
+    pub fn text(self) -> &'static str {
+        match self {
+            Fault::Token(text) => text,
+            Fault::Signature => "the signature of the token is not that of the server's key",
+        }
+    }
+}
+
+impl Access {
+    /// What a token grants at a time, seconds since 1970. All that is cheap to find out comes first, and a signature is verified with one
+    /// key: `may_verify` says whether it may be.
+    ///
+    /// # Errors
+    /// Why it does not count; what `may_verify` says.
+    pub fn grant<E: From<Fault>>(
+        &self,
+        token: &str,
+        now_s: u64,
+        may_verify: impl FnOnce() -> Result<(), E>,
+    ) -> Result<Grant, E> {
+        let unverified = token::read(token)?;
+        let key = self.keys.of(unverified.algorithm, unverified.key.as_deref())?;
+        let claims = unverified.claims()?;
+        claims.check(self, now_s)?;
+        may_verify()?;
+        if !key.verifies(unverified.signed, &unverified.signature) {
+            return Err(Fault::Signature.into());
+        }
+        Ok(Grant {
+            publish: claims.publish,
+            subscribe: claims.subscribe,
+            expires_s: claims.expires_s,
+            key: key.id(),
+            name: claims.name,
+        })
+    }
+
+    /// Whether a grant counts that was given before: the operator may have read other keys since, or taken back the token.
+    pub fn holds(&self, grant: &Grant, now_s: u64) -> bool {
+        now_s < grant.expires_s && self.keys.has(grant.key) && !self.is_revoked(grant.name.as_deref())
+    }
+
+    fn is_revoked(&self, name: Option<&str>) -> bool {
+        name.is_some_and(|name| self.revoked.contains(name))
+    }
+}
+
+impl Grant {
+    /// Whether something may be done at a channel.
+    pub fn covers(&self, act: Act, channel: &str) -> bool {
+        match act {
+            Act::Publish => self.publish.cover(channel),
+            Act::Subscribe => self.subscribe.cover(channel),
+        }
+    }
+
+    /// Until when, seconds since 1970.
+    pub fn expires_s(&self) -> u64 {
+        self.expires_s
+    }
+
+    /// Bytes that it takes.
+    pub fn memory_bytes(&self) -> usize {
+        let name = self.name.as_ref().map_or(0, |name| name.len());
+        size_of::<Grant>() + self.publish.memory_bytes() + self.subscribe.memory_bytes() + name
+    }
+}

@@ -1,0 +1,52 @@
+//! Which channels a token names: `news.today` is one, `news.*` is all that begin so, and `*` is all there are.
+//!
+//! That is what the options of the server have, beginnings of names. A name has no parts, so there is nothing for which a `*` in the
+//! middle could stand; and a list of both forms is held against a name in one pass, with no memory and no way back.
+
+use crate::limits::{NOTIFY_JWT_PATTERNS_MAX, NOTIFY_NAME_BYTES_MAX};
+
+/// Some channels.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Patterns(Box<[Pattern]>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Pattern {
+    text: Box<str>,
+    /// Names that begin so are meant, and not this one alone.
+    begins: bool,
+}
+
+impl Patterns {
+    /// Reads a list of them; `None`: one cannot be a channel, or there are more than [`NOTIFY_JWT_PATTERNS_MAX`].
+    pub(super) fn read<'a>(texts: impl ExactSizeIterator<Item = Option<&'a str>>) -> Option<Patterns> {
+        if texts.len() > NOTIFY_JWT_PATTERNS_MAX {
+            return None;
+        }
+        let read = |text: &str| {
+            let (text, begins) = text.strip_suffix('*').map_or((text, false), |text| (text, true));
+            let fits =
+                text.len() <= NOTIFY_NAME_BYTES_MAX && text.bytes().all(is_of_name) && (begins || !text.is_empty());
+            fits.then(|| Pattern { text: text.into(), begins })
+        };
+        texts.map(|text| text.and_then(read)).collect::<Option<_>>().map(Patterns)
+    }
+
+    /// Whether a channel is one of them.
+    pub fn cover(&self, channel: &str) -> bool {
+        let covers = |pattern: &Pattern| match pattern.begins {
+            true => channel.starts_with(&*pattern.text),
+            false => channel == &*pattern.text,
+        };
+        self.0.iter().any(covers)
+    }
+
+    /// Bytes that they take.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.0.iter().map(|pattern| size_of::<Pattern>() + pattern.text.len()).sum()
+    }
+}
+
+/// Whether the name of a channel may have this byte.
+pub fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:@+".contains(&byte)
+}

@@ -1,0 +1,56 @@
+//! Where a request has its token (RFC 6750 2): in the header, or in the address, since neither `EventSource` nor `WebSocket` of a browser
+//! sends headers of its page. No cookie is looked at: a browser would send it along with what pages of others ask.
+
+use super::super::head::Head;
+
+/// What a request shows.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum Shown {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// This, as `Authorization: Bearer` (RFC 6750 2.1).
+    Bearer(Box<str>),
+    /// This, as `access_token` of the address (2.3).
+    Query(Box<str>),
+    /// Something that is no token: `Authorization` of another scheme, or without anything.
+    Other,
+}
+
+impl std::fmt::Debug for Shown {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Shown::Nothing => "Nothing",
+            Shown::Bearer(_) => "Bearer",
+            Shown::Query(_) => "Query",
+            Shown::Other => "Other",
+        })
+    }
+}
+
+impl Shown {
+    /// What a request shows. `None`: it shows several things, which it must not (RFC 6750 2).
+    pub fn by(head: &Head<'_>) -> Option<Shown> {
+        let queries = head.query.split('&').filter_map(|pair| pair.strip_prefix("access_token="));
+        let fields = head.all("authorization").map(Some).chain(queries.map(|_| None));
+        if fields.count() > 1 {
+            return None;
+        }
+        if let Some(field) = head.all("authorization").next() {
+            let (scheme, token) = field.split_once(' ').unwrap_or((field, ""));
+            let token = token.trim();
+            let bears = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty();
+            return Some(if bears { Shown::Bearer(token.into()) } else { Shown::Other });
+        }
+        let query = head.query.split('&').find_map(|pair| pair.strip_prefix("access_token="));
+        Some(query.map_or(Shown::Nothing, |token| Shown::Query(token.into())))
+    }
+
+    /// The token.
+    pub fn token(&self) -> Option<&str> {
+        match self {
+            Shown::Bearer(token) | Shown::Query(token) => Some(token),
+            Shown::Nothing | Shown::Other => None,
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Tokens as they are shown (RFC 7515 3.1, RFC 7519 3): a header, claims and a signature. All of it is bounded before it is read, and what
+//! the text leaves to choose is refused (RFC 8725).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
+
+use super::json::{self, Object, Value};
+use super::key::Algorithm;
+use super::pattern::Patterns;
+use super::{AHEAD_S, Access, Fault};
+use crate::limits::{NOTIFY_JWT_BYTES_MAX, NOTIFY_JWT_JTI_BYTES_MAX, NOTIFY_JWT_KID_BYTES_MAX};
+
+/// A token of which nothing is verified.
+#[derive(Debug)]
+pub struct Unverified<'a> {
+    /// By what it says that it is signed.
+    pub(super) algorithm: Algorithm,
+    /// And by which key (`kid`).
+    pub(super) key: Option<Box<str>>,
+    /// What is signed.
+    pub(super) signed: &'a [u8],
+    /// The signature.
+    pub(super) signature: Vec<u8>,
+    claims: Object,
+}
+
+/// What a token claims.
+#[derive(Debug)]
+pub struct Claims {
+    /// `publish`: where its bearer may publish.
+    pub(super) publish: Patterns,
+    /// `subscribe`: what it may read.
+    pub(super) subscribe: Patterns,
+    /// `exp` (RFC 7519 4.1.4), seconds since 1970.
+    pub(super) expires_s: u64,
+    /// `jti` (4.1.7).
+    pub(super) name: Option<Box<str>>,
+    begins_s: u64,
+    issuer: Option<Box<str>>,
+    audiences: Option<Vec<Box<str>>>,
+}
+
+fn fault<T>(text: &'static str) -> Result<T, Fault> {
+    Err(Fault::Token(text))
+}
+
+/// Reads a token.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn read(token: &str) -> Result<Unverified<'_>, Fault> {
+    if token.len() > NOTIFY_JWT_BYTES_MAX {
+        return fault("the token is longer than 4,096 bytes");
+    }
+    let mut parts = token.split('.');
+    let (Some(header), Some(claims), Some(signature), None) = (parts.next(), parts.next(), parts.next(), parts.next())
+    else {
+        return fault("a token has three parts with dots between them");
+    };
+    let decode = |part: &str| BASE64URL.decode(part).map_err(|_| Fault::Token("a part of the token is no Base64url"));
+    let object = |part: &str, text| json::object(&decode(part)?).ok_or(Fault::Token(text));
+    let header = object(header, "the header of the token is no object of JSON, or has a name twice")?;
+    let (algorithm, key) = read_header(&header)?;
+    let signed = &token.as_bytes()[..token.len() - signature.len() - 1];
+    let signature = decode(signature)?;
+    let claims = object(claims, "the claims of the token are no object of JSON, or have a name twice")?;
+    Ok(Unverified { algorithm, key, signed, signature, claims })
+}
+
+/// RFC 7515 4.1. Keys that a token brings or points at (`jwk`, `jku`, `x5c`, `x5u`) are not looked at (RFC 8725 3.10).
+fn read_header(header: &Object) -> Result<(Algorithm, Option<Box<str>>), Fault> {
+    let Some(algorithm) = header.get("alg").and_then(Value::text).and_then(Algorithm::of) else {
+        return fault("the algorithm of the token is none of HS256, ES256 and EdDSA");
+    };
+    // RFC 7515 4.1.11: no extension is understood, and what says that it has to be is refused.
+    if header.contains_key("crit") {
+        return fault("the token has a header that has to be understood (crit), and is not");
+    }
+    // RFC 8725 3.11: what was issued for something else is not taken.
+    if let Some(kind) = header.get("typ") {
+        let kind = kind.text().unwrap_or_default().to_ascii_lowercase();
+        if !["jwt", "at+jwt"].contains(&kind.strip_prefix("application/").unwrap_or(&kind)) {
+            return fault("the type of the token (typ) is neither JWT nor at+jwt");
+        }
+    }
+    if header.contains_key("cty") {
+        return fault("the token has another one in it (cty), which is not read");
+    }
+    let key = match header.get("kid") {
+        None => None,
+        Some(Value::Text(key)) if key.len() <= NOTIFY_JWT_KID_BYTES_MAX => Some(key.as_str().into()),
+        Some(_) => return fault("the kid of the token is no string, or longer than 128 bytes"),
+    };
+    Ok((algorithm, key))
+}
+
+/// A time in seconds, perhaps with a fraction, which is left out (RFC 7519 2).
+fn seconds(value: &Value) -> Option<u64> {
+    match value {
+        // What is before 1970 is long ago.
+        Value::Number(number) if number.is_finite() => Some(number.max(0.0) as u64),
+        _ => None,
+    }
+}
+
+impl Unverified<'_> {
+    /// What it claims.
+    ///
+    /// # Errors
+    /// What of it cannot be read.
+    pub fn claims(&self) -> Result<Claims, Fault> {
+        let text = |name: &str| match self.claims.get(name) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(Box::<str>::from(text.as_str()))),
+            Some(_) => fault("iss and jti of the token have to be strings"),
+        };
+        let patterns = |name: &str| match self.claims.get(name) {
+            None => Ok(Patterns::default()),
+            Some(Value::List(list)) => Patterns::read(list.iter().map(Value::text)).ok_or(Fault::Token(
+                "publish and subscribe have up to 64 channels each, and a * may be their last character",
+            )),
+            Some(_) => fault("publish and subscribe have to be lists of channels"),
+        };
+        let expires_s = match self.claims.get("exp") {
+            None => return fault("the token does not expire (exp), and has to"),
+            Some(expires) => seconds(expires).ok_or(Fault::Token("exp of the token is no time"))?,
+        };
+        let begins_s = match self.claims.get("nbf") {
+            None => 0,
+            Some(begins) => seconds(begins).ok_or(Fault::Token("nbf of the token is no time"))?,
+        };
+        let audiences = match self.claims.get("aud") {
+            None => None,
+            Some(Value::Text(one)) => Some(vec![one.as_str().into()]),
+            Some(Value::List(all)) => {
+                let all: Option<Vec<_>> = all.iter().map(|one| one.text().map(Into::into)).collect();
+                Some(all.ok_or(Fault::Token("aud of the token has to be a string, or a list of strings"))?)
+            }
+            Some(_) => return fault("aud of the token has to be a string, or a list of strings"),
+        };
+        let (issuer, name) = (text("iss")?, text("jti")?);
+        if name.as_ref().is_some_and(|name| name.len() > NOTIFY_JWT_JTI_BYTES_MAX) {
+            return fault("the jti of the token is longer than 128 bytes");
+        }
+        let (publish, subscribe) = (patterns("publish")?, patterns("subscribe")?);
+        Ok(Claims { publish, subscribe, expires_s, name, begins_s, issuer, audiences })
+    }
+}
+
+impl Claims {
+    /// Whether they may count here and now.
+    pub(super) fn check(&self, access: &Access, now_s: u64) -> Result<(), Fault> {
+        if now_s >= self.expires_s {
+            return fault("the token has expired");
+        }
+        if self.expires_s - now_s > access.ahead_s_max {
+            return fault("exp of the token is further ahead than the server's option notify_jwt_seconds_max");
+        }
+        if self.begins_s > now_s.saturating_add(AHEAD_S) {
+            return fault("the token does not count yet (nbf)");
+        }
+        if access.issuer.is_some() && self.issuer != access.issuer {
+            return fault("the token is not of the issuer that the server expects (iss)");
+        }
+        // RFC 7519 4.1.3: who does not know itself among those that a token is for refuses it.
+        let is_for = |audience: &Box<str>| self.audiences.as_ref().is_some_and(|all| all.contains(audience));
+        match &access.audience {
+            Some(audience) if !is_for(audience) => return fault("the token is not for this server (aud)"),
+            None if self.audiences.is_some() => {
+                return fault(
+                    "the token is for somebody (aud), and the server's option notify_jwt_audience does not say who it is",
+                );
+            }
+            _ => {}
+        }
+        match access.is_revoked(self.name.as_deref()) {
+            true => fault("the token was taken back"),
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,371 @@
+//! Channels that are not for everybody (`/n/`) on one shard: by which way a token is shown, what it opens and for how long, and what one
+//! address can make the shard verify.
+
+use std::sync::Arc;
+
+use throng_engine::io::{Command, Effect, Input};
+use throng_engine::web::access::Access;
+use throng_engine::web::policy::{Channels, Policy};
+use throng_sim::host::said as words;
+
+use crate::issuer::{NOW_S, Signer, access, keys, minute, name_of};
+use crate::notify::{Desk, Heard, TOKEN, open, post, pubsub, settings};
+
+/// Channels that begin with `own.` are for those with a token, `news.` for everybody.
+fn channels() -> Channels {
+    Channels {
+        prefixes: Box::new(["news.".into()]),
+        private: Box::new(["own.".into()]),
+        publish_open: false,
+        access: Some(Arc::new(access())),
+        ..open()
+    }
+}
+
+fn bearer(token: &str) -> String {
+    format!("Authorization: Bearer {token}\r\n")
+}
+
+fn both() -> String {
+    minute(",\"publish\":[\"own.*\"],\"subscribe\":[\"own.a\",\"own.b\"]")
+}
+
+impl Desk {
+    fn ask(&mut self, path: &str, fields: &str) -> Heard {
+        let conn = self.connect();
+        self.says(conn, &format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
+    }
+
+    /// The operator's options change while the server runs.
+    fn turn(&mut self, channels: Channels) {
+        let new = settings(1, channels);
+        self.host.turn(Input::Command { token: 1, command: Command::Turn(Arc::new(new)) });
+    }
+}
+
+#[test]
+fn what_a_token_names_is_read_and_published() {
+    let mut desk = Desk::new(channels());
+    let shown = bearer(&both());
+    assert_eq!(desk.publish_with("own.a", &shown, "one").status(), "200");
+    assert_eq!(desk.publish_with("own.c", &shown, "two").status(), "200", "it may publish where it may not read");
+    let heard = desk.ask("own.a?after=0", &shown);
+    assert_eq!((heard.status(), heard.data()), ("200", vec!["one"]));
+    let heard = desk.ask("own.a,own.b?after=0,0", &shown);
+    assert_eq!((heard.status(), heard.data()), ("200", vec!["one"]));
+    for path in ["own.c", "own.a,own.c", "own.a,own.c,news.x"] {
+        let heard = desk.ask(path, &shown);
+        assert_eq!(heard.status(), "403", "{path}: {}", heard.text);
+        assert!(heard.field("WWW-Authenticate").unwrap().contains("insufficient_scope"), "RFC 6750 3.1");
+    }
+    // What everybody reads may be asked for along with it, and takes no token, whatever is shown.
+    assert_eq!(desk.ask("own.a,news.x?after=0,0", &shown).data(), ["one"]);
+    assert_eq!(desk.ask("news.x?after=0", "Authorization: Bearer nonsense\r\n").status(), "204");
+    // To publish there, it has to grant it.
+    assert_eq!(desk.publish_with("news.x", &shown, "x").status(), "403");
+    let all = bearer(&minute(",\"publish\":[\"*\"]"));
+    assert_eq!(desk.publish_with("news.x", &all, "x").status(), "200");
+    assert_eq!(desk.ask("own.a", &all).status(), "403", "to publish is not to read");
+    assert_eq!(
+        desk.publish_with("other", &all, "x").status(),
+        "404",
+        "no token makes a channel that the operator has not named"
+    );
+}
+
+#[test]
+fn without_a_token_that_counts_nothing_is_told() {
+    let mut desk = Desk::new(channels());
+    assert_eq!(desk.publish_with("own.a", &bearer(TOKEN), "secret").status(), "200", "the operator publishes anywhere");
+    let expired = Signer::Hs256.token(&format!("\"exp\":{NOW_S},\"subscribe\":[\"*\"]"));
+    let forged = format!("{}A", &both()[..both().len() - 1]);
+    for (fields, error) in [
+        (String::new(), None),
+        ("Authorization: Basic YTpi\r\n".into(), None),
+        ("Authorization: Bearer\r\n".into(), None),
+        ("Cookie: access_token=x; authorization=y\r\n".into(), None),
+        (format!("Cookie: access_token={}\r\n", both()), None),
+        (bearer("x"), Some("three parts")),
+        (bearer(TOKEN), Some("three parts")),
+        (bearer(&expired), Some("expired")),
+        (bearer(&forged), Some("signature")),
+    ] {
+        for path in ["own.a", "own.a?after=0&wait=9", "news.x,own.a"] {
+            let heard = desk.ask(path, &fields);
+            assert_eq!(heard.status(), "401", "{fields}: {}", heard.text);
+            assert!(!heard.text.contains("secret"));
+            let challenge = heard.field("WWW-Authenticate").unwrap();
+            assert!(challenge.starts_with("Bearer realm=\"channels\""), "{challenge}");
+            assert_eq!(challenge.contains("error=\"invalid_token\""), error.is_some(), "{challenge}");
+            assert!(error.is_none_or(|error| challenge.contains(error) && heard.body().contains(error)), "{challenge}");
+        }
+        let conn = desk.connect();
+        let heard = desk.stream(conn, "own.a", &fields);
+        assert_eq!(heard.status(), "401");
+        if !fields.contains(TOKEN) {
+            assert_eq!(desk.publish_with("own.a", &fields, "x").status(), "401");
+        }
+    }
+    let head = "HEAD /n/own.a HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let conn = desk.connect();
+    assert_eq!(desk.says(conn, head).body(), "");
+    // That everybody may publish at open channels opens no other; without keys there is no way in at all.
+    let mut desk = Desk::new(Channels { publish_open: true, ..channels() });
+    assert_eq!(desk.publish("news.x", "x").status(), "200");
+    assert_eq!(desk.publish("own.a", "x").status(), "401");
+    let mut desk = Desk::new(Channels { access: None, publish_open: true, ..channels() });
+    assert_eq!((desk.ask("own.a", &bearer(&both())).status(), desk.publish("own.a", "x").status()), ("403", "401"));
+}
+
+#[test]
+fn a_page_shows_its_token_in_the_address() {
+    let mut desk = Desk::new(channels());
+    desk.publish_with("own.a", &bearer(&both()), "one");
+    let token = both();
+    let conn = desk.connect();
+    let heard = desk.stream(conn, &format!("own.a?after=0&access_token={token}"), "");
+    assert_eq!((heard.status(), heard.data()), ("200", vec!["one"]));
+    assert_eq!(heard.field("Cache-Control"), Some("no-store"), "RFC 6750 2.3");
+    assert_eq!(desk.ask(&format!("own.a?access_token={token}"), "").data(), ["one"]);
+    assert_eq!(desk.ask("own.a?access_token=", "").status(), "401");
+    assert_eq!(desk.publish(&format!("own.a?access_token={token}"), "two").status(), "200");
+    // The operator's token is for no address of a page.
+    assert_eq!(desk.publish(&format!("own.a?access_token={}", TOKEN.replace(' ', "+")), "x").status(), "401");
+    // RFC 6750 2: one way, once.
+    for (query, fields) in [
+        (format!("access_token={token}&access_token={token}"), String::new()),
+        (format!("access_token={token}"), bearer(&token)),
+        (String::new(), bearer(&token) + &bearer(&token)),
+    ] {
+        let heard = desk.ask(&format!("own.a?{query}"), &fields);
+        assert_eq!(heard.status(), "400", "{}", heard.text);
+        assert!(heard.field("WWW-Authenticate").unwrap().contains("invalid_request"));
+    }
+}
+
+#[test]
+fn who_waits_is_told_until_the_token_ends() {
+    let mut desk = Desk::new(channels());
+    let (streams, polls, other) = (desk.connect(), desk.connect(), desk.connect());
+    assert_eq!(desk.stream(streams, "own.a?after=0", &bearer(&both())).status(), "200");
+    let poll = format!("GET /n/own.a?after=0&wait=300 HTTP/1.1\r\nHost: localhost\r\n{}\r\n", bearer(&both()));
+    assert_eq!(desk.says(polls, &poll), Heard::default());
+    assert_eq!(desk.get(other, "news.x?wait=300"), Heard::default());
+    let publisher = desk.connect();
+    let one = post("own.a", &bearer(TOKEN), "one");
+    let heard = desk.while_waiting(streams, Input::Received { conn: publisher, bytes: one.as_bytes() });
+    assert_eq!(heard.data(), ["one"]);
+    let again = poll.replace("after=0", "after=1");
+    assert_eq!(desk.says(polls, &again), Heard::default(), "it was answered, and asks again");
+    let heard = desk.wait(streams, 55);
+    assert!(!heard.ends && heard.data().is_empty(), "{}", heard.text);
+    let ends = desk.wait(streams, 10);
+    assert!(ends.ends && ends.text.ends_with("event: expired\ndata: {}\n\n"), "{}", ends.text);
+    assert!(!ends.text.contains("id:"), "it comes back to where it was");
+    let again = desk.connect();
+    let heard = desk.stream(again, "own.a?after=1", &bearer(&both()));
+    assert!(heard.status() == "401" && heard.body().contains("expired"));
+    assert_eq!(desk.publish_with("own.a", &bearer(&both()), "x").status(), "401");
+    // Who needs no token has none that ends.
+    desk.publish_with("news.x", &bearer(TOKEN), "x");
+    assert_eq!(desk.host.shard.counters().notify_told.get(), 3, "and two told before");
+}
+
+#[test]
+fn a_poll_ends_with_its_token_like_any_other() {
+    let mut desk = Desk::new(channels());
+    let conn = desk.connect();
+    let poll = format!("GET /n/own.a?wait=300 HTTP/1.1\r\nHost: localhost\r\n{}\r\n", bearer(&both()));
+    assert_eq!(desk.says(conn, &poll), Heard::default());
+    assert_eq!(desk.wait(conn, 59), Heard::default());
+    let heard = desk.wait(conn, 6);
+    assert_eq!((heard.status(), heard.field("Next-After")), ("204", Some("0")), "{}", heard.text);
+    assert_eq!(desk.says(conn, &poll).status(), "401");
+}
+
+#[test]
+fn what_is_taken_back_ends_who_waits() {
+    let named = |name: &str| minute(&format!(",\"jti\":\"{name}\",\"subscribe\":[\"*\"]"));
+    let changes: [(&str, Option<Access>); 3] = [
+        ("the token", Some(Access { revoked: ["one".into()].into(), ..access() })),
+        ("the key", Some(Access { keys: keys(&[Signer::Es256.jwk("")]), ..access() })),
+        ("all keys", None),
+    ];
+    for (what, access) in changes {
+        let others_stay = what == "the token";
+        let mut desk = Desk::new(channels());
+        let conns: Vec<_> = ["one", "two"]
+            .into_iter()
+            .map(|name| {
+                let conn = desk.connect();
+                assert_eq!(desk.stream(conn, "own.a", &bearer(&named(name))).status(), "200");
+                conn
+            })
+            .collect();
+        let poll = desk.connect();
+        let asks = format!("GET /n/own.a?wait=300 HTTP/1.1\r\nHost: localhost\r\n{}\r\n", bearer(&named("one")));
+        assert_eq!(desk.says(poll, &asks), Heard::default());
+        desk.turn(Channels { access: access.map(Arc::new), ..channels() });
+        let mut heard: Vec<_> = conns.iter().chain([&poll]).map(|conn| (*conn, Heard::default())).collect();
+        for _ in 0..40 {
+            desk.host.now.mono_ms += 200;
+            desk.host.now.wall_us += 200_000;
+            let mut effects = desk.host.turn(Input::EndOfTurn);
+            for (of, heard) in &mut heard {
+                let is_own = |effect: &Effect| match effect {
+                    Effect::Send { conn, .. } | Effect::Close { conn, .. } => conn == of,
+                    _ => false,
+                };
+                let (own, others) = effects.into_iter().partition(is_own);
+                let more = Heard::of(own, *of);
+                heard.text += &more.text;
+                heard.ends |= more.ends;
+                effects = others;
+            }
+        }
+        let heard: Vec<_> = heard.into_iter().map(|(_, heard)| heard).collect();
+        assert!(heard[0].ends && heard[0].text.contains("event: expired"), "{what}");
+        assert_eq!(heard[1].ends, !others_stay, "{what}");
+        assert_eq!(heard[2].status(), "401", "{what}: {}", heard[2].text);
+        let again = desk.connect();
+        let status = if what == "all keys" { "403" } else { "401" };
+        assert_eq!(
+            desk.stream(again, "own.a", &bearer(&named("one"))).status(),
+            status,
+            "{what}: it is not known from before"
+        );
+    }
+}
+
+/// XEP-0060 4.5: by XMPP such a channel is for members whom an administrator has named, and users do not make it.
+#[test]
+fn users_neither_read_nor_make_what_is_not_for_everybody() {
+    let mut desk = Desk::new(channels());
+    let romeo = desk.user("romeo");
+    assert_eq!(desk.publish_with("own.a", &bearer(&both()), "secret").status(), "200");
+    for inside in [
+        "<subscribe node='own.a' jid='romeo@localhost'/>",
+        "<publish node='own.a'><item><x xmlns='x'/></item></publish>",
+    ] {
+        let said = words(&desk.host.ask(romeo, &pubsub(true, inside)));
+        assert!(said.contains("type='error'") && !said.contains("secret"), "{said}");
+    }
+    let said = words(&desk.host.ask(romeo, &pubsub(false, "<items node='own.a'/>")));
+    assert!(said.contains("type='error'") && !said.contains("secret"), "{said}");
+    for (node, kind) in [("own.b", "error"), ("own.", "error"), ("ow", "result"), ("free", "result")] {
+        let said = words(&desk.host.ask(romeo, &pubsub(true, &format!("<create node='{node}'/>"))));
+        assert!(said.contains(&format!("type='{kind}'")), "{node}: {said}");
+    }
+    assert!(
+        words(&desk.host.ask(romeo, &pubsub(true, "<publish node='own.c'><item/></publish>"))).contains("type='error'")
+    );
+}
+
+/// A node that an administrator has made by XMPP is read by a token whatever its access model, and told of at once.
+#[test]
+fn a_token_reads_nodes_that_are_for_members() {
+    let mut desk = Desk::new(channels());
+    let romeo = desk.user("admin");
+    let field = |var: &str, value: &str| format!("<field var='{var}'><value>{value}</value></field>");
+    let form = field("FORM_TYPE", "http://jabber.org/protocol/pubsub#node_config")
+        + &field("pubsub#access_model", "whitelist");
+    let configure =
+        format!("<create node='own.a'/><configure><x xmlns='jabber:x:data' type='submit'>{form}</x></configure>");
+    assert!(words(&desk.host.ask(romeo, &pubsub(true, &configure))).contains("type='result'"));
+    let conn = desk.connect();
+    assert_eq!(desk.stream(conn, "own.a", &bearer(&both())).status(), "200");
+    let publish = pubsub(true, "<publish node='own.a'><item><json xmlns='urn:xmpp:json:0'>1</json></item></publish>");
+    let effects = desk.host.turn(Input::Received { conn: romeo, bytes: publish.as_bytes() });
+    assert_eq!(Heard::of(effects, conn).data(), ["1"]);
+    assert_eq!(desk.ask("own.a?after=0", &bearer(&both())).data(), ["1"]);
+    assert_eq!(desk.publish_with("own.a", &bearer(&both()), "2").status(), "200");
+    // At a channel for everybody no token reads what its owner has closed.
+    let configure = configure.replace("own.a", "news.a");
+    assert!(words(&desk.host.ask(romeo, &pubsub(true, &configure))).contains("type='result'"));
+    assert_eq!(desk.ask("news.a", &bearer(&minute(",\"subscribe\":[\"*\"]"))).status(), "403");
+}
+
+/// A token is no way round what an address may publish.
+#[test]
+fn who_publishes_by_a_token_of_an_issuer_pays_like_others() {
+    let mut desk = Desk::new(Channels { publications_s: 10, ..channels() });
+    let shown = bearer(&both());
+    let made =
+        (0..30).take_while(|number| desk.publish_with(&format!("own.{number}"), &shown, "x").status() == "200").count();
+    assert_eq!(made, 11, "channels that one address makes");
+    let taken = (0..200).take_while(|_| desk.publish_with("own.0", &shown, "x").status() == "200").count();
+    assert!((80..=95).contains(&taken), "{taken}, and those before, are ten seconds' worth");
+    assert!(
+        (0..300).all(|_| desk.publish_with("own.0", &bearer(TOKEN), "x").status() == "200"),
+        "the operator does not"
+    );
+}
+
+/// RFC 8725 does not say so: a signature that is wrong is work for nothing, of which an address gets little.
+#[test]
+fn an_address_has_so_many_wrong_signatures_verified() {
+    let mut desk = Desk::new(channels());
+    let forge = |number: u32| {
+        let claims = format!("\"exp\":{},\"subscribe\":[\"*\"],\"jti\":\"{}\"", NOW_S + 3_600, name_of(number));
+        let token = Signer::Hs256.token(&claims);
+        bearer(&format!("{}{}", &token[..token.len() - 4], "AAAA"))
+    };
+    let known = bearer(&both());
+    assert_eq!(desk.ask("own.a", &known).status(), "204");
+    let tried = (0..500).take_while(|number| desk.ask("own.a", &forge(*number)).status() == "401").count();
+    assert_eq!(tried, 50);
+    let refused = desk.ask("own.a", &forge(1_000));
+    assert_eq!((refused.status(), refused.field("Retry-After")), ("429", Some("1")), "{}", refused.text);
+    assert_eq!(
+        desk.ask("own.a", &bearer(&minute(",\"subscribe\":[\"*\"]"))).status(),
+        "429",
+        "nor is a good one verified"
+    );
+    assert_eq!(desk.ask("own.a", &known).status(), "204", "one that is known needs no work");
+    assert_eq!(desk.ask("own.a", &bearer("x.y.z")).status(), "401", "nor does what is no token");
+    let other = desk.connect_from([192, 0, 2, 2]);
+    let fields = bearer(&minute(",\"subscribe\":[\"own.a\"]"));
+    assert_eq!(desk.says(other, &format!("GET /n/own.a HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")).status(), "204");
+    let conn = desk.connect();
+    desk.wait(conn, 10);
+    let wrong = (0..300_u32).filter(|second| {
+        desk.wait(conn, 1);
+        (0..30).filter(|number| desk.ask("own.a", &forge(second * 30 + number)).status() == "401").count() > 12
+    });
+    assert!(wrong.count() < 10, "ten a second in the long run");
+    assert_eq!(desk.host.shard.counters().notify_tokens_verified.get(), 2);
+}
+
+/// Tokens that were verified are known: the same one is not verified twice, and what is kept of very many is bounded.
+#[test]
+fn what_is_kept_of_tokens_is_bounded() {
+    let mut desk = Desk::new(channels());
+    let list: Vec<_> = (0..64).map(|number| format!("\"own.{number:020}\"")).collect();
+    let token =
+        |number: u32| minute(&format!(",\"jti\":\"{number}\",\"subscribe\":[\"own.a\",{}]", list[1..].join(",")));
+    let before = desk.host.shard.counters().notify_tokens_verified.get();
+    for _ in 0..5 {
+        assert_eq!(desk.ask("own.a", &bearer(&token(0))).status(), "204");
+    }
+    assert_eq!(desk.host.shard.counters().notify_tokens_verified.get(), before + 1);
+    for number in 0..5_000 {
+        assert_eq!(desk.ask("own.a", &bearer(&token(number))).status(), "204");
+    }
+    let conn = desk.connect();
+    desk.wait(conn, 20);
+    let kept = desk.host.shard.counters().mem_users_bytes.get();
+    assert!((4 << 20..12 << 20).contains(&kept), "{kept} bytes");
+    // The last ones are known still, the first ones are not.
+    let before = desk.host.shard.counters().notify_tokens_verified.get();
+    assert_eq!(desk.ask("own.a", &bearer(&token(4_999))).status(), "204");
+    assert_eq!(desk.host.shard.counters().notify_tokens_verified.get(), before);
+    assert_eq!(desk.ask("own.a", &bearer(&token(1))).status(), "204");
+    assert_eq!(desk.host.shard.counters().notify_tokens_verified.get(), before + 1);
+}
+
+#[test]
+fn the_settings_of_a_process_are_not_said() {
+    let policy = Policy { channels: channels(), ..Policy::default() };
+    let shown = format!("{policy:?}");
+    assert!(!shown.contains(TOKEN) && !shown.contains("AyM1"), "{shown}");
+}
