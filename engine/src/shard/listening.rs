@@ -390,10 +390,8 @@ impl Shard {
         let polls = matches!(listener.kind, Kind::Poll(_));
         let (publishes, begun) = (matches!(listener.kind, Kind::Publish), matches!(listener.kind, Kind::Stream(true)));
         // A poll has been cut to the time of its token, and is answered as at the end of any wait.
-        if !publishes
-            && !(polls && is_over)
-            && self.listeners.get(id).is_some_and(|listener| !self.is_granted(listener))
-        {
+        let exempt = publishes || (polls && is_over);
+        if !exempt && self.listeners.get(id).is_some_and(|listener| !self.is_granted(listener)) {
             if begun {
                 self.send_bytes(id, EXPIRED);
             }

@@ -163,7 +163,8 @@ impl Claims {
             return fault("the token is not of the issuer that the server expects (iss)");
         }
         // RFC 7519 4.1.3: who does not know itself among those that a token is for refuses it.
-        let is_for = |audience: &Box<str>| self.audiences.as_ref().is_some_and(|all| all.contains(audience));
+        let is_for =
+            |audience: &str| self.audiences.as_ref().is_some_and(|all| all.iter().any(|one| **one == *audience));
         match &access.audience {
             Some(audience) if !is_for(audience) => return fault("the token is not for this server (aud)"),
             None if self.audiences.is_some() => {

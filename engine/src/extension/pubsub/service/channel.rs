@@ -423,6 +423,7 @@ mod tests {
     fn items_are_one_line_of_json_whatever_is_in_them() {
         let text = "a\"b\\c\n\r\t\u{1}\u{2028}\u{e9}";
         let news = News {
+            open: true,
             actor: "pubsub.x/a.b".into(),
             number: 7,
             at_us: 1_000_000,
