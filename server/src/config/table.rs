@@ -422,7 +422,7 @@ options! {
         "For whom a token for channels has to be (aud).",
         "When empty, a token that is for somebody is refused (RFC 7519 4.1.3). Set it if the issuer makes tokens for others with the same \
          key.";
-    Addresses Detail Restart notify_jwt_seconds_max: Duration, Kind::Seconds { min: 60, max: 3_650 * DAY }, "1d",
+    Addresses Detail Restart notify_jwt_seconds: Duration, Kind::Seconds { min: 60, max: 3_650 * DAY }, "1d",
         "How far ahead the end of a token for channels may be (exp).",
         "A token without an end is refused.";
     Addresses Detail Restart notify_publish_open: bool, Kind::Switch, "false",

@@ -154,7 +154,7 @@ impl Claims {
             return fault("the token has expired");
         }
         if self.expires_s - now_s > access.ahead_s_max {
-            return fault("exp of the token is further ahead than the server's option notify_jwt_seconds_max");
+            return fault("exp of the token is further ahead than the server's option notify_jwt_seconds");
         }
         if self.begins_s > now_s.saturating_add(AHEAD_S) {
             return fault("the token does not count yet (nbf)");
