@@ -290,6 +290,8 @@ pub enum Letter {
         body: Span,
         /// The channel may be made, if it is not there.
         makes: bool,
+        /// Each line of the content is an item.
+        batch: bool,
     },
     /// Items of a channel of this home are wanted for a connection, and the shard watches it from now on: [`Letter::ChannelAnswer`]
     /// has those that are there, [`Letter::ChannelNews`] those that come.

@@ -99,10 +99,11 @@ impl Shard {
             }
             Letter::Forget { node, user } => self.forget(batch.str(*node), batch.str(*user)),
             Letter::Charge { session, user, work } => self.charge(batch.str(*user), *session, *work),
-            Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes } => {
+            Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes, batch: lines } => {
                 let front = Front { conn: *conn, number: *number };
                 let content = (batch.str(*kind), batch.str(*key));
-                self.channel_publish(front, batch.str(*node), (batch.str(*from), *makes), content, batch.bytes(*body));
+                let body = (batch.bytes(*body), *lines);
+                self.channel_publish(front, batch.str(*node), (batch.str(*from), *makes), content, body);
             }
             Letter::ChannelRead { conn, number, node, after, watchers, share } => {
                 self.channel_read(*conn, *number, batch.str(*node), *after, (*watchers, *share));

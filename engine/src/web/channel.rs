@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use super::handshake::Accept;
+
 /// What is asked of channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
@@ -31,6 +33,8 @@ pub enum Wish {
     Poll(u32),
     /// All items, as server-sent events.
     Stream,
+    /// All items, as messages of a WebSocket, whose opening handshake is answered with this.
+    Socket(Box<Accept>),
 }
 
 /// An item that is to be published.
@@ -42,6 +46,14 @@ pub struct Publication {
     pub key: Option<Box<str>>,
     /// The publisher has shown the operator's token.
     pub trusted: bool,
+    /// It is a batch of so many items, which are its [`lines`]: at most
+    /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX); `None`: one item.
+    pub batch: Option<usize>,
     /// The content.
     pub body: Vec<u8>,
+}
+
+/// The items of a batch: lines, of which each is JSON. What is empty is none.
+pub fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty())
 }
