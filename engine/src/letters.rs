@@ -292,6 +292,8 @@ pub enum Letter {
         makes: bool,
         /// Who publishes has shown a token that grants it.
         granted: bool,
+        /// Each line of the content is an item.
+        batch: bool,
     },
     /// Items of a channel of this home are wanted for a connection, and the shard watches it from now on: [`Letter::ChannelAnswer`]
     /// has those that are there, [`Letter::ChannelNews`] those that come.

@@ -640,6 +640,12 @@ pub const NOTIFY_CHANNELS_MAX: usize = 16;
 /// Longest content of an item that is published by HTTP, bytes. In XML it may become a third longer.
 pub const NOTIFY_BODY_BYTES_MAX: usize = 32 << 10;
 
+/// Most items that are published at once, as a batch: one page for who reads them.
+pub const NOTIFY_BATCH_ITEMS_MAX: usize = NOTIFY_PAGE_ITEMS_MAX as usize;
+
+/// Longest batch, bytes.
+pub const NOTIFY_BATCH_BYTES_MAX: usize = 64 << 10;
+
 /// Longest content type of such an item, bytes.
 pub const NOTIFY_TYPE_BYTES_MAX: usize = 128;
 
@@ -660,8 +666,9 @@ pub const NOTIFY_PAGE_BYTES_MAX: u32 = 128 << 10;
 /// Subscribers of a channel that are told at once; between that the shard does other work.
 pub const NOTIFY_TOLD_AT_ONCE: usize = 1_024;
 
-/// Items of a channel that a shard holds until all of its subscribers have them. Who has missed more reads it.
-pub const NOTIFY_RECENT_MAX: usize = 32;
+/// Items of a channel that a shard holds until all of its subscribers have them. Who has missed more reads it. A batch is not more: else
+/// each of a crowd would read it.
+pub const NOTIFY_RECENT_MAX: usize = NOTIFY_BATCH_ITEMS_MAX;
 /// The same in bytes.
 pub const NOTIFY_RECENT_BYTES_MAX: usize = 128 << 10;
 
@@ -677,7 +684,7 @@ pub const NOTIFY_RENEW_S: u32 = 30;
 /// A shard that has not said so for this time does not watch it any more, seconds.
 pub const NOTIFY_FORGET_S: u32 = 120;
 
-/// Server-sent events have a comment after so many seconds of silence.
+/// Subscribers have a sign of life after so many seconds of silence.
 pub const NOTIFY_HEARTBEAT_S: u32 = 15;
 
 /// The home of a channel has answered after this time, or what was asked is lost, seconds.

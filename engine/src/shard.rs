@@ -67,6 +67,7 @@ pub mod pushes;
 pub mod register;
 pub mod restore;
 pub mod seats;
+pub mod subscriber;
 pub mod sweep;
 pub mod tail;
 pub mod to_component;

@@ -3,7 +3,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use throng_engine::web::frame::{Assembly, CONTROL_BYTES_MAX, Event, FrameFault, HEAD_BYTES_MAX};
+use throng_engine::web::frame::{Assembly, CONTROL_BYTES_MAX, Event, FrameFault, HEAD_BYTES_MAX, read_control};
 use throng_engine::web::framed::framed;
 
 const MESSAGE_BYTES_MAX: usize = 1_000;
@@ -34,9 +34,20 @@ fn events(bytes: &[u8], pieces: usize) -> (Vec<(Event, Vec<u8>)>, Option<FrameFa
     (all, None)
 }
 
+/// Where only control frames are taken, they are read as elsewhere, and nothing else comes out.
+fn controls(bytes: &[u8]) {
+    let mut rest = bytes;
+    while let Ok((used @ 1.., event)) = read_control(rest) {
+        assert!(!matches!(event, Event::More | Event::Message));
+        assert_eq!(Assembly::default().read(rest, 0), Ok((used, event)));
+        rest = &rest[used..];
+    }
+}
+
 fuzz_target!(|input: &[u8]| {
     let Some((first, bytes)) = input.split_first() else { return };
     assert_eq!(events(bytes, bytes.len().max(1)), events(bytes, usize::from(*first) + 1));
+    controls(bytes);
     // What a stream sends is framed whatever it is. Elements have at least three bytes, and gain a head and two declarations at most.
     assert!(framed(bytes).len() <= 32 * bytes.len() + 64);
 });

@@ -634,6 +634,6 @@ mod tests {
     #[test]
     fn numbers_are_found_in_any_bytes() {
         assert_eq!(numbers(b"<body>#12#xx</body><body>#7#</body><body>#9"), [12, 7]);
-        assert_eq!(numbers(b"12#"), []);
+        assert!(numbers(b"12#").is_empty());
     }
 }

@@ -1,5 +1,5 @@
-"""Channels of notifications at `/n/` by curl, by sseclient-py and by slixmpp: those who subscribe by XMPP and those who
-subscribe by HTTP see the same items, also over restarts by `kill -9`."""
+"""Channels of notifications at `/n/` by curl, by sseclient-py, by `websockets` and by slixmpp: those who subscribe by XMPP
+and those who subscribe by HTTP see the same items, also over restarts by `kill -9`."""
 
 import asyncio
 import json
@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 import sseclient
+from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 
 from events import WAIT
 from servers import DOMAIN
@@ -91,6 +93,50 @@ class Events(threading.Thread):
         deadline = time.monotonic() + 2 * WAIT
         while len(self.got) < count and time.monotonic() < deadline:
             time.sleep(0.02)
+        return [item["data"] for item in self.got]
+
+
+def websocket(world, path, tls=False, **options):
+    """A subscription by WebSocket."""
+    context = {"ssl": ssl.create_default_context(cafile=str(world.server.cafile)), "server_hostname": DOMAIN} if tls else {}
+    address = url(world, path, tls).replace("http", "ws", 1)
+    return connect(address, host="127.0.0.1", proxy=None, **{**context, **options})
+
+
+async def message(socket):
+    """What a WebSocket brings next."""
+    return json.loads(await asyncio.wait_for(socket.recv(), WAIT))
+
+
+class Messages:
+    """A subscriber by WebSocket that comes back to the place that it was told last."""
+
+    def __init__(self, world, path, tls=False):
+        self.world, self.path, self.tls, self.last = world, path, tls, "0"
+        self.got, self.gaps, self.connections = [], [], 0
+        self.task = asyncio.create_task(self.run())
+
+    async def run(self):
+        while True:
+            try:
+                async with websocket(self.world, f"{self.path}?after={self.last}", self.tls) as socket:
+                    self.connections += 1
+                    async for text in socket:
+                        told = json.loads(text)
+                        assert set(told) == {"items", "gaps", "after"}
+                        self.last = told["after"]
+                        self.got += told["items"]
+                        self.gaps += told["gaps"]
+            except (OSError, ConnectionClosed, InvalidHandshake, EOFError, asyncio.TimeoutError):
+                pass
+            await asyncio.sleep(0.02)
+
+    async def wait(self, count):
+        """Waits until so many items have come; their data."""
+        deadline = time.monotonic() + 2 * WAIT
+        while len(self.got) < count and time.monotonic() < deadline:
+            assert not self.task.done(), self.task
+            await asyncio.sleep(0.02)
         return [item["data"] for item in self.got]
 
 
@@ -177,6 +223,7 @@ async def test_each_item_once_and_in_order_over_kills(notifying_world):
     is thrown off and repeats its keys has published each once."""
     world, channel, count = notifying_world, "killed", 60
     events = [Events(world, channel) for _ in range(3)]
+    messages = [Messages(world, channel, tls=number % 2 == 1) for number in range(4)]
     over = threading.Event()
 
     def writes():
@@ -197,6 +244,53 @@ async def test_each_item_once_and_in_order_over_kills(notifying_world):
         assert await asyncio.to_thread(reader.wait, count) == [str(number) for number in range(count)]
         assert reader.gaps == 0 and reader.connections > kills
         reader.over = True
+    for reader in messages:
+        assert await reader.wait(count) == [str(number) for number in range(count)]
+        assert reader.gaps == [] and reader.connections > kills
+        reader.task.cancel()
+
+
+@pytest.mark.parametrize("tls", [False, True], ids=["ws", "wss"])
+async def test_a_websocket_has_what_a_poll_is_answered(notifying_world, tls):
+    """RFC 6455 4.1, 5.5: `websockets` subscribes without a subprotocol and with one that is not chosen, on whatever thread
+    it arrives; pings are answered, a sign of life comes after 15 s, and a close is answered."""
+    world, channel = notifying_world, f"socket.{'wss' if tls else 'ws'}"
+    await asyncio.to_thread(publish, world, channel, "first", "k0")
+    sockets = [await websocket(world, f"{channel},other", tls) for _ in range(7)]
+    sockets.append(await websocket(world, f"{channel},other?after=0,0", tls, subprotocols=["throng", "xmpp"]))
+    assert [socket.subprotocol for socket in sockets] == [None] * 8
+    assert [item["data"] for item in (await message(sockets[7]))["items"]] == ["first"]
+    _, _, answer = await asyncio.to_thread(
+        ask, world, channel, b'"a"\n{"b": 1}\n', Content_Type="application/x-ndjson", Idempotency_Key="k1"
+    )
+    assert json.loads(answer) == {"channel": channel, "ids": ["2", "3"], "repeated": False}
+    _, _, poll = await asyncio.to_thread(ask, world, f"{channel}?after=1")
+    expected = json.loads(poll)["items"]
+    assert [(item["type"], item["data"]) for item in expected] == [("application/json", '"a"'), ("application/json", '{"b": 1}')]
+    for socket in sockets:
+        items = []
+        while len(items) < 2:
+            told = await message(socket)
+            assert told["gaps"] == []
+            items += told["items"]
+        assert (items, told["after"]) == (expected, "3,0")
+        await asyncio.wait_for(await socket.ping(b"there?"), WAIT)
+    assert await message(sockets[0]) == {"items": [], "gaps": [], "after": "3,0"}, "a sign of life"
+    for socket in sockets:
+        await asyncio.wait_for(socket.close(1000, "enough"), WAIT)
+        assert socket.close_code == 1000
+
+
+async def test_nothing_is_published_over_a_websocket(notifying_world):
+    """RFC 6455 7.4.1: data is refused with 1003, and what may not be subscribed to before the handshake."""
+    async with websocket(notifying_world, "a") as socket:
+        await socket.send("{}")
+        with pytest.raises(ConnectionClosed) as closed:
+            await message(socket)
+        assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1003, "nothing is taken here; publish by POST")
+    with pytest.raises(InvalidStatus) as refused:
+        await websocket(notifying_world, "a?after=x")
+    assert refused.value.response.status_code == 400
 
 
 async def test_refusals_say_what_to_do(world_of_websockets, notifying_world):

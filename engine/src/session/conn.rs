@@ -541,7 +541,7 @@ impl Conns {
     pub fn set_transport(&mut self, id: ConnId, transport: Transport) {
         let Some(conn) = self.get(id) else { return };
         let was = std::mem::replace(&mut conn.transport, transport);
-        self.websockets = self.websockets + usize::from(transport.is_framed()) - usize::from(was.is_framed());
+        self.websockets = self.websockets + usize::from(transport.is_websocket()) - usize::from(was.is_websocket());
         self.changed = true;
     }
 
@@ -612,7 +612,7 @@ impl Conns {
         if !id.has_socket() {
             self.free.push(id.slot & !NO_SOCKET);
         }
-        self.websockets -= usize::from(conn.transport.is_framed());
+        self.websockets -= usize::from(conn.transport.is_websocket());
         Some((conn, state))
     }
 

@@ -96,14 +96,14 @@ impl Addresses {
         if address.waiting >= most { Err(Held::Waiting) } else { Ok(()) }
     }
 
-    /// Whether it may publish; it is charged with one, of which each takes so many milliseconds.
-    pub(super) fn may_publish(&mut self, now_ms: u64, network: IpAddr, each_ms: f64) -> Result<(), Held> {
+    /// Whether it may publish; it is charged with what it does, which takes so many milliseconds.
+    pub(super) fn may_publish(&mut self, now_ms: u64, network: IpAddr, ms: f64) -> Result<(), Held> {
         let address = self.0.entry(network).or_default();
         let ahead = address.paid_ms.saturating_sub(now_ms);
         if ahead > AHEAD_MS {
             return Err(Held::Published((ahead - AHEAD_MS).div_ceil(1_000)));
         }
-        self.charge(now_ms, network, each_ms);
+        self.charge(now_ms, network, ms);
         Ok(())
     }
 

@@ -49,7 +49,7 @@ impl Shard {
         }
         if element.is("resume", ns::SM) {
             if self.early_request(conn) {
-                self.resume(conn, account, element);
+                self.resume_asked(conn, account, element);
             }
             return;
         }
@@ -159,7 +159,7 @@ impl Shard {
     }
 
     /// `<resume/>` (XEP-0198 5).
-    fn resume(&mut self, conn: ConnId, account: &str, element: &Element<'_>) {
+    fn resume_asked(&mut self, conn: ConnId, account: &str, element: &Element<'_>) {
         let h = element.attribute("h").and_then(|h| h.parse::<u32>().ok());
         let previd = element.attribute("previd").unwrap_or_default();
         if !self.take_over(conn, account, h, &previd) {

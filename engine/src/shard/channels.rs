@@ -1,11 +1,12 @@
 //! What is asked by HTTP of channels of this home: items are published and read there as by XMPP, and whoever asks is told by a letter.
 
 use crate::extension;
-use crate::extension::pubsub::service::channel::{Publication, Wanted, payload};
+use crate::extension::pubsub::service::channel::{JSON, Publication, Wanted, payload};
 use crate::letters::ConnRef;
 use crate::limits::{NOTIFY_PAGE_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX};
 use crate::shard::Shard;
 use crate::turn::pending::{Asker, Front};
+use crate::web::channel::lines;
 use crate::web::policy::Channels;
 use crate::wire::limit::Limit;
 
@@ -34,14 +35,14 @@ fn asker(front: Front, from: &str, node: &str) -> Asker {
 }
 
 impl Shard {
-    /// An item is to be published.
+    /// An item is to be published, or each line as one.
     pub(super) fn channel_publish(
         &mut self,
         front: Front,
         node: &str,
         by: By<'_>,
         (kind, key): (&str, &str),
-        body: &[u8],
+        (body, batch): (&[u8], bool),
     ) {
         let service = node.split_once('/').map_or(node, |(service, _)| service);
         let By { from, makes, granted } = by;
@@ -55,7 +56,11 @@ impl Shard {
             private: is_private(policy, node),
             makes,
             key: (!key.is_empty()).then(|| key.into()),
-            payload: payload(kind, body),
+            payloads: match batch {
+                true => lines(body).map(|line| payload(JSON, line)).collect(),
+                false => vec![payload(kind, body)],
+            },
+            batch,
             items_max: policy.items_max,
             items_s: policy.items_s,
             now_us: self.now.wall_us,

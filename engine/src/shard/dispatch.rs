@@ -100,11 +100,12 @@ impl Shard {
             }
             Letter::Forget { node, user } => self.forget(batch.str(*node), batch.str(*user)),
             Letter::Charge { session, user, work } => self.charge(batch.str(*user), *session, *work),
-            Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes, granted } => {
+            Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes, granted, batch: lines } => {
                 let front = Front { conn: *conn, number: *number };
                 let content = (batch.str(*kind), batch.str(*key));
                 let by = By { from: batch.str(*from), makes: *makes, granted: *granted };
-                self.channel_publish(front, batch.str(*node), by, content, batch.bytes(*body));
+                let body = (batch.bytes(*body), *lines);
+                self.channel_publish(front, batch.str(*node), by, content, body);
             }
             Letter::ChannelRead { conn, number, node, after, watchers, share } => {
                 self.channel_read(*conn, *number, batch.str(*node), *after, (*watchers, *share));

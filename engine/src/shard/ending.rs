@@ -41,6 +41,11 @@ impl Shard {
         let is_idle = between && conn.partial.is_none() && why == Ended::Timeout;
         if transport == Transport::Http && !in_handshake {
             self.http_ends(id, &mut last, !error.is_empty() && !is_idle, why);
+        } else if transport == Transport::Channels {
+            // Whose last frame was sent waits for nothing any more.
+            if ending != Ending::Cut && self.listeners.get(id).is_some() {
+                self.websocket_ends(&mut last, why);
+            }
         } else if !error.is_empty() {
             // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no
             // stream to say anything on.

@@ -15,7 +15,7 @@ use crate::web::request::{Awaited, Request, Site};
 use crate::web::response::Response;
 use crate::web::row::{Answer, Row};
 use crate::web::status::{Refusal, Status};
-use crate::web::{Begun, Transport, table, websocket};
+use crate::web::{Begun, Transport, handshake, table, websocket};
 
 /// How far one step of reading has come.
 pub(super) struct Step {
@@ -52,6 +52,7 @@ impl Shard {
             let step = match conn.transport() {
                 Transport::Http => self.http_step(id, rest, &mut begun),
                 Transport::WebSocket => self.websocket_step(id, rest, &mut begun),
+                Transport::Channels => self.subscriber_step(id, rest),
                 Transport::Stream | Transport::Closed | Transport::Bosh => Step { used: rest.len(), goes_on: false },
             };
             at += step.used;
@@ -186,7 +187,7 @@ impl Shard {
             return self.http_answer(id, head, Response::text(Status::BadRequest, text).closing());
         }
         self.counters.http_requests.one();
-        self.send_with(id, |out| websocket::write_accepted(out, &accept));
+        self.send_with(id, |out| handshake::write_accepted(out, &accept, Some(websocket::SUBPROTOCOL)));
         self.conns.set_transport(id, Transport::WebSocket);
         if let Some(opening) = self.opening(id) {
             opening.requests = 0;

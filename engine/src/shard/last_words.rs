@@ -2,7 +2,6 @@
 
 use crate::id::ConnId;
 use crate::shard::Shard;
-use crate::shard::listeners::{Kind, Listener};
 use crate::streams::ended::Ended;
 use crate::web::frame::{self, Code};
 use crate::web::response::Response;
@@ -12,8 +11,7 @@ impl Shard {
     /// The last words of a connection that is no WebSocket yet, if it ends for a reason of this side's.
     pub(super) fn http_ends(&mut self, id: ConnId, last: &mut Vec<u8>, for_a_reason: bool, why: Ended) {
         // Behind the beginning of a stream of events nothing can be said any more.
-        let streams = |listener: &Listener| matches!(listener.kind, Kind::Stream(true));
-        if !for_a_reason || self.listeners.get(id).is_some_and(streams) {
+        if !for_a_reason || self.listeners.get(id).is_some_and(|listener| listener.kind.has_begun()) {
             return;
         }
         let refusal = match why {

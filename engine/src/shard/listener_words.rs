@@ -1,22 +1,111 @@
-//! What is said to connections that have asked something of channels (`/n/`): responses, refusals, and events.
+//! What is said to connections that have asked something of channels (`/n/`): responses, refusals, events and messages.
 
 use std::borrow::Cow;
 
 use crate::id::ConnId;
-use crate::limits::HTTP_REQUESTS_MAX;
+use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
 use crate::shard::Shard;
-use crate::shard::listeners::{Gathered, Kind};
+use crate::shard::listeners::{Gathered, Kind, Listener, channel_of};
 use crate::streams::ended::Ended;
+use crate::web::frame::{self, Code, FrameFault};
 use crate::web::response::Response;
 use crate::web::status::Status;
+use crate::web::{Transport, handshake};
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::{Limit, Refusal};
 
 /// The head of a stream of events (HTML 9.2.5). It has no length: its end is that of the connection. Proxies are asked not to keep it back.
 const STREAM: &[(&str, &str)] = &[("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")];
 
+/// What a poll is answered, and what a message of a WebSocket says: items with commas between them, the channels of which some are
+/// missing, and from where to go on.
+fn write_answer(out: &mut Vec<u8>, items: &[u8], gaps: &[String], position: &str) {
+    for part in [
+        &b"{\"items\":["[..],
+        items,
+        b"],\"gaps\":[",
+        gaps.join(",").as_bytes(),
+        b"],\"after\":\"",
+        position.as_bytes(),
+        b"\"}",
+    ] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// What one who takes all items is told at once: events, or messages of a WebSocket.
+#[derive(Debug)]
+pub(super) struct Telling {
+    out: Vec<u8>,
+    /// What the next message says.
+    message: Option<Gathered>,
+}
+
+impl Telling {
+    /// Nothing yet, for one of this kind.
+    pub(super) fn new(kind: &Kind) -> Telling {
+        Telling { out: Vec::new(), message: matches!(kind, Kind::Socket(_)).then(Gathered::default) }
+    }
+
+    /// Items behind this place of a listener are missing.
+    pub(super) fn gap(&mut self, listener: &Listener, index: usize) {
+        match &mut self.message {
+            Some(message) => message.gaps.push(index),
+            None => {
+                let place = &listener.places[index];
+                let data = format!("{{\"channel\":\"{}\",\"after\":\"{}\"}}", channel_of(&place.node), place.at);
+                write_event(&mut self.out, "gap", &listener.position_with(index, place.at), data.as_bytes());
+            }
+        }
+    }
+
+    /// An item, with which the place has this number.
+    pub(super) fn item(&mut self, listener: &Listener, index: usize, number: u64, item: &[u8]) {
+        match &mut self.message {
+            Some(message) => {
+                message.push(item);
+                // As much as a poll is answered.
+                if message.items.len() >= NOTIFY_PAGE_BYTES_MAX as usize {
+                    self.message(listener, index, number);
+                }
+            }
+            None => write_event(&mut self.out, "", &listener.position_with(index, number), item),
+        }
+    }
+
+    /// All of it, after which the place has this number.
+    pub(super) fn finish(mut self, listener: &Listener, index: usize, number: u64) -> Vec<u8> {
+        let is_left = |message: &Gathered| !message.items.is_empty() || !message.gaps.is_empty();
+        if self.message.as_ref().is_some_and(is_left) {
+            self.message(listener, index, number);
+        }
+        self.out
+    }
+
+    fn message(&mut self, listener: &Listener, index: usize, number: u64) {
+        let Some(message) = self.message.replace(Gathered::default()) else { return };
+        write_message(&mut self.out, &message, listener, &listener.position_with(index, number));
+    }
+}
+
+/// One message of a WebSocket.
+fn write_message(out: &mut Vec<u8>, gathered: &Gathered, listener: &Listener, position: &str) {
+    let mut answer = Vec::with_capacity(gathered.items.len() + 64);
+    write_answer(&mut answer, &gathered.items, &gathered.gaps_of(listener), position);
+    frame::write_head(out, answer.len());
+    out.extend_from_slice(&answer);
+}
+
+/// What is said to one who has had nothing for long: a comment, or a message with no items from where to go on.
+pub(super) fn write_beat(out: &mut Vec<u8>, listener: &Listener) {
+    match listener.kind {
+        Kind::Socket(_) => write_message(out, &Gathered::default(), listener, &listener.position()),
+        _ => out.extend_from_slice(b":\n\n"),
+    }
+}
+
 /// An item, or what is missing, as an event: what it says, and from where to go on behind it.
-pub(super) fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &[u8]) {
+fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &[u8]) {
     for part in [&b"id: "[..], position.as_bytes(), b"\n"] {
         out.extend_from_slice(part);
     }
@@ -24,11 +113,6 @@ pub(super) fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &
         [&b"event: "[..], name.as_bytes(), b"\n"].iter().for_each(|part| out.extend_from_slice(part));
     }
     [&b"data: "[..], data, b"\n\n"].iter().for_each(|part| out.extend_from_slice(part));
-}
-
-/// The channel of a node's actor.
-pub(super) fn channel_of(node: &str) -> &str {
-    node.split_once('/').map_or("", |(_, channel)| channel)
 }
 
 impl Shard {
@@ -64,19 +148,30 @@ impl Shard {
     /// A poll has something to be answered.
     pub(super) fn respond_poll(&mut self, id: ConnId, gathered: &Gathered) {
         let Some(listener) = self.listeners.get(id) else { return };
-        let name = |index: &usize| format!("\"{}\"", channel_of(&listener.places[*index].node));
-        let gaps: Vec<_> = gathered.gaps.iter().map(name).collect();
-        let gaps = gaps.join(",");
-        let items = String::from_utf8_lossy(&gathered.items);
-        let body = format!("{{\"items\":[{items}],\"gaps\":[{gaps}],\"after\":\"{}\"}}\n", listener.position());
-        self.respond(id, json(Cow::Owned(body)));
+        let mut body = Vec::with_capacity(gathered.items.len() + 64);
+        write_answer(&mut body, &gathered.items, &gathered.gaps_of(listener), &listener.position());
+        body.push(b'\n');
+        self.respond(id, json(Cow::Owned(String::from_utf8_lossy(&body).into_owned())));
     }
 
-    /// The answer of a stream of events begins, unless it has.
+    /// The answer of one who takes all items begins, unless it has.
     pub(super) fn begin_stream(&mut self, id: ConnId) {
+        let now_s = self.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        let Kind::Stream(begun @ false) = &mut listener.kind else { return };
-        *begun = true;
+        // Who is told that it is there has all that is published from then on.
+        let is_placed = listener.is_placed();
+        match &mut listener.kind {
+            Kind::Socket(accept) if is_placed => {
+                let Some(accept) = accept.take() else { return };
+                (listener.fields, listener.until_s) = (Box::default(), now_s + NOTIFY_HEARTBEAT_S);
+                self.counters.http_requests.one();
+                self.send_with(id, |out| handshake::write_accepted(out, &accept, None));
+                self.conns.set_transport(id, Transport::Channels);
+                return self.unblock(id);
+            }
+            Kind::Stream(begun @ false) => *begun = true,
+            _ => return,
+        }
         let mut response = listener.dressed(Response::empty(Status::Ok)).closing();
         response.fields.extend(STREAM.iter().map(|(name, value)| (*name, Cow::Borrowed(*value))));
         let wall_us = self.now.wall_us;
@@ -97,6 +192,14 @@ impl Shard {
         if matches!(listener.kind, Kind::Stream(true)) {
             return self.end_stream(id, Ended::Server);
         }
+        if matches!(listener.kind, Kind::Socket(None)) {
+            let fault = match response.status {
+                Status::Forbidden => FrameFault { code: Code::Policy, text: "a channel is not open to everybody" },
+                Status::Unauthorized => FrameFault { code: Code::Policy, text: "the token has expired, or was taken back" },
+                _ => FrameFault { code: Code::TryAgain, text: "a channel cannot be read now; try again later" },
+            };
+            return self.socket_fails(id, fault, Ended::Server);
+        }
         self.counters.http_requests.one();
         if !matches!(response.status, Status::Ok | Status::NoContent) {
             self.counters.http_refused.one();
@@ -106,6 +209,29 @@ impl Shard {
             true => self.end_stream(id, Ended::Client),
             false => self.unblock(id),
         }
+    }
+}
+
+impl Shard {
+    /// What one who takes all items is told goes out. It has its time again until the next sign of life.
+    pub(super) fn send_told(&mut self, id: ConnId, told: &[u8]) {
+        let until_s = self.now.mono_s() + NOTIFY_HEARTBEAT_S;
+        if let Some(listener) = self.listeners.get_mut(id).filter(|_| !told.is_empty()) {
+            listener.until_s = until_s;
+            self.send_bytes(id, told);
+        }
+    }
+
+    /// A WebSocket ends, for a reason of this side's (RFC 6455 7.1.7).
+    pub(super) fn socket_fails(&mut self, id: ConnId, fault: FrameFault, why: Ended) {
+        self.send_with(id, |out| frame::write_fault(out, fault));
+        self.socket_leaves(id, why);
+    }
+
+    /// The last frame is written: nothing goes behind it, since nobody waits any more.
+    pub(super) fn socket_leaves(&mut self, id: ConnId, why: Ended) {
+        self.listeners.end(id);
+        self.end_stream(id, why);
     }
 }
 

@@ -16,6 +16,7 @@ use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
 use crate::shard::addresses::Addresses;
 use crate::turn::Fixed;
 use crate::web::access::Grant;
+use crate::web::handshake::Accept;
 use crate::web::response::Response;
 
 /// How far the next items of a channel are for one who waits.
@@ -51,6 +52,26 @@ pub(super) struct Gathered {
     pub(super) gaps: Vec<usize>,
 }
 
+impl Gathered {
+    /// One more item.
+    pub(super) fn push(&mut self, item: &[u8]) {
+        if !self.items.is_empty() {
+            self.items.push(b',');
+        }
+        self.items.extend_from_slice(item);
+    }
+
+    /// The channels of which items are missing, in quotes.
+    pub(super) fn gaps_of(&self, listener: &Listener) -> Vec<String> {
+        self.gaps.iter().map(|index| format!("\"{}\"", channel_of(&listener.places[*index].node))).collect()
+    }
+}
+
+/// The channel of a node's actor.
+pub(super) fn channel_of(node: &str) -> &str {
+    node.split_once('/').map_or("", |(_, channel)| channel)
+}
+
 /// What a request is for.
 #[derive(Debug)]
 pub(super) enum Kind {
@@ -60,6 +81,20 @@ pub(super) enum Kind {
     Poll(Option<Box<Gathered>>),
     /// All are wanted, as events. The head of the answer was sent.
     Stream(bool),
+    /// All are wanted, as messages of a WebSocket. Its opening handshake is to be answered with this, until it was.
+    Socket(Option<Box<Accept>>),
+}
+
+impl Kind {
+    /// Whether items go out as long as the connection is there.
+    pub(super) fn streams(&self) -> bool {
+        matches!(self, Kind::Stream(_) | Kind::Socket(_))
+    }
+
+    /// The same of one whose answer has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        matches!(self, Kind::Stream(true) | Kind::Socket(None))
+    }
 }
 
 /// A request that waits.
@@ -71,7 +106,7 @@ pub(super) struct Listener {
     pub(super) places: Box<[Place]>,
     /// Whom it counts for.
     pub(super) network: IpAddr,
-    /// Second (monotonic) when it has an answer at the latest; of a stream, when it is sent a sign of life.
+    /// Second (monotonic) when it has an answer at the latest; of what streams, when it is sent a sign of life.
     pub(super) until_s: u32,
     /// Second (monotonic) when a home was asked last.
     pub(super) asked_s: u32,
@@ -84,6 +119,8 @@ pub(super) struct Listener {
     /// Header fields of the answer.
     pub(super) fields: Box<[(&'static str, std::borrow::Cow<'static, str>)]>,
 }
+
+const _: () = assert!(size_of::<(ConnId, Listener)>() <= 104, "one who waits costs this much, and its places");
 
 impl Listener {
     /// Whether some home has not answered yet.
@@ -98,7 +135,13 @@ impl Listener {
 
     /// Where it stands in all channels: what it says to go on from there.
     pub(super) fn position(&self) -> String {
-        let places: Vec<_> = self.places.iter().map(|place| place.at.to_string()).collect();
+        self.position_with(usize::MAX, 0)
+    }
+
+    /// The same, if it stood here in one of them.
+    pub(super) fn position_with(&self, index: usize, number: u64) -> String {
+        let at = |(place, other): (usize, &Place)| if place == index { number } else { other.at };
+        let places: Vec<_> = self.places.iter().enumerate().map(|place| at(place).to_string()).collect();
         places.join(",")
     }
 

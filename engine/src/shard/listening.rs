@@ -14,8 +14,8 @@ use crate::session::conn::Pause;
 use crate::shard::Shard;
 use crate::shard::access::{self, Admission};
 use crate::shard::addresses::network;
-use crate::shard::listener_words::{channel_of, json, write_event};
-use crate::shard::listeners::{Gathered, Kind, Listener, Place, Standing};
+use crate::shard::listener_words::{Telling, json, write_beat};
+use crate::shard::listeners::{Gathered, Kind, Listener, Place, Standing, channel_of};
 use crate::web::channel::{Asked, Publication, Wish};
 use crate::web::notify::NEXT_AFTER;
 use crate::web::response::Response;
@@ -51,6 +51,7 @@ impl Shard {
             Wish::Publish(publication) => (Kind::Publish, now_s + PUBLISH_S, Some(publication)),
             Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
             Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
+            Wish::Socket(accept) => (Kind::Socket(Some(accept)), now_s + NOTIFY_HEARTBEAT_S, None),
         };
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
         let places = asked.channels.iter().map(|place| Place {
@@ -63,9 +64,10 @@ impl Shard {
         let trusted = admission.trusted;
         let listener = Listener { kind, places, network, until_s, asked_s: now_s, keeps_alive, trusted, grant, fields };
         let free = admission.trusted || policy.publications_s == 0;
-        let may = may.and_then(|_| match publication {
-            Some(_) if !free => {
-                let may = self.listeners.addresses.may_publish(now_ms, network, settings.each_publication_ms());
+        let may = may.and_then(|_| match &publication {
+            Some(publication) if !free => {
+                let items = publication.batch.unwrap_or(1) as f64;
+                let may = self.listeners.addresses.may_publish(now_ms, network, items * settings.each_publication_ms());
                 may.map_err(Response::from)
             }
             _ => Ok(()),
@@ -95,7 +97,8 @@ impl Shard {
         let (node, from) = (letters.name(&node), letters.name(&from));
         let key = letters.name(publication.key.as_deref().unwrap_or_default());
         let (kind, body) = (letters.name(&publication.kind), letters.write(&publication.body));
-        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes, granted });
+        let batch = publication.batch.is_some();
+        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes, granted, batch });
     }
 
     /// Asks the homes of all channels of a request that is not told of what comes.
@@ -139,8 +142,8 @@ impl Shard {
                 Some(published) => self.published(id, published),
                 None => self.refused_by_home(id, unreadable()),
             },
-            Kind::Poll(_) | Kind::Stream(_) => match Page::decode(body) {
-                Some(page) if matches!(listener.kind, Kind::Stream(_)) => self.page_for_stream(id, index, &page),
+            Kind::Poll(_) | Kind::Stream(_) | Kind::Socket(_) => match Page::decode(body) {
+                Some(page) if listener.kind.streams() => self.page_for_stream(id, index, &page),
                 Some(page) => self.page_for_poll(id, index, &page),
                 None => self.refused_by_home(id, unreadable()),
             },
@@ -150,15 +153,18 @@ impl Shard {
     fn published(&mut self, id: ConnId, published: Published) {
         let Some(listener) = self.listeners.get(id) else { return };
         let channel = channel_of(&listener.places[0].node);
-        let body = format!(
-            "{{\"channel\":\"{channel}\",\"id\":\"{}\",\"repeated\":{}}}\n",
-            published.number, published.repeated
-        );
+        let quoted = |number: u64| format!("\"{number}\"");
+        let ids = match published.batch() {
+            None => format!("\"id\":{}", quoted(published.number)),
+            Some(numbers) => format!("\"ids\":[{}]", numbers.map(quoted).collect::<Vec<_>>().join(",")),
+        };
+        let body = format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{}}}\n", published.repeated);
         if published.made && !listener.trusted && self.settings.web.channels.publications_s > 0 {
             let (network, each_ms) = (listener.network, self.settings.each_channel_ms());
             self.listeners.addresses.made(self.now.mono_ms, network, each_ms);
         }
-        self.counters.notify_published.add(u64::from(!published.repeated));
+        let items = published.batch().map_or(1, |numbers| numbers.count() as u64);
+        self.counters.notify_published.add(if published.repeated { 0 } else { items });
         self.respond(id, json(Cow::Owned(body)));
     }
 
@@ -179,12 +185,7 @@ impl Shard {
             let Kind::Poll(gathered) = &mut listener.kind else { return };
             let gathered = gathered.get_or_insert_default();
             gathered.gaps.extend(page.gap.then_some(index));
-            for (_, item) in &page.items {
-                if !gathered.items.is_empty() {
-                    gathered.items.push(b',');
-                }
-                gathered.items.extend_from_slice(item);
-            }
+            page.items.iter().for_each(|(_, item)| gathered.push(item));
             self.counters.notify_told.add(page.items.len() as u64);
             self.counters.notify_gaps.add(u64::from(page.gap));
         }
@@ -242,6 +243,7 @@ impl Shard {
             (place.at, place.standing) = (page.upto, Standing::Live);
             // Others have waited for that, so that each event can say where all channels stand.
             if listener.is_placed() {
+                self.begin_stream(id);
                 self.catch_up(id);
             }
             return;
@@ -250,24 +252,18 @@ impl Shard {
         if is_heavy || !listener.is_placed() {
             return;
         }
-        let mut out = Vec::new();
+        let mut telling = Telling::new(&listener.kind);
         if page.gap {
-            let place = &listener.places[index];
-            let data = format!("{{\"channel\":\"{}\",\"after\":\"{}\"}}", channel_of(&place.node), place.at);
-            write_event(&mut out, "gap", &listener.position(), data.as_bytes());
+            telling.gap(listener, index);
         }
-        for (number, item) in &page.items {
-            listener.places[index].at = *number;
-            write_event(&mut out, "", &listener.position(), item);
-        }
+        page.items.iter().for_each(|(number, item)| telling.item(listener, index, *number, item));
+        let out = telling.finish(listener, index, page.upto);
         let place = &mut listener.places[index];
         place.at = page.upto;
         place.standing = if page.more { Standing::Behind } else { Standing::Live };
         self.counters.notify_told.add(page.items.len() as u64);
         self.counters.notify_gaps.add(u64::from(page.gap));
-        if !out.is_empty() {
-            self.send_bytes(id, &out);
-        }
+        self.send_told(id, &out);
         self.catch_up(id);
     }
 
@@ -325,7 +321,7 @@ impl Shard {
         let Some(listener) = self.listeners.get(id) else { return };
         let Some(index) = listener.places.iter().position(|place| *place.node == *node) else { return };
         let place = &listener.places[index];
-        let streams = matches!(listener.kind, Kind::Stream(_));
+        let streams = listener.kind.streams();
         if place.standing != Standing::Live || !self.has_missed(id, index) || (!streams && listener.is_asking()) {
             return;
         }
@@ -337,43 +333,40 @@ impl Shard {
             }
             return self.ask_home_of(id, index);
         };
-        let (mut out, mut told, mut last) = (Vec::new(), 0, at);
-        let mut places: Vec<u64> = listener.places.iter().map(|place| place.at).collect();
+        let (mut telling, mut gathered) = (Telling::new(&listener.kind), Gathered::default());
+        let (mut told, mut last) = (0, at);
         for (number, item) in held {
-            (last, told, places[index]) = (number, told + 1, number);
-            if streams {
-                let position: Vec<_> = places.iter().map(u64::to_string).collect();
-                write_event(&mut out, "", &position.join(","), item);
-            } else {
-                if !out.is_empty() {
-                    out.push(b',');
-                }
-                out.extend_from_slice(item);
+            (last, told) = (number, told + 1);
+            match streams {
+                true => telling.item(listener, index, number, item),
+                false => gathered.push(item),
             }
         }
+        let out = telling.finish(listener, index, last);
         self.counters.notify_told.add(told);
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.places[index].at = last;
         }
         match streams {
-            true => self.send_bytes(id, &out),
-            false => self.respond_poll(id, &Gathered { items: out, gaps: Vec::new() }),
+            true => self.send_told(id, &out),
+            false => self.respond_poll(id, &gathered),
         }
     }
 
     /// A connection has taken what it was sent.
     pub(super) fn listener_sent(&mut self, id: ConnId) {
-        if self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Stream(true))) {
+        if self.listeners.get(id).is_some_and(|listener| listener.kind.has_begun()) {
             self.catch_up(id);
         }
     }
 
-    /// Bytes have come on a connection whose request waits; whether they are to be kept. Behind a stream nothing is ever read. Of what
-    /// comes behind another request no more is read than has come.
+    /// Bytes have come on a connection whose request waits; whether they are to be looked at. Behind a stream of events nothing
+    /// ever is. Of what comes behind another request, or before a WebSocket has begun, no more is read than has come.
     pub(super) fn heard_while_waiting(&mut self, id: ConnId) -> bool {
         match self.listeners.get(id) {
             None => true,
             Some(listener) if matches!(listener.kind, Kind::Stream(_)) => false,
+            Some(listener) if listener.kind.has_begun() => true,
             Some(_) => {
                 self.pause(id, Pause::Answer);
                 true
@@ -407,8 +400,8 @@ impl Shard {
             Kind::Publish => {}
             // A home that has just been asked has its time, too.
             Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
-            Kind::Poll(_) | Kind::Stream(_) => {
-                let beats = is_over && matches!(listener.kind, Kind::Stream(true));
+            Kind::Poll(_) | Kind::Stream(_) | Kind::Socket(_) => {
+                let beats = is_over && listener.kind.has_begun();
                 if is_over {
                     listener.until_s = now_s + NOTIFY_HEARTBEAT_S;
                 }
@@ -418,9 +411,11 @@ impl Shard {
                     self.ask_all(id);
                 }
                 // Who has something to take need not be asked whether it is there.
-                if beats && self.conns.outbound_bytes(id) == 0 {
-                    self.send_bytes(id, b":\n\n");
+                let mut beat = Vec::new();
+                if let Some(listener) = self.listeners.get(id).filter(|_| beats && self.conns.outbound_bytes(id) == 0) {
+                    write_beat(&mut beat, listener);
                 }
+                self.send_told(id, &beat);
             }
         }
         true

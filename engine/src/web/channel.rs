@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::access::Act;
 use super::access::shown::Shown;
+use super::handshake::Accept;
 
 /// What is asked of channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub enum Wish {
     Poll(u32),
     /// All items, as server-sent events.
     Stream,
+    /// All items, as messages of a WebSocket, whose opening handshake is answered with this.
+    Socket(Box<Accept>),
 }
 
 impl Wish {
@@ -43,7 +46,7 @@ impl Wish {
     pub fn act(&self) -> Act {
         match self {
             Wish::Publish(_) => Act::Publish,
-            Wish::Poll(_) | Wish::Stream => Act::Subscribe,
+            Wish::Poll(_) | Wish::Stream | Wish::Socket(_) => Act::Subscribe,
         }
     }
 }
@@ -55,6 +58,14 @@ pub struct Publication {
     pub kind: Box<str>,
     /// What the publisher knows it by: it is not published a second time.
     pub key: Option<Box<str>>,
+    /// It is a batch of so many items, which are its [`lines`]: at most
+    /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX); `None`: one item.
+    pub batch: Option<usize>,
     /// The content.
     pub body: Vec<u8>,
+}
+
+/// The items of a batch: lines, of which each is JSON. What is empty is none.
+pub fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty())
 }

@@ -18,12 +18,16 @@ pub enum Code {
     GoingAway,
     /// What came are no frames.
     Protocol,
-    /// It has binary messages, which are none of XMPP (RFC 7395 3.2).
+    /// It has messages of a kind that is not taken: of XMPP none are binary (RFC 7395 3.2).
     Unsupported,
     /// A message is no UTF-8.
     NotUtf8,
+    /// It may not have what it has asked for.
+    Policy,
     /// A message is too long.
     TooLong,
+    /// It cannot go on now (IANA's registry of codes).
+    TryAgain,
 }
 
 impl Code {
@@ -35,7 +39,9 @@ impl Code {
             Code::Protocol => 1002,
             Code::Unsupported => 1003,
             Code::NotUtf8 => 1007,
+            Code::Policy => 1008,
             Code::TooLong => 1009,
+            Code::TryAgain => 1013,
         }
     }
 }
@@ -200,6 +206,21 @@ impl Assembly {
             self.frame = Some(Frame { left: head.length, mask: head.mask, last: head.fin });
         }
     }
+}
+
+/// Takes in one control frame, where the peer may send nothing else. Returns how many bytes it has used up: none, if more has to come, of
+/// which nothing has to be kept but the bytes.
+///
+/// # Errors
+/// What is wrong, which ends the WebSocket. Of a message that is its beginning, whatever its length.
+pub fn read_control(input: &[u8]) -> Result<(usize, Event), FrameFault> {
+    let Some(head) = read_head(input)? else { return Ok((0, Event::More)) };
+    if head.opcode < OPCODE_CLOSE {
+        return fault(Code::Unsupported, "nothing is taken here; publish by POST");
+    }
+    let end = head.bytes + head.length as usize;
+    let Some(content) = input.get(head.bytes..end) else { return Ok((0, Event::More)) };
+    control(&head, content).map(|event| (end, event))
 }
 
 /// Reads the head of a frame, if it is there. What is wrong with the first two bytes is said when they are.

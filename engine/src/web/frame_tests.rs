@@ -2,7 +2,7 @@
 
 use throng_sim::frame::frame;
 
-use super::frame::{Assembly, Code, Event};
+use super::frame::{Assembly, Code, Event, read_control};
 
 /// What bytes bring: messages as they are, and others by name. They come in pieces of this length.
 fn heard(bytes: &[u8], pieces: usize, bytes_max: usize) -> Result<Vec<String>, Code> {
@@ -130,4 +130,29 @@ fn a_message_that_is_looked_at_again_comes_again() {
     message.clear();
     message.read(&bytes[used..], 100).unwrap();
     assert_eq!(message.bytes(), b"<b/>");
+}
+
+#[test]
+fn where_only_control_frames_are_taken_a_message_is_refused_at_its_head_rfc6455_5_4() {
+    let ping = frame(0x89, b"there?");
+    for cut in 0..ping.len() {
+        assert_eq!(read_control(&ping[..cut]), Ok((0, Event::More)), "{cut}");
+    }
+    let (used, event) = read_control(&[&ping[..], b"behind"].concat()).expect("a ping");
+    let Event::Ping(content) = event else { panic!("a ping") };
+    assert_eq!((used, content.bytes()), (ping.len(), &b"there?"[..]));
+    assert_eq!(read_control(&frame(0x8a, b"")), Ok((6, Event::Pong)));
+    assert_eq!(read_control(&frame(0x88, b"\x03\xe8")), Ok((8, Event::Close(Some(1000)))));
+    for (first, code) in [
+        (0x00, Code::Unsupported),
+        (0x80, Code::Unsupported),
+        (0x81, Code::Unsupported),
+        (0x02, Code::Unsupported),
+        (0x83, Code::Protocol),
+        (0x09, Code::Protocol),
+        (0xa9, Code::Protocol),
+    ] {
+        let bytes = frame(first, &[b'x'; 70_000]);
+        assert_eq!(read_control(&bytes[..14]).expect_err("it is wrong").code, code, "{first:#x}");
+    }
 }

@@ -5,7 +5,7 @@
 //!
 //! - [`head`] reads the head of a request, [`body`] its body, both strictly: what two parsers could read in two ways is refused.
 //! - [`table`] has a [`row`] for each path: what may be asked there, and by whom it is answered. A new path is a file and a row.
-//! - [`websocket`] answers the opening handshake, [`host_meta`] tells where it is. [`bosh`] is a stream in requests.
+//! - [`handshake`] answers the opening one of a WebSocket, [`websocket`] that for XMPP, [`host_meta`] tells where it is. [`bosh`] is a stream in requests.
 //! - [`response`] writes answers; [`status`] names what is wrong with a request.
 //! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer. [`access`] says who may ask.
 //! - [`frame`] reads frames to messages; [`framed`] writes what a stream sends as messages (RFC 7395 3.3); [`open`] reads `<open/>`.
@@ -16,6 +16,7 @@ pub mod bosh;
 pub mod channel;
 pub mod frame;
 pub mod framed;
+pub mod handshake;
 pub mod head;
 pub mod host_meta;
 pub mod notify;
@@ -50,12 +51,19 @@ pub enum Transport {
     Closed,
     /// An XML stream in the bodies of requests of other connections (XEP-0124).
     Bosh,
+    /// A WebSocket on which items of channels come, written as the frames that they are.
+    Channels,
 }
 
 impl Transport {
     /// Whether what is sent has to be framed.
     pub fn is_framed(self) -> bool {
         matches!(self, Transport::WebSocket | Transport::Closed)
+    }
+
+    /// Whether it is a WebSocket.
+    pub fn is_websocket(self) -> bool {
+        self.is_framed() || self == Transport::Channels
     }
 }
 

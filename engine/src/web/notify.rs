@@ -1,11 +1,12 @@
-//! Channels of notifications (`/n/`): publish, long poll, and server-sent events (HTML 9.2), as data.
+//! Channels of notifications (`/n/`): publish, long poll, server-sent events (HTML 9.2) and WebSocket (RFC 6455), as data.
 //!
 //! What is asked is read here and refused if it cannot be. Who has the items is a node of the publish-subscribe service, of which nothing is
 //! known here.
 
 use super::access::pattern::is_of_name;
 use super::access::shown::Shown;
-use super::channel::{Asked, Place, Publication, Wish};
+use super::channel::{Asked, Place, Publication, Wish, lines};
+use super::handshake;
 use super::head::{Head, Method};
 use super::policy::Channels;
 use super::request::{Request, Site};
@@ -13,15 +14,15 @@ use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::Status;
 use crate::limits::{
-    NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_KEY_BYTES_MAX, NOTIFY_NAME_BYTES_MAX, NOTIFY_TYPE_BYTES_MAX,
-    NOTIFY_WAIT_S_MAX,
+    NOTIFY_BATCH_BYTES_MAX, NOTIFY_BATCH_ITEMS_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_KEY_BYTES_MAX,
+    NOTIFY_NAME_BYTES_MAX, NOTIFY_TYPE_BYTES_MAX, NOTIFY_WAIT_S_MAX,
 };
 
 /// Its row.
 pub const ROW: Row = Row {
     path: "/n/",
     methods: &[Method::Get, Method::Post],
-    body_bytes_max: NOTIFY_BODY_BYTES_MAX,
+    body_bytes_max: NOTIFY_BATCH_BYTES_MAX,
     origins: Origins::Policy,
     handle,
 };
@@ -106,21 +107,46 @@ fn publication(request: &Request<'_>) -> Result<Publication, Refused> {
     if keys > 1 || key.is_some_and(|key| !fits(key)) || keys != usize::from(key.is_some()) {
         return bad("Idempotency-Key has to be one of 1 to 64 visible characters");
     }
-    Ok(Publication { kind: kind.into(), key: key.map(Into::into), body: request.body.to_vec() })
+    let batch = batch(kind, request.body)?;
+    Ok(Publication { kind: kind.into(), key: key.map(Into::into), batch, body: request.body.to_vec() })
+}
+
+/// The type of a batch. It has no registration, and is what bulk interfaces of others take.
+const BATCH: &str = "application/x-ndjson";
+
+/// How many items are published, if they are a batch.
+fn batch(kind: &str, body: &[u8]) -> Result<Option<usize>, Refused> {
+    if !is_kind(kind, BATCH) {
+        return match body.len() {
+            0..=NOTIFY_BODY_BYTES_MAX => Ok(None),
+            _ => refuse(Status::ContentTooLarge, "the content is too long; an item has 32 KiB at the most"),
+        };
+    }
+    if lines(body).any(|line| line.len() > NOTIFY_BODY_BYTES_MAX) {
+        return refuse(Status::ContentTooLarge, "a line is too long; an item has 32 KiB at the most");
+    }
+    match lines(body).count() {
+        0 => bad("there is no item; a batch has one in each line"),
+        items @ 1..=NOTIFY_BATCH_ITEMS_MAX => Ok(Some(items)),
+        _ => refuse(Status::ContentTooLarge, "there are too many items; publish 64 at once at the most"),
+    }
 }
 
 fn subscription(head: &Head<'_>, channels: usize) -> Result<(Wish, Vec<Option<u64>>), Refused> {
     let value =
         |name: &str| head.query.split('&').find_map(|pair| pair.split_once('=').filter(|(own, _)| *own == name));
-    let wish = match head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) {
-        true => Wish::Stream,
-        false => Wish::Poll(match value("wait") {
+    let wish = if handshake::is_asked(head) {
+        Wish::Socket(Box::new(handshake::accept(head).map_err(Box::new)?))
+    } else if head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) {
+        Wish::Stream
+    } else {
+        Wish::Poll(match value("wait") {
             None => 0,
             Some((_, seconds)) => match seconds.parse::<u32>() {
                 Ok(seconds) => seconds.min(NOTIFY_WAIT_S_MAX),
                 Err(_) => return bad("wait has to be a number of seconds"),
             },
-        }),
+        })
     };
     // A browser that connects anew says what it has had last (HTML 9.2.4).
     let last = head.one("last-event-id").filter(|last| wish == Wish::Stream && !last.is_empty());

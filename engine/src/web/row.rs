@@ -1,6 +1,7 @@
 //! What a row of the table of paths says.
 
 use super::channel::Asked;
+use super::handshake::Accept;
 use super::head::Method;
 use super::request::{Request, Site};
 use super::response::Response;
@@ -37,7 +38,7 @@ pub enum Answer {
     /// The connection becomes a WebSocket (RFC 6455 4.2.2).
     WebSocket {
         /// `Sec-WebSocket-Accept`.
-        accept: String,
+        accept: Accept,
     },
     /// It is for a session of BOSH (XEP-0124), which answers it.
     Bosh,

@@ -40,7 +40,7 @@ fn field<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
 #[test]
 fn the_key_is_answered_as_rfc6455_1_3_has_it_whatever_extensions_are_offered() {
     let any = Policy::default();
-    let accept = Answer::WebSocket { accept: "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=".into() };
+    let accept = Answer::WebSocket { accept: *b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" };
     assert_eq!(ask(&any, &get("/xmpp-websocket", UPGRADE), false), accept);
     // RFC 7692 5: an extension that is not named in the answer is declined.
     let deflate = format!("{UPGRADE}Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n");

@@ -6,18 +6,34 @@ use throng_sim::net::SocketId;
 use throng_sim::world::{Occurrence, Pace, Plant, World};
 
 use crate::notify::{open, post, settings};
+use crate::notify_socket::{KEY, first_frame, upgrade};
 
-/// A subscriber by server-sent events that connects anew whenever it has lost its connection.
+/// How a subscriber is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Events,
+    Polls,
+    Messages,
+}
+
+impl By {
+    /// One of each, in turn.
+    fn turn(number: usize) -> By {
+        [By::Polls, By::Events, By::Messages][number % 3]
+    }
+}
+
+/// A subscriber that connects anew whenever it has lost its connection.
 #[derive(Debug)]
 struct Reader {
     socket: SocketId,
-    heard: String,
-    /// Bytes of `heard` that are whole events.
+    heard: Vec<u8>,
+    /// Bytes of `heard` that are whole events or messages.
     read: usize,
     last: Option<String>,
     got: Vec<String>,
     gaps: usize,
-    polls: bool,
+    by: By,
 }
 
 struct Stage {
@@ -38,33 +54,32 @@ impl Stage {
         Stage { world, readers: Vec::new(), publisher }
     }
 
-    fn reader(&mut self, polls: bool) {
+    fn reader(&mut self, by: By) {
         let socket = self.world.connect();
-        let reader = Reader {
-            socket,
-            heard: String::new(),
-            read: 0,
-            last: Some("0,0,0,0".into()),
-            got: Vec::new(),
-            gaps: 0,
-            polls,
-        };
+        let reader =
+            Reader { socket, heard: Vec::new(), read: 0, last: Some("0,0,0,0".into()), got: Vec::new(), gaps: 0, by };
         self.readers.push(reader);
         self.ask(self.readers.len() - 1);
     }
 
     fn ask(&mut self, reader: usize) {
-        let Reader { socket, last, polls, .. } = &self.readers[reader];
+        let Reader { socket, last, by, .. } = &self.readers[reader];
         let after = last.as_ref().map(|last| format!("after={last}&")).unwrap_or_default();
-        let accept = if *polls { "" } else { "Accept: text/event-stream\r\n" };
-        let ask = format!("GET /n/{CHANNELS}?{after}wait=20 HTTP/1.1\r\nHost: localhost\r\n{accept}\r\n");
+        let path = format!("{CHANNELS}?{after}wait=20");
+        let ask = match by {
+            By::Messages => upgrade(&path, KEY),
+            By::Polls => format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+            By::Events => {
+                format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+            }
+        };
         self.world.write(*socket, ask.as_bytes());
     }
 
     fn again(&mut self, reader: usize) {
         let socket = self.world.connect();
         let reader_of = &mut self.readers[reader];
-        (reader_of.socket, reader_of.heard, reader_of.read) = (socket, String::new(), 0);
+        (reader_of.socket, reader_of.heard, reader_of.read) = (socket, Vec::new(), 0);
         self.ask(reader);
     }
 
@@ -75,7 +90,7 @@ impl Stage {
             }
             Occurrence::Bytes(socket, bytes) => {
                 if let Some(at) = self.readers.iter().position(|reader| reader.socket == socket) {
-                    self.readers[at].heard += std::str::from_utf8(&bytes).unwrap();
+                    self.readers[at].heard.extend_from_slice(&bytes);
                     if self.readers[at].take() {
                         self.ask(at);
                     }
@@ -119,22 +134,55 @@ impl Stage {
 }
 
 impl Reader {
-    /// Takes whole events, or whole answers, off what has come. Whether the next question is due.
+    /// Takes whole events, messages or answers off what has come. Whether the next question is due.
     fn take(&mut self) -> bool {
-        if !self.polls {
-            while let Some(end) = self.heard[self.read..].find("\n\n") {
-                let event = self.heard[self.read..self.read + end].to_owned();
-                self.read += end + 2;
-                let event = event.rsplit("\r\n\r\n").next().unwrap_or_default();
-                self.gaps += usize::from(event.contains("event: gap"));
-                self.items(event);
-                if let Some(id) = event.lines().find_map(|line| line.strip_prefix("id: ")) {
-                    self.last = Some(id.to_owned());
-                }
-            }
-            return false;
+        match self.by {
+            By::Events => self.events(),
+            By::Messages => self.messages(),
+            By::Polls => return self.answer(),
         }
-        let heard = self.heard.clone();
+        false
+    }
+
+    fn events(&mut self) {
+        let heard = std::mem::take(&mut self.heard);
+        while let Some(end) = heard[self.read..].windows(2).position(|at| at == b"\n\n") {
+            let event = std::str::from_utf8(&heard[self.read..self.read + end]).unwrap();
+            self.read += end + 2;
+            let event = event.rsplit("\r\n\r\n").next().unwrap_or_default();
+            self.gaps += usize::from(event.contains("event: gap"));
+            self.items(event);
+            if let Some(id) = event.lines().find_map(|line| line.strip_prefix("id: ")) {
+                self.last = Some(id.to_owned());
+            }
+        }
+        self.heard = heard;
+    }
+
+    fn messages(&mut self) {
+        let heard = std::mem::take(&mut self.heard);
+        if self.read == 0 {
+            let head = heard.windows(4).position(|at| at == b"\r\n\r\n");
+            self.read = head.filter(|_| heard.starts_with(b"HTTP/1.1 101")).map_or(0, |end| end + 4);
+        }
+        while self.read > 0 {
+            let Some((message, length)) = first_frame(&heard[self.read..]) else { break };
+            self.read += length;
+            if message.starts_with('{') {
+                self.gaps += usize::from(!message.contains("\"gaps\":[]"));
+                self.items(&message);
+                self.after(&message);
+            }
+        }
+        self.heard = heard;
+    }
+
+    fn after(&mut self, answer: &str) {
+        self.last = answer.rsplit("\"after\":\"").next().and_then(|rest| rest.split('"').next()).map(str::to_owned);
+    }
+
+    fn answer(&mut self) -> bool {
+        let heard = String::from_utf8(self.heard.clone()).unwrap();
         let Some((head, body)) = heard.split_once("\r\n\r\n") else { return false };
         if head.starts_with("HTTP/1.1 204") {
             self.heard.clear();
@@ -147,7 +195,7 @@ impl Reader {
         if head.starts_with("HTTP/1.1 200") {
             self.gaps += usize::from(!body.contains("\"gaps\":[]"));
             self.items(body);
-            self.last = body.split("\"after\":\"").nth(1).and_then(|rest| rest.split('"').next()).map(str::to_owned);
+            self.after(body);
         }
         let goes_on = !head.contains("Connection: close");
         self.heard.clear();
@@ -178,14 +226,14 @@ fn expect(stage: &Stage, rounds: usize, seed: u64) {
 fn subscribers_of_all_shards_have_each_item_once_and_in_order() {
     for seed in 0..12 {
         let mut stage = Stage::new(seed, 1 + (seed % 4) as u16);
-        (0..6).for_each(|reader| stage.reader(reader % 2 == 0));
+        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
         for number in 0..12 {
             for channel in CHANNELS.split(',') {
                 stage.publish(channel, &format!("{channel}{number}"));
             }
             // Some come later, and have all from the beginning.
             if number == 5 {
-                (0..2).for_each(|reader| stage.reader(reader == 0));
+                (0..3).for_each(|reader| stage.reader(By::turn(reader)));
             }
         }
         stage.run(2);
@@ -197,7 +245,7 @@ fn subscribers_of_all_shards_have_each_item_once_and_in_order() {
 fn a_crash_neither_loses_nor_doubles_an_item_of_a_durable_channel() {
     for seed in 0..12 {
         let mut stage = Stage::new(100 + seed, 3);
-        (0..4).for_each(|reader| stage.reader(reader % 2 == 0));
+        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
         for number in 0..20 {
             for channel in CHANNELS.split(',') {
                 stage.publish(channel, &format!("{channel}{number}"));
@@ -223,7 +271,7 @@ fn lost_letters_are_made_good() {
     let mut seen = 0;
     for seed in 0..8 {
         let mut stage = Stage::new(200 + seed, 3);
-        (0..4).for_each(|reader| stage.reader(reader % 2 == 0));
+        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
         stage.world.plant = Some(Plant::LostBatch);
         for number in 0..30 {
             for channel in CHANNELS.split(',') {

@@ -228,7 +228,7 @@ impl Asked {
     /// Writes, tells of it if there is something to be told, and answers.
     fn done(&self, node: &Node, batch: Batch, event: Option<Event>, answer: Vec<u8>) -> Step {
         match (self.service, event) {
-            (true, Some(event)) => service::tell::tell(self, node, batch, event, answer),
+            (true, Some(event)) => service::tell::tell(self, node, batch, vec![event], answer),
             (_, event) => done(batch, event, answer),
         }
     }

@@ -16,6 +16,7 @@ use super::super::node::{Access, Audience, Config, PublishModel, SendLast};
 use super::super::notice::News;
 use super::super::{Asked, error, go_on, keep, place, range, xml};
 use super::said::show;
+use super::tell;
 use crate::store::nodes::{self as rows, Item, Named, Span};
 use crate::store::{Batch, Found};
 use crate::wire::limit::Limit;
@@ -26,9 +27,10 @@ pub const NS: &str = "urn:throng:notify:0";
 /// Namespace of JSON (XEP-0335 3).
 const NS_JSON: &str = "urn:xmpp:json:0";
 
-const JSON: &str = "application/json";
+/// The type of content that becomes a `<json/>`.
+pub const JSON: &str = "application/json";
 
-/// What is published by HTTP.
+/// What is published by HTTP, all at once.
 #[derive(Clone, Debug)]
 pub struct Publication {
     /// The node's actor.
@@ -41,10 +43,13 @@ pub struct Publication {
     pub private: bool,
     /// The node may be made, if it is not there.
     pub makes: bool,
-    /// What the publisher knows it by.
+    /// What the publisher knows it by; of a batch, its last item.
     pub key: Option<Box<str>>,
-    /// The element that it becomes.
-    pub payload: Vec<u8>,
+    /// The elements that its items become: one, or those of a batch, at most
+    /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX).
+    pub payloads: Vec<Vec<u8>>,
+    /// It is a batch, even if it has one item.
+    pub batch: bool,
     /// Items that the node keeps if it is made now.
     pub items_max: u32,
     /// And for how long each, seconds; 0 for ever.
@@ -56,8 +61,10 @@ pub struct Publication {
 /// What came of a publication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Published {
-    /// The item's number.
+    /// The item's number; of a batch, that of the last one.
     pub number: u64,
+    /// Items of the batch; 0 for one that is none.
+    pub items: u8,
     /// It had been published before, by this key.
     pub repeated: bool,
     /// The node was made for it.
@@ -67,13 +74,20 @@ pub struct Published {
 impl Published {
     fn encode(self) -> Vec<u8> {
         let flags = u8::from(self.repeated) | u8::from(self.made) << 1;
-        [&self.number.to_be_bytes()[..], &[flags]].concat()
+        [&self.number.to_be_bytes()[..], &[self.items, flags]].concat()
+    }
+
+    /// The numbers of the items of a batch.
+    pub fn batch(self) -> Option<impl Iterator<Item = u64>> {
+        let first = self.number.saturating_sub(u64::from(self.items)) + 1;
+        (self.items > 0).then_some(first..=self.number)
     }
 
     /// Reads the answer.
     pub fn decode(answer: &[u8]) -> Option<Published> {
-        let (number, &[flags]) = answer.split_first_chunk()? else { return None };
-        Some(Published { number: u64::from_be_bytes(*number), repeated: flags & 1 != 0, made: flags & 2 != 0 })
+        let (number, &[items, flags]) = answer.split_first_chunk()? else { return None };
+        let number = u64::from_be_bytes(*number);
+        Some(Published { number, items, repeated: flags & 1 != 0, made: flags & 2 != 0 })
     }
 }
 
@@ -89,7 +103,7 @@ fn made(publication: &Publication) -> Config {
     }
 }
 
-/// Publishes.
+/// Publishes all items, or none. Each is an item of its own to everybody else.
 pub fn publish(publication: Publication) -> Step {
     let asked = Asked {
         actor: publication.actor.clone(),
@@ -107,8 +121,12 @@ pub fn publish(publication: Publication) -> Step {
         rows::directory(&publication.actor),
         rows::place(&publication.actor, &node, known.as_deref().unwrap_or_default()),
         // What gives way if the node is full.
-        rows::items(&publication.actor, &node, Span::all(1, 1)),
+        match publication.payloads.len() as u32 {
+            1 => rows::items(&publication.actor, &node, Span::all(1, 1)),
+            items => rows::items(&publication.actor, &node, Span::all(items, u32::MAX)),
+        },
     ];
+    let items = if publication.batch { publication.payloads.len() as u8 } else { 0 };
     let go_on = go_on(move |mut directory, found| {
         let there = directory.get(&node).map(|node| node.config.clone());
         let config = there.clone().unwrap_or_else(|| made(&publication));
@@ -120,7 +138,7 @@ pub fn publish(publication: Publication) -> Step {
         }
         let before = if known.is_some() { place(found.first())? } else { None };
         if let Some(before) = before {
-            return Ok(Step::Result(Published { number: before.number, repeated: true, made: false }.encode()));
+            return Ok(Step::Result(Published { number: before.number, items, repeated: true, made: false }.encode()));
         }
         // XEP-0060 7.1.3.6: items of such a node have nothing in them. And what keeps none does not know a key again.
         if !config.persist && (!config.payloads || known.is_some()) {
@@ -132,22 +150,36 @@ pub fn publish(publication: Publication) -> Step {
             [Named::Members, Named::Affiliated].into_iter().for_each(|kind| kind.delete_all(&mut batch, &asked.actor));
             directory.configure(&node, config.clone());
         }
-        directory.last += 1;
-        let number = directory.last;
-        let id = known.clone().unwrap_or_else(|| format!("{:x}-{number:x}", asked.now_us));
-        let item = Item { at_us: asked.now_us, id: &id, payload: &publication.payload };
+        let first = directory.last + 1;
+        directory.last += publication.payloads.len() as u64;
+        let (last, oldest) = (directory.last, range(found.get(1))?.0);
+        // The key leads to the last one, which is kept the longest.
+        let known = |number: u64| known.clone().filter(|_| number == last);
+        let id = |number: u64| known(number).unwrap_or_else(|| format!("{:x}-{number:x}", asked.now_us));
+        let ids: Vec<_> = (first..=last).map(id).collect();
+        let item = |(id, payload)| Item { at_us: asked.now_us, id, payload };
+        let items_of = || (first..).zip(ids.iter().zip(&publication.payloads).map(|(id, payload)| item((id, payload))));
         let entry = directory.get_mut(&node).ok_or(error::NOT_FOUND)?;
         if config.persist {
-            keep::store(entry, &mut batch, &asked.actor, &item, number, None, range(found.get(1))?.0.first())?;
+            // What would give way to others of the batch is told only.
+            let kept = last.saturating_sub(u64::from(config.items_max()));
+            let mut oldest = oldest.iter().peekable();
+            for (number, item) in items_of().filter(|(number, _)| *number > kept) {
+                let before = entry.items;
+                keep::store(entry, &mut batch, &asked.actor, &item, number, None, oldest.peek().copied())?;
+                // One gave way to it.
+                oldest.next_if(|_| entry.items == before);
+            }
         }
         directory.put(&mut batch, &asked.actor)?;
         let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
-        let audience = Audience::of(&config, Default::default());
-        let event = config.notifications.then(|| Event::published(&node, &config, audience, Some(&item)));
+        let audience = || Audience::of(&config, Default::default());
+        let event = |item: &Item<'_>| Event::published(&node, &config, audience(), Some(item));
+        let events: Vec<_> = items_of().filter(|_| config.notifications).map(|(_, item)| event(&item)).collect();
         let mut more: Vec<Change> = there.is_none().then(|| show(&asked, entry)).into_iter().collect();
-        more.extend(news(&asked, &config, number, &item));
-        let answer = Published { number, repeated: false, made: there.is_none() }.encode();
-        Ok(asked.done(entry, batch, event, answer).with(more))
+        more.extend(items_of().filter_map(|(number, item)| news(&asked, &config, number, &item)));
+        let answer = Published { number: last, items, repeated: false, made: there.is_none() }.encode();
+        Ok(tell::tell(&asked, entry, batch, events, answer).with(more))
     });
     Step::InTurn(queries, go_on)
 }
@@ -440,9 +472,10 @@ mod tests {
         let page = Page { last: 9, upto: 7, more: true, gap: false, items: vec![(7, Cow::Borrowed(&b"{}"[..]))] };
         assert_eq!(Page::decode(&page.encode()), Some(page.clone()));
         assert_eq!(Page::decode(&page.encode()[..20]), None);
-        for (repeated, made) in [(false, false), (true, false), (false, true)] {
-            let published = Published { number: 3, repeated, made };
+        for (items, repeated, made) in [(0, false, false), (2, true, false), (64, false, true)] {
+            let published = Published { number: 70, items, repeated, made };
             assert_eq!(Published::decode(&published.encode()), Some(published));
+            assert_eq!(published.batch().map(|numbers| numbers.count()), (items > 0).then_some(items.into()));
         }
         assert_eq!(Published::decode(b""), None);
     }

@@ -22,15 +22,22 @@ struct Tale {
     actor: Box<str>,
     jid: Box<str>,
     access: Access,
-    message: Option<Arc<[u8]>>,
+    /// One after the other.
+    messages: Box<[Arc<[u8]>]>,
     /// The node is gone: nobody is anything to it any more.
     ends: bool,
 }
 
 impl Tale {
-    fn new(asked: &Asked, node: &Node, event: Option<Event>, ends: bool) -> Arc<Tale> {
-        let message = event.map(|event| event.brief.unwrap_or(event.message).into());
-        Arc::new(Tale { actor: asked.actor.clone(), jid: asked.jid.clone(), access: node.config.access, message, ends })
+    fn new(asked: &Asked, node: &Node, events: impl IntoIterator<Item = Event>, ends: bool) -> Arc<Tale> {
+        let messages = events.into_iter().map(|event| event.brief.unwrap_or(event.message).into()).collect();
+        Arc::new(Tale {
+            actor: asked.actor.clone(),
+            jid: asked.jid.clone(),
+            access: node.config.access,
+            messages,
+            ends,
+        })
     }
 
     /// Whether it is for this one.
@@ -45,18 +52,18 @@ impl Tale {
     }
 }
 
-/// Answers, and tells the subscribers of a node. Who asks is charged for all of them.
+/// Answers, and tells the subscribers of a node, of one event after the other. Who asks is charged for all of them.
 pub(in crate::extension::pubsub) fn tell(
     asked: &Asked,
     node: &Node,
     batch: Batch,
-    event: Event,
+    events: Vec<Event>,
     answer: Vec<u8>,
 ) -> Step {
-    if node.subscribers == 0 {
+    if node.subscribers == 0 || events.is_empty() {
         return Step::Change(vec![Change::Write(batch)], answer);
     }
-    begin(Tale::new(asked, node, Some(event), false), node, batch, answer)
+    begin(Tale::new(asked, node, events, false), node, batch, answer)
 }
 
 /// The same of a node that is gone.
@@ -65,9 +72,10 @@ pub(super) fn end(asked: &Asked, node: &Node, batch: Batch, event: Option<Event>
 }
 
 fn begin(tale: Arc<Tale>, node: &Node, batch: Batch, answer: Vec<u8>) -> Step {
-    let count = node.subscribers as usize + if tale.ends { node.affiliated as usize } else { 0 };
-    let bytes = tale.message.as_ref().map_or(0, |message| message.len());
-    let changes = vec![Change::Write(batch), Change::Charge { count, bytes: count * bytes }];
+    let receivers = node.subscribers as usize + if tale.ends { node.affiliated as usize } else { 0 };
+    let bytes: usize = tale.messages.iter().map(|message| message.len()).sum();
+    let charge = Change::Charge { count: receivers * tale.messages.len().max(1), bytes: receivers * bytes };
+    let changes = vec![Change::Write(batch), charge];
     let (queries, resume) = page(tale, "");
     Step::Then(Box::new(Then { changes, answer: Some(answer), queries, resume }))
 }
@@ -84,7 +92,7 @@ fn told(tale: &Arc<Tale>, found: &[crate::store::Row], more: bool) -> Step {
     for row in found {
         // A row that cannot be read is of nobody.
         let (Some(bare), Some(member)) = (rows::named(&row.sort), Member::decode(Some(&row.value))) else { continue };
-        if tale.message.is_some() && tale.is_for(&member) {
+        if !tale.messages.is_empty() && tale.is_for(&member) {
             to.push(member.address.clone());
         }
         if tale.ends {
@@ -95,8 +103,9 @@ fn told(tale: &Arc<Tale>, found: &[crate::store::Row], more: bool) -> Step {
     if tale.ends {
         changes.push(Change::Write(batch));
     }
-    if let (Some(message), false) = (&tale.message, to.is_empty()) {
-        changes.push(Change::Notice(Box::new(Notice { from: tale.jid.clone(), to, message: message.clone() })));
+    for message in tale.messages.iter().filter(|_| !to.is_empty()) {
+        let notice = Notice { from: tale.jid.clone(), to: to.clone(), message: message.clone() };
+        changes.push(Change::Notice(Box::new(notice)));
     }
     match found.last().and_then(|row| rows::named(&row.sort)).filter(|_| more) {
         Some(last) => {
