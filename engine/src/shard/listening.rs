@@ -242,6 +242,7 @@ impl Shard {
             (place.at, place.standing) = (page.upto, Standing::Live);
             // Others have waited for that, so that each event can say where all channels stand.
             if listener.is_placed() {
+                self.say_place(id);
                 self.catch_up(id);
             }
             return;

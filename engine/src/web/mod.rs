@@ -8,6 +8,7 @@
 //! - [`websocket`] answers the opening handshake, [`host_meta`] tells where it is. [`bosh`] is a stream in requests.
 //! - [`response`] writes answers; [`status`] names what is wrong with a request.
 //! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer.
+//! - [`throng_js`] has the client for pages.
 //! - [`frame`] reads frames to messages; [`framed`] writes what a stream sends as messages (RFC 7395 3.3); [`open`] reads `<open/>`.
 
 pub mod body;
@@ -25,6 +26,7 @@ pub mod response;
 pub mod row;
 pub mod status;
 pub mod table;
+pub mod throng_js;
 pub mod websocket;
 
 #[cfg(test)]
