@@ -774,14 +774,6 @@ pub enum Rests {
 }
 
 impl Effect {
-    /// Whether a host can carry it out: it concerns no connection that has no socket.
-    pub(crate) fn has_socket(&self) -> bool {
-        match self {
-            Effect::Pause { conn } | Effect::Resume { conn, .. } | Effect::Favour { conn } => conn.has_socket(),
-            _ => true,
-        }
-    }
-
     /// What it rests on.
     pub fn rests(&self) -> Rests {
         match self {

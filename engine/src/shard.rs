@@ -233,10 +233,6 @@ impl Shard {
         }
         self.flush_outbound();
         self.write_owed_sessions();
-        // What is no socket's the host does not know.
-        if self.conns.others() > 0 {
-            self.effects.retain(|effect| effect.has_socket());
-        }
         self.leave(out);
         self.publish_gauges();
     }

@@ -1,7 +1,6 @@
 //! Resources: binding, stream management's enable and resume, and the end of a session, however it comes.
 
 use crate::id::{ConnId, SessionId};
-use crate::io::Effect;
 use crate::limits::BIND_RETRIES_MAX;
 use crate::ns;
 use crate::observers::trace::News;
@@ -116,7 +115,7 @@ impl Shard {
         let id = self.insert_session(session, conn);
         self.mark_woken(id);
         self.conns.set_state(conn, ConnState::Bound(id));
-        self.effects.push(Effect::Favour { conn });
+        self.favour(conn);
         self.take_debt(user, id);
         if self.observers.is_some() {
             self.tap_news(id, News::Bound);

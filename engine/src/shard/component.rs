@@ -131,7 +131,7 @@ impl Shard {
         let now_s = self.now.mono_s();
         self.seats.sit(domain, id, peer, now_s);
         self.conns.set_state(id, ConnState::Component(domain));
-        self.effects.push(Effect::Favour { conn: id });
+        self.favour(id);
         self.send_bytes(id, b"<handshake/>");
         self.component_news(domain, true);
         self.note_component(Happened::ComponentCame, domain, peer);

@@ -88,8 +88,8 @@ impl Shard {
         let reads_slowly = !abort && conn.outbound.as_ref().is_some_and(|o| o.is_sending());
         let Some(was) = self.conns.set_state(id, ConnState::Closing { user }) else { return };
         self.count_ended(why);
-        if reads_slowly && self.conns.pause(id, Pause::Ending) {
-            self.effects.push(Effect::Pause { conn: id });
+        if reads_slowly {
+            self.pause(id, Pause::Ending);
         }
         let Some(outbound) = self.conns.get(id).map(|conn| &mut conn.outbound) else { return };
         // What may still reach the peer is lost only when the connection is gone without having sent it.

@@ -4,7 +4,7 @@ use crate::extension::offline::Keep;
 use crate::extension::subscription::Kind as SubKind;
 use crate::extension::{Target, disco, last, ping, push, time, version};
 use crate::id::{ActorKind, ConnId, DomainId, SessionId};
-use crate::io::{Effect, StorageState};
+use crate::io::StorageState;
 use crate::letters::{Kind, MessageClass, Origin, PresenceNews};
 use crate::ns;
 use crate::session::conn::{NONE, Pause};
@@ -125,8 +125,8 @@ impl Shard {
     fn component_origin(&mut self, conn: ConnId, way: Way<'_>, bytes: usize) -> Option<Origin> {
         let seat = self.seats.get(way.domain)?;
         let (reads, epoch) = (seat.sent_off(bytes), seat.epoch);
-        if reads == Reads::Stops && self.conns.pause(conn, Pause::InFlight) {
-            self.effects.push(Effect::Pause { conn });
+        if reads == Reads::Stops {
+            self.pause(conn, Pause::InFlight);
         }
         Some(Origin { shard: self.id, session: SessionId { slot: NONE, generation: epoch }, seq: 0, entry: 0 })
     }

@@ -1,7 +1,6 @@
 //! What is to be known of the next item of a stream, and whom it is for: the same for all transports.
 
 use crate::id::ConnId;
-use crate::io::Effect;
 use crate::limits;
 use crate::session::conn::{Conn, ConnState, Pause, StreamExpect};
 use crate::shard::Shard;
@@ -35,8 +34,8 @@ impl Shard {
     /// Many requests fit into one read, and each is answered: who does not take the answers waits with the rest.
     #[inline]
     pub(super) fn wait_if_heavy(&mut self, id: ConnId) {
-        if self.is_heavy(id) && self.conns.pause(id, Pause::Output) {
-            self.effects.push(Effect::Pause { conn: id });
+        if self.is_heavy(id) {
+            self.pause(id, Pause::Output);
         }
     }
 

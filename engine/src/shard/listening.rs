@@ -8,7 +8,6 @@ use std::net::IpAddr;
 
 use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::{ConnId, Service, ShardId};
-use crate::io::Effect;
 use crate::letters::{ConnRef, Letter};
 use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_TOLD_AT_ONCE, NOTIFY_TOLD_PER_PUBLICATION};
 use crate::session::conn::Pause;
@@ -376,9 +375,7 @@ impl Shard {
             None => true,
             Some(listener) if matches!(listener.kind, Kind::Stream(_)) => false,
             Some(_) => {
-                if self.conns.pause(id, Pause::Answer) {
-                    self.effects.push(Effect::Pause { conn: id });
-                }
+                self.pause(id, Pause::Answer);
                 true
             }
         }

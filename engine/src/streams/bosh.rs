@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use crate::id::{ConnId, NO_SOCKET, ShardId};
-use crate::io::Effect;
 use crate::letters::{BoshAsked, Letter};
 use crate::limits::{BOSH_FORWARD_S, HTTP_REQUESTS_MAX};
 use crate::session::bosh::{Bosh, Place, Reply};
@@ -306,8 +305,8 @@ impl Streams {
         self.send_with(id, |out| response.write(out, None, wall_us));
         if closes {
             self.end_stream(id, Ended::Client);
-        } else if self.is_heavy(id) && self.conns.pause(id, Pause::Output) {
-            self.effects.push(Effect::Pause { conn: id });
+        } else if self.is_heavy(id) {
+            self.pause(id, Pause::Output);
         }
         self.unblock(id);
     }

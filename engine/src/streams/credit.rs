@@ -1,7 +1,6 @@
 //! How much of what a session sends may be under way: beyond it the connection is not read from.
 
 use crate::id::SessionId;
-use crate::io::Effect;
 use crate::session::conn::Pause;
 use crate::streams::Streams;
 
@@ -16,9 +15,8 @@ impl Streams {
         half.unsettle(bytes);
         if (half.in_flight >= most || half.is_unsettled(most_bytes))
             && let Some(id) = half.conn()
-            && self.conns.pause(id, Pause::InFlight)
         {
-            self.effects.push(Effect::Pause { conn: id });
+            self.pause(id, Pause::InFlight);
         }
     }
 
@@ -34,11 +32,9 @@ impl Streams {
         if goes_on {
             half.settle();
         }
-        if self.conns.pause(id, Pause::InFlight) {
-            self.effects.push(Effect::Pause { conn: id });
-        }
-        if goes_on && self.conns.resume(id, Pause::InFlight) {
-            self.effects.push(Effect::Resume { conn: id, durable: true });
+        self.pause(id, Pause::InFlight);
+        if goes_on {
+            self.resume(id, Pause::InFlight, true);
         }
     }
 
@@ -54,10 +50,8 @@ impl Streams {
             if durable {
                 half.settle();
             }
-            if let Some(id) = half.conn()
-                && self.conns.resume(id, Pause::InFlight)
-            {
-                self.effects.push(Effect::Resume { conn: id, durable });
+            if let Some(id) = half.conn() {
+                self.resume(id, Pause::InFlight, durable);
             }
         }
     }

@@ -14,9 +14,7 @@ impl Streams {
             return self.bosh.departs(id, home, moved);
         }
         // What the peer sends from here on is for its new home to read.
-        if self.conns.pause(id, Pause::Ending) {
-            self.effects.push(Effect::Pause { conn: id });
-        }
+        self.pause(id, Pause::Ending);
         let (_, last) = self.take_last(id);
         self.counters.bytes_out.add(last.len() as u64);
         self.effects.push(Effect::Depart { conn: id, to: home, moved, last });

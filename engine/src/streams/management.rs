@@ -120,7 +120,7 @@ impl Streams {
         });
         self.hold_beginning(conn);
         if self.conns.set_state(conn, ConnState::Bound(id)).is_some() {
-            self.effects.push(Effect::Favour { conn });
+            self.favour(conn);
         }
         self.up.push_back(Up::Resumed { session: id, takes, again });
         self.unblock(conn);

@@ -14,15 +14,36 @@ use crate::wire::error::StreamCondition;
 const OUTBOUND_POOL_MAX: usize = 1024;
 
 impl Streams {
+    /// A connection is not read from, for this reason. One without a socket is never read from: its requests are.
+    #[inline]
+    pub(crate) fn pause(&mut self, id: ConnId, why: Pause) {
+        if self.conns.pause(id, why) && id.has_socket() {
+            self.effects.push(Effect::Pause { conn: id });
+        }
+    }
+
+    /// The reason is over: the connection is read from again if there is no other, when all that the turn rests on is durable if
+    /// that is said.
+    pub(crate) fn resume(&mut self, id: ConnId, why: Pause, durable: bool) {
+        if self.conns.resume(id, why) && id.has_socket() {
+            self.effects.push(Effect::Resume { conn: id, durable });
+        }
+    }
+
+    /// The connection is worth keeping: it has logged in.
+    pub(crate) fn favour(&mut self, id: ConnId) {
+        if id.has_socket() {
+            self.effects.push(Effect::Favour { conn: id });
+        }
+    }
+
     /// Looks at nothing more from the connection until [`Streams::unblock`].
     pub(crate) fn block(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get(id) else { return };
         if let Some(opening) = conn.opening() {
             opening.blocked = true;
         }
-        if self.conns.pause(id, Pause::Answer) {
-            self.effects.push(Effect::Pause { conn: id });
-        }
+        self.pause(id, Pause::Answer);
     }
 
     /// Goes on with what was kept while the connection was blocked.
@@ -32,9 +53,7 @@ impl Streams {
             opening.blocked = false;
         }
         let left = conn.partial.is_some();
-        if self.conns.resume(id, Pause::Answer) {
-            self.effects.push(Effect::Resume { conn: id, durable: false });
-        }
+        self.resume(id, Pause::Answer, false);
         if left {
             self.up.push_back(Up::GoesOn(id));
         }
@@ -44,9 +63,7 @@ impl Streams {
     pub(crate) fn go_on(&mut self, id: ConnId, why: Pause, durable: bool) {
         let Some(conn) = self.conns.get(id).filter(|conn| conn.is_paused(why)) else { return };
         let left = conn.partial.is_some();
-        if self.conns.resume(id, why) {
-            self.effects.push(Effect::Resume { conn: id, durable });
-        }
+        self.resume(id, why, durable);
         if left {
             self.up.push_back(Up::GoesOn(id));
         }

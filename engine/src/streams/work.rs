@@ -5,7 +5,6 @@
 //! (`actors/debt.rs`).
 
 use crate::id::SessionId;
-use crate::io::Effect;
 use crate::limits::{WORK_AHEAD_MS, WORK_BYTES_PER_S, WORK_EACH};
 use crate::session::conn::Pause;
 use crate::store::Query;
@@ -52,9 +51,7 @@ impl Streams {
             self.paying.push(session);
             self.counters.work_paused.one();
         }
-        if self.conns.pause(conn, Pause::Work) {
-            self.effects.push(Effect::Pause { conn });
-        }
+        self.pause(conn, Pause::Work);
     }
 
     /// What a session has still to pay off, milliseconds.
