@@ -333,8 +333,8 @@ test("a refusal ends a subscription, a request to wait holds it, and a token is 
   // Header fields where a page may send them; WebSockets have it in the address.
   Object.assign(proxy.does, { websocket: "pass", sse: "pass" });
   for (const transport of ["websocket", "sse", "poll"]) await follow(page, transport, "token", { transports: [transport] }, { url, token: "t+k" });
-  for (const transport of ["websocket", "sse", "poll"]) await isOpen(page, transport, transport);
   const shown = (kind) => proxy.asked.filter((one) => one.kind === kind && one.url.includes("/n/token")).map((one) => [one.headers.authorization, one.url.split("?")[1] ?? ""])[0];
+  await until("all have asked", () => shown("websocket") && shown("sse") && shown("poll"));
   assert.deepEqual(shown("websocket"), [undefined, "access_token=t%2Bk"]);
   assert.deepEqual(shown("sse"), ["Bearer t+k", ""]);
   assert.deepEqual(shown("poll"), ["Bearer t+k", "wait=1"]);
