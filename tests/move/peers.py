@@ -9,19 +9,17 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "clients"))
+
+from ports import free_port  # noqa: E402
+
 HOSTS = ["capulet.example", "montague.example"]
 START = 40.0
-
-
-def free_port():
-    """A loopback port that nothing listens on at this moment."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 def run(*command, **more):
