@@ -60,7 +60,12 @@ export class Front {
     if (does === "refuse") return outgoing.writeHead(502, { "Access-Control-Allow-Origin": "*" }).end();
     const { method, url: path, headers } = incoming;
     const on = request({ host: "127.0.0.1", port: this.behind, method, path, headers, agent: false }, (answer) => {
-      if (does === "lose") return incoming.socket.destroy();
+      if (does === "lose") {
+        // A browser repeats by itself what was sent on a connection that ends without any answer.
+        outgoing.writeHead(answer.statusCode, answer.headers);
+        outgoing.flushHeaders();
+        return void setTimeout(() => incoming.socket.destroy(), 20);
+      }
       if (does === "keep") return void answer.on("data", () => {}).on("error", () => {});
       outgoing.writeHead(answer.statusCode, answer.headers);
       outgoing.flushHeaders();

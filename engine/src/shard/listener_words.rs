@@ -77,11 +77,11 @@ impl Shard {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let Kind::Stream(begun @ false) = &mut listener.kind else { return };
         *begun = true;
+        let is_placed = listener.is_placed();
         let mut response = listener.dressed(Response::empty(Status::Ok)).closing();
         response.fields.extend(STREAM.iter().map(|(name, value)| (*name, Cow::Borrowed(*value))));
         let wall_us = self.now.wall_us;
         self.counters.http_requests.one();
-        let is_placed = listener.is_placed();
         self.send_with(id, |out| response.write_endless(out, wall_us));
         if is_placed {
             self.say_place(id);

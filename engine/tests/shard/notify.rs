@@ -371,7 +371,7 @@ fn what_is_live_only_is_told_and_not_kept() {
         format!("<create node='a'/><configure><x xmlns='jabber:x:data' type='submit'>{form}</x></configure>");
     assert!(words(&desk.host.ask(romeo, &pubsub(true, &configure))).contains("type='result'"));
     let conn = desk.connect();
-    assert_eq!(desk.stream(conn, "a", "").body(), "");
+    assert_eq!(desk.stream(conn, "a", "").body(), "id: 0\n\n", "where it stands, and nothing else");
     let other = desk.connect();
     let heard = desk.while_waiting(conn, Input::Received { conn: other, bytes: post("a", "", "now").as_bytes() });
     assert_eq!(heard.data(), ["now"]);
