@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import subprocess
 import sys
 import time
@@ -21,28 +20,6 @@ SHARE = 25
 ATTACKERS_NICE = 15
 # How often a user that attackers want to lock out logs in, seconds.
 LOGIN_EVERY_S = 2
-
-# Faults of a full run that are known: how they are told, up to which figure they are not
-# counted, and why.
-EXPECTED = [
-    (
-        r"p99 of ordinary pairs ([\d.]+) ms",
-        5_000,
-        "who writes as fast as it is taken shares one queue for the disk with everybody: merges that are behind slow all commits down",
-    ),
-]
-
-
-def expected(fault, quick=False):
-    """Why a fault is expected, or nothing: in a quick run none is."""
-    if quick:
-        return None
-    for pattern, most, why in EXPECTED:
-        found = re.match(pattern, fault)
-        if found and float(found[1]) <= most:
-            return why
-    return None
-
 
 class Size:
     """How large a siege is."""
@@ -145,7 +122,7 @@ def settle(server, size, before):
 
 
 def judge(size, report, server, code):
-    """What is wrong, apart from what is expected to be."""
+    """What is wrong."""
     pairs, faults = report["pairs"], []
     if pairs["broken"]:
         faults.append(f"{pairs['broken']} sessions of ordinary pairs ended")
@@ -201,9 +178,7 @@ def run(binary, driver, quick, seconds):
             "memory_before": before, "memory_peak": peak, "memory_after": after, "server_cpu_s": round(cpu, 1),
         }  # fmt: skip
         code = server.stop()
-        faults = judge(size, report, server, code)
-        report["expected"] = {fault: expected(fault, quick) for fault in faults if expected(fault, quick)}
-        report["faults"] = [fault for fault in faults if fault not in report["expected"]]
+        report["faults"] = judge(size, report, server, code)
         show(report)
         kept = bool(report["faults"])
         return report
@@ -226,7 +201,5 @@ def show(report):
         f"{pairs['lost']} lost; server {report['server_cpu_s']} s cpu, memory {mib} MiB",
         flush=True,
     )
-    for fault, why in report["expected"].items():
-        print(f"   expected: {fault} ({why})", flush=True)
     for fault in report["faults"]:
         print(f"   WRONG: {fault}", flush=True)
