@@ -200,7 +200,7 @@ impl Shard {
         opening.requests = opening.requests.saturating_add(1);
         response.closes |= !head.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
         self.counters.http_requests.one();
-        if !matches!(response.status, Status::Ok | Status::NoContent) {
+        if !matches!(response.status, Status::Ok | Status::NoContent | Status::NotModified) {
             self.counters.http_refused.one();
         }
         let wall_us = self.now.wall_us;

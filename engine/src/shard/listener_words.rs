@@ -177,6 +177,17 @@ impl Shard {
         let wall_us = self.now.wall_us;
         self.counters.http_requests.one();
         self.send_with(id, |out| response.write_endless(out, wall_us));
+        if is_placed {
+            self.say_place(id);
+        }
+    }
+
+    /// A stream is told where it stands, as soon as that is known: from there a browser continues (HTML 9.2.6, an id without data) that loses
+    /// its connection before it has had an item. And it sees that nobody keeps the stream back.
+    pub(super) fn say_place(&mut self, id: ConnId) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        let place = format!("id: {}\n\n", listener.position());
+        self.send_bytes(id, place.as_bytes());
     }
 
     /// Answers a request that waits, which ends that; of a stream that has begun it is the end.

@@ -19,6 +19,9 @@ use crate::web::access::Grant;
 use crate::web::handshake::Accept;
 use crate::web::response::Response;
 
+/// The header field that says when to ask again (RFC 9110 10.2.3).
+const RETRY_AFTER: &str = "Retry-After";
+
 /// How far the next items of a channel are for one who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -148,6 +151,10 @@ impl Listener {
     /// The answer with the header fields of this one's.
     pub(super) fn dressed(&self, response: Response) -> Response {
         let mut response = response.with("Cache-Control", "no-store");
+        // Pages of other origins are shown only what they are said to be shown (Fetch 3.3.3).
+        if response.fields.iter().any(|(name, _)| *name == RETRY_AFTER) {
+            response = response.with("Access-Control-Expose-Headers", RETRY_AFTER);
+        }
         response.fields.extend(self.fields.iter().cloned());
         response
     }

@@ -243,7 +243,10 @@ impl Shard {
             (place.at, place.standing) = (page.upto, Standing::Live);
             // Others have waited for that, so that each event can say where all channels stand.
             if listener.is_placed() {
-                self.begin_stream(id);
+                match listener.kind {
+                    Kind::Stream(_) => self.say_place(id),
+                    _ => self.begin_stream(id),
+                }
                 self.catch_up(id);
             }
             return;

@@ -8,6 +8,7 @@
 //! - [`handshake`] answers the opening one of a WebSocket, [`websocket`] that for XMPP, [`host_meta`] tells where it is. [`bosh`] is a stream in requests.
 //! - [`response`] writes answers; [`status`] names what is wrong with a request.
 //! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer. [`access`] says who may ask.
+//! - [`throng_js`] has the client for pages.
 //! - [`frame`] reads frames to messages; [`framed`] writes what a stream sends as messages (RFC 7395 3.3); [`open`] reads `<open/>`.
 
 pub mod access;
@@ -27,6 +28,7 @@ pub mod response;
 pub mod row;
 pub mod status;
 pub mod table;
+pub mod throng_js;
 pub mod websocket;
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ impl Response {
 
     /// Appends it, as the answer to a request of this method, at a time in microseconds since 1970.
     pub fn write(&self, out: &mut Vec<u8>, method: Option<Method>, wall_us: u64) {
-        self.write_head(out, wall_us, self.status != Status::NoContent);
+        self.write_head(out, wall_us, !matches!(self.status, Status::NoContent | Status::NotModified));
         if method != Some(Method::Head) {
             out.extend_from_slice(self.body.as_bytes());
         }

@@ -7,6 +7,8 @@ pub enum Status {
     Ok,
     /// 204
     NoContent,
+    /// 304
+    NotModified,
     /// 400
     BadRequest,
     /// 401
@@ -45,6 +47,7 @@ impl Status {
         match self {
             Status::Ok => "200 OK",
             Status::NoContent => "204 No Content",
+            Status::NotModified => "304 Not Modified",
             Status::BadRequest => "400 Bad Request",
             Status::Unauthorized => "401 Unauthorized",
             Status::Forbidden => "403 Forbidden",

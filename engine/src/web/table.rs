@@ -5,10 +5,10 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
-use super::{bosh, host_meta, notify, websocket};
+use super::{bosh, host_meta, notify, throng_js, websocket};
 
 /// All paths.
-pub const TABLE: &[Row] = &[websocket::ROW, bosh::ROW, host_meta::XML, host_meta::JSON, notify::ROW];
+pub const TABLE: &[Row] = &[websocket::ROW, bosh::ROW, host_meta::XML, host_meta::JSON, notify::ROW, throng_js::ROW];
 
 /// Whose path it is; or what is answered without anybody's help.
 ///

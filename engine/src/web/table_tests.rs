@@ -1,12 +1,13 @@
 //! What is answered at which path, and to whom.
 
 use super::head::{self, Content};
-use super::policy::Policy;
+use super::policy::{Channels, Policy};
 use super::request::{Request, Site};
 use super::response::Response;
 use super::row::Answer;
 use super::status::Status;
 use super::table::{TABLE, answer, route};
+use super::throng_js::MODULE;
 use crate::id::Domains;
 
 const UPGRADE: &str = "Upgrade: websocket\r\nConnection: keep-alive, Upgrade\r\nSec-WebSocket-Version: 13\r\n\
@@ -159,6 +160,34 @@ fn paths_methods_and_bodies_that_are_not_taken_have_their_answers() {
 }
 
 #[test]
+fn the_client_for_pages_is_there_where_channels_are() {
+    assert_eq!(response(&Policy::default(), &get("/throng.js", "")).status, Status::NotFound, "channels are off");
+    let channels = Channels { prefixes: ["".into()].into(), ..Channels::default() };
+    let origins = Some(["https://chat.a.example".into()].into());
+    let policy = Policy { channels, origins, ..Policy::default() };
+    let module = response(&policy, &get("/throng.js?x", "Origin: https://evil.example\r\n"));
+    assert_eq!((module.status, &*module.body), (Status::Ok, MODULE));
+    // HTML 8.1.4.2: a module has to say that it is JavaScript, and to whom of other origins it may be shown.
+    assert_eq!(module.content_type, "text/javascript; charset=utf-8");
+    assert_eq!(field(&module, "Access-Control-Allow-Origin"), Some("*"));
+    assert_eq!(field(&module, "Cache-Control"), Some("no-cache"));
+    let tag = field(&module, "ETag").expect("a tag").to_owned();
+    for (sent, known) in [
+        (tag.clone(), true),
+        (format!("\"other\", W/{tag}"), true),
+        ("*".into(), true),
+        ("\"other\"".into(), false),
+        (tag.trim_matches('"').into(), false),
+    ] {
+        let again = response(&policy, &get("/throng.js", &format!("If-None-Match: {sent}\r\n")));
+        assert_eq!(again.status == Status::NotModified && again.body.is_empty(), known, "RFC 9110 13.1.2: {sent}");
+        assert_eq!(field(&again, "ETag"), Some(&*tag), "RFC 9110 15.4.5");
+    }
+    let post = get("/throng.js", "").replacen("GET", "POST", 1);
+    assert_eq!(response(&policy, &post).status, Status::MethodNotAllowed);
+}
+
+#[test]
 fn responses_say_how_long_they_are_and_when_they_were_made() {
     let text = |response: Response, method| {
         let mut out = Vec::new();
@@ -171,4 +200,8 @@ fn responses_say_how_long_they_are_and_when_they_were_made() {
     assert_eq!(text(response.clone(), None), format!("{expected}no\n"));
     assert_eq!(text(response, Some(head::Method::Head)), expected, "RFC 9110 9.3.2");
     assert!(!text(Response::empty(Status::NoContent), None).contains("Content-Length"), "RFC 9110 8.6");
+    assert!(
+        !text(Response::empty(Status::NotModified), None).contains("Content-Length"),
+        "it would be that of the other"
+    );
 }

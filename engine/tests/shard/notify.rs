@@ -243,6 +243,7 @@ fn several_channels_in_one_request_each_from_its_place() {
     let streams = desk.connect();
     let begun = desk.stream(streams, "a,b", "Last-Event-ID: 1,1\r\n");
     assert_eq!(begun.data(), ["a2", "b2"]);
+    assert!(begun.body().starts_with("id: 1,1\n\nid: "), "{}", begun.body());
     assert!(begun.body().contains("id: 2,1\ndata: {") && begun.body().contains("id: 2,2\ndata: {"), "{}", begun.body());
 }
 
@@ -254,7 +255,7 @@ fn events_come_as_they_happen_and_go_on_where_they_were() {
     let begun = desk.stream(conn, "a", "");
     assert_eq!((begun.status(), begun.field("Content-Type")), ("200", Some("text/event-stream")));
     assert_eq!((begun.field("Connection"), begun.field("Content-Length")), (Some("close"), None));
-    assert_eq!((begun.body(), begun.ends), ("", false), "from now on");
+    assert_eq!((begun.body(), begun.ends), ("id: 1\n\n", false), "from now on, and where that is");
     let other = desk.connect();
     let heard = desk.while_waiting(conn, Input::Received { conn: other, bytes: post("a", "", "t\nwo").as_bytes() });
     assert!(heard.text.starts_with("id: 2\ndata: {\"channel\":\"a\",\"id\":\"2\",") && heard.text.ends_with("}\n\n"));
@@ -286,7 +287,11 @@ fn who_has_missed_what_is_not_kept_is_told() {
     assert!(desk.get(conn, "a").body().contains("\"gaps\":[],"), "who begins misses nothing");
     let streams = desk.connect();
     let heard = desk.stream(streams, "a?after=5", "");
-    assert!(heard.body().starts_with("id: 5\nevent: gap\ndata: {\"channel\":\"a\",\"after\":\"5\"}\n\nid: 8\ndata:"));
+    assert!(
+        heard
+            .body()
+            .starts_with("id: 5\n\nid: 5\nevent: gap\ndata: {\"channel\":\"a\",\"after\":\"5\"}\n\nid: 8\ndata:")
+    );
     // By age.
     desk.wait(conn, 101);
     let conn = desk.connect();
@@ -368,7 +373,7 @@ fn what_is_live_only_is_told_and_not_kept() {
         format!("<create node='a'/><configure><x xmlns='jabber:x:data' type='submit'>{form}</x></configure>");
     assert!(words(&desk.host.ask(romeo, &pubsub(true, &configure))).contains("type='result'"));
     let conn = desk.connect();
-    assert_eq!(desk.stream(conn, "a", "").body(), "");
+    assert_eq!(desk.stream(conn, "a", "").body(), "id: 0\n\n", "where it stands, and nothing else");
     let other = desk.connect();
     let heard = desk.while_waiting(conn, Input::Received { conn: other, bytes: post("a", "", "now").as_bytes() });
     assert_eq!(heard.data(), ["now"]);

@@ -7,7 +7,8 @@ use throng_engine::id::{ConnId, Now};
 use throng_engine::io::{Command, Effect, Input, ListenerKind, TlsFacts};
 use throng_engine::limits::HTTP_REQUESTS_MAX;
 use throng_engine::settings::Settings;
-use throng_engine::web::policy::Policy;
+use throng_engine::web::policy::{Channels, Policy};
+use throng_engine::web::throng_js::MODULE;
 use throng_sim::frame::frame;
 use throng_sim::host::{HEADER, Host};
 use throng_sim::net::SocketId;
@@ -297,6 +298,27 @@ fn who_uses_a_prefix_of_its_own_stream_breaks_nobody_elses() {
     let (bytes, _) = heard(desk.host.say(tcp, stanza), conn);
     let all = lines(&bytes);
     assert!(all[0].contains("<stream:x stream:y='1'/>") && all[0].contains(" xmlns:stream='"), "{all:?}");
+}
+
+#[test]
+fn who_asks_for_the_module_and_does_not_take_it_makes_nobody_keep_it() {
+    let mut desk = Desk::new(|settings| {
+        let channels = Channels { prefixes: ["".into()].into(), ..Channels::default() };
+        settings.web = Policy { channels, ..Policy::default() }.into();
+    });
+    let (conn, rounds) = (desk.connect(), 60);
+    desk.host.prompt = false;
+    let get = "GET /throng.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    let (mut bytes, _) = desk.says(conn, get.repeat(rounds).as_bytes());
+    let bound = 64 * 1_024 + MODULE.len() + 512;
+    let most = desk.host.shard.counters().outbound_bytes.get() as usize;
+    assert!(most <= bound && rounds * MODULE.len() > 2 * bound, "{most} bytes wait");
+    desk.host.prompt = true;
+    for _ in 0..rounds {
+        bytes.extend(heard(desk.host.sent(conn), conn).0);
+    }
+    let said = String::from_utf8(bytes).unwrap();
+    assert_eq!((said.matches("200 OK").count(), said.matches(MODULE).count()), (rounds, rounds));
 }
 
 #[test]

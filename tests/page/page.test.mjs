@@ -1,0 +1,439 @@
+// throng.js in headless Chromium, against a server of its own on loopback and a front that lets something pass or not: each item once
+// and in order over kills, the fallbacks, back-off, publications that are repeated, and the example pages.
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import { gzipSync } from "node:zlib";
+import { chromium } from "playwright-core";
+import { Front } from "./front.mjs";
+
+const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
+const DIST = join(WEB, "dist");
+const folder = mkdtempSync(join(tmpdir(), "throng-page-"));
+const fronts = [];
+let browser, blank, http, c2s, server;
+
+const sleep = (ms) => new Promise((go) => setTimeout(go, ms));
+
+async function freePort() {
+  const held = createServer().listen(0, "127.0.0.1");
+  await once(held, "listening");
+  const { port } = held.address();
+  held.close();
+  await once(held, "close");
+  return port;
+}
+
+async function until(what, holds, seconds = 20) {
+  const end = Date.now() + seconds * 1000;
+  while (!(await holds())) {
+    assert.ok(Date.now() < end, `not within ${seconds} s: ${typeof what === "function" ? await what() : what}`);
+    await sleep(50);
+  }
+}
+
+async function start() {
+  const args = ["--data", join(folder, "data"), "--domain", "localhost", "--c2s", `127.0.0.1:${c2s}`, "--c2s-tls", "off", "--plain-auth"];
+  const web = ["--http", `127.0.0.1:${http}`, "--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0"];
+  const child = spawn(process.env.THRONG_BIN, ["serve", ...args, ...web, "--shards", "2"], { stdio: ["ignore", "pipe", "pipe"] });
+  let log = "";
+  for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (log += bytes));
+  server = child;
+  await until(() => `the server listens: ${log}`, () => log.includes("Next:"));
+}
+
+/** Ends the server as a crash does, and starts it again. */
+async function kill() {
+  server.kill("SIGKILL");
+  await once(server, "exit");
+  await start();
+}
+
+/** Publishes until it is known that it was. */
+async function publish(channel, data, key = crypto.randomUUID()) {
+  for (;;) {
+    try {
+      const headers = { "Content-Type": "text/plain", "Idempotency-Key": key };
+      const answer = await fetch(`http://127.0.0.1:${http}/n/${channel}`, { method: "POST", headers, body: String(data) });
+      if (answer.status === 200) return await answer.json();
+    } catch {
+      // It is being started.
+    }
+    await sleep(20);
+  }
+}
+
+async function front(does = {}) {
+  const one = await Front.before(http);
+  Object.assign(one.does, does);
+  fronts.push(one);
+  return one;
+}
+
+/** A page of another origin, with the module of this server. */
+async function open(url = `http://127.0.0.1:${http}`) {
+  const page = await (await browser.newContext()).newPage();
+  await page.goto(`http://127.0.0.1:${blank.address().port}/`);
+  await page.evaluate(async (url) => {
+    Object.assign(globalThis, await import(`${url}/throng.js`));
+    globalThis.subs = {};
+    globalThis.follow = (name, channels, options = {}, own = {}) => {
+      const sub = (subs[name] = { got: [], gaps: [], statuses: [] });
+      sub.subscription = new Throng(own).subscribe(channels, {
+        ...options,
+        onItem: (item) => sub.got.push(item.channel + " " + content(item)),
+        onGap: (gap) => sub.gaps.push(gap),
+        onStatus: ({ state, transport, error, retryMs }) =>
+          sub.statuses.push({ state, transport, retryMs, status: error?.status, message: error?.message, at: Date.now() }),
+      });
+    };
+  }, url);
+  return page;
+}
+
+const follow = (page, ...args) => page.evaluate((args) => globalThis.follow(...args), args);
+const got = (page, name = "a") => page.evaluate((name) => subs[name].got, name);
+const gaps = (page, name = "a") => page.evaluate((name) => subs[name].gaps, name);
+const statuses = (page, name = "a") => page.evaluate((name) => subs[name].statuses, name);
+const place = (page, name = "a") => page.evaluate((name) => subs[name].subscription.after, name);
+const isOpen = async (page, transport, name = "a") =>
+  until(async () => `${transport} is open: ${JSON.stringify(await statuses(page, name))}`, async () => {
+    const last = (await statuses(page, name)).at(-1);
+    return last?.state === "open" && (!transport || last.transport === transport);
+  });
+const has = (page, expected, name = "a") =>
+  until(async () => `${expected.length} items: ${JSON.stringify([await got(page, name), await statuses(page, name)])}`, async () => (await got(page, name)).length >= expected.length)
+    .then(async () => assert.deepEqual(await got(page, name), expected));
+const numbered = (channel, count) => Array.from({ length: count }, (_, at) => `${channel} ${at}`);
+
+before(async () => {
+  [http, c2s] = [await freePort(), await freePort()];
+  await start();
+  blank = createServer((_, answer) => answer.setHeader("Content-Type", "text/html").end("<!doctype html><title>blank</title>")).listen(0, "127.0.0.1");
+  await once(blank, "listening");
+  browser = await chromium.launch({
+    executablePath: "/usr/bin/chromium",
+    args: ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking", "--disable-component-update", "--disable-sync"],
+  });
+});
+
+after(async () => {
+  await browser?.close();
+  fronts.forEach((one) => one.close());
+  blank?.close();
+  if (server?.exitCode === null && server.signalCode === null) {
+    server.kill("SIGTERM");
+    await once(server, "exit");
+  }
+  rmSync(folder, { recursive: true, force: true });
+});
+
+test("the published form is what the source gives, and small", () => {
+  const made = join(folder, "dist");
+  const run = (tool, ...args) => execFileSync(join(WEB, "node_modules/.bin", tool), args, { cwd: WEB, stdio: "pipe" });
+  run("tsc", "--outDir", made);
+  const { build } = JSON.parse(readFileSync(join(WEB, "package.json"))).scripts;
+  const flags = build.split("esbuild ")[1].split(" ").filter((flag) => !flag.startsWith("--outfile"));
+  run("esbuild", ...flags, `--outfile=${join(made, "throng.js")}`);
+  for (const name of ["throng.js", "throng.d.ts"]) {
+    assert.equal(readFileSync(join(DIST, name), "utf8"), readFileSync(join(made, name), "utf8"), `web/dist/${name} is old: npm run build`);
+  }
+  const bytes = gzipSync(readFileSync(join(DIST, "throng.js")), { level: 9 }).length;
+  assert.ok(bytes < 6144, `${bytes} bytes by gzip`);
+  console.log(`throng.js: ${bytes} bytes by gzip`);
+});
+
+test("the server has the module, for pages of any origin, and says when it is the same", async () => {
+  const url = `http://127.0.0.1:${http}/throng.js`;
+  const answer = await fetch(url, { headers: { Origin: "https://page.example" } });
+  assert.equal(await answer.text(), readFileSync(join(DIST, "throng.js"), "utf8"));
+  assert.equal(answer.headers.get("content-type"), "text/javascript; charset=utf-8");
+  assert.equal(answer.headers.get("access-control-allow-origin"), "*");
+  const again = await fetch(url, { headers: { "If-None-Match": answer.headers.get("etag") } });
+  assert.deepEqual([again.status, await again.text()], [304, ""]);
+});
+
+test("each item once and in order over kills of the server, by every transport, and published by a page", { timeout: 90000 }, async () => {
+  const count = 60;
+  const page = await open();
+  const proxy = await front();
+  const url = `${proxy.url}/n/`;
+  await follow(page, "own", "k.a,k.b".split(","), { after: "0" });
+  await follow(page, "websocket", ["k.a", "k.b"], { after: "0", silenceMs: 8000 }, { url });
+  await follow(page, "sse", ["k.a", "k.b"], { after: "0", transports: ["sse"] });
+  await follow(page, "poll", ["k.a", "k.b"], { after: "0", transports: ["poll"], pollSeconds: 3 });
+  // What the browser does by itself has the same promise (HTML 9.2.3), also if there was no item before.
+  await page.evaluate((http) => {
+    subs.native = { got: [], gaps: [] };
+    const source = new EventSource(`http://127.0.0.1:${http}/n/k.a`);
+    source.onmessage = ({ data }) => subs.native.got.push("k.a " + JSON.parse(data).data);
+    return new Promise((go) => (source.onopen = go));
+  }, http);
+  await isOpen(page, "websocket", "websocket");
+  for (const name of ["sse", "poll"]) await isOpen(page, name, name);
+  await sleep(200);
+  await kill();
+  const published = page.evaluate(async (count) => {
+    const throng = new Throng();
+    const all = [];
+    for (let at = 0; at < count; at++) {
+      for (const channel of ["k.a", "k.b"]) all.push((await throng.publish(channel, String(at))).channel);
+      await new Promise((go) => setTimeout(go, 40));
+    }
+    return all.length;
+  }, count);
+  for (let kills = 0; kills < 3; kills++) {
+    await sleep(900);
+    await kill();
+  }
+  assert.equal(await published, 2 * count);
+  for (const name of ["own", "websocket", "sse", "poll"]) {
+    await until(name, async () => (await got(page, name)).length >= 2 * count);
+    const all = await got(page, name);
+    for (const channel of ["k.a", "k.b"]) assert.deepEqual(all.filter((item) => item.startsWith(channel)), numbered(channel, count), name);
+    assert.deepEqual(await gaps(page, name), [], name);
+    assert.equal(await place(page, name), `${count},${count}`, name);
+  }
+  await has(page, numbered("k.a", count), "native");
+  assert.ok((await statuses(page, "sse")).filter(({ state }) => state === "open").length >= 3, "it was lost, and came back");
+  // Polls ask too rarely to show which; the others say by what they were served.
+  assert.ok((await statuses(page, "websocket")).filter(({ state, transport }) => state === "open" && transport === "websocket").length >= 3);
+});
+
+test("what passes is used: WebSocket, else events, else polls; also where events are kept back", { timeout: 60000 }, async () => {
+  const cases = [
+    ["websocket", {}],
+    ["sse", { websocket: "refuse" }],
+    ["poll", { websocket: "refuse", sse: "refuse" }],
+    ["poll", { websocket: "refuse", sse: "keep" }],
+    ["poll", { websocket: "keep", sse: "keep" }],
+  ];
+  const page = await open();
+  await Promise.all(cases.map(async ([transport, does], at) => {
+    const [proxy, name, channel] = [await front(does), `case ${at}`, `way.${at}`];
+    await publish(channel, 0);
+    await follow(page, name, channel, { after: "0", openMs: 1500, pollSeconds: 2 }, { url: `${proxy.url}/n/` });
+    await isOpen(page, transport, name);
+    await publish(channel, 1);
+    await has(page, numbered(channel, 2), name);
+    // It continues there, and what was refused is left alone for now.
+    const [websockets, events] = [proxy.count("websocket"), proxy.count("sse")];
+    proxy.cut();
+    await publish(channel, 2);
+    await has(page, numbered(channel, 3), name);
+    await isOpen(page, transport, name);
+    if (transport !== "websocket") assert.equal(proxy.count("websocket"), websockets, name);
+    if (transport === "poll") assert.equal(proxy.count("sse"), events, name);
+    assert.deepEqual(await gaps(page, name), [], name);
+  }));
+});
+
+test("a silent connection is given up; what is lost without a place is a gap", { timeout: 40000 }, async () => {
+  const [page, proxy] = [await open(), await front()];
+  const url = `${proxy.url}/n/`;
+  await publish("silent", 0);
+  await follow(page, "a", "silent", { after: "0", silenceMs: 7000 }, { url });
+  await follow(page, "kept", "silent", { silenceMs: 2000, transports: ["sse"], openMs: 1000 }, { url });
+  await has(page, ["silent 0"]);
+  // Events say at once where they stand, so that nothing is lost though nothing has come; a server that is silent for 2 s is left.
+  await isOpen(page, "sse", "kept");
+  assert.equal(await place(page, "kept"), "1");
+  await until("the silent stream is left", async () => proxy.count("sse") >= 2);
+  assert.match((await statuses(page, "kept")).find(({ state }) => state === "waiting").message, /silent/);
+  // The last poll behind the WebSocket is answered to nobody.
+  proxy.does.silent = true;
+  await publish("silent", 1);
+  await until("the silent WebSocket is left", async () => (await statuses(page)).some(({ message }) => /silent/.test(message)));
+  proxy.does.silent = false;
+  await has(page, ["silent 0", "silent 1"]);
+  await has(page, ["silent 1"], "kept");
+  assert.deepEqual([await gaps(page), await gaps(page, "kept")], [[], []]);
+  // A WebSocket that is lost before it has said where it stands.
+  await follow(page, "new", ["silent", "other"], { transports: ["websocket"] }, { url });
+  await isOpen(page, "websocket", "new");
+  proxy.cut();
+  await until("it is told", async () => (await gaps(page, "new")).length > 0);
+  assert.deepEqual(await gaps(page, "new"), [{ channel: "silent" }, { channel: "other" }]);
+});
+
+test("items that are no longer kept are a gap, behind the place", { timeout: 40000 }, async () => {
+  const page = await open();
+  for (let at = 0; at < 105; at++) await publish("short", at);
+  for (const transport of ["sse", "poll"]) {
+    await follow(page, transport, ["short", "none"], { after: "2,0", transports: [transport], pollSeconds: 2 });
+    await until("all that is kept", async () => (await got(page, transport)).length >= 100);
+    assert.deepEqual(await got(page, transport), numbered("short", 105).slice(5), transport);
+    assert.deepEqual(await gaps(page, transport), [{ channel: "short", after: "2" }], transport);
+  }
+});
+
+test("a publication is repeated with its key until it is known; without a key it is not", { timeout: 40000 }, async () => {
+  const [page, proxy] = [await open(), await front({ post: "lose" })];
+  const url = `${proxy.url}/n/`;
+  const sent = page.evaluate((url) => new Throng({ url }).publish("once", { n: 1 }), url);
+  await until("it was repeated", () => proxy.count("post") >= 2);
+  proxy.does.post = "pass";
+  assert.deepEqual(await sent, { channel: "once", id: "1", repeated: true });
+  const posts = proxy.asked.filter(({ kind }) => kind === "post").map(({ headers }) => headers["idempotency-key"]);
+  assert.match(posts[0], /^[0-9a-f]{32}$/);
+  assert.equal(new Set(posts).size, 1, "all by one key");
+  const failed = (options) => page.evaluate(async ([url, options]) => {
+    try {
+      return await new Throng({ url }).publish("twice", "x", options);
+    } catch (error) {
+      return [error.name, error.status];
+    }
+  }, [url, options]);
+  proxy.does.post = "lose";
+  const before = proxy.count("post");
+  assert.deepEqual(await failed({ key: null }), ["ThrongError", 0]);
+  assert.equal(proxy.count("post"), before + 1);
+  assert.deepEqual(await failed({ timeoutMs: 10 }), ["ThrongError", 0], "the time has an end");
+  proxy.does.post = "pass";
+  assert.deepEqual(await failed({ key: "a b" }), ["ThrongError", 400], "a refusal is final");
+  const kinds = await page.evaluate(async (url) => {
+    const throng = new Throng({ url });
+    const all = [];
+    const has = (count) => new Promise((go) => throng.subscribe("kinds", { after: "0", onItem: (item) => all.push([item.type, content(item)]) === count && go() }));
+    await throng.publish("kinds", "text");
+    await throng.publish("kinds", { a: [1] });
+    await throng.publish("kinds", new Uint8Array([0, 255]));
+    await throng.publish("kinds", "<b/>", { type: "text/html" });
+    await has(4);
+    return all.map(([type, value]) => [type, value instanceof Uint8Array ? [...value] : value]);
+  }, url);
+  assert.deepEqual(kinds, [["text/plain", "text"], ["application/json", { a: [1] }], ["application/octet-stream", [0, 255]], ["text/html", "<b/>"]]);
+});
+
+test("a refusal ends a subscription, a request to wait holds it, and a token is shown", { timeout: 40000 }, async () => {
+  const [page, proxy] = [await open(), await front({ websocket: "refuse", sse: "refuse" })];
+  const url = `${proxy.url}/n/`;
+  await follow(page, "no", "bad!name", {}, { url });
+  await until("it is closed", async () => (await statuses(page, "no")).at(-1)?.state === "closed");
+  const last = (await statuses(page, "no")).at(-1);
+  assert.ok(last.status === 400 && last.message.includes("name of a channel"), JSON.stringify(last));
+  await assert.rejects(follow(page, "none", "a/b"), /TypeError/);
+  await assert.rejects(follow(page, "none", ".."), /TypeError/);
+  await assert.rejects(follow(page, "none", ["a", "b"], { after: "1" }), /TypeError/);
+  const headers = { "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": "Retry-After", "Retry-After": "3" };
+  proxy.does.poll = { status: 429, headers, body: "too many" };
+  await follow(page, "held", "held", { transports: ["poll"] }, { url });
+  await until("it waits", async () => (await statuses(page, "held")).at(-1)?.state === "waiting");
+  const asked = Date.now();
+  assert.ok((await statuses(page, "held")).at(-1).retryMs >= 3000);
+  proxy.does.poll = "pass";
+  await isOpen(page, "poll", "held");
+  assert.ok(Date.now() - asked > 2500, "not before it was to");
+  // Header fields where a page may send them; WebSockets have it in the address.
+  Object.assign(proxy.does, { websocket: "pass", sse: "pass" });
+  for (const transport of ["websocket", "sse", "poll"]) await follow(page, transport, "token", { transports: [transport] }, { url, token: "t+k" });
+  const shown = (kind) => proxy.asked.filter((one) => one.kind === kind && one.url.includes("/n/token")).map((one) => [one.headers.authorization, one.url.split("?")[1] ?? ""])[0];
+  await until("all have asked", () => shown("websocket") && shown("sse") && shown("poll"));
+  assert.deepEqual(shown("websocket"), [undefined, "access_token=t%2Bk"]);
+  assert.deepEqual(shown("sse"), ["Bearer t+k", ""]);
+  assert.deepEqual(shown("poll"), ["Bearer t+k", "wait=1"]);
+});
+
+test("nobody is hammered: attempts become rare, none while offline, and the end is one", { timeout: 60000 }, async () => {
+  const proxy = await front();
+  const page = await open();
+  const context = page.context();
+  let attempts = [];
+  page.on("request", (request) => request.url().startsWith(proxy.url) && attempts.push(Date.now()));
+  await follow(page, "a", "calm", { transports: ["sse"], after: "0" }, { url: `${proxy.url}/n/` });
+  await isOpen(page, "sse");
+  await context.setOffline(true);
+  proxy.cut();
+  await until("it waits", async () => (await statuses(page)).at(-1).state === "waiting");
+  assert.ok((await statuses(page)).at(-1).retryMs >= 60_000);
+  attempts = [];
+  await publish("calm", 0);
+  await sleep(2500);
+  assert.deepEqual(attempts, []);
+  await context.setOffline(false);
+  const online = Date.now();
+  await has(page, ["calm 0"]);
+  assert.ok(Date.now() - online < 5000, "it does not wait for its time");
+  // Nothing listens: bounds double, so that the sum of ten is far from what a fixed second would be.
+  proxy.does.sse = "refuse";
+  attempts = [];
+  proxy.cut();
+  await sleep(8000);
+  assert.ok(attempts.length >= 1 && attempts.length <= 12, `${attempts.length} attempts in 8 s`);
+  const waits = (await statuses(page)).filter(({ state }) => state === "waiting").map(({ retryMs }) => retryMs);
+  assert.ok(new Set(waits).size > 1 && waits.every((ms) => ms <= 91_000), `drawn at random: ${waits}`);
+  await page.evaluate(() => subs.a.subscription.close());
+  assert.equal((await statuses(page)).at(-1).state, "closed");
+  proxy.does.sse = "pass";
+  [attempts] = [[]];
+  await publish("calm", 1);
+  await sleep(2000);
+  assert.deepEqual([attempts, await got(page)], [[], ["calm 0"]]);
+});
+
+test("the application's own errors lose nothing, and it may end at any item and continue there", { timeout: 30000 }, async () => {
+  const page = await open();
+  for (let at = 0; at < 5; at++) await publish("app", at);
+  const wrong = [];
+  page.on("pageerror", (error) => wrong.push(error.message));
+  const parts = await page.evaluate(async () => {
+    const throng = new Throng();
+    const take = (after, most) => new Promise((go) => {
+      const got = [];
+      const subscription = throng.subscribe("app", {
+        after,
+        transports: ["poll"],
+        onItem(item) {
+          got.push(item.data);
+          if (got.length === most) subscription.close();
+          if (got.length === most) setTimeout(() => go([got, subscription.after]), 300);
+          throw new Error(`own ${item.data}`);
+        },
+      });
+    });
+    const first = await take("0", 2);
+    return [first, await take(first[1], 3)];
+  });
+  assert.deepEqual(parts, [[["0", "1"], "2"], [["2", "3", "4"], "5"]]);
+  await until("they are told", () => wrong.length === 5);
+  assert.deepEqual(wrong, ["own 0", "own 1", "own 2", "own 3", "own 4"]);
+});
+
+test("the examples work as files, as the documentation says", { timeout: 60000 }, async () => {
+  const example = async (name) => {
+    const page = await (await browser.newContext()).newPage();
+    const wrong = [];
+    page.on("pageerror", (error) => wrong.push(error.message));
+    await page.goto(`${pathToFileURL(join(WEB, "examples", name))}?server=http://127.0.0.1:${http}`);
+    await until("it is open", async () => /open/.test(await page.locator("#status").textContent()));
+    return { page, wrong };
+  };
+  const [romeo, juliet] = [await example("chat.html"), await example("chat.html")];
+  await romeo.page.getByPlaceholder("Name").fill("Romeo");
+  await romeo.page.getByPlaceholder("Message").fill("But soft");
+  await until("it is seen who writes", async () => (await juliet.page.locator("#typing").textContent()).includes("Romeo"));
+  await romeo.page.getByRole("button").click();
+  for (const { page } of [romeo, juliet, await example("chat.html")]) {
+    await until("it is said", async () => /Romeo: But soft$/.test(await page.locator("#said").textContent()));
+  }
+  const [maker, reader] = [await example("prices.html"), await example("prices.html")];
+  await maker.page.getByRole("button").click();
+  await until("a price is shown", async () => /\d\.\d\d/.test(await reader.page.locator("#rows").textContent()));
+  const [draws, sees] = [await example("whiteboard.html"), await example("whiteboard.html")];
+  const box = await draws.page.locator("canvas").boundingBox();
+  await draws.page.mouse.move(box.x + 50, box.y + 50);
+  await draws.page.mouse.down();
+  await draws.page.mouse.move(box.x + 200, box.y + 120, { steps: 10 });
+  await draws.page.mouse.up();
+  const ink = (page) => page.evaluate(() => document.querySelector("canvas").getContext("2d").getImageData(0, 0, 800, 500).data.filter((byte) => byte).length);
+  await until("the stroke is seen", async () => (await ink(sees.page)) > 100);
+  await sees.page.getByRole("button", { name: "Wipe" }).click();
+  await until("both are wiped", async () => (await ink(sees.page)) + (await ink(draws.page)) === 0);
+  for (const { wrong } of [romeo, juliet, maker, reader, draws, sees]) assert.deepEqual(wrong, []);
+});

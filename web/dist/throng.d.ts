@@ -1,0 +1,146 @@
+/**
+ * Notification channels of a Throng server: subscribe and publish from a page.
+ *
+ * A subscription uses WebSocket where it passes, else server-sent events, else long polls. It comes
+ * back by itself and continues where it was, so that each item of a channel that keeps its items
+ * comes once and in order. What can no longer be had is reported as a gap.
+ */
+/** An item as the server hands it out. */
+export interface Item {
+    /** The channel. */
+    channel: string;
+    /** Its number in the channel, which grows. */
+    id: string;
+    /** Its id as an item of the node (XEP-0060). */
+    item: string;
+    /** When it was published (RFC 3339). */
+    time: string;
+    /** Its content type; absent, as is `data`, if the node keeps no content. */
+    type?: string;
+    /** Its content; see {@link content}. */
+    data?: string;
+    /** `data` is Base64, because the content is not text. */
+    base64?: boolean;
+}
+/** Items of a channel that can no longer be had. */
+export interface Gap {
+    /** The channel. */
+    channel: string;
+    /** They are behind this id; absent if that is not known. */
+    after?: string;
+}
+/** A way to receive items. */
+export type Transport = "websocket" | "sse" | "poll";
+/** How a subscription is. */
+export interface Status {
+    /**
+     * `connecting`: a transport is tried. `open`: items come. `waiting`: the connection is lost, and
+     * the next attempt is due in `retryMs`. `closed`: nothing comes any more.
+     */
+    state: "connecting" | "open" | "waiting" | "closed";
+    /** The transport that is tried, or in use. */
+    transport?: Transport;
+    /** Why it waits or is closed; absent if the application has closed it. */
+    error?: ThrongError;
+    /** The time until the next attempt, ms; a page that is shown or online again tries sooner. */
+    retryMs?: number;
+}
+/** What a subscription calls. */
+export interface Handlers {
+    /** An item has come. */
+    onItem(item: Item): void;
+    /** Items are missing: load the state of the channel anew if it matters. */
+    onGap?(gap: Gap): void;
+    /** The connection has changed. */
+    onStatus?(status: Status): void;
+}
+/** How to subscribe. */
+export interface SubscribeOptions extends Handlers {
+    /**
+     * The place to begin from: what {@link Subscription.after} was, or `"0"` for all that is kept.
+     * Default: what is published from now on.
+     */
+    after?: string;
+    /** Transports in the order in which they are tried. Default: all. */
+    transports?: Transport[];
+    /** The longest time until a transport gives a first sign of life, ms. Default: 10,000. */
+    openMs?: number;
+    /** The longest silence of a connection, ms; the server breaks it every 15 to 19 s. Default: 30,000. */
+    silenceMs?: number;
+    /** The time that a long poll waits, s, at most 300. Default: 50. */
+    pollSeconds?: number;
+}
+/** How to publish. */
+export interface PublishOptions {
+    /** Content type. Default: by the content; see {@link Throng.publish}. */
+    type?: string;
+    /**
+     * Key by which the server knows a repetition, 1 to 64 visible characters. Default: a random one.
+     * `null`: none, as live channels require; then nothing is repeated whose outcome is unknown.
+     */
+    key?: string | null;
+    /** The longest time for all repetitions, ms. Default: 60,000. */
+    timeoutMs?: number;
+}
+/** What came of a publication. */
+export interface Published {
+    /** The channel. */
+    channel: string;
+    /** The number of the item. */
+    id: string;
+    /** An earlier attempt with the same key had been successful. */
+    repeated: boolean;
+}
+/** How to reach a server. */
+export interface Options {
+    /**
+     * The address of `/n/`. Default: on the server from which this module was loaded, else of the page.
+     */
+    url?: string | URL;
+    /**
+     * An access token, or a function that gives one before each attempt. It is sent as
+     * `Authorization: Bearer`, and to WebSockets, which take no header, as `access_token` in the query.
+     */
+    token?: string | (() => string | Promise<string>);
+}
+/** A subscription. */
+export interface Subscription {
+    /** The place behind the last item that came; undefined as long as it is not known. */
+    readonly after: string | undefined;
+    /** How it is. */
+    readonly status: Status;
+    /** Ends it. No handler is called afterwards, but for the one that is told of the end. */
+    close(): void;
+}
+/** A refusal, or a loss of connection. */
+export declare class ThrongError extends Error {
+    /** The status of the answer; 0 if there was none. */
+    readonly status: number;
+    /** The time after which the server wants to be asked again, ms. */
+    readonly retryMs: number;
+    name: string;
+    constructor(message: string, 
+    /** The status of the answer; 0 if there was none. */
+    status?: number, 
+    /** The time after which the server wants to be asked again, ms. */
+    retryMs?: number);
+}
+/** The content of an item: parsed JSON, bytes, or text. */
+export declare function content(item: Item): unknown;
+/** A server. */
+export declare class Throng {
+    #private;
+    constructor(options?: Options);
+    /**
+     * Subscribes to one to 16 channels.
+     * @throws TypeError if a name cannot be one.
+     */
+    subscribe(channels: string | string[], options: SubscribeOptions): Subscription;
+    /**
+     * Publishes. A string is sent as text, a `Blob`, `ArrayBuffer` or view as it is, and anything else
+     * as JSON. It is repeated with its key until the outcome is known; publications that are under way
+     * at the same time have no order.
+     * @throws ThrongError if it was refused, or if the outcome is not known in time.
+     */
+    publish(channel: string, data: unknown, options?: PublishOptions): Promise<Published>;
+}
