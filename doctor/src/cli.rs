@@ -18,7 +18,7 @@ Examples:
   throng doctor --connections 1000000
   throng doctor --connections 1000000 --json | jq '.findings[] | select(.state == \"short\") | .now'
   throng doctor --connections 1000000 --apply          as root; prints how to undo it
-  throng doctor front nginx --domain example.org --out /etc/nginx/nginx.conf
+  throng doctor front nginx --domain example.org --out throng-nginx.conf
 
 Exit codes:
   0 nothing falls short   1 something does, or could not be set   2 wrong usage";

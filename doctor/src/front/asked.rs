@@ -17,9 +17,9 @@ The head of the file says with which options the server is started, and how the 
 
 Examples:
   throng doctor front caddy --domain example.org
-  throng doctor front nginx --domain example.org --out /etc/nginx/nginx.conf
+  throng doctor front nginx --domain example.org --out throng-nginx.conf
   throng doctor front haproxy --domain example.org --certificate /etc/haproxy/both.pem \\
-      --listen 0.0.0.0:5222 --listen-tls 0.0.0.0:5223 --out /etc/haproxy/haproxy.cfg
+      --listen 0.0.0.0:5222 --listen-tls 0.0.0.0:5223 --out throng-haproxy.cfg
   throng doctor front nginx --connections 50000 --listen 0.0.0.0:5222 --to 127.0.0.1:5322";
 
 #[derive(Args, Debug)]
