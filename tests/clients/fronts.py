@@ -96,7 +96,7 @@ class Front:
         try:
             if self.process and self.process.poll() is None:
                 self.process.terminate()
-                self.process.wait(20)
+                self.process.wait(40)
         finally:
             if self.process and self.process.poll() is None:
                 self.process.kill()
