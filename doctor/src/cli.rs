@@ -1,12 +1,11 @@
 //! `throng doctor`.
 
 use std::io::Write;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use clap::{Args, FromArgMatches, Subcommand};
 
-use crate::front::{self, Front, Proxy};
+use crate::front;
+use crate::front::asked::Asked;
 use crate::host::Host;
 use crate::plan::{Driver, Plan};
 use crate::{apply, examine, report};
@@ -19,7 +18,7 @@ Examples:
   throng doctor --connections 1000000
   throng doctor --connections 1000000 --json | jq '.findings[] | select(.state == \"short\") | .now'
   throng doctor --connections 1000000 --apply          as root; prints how to undo it
-  throng doctor front nginx --connections 50000 --listen 0.0.0.0:5222 --to 127.0.0.1:5322 --out throng-nginx.conf
+  throng doctor front nginx --domain example.org --out throng-nginx.conf
 
 Exit codes:
   0 nothing falls short   1 something does, or could not be set   2 wrong usage";
@@ -52,36 +51,8 @@ struct Doctor {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Write a configuration of nginx or HAProxy that carries so many clients, and have it checked
-    Front(Wanted),
-}
-
-#[derive(Args, Debug)]
-struct Wanted {
-    /// For which program.
-    #[arg(value_enum)]
-    proxy: Proxy,
-    /// Clients at once.
-    #[arg(long, short = 'n', default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
-    connections: u64,
-    /// Processes of nginx, threads of HAProxy; as many as cores when not given.
-    #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_024))]
-    workers: Option<u64>,
-    /// Where clients come in; may be repeated.
-    #[arg(long, default_value = "0.0.0.0:5222")]
-    listen: Vec<SocketAddr>,
-    /// Where the server listens; may be repeated: a proxy has one port for each connection to an address.
-    #[arg(long, default_value = "127.0.0.1:5222")]
-    to: Vec<SocketAddr>,
-    /// Do not tell the server the clients' addresses (PROXY protocol).
-    #[arg(long)]
-    no_proxy_protocol: bool,
-    /// Silence after which a connection is given up, seconds.
-    #[arg(long, default_value_t = 7_200, value_parser = clap::value_parser!(u64).range(60..=86_400))]
-    silence: u64,
-    /// Write it here instead of to standard output, and have it checked if the program is installed.
-    #[arg(long)]
-    out: Option<PathBuf>,
+    /// Write a configuration of nginx, HAProxy or Caddy that carries so many clients, and have it checked
+    Front(Asked),
 }
 
 /// Why the command has not ended well.
@@ -140,22 +111,9 @@ fn doctor(asked: &Doctor, host: &Host, as_json: bool, colours: bool, out: &mut d
     }
 }
 
-fn write_front(wanted: &Wanted, out: &mut dyn Write) -> Result<(), Failure> {
-    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-    let front = Front {
-        connections: wanted.connections,
-        workers: wanted.workers.unwrap_or(cores),
-        listen: wanted.listen.clone(),
-        to: wanted.to.clone(),
-        proxy_protocol: !wanted.no_proxy_protocol,
-        silence_s: wanted.silence,
-    };
-    if let Some(both) = front.listen.iter().find(|listen| front.to.contains(listen)) {
-        return Err(Failure::Usage(format!(
-            "the proxy and the server cannot both listen on {both}: choose other --listen or --to"
-        )));
-    }
-    let text = front::write(wanted.proxy, &front);
+fn write_front(wanted: &Asked, out: &mut dyn Write) -> Result<(), Failure> {
+    let front = wanted.front().map_err(Failure::Usage)?;
+    let text = front::write(wanted.proxy, &front, wanted.out.as_deref());
     let Some(file) = &wanted.out else {
         let _ = out.write_all(text.as_bytes());
         return Ok(());

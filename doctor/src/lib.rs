@@ -4,7 +4,7 @@
 //! Plan (so many connections, which driver) ─┐
 //! Host (/proc, /sys; a folder in tests) ────┴─> check/* ─> Vec<Finding> ─> report (text, JSON)
 //!                                                             └─ Change ─> apply (sets, and says how to undo it)
-//! Plan ─> front (nginx, HAProxy)
+//! Plan ─> front (nginx, HAProxy, Caddy)
 //! ```
 //!
 //! A check reads and judges; only `apply` writes. Nothing here knows the server: what it needs of a host is in [`Plan`] and in

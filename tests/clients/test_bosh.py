@@ -7,6 +7,7 @@ import os
 import random
 import re
 import ssl
+import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -42,6 +43,9 @@ def url(web):
 class Connection:
     """A connection with one request at a time."""
 
+    #: More header fields.
+    fields = ""
+
     def __init__(self, web, port=None):
         self.web, self.port = web, port or web.port
         self.reader = self.writer = None
@@ -53,12 +57,13 @@ class Connection:
             if self.web.tls == "wss":
                 trust = ssl.create_default_context(cafile=str(self.web.server.cafile))
                 secure = {"ssl": trust, "server_hostname": DOMAIN}
-            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, **secure)
+            reach = getattr(self.web, "reach", {})
+            self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port, **secure, **reach)
         data = body.encode()
-        head = f"POST /http-bind HTTP/1.1\r\nHost: {DOMAIN}\r\nContent-Type: text/xml; charset=utf-8\r\n"
+        head = f"POST /http-bind HTTP/1.1\r\nHost: {DOMAIN}\r\nContent-Type: text/xml; charset=utf-8\r\n{self.fields}"
         self.writer.write(f"{head}Content-Length: {len(data)}\r\n\r\n".encode() + data)
         answer = (await self.reader.readuntil(b"\r\n\r\n")).decode()
-        length = int(re.search(r"Content-Length: (\d+)", answer).group(1))
+        length = int(re.search(r"(?i)content-length: (\d+)", answer).group(1))
         return int(answer.split()[1]), (await self.reader.readexactly(length)).decode()
 
     def close(self, hard=False):
@@ -83,6 +88,8 @@ class Session:
         self.open = []
         self.answers = {}
         self.first = self.rid + 1
+        #: How long an answer may take, and for how long those requests had waited that broke, seconds.
+        self.patience, self.broken = WAIT, []
 
     def body(self, content="", **attributes):
         """The next request."""
@@ -95,10 +102,12 @@ class Session:
         """One request until it is answered, on whatever connection."""
         for _ in range(8):
             connection = self.idle.pop() if self.idle else Connection(self.web, self.port)
+            began = time.monotonic()
             try:
-                status, text = await asyncio.wait_for(connection.ask(body), WAIT)
+                status, text = await asyncio.wait_for(connection.ask(body), self.patience)
             except (OSError, asyncio.IncompleteReadError):
                 # It broke, or the server has ended it because nobody used it.
+                self.broken.append(time.monotonic() - began)
                 connection.close()
                 await asyncio.sleep(0.2)
                 continue

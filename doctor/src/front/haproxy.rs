@@ -1,33 +1,91 @@
-//! HAProxy in TCP mode: bytes pass as they are, TLS ends in the server.
+//! HAProxy. XMPP passes in TCP mode as bytes; HTTP is a frontend of its own.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 
-use super::Front;
+use super::{Front, PATHS, PATHS_BELOW, Stream, Web};
 
 pub(super) fn write(front: &Front) -> String {
     let mut text = format!(
-        "# {connections} clients: both ends of each are descriptors of HAProxy.\n\
-         global\n    maxconn {connections}\n    nbthread {workers}\n    ulimit-n {descriptors}\n    \
-         # Two for each connection, while bytes pass.\n    tune.bufsize 4096\n    tune.maxrewrite 1024\n\n\
-         defaults\n    mode tcp\n    maxconn {connections}\n    timeout connect 10s\n    \
-         # Longer than the server lets a client be silent.\n    timeout client {silence}s\n    timeout server {silence}s\n    \
-         option clitcpka\n    option srvtcpka\n\n\
-         frontend clients\n    backlog 65535\n",
+        "global\n    maxconn {connections}\n    nbthread {workers}\n    \
+         # Both ends of each connection are descriptors of HAProxy.\n    ulimit-n {descriptors}\n",
         connections = front.connections,
         workers = front.workers,
         descriptors = 2 * front.connections + 2 * super::ASIDE,
+    );
+    text += if front.web.is_some() {
+        "    ssl-default-bind-options ssl-min-ver TLSv1.2\n"
+    } else {
+        "    # Two for each connection, while bytes pass.\n    tune.bufsize 4096\n    tune.maxrewrite 1024\n"
+    };
+    let _ = write!(
+        text,
+        "\ndefaults\n    maxconn {connections}\n    timeout connect 10s\n    \
+         # Longer than the server lets a client be silent.\n    timeout client {silence}s\n    timeout server {silence}s\n    \
+         option clitcpka\n    option srvtcpka\n",
+        connections = front.connections,
         silence = front.silence_s,
     );
-    for listen in &front.listen {
-        let _ = writeln!(text, "    bind {listen}");
-    }
-    text += "    default_backend throng\n\nbackend throng\n    balance leastconn\n";
-    for (at, to) in front.to.iter().enumerate() {
-        let told = if front.proxy_protocol { " send-proxy-v2" } else { "" };
-        let _ = writeln!(text, "    server throng{} {to}{told}", at + 1);
-    }
-    if front.proxy_protocol {
-        text += "    # The server listens for this: throng serve --c2s-proxied ADDRESS\n";
+    front.streams.iter().for_each(|stream| pass(&mut text, front, stream));
+    if let Some(web) = &front.web {
+        site(&mut text, front, web);
     }
     text
+}
+
+/// What `bind` needs beside an address: one for all of IPv6 takes IPv4 as well otherwise, which has one of its own.
+fn only(listen: &SocketAddr) -> &'static str {
+    if listen.is_ipv6() && listen.ip().is_unspecified() { " v6only" } else { "" }
+}
+
+/// A port of XMPP.
+fn pass(text: &mut String, front: &Front, Stream { name, option, listen, to }: &Stream) {
+    let _ = write!(text, "\nfrontend {name}\n    mode tcp\n    backlog 65535\n");
+    for listen in listen {
+        let _ = writeln!(text, "    bind {listen}{}", only(listen));
+    }
+    let _ = write!(
+        text,
+        "    default_backend throng_{name}\n\nbackend throng_{name}\n    mode tcp\n    balance leastconn\n"
+    );
+    let told = if front.proxy_protocol {
+        let _ =
+            writeln!(text, "    # The client's address, which the server expects on listeners of --{option}-proxied.");
+        " send-proxy-v2"
+    } else {
+        ""
+    };
+    for (at, to) in to.iter().enumerate() {
+        let _ = writeln!(text, "    server {name}{} {to}{told}", at + 1);
+    }
+}
+
+/// HTTP.
+fn site(text: &mut String, front: &Front, web: &Web) {
+    *text += "\nfrontend web\n    mode http\n    backlog 65535\n    \
+              # The certificates and their key are in one file, or the key is in FILE.key beside it.\n";
+    for listen in &web.listen {
+        let certificate = web.certificate.as_deref().unwrap_or_default();
+        let _ = writeln!(text, "    bind {listen}{} ssl crt {certificate} alpn h2,http/1.1", only(listen));
+    }
+    let _ = write!(
+        text,
+        "    timeout http-request 10s\n    timeout http-keep-alive 75s\n    timeout client {silence}s\n    \
+         acl throng path {paths}\n    acl throng path_beg {PATHS_BELOW}\n    \
+         http-request return status 404 unless throng\n    \
+         # What HAProxy has seen replaces what the client claims. The server reads it with --http-forwarded.\n    \
+         http-request set-header X-Forwarded-For %[src]\n    \
+         default_backend throng_web\n\n\
+         backend throng_web\n    mode http\n    balance leastconn\n    \
+         # Longer than a long poll waits, than signs of life are apart, and than the server lets a client be silent.\n    \
+         timeout server {silence}s\n    timeout tunnel {silence}s\n    \
+         # Nothing waits for more to come: events leave when they happen.\n    option http-no-delay\n    \
+         # A request has a connection of its own, so that none meets one that is being closed.\n    option http-server-close\n    \
+         # Requests whose clients are gone end.\n    option abortonclose\n",
+        silence = front.web_silence_s(),
+        paths = PATHS.join(" "),
+    );
+    for (at, to) in web.to.iter().enumerate() {
+        let _ = writeln!(text, "    server web{} {to}", at + 1);
+    }
 }

@@ -1,7 +1,15 @@
 //! Configurations of proxies that stand in front of the server.
+//!
+//! [`asked`] reads the command line into a [`Front`]; one file per program writes it, under the comment of [`notes`].
 
+pub(crate) mod asked;
+mod caddy;
 mod haproxy;
 mod nginx;
+mod notes;
+
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,10 +18,12 @@ use std::process::Command;
 /// Which proxy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum Proxy {
-    /// nginx with its stream module.
+    /// nginx, for XMPP with its stream module.
     Nginx,
     /// HAProxy.
     Haproxy,
+    /// Caddy, for the web only.
+    Caddy,
 }
 
 /// What a configuration is made of.
@@ -23,15 +33,55 @@ pub(crate) struct Front {
     pub(crate) connections: u64,
     /// Processes (nginx) or threads (HAProxy).
     pub(crate) workers: u64,
+    /// XMPP over TCP: bytes pass as they are, and TLS ends in the server.
+    pub(crate) streams: Vec<Stream>,
+    /// Whether the server is told the address of a client of `streams` (PROXY protocol).
+    pub(crate) proxy_protocol: bool,
+    /// HTTP, of which TLS and HTTP/2 end in the proxy.
+    pub(crate) web: Option<Web>,
+    /// Silence after which a connection is given up, seconds: longer than the server lets a client be silent.
+    pub(crate) silence_s: u64,
+}
+
+/// A port of XMPP.
+#[derive(Clone, Debug)]
+pub(crate) struct Stream {
+    /// What the configuration calls it.
+    pub(crate) name: &'static str,
+    /// The server's option for listeners of this kind; the one for proxies has `-proxied` behind it.
+    pub(crate) option: &'static str,
     /// Where clients come in.
     pub(crate) listen: Vec<SocketAddr>,
     /// Where the server listens. Several addresses share the clients.
     pub(crate) to: Vec<SocketAddr>,
-    /// Whether the server is told the client's address (PROXY protocol, version 2).
-    pub(crate) proxy_protocol: bool,
-    /// Silence after which a connection is given up, seconds: longer than the server lets a client be silent.
-    pub(crate) silence_s: u64,
 }
+
+/// WebSocket, BOSH, notifications, and their discovery.
+#[derive(Clone, Debug)]
+pub(crate) struct Web {
+    /// The name that clients ask for, in lower case: letters, digits, `-` and `.` only.
+    pub(crate) domain: String,
+    /// Where clients come in.
+    pub(crate) listen: Vec<SocketAddr>,
+    /// Where the server listens (`http`). Several addresses share the clients.
+    pub(crate) to: Vec<SocketAddr>,
+    /// The file with the chain of certificates, without characters that would have to be quoted. None: Caddy gets one by itself.
+    pub(crate) certificate: Option<String>,
+    /// The file with its key. None: it is in the same one.
+    pub(crate) key: Option<String>,
+}
+
+/// The server's paths that are equal to these.
+const PATHS: [&str; 4] = ["/xmpp-websocket", "/http-bind", "/.well-known/host-meta", "/.well-known/host-meta.json"];
+
+/// The server's paths that begin so: notifications.
+const PATHS_BELOW: &str = "/n/";
+
+/// Longest body that the server takes of anybody (BOSH), bytes.
+const BODY_BYTES_MAX: u64 = 512 << 10;
+
+/// The longest that the server lets a request wait, and answers late, seconds: a long poll's `wait` is 300 at the most.
+const WAIT_S: u64 = 360;
 
 /// Descriptors of one worker beside those of connections.
 const ASIDE: u64 = 1_024;
@@ -46,61 +96,44 @@ impl Front {
     fn entries(&self) -> u64 {
         (4 * self.connections).div_ceil(self.workers) + ASIDE
     }
+
+    /// Silence of the web after which a connection is given up, seconds.
+    fn web_silence_s(&self) -> u64 {
+        self.silence_s.max(WAIT_S)
+    }
 }
 
-/// The text of a configuration.
-pub(crate) fn write(proxy: Proxy, front: &Front) -> String {
-    match proxy {
+impl Web {
+    /// The address of a path as clients have it.
+    fn url(&self, scheme: &str, path: &str) -> String {
+        match self.listen.first().map_or(443, SocketAddr::port) {
+            443 => format!("{scheme}://{}{path}", self.domain),
+            port => format!("{scheme}://{}:{port}{path}", self.domain),
+        }
+    }
+}
+
+/// The text of a configuration. `file` is where it will be.
+pub(crate) fn write(proxy: Proxy, front: &Front, file: Option<&Path>) -> String {
+    let notes = notes::write(proxy, front, file);
+    let rest = match proxy {
         Proxy::Nginx => nginx::write(front),
         Proxy::Haproxy => haproxy::write(front),
-    }
+        Proxy::Caddy => caddy::write(front),
+    };
+    notes + &rest
 }
 
 /// Has the program judge a file. None when it is not installed; what it says when it is against it.
 pub(crate) fn judge(proxy: Proxy, file: &Path) -> Option<Result<(), String>> {
-    let mut command = match proxy {
-        Proxy::Nginx => Command::new("nginx"),
-        Proxy::Haproxy => Command::new("haproxy"),
+    let (program, arguments): (_, &[&str]) = match proxy {
+        Proxy::Nginx => ("nginx", &["-t", "-q", "-c"]),
+        Proxy::Haproxy => ("haproxy", &["-c", "-q", "-f"]),
+        Proxy::Caddy => ("caddy", &["validate", "--adapter", "caddyfile", "--config"]),
     };
-    match proxy {
-        Proxy::Nginx => command.args(["-t", "-q", "-c"]).arg(std::path::absolute(file).ok()?),
-        Proxy::Haproxy => command.args(["-c", "-q", "-f"]).arg(file),
-    };
-    let done = command.output().ok()?;
+    let done = Command::new(program).args(arguments).arg(std::path::absolute(file).ok()?).output().ok()?;
     let told = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    // Caddy says first what it does.
+    let told = if proxy == Proxy::Caddy { told.lines().last().unwrap_or_default().to_owned() } else { told };
     Some(if done.status.success() { Ok(()) } else { Err(told) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn front() -> Front {
-        Front {
-            connections: 100_000,
-            workers: 4,
-            listen: vec!["0.0.0.0:5222".parse().expect("an address")],
-            to: vec!["127.0.0.1:5222".parse().expect("an address"), "127.0.0.2:5222".parse().expect("an address")],
-            proxy_protocol: true,
-            silence_s: 3_600,
-        }
-    }
-
-    #[test]
-    fn a_worker_has_both_ends_of_its_share_twice() {
-        assert_eq!((front().descriptors(), front().entries()), (101_024, 101_024));
-    }
-
-    #[test]
-    fn each_configuration_has_what_was_planned() {
-        for proxy in [Proxy::Nginx, Proxy::Haproxy] {
-            let text = write(proxy, &front());
-            for part in ["0.0.0.0:5222", "127.0.0.1:5222", "127.0.0.2:5222", "3600s"] {
-                assert!(text.contains(part), "{proxy:?} lacks {part}:\n{text}");
-            }
-            let told = ["proxy_protocol on", "send-proxy-v2"].iter().any(|word| text.contains(word));
-            let off = write(proxy, &Front { proxy_protocol: false, ..front() });
-            assert!(told && !off.contains("proxy_protocol on") && !off.contains("send-proxy"), "{text}");
-        }
-    }
 }

@@ -385,7 +385,7 @@ options! {
     Addresses Detail Restart http_forwarded: bool, Kind::Switch, "false",
         "Take the client's address from what the proxy in front of http says (X-Forwarded-For).",
         "The last address counts, which the proxy has to add itself. What counts for an address, as failed logins, then counts for the \
-         client's. Switch it on only if nobody but the proxy reaches http.";
+         client's. Switch it on only if nobody but the proxy reaches http. `throng doctor front` writes the proxy's configuration.";
     Addresses Detail Restart http_origins: Vec<Origin>, Kind::Origins, "any",
         "Origins of pages that may connect by WebSocket or BOSH; may be given several times.",
         "As https://chat.example.org. Who is no browser may always: a page has nothing here that its user has not typed into it, because \
