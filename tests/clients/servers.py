@@ -21,7 +21,7 @@ from ports import free_port
 
 DOMAIN = "localhost"
 #: Accounts made before the start; each test takes fresh ones.
-ACCOUNTS = 1800
+ACCOUNTS = 2000
 #: Seconds until a server must accept connections, or have ended.
 START = 30.0
 #: Domains of external components.

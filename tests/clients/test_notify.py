@@ -250,14 +250,14 @@ async def test_each_item_once_and_in_order_over_kills(notifying_world):
         reader.task.cancel()
 
 
-@pytest.mark.parametrize("tls", [False, True], ids=["ws", "wss"])
-async def test_a_websocket_has_what_a_poll_is_answered(notifying_world, tls):
+@pytest.mark.parametrize("secure", [False, True], ids=["ws", "wss"])
+async def test_a_websocket_has_what_a_poll_is_answered(notifying_world, secure):
     """RFC 6455 4.1, 5.5: `websockets` subscribes without a subprotocol and with one that is not chosen, on whatever thread
     it arrives; pings are answered, a sign of life comes after 15 s, and a close is answered."""
-    world, channel = notifying_world, f"socket.{'wss' if tls else 'ws'}"
+    world, channel = notifying_world, f"socket.{'wss' if secure else 'ws'}"
     await asyncio.to_thread(publish, world, channel, "first", "k0")
-    sockets = [await websocket(world, f"{channel},other", tls) for _ in range(7)]
-    sockets.append(await websocket(world, f"{channel},other?after=0,0", tls, subprotocols=["throng", "xmpp"]))
+    sockets = [await websocket(world, f"{channel},other", secure) for _ in range(7)]
+    sockets.append(await websocket(world, f"{channel},other?after=0,0", secure, subprotocols=["throng", "xmpp"]))
     assert [socket.subprotocol for socket in sockets] == [None] * 8
     assert [item["data"] for item in (await message(sockets[7]))["items"]] == ["first"]
     _, _, answer = await asyncio.to_thread(

@@ -76,7 +76,8 @@ export interface PublishOptions {
     type?: string;
     /**
      * Key by which the server knows a repetition, 1 to 64 visible characters. Default: a random one.
-     * `null`: none, as live channels require; then nothing is repeated whose outcome is unknown.
+     * `null`: none, as live channels require; then this module repeats nothing whose outcome is
+     * unknown.
      */
     key?: string | null;
     /** The longest time for all repetitions, ms. Default: 60,000. */

@@ -206,7 +206,9 @@ impl Shard {
         if matches!(listener.kind, Kind::Socket(None)) {
             let fault = match response.status {
                 Status::Forbidden => FrameFault { code: Code::Policy, text: "a channel is not open to everybody" },
-                Status::Unauthorized => FrameFault { code: Code::Policy, text: "the token has expired, or was taken back" },
+                Status::Unauthorized => {
+                    FrameFault { code: Code::Policy, text: "the token has expired, or was taken back" }
+                }
                 _ => FrameFault { code: Code::TryAgain, text: "a channel cannot be read now; try again later" },
             };
             return self.socket_fails(id, fault, Ended::Server);

@@ -2,7 +2,7 @@
 //!
 //! - [`key`] reads the operator's keys: a JWK Set (RFC 7517), of which each key is good for one algorithm.
 //! - [`token`] reads a token and what it claims. Nothing of it counts before its signature is verified.
-//! - [`pattern`] says which channels are meant. [`json`] reads objects in which no name comes twice.
+//! - [`pattern`] says which channels are meant. `json` reads objects in which no name comes twice.
 //! - [`shown`] finds the token in a request.
 //!
 //! Here is nothing but data: a token and a time lead to a [`Grant`] or to what is wrong. Who has shown which token, and how often one was
