@@ -400,10 +400,10 @@ async function sse(attempt: Attempt): Promise<never> {
       else if (name) data += text;
       else if (line.trim() === "") {
         const what = data && JSON.parse(data);
-        const isGap = event === "gap";
-        if (id) {
-          attempt.take({ items: data && !isGap ? [what] : [], gaps: data && isGap ? [what.channel] : [], after: id });
-        }
+        // Events of other names, as `expired` at the end of a token, say nothing of items.
+        const items = data && !event ? [what] : [];
+        const gaps = data && event === "gap" ? [what.channel] : [];
+        if (id) attempt.take({ items, gaps, after: id });
         event = data = "";
       }
     }
