@@ -83,10 +83,15 @@ fn send(desk: &mut Desk, conn: ConnId, bytes: &[u8]) -> (Vec<String>, bool) {
     heard(desk.host.turn(Input::Received { conn, bytes }), conn)
 }
 
+/// A message without items, which says from where to go on.
+pub(super) fn place(after: &str) -> String {
+    format!("{{\"items\":[],\"gaps\":[],\"after\":\"{after}\"}}")
+}
+
 /// A subscriber, and what it is told at once.
-fn subscribe(desk: &mut Desk, path: &str) -> (ConnId, Vec<String>) {
+pub(super) fn subscribe(desk: &mut Desk, path: &str, fields: &str) -> (ConnId, Vec<String>) {
     let conn = desk.connect();
-    let (mut said, ends) = send(desk, conn, upgrade(path, KEY).as_bytes());
+    let (mut said, ends) = send(desk, conn, upgrade(path, fields).as_bytes());
     assert_eq!((said.remove(0).as_str(), ends), (ACCEPTED, false));
     (conn, said)
 }
@@ -103,7 +108,8 @@ fn data(said: &[String]) -> Vec<&str> {
     items.filter_map(|rest| rest.split('"').next()).collect()
 }
 
-fn waits(desk: &mut Desk, conn: ConnId, seconds: u64) -> (Vec<String>, bool) {
+/// What a subscriber is told in so many seconds, and whether it ends.
+pub(super) fn listens(desk: &mut Desk, conn: ConnId, seconds: u64) -> (Vec<String>, bool) {
     let (mut all, mut over) = (Vec::new(), false);
     for _ in 0..seconds * 5 {
         desk.host.now.mono_ms += 200;
@@ -121,7 +127,7 @@ fn a_handshake_is_answered_without_a_subprotocol_rfc6455_4_2_2() {
     for fields in ["", "Sec-WebSocket-Protocol: xmpp, other\r\n", "Sec-WebSocket-Extensions: permessage-deflate\r\n"] {
         let conn = desk.connect();
         let (said, ends) = send(&mut desk, conn, upgrade("a,b", &format!("{KEY}{fields}")).as_bytes());
-        assert_eq!((said, ends), (vec![ACCEPTED.to_owned()], false), "{fields}");
+        assert_eq!((said, ends), (vec![ACCEPTED.to_owned(), place("0,0")], false), "{fields}");
     }
     let conn = desk.connect();
     desk.wait(conn, 2);
@@ -176,8 +182,8 @@ fn pages_of_other_origins_are_refused_rfc6455_10_2() {
 fn items_come_as_messages_and_go_on_where_they_were() {
     let mut desk = Desk::new(open());
     desk.publish("a", "one");
-    let (conn, said) = subscribe(&mut desk, "a");
-    assert!(said.is_empty(), "from now on");
+    let (conn, said) = subscribe(&mut desk, "a", KEY);
+    assert_eq!(said, [place("1")], "from now on, and where that is");
     let said = told(&mut desk, conn, "a", "t\nwo");
     let [message] = &said[..] else { panic!("one message: {said:?}") };
     let (begin, end) = ("{\"items\":[{\"channel\":\"a\",\"id\":\"2\",\"item\":\"", "}],\"gaps\":[],\"after\":\"2\"}");
@@ -186,22 +192,40 @@ fn items_come_as_messages_and_go_on_where_they_were() {
     assert_eq!(send(&mut desk, conn, &frame(0x88, b"\x03\xe8")), (vec!["close 1000".to_owned()], true));
     desk.host.turn(Input::Closed { conn });
     desk.publish("a", "three");
-    let (_, said) = subscribe(&mut desk, "a?after=1");
+    let (_, said) = subscribe(&mut desk, "a?after=1", KEY);
     assert_eq!((said.len(), data(&said)), (1, vec!["t\\nwo", "three"]), "what is there comes in one message");
     assert!(said[0].ends_with("\"after\":\"3\"}"));
-    assert_eq!(data(&subscribe(&mut desk, "a?after=0").1).len(), 3);
-    assert!(subscribe(&mut desk, "a?after=3").1.is_empty());
+    assert_eq!(data(&subscribe(&mut desk, "a?after=0", KEY).1).len(), 3);
+    assert!(subscribe(&mut desk, "a?after=3", KEY).1.is_empty());
+}
+
+/// Who loses the connection before the first item has missed nothing: it comes back to the place that it was told at once.
+#[test]
+fn who_begins_now_is_told_where_that_is() {
+    let mut desk = Desk::new(open());
+    ["a", "a", "b"].iter().for_each(|channel| drop(desk.publish(channel, "old")));
+    let (conn, said) = subscribe(&mut desk, "a,b", KEY);
+    let [first] = &said[..] else { panic!("one message: {said:?}") };
+    assert_eq!(*first, place("2,1"));
+    desk.host.turn(Input::Closed { conn });
+    ["a", "b"].iter().for_each(|channel| drop(desk.publish(channel, "new")));
+    let after = first.split('"').nth_back(1).unwrap();
+    let (_, said) = subscribe(&mut desk, &format!("a,b?after={after}"), KEY);
+    assert_eq!(data(&said), ["new", "new"]);
+    assert!(said.iter().all(|message| message.contains("\"gaps\":[],")) && said[1].ends_with("\"after\":\"3,2\"}"));
+    // Who brings a place along knows it.
+    assert!(subscribe(&mut desk, "a,b?after=3,2", KEY).1.is_empty());
 }
 
 #[test]
 fn several_channels_have_a_place_each() {
     let mut desk = Desk::new(open());
     ["a", "a", "b"].iter().for_each(|channel| drop(desk.publish(channel, "old")));
-    let (conn, said) = subscribe(&mut desk, "a,b,c");
-    assert!(said.is_empty());
+    let (conn, said) = subscribe(&mut desk, "a,b,c", KEY);
+    assert_eq!(said, [place("2,1,0")]);
     assert!(told(&mut desk, conn, "b", "x")[0].ends_with("\"after\":\"2,2,0\"}"));
     assert!(told(&mut desk, conn, "c", "y")[0].ends_with("\"after\":\"2,2,1\"}"));
-    let (_, said) = subscribe(&mut desk, "c,b,a?after=0,1,2");
+    let (_, said) = subscribe(&mut desk, "c,b,a?after=0,1,2", KEY);
     assert_eq!(data(&said), ["y", "x"]);
     assert!(said.last().unwrap().ends_with("\"after\":\"1,2,2\"}"), "{said:?}");
 }
@@ -210,17 +234,16 @@ fn several_channels_have_a_place_each() {
 fn a_message_without_items_is_the_sign_of_life() {
     let mut desk = Desk::new(open());
     desk.publish("a", "one");
-    let (conn, _) = subscribe(&mut desk, "a,b");
-    let beat = "{\"items\":[],\"gaps\":[],\"after\":\"1,0\"}".to_owned();
+    let (conn, _) = subscribe(&mut desk, "a,b", KEY);
     let silence = u64::from(NOTIFY_HEARTBEAT_S);
-    assert_eq!(waits(&mut desk, conn, silence - 1), (vec![], false));
-    assert_eq!(waits(&mut desk, conn, 6), (vec![beat.clone()], false));
+    assert_eq!(listens(&mut desk, conn, silence - 1), (vec![], false));
+    assert_eq!(listens(&mut desk, conn, 6), (vec![place("1,0")], false));
     // Only after silence.
     for _ in 0..4 {
         assert_eq!(told(&mut desk, conn, "b", "x").len(), 1);
-        assert_eq!(waits(&mut desk, conn, silence - 3), (vec![], false));
+        assert_eq!(listens(&mut desk, conn, silence - 3), (vec![], false));
     }
-    assert_eq!(waits(&mut desk, conn, 8).0, [beat.replace("1,0", "1,4")]);
+    assert_eq!(listens(&mut desk, conn, 8).0, [place("1,4")]);
 }
 
 #[test]
@@ -228,10 +251,10 @@ fn who_has_missed_what_is_not_kept_is_told() {
     let mut desk = Desk::new(Channels { items_max: 3, ..open() });
     (1..=10).for_each(|number| drop(desk.publish("a", &number.to_string())));
     desk.publish("b", "x");
-    let (_, said) = subscribe(&mut desk, "b,a?after=0,5");
+    let (_, said) = subscribe(&mut desk, "b,a?after=0,5", KEY);
     assert_eq!(data(&said), ["x", "8", "9", "10"]);
     assert!(said[0].contains("\"gaps\":[],") && said[1].contains("\"gaps\":[\"a\"],\"after\":\"1,10\""), "{said:?}");
-    let (_, said) = subscribe(&mut desk, "a?after=7");
+    let (_, said) = subscribe(&mut desk, "a?after=7", KEY);
     assert!(said[0].contains("\"gaps\":[],"), "nothing is missing");
 }
 
@@ -262,7 +285,7 @@ fn control_frames_are_answered_in_pieces_too_rfc6455_5_5() {
     // With the handshake, before it is answered.
     let conn = desk.connect();
     let early = [upgrade("a", KEY).as_bytes(), &frame(0x89, b"early")].concat();
-    assert_eq!(send(&mut desk, conn, &early).0, [ACCEPTED, "pong early"]);
+    assert_eq!(send(&mut desk, conn, &early).0, [ACCEPTED, &place("0"), "pong early"]);
     let longest = [b'x'; 125];
     let bytes = [frame(0x89, b""), frame(0x8a, b"nobody asked"), frame(0x89, &longest), frame(0x88, b"")].concat();
     let mut said = Vec::new();
@@ -302,7 +325,7 @@ fn nothing_is_published_over_it_rfc6455_7_4_1() {
         (frame(0x88, b"\x03\xee"), 1002),
         (frame(0x88, b"\x03\xe8\xff"), 1007),
     ] {
-        let (conn, _) = subscribe(&mut desk, "a");
+        let (conn, _) = subscribe(&mut desk, "a", KEY);
         assert_eq!(send(&mut desk, conn, &bytes), (vec![format!("close {code}")], true), "{bytes:?}");
         assert_eq!(send(&mut desk, conn, &frame(0x89, b"behind")), (vec![], false), "nothing is read any more");
         desk.host.turn(Input::Closed { conn });
@@ -318,7 +341,7 @@ fn nothing_is_published_over_it_rfc6455_7_4_1() {
 #[test]
 fn a_slow_subscriber_costs_what_one_read_costs() {
     let mut desk = Desk::new(Channels { items_max: 150, ..open() });
-    let (slow, _) = subscribe(&mut desk, "a");
+    let (slow, _) = subscribe(&mut desk, "a", KEY);
     desk.host.prompt = false;
     let publisher = desk.connect();
     let large = "x".repeat(10_000);
@@ -349,7 +372,7 @@ fn a_slow_subscriber_costs_what_one_read_costs() {
 #[test]
 fn a_flood_of_pings_waits_with_who_sends_it() {
     let mut desk = Desk::new(open());
-    let (conn, _) = subscribe(&mut desk, "a");
+    let (conn, _) = subscribe(&mut desk, "a", KEY);
     desk.host.prompt = false;
     let pings = frame(0x89, &[b'x'; 125]).repeat(100);
     let is_paused = |effect: &Effect| matches!(effect, Effect::Pause { conn: of } if *of == conn);
@@ -372,21 +395,21 @@ fn a_flood_of_pings_waits_with_who_sends_it() {
     }
     let got = said(&got);
     assert!(goes_on && got.len() == 100 * sent && got.iter().all(|pong| pong.starts_with("pong xx")), "{}", got.len());
-    assert!(waits(&mut desk, conn, 100).1, "it takes nothing, for send_stall_s_max");
+    assert!(listens(&mut desk, conn, 100).1, "it takes nothing, for send_stall_s_max");
     assert_eq!(desk.host.shard.counters().closed_unread.get(), 1);
 }
 
 #[test]
 fn subscribers_count_for_their_address_and_a_stop_ends_them_rfc6455_7_4_1() {
     let mut desk = Desk::new(Channels { waiting_max: 2, ..open() });
-    let (first, _) = subscribe(&mut desk, "a");
-    let (second, _) = subscribe(&mut desk, "a,b");
+    let (first, _) = subscribe(&mut desk, "a", KEY);
+    let (second, _) = subscribe(&mut desk, "a,b", KEY);
     let third = desk.connect();
     let (said, _) = send(&mut desk, third, upgrade("a", KEY).as_bytes());
     assert!(said[0].starts_with("HTTP/1.1 429") && said[0].contains("Retry-After: 10"), "{said:?}");
     desk.host.turn(Input::Closed { conn: second });
     let (said, _) = send(&mut desk, third, upgrade("a", KEY).as_bytes());
-    assert_eq!(said, [ACCEPTED]);
+    assert_eq!(said, [ACCEPTED, &place("0")]);
     let mut effects = desk.host.turn(Input::Command { token: 1, command: Command::Shutdown });
     for _ in 0..50 {
         desk.host.now.mono_ms += 100;

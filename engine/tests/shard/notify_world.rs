@@ -54,10 +54,15 @@ impl Stage {
         Stage { world, readers: Vec::new(), publisher }
     }
 
+    /// One who wants all that is kept.
     fn reader(&mut self, by: By) {
+        self.reader_from(by, Some("0,0,0,0".into()));
+    }
+
+    /// One who has been there, or wants what comes from now on.
+    fn reader_from(&mut self, by: By, last: Option<String>) {
         let socket = self.world.connect();
-        let reader =
-            Reader { socket, heard: Vec::new(), read: 0, last: Some("0,0,0,0".into()), got: Vec::new(), gaps: 0, by };
+        let reader = Reader { socket, heard: Vec::new(), read: 0, last, got: Vec::new(), gaps: 0, by };
         self.readers.push(reader);
         self.ask(self.readers.len() - 1);
     }
@@ -263,6 +268,26 @@ fn a_crash_neither_loses_nor_doubles_an_item_of_a_durable_channel() {
         }
         stage.run(2);
         expect(&stage, 20, seed);
+    }
+}
+
+/// Who was told where it begins has all that comes from then on, whatever happens before the first item.
+#[test]
+fn who_has_begun_misses_nothing_though_nothing_has_come() {
+    for seed in 0..6 {
+        let mut stage = Stage::new(300 + seed, 1 + (seed % 4) as u16);
+        CHANNELS.split(',').for_each(|channel| stage.publish(channel, "before"));
+        [By::Events, By::Messages].repeat(3).into_iter().for_each(|by| stage.reader_from(by, None));
+        stage.run(2);
+        for reader in &stage.readers {
+            assert_eq!(reader.last.as_deref(), Some("1,1,1,1"), "seed {seed}, {:?}", reader.by);
+        }
+        stage.world.crash();
+        for number in 0..3 {
+            CHANNELS.split(',').for_each(|channel| stage.publish(channel, &format!("{channel}{number}")));
+        }
+        stage.run(2);
+        expect(&stage, 3, seed);
     }
 }
 
