@@ -10,6 +10,7 @@ use throng_sim::host::said as words;
 
 use crate::issuer::{NOW_S, Signer, access, keys, minute, name_of};
 use crate::notify::{Desk, Heard, TOKEN, open, post, pubsub, settings};
+use crate::notify_socket::{KEY, listens, place, subscribe, upgrade};
 
 /// Channels that begin with `own.` are for those with a token, `news.` for everybody.
 fn channels() -> Channels {
@@ -183,15 +184,23 @@ fn a_poll_ends_with_its_token_like_any_other() {
     assert_eq!(desk.says(conn, &poll).status(), "401");
 }
 
-#[test]
-fn what_is_taken_back_ends_who_waits() {
-    let named = |name: &str| minute(&format!(",\"jti\":\"{name}\",\"subscribe\":[\"*\"]"));
-    let changes: [(&str, Option<Access>); 3] = [
+/// A token with this name, for a minute.
+fn named(name: &str) -> String {
+    minute(&format!(",\"jti\":\"{name}\",\"subscribe\":[\"*\"]"))
+}
+
+/// What an operator takes back, and what there is then.
+fn changes() -> [(&'static str, Option<Access>); 3] {
+    [
         ("the token", Some(Access { revoked: ["one".into()].into(), ..access() })),
         ("the key", Some(Access { keys: keys(&[Signer::Es256.jwk("")]), ..access() })),
         ("all keys", None),
-    ];
-    for (what, access) in changes {
+    ]
+}
+
+#[test]
+fn what_is_taken_back_ends_who_waits() {
+    for (what, access) in changes() {
         let others_stay = what == "the token";
         let mut desk = Desk::new(channels());
         let conns: Vec<_> = ["one", "two"]
@@ -234,6 +243,43 @@ fn what_is_taken_back_ends_who_waits() {
             status,
             "{what}: it is not known from before"
         );
+    }
+}
+
+#[test]
+fn a_websocket_ends_with_its_token_rfc6455_7_4_1() {
+    let mut desk = Desk::new(channels());
+    let (conn, said) = subscribe(&mut desk, &format!("own.a?access_token={}", both()), KEY);
+    assert_eq!(said, [place("0")]);
+    desk.publish_with("own.a", &bearer(TOKEN), "one");
+    let (said, ends) = listens(&mut desk, conn, 55);
+    assert!(!ends && said.iter().all(|beat| *beat == place("1")), "{said:?}");
+    let (said, ends) = listens(&mut desk, conn, 10);
+    assert_eq!((said.last().map(String::as_str), ends), (Some("close 1008"), true), "{said:?}");
+    desk.publish_with("own.a", &bearer(TOKEN), "two");
+    assert_eq!(listens(&mut desk, conn, 20), (vec![], false), "nothing goes behind the last frame");
+    assert_eq!(desk.host.shard.counters().notify_waiting.get(), 0);
+    // Before the handshake it is refused, and where it was it goes on with another token.
+    let again = desk.connect();
+    let fields = format!("{KEY}{}", bearer(&both()));
+    assert_eq!(desk.says(again, &upgrade("own.a?after=1", &fields)).status(), "401");
+    let longer = Signer::Es256.token(&format!("\"exp\":{},\"subscribe\":[\"own.a\"]", NOW_S + 600));
+    let (_, said) = subscribe(&mut desk, &format!("own.a?after=1&access_token={longer}"), KEY);
+    assert!(said[0].contains("\"data\":\"two\"") && said[0].contains("\"gaps\":[],"), "{said:?}");
+}
+
+#[test]
+fn a_websocket_whose_token_is_taken_back_ends_rfc6455_7_4_1() {
+    for (what, access) in changes() {
+        let others_stay = what == "the token";
+        let mut desk = Desk::new(channels());
+        let (one, _) = subscribe(&mut desk, "own.a", &format!("{KEY}{}", bearer(&named("one"))));
+        let (two, _) = subscribe(&mut desk, &format!("own.a?access_token={}", named("two")), KEY);
+        desk.turn(Channels { access: access.map(Arc::new), ..channels() });
+        assert_eq!(listens(&mut desk, one, 8), (vec!["close 1008".to_owned()], true), "{what}");
+        let beats = if others_stay { vec![place("0")] } else { vec![] };
+        assert_eq!(listens(&mut desk, two, 15), (beats, false), "{what}");
+        assert_eq!(desk.host.shard.counters().notify_waiting.get(), u64::from(others_stay), "{what}");
     }
 }
 
