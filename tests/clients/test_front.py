@@ -317,7 +317,7 @@ CLAIMS = ["X-Forwarded-For: 203.0.113.9", "x-forwarded-for: 203.0.113.10, 203.0.
 
 
 async def test_the_server_sees_the_clients_address_and_not_what_they_claim(fronts, fronted):
-    """RFC 7395, XEP-0124: who guesses passwords through a proxy is named by the address that the proxy sees."""
+    """RFC 7395, XEP-0124: who guesses passwords or logs in through a proxy is named by the address that the proxy sees."""
     since = fronted.log_size()
     for number, front in enumerate(fronts):
         source = f"127.0.0.{20 + number}"
@@ -339,6 +339,20 @@ async def test_the_server_sees_the_clients_address_and_not_what_they_claim(front
             await until(lambda: account.name in fronted.log(since), LATE)
             lines = [line for line in fronted.log(since).splitlines() if account.name in line]
             assert {found(line) for line in lines} == {source}, lines
+        async with websocket(reached, local_addr=(source, 0), additional_headers=claims) as socket:
+            page = Session(reached)
+            jids = [await log_in(socket, fronted.fresh()), await page.log_in(fronted.fresh(), presence=False)]
+            listed = await asyncio.to_thread(addresses, fronted)
+            assert [listed.get(jid) for jid in jids] == [source] * 2, (front.name, jids, listed)
+        page.close()
+
+
+def addresses(accounts):
+    """Where sessions come from, by their addresses: `throng ctl sessions`."""
+    done = subprocess.run([accounts.binary, "ctl", "sessions", "--json", "--data", str(accounts.data)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return {row["jid"]: row["address"] for row in map(json.loads, done.stdout.splitlines())}
 
 
 async def test_a_client_cannot_be_many_by_claiming_to_be(fronts, fronted):
