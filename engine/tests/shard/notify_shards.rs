@@ -5,8 +5,7 @@ use throng_engine::settings::Settings;
 use throng_sim::net::SocketId;
 use throng_sim::world::{Occurrence, Pace, Plant, World};
 
-use crate::notify::{open, post, settings};
-use crate::notify_socket::{KEY, first_frame, upgrade};
+use crate::notify_world::{KEY, first_frame, open, post, settings, upgrade};
 
 /// How a subscriber is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
