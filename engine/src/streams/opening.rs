@@ -111,7 +111,7 @@ impl Streams {
     }
 
     /// Whom a connection is for, where the host cannot know it: a proxy has named the client by HTTP (`X-Forwarded-For`), or it is a
-    /// session of BOSH (XEP-0124), behind which there is no socket.
+    /// session of BOSH, behind which there is no socket.
     pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
         self.conns.client(conn)
     }

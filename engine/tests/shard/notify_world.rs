@@ -201,7 +201,7 @@ impl Desk {
         conn
     }
 
-    /// A user makes a node that is configured like this (XEP-0060 8.1.3).
+    /// A user makes a node that is configured like this.
     pub(super) fn makes(&mut self, user: ConnId, node: &str, configured: &[(&str, &str)]) {
         let field = |(var, value): &(&str, &str)| format!("<field var='{var}'><value>{value}</value></field>");
         let kind = ("FORM_TYPE", "http://jabber.org/protocol/pubsub#node_config");
