@@ -33,6 +33,7 @@ mod notify;
 mod notify_access;
 mod notify_batch;
 mod notify_bounds;
+mod notify_shards;
 mod notify_socket;
 mod notify_tokens;
 mod notify_world;
