@@ -11,7 +11,7 @@ use crate::delivery::{Body, Stamp};
 
 /// The nonce of the opening handshake, and what proves that a server has read it (RFC 6455 1.3).
 const NONCE: &str = "dGhlIHNhbXBsZSBub25jZQ==";
-const PROOF: &str = "s3pPLBMiTxaQ9kYGzzhZRbK+xOo=";
+const PROOF: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 impl World {
     fn each(&self) -> usize {
@@ -348,5 +348,20 @@ impl World {
         }
         let mut all = self.plan.shared.fairness.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         all.add(&own);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NONCE, PROOF};
+    use base64::Engine as _;
+    use base64::engine::general_purpose::STANDARD;
+
+    /// RFC 6455 4.2.2, point 5.4.
+    #[test]
+    fn the_proof_of_a_handshake_is_that_of_the_nonce() {
+        let text = format!("{NONCE}258EAFA5-E914-47DA-95CA-C5AB0DC85B11");
+        let digest = ring::digest::digest(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY, text.as_bytes());
+        assert_eq!(STANDARD.encode(digest.as_ref()), PROOF);
     }
 }

@@ -119,7 +119,7 @@ impl Stage {
             } else {
                 let head = match &text {
                     text if text.contains("Upgrade: websocket") => {
-                        "HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: s3pPLBMiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
+                        "HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
                     }
                     text if text.contains("text/event-stream") => {
                         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n:\n\n"

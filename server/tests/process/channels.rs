@@ -14,10 +14,17 @@ fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").to_string()
 }
 
-/// What the server is started with.
+/// What the server is started with; `i-know` because these servers let everybody register.
 fn flags<'a>(http: &'a str, driver: &'a str) -> Vec<&'a str> {
     let open = ["--notify", "load.", "--notify-publish-open", "--notify-publications-per-second", "0"];
-    [&["--http", http, "--driver", driver, "--notify-items-max", "150"][..], &open].concat()
+    [&["--i-know", "--http", http, "--driver", driver, "--notify-items-max", "150"][..], &open].concat()
+}
+
+/// A result without its seconds, so that a test that fails can be read.
+fn result(text: &str) -> Value {
+    let mut result: Value = serde_json::from_str(text).expect("a result");
+    result["seconds"].take();
+    result
 }
 
 /// Everything came that was published, to each as often as it has subscribed.
@@ -35,12 +42,25 @@ fn every_way_gets_every_item_once_and_in_order_on_both_drivers() {
         let http = free_address();
         let server = Server::start_with(&flags(&http, server_driver));
         for driver in ["uring", "epoll"] {
-            let common =
-                ["load", "channels", "--to", &http, "--driver", driver, "--channels", "4", "--hold-s", "2", "--quiet"];
+            let common = [
+                "load",
+                "channels",
+                "--to",
+                &http,
+                "--driver",
+                driver,
+                "--channels",
+                "4",
+                "--hold-s",
+                "2",
+                "--ramp-s-max",
+                "30",
+                "--quiet",
+            ];
             let run = |further: &[&str]| {
                 let output = throng(&[&common, further].concat());
                 good(&output);
-                serde_json::from_slice::<Value>(&output.stdout).expect("a result")
+                result(&String::from_utf8_lossy(&output.stdout))
             };
             // 60 subscribers of two of the four channels each, of which some are cut off now and then.
             let mixed =
@@ -80,7 +100,19 @@ fn a_server_that_is_killed_and_comes_back_loses_and_doubles_nothing() {
             "--channels",
             "6",
         ])
-        .args(["--publishers", "6", "--rate", "30", "--hold-s", "8", "--drain-s", "40", "--quiet"])
+        .args([
+            "--publishers",
+            "6",
+            "--rate",
+            "30",
+            "--hold-s",
+            "8",
+            "--drain-s",
+            "40",
+            "--ramp-s-max",
+            "30",
+            "--quiet",
+        ])
         .args(["--out", out.to_str().expect("a plain path")])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -95,7 +127,7 @@ fn a_server_that_is_killed_and_comes_back_loses_and_doubles_nothing() {
     let status = load.wait().expect("it is a child");
     again.kill().expect("it runs");
     again.wait().expect("it ends");
-    let result: Value = serde_json::from_str(&read(&out)).expect("a result");
+    let result = result(&read(&out));
     assert!(status.success(), "{result}");
     all_came(&result, 10);
     assert!(result["connections"]["broken"].as_u64() >= Some(60), "{result}");
@@ -104,7 +136,7 @@ fn a_server_that_is_killed_and_comes_back_loses_and_doubles_nothing() {
 #[test]
 fn a_server_without_channels_ends_the_run_with_its_sentence() {
     let http = free_address();
-    let _server = Server::start_with(&["--http", &http]);
+    let _server = Server::start_with(&["--i-know", "--http", &http]);
     let output = throng(&["load", "channels", "--to", &http, "--subscribers", "5", "--quiet", "--hold-s", "1"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("a publication is refused with 404"), "{said}");
