@@ -8,7 +8,7 @@ use crate::shard::Shard;
 use crate::shard::listeners::{Gathered, Kind, Listener, channel_of};
 use crate::streams::ended::Ended;
 use crate::web::frame::{self, Code, FrameFault};
-use crate::web::mercure::event;
+use crate::web::mercure::{event, place};
 use crate::web::response::Response;
 use crate::web::status::Status;
 use crate::web::{Transport, handshake};
@@ -92,6 +92,25 @@ impl Telling {
     fn message(&mut self, listener: &Listener, index: usize, number: u64) {
         let Some(message) = self.message.replace(Gathered::default()) else { return };
         write_message(&mut self.out, &message, listener, &listener.position_with(index, number));
+    }
+}
+
+impl Listener {
+    /// Whether it is told nothing before all homes have answered: it waits for a head that says what is missing.
+    pub(super) fn is_gathering(&self) -> bool {
+        matches!(self.kind, Kind::Updates(Some(_)))
+    }
+
+    /// Whether as much has been gathered as a poll is answered.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(&self.kind, Kind::Updates(Some(first)) if first.out.len() >= NOTIFY_PAGE_BYTES_MAX as usize)
+    }
+
+    /// The identifier of an update by Mercure at one place: where this one stands with it in all channels.
+    pub(super) fn update(&self, index: usize, number: u64) -> String {
+        let channel = |place: usize| channel_of(&self.places[place].node);
+        let others = (0..self.places.len()).filter(|place| *place != index);
+        place::write((channel(index), number), others.map(|place| (channel(place), self.places[place].at)))
     }
 }
 

@@ -12,12 +12,12 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::id::ConnId;
-use crate::limits::{NOTIFY_PAGE_BYTES_MAX, NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
+use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
 use crate::shard::addresses::Addresses;
 use crate::turn::Fixed;
 use crate::web::access::Grant;
 use crate::web::handshake::Accept;
-use crate::web::mercure::{EARLIEST, place};
+use crate::web::mercure::first::First;
 use crate::web::response::Response;
 
 /// The header field that says when to ask again (RFC 9110 10.2.3).
@@ -76,25 +76,6 @@ pub(super) fn channel_of(node: &str) -> &str {
     node.split_once('/').map_or("", |(_, channel)| channel)
 }
 
-/// What a subscriber by Mercure is told first, when all homes have answered.
-#[derive(Debug, Default)]
-pub(super) struct First {
-    /// The identifier of the update behind which it goes on, if it has asked for that.
-    pub(super) id: Option<Box<str>>,
-    /// Events.
-    pub(super) out: Vec<u8>,
-}
-
-impl First {
-    /// What a home has answered; if items are missing, there is no update behind which all goes on.
-    pub(super) fn tell(&mut self, events: &[u8], gap: bool) {
-        self.out.extend_from_slice(events);
-        if let Some(id) = self.id.as_mut().filter(|_| gap) {
-            *id = EARLIEST.into();
-        }
-    }
-}
-
 /// What a request is for.
 #[derive(Debug)]
 pub(super) enum Kind {
@@ -119,11 +100,6 @@ impl Kind {
     /// The same of one whose answer has begun.
     pub(super) fn has_begun(&self) -> bool {
         matches!(self, Kind::Stream(true) | Kind::Updates(None) | Kind::Socket(None))
-    }
-
-    /// Whether its answer is events, so that nothing follows it on the connection.
-    pub(super) fn is_events(&self) -> bool {
-        matches!(self, Kind::Stream(_) | Kind::Updates(_))
     }
 }
 
@@ -163,16 +139,6 @@ impl Listener {
         self.places.iter().all(|place| place.known)
     }
 
-    /// Whether it is told nothing before all homes have answered: it waits for a head that says what is missing.
-    pub(super) fn is_gathering(&self) -> bool {
-        matches!(self.kind, Kind::Updates(Some(_)))
-    }
-
-    /// Whether as much has been gathered as a poll is answered.
-    pub(super) fn is_full(&self) -> bool {
-        matches!(&self.kind, Kind::Updates(Some(first)) if first.out.len() >= NOTIFY_PAGE_BYTES_MAX as usize)
-    }
-
     /// Where it stands in all channels: what it says to go on from there.
     pub(super) fn position(&self) -> String {
         self.position_with(usize::MAX, 0)
@@ -183,13 +149,6 @@ impl Listener {
         let at = |(place, other): (usize, &Place)| if place == index { number } else { other.at };
         let places: Vec<_> = self.places.iter().enumerate().map(|place| at(place).to_string()).collect();
         places.join(",")
-    }
-
-    /// The identifier of an update by Mercure at one place: where this one stands with it in all channels.
-    pub(super) fn update(&self, index: usize, number: u64) -> String {
-        let channel = |place: usize| channel_of(&self.places[place].node);
-        let others = (0..self.places.len()).filter(|place| *place != index);
-        place::write((channel(index), number), others.map(|place| (channel(place), self.places[place].at)))
     }
 
     /// The answer with the header fields of this one's.

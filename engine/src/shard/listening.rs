@@ -15,8 +15,9 @@ use crate::shard::Shard;
 use crate::shard::access::{self, Admission};
 use crate::shard::addresses::network;
 use crate::shard::listener_words::{Telling, json, write_beat, written_id};
-use crate::shard::listeners::{First, Gathered, Kind, Listener, Place, Standing, channel_of};
+use crate::shard::listeners::{Gathered, Kind, Listener, Place, Standing, channel_of};
 use crate::web::channel::{Asked, Publication, Wish};
+use crate::web::mercure::first::First;
 use crate::web::notify::NEXT_AFTER;
 use crate::web::response::Response;
 use crate::web::status::Status;
@@ -387,7 +388,7 @@ impl Shard {
     pub(super) fn heard_while_waiting(&mut self, id: ConnId) -> bool {
         match self.listeners.get(id) {
             None => true,
-            Some(listener) if listener.kind.is_events() => false,
+            Some(listener) if matches!(listener.kind, Kind::Stream(_) | Kind::Updates(_)) => false,
             Some(listener) if listener.kind.has_begun() => true,
             Some(_) => {
                 self.pause(id, Pause::Answer);

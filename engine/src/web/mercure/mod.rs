@@ -5,14 +5,16 @@
 //!
 //! - [`form`] reads names and values. [`shown`] finds the token, also in a cookie.
 //! - `web::access::topic` says which channel a topic is.
-//! - [`place`] is what updates are called by, and where a subscriber goes on. [`event`] writes items as events.
+//! - [`place`] is what updates are called by, and where a subscriber goes on. [`event`] writes items as events, and
+//!   [`first`] keeps them until all homes have answered.
 
 pub mod event;
+pub mod first;
 pub mod form;
 pub mod place;
 pub mod shown;
 
-use self::place::Places;
+use self::place::{EARLIEST, Places};
 use self::shown::Refused;
 use super::access::shown::Shown;
 use super::access::topic;
@@ -40,9 +42,6 @@ pub const ROW: Row = Row {
 
 /// Header fields that a page of another origin may send: what clients and their polyfills do.
 pub const FIELDS: &str = "Content-Type, Authorization, Idempotency-Key, Last-Event-ID, Cache-Control, X-Requested-With";
-
-/// All that is kept is wanted (draft 07, 7).
-pub const EARLIEST: &str = "earliest";
 
 fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
     match read(request, site.policy) {
@@ -94,7 +93,7 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
             // Draft 08 calls them so.
             "topic" | "match" | "matchExact" => {
                 let channel = channel(&value, policy)?;
-                if channels.iter().any(|other| *other == channel) {
+                if channels.contains(&channel) {
                     continue;
                 }
                 if channels.len() == NOTIFY_CHANNELS_MAX {

@@ -11,6 +11,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 
 use crate::limits::NOTIFY_CHANNELS_MAX;
 
+/// In the place of one: all that is kept is wanted, or nothing is known before what comes (draft 07, 7).
+pub const EARLIEST: &str = "earliest";
+
 /// What all begin with.
 const PREFIX: &str = "urn:throng:update:";
 
