@@ -2,6 +2,7 @@
 sseclient-py; published by forms as back ends send them, with tokens of PyJWT."""
 
 import asyncio
+import http.client
 import json
 import socket
 import time
@@ -40,6 +41,9 @@ def request(world, form=None, topics=(), headers=(), **more):
             return response.status, response.headers, response.read().decode() if body is not None else ""
     except urllib.error.HTTPError as error:
         return error.code, error.headers, error.read().decode()
+    except (ConnectionError, urllib.error.URLError):
+        # What is too long is not read to its end, so that who writes on may not get to read the answer.
+        return None, {}, ""
 
 
 async def publish(world, topic, data, token=None, **more):
@@ -134,7 +138,7 @@ async def test_a_subscriber_by_xmpp_sees_updates(notifying_world):
 @pytest.mark.parametrize("library", LIBRARIES)
 async def test_each_update_once_and_in_order_over_kills(notifying_world, library):
     """Draft 07, 7: a page comes back with the last identifier that it saw, and goes on at all topics without a gap or a double."""
-    world, count = notifying_world, 45
+    world, count = notifying_world, 90
     topics = [site(), f"news.{uuid.uuid4().hex}", site()]
     over = asyncio.Event()
 
@@ -146,7 +150,7 @@ async def test_each_update_once_and_in_order_over_kills(notifying_world, library
                     form = [("topic", topic), ("data", f"{number % 3}.{number}")]
                     if (await asyncio.to_thread(request, world, form, headers={"Idempotency-Key": key}))[0] == 200:
                         break
-                except OSError:
+                except (OSError, http.client.HTTPException):
                     pass
                 await asyncio.sleep(0.05)
             await asyncio.sleep(0.1)
@@ -157,8 +161,10 @@ async def test_each_update_once_and_in_order_over_kills(notifying_world, library
         task, kills = asyncio.create_task(publisher()), 0
         while not over.is_set() and kills < 3:
             await asyncio.sleep(1)
+            opened = page.opened
             await asyncio.to_thread(world.server.restart, True)
             kills += 1
+            await page.until(lambda opened=opened: page.opened > opened)
         await task
         await page.until(lambda: len(page.got) >= count)
         for at in range(3):
@@ -175,7 +181,7 @@ async def test_sseclient_goes_on_by_the_query(notifying_world):
     def read(count, **more):
         with urllib.request.urlopen(hub(world, [topic], **more), timeout=WAIT) as response:
             events = sseclient.SSEClient(response).events()
-            return response.headers["Last-Event-ID"], [(event.id, event.data) for event, _ in zip(events, range(count))]
+            return response.headers["Last-Event-ID"], [(event.id, event.data) for _, event in zip(range(count), events)]
 
     for at, own in enumerate(ids[:-1]):
         last, events = await asyncio.to_thread(read, 4 - at, lastEventID=own)
@@ -210,9 +216,8 @@ async def test_private_updates_need_the_claim(keyed_world, library):
         await page.until(lambda: page.opened)
         await publish(world, topic, "in time", token)
         await page.until(lambda: page.data() == ["in time"])
-        # eventsource comes back and is refused, the other one takes the end for the end.
         await page.until(lambda: len(page.got) == 2)
-        assert page.got[1] in ({"refused": 401}, {"closed": True})
+        assert page.got[1] == {"refused": 401}, "it comes back, and is told that the token has ended"
 
 
 async def test_a_foreign_page_may_not_use_the_cookie(keyed_world):
@@ -246,11 +251,13 @@ async def test_bad_requests_are_refused_and_harm_nobody(keyed_world):
         bearer = {"Authorization": f"Bearer {good}"}
         for topics, status in ((["*"], 400), ([topic + "/{id}"], 400), ([topic + "x" * 200], 400), (["x" * 3_000], 414),
                                ([f"own.{n}" for n in range(17)], 400), ([f"own.{n}" for n in range(1_000)], 431), ([], 400)):
-            assert (await asyncio.to_thread(request, world, topics=topics, headers=bearer))[0] == status, topics[:1]
+            got = (await asyncio.to_thread(request, world, topics=topics, headers=bearer))[0]
+            assert got in (status, None) if len(topics) > 100 else got == status, topics[:1]
         for form, status in (([("topic", topic), ("topic", "own.x")], 400), ([("topic", f"own.{n}") for n in range(1_000)], 400),
                              ([("data", "x")], 400), ([("topic", "news.x"), ("private", "")], 400), ([("topic", "other")], 403),
                              ([("topic", topic), ("data", "x" * 32_769)], 413), ([("topic", topic), ("data", "x" * 200_000)], 413)):
-            assert (await asyncio.to_thread(request, world, form, headers=bearer))[0] == status, form[:1]
+            got = (await asyncio.to_thread(request, world, form, headers=bearer))[0]
+            assert got in (status, None) if len(form[-1][1]) > 100_000 else got == status, form[0]
         head = f"POST {HUB} HTTP/1.1\r\nHost: {DOMAIN}\r\nContent-Type: application/x-www-form-urlencoded\r\n"
         for lengths in ("Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "Content-Length: 5\r\nContent-Length: 6\r\n"):
             with socket.create_connection(("127.0.0.1", world.server.http), WAIT) as raw:
