@@ -699,6 +699,9 @@ pub const NOTIFY_MADE_AT_ONCE: u64 = 10;
 /// So many who are told count as one publication.
 pub const NOTIFY_TOLD_PER_PUBLICATION: u32 = 16;
 
+/// Longest form by which an update of Mercure is published, bytes: content of which each byte is escaped, and 8 KiB for the rest.
+pub const MERCURE_FORM_BYTES_MAX: usize = 3 * NOTIFY_BODY_BYTES_MAX + (8 << 10);
+
 /// Longest token (RFC 7519) that is read, bytes; in the address of a request [`HTTP_TARGET_BYTES_MAX`] is less.
 pub const NOTIFY_JWT_BYTES_MAX: usize = 4 << 10;
 

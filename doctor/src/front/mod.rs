@@ -74,7 +74,8 @@ pub(crate) struct Web {
 }
 
 /// The server's paths that are equal to these.
-const PATHS: [&str; 4] = ["/xmpp-websocket", "/http-bind", "/.well-known/host-meta", "/.well-known/host-meta.json"];
+const PATHS: [&str; 5] =
+    ["/xmpp-websocket", "/http-bind", "/.well-known/host-meta", "/.well-known/host-meta.json", "/.well-known/mercure"];
 
 /// The server's paths that begin so: notifications.
 const PATHS_BELOW: &str = "/n/";

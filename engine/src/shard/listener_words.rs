@@ -8,6 +8,7 @@ use crate::shard::Shard;
 use crate::shard::listeners::{Gathered, Kind, Listener, channel_of};
 use crate::streams::ended::Ended;
 use crate::web::frame::{self, Code, FrameFault};
+use crate::web::mercure::{event, place};
 use crate::web::response::Response;
 use crate::web::status::Status;
 use crate::web::{Transport, handshake};
@@ -39,18 +40,23 @@ pub(super) struct Telling {
     out: Vec<u8>,
     /// What the next message says.
     message: Option<Gathered>,
+    /// It is events of Mercure.
+    updates: bool,
 }
 
 impl Telling {
     /// Nothing yet, for one of this kind.
     pub(super) fn new(kind: &Kind) -> Telling {
-        Telling { out: Vec::new(), message: matches!(kind, Kind::Socket(_)).then(Gathered::default) }
+        let message = matches!(kind, Kind::Socket(_)).then(Gathered::default);
+        Telling { out: Vec::new(), message, updates: matches!(kind, Kind::Updates(_)) }
     }
 
     /// Items behind this place of a listener are missing.
     pub(super) fn gap(&mut self, listener: &Listener, index: usize) {
         match &mut self.message {
             Some(message) => message.gaps.push(index),
+            // Clients of Mercure know of no such event, and some would take it for an update.
+            None if self.updates => self.out.extend_from_slice(b": updates are missing here\n"),
             None => {
                 let place = &listener.places[index];
                 let data = format!("{{\"channel\":\"{}\",\"after\":\"{}\"}}", channel_of(&place.node), place.at);
@@ -69,6 +75,7 @@ impl Telling {
                     self.message(listener, index, number);
                 }
             }
+            None if self.updates => event::write(&mut self.out, &listener.update(index, number), item),
             None => write_event(&mut self.out, "", &listener.position_with(index, number), item),
         }
     }
@@ -88,6 +95,25 @@ impl Telling {
     }
 }
 
+impl Listener {
+    /// Whether it is told nothing before all homes have answered: it waits for a head that says what is missing.
+    pub(super) fn is_gathering(&self) -> bool {
+        matches!(self.kind, Kind::Updates(Some(_)))
+    }
+
+    /// Whether as much has been gathered as a poll is answered.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(&self.kind, Kind::Updates(Some(first)) if first.out.len() >= NOTIFY_PAGE_BYTES_MAX as usize)
+    }
+
+    /// The identifier of an update by Mercure at one place: where this one stands with it in all channels.
+    pub(super) fn update(&self, index: usize, number: u64) -> String {
+        let channel = |place: usize| channel_of(&self.places[place].node);
+        let others = (0..self.places.len()).filter(|place| *place != index);
+        place::write((channel(index), number), others.map(|place| (channel(place), self.places[place].at)))
+    }
+}
+
 /// One message of a WebSocket.
 fn write_message(out: &mut Vec<u8>, gathered: &Gathered, listener: &Listener, position: &str) {
     let mut answer = Vec::with_capacity(gathered.items.len() + 64);
@@ -100,6 +126,8 @@ fn write_message(out: &mut Vec<u8>, gathered: &Gathered, listener: &Listener, po
 pub(super) fn write_beat(out: &mut Vec<u8>, listener: &Listener) {
     match listener.kind {
         Kind::Socket(_) => write_message(out, &Gathered::default(), listener, &listener.position()),
+        // With an empty line behind it some clients take it for an update without content.
+        Kind::Updates(_) => out.extend_from_slice(b":\n"),
         _ => out.extend_from_slice(b":\n\n"),
     }
 }
@@ -118,7 +146,7 @@ fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &[u8]) {
 impl Shard {
     /// The home of a channel does not do what was asked.
     pub(super) fn refused_by_home(&mut self, id: ConnId, refusal: Refusal) {
-        let publishes = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Publish));
+        let publishes = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Publish(_)));
         let (status, text) = match refusal.condition {
             StanzaCondition::Forbidden if publishes => (
                 Status::Forbidden,
@@ -159,7 +187,7 @@ impl Shard {
         let now_s = self.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return };
         // Who is told that it is there has all that is published from then on.
-        let is_placed = listener.is_placed();
+        let (is_placed, is_asking) = (listener.is_placed(), listener.is_asking());
         match &mut listener.kind {
             Kind::Socket(accept) if is_placed => {
                 let Some(accept) = accept.take() else { return };
@@ -170,16 +198,37 @@ impl Shard {
                 return self.unblock(id);
             }
             Kind::Stream(begun @ false) => *begun = true,
+            Kind::Updates(_) if !is_asking => return self.begin_updates(id),
             _ => return,
         }
-        let mut response = listener.dressed(Response::empty(Status::Ok)).closing();
+        let response = listener.dressed(Response::empty(Status::Ok));
+        self.send_stream_head(id, response);
+        if is_placed {
+            self.say_place(id);
+        }
+    }
+
+    /// The answer to a subscriber by Mercure begins, unless it has: with the update behind which it goes on, and what came behind that.
+    fn begin_updates(&mut self, id: ConnId) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let Kind::Updates(first) = &mut listener.kind else { return };
+        let Some(first) = first.take() else { return };
+        let mut response = listener.dressed(Response::empty(Status::Ok));
+        if let Some(id) = first.id {
+            let fields =
+                [("Last-Event-ID", id.into_string()), ("Access-Control-Expose-Headers", "Last-Event-ID".into())];
+            response.fields.extend(fields.map(|(name, value)| (name, Cow::Owned(value))));
+        }
+        self.send_stream_head(id, response);
+        self.send_told(id, &first.out);
+    }
+
+    fn send_stream_head(&mut self, id: ConnId, response: Response) {
+        let mut response = response.closing();
         response.fields.extend(STREAM.iter().map(|(name, value)| (*name, Cow::Borrowed(*value))));
         let wall_us = self.now.wall_us;
         self.counters.http_requests.one();
         self.send_with(id, |out| response.write_endless(out, wall_us));
-        if is_placed {
-            self.say_place(id);
-        }
     }
 
     /// Who takes all items is told where it stands, as soon as that is known: from there a client continues that loses its connection before it
@@ -190,6 +239,8 @@ impl Shard {
         let mut place = Vec::new();
         match listener.kind {
             Kind::Socket(_) => write_beat(&mut place, listener),
+            // By Mercure it is in the head of the answer.
+            Kind::Updates(_) => return,
             _ => place.extend_from_slice(format!("id: {}\n\n", listener.position()).as_bytes()),
         }
         self.send_bytes(id, &place);
@@ -205,7 +256,7 @@ impl Shard {
         opening.accepted_s = now_s;
         let mut response = listener.dressed(response);
         response.closes |= !listener.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
-        if matches!(listener.kind, Kind::Stream(true)) {
+        if matches!(listener.kind, Kind::Stream(true) | Kind::Updates(None)) {
             return self.end_stream(id, Ended::Server);
         }
         if matches!(listener.kind, Kind::Socket(None)) {
@@ -251,6 +302,11 @@ impl Shard {
         self.listeners.end(id);
         self.end_stream(id, why);
     }
+}
+
+/// The identifier of an update, to who has published it.
+pub(super) fn written_id(id: String) -> Response {
+    Response { body: Cow::Owned(id), content_type: "text/plain; charset=utf-8", ..Response::empty(Status::Ok) }
 }
 
 /// An answer for programs.

@@ -17,6 +17,7 @@ use crate::shard::addresses::Addresses;
 use crate::turn::Fixed;
 use crate::web::access::Grant;
 use crate::web::handshake::Accept;
+use crate::web::mercure::first::First;
 use crate::web::response::Response;
 
 /// The header field that says when to ask again (RFC 9110 10.2.3).
@@ -78,12 +79,14 @@ pub(super) fn channel_of(node: &str) -> &str {
 /// What a request is for.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// An item is published.
-    Publish,
+    /// An item is published, as an update of Mercure or not.
+    Publish(bool),
     /// The next items are wanted, if there are none at once, so many seconds later.
     Poll(Option<Box<Gathered>>),
     /// All are wanted, as events. The head of the answer was sent.
     Stream(bool),
+    /// All are wanted, as events of Mercure. The head of the answer is to be sent with this, until it was.
+    Updates(Option<Box<First>>),
     /// All are wanted, as messages of a WebSocket. Its opening handshake is to be answered with this, until it was.
     Socket(Option<Box<Accept>>),
 }
@@ -91,12 +94,12 @@ pub(super) enum Kind {
 impl Kind {
     /// Whether items go out as long as the connection is there.
     pub(super) fn streams(&self) -> bool {
-        matches!(self, Kind::Stream(_) | Kind::Socket(_))
+        matches!(self, Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_))
     }
 
     /// The same of one whose answer has begun.
     pub(super) fn has_begun(&self) -> bool {
-        matches!(self, Kind::Stream(true) | Kind::Socket(None))
+        matches!(self, Kind::Stream(true) | Kind::Updates(None) | Kind::Socket(None))
     }
 }
 
@@ -289,7 +292,7 @@ impl Listeners {
     /// A request begins to wait.
     pub(super) fn begin(&mut self, id: ConnId, listener: Listener) {
         self.addresses.waits(listener.network);
-        if !matches!(listener.kind, Kind::Publish) {
+        if !matches!(listener.kind, Kind::Publish(_)) {
             for place in &listener.places {
                 self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
             }

@@ -14,9 +14,10 @@ use crate::session::conn::Pause;
 use crate::shard::Shard;
 use crate::shard::access::{self, Admission};
 use crate::shard::addresses::network;
-use crate::shard::listener_words::{Telling, json, write_beat};
+use crate::shard::listener_words::{Telling, json, write_beat, written_id};
 use crate::shard::listeners::{Gathered, Kind, Listener, Place, Standing, channel_of};
 use crate::web::channel::{Asked, Publication, Wish};
+use crate::web::mercure::first::First;
 use crate::web::notify::NEXT_AFTER;
 use crate::web::response::Response;
 use crate::web::status::Status;
@@ -48,9 +49,12 @@ impl Shard {
         let now_wall_s = self.now.wall_us / 1_000_000;
         let granted_s = admission.expires_s().map_or(u64::MAX, |expires_s| expires_s.saturating_sub(now_wall_s));
         let (kind, until_s, publication) = match asked.wish {
-            Wish::Publish(publication) => (Kind::Publish, now_s + PUBLISH_S, Some(publication)),
+            Wish::Publish(publication) => (Kind::Publish(publication.update), now_s + PUBLISH_S, Some(publication)),
             Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
             Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
+            Wish::Updates(id) => {
+                (Kind::Updates(Some(Box::new(First { id, out: Vec::new() }))), now_s + NOTIFY_HEARTBEAT_S, None)
+            }
             Wish::Socket(accept) => (Kind::Socket(Some(accept)), now_s + NOTIFY_HEARTBEAT_S, None),
         };
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
@@ -138,11 +142,11 @@ impl Shard {
         }
         let unreadable = || Refusal::from(StanzaCondition::InternalServerError);
         match listener.kind {
-            Kind::Publish => match Published::decode(body) {
+            Kind::Publish(_) => match Published::decode(body) {
                 Some(published) => self.published(id, published),
                 None => self.refused_by_home(id, unreadable()),
             },
-            Kind::Poll(_) | Kind::Stream(_) | Kind::Socket(_) => match Page::decode(body) {
+            Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) => match Page::decode(body) {
                 Some(page) if listener.kind.streams() => self.page_for_stream(id, index, &page),
                 Some(page) => self.page_for_poll(id, index, &page),
                 None => self.refused_by_home(id, unreadable()),
@@ -159,13 +163,17 @@ impl Shard {
             Some(numbers) => format!("\"ids\":[{}]", numbers.map(quoted).collect::<Vec<_>>().join(",")),
         };
         let body = format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{}}}\n", published.repeated);
+        let response = match listener.kind {
+            Kind::Publish(true) => written_id(listener.update(0, published.number)),
+            _ => json(Cow::Owned(body)),
+        };
         if published.made && !listener.trusted && self.settings.web.channels.publications_s > 0 {
             let (network, each_ms) = (listener.network, self.settings.each_channel_ms());
             self.listeners.addresses.made(self.now.mono_ms, network, each_ms);
         }
         let items = published.batch().map_or(1, |numbers| numbers.count() as u64);
         self.counters.notify_published.add(if published.repeated { 0 } else { items });
-        self.respond(id, json(Cow::Owned(body)));
+        self.respond(id, response);
     }
 
     /// What an address has published was told to so many.
@@ -251,8 +259,12 @@ impl Shard {
             return;
         }
         place.standing = Standing::Behind;
-        if is_heavy || !listener.is_placed() {
-            return;
+        if let Kind::Updates(Some(first)) = &mut listener.kind {
+            first.tell(b"", page.gap);
+        }
+        let takes = if listener.is_gathering() { !listener.is_full() } else { !is_heavy };
+        if !takes || !listener.is_placed() {
+            return self.begin_stream(id);
         }
         let mut telling = Telling::new(&listener.kind);
         if page.gap {
@@ -263,16 +275,23 @@ impl Shard {
         let place = &mut listener.places[index];
         place.at = page.upto;
         place.standing = if page.more { Standing::Behind } else { Standing::Live };
+        let gathers = listener.is_gathering();
+        if let Kind::Updates(Some(first)) = &mut listener.kind {
+            first.tell(&out, false);
+        }
         self.counters.notify_told.add(page.items.len() as u64);
         self.counters.notify_gaps.add(u64::from(page.gap));
-        self.send_told(id, &out);
+        match gathers {
+            true => self.begin_stream(id),
+            false => self.send_told(id, &out),
+        }
         self.catch_up(id);
     }
 
     /// A stream asks for what it lacks, if it takes more.
     fn catch_up(&mut self, id: ConnId) {
         let is_heavy = self.is_heavy(id);
-        let Some(listener) = self.listeners.get(id) else { return };
+        let Some(listener) = self.listeners.get(id).filter(|listener| !listener.is_gathering()) else { return };
         let (is_placed, places) = (listener.is_placed(), listener.places.len());
         for index in 0..places {
             let missed = self.has_missed(id, index);
@@ -324,7 +343,8 @@ impl Shard {
         let Some(index) = listener.places.iter().position(|place| *place.node == *node) else { return };
         let place = &listener.places[index];
         let streams = listener.kind.streams();
-        if place.standing != Standing::Live || !self.has_missed(id, index) || (!streams && listener.is_asking()) {
+        let waits = (!streams || listener.is_gathering()) && listener.is_asking();
+        if place.standing != Standing::Live || !self.has_missed(id, index) || waits {
             return;
         }
         let at = place.at;
@@ -367,7 +387,7 @@ impl Shard {
     pub(super) fn heard_while_waiting(&mut self, id: ConnId) -> bool {
         match self.listeners.get(id) {
             None => true,
-            Some(listener) if matches!(listener.kind, Kind::Stream(_)) => false,
+            Some(listener) if matches!(listener.kind, Kind::Stream(_) | Kind::Updates(_)) => false,
             Some(listener) if listener.kind.has_begun() => true,
             Some(_) => {
                 self.pause(id, Pause::Answer);
@@ -383,7 +403,8 @@ impl Shard {
         let lost = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
         let is_over = now_s >= listener.until_s;
         let polls = matches!(listener.kind, Kind::Poll(_));
-        let (publishes, begun) = (matches!(listener.kind, Kind::Publish), matches!(listener.kind, Kind::Stream(true)));
+        let (publishes, begun) =
+            (matches!(listener.kind, Kind::Publish(_)), matches!(listener.kind, Kind::Stream(true)));
         // A poll has been cut to the time of its token, and is answered as at the end of any wait.
         let exempt = publishes || (polls && is_over);
         if !exempt && self.listeners.get(id).is_some_and(|listener| !self.is_granted(listener)) {
@@ -395,14 +416,14 @@ impl Shard {
         }
         let Some(listener) = self.listeners.get_mut(id) else { return false };
         match listener.kind {
-            Kind::Publish if is_over => {
+            Kind::Publish(_) if is_over => {
                 let text = "whether it was published is not known; try again with the same Idempotency-Key";
                 self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
-            Kind::Publish => {}
+            Kind::Publish(_) => {}
             // A home that has just been asked has its time, too.
             Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
-            Kind::Poll(_) | Kind::Stream(_) | Kind::Socket(_) => {
+            Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) => {
                 let beats = is_over && listener.kind.has_begun();
                 if is_over {
                     listener.until_s = now_s + NOTIFY_HEARTBEAT_S;

@@ -37,6 +37,8 @@ pub enum Wish {
     Poll(u32),
     /// All items, as server-sent events.
     Stream,
+    /// All items, as events of Mercure. Who goes on where it was is told by which identifier, if nothing is missing.
+    Updates(Option<Box<str>>),
     /// All items, as messages of a WebSocket, whose opening handshake is answered with this.
     Socket(Box<Accept>),
 }
@@ -46,7 +48,7 @@ impl Wish {
     pub fn act(&self) -> Act {
         match self {
             Wish::Publish(_) => Act::Publish,
-            Wish::Poll(_) | Wish::Stream | Wish::Socket(_) => Act::Subscribe,
+            Wish::Poll(_) | Wish::Stream | Wish::Updates(_) | Wish::Socket(_) => Act::Subscribe,
         }
     }
 }
@@ -61,6 +63,8 @@ pub struct Publication {
     /// It is a batch of so many items, which are its [`lines`]: at most
     /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX); `None`: one item.
     pub batch: Option<usize>,
+    /// It is an update of Mercure, and answered as one.
+    pub update: bool,
     /// The content.
     pub body: Vec<u8>,
 }

@@ -101,14 +101,23 @@ fn publication(request: &Request<'_>) -> Result<Publication, Refused> {
     {
         return bad("the content type is too long, or none");
     }
+    let key = key(head)?;
+    let batch = batch(kind, request.body)?;
+    Ok(Publication { kind: kind.into(), key, batch, update: false, body: request.body.to_vec() })
+}
+
+/// What the publisher knows an item by.
+///
+/// # Errors
+/// The answer, if that is none.
+pub fn key(head: &Head<'_>) -> Result<Option<Box<str>>, Box<Response>> {
     let keys = head.all("idempotency-key").count();
     let key = head.one("idempotency-key");
     let fits = |key: &str| (1..=NOTIFY_KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|b| b.is_ascii_graphic());
     if keys > 1 || key.is_some_and(|key| !fits(key)) || keys != usize::from(key.is_some()) {
         return bad("Idempotency-Key has to be one of 1 to 64 visible characters");
     }
-    let batch = batch(kind, request.body)?;
-    Ok(Publication { kind: kind.into(), key: key.map(Into::into), batch, body: request.body.to_vec() })
+    Ok(key.map(Into::into))
 }
 
 /// The type of a batch. It has no registration, and is what bulk interfaces of others take.
@@ -164,6 +173,6 @@ fn subscription(head: &Head<'_>, channels: usize) -> Result<(Wish, Vec<Option<u6
 }
 
 /// Whether a media type is this one, whatever its parameters.
-fn is_kind(kind: &str, wanted: &str) -> bool {
+pub fn is_kind(kind: &str, wanted: &str) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(wanted))
 }

@@ -27,6 +27,11 @@ impl Policy {
             (Some(origins), Some(origin)) => origins.iter().any(|own| own.eq_ignore_ascii_case(origin)),
         }
     }
+
+    /// Whether the operator has named this origin.
+    pub fn lists(&self, origin: &str) -> bool {
+        self.origins.is_some() && self.allows(Some(origin))
+    }
 }
 
 /// What an operator wants of channels.
@@ -38,6 +43,8 @@ pub struct Channels {
     pub private: Box<[Box<str>]>,
     /// Everybody may publish at those that are open.
     pub publish_open: bool,
+    /// They are topics of Mercure, too.
+    pub mercure: bool,
     /// Who shows this may publish at all.
     pub token: Option<Token>,
     /// What tokens of others are held against that grant some channels; `None`: there are no such tokens.
@@ -59,6 +66,7 @@ impl Default for Channels {
             prefixes: Box::default(),
             private: Box::default(),
             publish_open: false,
+            mercure: false,
             token: None,
             access: None,
             items_max: 100,

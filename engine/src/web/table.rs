@@ -5,10 +5,11 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
-use super::{bosh, host_meta, notify, throng_js, websocket};
+use super::{bosh, host_meta, mercure, notify, throng_js, websocket};
 
 /// All paths.
-pub const TABLE: &[Row] = &[websocket::ROW, bosh::ROW, host_meta::XML, host_meta::JSON, notify::ROW, throng_js::ROW];
+pub const TABLE: &[Row] =
+    &[websocket::ROW, bosh::ROW, host_meta::XML, host_meta::JSON, notify::ROW, mercure::ROW, throng_js::ROW];
 
 /// Whose path it is; or what is answered without anybody's help.
 ///
@@ -78,24 +79,36 @@ fn methods(row: &Row) -> String {
     all.join(", ")
 }
 
+/// Header fields that a page of another origin may send (Fetch 3.3.2).
+fn fields_of(row: &Row) -> &'static str {
+    match row.path {
+        mercure::PATH => mercure::FIELDS,
+        _ => notify::fields_of(row),
+    }
+}
+
 /// What a browser asks before it asks (the CORS protocol of Fetch, 3.3.2).
 fn preflight(row: &Row, head: &Head<'_>, site: &Site<'_>) -> Response {
     let mut response = Response::empty(Status::NoContent).with("Allow", methods(row));
     if head.all("access-control-request-method").next().is_some() {
         response = response
             .with("Access-Control-Allow-Methods", methods(row))
-            .with("Access-Control-Allow-Headers", notify::fields_of(row))
+            .with("Access-Control-Allow-Headers", fields_of(row))
             .with("Access-Control-Max-Age", "86400");
     }
     shared(response, row, head.one("origin"), site)
 }
 
-/// Lets pages of allowed origins read the answer. None is told that it may send what identifies its user: nothing here does.
+/// Lets pages of allowed origins read the answer. Those that the operator has named may send cookies, where some are read.
 pub fn shared(response: Response, row: &Row, origin: Option<&str>, site: &Site<'_>) -> Response {
     match (row.origins, &site.policy.origins, origin) {
         (Origins::Any, ..) | (Origins::Policy, None, _) => response.with("Access-Control-Allow-Origin", "*"),
         (Origins::Policy, Some(_), Some(origin)) if site.policy.allows(Some(origin)) => {
-            response.with("Access-Control-Allow-Origin", origin.to_owned()).with("Vary", "Origin")
+            let response = response.with("Access-Control-Allow-Origin", origin.to_owned()).with("Vary", "Origin");
+            match row.path {
+                mercure::PATH => response.with("Access-Control-Allow-Credentials", "true"),
+                _ => response,
+            }
         }
         _ => response.with("Vary", "Origin"),
     }

@@ -28,6 +28,7 @@ mod knobs;
 mod left_early;
 mod letters;
 mod limits;
+mod mercure;
 mod nodes;
 mod notify;
 mod notify_access;

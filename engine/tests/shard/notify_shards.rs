@@ -2,6 +2,7 @@
 //! comes back with the place where it was.
 
 use throng_engine::settings::Settings;
+use throng_engine::web::policy::Channels;
 use throng_sim::net::SocketId;
 use throng_sim::world::{Occurrence, Pace, Plant, World};
 
@@ -13,12 +14,14 @@ enum By {
     Events,
     Polls,
     Messages,
+    /// Of the Mercure protocol.
+    Updates,
 }
 
 impl By {
     /// One of each, in turn.
     fn turn(number: usize) -> By {
-        [By::Polls, By::Events, By::Messages][number % 3]
+        [By::Polls, By::Events, By::Messages, By::Updates][number % 4]
     }
 }
 
@@ -46,7 +49,7 @@ const CHANNELS: &str = "a,b,c,d";
 impl Stage {
     fn new(seed: u64, shards: u16) -> Stage {
         let pace = Pace { read_bytes: [0, 100, 4_096][seed as usize % 3], ..Pace::default() };
-        let settings: Settings = settings(shards, open());
+        let settings: Settings = settings(shards, Channels { mercure: true, ..open() });
         let mut world = World::new(seed, settings, pace, &[]);
         world.http = true;
         let publisher = (world.connect(), String::new());
@@ -55,7 +58,8 @@ impl Stage {
 
     /// One who wants all that is kept.
     fn reader(&mut self, by: By) {
-        self.reader_from(by, Some("0,0,0,0".into()));
+        let all = if by == By::Updates { "earliest" } else { "0,0,0,0" };
+        self.reader_from(by, Some(all.into()));
     }
 
     /// One who has been there, or wants what comes from now on.
@@ -72,6 +76,12 @@ impl Stage {
         let path = format!("{CHANNELS}?{after}wait=20");
         let ask = match by {
             By::Messages => upgrade(&path, KEY),
+            By::Updates => {
+                let topics = CHANNELS.split(',').map(|topic| format!("topic={topic}")).collect::<Vec<_>>().join("&");
+                let last = last.as_deref().unwrap_or_default();
+                let fields = format!("Host: localhost\r\nLast-Event-ID: {last}\r\n");
+                format!("GET /.well-known/mercure?{topics} HTTP/1.1\r\n{fields}\r\n")
+            }
             By::Polls => format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
             By::Events => {
                 format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
@@ -142,6 +152,7 @@ impl Reader {
     fn take(&mut self) -> bool {
         match self.by {
             By::Events => self.events(),
+            By::Updates => self.updates(),
             By::Messages => self.messages(),
             By::Polls => return self.answer(),
         }
@@ -156,6 +167,29 @@ impl Reader {
             let event = event.rsplit("\r\n\r\n").next().unwrap_or_default();
             self.gaps += usize::from(event.contains("event: gap"));
             self.items(event);
+            if let Some(id) = event.lines().find_map(|line| line.strip_prefix("id: ")) {
+                self.last = Some(id.to_owned());
+            }
+        }
+        self.heard = heard;
+    }
+
+    fn updates(&mut self) {
+        let heard = std::mem::take(&mut self.heard);
+        if self.read == 0
+            && let Some(end) = heard.windows(4).position(|at| at == b"\r\n\r\n")
+        {
+            let head = std::str::from_utf8(&heard[..end]).unwrap();
+            let from = head.lines().find_map(|line| line.strip_prefix("Last-Event-ID: "));
+            self.gaps += usize::from(head.starts_with("HTTP/1.1 200") && from != self.last.as_deref());
+            self.read = end + 4;
+        }
+        while self.read > 0 {
+            let Some(end) = heard[self.read..].windows(2).position(|at| at == b"\n\n") else { break };
+            let event = std::str::from_utf8(&heard[self.read..self.read + end]).unwrap();
+            self.read += end + 2;
+            self.got.extend(event.lines().find_map(|line| line.strip_prefix("data: ")).map(str::to_owned));
+            self.gaps += usize::from(event.contains("missing"));
             if let Some(id) = event.lines().find_map(|line| line.strip_prefix("id: ")) {
                 self.last = Some(id.to_owned());
             }

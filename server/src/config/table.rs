@@ -428,6 +428,10 @@ options! {
     Addresses Detail Restart notify_publish_open: bool, Kind::Switch, "false",
         "Everybody may publish at the channels of notify, without a token.",
         "Each publication at a new name makes a channel, which stays until an administrator deletes its node.";
+    Addresses Main Restart mercure: bool, Kind::Switch, "false",
+        "Channels are topics of the Mercure protocol as well, at /.well-known/mercure of http and https.",
+        "notify, notify_private and the other options of channels apply. Tokens of notify_jwt_keys may name topics in the claim mercure. \
+         docs/mercure.md describes which topic is which channel.";
     Addresses Detail Restart notify_items_max: u64, Kind::Count { min: 1, max: NOTIFY_ITEMS_MAX as u64, unit: "items" }, "100",
         "Items that a channel keeps which was made by a publication at /n/; with more, the oldest one goes.",
         "Channels that were made before, or by XMPP, keep what their node's configuration says.";

@@ -341,6 +341,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
         channels: Channels {
             prefixes: config.notify.iter().map(|prefix| prefix.0.clone()).collect(),
             publish_open: config.notify_publish_open,
+            mercure: config.mercure,
             token: s.web.channels.token.clone(),
             private: config.notify_private.iter().map(|prefix| prefix.0.clone()).collect(),
             access: s.web.channels.access.clone(),

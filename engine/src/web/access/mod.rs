@@ -3,7 +3,7 @@
 //! - [`key`] reads the operator's keys: a JWK Set (RFC 7517), of which each key is good for one algorithm.
 //! - [`token`] reads a token and what it claims. Nothing of it counts before its signature is verified.
 //! - [`pattern`] says which channels are meant. `json` reads objects in which no name comes twice.
-//! - [`shown`] finds the token in a request.
+//! - [`shown`] finds the token in a request. [`topic`] says which channels topics of Mercure are.
 //!
 //! Here is nothing but data: a token and a time lead to a [`Grant`] or to what is wrong. Who has shown which token, and how often one was
 //! wrong, is known to the shard.
@@ -13,6 +13,7 @@ pub mod key;
 pub mod pattern;
 pub mod shown;
 pub mod token;
+pub mod topic;
 
 use std::collections::BTreeSet;
 
@@ -33,6 +34,8 @@ pub struct Access {
     pub audience: Option<Box<str>>,
     /// How far ahead `exp` may be, seconds.
     pub ahead_s_max: u64,
+    /// What tokens claim for Mercure (`mercure`) counts.
+    pub mercure: bool,
     /// Tokens of these names (`jti`) do not count any more.
     pub revoked: BTreeSet<Box<str>>,
 }
@@ -89,7 +92,7 @@ impl Access {
     ) -> Result<Grant, E> {
         let unverified = token::read(token)?;
         let key = self.keys.of(unverified.algorithm, unverified.key.as_deref())?;
-        let claims = unverified.claims()?;
+        let claims = unverified.claims(self.mercure)?;
         claims.check(self, now_s)?;
         may_verify()?;
         if !key.verifies(unverified.signed, &unverified.signature) {

@@ -7,7 +7,7 @@ use crate::limits::{NOTIFY_JWT_PATTERNS_MAX, NOTIFY_NAME_BYTES_MAX};
 
 /// Some channels.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Patterns(Box<[Pattern]>);
+pub struct Patterns(Vec<Pattern>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Pattern {
@@ -31,6 +31,11 @@ impl Patterns {
         texts.map(|text| text.and_then(read)).collect::<Option<_>>().map(Patterns)
     }
 
+    /// One more: a channel, or all that begin so; `None`: there are [`NOTIFY_JWT_PATTERNS_MAX`].
+    pub(super) fn add(&mut self, text: &str, begins: bool) -> Option<()> {
+        (self.0.len() < NOTIFY_JWT_PATTERNS_MAX).then(|| self.0.push(Pattern { text: text.into(), begins }))
+    }
+
     /// Whether a channel is one of them.
     pub fn cover(&self, channel: &str) -> bool {
         let covers = |pattern: &Pattern| match pattern.begins {
@@ -42,7 +47,7 @@ impl Patterns {
 
     /// Bytes that they take.
     pub(super) fn memory_bytes(&self) -> usize {
-        self.0.iter().map(|pattern| size_of::<Pattern>() + pattern.text.len()).sum()
+        self.0.capacity() * size_of::<Pattern>() + self.0.iter().map(|pattern| pattern.text.len()).sum::<usize>()
     }
 }
 

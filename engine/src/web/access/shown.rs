@@ -1,5 +1,6 @@
 //! Where a request has its token (RFC 6750 2): in the header, or in the address, since neither `EventSource` nor `WebSocket` of a browser
-//! sends headers of its page. No cookie is looked at: a browser would send it along with what pages of others ask.
+//! sends headers of its page. No cookie is looked at at `/n/`: a browser would send it along with what pages of others ask. `web::mercure`
+//! has other ways.
 
 use super::super::head::Head;
 
@@ -11,7 +12,7 @@ pub enum Shown {
     Nothing,
     /// This, as `Authorization: Bearer` (RFC 6750 2.1).
     Bearer(Box<str>),
-    /// This, as `access_token` of the address (2.3).
+    /// This, as `access_token` of the address (2.3), or in another way in which it is not the operator's.
     Query(Box<str>),
     /// Something that is no token: `Authorization` of another scheme, or without anything.
     Other,
@@ -37,13 +38,18 @@ impl Shown {
             return None;
         }
         if let Some(field) = head.all("authorization").next() {
-            let (scheme, token) = field.split_once(' ').unwrap_or((field, ""));
-            let token = token.trim();
-            let bears = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty();
-            return Some(if bears { Shown::Bearer(token.into()) } else { Shown::Other });
+            return Some(Shown::of(field));
         }
         let query = head.query.split('&').find_map(|pair| pair.strip_prefix("access_token="));
         Some(query.map_or(Shown::Nothing, |token| Shown::Query(token.into())))
+    }
+
+    /// What `Authorization` shows.
+    pub fn of(field: &str) -> Shown {
+        let (scheme, token) = field.split_once(' ').unwrap_or((field, ""));
+        let token = token.trim();
+        let bears = scheme.eq_ignore_ascii_case("bearer") && !token.is_empty();
+        if bears { Shown::Bearer(token.into()) } else { Shown::Other }
     }
 
     /// The token.

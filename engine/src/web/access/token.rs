@@ -7,6 +7,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use super::json::{self, Object, Value};
 use super::key::Algorithm;
 use super::pattern::Patterns;
+use super::topic;
 use super::{AHEAD_S, Access, Fault};
 use crate::limits::{NOTIFY_JWT_BYTES_MAX, NOTIFY_JWT_JTI_BYTES_MAX, NOTIFY_JWT_KID_BYTES_MAX};
 
@@ -103,12 +104,32 @@ fn seconds(value: &Value) -> Option<u64> {
     }
 }
 
+/// Topics that a token names for Mercure, and which channels they are.
+fn topics(own: &Object, name: &str, patterns: &mut Patterns) -> Result<(), Fault> {
+    let Some(Value::List(topics)) = own.get(name) else {
+        return match own.get(name) {
+            None | Some(Value::Other) => Ok(()),
+            Some(_) => fault("publish and subscribe of mercure have to be lists of topics"),
+        };
+    };
+    let text = "a topic of the token (mercure) is no text, too long, or a URI template, which is not matched here";
+    for topic in topics {
+        let topic = topic.text().ok_or(Fault::Token(text))?;
+        let read = match topic {
+            topic::ALL => patterns.add("", true),
+            topic => patterns.add(&topic::channel(topic).map_err(|_| Fault::Token(text))?, false),
+        };
+        read.ok_or(Fault::Token("a token has up to 64 topics to publish and 64 to subscribe"))?;
+    }
+    Ok(())
+}
+
 impl Unverified<'_> {
-    /// What it claims.
+    /// What it claims; with `mercure` also by the claim of that name (The Mercure Protocol, draft 07, 6).
     ///
     /// # Errors
     /// What of it cannot be read.
-    pub fn claims(&self) -> Result<Claims, Fault> {
+    pub fn claims(&self, mercure: bool) -> Result<Claims, Fault> {
         let text = |name: &str| match self.claims.get(name) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(Box::<str>::from(text.as_str()))),
@@ -142,7 +163,11 @@ impl Unverified<'_> {
         if name.as_ref().is_some_and(|name| name.len() > NOTIFY_JWT_JTI_BYTES_MAX) {
             return fault("the jti of the token is longer than 128 bytes");
         }
-        let (publish, subscribe) = (patterns("publish")?, patterns("subscribe")?);
+        let (mut publish, mut subscribe) = (patterns("publish")?, patterns("subscribe")?);
+        if let Some(Value::Object(own)) = self.claims.get("mercure").filter(|_| mercure) {
+            topics(own, "publish", &mut publish)?;
+            topics(own, "subscribe", &mut subscribe)?;
+        }
         Ok(Claims { publish, subscribe, expires_s, name, begins_s, issuer, audiences })
     }
 }

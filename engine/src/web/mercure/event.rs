@@ -1,0 +1,144 @@
+//! Items as events of Mercure: content and nothing else, where others are told an object of JSON.
+//!
+//! What an update says beside its content (`type`, `retry`) is kept in the content type of the item, as parameters of it. Those who read the
+//! channel in another way see it there, and may say it in the same way.
+
+use std::borrow::Cow;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+
+/// What the type of an event may have without escapes.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
+
+/// Digits of the longest time for `retry`, milliseconds.
+pub const RETRY_DIGITS_MAX: usize = 10;
+
+/// The content type of an update. What cannot stand in it was refused.
+pub fn kind(event: Option<&str>, retry: Option<&str>) -> String {
+    let mut kind = String::from("text/plain; charset=utf-8");
+    if let Some(event) = event {
+        kind = format!("{kind}; event={}", utf8_percent_encode(event, ESCAPED));
+    }
+    if let Some(retry) = retry {
+        kind = format!("{kind}; retry={retry}");
+    }
+    kind
+}
+
+/// Whether this is a time for `retry`.
+pub fn is_retry(text: &str) -> bool {
+    (1..=RETRY_DIGITS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// Whether this is the type of an event: on one line, and nothing else begins in it.
+pub fn is_type(text: &str) -> bool {
+    !text.is_empty() && !text.chars().any(char::is_control)
+}
+
+/// Appends an item, which is one line of JSON as homes write it.
+pub fn write(out: &mut Vec<u8>, id: &str, item: &[u8]) {
+    let (kind, data) = (member(item, b"type"), member(item, b"data"));
+    let parameter = |name: &str| {
+        let mut all = kind.as_deref().unwrap_or_default().split(';').skip(1);
+        all.find_map(|own| own.trim().strip_prefix(name)).map(|value| percent_decode_str(value).decode_utf8_lossy())
+    };
+    let mut line = |name: &str, value: &str| {
+        [name, ": ", value, "\n"].iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
+    };
+    line("id", id);
+    // Whoever may publish at `/n/` may have said them.
+    if let Some(event) = parameter("event=").filter(|event| is_type(event)) {
+        line("event", &event);
+    }
+    if let Some(retry) = parameter("retry=").filter(|retry| is_retry(retry)) {
+        line("retry", &retry);
+    }
+    // HTML 9.2.6 knows three ends of a line.
+    for part in data.unwrap_or_default().replace("\r\n", "\n").split(['\n', '\r']) {
+        line("data", part);
+    }
+    out.push(b'\n');
+}
+
+/// The text of a member of an object that has nothing but strings and `true` in it, and is written without white space.
+fn member<'a>(object: &'a [u8], wanted: &[u8]) -> Option<Cow<'a, str>> {
+    let mut rest = object.strip_prefix(b"{")?;
+    loop {
+        let (name, behind) = string(rest)?;
+        rest = behind.strip_prefix(b":")?;
+        let Some((value, behind)) = string(rest) else {
+            rest = rest.strip_prefix(b"true,")?;
+            continue;
+        };
+        if name[1..name.len() - 1] == *wanted {
+            let text = &value[1..value.len() - 1];
+            return match memchr::memchr(b'\\', text) {
+                None => std::str::from_utf8(text).ok().map(Cow::Borrowed),
+                Some(_) => serde_json::from_slice::<String>(value).ok().map(Cow::Owned),
+            };
+        }
+        rest = behind.strip_prefix(b",")?;
+    }
+}
+
+/// A string with its quotes, and what is behind it.
+fn string(json: &[u8]) -> Option<(&[u8], &[u8])> {
+    let inner = json.strip_prefix(b"\"")?;
+    let mut at = 0;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', &inner[at..])?;
+        if inner[at] == b'"' {
+            return Some(json.split_at(at + 2));
+        }
+        at = (at + 2).min(inner.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(item: &str) -> String {
+        let mut out = Vec::new();
+        write(&mut out, "urn:x", item.as_bytes());
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn items_become_events() {
+        let item = |kind: &str, data: &str| {
+            let quote = |text: &str| serde_json::to_string(text).unwrap();
+            let (kind, data) = (quote(kind), quote(data));
+            event(&format!(
+                "{{\"channel\":\"a\",\"id\":\"7\",\"item\":\"i\\\"\",\"time\":\"t\",\"type\":{kind},\"data\":{data}}}"
+            ))
+        };
+        assert_eq!(item("text/plain", "x"), "id: urn:x\ndata: x\n\n");
+        assert_eq!(item("text/plain", ""), "id: urn:x\ndata: \n\n");
+        assert_eq!(item("x", "a\r\nb\nc\rd\n\n"), "id: urn:x\ndata: a\ndata: b\ndata: c\ndata: d\ndata: \ndata: \n\n");
+        assert_eq!(item("x", "\"\\\u{e9}\u{1}\u{2028}\\"), "id: urn:x\ndata: \"\\\u{e9}\u{1}\u{2028}\\\n\n");
+        let kind = kind(Some("caf\u{e9}; retry=1"), Some("250"));
+        assert_eq!(kind, "text/plain; charset=utf-8; event=caf%C3%A9%3B%20retry%3D1; retry=250");
+        assert_eq!(item(&kind, "x"), "id: urn:x\nevent: caf\u{e9}; retry=1\nretry: 250\ndata: x\n\n");
+    }
+
+    /// Whoever may publish may not write lines of its own, nor the identifiers of others.
+    #[test]
+    fn nothing_is_put_in() {
+        for kind in [
+            "x; event=a%0Adata: b",
+            "x; event=a%0D",
+            "x; event=",
+            "x; retry=1%0A",
+            "x; retry=99999999999",
+            "x; event=%00",
+        ] {
+            let item = format!("{{\"channel\":\"a\",\"type\":\"{kind}\",\"data\":\"d\"}}");
+            assert_eq!(event(&item), "id: urn:x\ndata: d\n\n", "{kind}");
+        }
+        assert_eq!(event("{\"type\":\"x\",\"base64\":true,\"data\":\"AA==\"}"), "id: urn:x\ndata: AA==\n\n");
+        for broken in ["", "{", "{\"", "{\"data", "{\"data\":\"\\", "{\"data\":\"x\\\"", "{\"data\":1}", "{}", "[]"] {
+            assert_eq!(event(broken), "id: urn:x\ndata: \n\n", "{broken}");
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The Mercure protocol (draft-dunglas-mercure-07, with the exact matchers of 08) on channels of notifications, as data.
+//!
+//! Its clients subscribe by server-sent events and publish by forms. What they ask becomes what is asked of channels at `/n/`, and what they
+//! are told is written as they expect it; all that is between is the same.
+//!
+//! - [`form`] reads names and values. [`shown`] finds the token, also in a cookie.
+//! - `web::access::topic` says which channel a topic is.
+//! - [`place`] is what updates are called by, and where a subscriber goes on. [`event`] writes items as events, and
+//!   [`first`] keeps them until all homes have answered.
+
+pub mod event;
+pub mod first;
+pub mod form;
+pub mod place;
+pub mod shown;
+
+use self::place::{EARLIEST, Places};
+use self::shown::Refused;
+use super::access::shown::Shown;
+use super::access::topic;
+use super::channel::{Asked, Place, Publication, Wish};
+use super::head::{Head, Method};
+use super::notify;
+use super::policy::{Channels, Policy};
+use super::request::{Request, Site};
+use super::response::Response;
+use super::row::{Answer, Origins, Row};
+use super::status::Status;
+use crate::limits::{MERCURE_FORM_BYTES_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_TYPE_BYTES_MAX};
+
+/// Where the hub is (draft 07, 3).
+pub const PATH: &str = "/.well-known/mercure";
+
+/// Its row.
+pub const ROW: Row = Row {
+    path: PATH,
+    methods: &[Method::Get, Method::Post],
+    body_bytes_max: MERCURE_FORM_BYTES_MAX,
+    origins: Origins::Policy,
+    handle,
+};
+
+/// Header fields that a page of another origin may send: what clients and their polyfills do.
+pub const FIELDS: &str = "Content-Type, Authorization, Idempotency-Key, Last-Event-ID, Cache-Control, X-Requested-With";
+
+fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
+    match read(request, site.policy) {
+        Ok(asked) => Answer::Channels(Box::new(asked)),
+        Err(response) => Answer::Response(*response),
+    }
+}
+
+fn refuse<T>(status: Status, text: &'static str) -> Result<T, Refused> {
+    Err(Box::new(Response::text(status, text)))
+}
+
+fn bad<T>(text: &'static str) -> Result<T, Refused> {
+    refuse(Status::BadRequest, text)
+}
+
+fn read(request: &Request<'_>, policy: &Policy) -> Result<Asked, Refused> {
+    if !policy.channels.mercure || !policy.channels.any() {
+        return refuse(Status::NotFound, "there is nothing here");
+    }
+    let (wish, channels) = match request.head.method {
+        Method::Post => publication(request, &policy.channels)?,
+        Method::Get => subscription(request.head, &policy.channels)?,
+        // A client that wants no updates waits for none.
+        _ => return Err(Box::new(Response::empty(Status::Ok))),
+    };
+    let shown: Shown = shown::by(request, policy)?;
+    Ok(Asked { channels, wish, shown, fields: Vec::new() })
+}
+
+/// The channel of a topic, if there is one.
+fn channel(topic: &str, policy: &Channels) -> Result<Box<str>, Refused> {
+    match topic::channel(topic) {
+        Err(text) => bad(text),
+        Ok(channel) if policy.is_there(&channel) => Ok(channel.as_ref().into()),
+        Ok(_) => refuse(
+            Status::Forbidden,
+            "this topic is not offered; the server's options notify and notify_private name the channels that are",
+        ),
+    }
+}
+
+/// What is subscribed to, and from where on (draft 07, 4 and 7).
+fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>), Refused> {
+    let (mut channels, mut last) = (Vec::<Box<str>>::new(), None);
+    for pair in form::pairs(head.query) {
+        let Some((name, value)) = pair else { return bad("the address has something that is no UTF-8") };
+        match &*name {
+            // Draft 08 calls them so.
+            "topic" | "match" | "matchExact" => {
+                let channel = channel(&value, policy)?;
+                if channels.contains(&channel) {
+                    continue;
+                }
+                if channels.len() == NOTIFY_CHANNELS_MAX {
+                    return bad("there are too many topics in one request; subscribe to 16 at the most");
+                }
+                channels.push(channel);
+            }
+            name if name.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("match")) => {
+                return bad("URL patterns are not matched here; name each topic");
+            }
+            // The last name is that of older drafts.
+            "lastEventID" | "Last-Event-ID" if !value.is_empty() => last = Some(value.into_owned()),
+            _ => {}
+        }
+    }
+    if channels.is_empty() {
+        return bad("there is no topic");
+    }
+    let keys: Vec<_> = channels.iter().map(|channel| place::key(channel)).collect();
+    if keys.iter().enumerate().any(|(at, key)| keys[..at].contains(key)) {
+        return bad("two of the topics have the same key in identifiers; subscribe to them by two requests");
+    }
+    let last = head.one("last-event-id").filter(|last| !last.is_empty()).map(str::to_owned).or(last);
+    let places = last.as_deref().and_then(Places::read);
+    let all = last.as_deref() == Some(EARLIEST);
+    let after = |channel: &str| if all { Some(0) } else { places.as_ref()?.of(channel) };
+    let channels: Vec<_> = channels.into_iter().map(|channel| Place { after: after(&channel), channel }).collect();
+    // What cannot be read is not said again; and of a topic that is not in it, updates may be missing.
+    let lost = channels.iter().any(|place| place.after.is_none());
+    let said = last.map(|id| if lost { EARLIEST.into() } else { id.into() });
+    Ok((Wish::Updates(said), channels))
+}
+
+/// What is published (draft 07, 5).
+fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>), Refused> {
+    let kind = request.head.one("content-type").unwrap_or_default();
+    if !notify::is_kind(kind, "application/x-www-form-urlencoded") {
+        return bad("an update is published as application/x-www-form-urlencoded");
+    }
+    let Ok(body) = std::str::from_utf8(request.body) else { return bad("the form has something that is no UTF-8") };
+    let (mut channel, mut data, mut private) = (None, None, false);
+    let (mut id, mut event, mut retry) = (None, None, None);
+    for pair in form::pairs(body) {
+        let Some((name, value)) = pair else { return bad("the form has something that is no UTF-8") };
+        let twice = match &*name {
+            "topic" => {
+                if is_reserved(&value) {
+                    return refuse(Status::Forbidden, "topics below /.well-known/mercure are the hub's own");
+                }
+                let own = self::channel(&value, policy)?;
+                if channel.as_ref().is_some_and(|other| *other != own) {
+                    return bad("an update has one topic here; alternate topics are not published at");
+                }
+                channel = Some(own);
+                false
+            }
+            "data" => data.replace(value).is_some(),
+            "id" => id.replace(value).is_some(),
+            "type" => event.replace(value).is_some(),
+            "retry" => retry.replace(value).is_some(),
+            "private" => {
+                private = true;
+                false
+            }
+            _ => false,
+        };
+        if twice {
+            return bad("data, id, type and retry stand in a form once");
+        }
+    }
+    let Some(channel) = channel else { return bad("there is no topic") };
+    if private && !policy.is_private(&channel) {
+        return bad(
+            "a private update needs a topic of the server's option notify_private; this one is read by everybody",
+        );
+    }
+    if id.is_some_and(|id| id.starts_with('#') || id.contains(['\0', '\n', '\r'])) {
+        return bad("an id has no # at its beginning and no line ends");
+    }
+    let (event, retry) = (event.filter(|event| !event.is_empty()), retry.filter(|retry| !retry.is_empty()));
+    if event.as_deref().is_some_and(|event| !event::is_type(event))
+        || retry.as_deref().is_some_and(|retry| !event::is_retry(retry))
+    {
+        return bad("type has control characters, or retry is no number of up to ten digits");
+    }
+    let kind = event::kind(event.as_deref(), retry.as_deref());
+    if kind.len() > NOTIFY_TYPE_BYTES_MAX {
+        return bad("type is too long");
+    }
+    let body = data.unwrap_or_default().into_owned().into_bytes();
+    if body.len() > NOTIFY_BODY_BYTES_MAX {
+        return refuse(Status::ContentTooLarge, "the content is too long; an update has 32 KiB at the most");
+    }
+    let key = notify::key(request.head)?;
+    let publication = Publication { kind: kind.into(), key, batch: None, update: true, body };
+    Ok((Wish::Publish(publication), vec![Place { channel, after: None }]))
+}
+
+/// Whether a topic is one of those that hubs publish at themselves (draft 08, 5).
+fn is_reserved(topic: &str) -> bool {
+    let path = match topic.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("", |at| &rest[at..]),
+        None => topic,
+    };
+    path.strip_prefix(PATH).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+}
