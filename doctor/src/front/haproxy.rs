@@ -75,6 +75,8 @@ fn site(text: &mut String, front: &Front, web: &Web) {
          http-request return status 404 unless throng\n    \
          # What HAProxy has seen replaces what the client claims. The server reads it with --http-forwarded.\n    \
          http-request set-header X-Forwarded-For %[src]\n    \
+         # HAProxy looks whether a client is still there while its request waits; the backend ends the request.\n    \
+         option abortonclose\n    \
          default_backend throng_web\n\n\
          backend throng_web\n    mode http\n    balance leastconn\n    \
          # Longer than a long poll waits, than signs of life are apart, and than the server lets a client be silent.\n    \

@@ -71,6 +71,14 @@ fn each_configuration_of_the_web_has_what_was_planned() {
     }
 }
 
+/// HAProxy notices that a client has gone by the option of the frontend, and ends its request by that of the backend.
+#[test]
+fn haproxy_ends_requests_whose_clients_are_gone() {
+    let text = text("haproxy --domain a.example");
+    let (front, back) = text.split_once("\nbackend throng_web").expect("both are there");
+    assert!(front.contains("option abortonclose") && back.contains("option abortonclose"), "{text}");
+}
+
 /// A long poll waits for five minutes, however short a silence is wanted elsewhere.
 #[test]
 fn no_time_out_is_shorter_than_a_long_poll() {
