@@ -36,6 +36,8 @@ pub struct Channels {
     pub prefixes: Box<[Box<str>]>,
     /// Channels whose names begin so are there for those who have a token for them, whatever `prefixes` says.
     pub private: Box<[Box<str>]>,
+    /// Channels whose names begin so tell who subscribes to them.
+    pub occupancy: Box<[Box<str>]>,
     /// Everybody may publish at those that are open.
     pub publish_open: bool,
     /// Who shows this may publish at all.
@@ -58,6 +60,7 @@ impl Default for Channels {
         Channels {
             prefixes: Box::default(),
             private: Box::default(),
+            occupancy: Box::default(),
             publish_open: false,
             token: None,
             access: None,
@@ -83,6 +86,11 @@ impl Channels {
     /// Whether a channel of this name needs a token.
     pub fn is_private(&self, name: &str) -> bool {
         begins(&self.private, name)
+    }
+
+    /// Whether a channel of this name tells who subscribes to it.
+    pub fn tells(&self, name: &str) -> bool {
+        begins(&self.occupancy, name)
     }
 }
 
