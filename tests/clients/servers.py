@@ -344,7 +344,8 @@ class Keyed(Throng):
         self.revoked.write_text("")
         self.options += ["--notify", "news.", "--notify-publish-open", "--notify-private", "own.", "--notify-jwt-keys", str(self.keys),
                          "--notify-jwt-revoked", str(self.revoked), "--notify-jwt-issuer", "https://issuer.example",
-                         "--notify-jwt-audience", "throng", "--notify-publications-per-second", "0"]
+                         "--notify-jwt-audience", "throng", "--notify-publications-per-second", "0",
+                         "--notify-occupancy", "own."]
 
     def reload(self):
         """`throng ctl reload`; what it says."""
