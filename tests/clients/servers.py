@@ -4,6 +4,7 @@ Each runs as a child process on free loopback ports with its data, its
 certificate and its log in one temporary folder.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -156,6 +157,17 @@ class Server:
         with open(self.log_path, "rb") as file:
             file.seek(since)
             return file.read().decode(errors="replace")[-limit:]
+
+    async def logged(self, *phrases, since=0):
+        """The log from byte `since` on, once it has all of these phrases: it is written beside what it tells of."""
+        end = time.monotonic() + 20
+        while True:
+            text = self.log(since)
+            missing = [phrase for phrase in phrases if phrase not in text]
+            if not missing:
+                return text
+            assert time.monotonic() < end, f"the log has no {missing}:\n{text}"
+            await asyncio.sleep(0.05)
 
 
 class Throng(Server):

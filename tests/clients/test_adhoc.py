@@ -117,8 +117,9 @@ async def test_an_account_from_its_making_to_its_end(world, kind):
     with pytest.raises(IqError) as gone:
         await commands.run("delete-user", accountjids=[account.jid])
     assert gone.value.condition == "item-not-found"
-    log = world.server.log(world.log_since)
-    for order in ("account add", "kick", "account password", "account remove"):
+    orders = ("account add", "kick", "account password", "account remove")
+    log = await world.server.logged(*(f'order="{order}"' for order in orders), since=world.log_since)
+    for order in orders:
         lines = [line for line in log.splitlines() if f'order="{order}"' in line]
         assert any(actor.bare in line and account.jid in line for line in lines), order
     assert account.password not in log and changed.password not in log

@@ -1,7 +1,6 @@
 """Blocking command (XEP-0191): to a blocked address a user looks as if away.
 `kind` is the client of who blocks (Juliet), another client is blocked (Romeo)."""
 
-import asyncio
 
 import pytest
 
@@ -367,12 +366,8 @@ async def test_a_report_goes_to_the_operator(world, kind):
     spammer, text = f"tybalt@{DOMAIN}", 'Never came "trouble"\nto my house like this.'
     await juliet.block_and_report(spammer, "urn:xmpp:reporting:spam", text, ["28482", "38383"])
     assert await juliet.blocklist() == {spammer}
-    lines = []
-    for _ in range(100):  # the log is written beside
-        lines = [line for line in world.server.log().splitlines() if f'account="{juliet.bare}"' in line and " report " in line]
-        if lines:
-            break
-        await asyncio.sleep(0.05)
+    log = await world.server.logged(" report ", f'account="{juliet.bare}"')
+    lines = [line for line in log.splitlines() if f'account="{juliet.bare}"' in line and " report " in line]
     assert len(lines) == 1
     for field in (f'of="{spammer}"', 'reason="urn:xmpp:reporting:spam"', 'messages="28482 38383"', "trouble", "to my house"):
         assert field in lines[0], lines[0]

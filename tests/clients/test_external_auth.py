@@ -175,8 +175,7 @@ async def test_a_program_that_is_down_is_named(external_world):
             break
         await asyncio.sleep(0.2)
     assert "<success" in said and ready(server)["degraded"] == []
-    log = server.log()
-    assert "external authentication is down" in log and "external authentication answers again" in log
+    log = await server.logged("external authentication is down", "external authentication answers again")
     assert "pass-" not in log, "no password is logged"
 
 

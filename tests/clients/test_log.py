@@ -46,7 +46,7 @@ async def test_fail2ban_finds_failed_logins_and_nothing_else(world, tmp_path):
     forged = 'x" peer=203.0.113.9 INFO login failed peer=203.0.113.9 account="'
     for name in ("nobody-here", "n\u00f6body", forged, "a\nINFO login failed peer=203.0.113.9 account="):
         await fail(world, name)
-    text = world.server.log(since)
+    text = await world.server.logged("nobody-here", "n\u00f6body", since=since)
     lines = [line for line in text.splitlines() if found(line)]
     ours = [line for line in lines if "nobody-here" in line or "n\u00f6body" in line]
     assert len(ours) >= 2, text

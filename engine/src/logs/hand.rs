@@ -1,7 +1,5 @@
 //! Handing out entries of a log, stamped (XEP-0359, XEP-0203), to followers at its head.
 
-use std::io::Write;
-
 use crate::extension::Way;
 use crate::extension::offline::delay;
 use crate::id::SessionId;
@@ -82,8 +80,9 @@ impl Logs {
         let user = self.sessions.slot(session.slot).user;
         out.extend_from_slice(b"<stanza-id");
         write_attribute(out, "xmlns", ns::STANZA_ID);
-        // Writing to memory does not fail.
-        let _ = write!(out, " id='{}' by='", stamp.id);
+        out.extend_from_slice(b" id='");
+        out.extend_from_slice(itoa::Buffer::new().format(stamp.id).as_bytes());
+        out.extend_from_slice(b"' by='");
         escape_value_into(out, self.users.local(user));
         out.push(b'@');
         escape_value_into(out, self.users.domain(user));
