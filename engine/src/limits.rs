@@ -742,6 +742,9 @@ pub const NOTIFY_WHO_TOLD_MAX: usize = 100;
 /// subscriber; milliseconds.
 pub const NOTIFY_WHO_MS: u64 = 1_000;
 
+/// Subscribers of a channel that a shard tells of changes in a second, in the long run: of more, each is told more rarely.
+pub const NOTIFY_WHO_TOLD_PER_S: u64 = 10_000;
+
 /// Who has been answered a long poll is there for so long at least, and no more than twice that, unless it asks again; milliseconds.
 pub const NOTIFY_AWAY_MS: u64 = 5_000;
 

@@ -14,6 +14,7 @@ use hashbrown::HashMap;
 use crate::id::ConnId;
 use crate::limits::{
     NOTIFY_AWAY_MAX, NOTIFY_AWAY_MS, NOTIFY_EMPTY_MAX, NOTIFY_RENEW_S, NOTIFY_WHO_AT_ONCE, NOTIFY_WHO_MS,
+    NOTIFY_WHO_TOLD_PER_S,
 };
 use crate::shard::addresses::Addresses;
 use crate::shard::crowd::{Crowd, Said, channel_of, differing, write_names};
@@ -153,7 +154,9 @@ impl Room {
         let change = view.now.change(&view.told, channel).into();
         view.walk = Some(Walk { last: None, change, state: view.now.state(channel).into() });
         view.told.clone_from(&view.now);
-        (view.changed, view.next_ms) = (false, now_ms + NOTIFY_WHO_MS);
+        // A crowd is told more rarely, whoever comes and goes.
+        let each_ms = self.hears.len() as u64 * 1_000 / NOTIFY_WHO_TOLD_PER_S;
+        (view.changed, view.next_ms) = (false, now_ms + each_ms.max(NOTIFY_WHO_MS));
         view.number += 1;
         true
     }
@@ -426,5 +429,67 @@ impl Room {
         if let Some(view) = &mut self.view {
             view.walk = None;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn who(slot: u32) -> Occupant<'static> {
+        Occupant { conn: ConnId { slot, generation: 1 }, network: [192, 0, 2, 1].into(), name: None }
+    }
+
+    /// Reports of a channel at a time.
+    fn reports(all: &mut Occupants, now_ms: u64) -> Vec<Report> {
+        std::iter::from_fn(|| all.next_due(now_ms)).filter_map(|(_, report)| report).collect()
+    }
+
+    fn tell(all: &mut Occupants) -> usize {
+        let mut told = 0;
+        while let Some(batch) = all.next_told(1_000) {
+            told += batch.batch.len();
+            batch.batch.iter().for_each(|(id, _)| all.was_told("s/a", *id));
+        }
+        told
+    }
+
+    #[test]
+    fn an_end_is_reported_twice_and_nothing_is_left() {
+        let (mut all, node) = (Occupants::default(), Arc::from("s/a"));
+        all.arrive(&node, false, who(1), false);
+        let first = reports(&mut all, 1_000);
+        assert!(first.len() == 1 && first[0].whole && first[0].subscribers == 1);
+        all.leave(&node, who(1));
+        assert!(reports(&mut all, 1_999).is_empty(), "no more than one in a second");
+        let gone = reports(&mut all, 2_000);
+        assert!(gone.len() == 1 && !gone[0].whole && gone[0].subscribers == 0);
+        assert!(reports(&mut all, 30_999).is_empty() && !all.is_empty());
+        let again = reports(&mut all, 31_000);
+        assert!(again.len() == 1 && again[0].whole && again[0].subscribers == 0);
+        assert!(all.is_empty() && all.due.is_empty());
+        // Who is gone before anybody was told of it has not been there.
+        all.arrive(&node, false, who(1), true);
+        all.leave(&node, who(1));
+        assert!(reports(&mut all, 40_000).is_empty() && all.is_empty() && all.due.is_empty());
+    }
+
+    #[test]
+    fn a_crowd_is_told_more_rarely() {
+        let (mut all, node) = (Occupants::default(), Arc::from("s/a"));
+        let crowd = 2 * NOTIFY_WHO_TOLD_PER_S as u32;
+        for slot in 0..crowd {
+            all.arrive(&node, false, who(slot), true);
+        }
+        assert_eq!(reports(&mut all, 1_000)[0].subscribers, crowd);
+        let mut told = Vec::new();
+        for now_ms in (1_000..10_000).step_by(250) {
+            all.take(&node, Said { subscribers: now_ms as u32, names: b"", more: false });
+            reports(&mut all, now_ms);
+            let count = tell(&mut all);
+            told.extend((count > 0).then_some((now_ms, count)));
+        }
+        let each: Vec<_> = (1_000..10_000).step_by(2_000).map(|now_ms| (now_ms, crowd as usize)).collect();
+        assert_eq!(told, each);
     }
 }
