@@ -177,7 +177,8 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     if !(open || private) && (config.notify_token.is_some() || config.notify_jwt_keys.is_some()) {
         clash("notify", "names no channel, so that notify_token and notify_jwt_keys are without effect".into());
     }
-    if !(open || private) && !config.notify_occupancy.is_empty() {
+    let tells = !config.notify_occupancy.is_empty();
+    if tells && !open && !private {
         clash("notify", "names no channel, so that notify_occupancy is without effect".into());
     }
     let jwt = [
