@@ -3,6 +3,7 @@ PyJWT as the issuer of names."""
 
 import asyncio
 import json
+import socket
 import threading
 import time
 import urllib.request
@@ -87,7 +88,10 @@ class Listener(threading.Thread):
             pass
 
     def close(self):
-        self.response.close()
+        # The thread that reads holds the lock which closing the response would wait for.
+        self.response.fp.raw._sock.shutdown(socket.SHUT_RDWR)
+        self.join(WAIT)
+        assert not self.is_alive()
 
 
 async def test_names_join_and_leave_at_all_threads(keyed_world):
