@@ -91,7 +91,7 @@ export interface SubscribeOptions extends Handlers {
   after?: string;
   /** Transports in the order in which they are tried. Default: all. */
   transports?: Transport[];
-  /** The longest time until a transport gives a first sign of life, ms. Default: 10,000. */
+  /** The longest time until a transport has said where it begins, ms. Default: 10,000. */
   openMs?: number;
   /** The longest silence of a connection, ms; the server breaks it every 15 to 19 s. Default: 30,000. */
   silenceMs?: number;
@@ -390,13 +390,14 @@ function websocket(attempt: Attempt): Promise<never> {
       socket.close();
       fail(attempt.signal.reason);
     });
-    const alive = () => {
+    socket.onopen = () => {
+      // Who brings a place along is told nothing before the first item; others are told where they begin.
+      if (!attempt.placed()) return;
       attempt.expect(attempt.silenceMs);
       attempt.opened();
     };
-    socket.onopen = alive;
     socket.onmessage = ({ data }) => {
-      alive();
+      attempt.expect(attempt.silenceMs);
       try {
         attempt.take(batch(data));
       } catch (error) {
@@ -425,7 +426,6 @@ async function sse(attempt: Attempt): Promise<never> {
     const { done, value } = await reader.read();
     if (done) throw new ThrongError("the stream of events has ended");
     attempt.expect(attempt.silenceMs);
-    attempt.opened();
     const lines = (rest + decoder.decode(value, { stream: true })).split("\n");
     rest = lines.pop()!;
     for (const line of lines) {
@@ -529,8 +529,6 @@ function follow(
   // Transports before this one are not tried until then.
   let from = 0;
   let until = 0;
-  /** Whether the application was told that items come. */
-  let promised = false;
   let openedAt = 0;
 
   const attempt = async (transport: Transport): Promise<ThrongError> => {
@@ -549,7 +547,6 @@ function follow(
     const opened = () => {
       if (openedAt || signal.aborted) return;
       openedAt = Date.now();
-      promised = true;
       set({ state: "open", transport });
     };
     try {
@@ -625,8 +622,6 @@ function follow(
         if (at + 1 === transports.length && isFinal(error, token)) close(error);
       }
       if (isClosed()) break;
-      if (promised && !places) names.forEach((channel) => tell(options.onGap, { channel }));
-      promised = false;
       let delay = Math.max(backoff(tries), error.retryMs);
       if (isOffline() || (isHidden() && tries > 1)) delay = Math.max(delay, AWAY_MS + backoff(5));
       tries++;

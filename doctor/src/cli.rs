@@ -118,7 +118,7 @@ fn write_front(wanted: &Asked, out: &mut dyn Write) -> Result<(), Failure> {
         let _ = out.write_all(text.as_bytes());
         return Ok(());
     };
-    std::fs::write(file, text).map_err(|error| Failure::Failed(format!("{}: {error}", file.display())))?;
+    front::save(file, &text, wanted.force).map_err(Failure::Failed)?;
     let told = match front::judge(wanted.proxy, file) {
         None => "written; the program is not installed here, so it was not checked".to_owned(),
         Some(Ok(())) => "written, and found good by the program itself".to_owned(),

@@ -3,18 +3,14 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::accounts::{self, Accounts};
-use crate::control::{self, Division};
-use crate::figures::{Gauges, Sample};
-use crate::phases::Phase;
-use crate::progress::{Gatherer, line};
+use crate::control::{self, Crew, Division};
+use crate::desk::{self, Desk, Failure, Outcome, arguments, file, stops};
 use crate::scenario::{Scenario, TABLE};
-use crate::{html, proc, report};
+use crate::{channels, proc, report};
 
 const AFTER: &str = "\
 Each flag is a key of the scenario's file, with _ in place of -; a flag wins over the file. Every second a line goes to \
@@ -32,109 +28,21 @@ Examples:
       an open loop of 2,000 messages a second, drawn as a page
   throng load --sessions 10000 --storm-share 1 --storm-at-s 5 --hold-s 30
       all connections are reset at once, and come back at once
-  throng load storm.toml --to 127.0.0.1:5223 --tls direct --tls-insecure --auth scram-sha-256";
+  throng load storm.toml --to 127.0.0.1:5223 --tls direct --tls-insecure --auth scram-sha-256
+  throng load channels --subscribers 10000 --by events:6,websocket:3,poll:1
+      subscribers of channels at /n/; `throng load channels --help` has its keys";
 
 /// The command, for a parent that calls [`run`] with its matches.
 pub fn command() -> Command {
-    let path = |name: &'static str, help: &'static str| {
-        Arg::new(name).long(name).value_name("FILE").value_parser(value_parser!(PathBuf)).help(help)
-    };
+    let write = file("write-accounts", "Write the accounts as `throng user import` takes them, and do nothing else");
     let command = Command::new("load")
         .about("Send synthetic users against an XMPP server, and measure")
         .after_help(AFTER)
-        .arg(Arg::new("scenario").value_name("SCENARIO.toml").value_parser(value_parser!(PathBuf)).help("A scenario"))
-        .arg(path("out", "Write the result here instead of to standard output").value_name("FILE.json"))
-        .arg(path("report", "Write a page with plots as well").value_name("FILE.html"))
-        .arg(path("write-accounts", "Write the accounts as `throng user import` takes them, and do nothing else"))
-        .arg(
-            Arg::new("print-scenario")
-                .long("print-scenario")
-                .action(ArgAction::SetTrue)
-                .help("Print the scenario that the file and the flags make, as TOML, and do nothing else"),
-        )
-        .arg(Arg::new("quiet").long("quiet").action(ArgAction::SetTrue).help("No line a second"))
+        .args_conflicts_with_subcommands(true)
+        .subcommand(channels::command())
+        .arg(write)
         .arg(Arg::new("child").long("child").action(ArgAction::SetTrue).hide(true));
-    TABLE.iter().fold(command, |command, key| {
-        let flag: &'static str = Box::leak(key.name.replace('_', "-").into_boxed_str());
-        let default = (key.default)();
-        let shown = if key.switch || default == "\"\"" {
-            String::new()
-        } else {
-            format!(" [default: {}]", default.trim_matches('"'))
-        };
-        let arg = Arg::new(key.name).long(flag).help_heading(key.section).help(format!("{}{shown}", key.help));
-        let arg = match key.switch {
-            true => arg.num_args(0..=1).require_equals(true).default_missing_value("true").value_name("BOOL"),
-            false => arg.value_name(key.word),
-        };
-        command.arg(arg)
-    })
-}
-
-/// How a run ended, as an exit code.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Outcome {
-    /// All came as it should.
-    Good,
-    /// Messages were lost, duplicated or reordered, or nobody could log in.
-    Bad,
-}
-
-/// A run that could not be made.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Failure {
-    /// The arguments or the scenario are wrong.
-    Usage(String),
-    /// Something failed.
-    Failed(String),
-}
-
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
-        Failure::Failed(error.to_string())
-    }
-}
-
-/// What the control tells, gathered and shown.
-struct Desk {
-    gatherer: Gatherer,
-    server_pid: Option<u32>,
-    quiet: bool,
-    stops: Arc<AtomicUsize>,
-}
-
-impl control::Listener for Desk {
-    fn sample(&mut self, sample: &Sample) {
-        self.gatherer.sample(sample);
-    }
-
-    fn moment(&mut self, at: Duration, phase: Phase, gauges: &Gauges) {
-        let due = self.gatherer.is_due(at, phase);
-        let usage = self.server_pid.filter(|_| due).and_then(proc::usage);
-        let errors = if due && !self.quiet { self.gatherer.whole.counters.errors.clone() } else { Default::default() };
-        if let Some(second) = self.gatherer.moment(at, phase, gauges, usage).filter(|_| !self.quiet) {
-            eprintln!("{}", line(second, &errors));
-        }
-    }
-
-    fn stops(&self) -> u32 {
-        self.stops.load(Ordering::Relaxed) as u32
-    }
-}
-
-/// Counts the wishes to end.
-fn stops() -> io::Result<Arc<AtomicUsize>> {
-    let stops = Arc::new(AtomicUsize::new(0));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        let mut signals = signal_hook::iterator::Signals::new([signal])?;
-        let stops = stops.clone();
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
-            for _ in signals.forever() {
-                stops.fetch_add(1, Ordering::Relaxed);
-            }
-        })?;
-    }
-    Ok(stops)
+    arguments(command, TABLE)
 }
 
 /// Runs the command that [`command`] describes; what it prints goes to `out` and to standard error.
@@ -142,6 +50,9 @@ fn stops() -> io::Result<Arc<AtomicUsize>> {
 /// # Errors
 /// The arguments, the scenario, files; or workers that could not do what they should.
 pub fn run(matches: &ArgMatches, out: &mut dyn Write) -> Result<Outcome, Failure> {
+    if let Some(("channels", matches)) = matches.subcommand() {
+        return channels::run(matches, out);
+    }
     if matches.get_flag("child") {
         // A signal from the terminal is the parent's to judge.
         let _ignored = stops()?;
@@ -159,30 +70,18 @@ pub fn run(matches: &ArgMatches, out: &mut dyn Write) -> Result<Outcome, Failure
         return Ok(Outcome::Good);
     }
     drop(accounts);
-    let division = Division::of(&scenario).map_err(Failure::Failed)?;
+    let division = Division::of(&Crew::of(&scenario)).map_err(Failure::Failed)?;
     let server_pid = match scenario.server_pid {
         0 => proc::listener(scenario.to),
         pid => Some(pid),
     };
-    let mut desk = Desk {
-        gatherer: Gatherer::new(server_pid.and_then(proc::usage)),
-        server_pid,
-        quiet: matches.get_flag("quiet"),
-        stops: stops()?,
-    };
+    let mut desk = Desk::new(matches, server_pid)?;
     let ran = control::run(&scenario, division, &mut desk);
     let whole = &desk.gatherer.whole;
     let result = report::result(&scenario, division, whole, server_pid);
     eprintln!("{}", report::summary(&result));
     // What was measured is told even if workers broke.
-    let text = serde_json::to_string_pretty(&result).map_err(|error| Failure::Failed(error.to_string()))?;
-    match matches.get_one::<PathBuf>("out") {
-        Some(path) => std::fs::write(path, text + "\n")?,
-        None => writeln!(out, "{text}")?,
-    }
-    if let Some(path) = matches.get_one::<PathBuf>("report") {
-        std::fs::write(path, html::page(&result, &whole.seconds))?;
-    }
+    desk.tell(matches, &result, out)?;
     ran.map_err(Failure::Failed)?;
     Ok(if report::is_good(whole) { Outcome::Good } else { Outcome::Bad })
 }
@@ -190,16 +89,11 @@ pub fn run(matches: &ArgMatches, out: &mut dyn Write) -> Result<Outcome, Failure
 /// The scenario of a command line.
 fn scenario(matches: &ArgMatches) -> Result<Scenario, String> {
     let mut scenario = Scenario::default();
-    if let Some(path) = matches.get_one::<PathBuf>("scenario") {
-        let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let text = std::fs::read_to_string(path).map_err(|error| wrong(&error))?;
-        scenario.set_toml(&text).map_err(|error| wrong(&error))?;
+    let (file, flags) = desk::said(matches, TABLE)?;
+    if let Some((path, text)) = file {
+        scenario.set_toml(&text).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    for key in TABLE {
-        if let Some(text) = matches.get_one::<String>(key.name) {
-            scenario.set_flag(key.name, text)?;
-        }
-    }
+    flags.into_iter().try_for_each(|(name, text)| scenario.set_flag(name, &text))?;
     scenario.check()?;
     Ok(scenario)
 }

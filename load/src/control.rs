@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -20,10 +20,11 @@ use crate::accounts::Accounts;
 use crate::client::{Login, Profile, Security};
 use crate::driver::{self, Kind};
 use crate::figures::{Gauges, Sample};
-use crate::phases::{Director, Phase, Totals, part};
+use crate::keys::DriverChoice;
+use crate::phases::{Bounds, Director, Phase, Totals, part};
 use crate::proc;
 use crate::sasl::Mechanism;
-use crate::scenario::{self, Auth, DriverChoice, Scenario, Tls};
+use crate::scenario::{self, Auth, Scenario, Tls};
 use crate::swarm::{self, Plan};
 
 /// Samples that wait for the control at most; workers wait when there are more.
@@ -34,6 +35,27 @@ const SESSIONS_PER_SOURCE: u32 = 10_000;
 
 /// How long workers have to end once it is over.
 const END_MAX: Duration = Duration::from_secs(10);
+
+/// Who is to do the work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Crew {
+    /// Which driver is asked for.
+    pub(crate) driver: DriverChoice,
+    /// Clients in all.
+    pub(crate) clients: u32,
+    /// Processes.
+    pub(crate) processes: u32,
+    /// Worker threads of each that are asked for.
+    pub(crate) threads: u32,
+}
+
+impl Crew {
+    /// That of a scenario.
+    pub(crate) fn of(scenario: &Scenario) -> Crew {
+        let Scenario { driver, sessions: clients, processes, threads, .. } = *scenario;
+        Crew { driver, clients, processes, threads }
+    }
+}
 
 /// What the work is divided into.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,30 +69,30 @@ pub(crate) struct Division {
 }
 
 impl Division {
-    /// The scenario's, as this machine allows.
+    /// The crew's, as this machine allows.
     ///
     /// # Errors
-    /// A sentence: no io_uring though it is asked for, or more sessions than descriptors.
-    pub(crate) fn of(scenario: &Scenario) -> Result<Division, String> {
-        let driver = match (scenario.driver, driver::uring_works()) {
+    /// A sentence: no io_uring though it is asked for, or more clients than descriptors.
+    pub(crate) fn of(crew: &Crew) -> Result<Division, String> {
+        let driver = match (crew.driver, driver::uring_works()) {
             (DriverChoice::Epoll, _) | (DriverChoice::Auto, Err(_)) => Kind::Epoll,
             (_, Ok(())) => Kind::Uring,
             (DriverChoice::Uring, Err(error)) => return Err(format!("driver: {error}")),
         };
         let most = driver::clients_max(driver);
-        let each = scenario.sessions.div_ceil(scenario.processes);
+        let each = crew.clients.div_ceil(crew.processes);
         let threads = match driver {
             // A few more than the share, for pairs are not cut.
-            Kind::Uring => scenario.threads.max((each + 2).div_ceil(most.saturating_sub(4).max(1))),
+            Kind::Uring => crew.threads.max((each + 2).div_ceil(most.saturating_sub(4).max(1))),
             Kind::Epoll if each > most => {
                 return Err(format!(
-                    "driver: epoll holds {most} sessions a process under this limit of descriptors; \
-                     give more processes, or a higher limit"
+                    "driver: epoll holds {most} connections a process under this limit of descriptors; \
+                     take io_uring, more processes, or a higher limit"
                 ));
             }
-            Kind::Epoll => scenario.threads,
+            Kind::Epoll => crew.threads,
         };
-        Ok(Division { driver, processes: scenario.processes, threads })
+        Ok(Division { driver, processes: crew.processes, threads })
     }
 
     /// Workers in all.
@@ -115,7 +137,7 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
         resumes: scenario.resume,
     };
     let tls = if security == Security::Off { None } else { Some(Terms::trusting_anyone(&scenario.domain)?) };
-    let sources = sources(scenario);
+    let sources = sources(scenario.to, scenario.sessions, scenario.sources);
     let count = division.workers();
     let others = scenario.sessions - scenario.pairs * 2;
     let own = process * division.threads..(process + 1) * division.threads;
@@ -142,37 +164,38 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
     Ok(own.clone().map(plan).collect())
 }
 
-/// Addresses to connect from: many only where there are many, which is on this machine.
-fn sources(scenario: &Scenario) -> Vec<IpAddr> {
-    let IpAddr::V4(to) = scenario.to.ip() else { return Vec::new() };
+/// Addresses for so many clients to connect from, `asked` of them or as many as they need: many only where there are many,
+/// which is on this machine.
+pub(crate) fn sources(to: SocketAddr, clients: u32, asked: u32) -> Vec<IpAddr> {
+    let IpAddr::V4(to) = to.ip() else { return Vec::new() };
     if !to.is_loopback() {
         return Vec::new();
     }
-    let count = match scenario.sources {
-        0 => scenario.sessions.div_ceil(SESSIONS_PER_SOURCE),
+    let count = match asked {
+        0 => clients.div_ceil(SESSIONS_PER_SOURCE),
         count => count,
     };
     let first = u32::from(Ipv4Addr::LOCALHOST);
     (0..count.min(1 << 20)).map(|n| Ipv4Addr::from(first + n).into()).collect()
 }
 
-/// Workers as threads of this process.
-fn spawn_threads(
-    plans: Vec<Plan>,
+/// Workers as threads of this process, each with a plan: what `work` does until the phase is over, telling samples.
+fn spawn_threads<P: Send + 'static>(
+    plans: Vec<P>,
+    work: fn(P, &AtomicU8, &mut dyn FnMut(Sample)),
     phase: &Arc<AtomicU8>,
     samples: &SyncSender<Sample>,
 ) -> io::Result<Vec<JoinHandle<()>>> {
-    let spawn = |plan: Plan| {
+    let spawn = |(index, plan): (usize, P)| {
         let (phase, samples) = (phase.clone(), samples.clone());
-        let name = format!("load-{}", plan.worker);
-        std::thread::Builder::new().name(name).spawn(move || {
-            swarm::run(plan, &phase, &mut |sample| {
+        std::thread::Builder::new().name(format!("load-{index}")).spawn(move || {
+            work(plan, &phase, &mut |sample| {
                 // Nobody listens any more: the control has given up, and the phase says so as well.
                 let _ = samples.send(sample);
             });
         })
     };
-    plans.into_iter().map(spawn).collect()
+    plans.into_iter().enumerate().map(spawn).collect()
 }
 
 /// The first line to a child.
@@ -241,11 +264,11 @@ pub(crate) fn child(input: impl BufRead + Send + 'static, out: &mut dyn Write) -
     let mut scenario = Scenario::default();
     scenario.set_toml(&errand.scenario)?;
     let scenario = Arc::new(scenario);
-    let division = Division::of(&scenario)?;
+    let division = Division::of(&Crew::of(&scenario))?;
     let plans = plans(&scenario, division, errand.process, errand.run)?;
     let phase = Arc::new(AtomicU8::new(Phase::Ramp as u8));
     let (samples, gathered) = sync_channel(SAMPLES_MAX);
-    let threads = spawn_threads(plans, &phase, &samples).map_err(|error| error.to_string())?;
+    let threads = spawn_threads(plans, swarm::run, &phase, &samples).map_err(|error| error.to_string())?;
     drop(samples);
     let told = phase.clone();
     std::thread::spawn(move || {
@@ -282,15 +305,14 @@ pub(crate) trait Listener {
 /// # Errors
 /// A sentence: it could not begin, or workers have broken.
 pub(crate) fn run(scenario: &Arc<Scenario>, division: Division, listener: &mut dyn Listener) -> Result<(), String> {
-    let run =
-        std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u32) ^ std::process::id();
+    let run = run_number();
     let phase = Arc::new(AtomicU8::new(Phase::Ramp as u8));
     let (samples, gathered) = sync_channel(SAMPLES_MAX);
     let failed = |error: io::Error| format!("workers cannot be started: {error}");
     let (mut threads, mut others) = (Vec::new(), Vec::new());
     if division.processes == 1 {
         let plans = plans(scenario, division, 0, run)?;
-        threads = spawn_threads(plans, &phase, &samples).map_err(failed)?;
+        threads = spawn_threads(plans, swarm::run, &phase, &samples).map_err(failed)?;
     } else {
         Accounts::of(scenario)?;
         for process in 0..division.processes {
@@ -298,7 +320,7 @@ pub(crate) fn run(scenario: &Arc<Scenario>, division: Division, listener: &mut d
         }
     }
     drop(samples);
-    let outcome = direct(scenario, division, listener, &gathered, &mut |next| {
+    let outcome = direct(&Bounds::of(scenario), division.workers(), listener, &gathered, &mut |next| {
         phase.store(next as u8, Ordering::Release);
         others.iter_mut().for_each(|other| other.tell(next));
     });
@@ -308,9 +330,37 @@ pub(crate) fn run(scenario: &Arc<Scenario>, division: Division, listener: &mut d
     outcome
 }
 
+/// Runs workers of this process to their end, one for each plan.
+///
+/// # Errors
+/// A sentence: they could not be started, or have broken.
+pub(crate) fn run_here<P: Send + 'static>(
+    bounds: &Bounds,
+    plans: Vec<P>,
+    work: fn(P, &AtomicU8, &mut dyn FnMut(Sample)),
+    listener: &mut dyn Listener,
+) -> Result<(), String> {
+    let phase = Arc::new(AtomicU8::new(Phase::Ramp as u8));
+    let (samples, gathered) = sync_channel(SAMPLES_MAX);
+    let workers = plans.len() as u32;
+    let threads = spawn_threads(plans, work, &phase, &samples)
+        .map_err(|error: io::Error| format!("workers cannot be started: {error}"))?;
+    drop(samples);
+    let outcome = direct(bounds, workers, listener, &gathered, &mut |next| phase.store(next as u8, Ordering::Release));
+    phase.store(Phase::Over as u8, Ordering::Release);
+    drop(gathered);
+    threads.into_iter().for_each(|thread| drop(thread.join()));
+    outcome
+}
+
+/// A run's own number, which the next one does not have.
+pub(crate) fn run_number() -> u32 {
+    std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u32) ^ std::process::id()
+}
+
 fn direct(
-    scenario: &Scenario,
-    division: Division,
+    bounds: &Bounds,
+    workers: u32,
     listener: &mut dyn Listener,
     gathered: &Receiver<Sample>,
     tell: &mut dyn FnMut(Phase),
@@ -337,12 +387,12 @@ fn direct(
         gauges.values().for_each(|gauges| all.add(gauges));
         (totals.arrived, totals.hopeless, totals.outstanding) = (all.arrived, all.hopeless, all.outstanding);
         totals.open = all.open;
-        totals.sending = u64::from(division.workers()).saturating_sub(all.drains);
+        totals.sending = u64::from(workers).saturating_sub(all.drains);
         let now = start.elapsed();
-        let complete = totals.over == u64::from(division.workers());
+        let complete = totals.over == u64::from(workers);
         let next = match broken {
             Some(_) => Phase::Over,
-            None => director.step(scenario, now, &totals, listener.stops()),
+            None => director.step(bounds, now, &totals, listener.stops()),
         };
         if next != phase {
             phase = next;
@@ -385,9 +435,10 @@ mod tests {
     #[test]
     fn many_sessions_have_many_addresses_and_those_of_others_none() {
         let mut scenario = Scenario { sessions: 25_000, ..Scenario::default() };
-        let addresses: Vec<String> = sources(&scenario).iter().map(ToString::to_string).collect();
+        let of = |scenario: &Scenario| sources(scenario.to, scenario.sessions, scenario.sources);
+        let addresses: Vec<String> = of(&scenario).iter().map(ToString::to_string).collect();
         assert_eq!(addresses, ["127.0.0.1", "127.0.0.2", "127.0.0.3"]);
         scenario.to = "192.0.2.1:5222".parse().expect("an address");
-        assert!(sources(&scenario).is_empty());
+        assert!(of(&scenario).is_empty());
     }
 }

@@ -63,6 +63,14 @@ counters! {
     presence_sent,
     /// Presence received.
     presence_received,
+    /// Items of which the publication was answered (channels only, as are those below).
+    confirmed,
+    /// Publications that were answered as known, since an answer before had been lost.
+    repeated,
+    /// Times that a subscriber was told that items are no longer kept.
+    gaps,
+    /// Items that never came to a subscriber and are covered by such a word.
+    gapped,
     /// Bytes received.
     bytes_in,
     /// Bytes given to the kernel, in records where there is TLS.
@@ -132,6 +140,8 @@ pub(crate) struct Sample {
     pub(crate) stayed: Vec<(u64, u64)>,
     /// Times from a connection's beginning until its session stood.
     pub(crate) logins: Vec<(u64, u64)>,
+    /// Times from when items were to be published until their publication was answered.
+    pub(crate) answers: Vec<(u64, u64)>,
     /// How long after its time each message of the open loop was sent: the generator's own lateness.
     pub(crate) sent_late: Vec<(u64, u64)>,
     /// CPU time of the worker since its last sample, in microseconds.

@@ -8,20 +8,25 @@
 //!     -> progress (seconds, the whole) -> report (JSON), html
 //! ```
 //!
+//! `throng load channels` has `channels` in the place of `swarm`, with keys and a report of its own.
+//!
 //! The crate knows XMPP by `throng_engine::wire` alone and never the server: what it measures it sees over sockets, and in
 //! `/proc`.
 
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod channels;
 mod cli;
 mod client;
 mod control;
 mod delivery;
+mod desk;
 mod driver;
 mod figures;
 mod histogram;
 pub mod html;
+mod keys;
 mod phases;
 mod proc;
 mod progress;
@@ -32,6 +37,7 @@ mod scenario;
 mod swarm;
 mod wheel;
 
-pub use cli::{Failure, Outcome, command, run};
+pub use cli::{command, run};
 pub use client::{Account, Client, Login, News, Profile, Security, Tools, refusal};
+pub use desk::{Failure, Outcome};
 pub use sasl::{Mechanism, keys};

@@ -48,6 +48,31 @@ pub(crate) struct Totals {
     pub(crate) over: u64,
 }
 
+/// What bounds the phases of a run.
+#[derive(Clone, Copy, Default, PartialEq, Debug)]
+pub(crate) struct Bounds {
+    /// Clients that are to arrive.
+    pub(crate) clients: u32,
+    /// Longest ramp, in seconds.
+    pub(crate) ramp_s_max: f64,
+    /// The hold, in seconds.
+    pub(crate) hold_s: f64,
+    /// Messages with which the hold ends before its time; 0 for any number.
+    pub(crate) messages_max: u64,
+    /// Longest drain, in seconds.
+    pub(crate) drain_s: f64,
+    /// When the drain begins at the latest, in seconds since the run's start.
+    pub(crate) total_s_max: f64,
+}
+
+impl Bounds {
+    /// Those of a scenario.
+    pub(crate) fn of(scenario: &Scenario) -> Bounds {
+        let Scenario { ramp_s_max, hold_s, messages_max, drain_s, total_s_max, .. } = *scenario;
+        Bounds { clients: scenario.sessions, ramp_s_max, hold_s, messages_max, drain_s, total_s_max }
+    }
+}
+
 /// How long closing the streams may take.
 pub(crate) const CLOSE_MAX: Duration = Duration::from_secs(15);
 
@@ -67,24 +92,24 @@ impl Director {
 
     /// The phase at `now`, counted from the run's start. `stop` counts the wishes to end: the first ends cleanly, a second
     /// at once.
-    pub(crate) fn step(&mut self, scenario: &Scenario, now: Duration, totals: &Totals, stop: u32) -> Phase {
+    pub(crate) fn step(&mut self, bounds: &Bounds, now: Duration, totals: &Totals, stop: u32) -> Phase {
         let seconds = |s: f64| Duration::from_secs_f64(s);
         let lasted = now.saturating_sub(self.since);
-        let hurry = now >= seconds(scenario.total_s_max) || stop > 0;
+        let hurry = now >= seconds(bounds.total_s_max) || stop > 0;
         let next = match self.phase {
             _ if stop > 1 => Some(Phase::Over),
             Phase::Ramp | Phase::Hold if hurry && !self.stopped => Some(Phase::Drain),
             Phase::Ramp => {
-                let complete = totals.arrived + totals.hopeless >= u64::from(scenario.sessions);
-                (complete || lasted >= seconds(scenario.ramp_s_max)).then_some(Phase::Hold)
+                let complete = totals.arrived + totals.hopeless >= u64::from(bounds.clients);
+                (complete || lasted >= seconds(bounds.ramp_s_max)).then_some(Phase::Hold)
             }
             Phase::Hold => {
-                let enough = scenario.messages_max > 0 && totals.sent >= scenario.messages_max;
-                (enough || lasted >= seconds(scenario.hold_s)).then_some(Phase::Drain)
+                let enough = bounds.messages_max > 0 && totals.sent >= bounds.messages_max;
+                (enough || lasted >= seconds(bounds.hold_s)).then_some(Phase::Drain)
             }
             Phase::Drain => {
                 let all_came = totals.sending == 0 && totals.outstanding == 0;
-                (all_came || lasted >= seconds(scenario.drain_s)).then_some(Phase::Close)
+                (all_came || lasted >= seconds(bounds.drain_s)).then_some(Phase::Close)
             }
             Phase::Close => (totals.open == 0 || lasted >= CLOSE_MAX).then_some(Phase::Over),
             Phase::Over => None,
@@ -124,37 +149,39 @@ mod tests {
     #[test]
     fn phases_follow_each_other_as_the_totals_allow() {
         let scenario = Scenario { sessions: 10, hold_s: 5.0, drain_s: 3.0, ..Scenario::default() };
+        let bounds = Bounds::of(&scenario);
         let mut director = Director::new();
         let mut totals = Totals { arrived: 9, open: 10, outstanding: 1, ..Totals::default() };
-        assert_eq!(director.step(&scenario, at(1), &totals, 0), Phase::Ramp);
+        assert_eq!(director.step(&bounds, at(1), &totals, 0), Phase::Ramp);
         totals.hopeless = 1;
-        assert_eq!(director.step(&scenario, at(2), &totals, 0), Phase::Hold);
-        assert_eq!(director.step(&scenario, at(6), &totals, 0), Phase::Hold);
-        assert_eq!(director.step(&scenario, at(7), &totals, 0), Phase::Drain);
-        assert_eq!(director.step(&scenario, at(9), &totals, 0), Phase::Drain);
+        assert_eq!(director.step(&bounds, at(2), &totals, 0), Phase::Hold);
+        assert_eq!(director.step(&bounds, at(6), &totals, 0), Phase::Hold);
+        assert_eq!(director.step(&bounds, at(7), &totals, 0), Phase::Drain);
+        assert_eq!(director.step(&bounds, at(9), &totals, 0), Phase::Drain);
         // A worker that has not told of its last messages may have some under way.
         (totals.outstanding, totals.sending) = (0, 1);
-        assert_eq!(director.step(&scenario, at(9), &totals, 0), Phase::Drain);
+        assert_eq!(director.step(&bounds, at(9), &totals, 0), Phase::Drain);
         totals.sending = 0;
-        assert_eq!(director.step(&scenario, at(9), &totals, 0), Phase::Close);
+        assert_eq!(director.step(&bounds, at(9), &totals, 0), Phase::Close);
         totals.open = 0;
-        assert_eq!(director.step(&scenario, at(9), &totals, 0), Phase::Over);
+        assert_eq!(director.step(&bounds, at(9), &totals, 0), Phase::Over);
     }
 
     #[test]
     fn bounds_and_signals_end_any_phase() {
         let scenario = Scenario { ramp_s_max: 4.0, total_s_max: 20.0, messages_max: 7, ..Scenario::default() };
+        let bounds = Bounds::of(&scenario);
         let totals = Totals { outstanding: 1, open: 1, ..Totals::default() };
         let mut director = Director::new();
-        assert_eq!(director.step(&scenario, at(4), &totals, 0), Phase::Hold, "the ramp is bounded");
-        assert_eq!(director.step(&scenario, at(5), &Totals { sent: 7, ..totals }, 0), Phase::Drain, "so are messages");
+        assert_eq!(director.step(&bounds, at(4), &totals, 0), Phase::Hold, "the ramp is bounded");
+        assert_eq!(director.step(&bounds, at(5), &Totals { sent: 7, ..totals }, 0), Phase::Drain, "so are messages");
         let mut director = Director::new();
-        assert_eq!(director.step(&scenario, at(20), &totals, 0), Phase::Drain, "and the whole");
+        assert_eq!(director.step(&bounds, at(20), &totals, 0), Phase::Drain, "and the whole");
         let mut director = Director::new();
-        assert_eq!(director.step(&scenario, at(1), &totals, 1), Phase::Drain, "a signal ends cleanly");
-        assert_eq!(director.step(&scenario, at(1), &totals, 1), Phase::Drain);
-        assert_eq!(director.step(&scenario, at(6), &totals, 1), Phase::Close);
-        assert_eq!(director.step(&scenario, at(7), &totals, 2), Phase::Over, "a second one at once");
+        assert_eq!(director.step(&bounds, at(1), &totals, 1), Phase::Drain, "a signal ends cleanly");
+        assert_eq!(director.step(&bounds, at(1), &totals, 1), Phase::Drain);
+        assert_eq!(director.step(&bounds, at(6), &totals, 1), Phase::Close);
+        assert_eq!(director.step(&bounds, at(7), &totals, 2), Phase::Over, "a second one at once");
     }
 
     #[test]

@@ -61,6 +61,8 @@ pub(crate) struct Whole {
     pub(crate) stayed: Times,
     /// Times to log in.
     pub(crate) logins: Times,
+    /// Times until publications were answered.
+    pub(crate) answers: Times,
     /// The last gauges, but for memory: the most.
     pub(crate) gauges: Gauges,
     /// Most sessions that stood at once.
@@ -125,6 +127,7 @@ impl Gatherer {
                 latency: Times::new(),
                 stayed: Times::new(),
                 logins: Times::new(),
+                answers: Times::new(),
                 gauges: Gauges::default(),
                 up_max: 0,
                 up_at_hold: 0,
@@ -162,6 +165,7 @@ impl Gatherer {
         self.whole.latency.add(&sample.latency);
         self.whole.stayed.add(&sample.stayed);
         self.whole.logins.add(&sample.logins);
+        self.whole.answers.add(&sample.answers);
         self.cpu_us += sample.cpu_us;
         self.whole.cpu_us += sample.cpu_us;
         self.sent_late.add(&sample.sent_late);

@@ -8,12 +8,12 @@ use crate::histogram::Times;
 use crate::progress::Whole;
 use crate::scenario::Scenario;
 
-fn rounded(n: f64, digits: i32) -> f64 {
+pub(crate) fn rounded(n: f64, digits: i32) -> f64 {
     let scale = 10f64.powi(digits);
     (n * scale).round() / scale
 }
 
-fn times(times: &Times) -> Value {
+pub(crate) fn times(times: &Times) -> Value {
     json!({
         "count": times.count(), "mean": times.mean_ms(),
         "p50": times.quantile_ms(0.5), "p90": times.quantile_ms(0.9), "p99": times.quantile_ms(0.99),

@@ -2,118 +2,10 @@
 //!
 //! This module reads, checks and writes scenarios. It must never carry one out.
 
-use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// One row of the table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Key {
-    /// The TOML key; the flag has `-` in place of `_`.
-    pub(crate) name: &'static str,
-    /// What its value is, for the help.
-    pub(crate) word: &'static str,
-    /// A heading of the help.
-    pub(crate) section: &'static str,
-    /// A sentence.
-    pub(crate) help: &'static str,
-    /// As in TOML.
-    pub(crate) default: fn() -> String,
-    /// A flag without a value is `true`.
-    pub(crate) switch: bool,
-}
-
-/// A kind of value.
-trait Value: Sized {
-    /// Reads what a flag or a TOML value says.
-    fn read(text: &str) -> Result<Self, String>;
-    /// As in TOML.
-    fn toml(&self) -> String;
-}
-
-macro_rules! numbers {
-    ($($kind:ty, $what:literal;)*) => {$(
-        impl Value for $kind {
-            fn read(text: &str) -> Result<Self, String> {
-                text.parse().map_err(|_| format!("{text} is not {}", $what))
-            }
-            fn toml(&self) -> String {
-                self.to_string()
-            }
-        }
-    )*};
-}
-
-numbers! {
-    u32, "a whole number";
-    u64, "a whole number";
-    bool, "true or false";
-}
-
-impl Value for f64 {
-    fn read(text: &str) -> Result<Self, String> {
-        text.parse().ok().filter(|n: &f64| n.is_finite() && *n >= 0.0).ok_or(format!("{text} is not a positive number"))
-    }
-
-    fn toml(&self) -> String {
-        format!("{self:?}")
-    }
-}
-
-impl Value for String {
-    fn read(text: &str) -> Result<Self, String> {
-        Ok(text.to_owned())
-    }
-
-    fn toml(&self) -> String {
-        toml::Value::String(self.clone()).to_string()
-    }
-}
-
-impl Value for SocketAddr {
-    fn read(text: &str) -> Result<Self, String> {
-        text.parse().map_err(|_| format!("{text} is not an address with a port, such as 127.0.0.1:5222"))
-    }
-
-    fn toml(&self) -> String {
-        self.to_string().toml()
-    }
-}
-
-impl Value for PathBuf {
-    fn read(text: &str) -> Result<Self, String> {
-        Ok(text.into())
-    }
-
-    fn toml(&self) -> String {
-        self.to_string_lossy().into_owned().toml()
-    }
-}
-
-macro_rules! words {
-    ($(#[$doc:meta])* $name:ident { $($(#[$case_doc:meta])* $case:ident = $word:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-        pub(crate) enum $name {
-            $($(#[$case_doc])* $case,)*
-        }
-
-        impl Value for $name {
-            fn read(text: &str) -> Result<Self, String> {
-                match text {
-                    $($word => Ok($name::$case),)*
-                    _ => Err(format!("{text} is none of {}", [$($word),*].join(", "))),
-                }
-            }
-
-            fn toml(&self) -> String {
-                match self {
-                    $($name::$case => format!("\"{}\"", $word),)*
-                }
-            }
-        }
-    };
-}
+use crate::keys::{DriverChoice, table, words};
 
 words! {
     /// When streams are secured.
@@ -155,228 +47,137 @@ words! {
     }
 }
 
-words! {
-    /// What carries the connections.
-    DriverChoice {
-        /// io_uring where the kernel has what is needed, else epoll.
-        Auto = "auto",
-        /// io_uring or nothing.
-        Uring = "uring",
-        /// epoll.
-        Epoll = "epoll",
-    }
-}
-
-macro_rules! table {
-    ($($section:literal { $($name:ident: $kind:ty = $default:expr, $word:literal, $help:literal;)* })*) => {
-        /// A scenario.
-        #[derive(Clone, PartialEq, Debug)]
-        pub(crate) struct Scenario {
-            $($(#[doc = $help] pub(crate) $name: $kind,)*)*
-        }
-
-        impl Default for Scenario {
-            fn default() -> Scenario {
-                Scenario { $($($name: $default,)*)* }
-            }
-        }
-
-        /// The table.
-        pub(crate) const TABLE: &[Key] = &[$($(Key {
-            name: stringify!($name),
-            word: $word,
-            section: $section,
-            help: $help,
-            default: || { let value: $kind = $default; value.toml() },
-            switch: $word.is_empty(),
-        },)*)*];
-
-        impl Scenario {
-            /// Sets one key. The error does not name it.
-            fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
-                match name {
-                    $($(stringify!($name) => self.$name = Value::read(text)?,)*)*
-                    _ => return Err("no such key".into()),
-                }
-                Ok(())
-            }
-
-            fn get(&self, name: &str) -> String {
-                match name {
-                    $($(stringify!($name) => self.$name.toml(),)*)*
-                    _ => String::new(),
-                }
-            }
-        }
-    };
-}
-
 table! {
-    "Server" {
-        to: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 5222)), "ADDRESS:PORT",
-            "Where the server listens";
-        domain: String = "localhost".into(), "NAME",
-            "The server's domain";
-        tls: Tls = Tls::Off, "WORD",
-            "When streams are secured: off, starttls or direct; 248 bytes more of memory a client";
-        tls_insecure: bool = false, "",
-            "Take any certificate, which TLS here needs: the load tells nobody a secret worth a certificate";
-        auth: Auth = Auth::Auto, "WORD",
-            "How to authenticate: plain, scram-sha-1, scram-sha-256, scram-sha-512 or auto, the first offered of plain, scram-sha-256, scram-sha-1";
-        login: Login = Login::Sasl, "WORD",
-            "How to come to a session: sasl (RFC 6120), sasl2 (XEP-0388 with XEP-0386), or fast: the same, and by a token when \
-             returning (XEP-0484), which goes with the header";
-        resume: bool = false, "",
-            "With sasl2 or fast: manage the stream (XEP-0198), and resume the session after a reset";
-        pipelined: bool = false, "",
-            "Send what needs no answer without waiting for one (XEP-0305): with the header the first word of authentication, \
-             if auth names a mechanism, and behind success the new header, bind and presence at once";
-        server_pid: u32 = 0, "PID",
-            "Process whose CPU and memory are measured; 0: the one that owns the listening socket, if it is on this machine";
-    }
-    "Accounts" {
-        user_prefix: String = "u".into(), "TEXT",
-            "Accounts are this and a number: u0, u1, ..";
-        user_first: u32 = 0, "N",
-            "Number of the first account";
-        password: String = "secret".into(), "TEXT",
-            "Password of all accounts";
-        accounts: PathBuf = PathBuf::new(), "FILE.csv",
-            "Take accounts from lines of localpart,password instead";
-        register: bool = false, "",
-            "Register each account before its first login (XEP-0077); those that are there are fine";
-    }
-    "Sessions" {
-        sessions: u32 = 1000, "N",
-            "Sessions to hold, each of its own account";
-        available: bool = true, "BOOL",
-            "Send available presence";
-        presence_bytes: u32 = 0, "BYTES",
-            "Bytes of that presence, which nobody else has; 0: the shortest one, the same for all";
-        contacts: u32 = 0, "N",
-            "Contacts in each roster: on its first login each user subscribes to the next N and all approve";
-        subscribe: bool = true, "BOOL",
-            "Do so; false: an earlier run has, and the roster is only asked for";
-        short_share: f64 = 0.0, "SHARE",
-            "Share of the sessions, 0 to 1, that stay only shortly, again and again";
-        short_up_s: f64 = 10.0, "SECONDS",
-            "How long those stay, on average";
-        short_away_s: f64 = 30.0, "SECONDS",
-            "How long they are away, on average";
-    }
-    "Messages" {
-        pairs: u32 = 0, "N",
-            "Pairs of sessions, of which one sends and the other receives";
-        in_flight: u32 = 1, "N",
-            "Closed loop: messages under way in each pair; an arrival sends the next. 0 for open loop only";
-        rate: f64 = 0.0, "PER_SECOND",
-            "Open loop: messages a second in all, at random times; latency counts from when each was to be sent";
-        message_bytes: u32 = 180, "BYTES",
-            "Size of a message as its sender writes it; at least what its address and number take";
-        late_ms: f64 = 0.0, "MILLISECONDS",
-            "A message that takes longer is a fault of the server; 0: none is";
-        messages_max: u64 = 0, "N",
-            "Send no more than this in all; 0: no bound";
-        spike_at_s: f64 = 0.0, "SECONDS",
-            "When in the hold a spike on the open loop begins";
-        spike_s: f64 = 0.0, "SECONDS",
-            "How long it lasts; 0: no spike";
-        spike_factor: f64 = 10.0, "FACTOR",
-            "How many times the rate the pairs of the spike send, from within its first second";
-        spike_share: f64 = 0.2, "SHARE",
-            "Share of the pairs that the spike is in: a region where there is something to cheer";
-        stall_share: f64 = 0.0, "SHARE",
-            "Share of the receivers that stop reading when the hold begins";
-        stall_s: f64 = 0.0, "SECONDS",
-            "When they read again; 0: when sending has ended";
-    }
-    "Disturbances" {
-        presence_per_s: f64 = 0.0, "PER_SECOND",
-            "Presence changes a second in all";
-        offline_per_s: f64 = 0.0, "PER_SECOND",
-            "Sessions a second that close their stream and return";
-        offline_s: f64 = 5.0, "SECONDS",
-            "How long those are away";
-        flap_per_s: f64 = 0.0, "PER_SECOND",
-            "Sessions a second whose connection is reset, as a network does, and that return";
-        flap_s: f64 = 1.0, "SECONDS",
-            "How long those are away";
-        storm_at_s: f64 = 0.0, "SECONDS",
-            "When in the hold a storm begins: many connections are reset at once and return";
-        storm_share: f64 = 0.0, "SHARE",
-            "Share of the sessions in the storm; 0: no storm";
-        storm_spread_s: f64 = 0.0, "SECONDS",
-            "Those return at random times within this one (RFC 6120 3.3 has 0 to 60 seconds); 0: all at once";
-    }
-    "Phases" {
-        ramp_per_s: f64 = 1000.0, "PER_SECOND",
-            "Logins begun a second until all sessions stand; also the most that return a second, but for a storm";
-        under_way_max: u32 = 0, "N",
-            "Logins under way at once at most, but for a storm, so that the ramp goes as fast as the server does; 0: no bound";
-        ramp_s_max: f64 = 300.0, "SECONDS",
-            "Go on to the hold after this time, even if sessions are missing";
-        hold_s: f64 = 10.0, "SECONDS",
-            "How long to hold the sessions and send";
-        drain_s: f64 = 5.0, "SECONDS",
-            "How long to wait at most for messages under way before they count as lost";
-        total_s_max: f64 = 3600.0, "SECONDS",
-            "Stop after this time, whatever the phase";
-        login_s_max: f64 = 30.0, "SECONDS",
-            "How long a login may take before it is broken off and tried again";
-        seed: u64 = 1, "N",
-            "Of all random choices";
-    }
-    "Generator" {
-        driver: DriverChoice = DriverChoice::Auto, "WORD",
-            "What carries the connections: auto, uring or epoll";
-        threads: u32 = 1, "N",
-            "Worker threads of each process; each has as many tables of descriptors as its sessions need";
-        processes: u32 = 1, "N",
-            "Processes that share the work under this one's control";
-        sources: u32 = 0, "N",
-            "Addresses in 127.0.0.0/8 to connect from, if the server is there; 0: one for each 10,000 sessions";
+    /// A scenario.
+    Scenario {
+        "Server" {
+            to: SocketAddr = SocketAddr::from(([127, 0, 0, 1], 5222)), "ADDRESS:PORT",
+                "Where the server listens";
+            domain: String = "localhost".into(), "NAME",
+                "The server's domain";
+            tls: Tls = Tls::Off, "WORD",
+                "When streams are secured: off, starttls or direct; 248 bytes more of memory a client";
+            tls_insecure: bool = false, "",
+                "Take any certificate, which TLS here needs: the load tells nobody a secret worth a certificate";
+            auth: Auth = Auth::Auto, "WORD",
+                "How to authenticate: plain, scram-sha-1, scram-sha-256, scram-sha-512 or auto, the first offered of plain, scram-sha-256, scram-sha-1";
+            login: Login = Login::Sasl, "WORD",
+                "How to come to a session: sasl (RFC 6120), sasl2 (XEP-0388 with XEP-0386), or fast: the same, and by a token when \
+                 returning (XEP-0484), which goes with the header";
+            resume: bool = false, "",
+                "With sasl2 or fast: manage the stream (XEP-0198), and resume the session after a reset";
+            pipelined: bool = false, "",
+                "Send what needs no answer without waiting for one (XEP-0305): with the header the first word of authentication, \
+                 if auth names a mechanism, and behind success the new header, bind and presence at once";
+            server_pid: u32 = 0, "PID",
+                "Process whose CPU and memory are measured; 0: the one that owns the listening socket, if it is on this machine";
+        }
+        "Accounts" {
+            user_prefix: String = "u".into(), "TEXT",
+                "Accounts are this and a number: u0, u1, ..";
+            user_first: u32 = 0, "N",
+                "Number of the first account";
+            password: String = "secret".into(), "TEXT",
+                "Password of all accounts";
+            accounts: PathBuf = PathBuf::new(), "FILE.csv",
+                "Take accounts from lines of localpart,password instead";
+            register: bool = false, "",
+                "Register each account before its first login (XEP-0077); those that are there are fine";
+        }
+        "Sessions" {
+            sessions: u32 = 1000, "N",
+                "Sessions to hold, each of its own account";
+            available: bool = true, "BOOL",
+                "Send available presence";
+            presence_bytes: u32 = 0, "BYTES",
+                "Bytes of that presence, which nobody else has; 0: the shortest one, the same for all";
+            contacts: u32 = 0, "N",
+                "Contacts in each roster: on its first login each user subscribes to the next N and all approve";
+            subscribe: bool = true, "BOOL",
+                "Do so; false: an earlier run has, and the roster is only asked for";
+            short_share: f64 = 0.0, "SHARE",
+                "Share of the sessions, 0 to 1, that stay only shortly, again and again";
+            short_up_s: f64 = 10.0, "SECONDS",
+                "How long those stay, on average";
+            short_away_s: f64 = 30.0, "SECONDS",
+                "How long they are away, on average";
+        }
+        "Messages" {
+            pairs: u32 = 0, "N",
+                "Pairs of sessions, of which one sends and the other receives";
+            in_flight: u32 = 1, "N",
+                "Closed loop: messages under way in each pair; an arrival sends the next. 0 for open loop only";
+            rate: f64 = 0.0, "PER_SECOND",
+                "Open loop: messages a second in all, at random times; latency counts from when each was to be sent";
+            message_bytes: u32 = 180, "BYTES",
+                "Size of a message as its sender writes it; at least what its address and number take";
+            late_ms: f64 = 0.0, "MILLISECONDS",
+                "A message that takes longer is a fault of the server; 0: none is";
+            messages_max: u64 = 0, "N",
+                "Send no more than this in all; 0: no bound";
+            spike_at_s: f64 = 0.0, "SECONDS",
+                "When in the hold a spike on the open loop begins";
+            spike_s: f64 = 0.0, "SECONDS",
+                "How long it lasts; 0: no spike";
+            spike_factor: f64 = 10.0, "FACTOR",
+                "How many times the rate the pairs of the spike send, from within its first second";
+            spike_share: f64 = 0.2, "SHARE",
+                "Share of the pairs that the spike is in: a region where there is something to cheer";
+            stall_share: f64 = 0.0, "SHARE",
+                "Share of the receivers that stop reading when the hold begins";
+            stall_s: f64 = 0.0, "SECONDS",
+                "When they read again; 0: when sending has ended";
+        }
+        "Disturbances" {
+            presence_per_s: f64 = 0.0, "PER_SECOND",
+                "Presence changes a second in all";
+            offline_per_s: f64 = 0.0, "PER_SECOND",
+                "Sessions a second that close their stream and return";
+            offline_s: f64 = 5.0, "SECONDS",
+                "How long those are away";
+            flap_per_s: f64 = 0.0, "PER_SECOND",
+                "Sessions a second whose connection is reset, as a network does, and that return";
+            flap_s: f64 = 1.0, "SECONDS",
+                "How long those are away";
+            storm_at_s: f64 = 0.0, "SECONDS",
+                "When in the hold a storm begins: many connections are reset at once and return";
+            storm_share: f64 = 0.0, "SHARE",
+                "Share of the sessions in the storm; 0: no storm";
+            storm_spread_s: f64 = 0.0, "SECONDS",
+                "Those return at random times within this one (RFC 6120 3.3 has 0 to 60 seconds); 0: all at once";
+        }
+        "Phases" {
+            ramp_per_s: f64 = 1000.0, "PER_SECOND",
+                "Logins begun a second until all sessions stand; also the most that return a second, but for a storm";
+            under_way_max: u32 = 0, "N",
+                "Logins under way at once at most, but for a storm, so that the ramp goes as fast as the server does; 0: no bound";
+            ramp_s_max: f64 = 300.0, "SECONDS",
+                "Go on to the hold after this time, even if sessions are missing";
+            hold_s: f64 = 10.0, "SECONDS",
+                "How long to hold the sessions and send";
+            drain_s: f64 = 5.0, "SECONDS",
+                "How long to wait at most for messages under way before they count as lost";
+            total_s_max: f64 = 3600.0, "SECONDS",
+                "Stop after this time, whatever the phase";
+            login_s_max: f64 = 30.0, "SECONDS",
+                "How long a login may take before it is broken off and tried again";
+            seed: u64 = 1, "N",
+                "Of all random choices";
+        }
+        "Generator" {
+            driver: DriverChoice = DriverChoice::Auto, "WORD",
+                "What carries the connections: auto, uring or epoll";
+            threads: u32 = 1, "N",
+                "Worker threads of each process; each has as many tables of descriptors as its sessions need";
+            processes: u32 = 1, "N",
+                "Processes that share the work under this one's control";
+            sources: u32 = 0, "N",
+                "Addresses in 127.0.0.0/8 to connect from, if the server is there; 0: one for each 10,000 sessions";
+        }
     }
 }
 
 impl Scenario {
-    /// Sets a key from the text of a flag.
-    ///
-    /// # Errors
-    /// A sentence that names the key.
-    pub(crate) fn set_flag(&mut self, name: &str, text: &str) -> Result<(), String> {
-        self.set(name, text).map_err(|why| format!("--{}: {why}", name.replace('_', "-")))
-    }
-
-    /// Sets the keys of a TOML text.
-    ///
-    /// # Errors
-    /// It is no TOML, or a sentence that names the key.
-    pub(crate) fn set_toml(&mut self, text: &str) -> Result<(), String> {
-        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| error.to_string())?;
-        for (name, value) in table {
-            let text = match value {
-                toml::Value::String(text) => text,
-                other => other.to_string(),
-            };
-            self.set(&name, &text).map_err(|why| format!("{name}: {why}"))?;
-        }
-        Ok(())
-    }
-
-    /// All keys with their help, as TOML.
-    pub(crate) fn toml(&self) -> String {
-        let mut out = String::new();
-        let mut section = "";
-        for key in TABLE {
-            if key.section != section {
-                section = key.section;
-                let _ = writeln!(out, "{}# {section}", if out.is_empty() { "" } else { "\n" });
-            }
-            let _ = writeln!(out, "{} = {}  # {}", key.name, self.get(key.name), key.help);
-        }
-        out
-    }
-
     /// Checks what single values cannot tell.
     ///
     /// # Errors

@@ -9,12 +9,12 @@
 //!
 //! This module knows the order of a turn and nothing of what is said.
 
+mod clients;
 mod ending;
 mod front;
 mod tuning;
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -36,8 +36,10 @@ use crate::jobs::JobPort;
 use crate::letters::{Envelope, LetterRings, MovedLink};
 use crate::links::Links;
 use crate::orders::OrderPort;
-use crate::tls::{ClientNames, TlsConnection, TlsEntries, TlsVersion};
+use crate::tls::{ClientNames, TlsConnection, TlsEntries};
 use crate::waits::{self, Place};
+use clients::streams;
+pub use clients::{Client, Stream};
 pub use ending::{Ending, Report, Stage};
 use front::{Fronted, Head};
 pub use tuning::Tuning;
@@ -78,15 +80,6 @@ pub struct Answer {
     pub reply: Reply,
     /// Of each row of [`Reply::Sessions`], [`Reply::Backlogs`] and [`Reply::Components`], what only the thread knows.
     pub streams: Vec<Stream>,
-}
-
-/// What a thread knows of a session's connection; nothing of one that is gone.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Stream {
-    /// The other end.
-    pub peer: Option<SocketAddr>,
-    /// How it is encrypted.
-    pub tls: Option<TlsVersion>,
 }
 
 /// What a thread is started with.
@@ -696,15 +689,15 @@ impl Thread {
                         let streams = match &reply {
                             Reply::Sessions { rows, .. } => {
                                 let conns = rows.iter().map(|row| row.conn);
-                                streams(driver, &mut self.links, &self.fronted, conns)
+                                streams(driver, &mut self.links, &self.fronted, &self.p.shard, conns)
                             }
                             Reply::Backlogs { rows, .. } => {
                                 let conns = rows.iter().map(BacklogRow::conn);
-                                streams(driver, &mut self.links, &self.fronted, conns)
+                                streams(driver, &mut self.links, &self.fronted, &self.p.shard, conns)
                             }
                             Reply::Components(rows) => {
                                 let conns = rows.iter().map(|row| Some(row.conn));
-                                streams(driver, &mut self.links, &self.fronted, conns)
+                                streams(driver, &mut self.links, &self.fronted, &self.p.shard, conns)
                             }
                             _ => Vec::new(),
                         };
@@ -714,7 +707,8 @@ impl Thread {
                 }
                 Effect::Note(note) => {
                     let peer = note.conn.and_then(|conn| {
-                        let known = streams(driver, &mut self.links, &self.fronted, std::iter::once(Some(conn)));
+                        let known =
+                            streams(driver, &mut self.links, &self.fronted, &self.p.shard, std::iter::once(Some(conn)));
                         known.first()?.peer
                     });
                     crate::audit::tell(&note, peer.map(|peer| peer.ip()));
@@ -732,29 +726,6 @@ impl Thread {
             }
         }
     }
-}
-
-/// What the driver and TLS know of connections. No idle connection keeps its peer's address: the
-/// kernel does, and is asked.
-fn streams(
-    driver: &mut dyn Driver,
-    links: &mut Links,
-    fronted: &Fronted,
-    of: impl Iterator<Item = Option<ConnId>> + Clone,
-) -> Vec<Stream> {
-    // One without a socket has no peer of its own.
-    let of = of.map(|conn| conn.filter(|conn| conn.has_socket()));
-    let conns: Vec<ConnId> = of.clone().flatten().collect();
-    let mut peers = driver.peer_addresses(&conns).into_iter();
-    let stream = |conn: Option<ConnId>| match conn {
-        Some(conn) => {
-            let tls = links.tls(conn).and_then(|tls| tls.version());
-            let peer = peers.next().flatten();
-            Stream { peer: fronted.client(conn).or(peer), tls }
-        }
-        None => Stream::default(),
-    };
-    of.map(stream).collect()
 }
 
 /// What a driver's event leads to, carried out after the driver has handed over all events.

@@ -140,6 +140,7 @@ pub fn moved(user: &str) -> Box<Moved> {
         owner: Authenticated::vouched_for(user, Incarnation::UNNUMBERED),
         listener: ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false },
         peer: [127, 0, 0, 1].into(),
+        named: false,
         secured: false,
         accepted_s: 1,
         transport: Transport::Stream,

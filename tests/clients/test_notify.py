@@ -253,12 +253,14 @@ async def test_each_item_once_and_in_order_over_kills(notifying_world):
 @pytest.mark.parametrize("secure", [False, True], ids=["ws", "wss"])
 async def test_a_websocket_has_what_a_poll_is_answered(notifying_world, secure):
     """RFC 6455 4.1, 5.5: `websockets` subscribes without a subprotocol and with one that is not chosen, on whatever thread
-    it arrives; pings are answered, a sign of life comes after 15 s, and a close is answered."""
+    it arrives; it is told at once where it begins, pings are answered, a sign of life comes after 15 s, and a close is answered."""
     world, channel = notifying_world, f"socket.{'wss' if secure else 'ws'}"
     await asyncio.to_thread(publish, world, channel, "first", "k0")
     sockets = [await websocket(world, f"{channel},other", secure) for _ in range(7)]
     sockets.append(await websocket(world, f"{channel},other?after=0,0", secure, subprotocols=["throng", "xmpp"]))
     assert [socket.subprotocol for socket in sockets] == [None] * 8
+    for socket in sockets[:7]:
+        assert await message(socket) == {"items": [], "gaps": [], "after": "1,0"}, "from now on, and where that is"
     assert [item["data"] for item in (await message(sockets[7]))["items"]] == ["first"]
     _, _, answer = await asyncio.to_thread(
         ask, world, channel, b'"a"\n{"b": 1}\n', Content_Type="application/x-ndjson", Idempotency_Key="k1"
@@ -284,6 +286,7 @@ async def test_a_websocket_has_what_a_poll_is_answered(notifying_world, secure):
 async def test_nothing_is_published_over_a_websocket(notifying_world):
     """RFC 6455 7.4.1: data is refused with 1003, and what may not be subscribed to before the handshake."""
     async with websocket(notifying_world, "a") as socket:
+        assert (await message(socket))["items"] == []
         await socket.send("{}")
         with pytest.raises(ConnectionClosed) as closed:
             await message(socket)

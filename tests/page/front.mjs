@@ -5,7 +5,7 @@ import { createServer, request } from "node:http";
 import { WebSocketServer } from "ws";
 
 export class Front {
-  /** What it does: `websocket`, `sse` and `post` may be "pass", "refuse" (502), "keep" (bytes) or "lose" (the answer). */
+  /** What it does: "pass", "refuse" (502), "keep" (bytes), "lose" (the answer to a POST) or "mute" (messages of a WebSocket). */
   does = { websocket: "pass", sse: "pass", poll: "pass", post: "pass" };
   /** The requests that have come: kind, method, address and header fields. */
   asked = [];
@@ -23,6 +23,7 @@ export class Front {
     front.server.on("upgrade", (incoming, socket, head) => {
       front.#note("websocket", incoming);
       if (front.does.websocket === "keep") return;
+      if (front.does.websocket === "mute") return websockets.handleUpgrade(incoming, socket, head, () => {});
       if (front.does.websocket !== "pass") return socket.end("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
       websockets.handleUpgrade(incoming, socket, head, (websocket) => front.#websocket(websocket, incoming.url));
     });

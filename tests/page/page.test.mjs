@@ -1,8 +1,8 @@
 // throng.js in headless Chromium, against a server of its own on loopback and a front that lets something pass or not: each item once
-// and in order over kills, the fallbacks, back-off, publications that are repeated, and the example pages.
+// and in order over kills, the fallbacks, back-off, tokens that end, publications that are repeated, and the example pages.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { createHmac, randomBytes } from "node:crypto";
+import { createHmac } from "node:crypto";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
@@ -17,8 +17,9 @@ import { Front } from "./front.mjs";
 const WEB = fileURLToPath(new URL("../../web/", import.meta.url));
 const DIST = join(WEB, "dist");
 const folder = mkdtempSync(join(tmpdir(), "throng-page-"));
+const keys = join(folder, "keys.json");
+const secret = "of all who issue tokens in this test, there is one";
 const fronts = [];
-const secret = randomBytes(32);
 let browser, blank, http, c2s, server;
 
 const sleep = (ms) => new Promise((go) => setTimeout(go, ms));
@@ -43,22 +44,12 @@ async function until(what, holds, seconds = 20) {
 async function start() {
   const args = ["--data", join(folder, "data"), "--domain", "localhost", "--c2s", `127.0.0.1:${c2s}`, "--c2s-tls", "off", "--plain-auth"];
   const web = ["--http", `127.0.0.1:${http}`, "--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0"];
-  const keys = join(folder, "keys.json");
-  writeFileSync(keys, JSON.stringify({ keys: [{ kty: "oct", k: secret.toString("base64url") }] }), { mode: 0o600 });
-  web.push("--notify-occupancy", "any", "--notify-private", "own.", "--notify-jwt-keys", keys);
-  const child = spawn(process.env.THRONG_BIN, ["serve", ...args, ...web, "--shards", "2"], { stdio: ["ignore", "pipe", "pipe"] });
+  const tokens = ["--notify-occupancy", "any", "--notify-private", "own.", "--notify-jwt-keys", keys];
+  const child = spawn(process.env.THRONG_BIN, ["serve", ...args, ...web, ...tokens, "--shards", "2"], { stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (log += bytes));
   server = child;
   await until(() => `the server listens: ${log}`, () => log.includes("Next:"));
-}
-
-/** A token for channels that begin with `own.`. */
-function issue(sub) {
-  const encode = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
-  const claims = { sub, exp: Math.floor(Date.now() / 1000) + 600, subscribe: ["own.*"], presence: ["own.*"] };
-  const signed = `${encode({ alg: "HS256" })}.${encode(claims)}`;
-  return `${signed}.${createHmac("sha256", secret).update(signed).digest("base64url")}`;
 }
 
 /** Ends the server as a crash does, and starts it again. */
@@ -68,11 +59,23 @@ async function kill() {
   await start();
 }
 
+/** A token for channels that begin with `own.` (RFC 7519). */
+function token(seconds, more = {}) {
+  const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
+  const claims = { exp: Math.floor(Date.now() / 1000) + seconds, subscribe: ["own.*"], publish: ["own.*"], ...more };
+  const signed = `${part({ alg: "HS256" })}.${part(claims)}`;
+  return `${signed}.${createHmac("sha256", secret).update(signed).digest("base64url")}`;
+}
+
+/** The same of somebody with a name, who may know those of others. */
+const issue = (sub) => token(600, { sub, presence: ["own.*"] });
+
 /** Publishes until it is known that it was. */
 async function publish(channel, data, key = crypto.randomUUID()) {
   for (;;) {
     try {
       const headers = { "Content-Type": "text/plain", "Idempotency-Key": key };
+      if (channel.startsWith("own.")) headers.Authorization = `Bearer ${token(60)}`;
       const answer = await fetch(`http://127.0.0.1:${http}/n/${channel}`, { method: "POST", headers, body: String(data) });
       if (answer.status === 200) return await answer.json();
     } catch {
@@ -129,6 +132,7 @@ const numbered = (channel, count) => Array.from({ length: count }, (_, at) => `$
 
 before(async () => {
   [http, c2s] = [await freePort(), await freePort()];
+  writeFileSync(keys, JSON.stringify({ keys: [{ kty: "oct", k: Buffer.from(secret).toString("base64url") }] }), { mode: 0o600 });
   await start();
   blank = createServer((_, answer) => answer.setHeader("Content-Type", "text/html").end("<!doctype html><title>blank</title>")).listen(0, "127.0.0.1");
   await once(blank, "listening");
@@ -249,14 +253,14 @@ test("what passes is used: WebSocket, else events, else polls; also where events
   }));
 });
 
-test("a silent connection is given up; what is lost without a place is a gap", { timeout: 40000 }, async () => {
+test("a silent connection is given up; who is open knows the place, so that nothing is lost though nothing has come", { timeout: 40000 }, async () => {
   const [page, proxy] = [await open(), await front()];
   const url = `${proxy.url}/n/`;
   await publish("silent", 0);
   await follow(page, "a", "silent", { after: "0", silenceMs: 7000 }, { url });
   await follow(page, "kept", "silent", { silenceMs: 2000, transports: ["sse"], openMs: 1000 }, { url });
   await has(page, ["silent 0"]);
-  // Events say at once where they stand, so that nothing is lost though nothing has come; a server that is silent for 2 s is left.
+  // A server that is silent for 2 s is left.
   await isOpen(page, "sse", "kept");
   assert.equal(await place(page, "kept"), "1");
   await until("the silent stream is left", async () => proxy.count("sse") >= 2);
@@ -269,12 +273,19 @@ test("a silent connection is given up; what is lost without a place is a gap", {
   await has(page, ["silent 0", "silent 1"]);
   await has(page, ["silent 1"], "kept");
   assert.deepEqual([await gaps(page), await gaps(page, "kept")], [[], []]);
-  // A WebSocket that is lost before it has said where it stands.
-  await follow(page, "new", ["silent", "other"], { transports: ["websocket"] }, { url });
+  // The server itself says at once where a WebSocket begins, and continues there after its end.
+  await follow(page, "new", ["silent", "other"], { transports: ["websocket"] });
   await isOpen(page, "websocket", "new");
-  proxy.cut();
-  await until("it is told", async () => (await gaps(page, "new")).length > 0);
-  assert.deepEqual(await gaps(page, "new"), [{ channel: "silent" }, { channel: "other" }]);
+  assert.deepEqual([await place(page, "new"), await got(page, "new")], ["2,0", []]);
+  await kill();
+  await publish("other", 0);
+  await has(page, ["other 0"], "new");
+  assert.deepEqual([await gaps(page, "new"), await place(page, "new")], [[], "2,1"]);
+  // A proxy that answers the handshake and keeps back what the server says.
+  proxy.does.websocket = "mute";
+  await follow(page, "mute", "other", { transports: ["websocket", "sse"], openMs: 1500 }, { url });
+  await isOpen(page, "sse", "mute");
+  assert.deepEqual((await statuses(page, "mute")).map(({ state, transport }) => `${state} ${transport}`), ["connecting websocket", "connecting sse", "open sse"]);
 });
 
 test("items that are no longer kept are a gap, behind the place", { timeout: 40000 }, async () => {
@@ -390,6 +401,37 @@ test("a refusal ends a subscription, a request to wait holds it, and a token is 
   assert.deepEqual(shown("websocket"), [undefined, "access_token=t%2Bk"]);
   assert.deepEqual(shown("sse"), ["Bearer t+k", ""]);
   assert.deepEqual(shown("poll"), ["Bearer t+k", "wait=1"]);
+});
+
+test("when a token ends a new one is asked for, and it goes on where it was, by every transport; an old one ends it", { timeout: 90000 }, async () => {
+  const page = await open();
+  const issued = { websocket: 0, sse: 0, poll: 0 };
+  await page.exposeFunction("issue", (transport) => {
+    issued[transport]++;
+    return token(2);
+  });
+  await page.evaluate((transports) => {
+    for (const transport of transports) {
+      follow(transport, "own.x", { after: "0", transports: [transport], pollSeconds: 20 }, { token: () => issue(transport) });
+    }
+  }, Object.keys(issued));
+  await follow(page, "fixed", "own.x", { transports: ["sse"] }, { token: token(2) });
+  let count = 0;
+  await until(() => JSON.stringify(issued), async () => {
+    // Fewer than are kept while one waits for its next attempt.
+    await publish("own.x", count++);
+    await sleep(200);
+    return Object.values(issued).every((times) => times >= 3);
+  }, 60);
+  for (const name of Object.keys(issued)) {
+    // The event at the end of a stream is no item, and what was published meanwhile comes with the next token.
+    await has(page, numbered("own.x", count), name);
+    assert.deepEqual(await gaps(page, name), [], name);
+    assert.ok((await statuses(page, name)).every(({ state }) => state !== "closed"), name);
+  }
+  assert.ok((await statuses(page, "sse")).some(({ message }) => /events has ended/.test(message)));
+  await until("it is closed", async () => (await statuses(page, "fixed")).at(-1).state === "closed");
+  assert.equal((await statuses(page, "fixed")).at(-1).status, 401);
 });
 
 test("nobody is hammered: attempts become rare, none while offline, and the end is one", { timeout: 60000 }, async () => {

@@ -84,7 +84,7 @@ export interface SubscribeOptions extends Handlers {
     after?: string;
     /** Transports in the order in which they are tried. Default: all. */
     transports?: Transport[];
-    /** The longest time until a transport gives a first sign of life, ms. Default: 10,000. */
+    /** The longest time until a transport has said where it begins, ms. Default: 10,000. */
     openMs?: number;
     /** The longest silence of a connection, ms; the server breaks it every 15 to 19 s. Default: 30,000. */
     silenceMs?: number;

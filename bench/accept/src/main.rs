@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod account;
+mod channels;
 mod client;
 mod cpu;
 mod eventing;
@@ -46,6 +47,8 @@ enum Command {
     FullDisk(full_disk::Options),
     /// Compare the server's CPU a message with the raw relay's.
     Cpu(cpu::Options),
+    /// Weigh subscribers of channels, compare an item for them with bare sends, and count durable publications.
+    Channels(channels::Options),
     /// Compare the cost of an item for interested contacts with bare sends.
     Eventing(eventing::Options),
     /// Compare a message's cost with and without the activity recorder.
@@ -62,6 +65,7 @@ fn main() -> ExitCode {
         Command::Kill9(options) => kill9::run(&cli.throng, options),
         Command::FullDisk(options) => full_disk::run(&cli.throng, options),
         Command::Cpu(options) => cpu::run(&cli.throng, options),
+        Command::Channels(options) => channels::run(&cli.throng, options),
         Command::Eventing(options) => eventing::run(&cli.throng, options),
         Command::Recorder(options) => recorder::run(&cli.throng, options),
         Command::Memory(options) => memory::run(&cli.throng, options),

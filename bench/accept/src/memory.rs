@@ -32,7 +32,7 @@ const LOOKS_WITHIN: u64 = 16 << 10;
 const PATIENCE: Duration = Duration::from_secs(45);
 
 /// Parts of memory, in the words of `throng ctl status`, that are the store's and bounded by its options.
-const STORE: [&str; 3] = ["memtables", "blocks", "filters"];
+pub(crate) const STORE: [&str; 3] = ["memtables", "blocks", "filters"];
 
 /// What to do.
 #[derive(Clone, Debug, clap::Args)]
@@ -87,7 +87,7 @@ impl TlsUse {
 }
 
 /// Blocks and bytes that live, by the upper bound of their size.
-type Census = BTreeMap<u64, (i64, i64)>;
+pub(crate) type Census = BTreeMap<u64, (i64, i64)>;
 
 /// Runs both drivers with one shard and two.
 pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
@@ -385,7 +385,7 @@ impl World<'_> {
 }
 
 /// Reads what the counting allocator tells, if it is there.
-fn census(path: &Path) -> io::Result<Census> {
+pub(crate) fn census(path: &Path) -> io::Result<Census> {
     for _ in 0..20 {
         let text = match std::fs::read_to_string(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Census::new()),

@@ -68,9 +68,13 @@ pub(crate) struct Asked {
     /// Silence after which a connection is given up, seconds.
     #[arg(long, default_value_t = 7_200, value_parser = clap::value_parser!(u64).range(60..=86_400))]
     silence: u64,
-    /// Write it here instead of to standard output, and have it checked if the program is installed.
+    /// Write it here instead of to standard output, and have it checked if the program is installed. There must be no such file
+    /// yet, unless --force is given.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
+    /// Overwrite the file of --out.
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
 }
 
 impl Asked {

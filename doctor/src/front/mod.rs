@@ -11,6 +11,8 @@ mod notes;
 #[cfg(test)]
 mod tests;
 
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write as _};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
@@ -122,6 +124,24 @@ pub(crate) fn write(proxy: Proxy, front: &Front, file: Option<&Path>) -> String 
         Proxy::Caddy => caddy::write(front),
     };
     notes + &rest
+}
+
+/// Writes the text to a file. One that is there already stays as it is, unless it is to be overwritten.
+///
+/// # Errors
+/// Why it is not written.
+pub(crate) fn save(file: &Path, text: &str, overwrites: bool) -> Result<(), String> {
+    let mut how = OpenOptions::new();
+    match overwrites {
+        true => how.write(true).create(true).truncate(true),
+        false => how.write(true).create_new(true),
+    };
+    how.open(file).and_then(|mut opened| opened.write_all(text.as_bytes())).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => {
+            format!("{} exists; give another name as --out, or --force to overwrite it", file.display())
+        }
+        _ => format!("{}: {error}", file.display()),
+    })
 }
 
 /// Has the program judge a file. None when it is not installed; what it says when it is against it.

@@ -112,10 +112,39 @@ fn what_does_not_fit_together_is_refused_with_what_to_give() {
         ("nginx --domain a.example --listen-web 0.0.0.0:5280", "both listen"),
         ("nginx --listen 0.0.0.0:5222 --listen-tls 127.0.0.1:5222", "twice"),
         ("nginx --listen 0.0.0.0:5222 --to-web 127.0.0.1:5280", "--domain"),
+        ("nginx --domain a.example --force", "--out"),
     ] {
         let told = asked(arguments).map(|_| ()).expect_err(arguments);
         assert!(told.contains(words), "{arguments}: {told}");
     }
+}
+
+/// The file may be one that an operator has changed by hand.
+#[test]
+fn a_file_that_is_there_is_overwritten_only_if_told_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("throng.cfg");
+    let write = |more: &[&str]| {
+        let out = ["doctor", "front", "haproxy", "--domain", "a.example", "--out", file.to_str().expect("a name")];
+        let matches = crate::cli::command().try_get_matches_from(out.iter().chain(more));
+        let mut told = Vec::new();
+        // What HAProxy thinks of the file, if it is here, does not matter.
+        match crate::cli::run(&matches.expect("a command"), false, false, &mut told) {
+            Err(crate::cli::Failure::Failed(why)) if why.contains("exists") => Err(why),
+            _ => Ok(std::fs::read_to_string(&file).expect("it is there")),
+        }
+    };
+    let first = write(&[]).expect("it was not there");
+    assert!(first.contains("a.example"));
+    std::fs::write(&file, first.clone() + "# By hand.\n").expect("it is changed");
+    let why = write(&[]).expect_err("it is there");
+    assert!(why.contains("throng.cfg exists") && why.contains("--force"), "{why}");
+    assert!(std::fs::read_to_string(&file).expect("it is there").ends_with("# By hand.\n"));
+    assert_eq!(write(&["--force"]), Ok(first));
+    // A link that leads nowhere is something that is there, too.
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink(folder.path().join("nothing"), &link).expect("a link");
+    assert!(save(&link, "x", false).is_err() && !folder.path().join("nothing").exists());
 }
 
 #[test]

@@ -434,6 +434,8 @@ pub struct Conns {
     changed: bool,
     /// Connections without a session, by the network of their peer.
     opening: BTreeMap<Network, u32>,
+    /// Whom connections are for of which the host does not know it.
+    clients: BTreeMap<ConnId, IpAddr>,
 }
 
 /// An IPv4 address, or an IPv6 /64: what one customer of a provider has.
@@ -572,6 +574,18 @@ impl Conns {
         self.left_opening(was);
     }
 
+    /// A connection is for this client, which its host cannot know: a proxy says so, or there is no socket.
+    pub fn name_client(&mut self, id: ConnId, client: IpAddr) {
+        if self.get(id).is_some() {
+            self.clients.insert(id, client.to_canonical());
+        }
+    }
+
+    /// Whom a connection is for, if its host does not know it.
+    pub fn client(&self, id: ConnId) -> Option<IpAddr> {
+        self.clients.get(&id).copied()
+    }
+
     /// Changes what is expected of a connection without a session, and returns what was.
     pub fn set_stage(&mut self, id: ConnId, stage: Stage) -> Option<Stage> {
         let now = stage.phase();
@@ -607,6 +621,7 @@ impl Conns {
         self.paused -= usize::from(paused);
         let state = self.set_state(id, ConnState::Free)?;
         self.held -= 1;
+        self.clients.remove(&id);
         let generation = id.generation;
         let conn = std::mem::replace(self.at_mut(id.slot)?, Conn { generation, ..Conn::default() });
         if !id.has_socket() {
@@ -663,7 +678,8 @@ impl Conns {
     pub fn memory_bytes(&self) -> usize {
         let phases = [Phase::Opening, Phase::Securing, Phase::Authenticating, Phase::Authenticated];
         let opening: usize = phases.into_iter().map(|phase| self.in_phase(phase)).sum();
-        self.slots.memory_bytes() + self.others.memory_bytes() + opening * size_of::<Opening>()
+        let clients = self.clients.len() * 2 * size_of::<(ConnId, IpAddr)>();
+        self.slots.memory_bytes() + self.others.memory_bytes() + opening * size_of::<Opening>() + clients
     }
 }
 

@@ -19,6 +19,8 @@ pub struct Moved {
     pub listener: ListenerKind,
     /// The other end.
     pub peer: IpAddr,
+    /// The host cannot know it: a proxy has named it, or there is no socket.
+    pub named: bool,
     /// The stream is encrypted.
     pub secured: bool,
     /// Second (monotonic) when it was accepted: the time to bind a resource runs on.

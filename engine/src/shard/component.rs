@@ -88,6 +88,7 @@ impl Shard {
             owner: Authenticated::component(&name),
             listener,
             peer,
+            named: false,
             secured: false,
             accepted_s,
             transport: Transport::Stream,

@@ -167,7 +167,9 @@ impl Shard {
         let Some(opening) = self.opening(id).filter(|opening| !opening.secured) else { return };
         let before = opening.peer;
         let last = head.list("x-forwarded-for").last().and_then(|address| address.parse::<IpAddr>().ok());
-        if let Some(peer) = last.filter(|peer| *peer != before) {
+        let Some(peer) = last else { return };
+        self.conns.name_client(id, peer);
+        if peer != before {
             self.client(id, peer);
         }
     }

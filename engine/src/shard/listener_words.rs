@@ -198,12 +198,17 @@ impl Shard {
         }
     }
 
-    /// A stream is told where it stands, as soon as that is known: from there a browser continues (HTML 9.2.6, an id without data) that loses
-    /// its connection before it has had an item. And it sees that nobody keeps the stream back.
+    /// Who takes all items is told where it stands, as soon as that is known: from there a client continues that loses its connection before it
+    /// has had an item. Of a stream of events it is an id without data (HTML 9.2.6), and it shows that nobody keeps the stream back; of a
+    /// WebSocket it is a message without items.
     pub(super) fn say_place(&mut self, id: ConnId) {
         let Some(listener) = self.listeners.get(id) else { return };
-        let place = format!("id: {}\n\n", listener.position());
-        self.send_bytes(id, place.as_bytes());
+        let mut place = Vec::new();
+        match listener.kind {
+            Kind::Socket(_) => write_beat(&mut place, listener),
+            _ => place.extend_from_slice(format!("id: {}\n\n", listener.position()).as_bytes()),
+        }
+        self.send_bytes(id, &place);
     }
 
     /// Answers a request that waits, which ends that; of a stream that has begun it is the end.

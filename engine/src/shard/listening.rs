@@ -276,10 +276,9 @@ impl Shard {
             (place.at, place.standing) = (page.upto, Standing::Live);
             // Others have waited for that, so that each event can say where all channels stand.
             if listener.is_placed() {
-                match listener.kind {
-                    Kind::Stream(_) => self.say_place(id),
-                    _ => self.begin_stream(id),
-                }
+                // A WebSocket begins with that.
+                self.begin_stream(id);
+                self.say_place(id);
                 self.catch_up(id);
             }
             return;

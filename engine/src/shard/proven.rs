@@ -115,6 +115,7 @@ impl Shard {
             self.conns.set_stage(id, Stage::ExpectRestart(proof));
             return self.unblock(id);
         }
+        let named = self.conns.client(id).is_some();
         let Some(conn) = self.conns.get(id) else { return };
         let (scope, transport) = (conn.scope.clone(), conn.transport());
         let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
@@ -124,6 +125,7 @@ impl Shard {
             owner: proof,
             listener: opening.listener,
             peer: opening.peer,
+            named,
             secured: opening.secured,
             accepted_s: opening.accepted_s,
             transport,

@@ -110,6 +110,12 @@ impl Streams {
         self.conns.get(conn).is_some_and(|c| matches!(c.state(), crate::session::conn::ConnState::Departing))
     }
 
+    /// Whom a connection is for, where the host cannot know it: a proxy has named the client by HTTP (`X-Forwarded-For`), or it is a
+    /// session of BOSH, behind which there is no socket.
+    pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
+        self.conns.client(conn)
+    }
+
     /// The id of the session behind a connection.
     pub(crate) fn session_of(&mut self, conn: ConnId) -> Option<SessionId> {
         match self.conns.get(conn)?.state() {

@@ -145,6 +145,7 @@ impl Crowd {
             owner,
             listener,
             peer,
+            named: false,
             secured: true,
             accepted_s: 1,
             transport,

@@ -35,6 +35,7 @@ mod notify_batch;
 mod notify_bounds;
 mod notify_occupancy;
 mod notify_occupancy_world;
+mod notify_shards;
 mod notify_socket;
 mod notify_tokens;
 mod notify_world;

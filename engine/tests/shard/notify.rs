@@ -1,172 +1,11 @@
 //! Channels of notifications (`/n/`) on one shard straight: publish, long poll, server-sent events, and XMPP on the other side.
 
-use throng_engine::id::{ConnId, Now, Service};
-use throng_engine::io::{Command, Effect, Input, ListenerKind};
+use throng_engine::io::Input;
 use throng_engine::limits::NOTIFY_BODY_BYTES_MAX;
-use throng_engine::settings::Settings;
-use throng_engine::web::policy::{Channels, Policy, Token};
-use throng_sim::host::{Host, said as words};
+use throng_engine::web::policy::{Channels, Policy};
+use throng_sim::host::said as words;
 
-pub(super) const TOKEN: &str = "a token of publishers";
-
-/// What an operator says who opens channels of these beginnings to everybody.
-pub(super) fn settings(shards: u16, channels: Channels) -> Settings {
-    let mut settings = Settings::new("localhost", shards, [0; 32], 0);
-    settings.idle_s_max = 0;
-    settings.serve_service("pubsub.localhost", Service::PubSub);
-    settings.facts.pubsub.reserved = channels.private.clone();
-    settings.admins = ["admin@localhost".into()].into();
-    settings.web = Policy { channels, ..Policy::default() }.into();
-    settings
-}
-
-/// Channels that all may read and publish at.
-pub(super) fn open() -> Channels {
-    let prefixes = Box::new(["".into()]);
-    Channels {
-        prefixes,
-        publish_open: true,
-        token: Some(Token(TOKEN.into())),
-        publications_s: 0,
-        ..Channels::default()
-    }
-}
-
-/// One shard, and the clients that ask it.
-pub(super) struct Desk {
-    pub(super) host: Host,
-    next: u32,
-}
-
-/// What a connection was sent, and whether it has ended.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Heard {
-    pub(super) text: String,
-    pub(super) ends: bool,
-}
-
-impl Heard {
-    pub(super) fn of(effects: Vec<Effect>, of: ConnId) -> Heard {
-        let (mut bytes, mut ends) = (Vec::new(), false);
-        for effect in effects {
-            match effect {
-                Effect::Send { conn, bytes: sent, durable } if conn == of => {
-                    assert!(durable || !sent.windows(7).any(|at| at == b"\"id\":\"1"), "nothing is told too early");
-                    bytes.extend(sent);
-                }
-                Effect::Close { conn, last, .. } if conn == of => {
-                    bytes.extend(last);
-                    ends = true;
-                }
-                _ => {}
-            }
-        }
-        Heard { text: String::from_utf8(bytes).expect("text"), ends }
-    }
-
-    pub(super) fn status(&self) -> &str {
-        self.text.get(9..12).unwrap_or_default()
-    }
-
-    pub(super) fn body(&self) -> &str {
-        self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body)
-    }
-
-    pub(super) fn field(&self, name: &str) -> Option<&str> {
-        let head = self.text.split("\r\n\r\n").next()?;
-        head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-    }
-
-    /// The data of all items, in the order in which they came.
-    pub(super) fn data(&self) -> Vec<&str> {
-        self.text.split("\"data\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect()
-    }
-}
-
-impl Desk {
-    pub(super) fn new(channels: Channels) -> Desk {
-        let mut desk = Desk { host: Host::new(settings(1, channels)), next: 100 };
-        desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
-        desk
-    }
-
-    pub(super) fn connect(&mut self) -> ConnId {
-        self.connect_from([192, 0, 2, 1])
-    }
-
-    pub(super) fn connect_from(&mut self, address: [u8; 4]) -> ConnId {
-        let conn = ConnId { slot: self.next, generation: 1 };
-        self.next += 1;
-        let listener = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: false };
-        self.host.turn(Input::AcceptedHttp { conn, listener, peer: address.into() });
-        conn
-    }
-
-    pub(super) fn says(&mut self, conn: ConnId, text: &str) -> Heard {
-        Heard::of(self.host.turn(Input::Received { conn, bytes: text.as_bytes() }), conn)
-    }
-
-    pub(super) fn get(&mut self, conn: ConnId, path: &str) -> Heard {
-        self.says(conn, &format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
-    }
-
-    pub(super) fn stream(&mut self, conn: ConnId, path: &str, fields: &str) -> Heard {
-        let accept = "Accept: text/event-stream\r\n";
-        self.says(conn, &format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n{accept}{fields}\r\n"))
-    }
-
-    pub(super) fn publish(&mut self, path: &str, body: &str) -> Heard {
-        self.publish_with(path, "Content-Type: text/plain\r\n", body)
-    }
-
-    pub(super) fn publish_with(&mut self, path: &str, fields: &str, body: &str) -> Heard {
-        let conn = self.connect();
-        self.publish_from(conn, path, fields, body)
-    }
-
-    pub(super) fn publish_from(&mut self, conn: ConnId, path: &str, fields: &str, body: &str) -> Heard {
-        self.says(conn, &post(path, fields, body))
-    }
-
-    /// What a connection hears while others do something.
-    pub(super) fn while_waiting(&mut self, conn: ConnId, input: Input<'_>) -> Heard {
-        Heard::of(self.host.turn(input), conn)
-    }
-
-    /// What a connection hears in so many seconds.
-    pub(super) fn wait(&mut self, conn: ConnId, seconds: u64) -> Heard {
-        let mut all = Heard::default();
-        for _ in 0..seconds * 5 {
-            self.host.now.mono_ms += 200;
-            self.host.now.wall_us += 200_000;
-            let heard = Heard::of(self.host.turn(Input::EndOfTurn), conn);
-            all.text += &heard.text;
-            all.ends |= heard.ends;
-        }
-        all
-    }
-
-    /// A user who is there by XMPP.
-    pub(super) fn user(&mut self, local: &str) -> ConnId {
-        self.host.account(local);
-        let slot = self.next;
-        self.next += 1;
-        let (conn, _) = self.host.bind(slot, local);
-        self.host.ask(conn, "<presence/>");
-        conn
-    }
-}
-
-pub(super) fn post(path: &str, fields: &str, body: &str) -> String {
-    format!("POST /n/{path} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len())
-}
-
-pub(super) fn pubsub(set: bool, inside: &str) -> String {
-    let kind = if set { "set" } else { "get" };
-    format!(
-        "<iq type='{kind}' id='q' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub'>{inside}</pubsub></iq>"
-    )
-}
+use crate::notify_world::{Desk, Heard, TOKEN, open, pubsub, settings};
 
 #[test]
 fn what_is_published_is_read_from_any_place() {
@@ -205,8 +44,7 @@ fn a_long_poll_is_answered_by_the_next_item_or_at_the_end_of_its_time() {
     let conn = desk.connect();
     assert_eq!(desk.get(conn, "a?wait=20"), Heard::default());
     assert_eq!(desk.wait(conn, 10), Heard::default());
-    let other = desk.connect();
-    let heard = desk.while_waiting(conn, Input::Received { conn: other, bytes: post("a", "", "news").as_bytes() });
+    let heard = desk.told(conn, "a", "", "news");
     assert_eq!(heard.data(), ["news"]);
     assert!(heard.body().contains("\"type\":\"application/octet-stream\"") && heard.body().contains("\"after\":\"1\""));
     // The same connection goes on, from where it was.
@@ -220,7 +58,7 @@ fn a_long_poll_is_answered_by_the_next_item_or_at_the_end_of_its_time() {
     assert_eq!((c.notify_waiting.get(), c.notify_published.get(), c.notify_told.get()), (0, 1, 1));
     // From now on, however much there is.
     assert_eq!(desk.get(conn, "a?wait=20"), Heard::default());
-    let heard = desk.while_waiting(conn, Input::Received { conn: other, bytes: post("a", "", "more").as_bytes() });
+    let heard = desk.told(conn, "a", "", "more");
     assert_eq!(heard.data(), ["more"]);
 }
 
@@ -237,8 +75,7 @@ fn several_channels_in_one_request_each_from_its_place() {
     assert_eq!(data, ["a2", "b1", "c1"]);
     assert!(heard.body().ends_with("\"after\":\"2,1,1\"}\n"), "{}", heard.body());
     assert_eq!(desk.get(conn, "a,b,c.d?after=2%2C1,1&wait=30"), Heard::default());
-    let other = desk.connect();
-    let heard = desk.while_waiting(conn, Input::Received { conn: other, bytes: post("b", "", "b2").as_bytes() });
+    let heard = desk.told(conn, "b", "", "b2");
     assert!(heard.data() == ["b2"] && heard.body().ends_with("\"after\":\"2,2,1\"}\n"), "{}", heard.body());
     let streams = desk.connect();
     let begun = desk.stream(streams, "a,b", "Last-Event-ID: 1,1\r\n");
@@ -256,8 +93,7 @@ fn events_come_as_they_happen_and_go_on_where_they_were() {
     assert_eq!((begun.status(), begun.field("Content-Type")), ("200", Some("text/event-stream")));
     assert_eq!((begun.field("Connection"), begun.field("Content-Length")), (Some("close"), None));
     assert_eq!((begun.body(), begun.ends), ("id: 1\n\n", false), "from now on, and where that is");
-    let other = desk.connect();
-    let heard = desk.while_waiting(conn, Input::Received { conn: other, bytes: post("a", "", "t\nwo").as_bytes() });
+    let heard = desk.told(conn, "a", "", "t\nwo");
     assert!(heard.text.starts_with("id: 2\ndata: {\"channel\":\"a\",\"id\":\"2\",") && heard.text.ends_with("}\n\n"));
     assert_eq!(heard.data(), ["t\\nwo"]);
     // A sign of life, and bytes behind the request are nobody's.
@@ -314,22 +150,21 @@ fn xmpp_and_http_see_the_same_items() {
     let conn = desk.connect();
     assert_eq!(desk.get(conn, "a?wait=55"), Heard::default());
     let item = "<publish node='a'><item id='x'><json xmlns='urn:xmpp:json:0'>{\"n\": 1}</json></item></publish>";
-    let heard = Heard::of(desk.host.ask(romeo, &pubsub(true, item)), conn);
+    let heard = Heard::of(&desk.host.ask(romeo, &pubsub(true, item)), conn);
     assert_eq!(heard.status(), "200");
     assert!(
         heard.body().contains("\"item\":\"x\"")
             && heard.body().contains("\"type\":\"application/json\",\"data\":\"{\\\"n\\\": 1}\"")
     );
-    let other = desk.connect();
     let fields = format!("Authorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n");
-    let effects = desk.host.turn(Input::Received { conn: other, bytes: post("a", &fields, "{\"<\": 2}").as_bytes() });
+    let (other, effects) = desk.published("a", &fields, "{\"<\": 2}");
     let told = words(&effects);
     assert!(
         told.contains("<event xmlns='http://jabber.org/protocol/pubsub#event'><items node='a'><item id='"),
         "{told}"
     );
     assert!(told.contains("<json xmlns='urn:xmpp:json:0'>{\"&lt;\": 2}</json></item></items></event>"), "{told}");
-    assert_eq!(Heard::of(effects, other).status(), "200");
+    assert_eq!(Heard::of(&effects, other).status(), "200");
     // What is retrieved by XMPP is what is retrieved by HTTP.
     let items = words(&desk.host.ask(romeo, &pubsub(false, "<items node='a'/>")));
     assert!(items.contains("{\"n\": 1}") && items.contains("{\"&lt;\": 2}"), "{items}");
@@ -338,7 +173,7 @@ fn xmpp_and_http_see_the_same_items() {
     assert_eq!(desk.publish_with("made", "", "x").status(), "200");
     let subscribe = pubsub(true, "<subscribe node='made' jid='romeo@localhost'/>");
     assert!(words(&desk.host.ask(romeo, &subscribe)).contains("subscription='subscribed'"));
-    let effects = desk.host.turn(Input::Received { conn: other, bytes: post("made", "", "y").as_bytes() });
+    let (_, effects) = desk.published("made", "", "y");
     assert!(words(&effects).contains("<data xmlns='urn:throng:notify:0' type='application/octet-stream'>y</data>"));
 }
 
@@ -346,12 +181,7 @@ fn xmpp_and_http_see_the_same_items() {
 fn a_node_that_is_not_open_to_everybody_is_no_channel() {
     let mut desk = Desk::new(open());
     let romeo = desk.user("romeo");
-    let field = |var: &str, value: &str| format!("<field var='{var}'><value>{value}</value></field>");
-    let form = field("FORM_TYPE", "http://jabber.org/protocol/pubsub#node_config")
-        + &field("pubsub#access_model", "whitelist");
-    let configure =
-        format!("<create node='a'/><configure><x xmlns='jabber:x:data' type='submit'>{form}</x></configure>");
-    assert!(words(&desk.host.ask(romeo, &pubsub(true, &configure))).contains("type='result'"));
+    desk.makes(romeo, "a", &[("pubsub#access_model", "whitelist")]);
     let conn = desk.connect();
     for path in ["a", "a?wait=9", "a?after=0"] {
         assert_eq!(desk.get(conn, path).status(), "403", "{path}");
@@ -365,17 +195,10 @@ fn a_node_that_is_not_open_to_everybody_is_no_channel() {
 fn what_is_live_only_is_told_and_not_kept() {
     let mut desk = Desk::new(open());
     let romeo = desk.user("romeo");
-    let field = |var: &str, value: &str| format!("<field var='{var}'><value>{value}</value></field>");
-    let form = field("FORM_TYPE", "http://jabber.org/protocol/pubsub#node_config")
-        + &field("pubsub#persist_items", "0")
-        + &field("pubsub#publish_model", "open");
-    let configure =
-        format!("<create node='a'/><configure><x xmlns='jabber:x:data' type='submit'>{form}</x></configure>");
-    assert!(words(&desk.host.ask(romeo, &pubsub(true, &configure))).contains("type='result'"));
+    desk.makes(romeo, "a", &[("pubsub#persist_items", "0"), ("pubsub#publish_model", "open")]);
     let conn = desk.connect();
     assert_eq!(desk.stream(conn, "a", "").body(), "id: 0\n\n", "where it stands, and nothing else");
-    let other = desk.connect();
-    let heard = desk.while_waiting(conn, Input::Received { conn: other, bytes: post("a", "", "now").as_bytes() });
+    let heard = desk.told(conn, "a", "", "now");
     assert_eq!(heard.data(), ["now"]);
     let late = desk.connect();
     assert!(desk.get(late, "a?after=0").status() == "204", "there is nothing to begin with");
@@ -393,12 +216,9 @@ fn a_key_that_comes_again_is_the_same_item() {
     assert!(desk.publish_with("a", key, "one").body().contains("\"id\":\"1\",\"repeated\":false"));
     let conn = desk.connect();
     assert_eq!(desk.get(conn, "a?after=1&wait=55"), Heard::default());
-    let other = desk.connect();
-    let effects = desk.host.turn(Input::Received { conn: other, bytes: post("a", key, "one").as_bytes() });
-    let (published, told): (Vec<_>, Vec<_>) =
-        effects.into_iter().partition(|effect| matches!(effect, Effect::Send { conn, .. } if *conn == other));
-    assert!(Heard::of(published, other).body().contains("\"id\":\"1\",\"repeated\":true"));
-    assert_eq!(Heard::of(told, conn), Heard::default(), "nobody is told twice");
+    let (other, effects) = desk.published("a", key, "one");
+    assert!(Heard::of(&effects, other).body().contains("\"id\":\"1\",\"repeated\":true"));
+    assert_eq!(Heard::of(&effects, conn), Heard::default(), "nobody is told twice");
     assert!(desk.publish_with("b", key, "elsewhere").body().contains("\"repeated\":false"), "each channel has its own");
     // The window is that of the items that are kept.
     (0..3).for_each(|_| drop(desk.publish("a", "more")));
@@ -478,7 +298,7 @@ fn pages_of_other_origins_read_what_they_may() {
         Policy { origins: Some(Box::new(["https://page.example".into()])), channels: open(), ..Policy::default() };
     let mut one = settings(1, open());
     one.web = only.into();
-    let mut desk = Desk { host: Host::new(one), next: 100 };
+    let mut desk = Desk::of(one);
     desk.publish("a", "x");
     let conn = desk.connect();
     let heard = desk.says(conn, &get("a"));
@@ -492,14 +312,12 @@ fn a_stop_ends_who_waits() {
     let (polls, streams) = (desk.connect(), desk.connect());
     desk.get(polls, "a?wait=55");
     desk.stream(streams, "a", "");
-    let mut effects = desk.host.turn(Input::Command { token: 1, command: Command::Shutdown });
-    for _ in 0..50 {
-        desk.host.now.mono_ms += 100;
-        effects.extend(desk.host.turn(Input::EndOfTurn));
-    }
-    let (of_poll, rest): (Vec<_>, Vec<_>) =
-        effects.into_iter().partition(|effect| matches!(effect, Effect::Close { conn, .. } if *conn == polls));
-    let heard = Heard::of(of_poll, polls);
+    let effects = desk.stops();
+    let heard = Heard::of(&effects, polls);
     assert_eq!((heard.status(), heard.ends), ("503", true));
-    assert_eq!(Heard::of(rest, streams), Heard { text: String::new(), ends: true }, "no response within a response");
+    assert_eq!(
+        Heard::of(&effects, streams),
+        Heard { text: String::new(), ends: true },
+        "no response within a response"
+    );
 }

@@ -3,13 +3,13 @@
 
 use std::sync::Arc;
 
-use throng_engine::io::{Command, Effect, Input};
+use throng_engine::io::{Command, Input};
 use throng_engine::web::access::Access;
 use throng_engine::web::policy::{Channels, Policy};
 use throng_sim::host::said as words;
 
 use crate::issuer::{NOW_S, Signer, access, keys, minute, name_of};
-use crate::notify::{Desk, Heard, TOKEN, open, post, pubsub, settings};
+use crate::notify_world::{Desk, Heard, KEY, TOKEN, open, place, pubsub, settings, upgrade};
 
 /// Channels that begin with `own.` are for those with a token, `news.` for everybody.
 fn channels() -> Channels {
@@ -33,7 +33,7 @@ fn both() -> String {
 impl Desk {
     fn ask(&mut self, path: &str, fields: &str) -> Heard {
         let conn = self.connect();
-        self.says(conn, &format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
+        self.get_with(conn, path, fields)
     }
 
     /// The operator's options change while the server runs.
@@ -151,10 +151,7 @@ fn who_waits_is_told_until_the_token_ends() {
     let poll = format!("GET /n/own.a?after=0&wait=300 HTTP/1.1\r\nHost: localhost\r\n{}\r\n", bearer(&both()));
     assert_eq!(desk.says(polls, &poll), Heard::default());
     assert_eq!(desk.get(other, "news.x?wait=300"), Heard::default());
-    let publisher = desk.connect();
-    let one = post("own.a", &bearer(TOKEN), "one");
-    let heard = desk.while_waiting(streams, Input::Received { conn: publisher, bytes: one.as_bytes() });
-    assert_eq!(heard.data(), ["one"]);
+    assert_eq!(desk.told(streams, "own.a", &bearer(TOKEN), "one").data(), ["one"]);
     let again = poll.replace("after=0", "after=1");
     assert_eq!(desk.says(polls, &again), Heard::default(), "it was answered, and asks again");
     let heard = desk.wait(streams, 55);
@@ -183,15 +180,23 @@ fn a_poll_ends_with_its_token_like_any_other() {
     assert_eq!(desk.says(conn, &poll).status(), "401");
 }
 
-#[test]
-fn what_is_taken_back_ends_who_waits() {
-    let named = |name: &str| minute(&format!(",\"jti\":\"{name}\",\"subscribe\":[\"*\"]"));
-    let changes: [(&str, Option<Access>); 3] = [
+/// A token with this name, for a minute.
+fn named(name: &str) -> String {
+    minute(&format!(",\"jti\":\"{name}\",\"subscribe\":[\"*\"]"))
+}
+
+/// What an operator takes back, and what there is then.
+fn changes() -> [(&'static str, Option<Access>); 3] {
+    [
         ("the token", Some(Access { revoked: ["one".into()].into(), ..access() })),
         ("the key", Some(Access { keys: keys(&[Signer::Es256.jwk("")]), ..access() })),
         ("all keys", None),
-    ];
-    for (what, access) in changes {
+    ]
+}
+
+#[test]
+fn what_is_taken_back_ends_who_waits() {
+    for (what, access) in changes() {
         let others_stay = what == "the token";
         let mut desk = Desk::new(channels());
         let conns: Vec<_> = ["one", "two"]
@@ -206,24 +211,8 @@ fn what_is_taken_back_ends_who_waits() {
         let asks = format!("GET /n/own.a?wait=300 HTTP/1.1\r\nHost: localhost\r\n{}\r\n", bearer(&named("one")));
         assert_eq!(desk.says(poll, &asks), Heard::default());
         desk.turn(Channels { access: access.map(Arc::new), ..channels() });
-        let mut heard: Vec<_> = conns.iter().chain([&poll]).map(|conn| (*conn, Heard::default())).collect();
-        for _ in 0..40 {
-            desk.host.now.mono_ms += 200;
-            desk.host.now.wall_us += 200_000;
-            let mut effects = desk.host.turn(Input::EndOfTurn);
-            for (of, heard) in &mut heard {
-                let is_own = |effect: &Effect| match effect {
-                    Effect::Send { conn, .. } | Effect::Close { conn, .. } => conn == of,
-                    _ => false,
-                };
-                let (own, others) = effects.into_iter().partition(is_own);
-                let more = Heard::of(own, *of);
-                heard.text += &more.text;
-                heard.ends |= more.ends;
-                effects = others;
-            }
-        }
-        let heard: Vec<_> = heard.into_iter().map(|(_, heard)| heard).collect();
+        let effects = desk.passes(8);
+        let heard: Vec<_> = conns.iter().chain([&poll]).map(|conn| Heard::of(&effects, *conn)).collect();
         assert!(heard[0].ends && heard[0].text.contains("event: expired"), "{what}");
         assert_eq!(heard[1].ends, !others_stay, "{what}");
         assert_eq!(heard[2].status(), "401", "{what}: {}", heard[2].text);
@@ -234,6 +223,43 @@ fn what_is_taken_back_ends_who_waits() {
             status,
             "{what}: it is not known from before"
         );
+    }
+}
+
+#[test]
+fn a_websocket_ends_with_its_token_rfc6455_7_4_1() {
+    let mut desk = Desk::new(channels());
+    let (conn, said) = desk.subscribe(&format!("own.a?access_token={}", both()), KEY);
+    assert_eq!(said, [place("0")]);
+    desk.publish_with("own.a", &bearer(TOKEN), "one");
+    let (said, ends) = desk.listens(conn, 55);
+    assert!(!ends && said.iter().all(|beat| *beat == place("1")), "{said:?}");
+    let (said, ends) = desk.listens(conn, 10);
+    assert_eq!((said.last().map(String::as_str), ends), (Some("close 1008"), true), "{said:?}");
+    desk.publish_with("own.a", &bearer(TOKEN), "two");
+    assert_eq!(desk.listens(conn, 20), (vec![], false), "nothing goes behind the last frame");
+    assert_eq!(desk.host.shard.counters().notify_waiting.get(), 0);
+    // Before the handshake it is refused, and where it was it goes on with another token.
+    let again = desk.connect();
+    let fields = format!("{KEY}{}", bearer(&both()));
+    assert_eq!(desk.says(again, &upgrade("own.a?after=1", &fields)).status(), "401");
+    let longer = Signer::Es256.token(&format!("\"exp\":{},\"subscribe\":[\"own.a\"]", NOW_S + 600));
+    let (_, said) = desk.subscribe(&format!("own.a?after=1&access_token={longer}"), KEY);
+    assert!(said[0].contains("\"data\":\"two\"") && said[0].contains("\"gaps\":[],"), "{said:?}");
+}
+
+#[test]
+fn a_websocket_whose_token_is_taken_back_ends_rfc6455_7_4_1() {
+    for (what, access) in changes() {
+        let others_stay = what == "the token";
+        let mut desk = Desk::new(channels());
+        let (one, _) = desk.subscribe("own.a", &format!("{KEY}{}", bearer(&named("one"))));
+        let (two, _) = desk.subscribe(&format!("own.a?access_token={}", named("two")), KEY);
+        desk.turn(Channels { access: access.map(Arc::new), ..channels() });
+        assert_eq!(desk.listens(one, 8), (vec!["close 1008".to_owned()], true), "{what}");
+        let beats = if others_stay { vec![place("0")] } else { vec![] };
+        assert_eq!(desk.listens(two, 15), (beats, false), "{what}");
+        assert_eq!(desk.host.shard.counters().notify_waiting.get(), u64::from(others_stay), "{what}");
     }
 }
 
@@ -266,22 +292,17 @@ fn users_neither_read_nor_make_what_is_not_for_everybody() {
 fn a_token_reads_nodes_that_are_for_members() {
     let mut desk = Desk::new(channels());
     let romeo = desk.user("admin");
-    let field = |var: &str, value: &str| format!("<field var='{var}'><value>{value}</value></field>");
-    let form = field("FORM_TYPE", "http://jabber.org/protocol/pubsub#node_config")
-        + &field("pubsub#access_model", "whitelist");
-    let configure =
-        format!("<create node='own.a'/><configure><x xmlns='jabber:x:data' type='submit'>{form}</x></configure>");
-    assert!(words(&desk.host.ask(romeo, &pubsub(true, &configure))).contains("type='result'"));
+    let closed = [("pubsub#access_model", "whitelist")];
+    desk.makes(romeo, "own.a", &closed);
     let conn = desk.connect();
     assert_eq!(desk.stream(conn, "own.a", &bearer(&both())).status(), "200");
     let publish = pubsub(true, "<publish node='own.a'><item><json xmlns='urn:xmpp:json:0'>1</json></item></publish>");
     let effects = desk.host.turn(Input::Received { conn: romeo, bytes: publish.as_bytes() });
-    assert_eq!(Heard::of(effects, conn).data(), ["1"]);
+    assert_eq!(Heard::of(&effects, conn).data(), ["1"]);
     assert_eq!(desk.ask("own.a?after=0", &bearer(&both())).data(), ["1"]);
     assert_eq!(desk.publish_with("own.a", &bearer(&both()), "2").status(), "200");
     // At a channel for everybody no token reads what its owner has closed.
-    let configure = configure.replace("own.a", "news.a");
-    assert!(words(&desk.host.ask(romeo, &pubsub(true, &configure))).contains("type='result'"));
+    desk.makes(romeo, "news.a", &closed);
     assert_eq!(desk.ask("news.a", &bearer(&minute(",\"subscribe\":[\"*\"]"))).status(), "403");
 }
 

@@ -1,6 +1,5 @@
 //! Batches of items that are published at a channel (`/n/`) by one request: all or none, each an item of its own to everybody else.
 
-use throng_engine::io::{Effect, Input};
 use throng_engine::limits::{
     NOTIFY_BATCH_BYTES_MAX, NOTIFY_BATCH_ITEMS_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_TOLD_AT_ONCE,
 };
@@ -8,7 +7,7 @@ use throng_engine::store::Table;
 use throng_engine::web::policy::Channels;
 use throng_sim::host::said as words;
 
-use crate::notify::{Desk, Heard, TOKEN, open, post, pubsub};
+use crate::notify_world::{Desk, Heard, TOKEN, open, pubsub};
 
 const BATCH: &str = "Content-Type: application/x-ndjson\r\n";
 
@@ -23,19 +22,14 @@ fn each_line_is_an_item_of_json() {
     let (polls, streams) = (desk.connect(), desk.connect());
     assert_eq!(desk.get(polls, "a?after=1&wait=55"), Heard::default());
     desk.stream(streams, "a", "");
-    let other = desk.connect();
     let body = "{\"n\": 1}\r\n\n  \"<&\\n\"\n[3]";
-    let effects = desk.host.turn(Input::Received { conn: other, bytes: post("a", BATCH, body).as_bytes() });
-    let (own, effects): (Vec<_>, Vec<_>) =
-        effects.into_iter().partition(|effect| matches!(effect, Effect::Send { conn, .. } if *conn == other));
-    let answer = Heard::of(own, other);
+    let (other, effects) = desk.published("a", BATCH, body);
+    let answer = Heard::of(&effects, other);
     assert_eq!(answer.body(), "{\"channel\":\"a\",\"ids\":[\"2\",\"3\",\"4\"],\"repeated\":false}\n");
-    let (of_poll, of_stream): (Vec<_>, Vec<_>) =
-        effects.into_iter().partition(|effect| matches!(effect, Effect::Send { conn, .. } if *conn == polls));
-    let heard = Heard::of(of_stream, streams);
+    let heard = Heard::of(&effects, streams);
     let ids: Vec<_> = heard.text.lines().filter_map(|line| line.strip_prefix("id: ")).collect();
     assert_eq!(ids, ["2", "3", "4"], "{}", heard.text);
-    assert!(Heard::of(of_poll, polls).body().contains("\"id\":\"2\""), "a poll has the first at least");
+    assert!(Heard::of(&effects, polls).body().contains("\"id\":\"2\""), "a poll has the first at least");
     let conn = desk.connect();
     let heard = desk.get(conn, "a?after=1");
     assert_eq!(heard.text.matches("\"type\":\"application/json\"").count(), 3);
@@ -58,13 +52,9 @@ fn a_batch_that_comes_again_is_the_same_items() {
     );
     let conn = desk.connect();
     desk.stream(conn, "a?after=3", "");
-    let other = desk.connect();
-    let bytes = post("a", &fields, &numbers(3));
-    let effects = desk.host.turn(Input::Received { conn: other, bytes: bytes.as_bytes() });
-    let (own, told): (Vec<_>, Vec<_>) =
-        effects.into_iter().partition(|effect| matches!(effect, Effect::Send { conn, .. } if *conn == other));
-    assert!(Heard::of(own, other).body().contains("\"ids\":[\"1\",\"2\",\"3\"],\"repeated\":true"));
-    assert_eq!(Heard::of(told, conn), Heard::default(), "nobody is told twice");
+    let (other, effects) = desk.published("a", &fields, &numbers(3));
+    assert!(Heard::of(&effects, other).body().contains("\"ids\":[\"1\",\"2\",\"3\"],\"repeated\":true"));
+    assert_eq!(Heard::of(&effects, conn), Heard::default(), "nobody is told twice");
     // As long as its last item is kept.
     desk.publish_with("a", BATCH, &numbers(4));
     assert!(desk.publish_with("a", &fields, &numbers(3)).body().contains("\"repeated\":true"));
@@ -83,10 +73,7 @@ fn subscribers_by_xmpp_are_told_of_each_in_order() {
     let romeo = desk.user("romeo");
     let subscribe = pubsub(true, "<subscribe node='a' jid='romeo@localhost'/>");
     assert!(words(&desk.host.ask(romeo, &subscribe)).contains("subscription='subscribed'"));
-    let other = desk.connect();
-    let bytes = post("a", BATCH, &numbers(3));
-    let effects = desk.host.turn(Input::Received { conn: other, bytes: bytes.as_bytes() });
-    let told = Heard::of(effects, romeo).text;
+    let told = desk.told(romeo, "a", BATCH, &numbers(3)).text;
     let places: Vec<_> = (0..3).map(|number| told.find(&format!(">{number}</json>")).expect("each is told")).collect();
     assert!(places.is_sorted() && told.matches("<message").count() == 3, "{told}");
 }
@@ -108,9 +95,7 @@ fn a_batch_pushes_out_what_is_too_much_its_own_items_too() {
     // Who listens has all of them.
     let conn = desk.connect();
     desk.stream(conn, "a", "");
-    let other = desk.connect();
-    let bytes = post("a", BATCH, &numbers(20));
-    let heard = desk.while_waiting(conn, Input::Received { conn: other, bytes: bytes.as_bytes() });
+    let heard = desk.told(conn, "a", BATCH, &numbers(20));
     assert_eq!(heard.data().len(), 20, "{}", heard.text);
     assert!(!heard.text.contains("event: gap"));
     // What has become too old goes with it.

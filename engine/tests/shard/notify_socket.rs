@@ -1,127 +1,19 @@
 //! Subscriptions to channels (`/n/`) over WebSocket (RFC 6455): the handshake, what comes, and what may be sent.
 
-use throng_engine::id::ConnId;
-use throng_engine::io::{Command, Effect, Input};
-use throng_engine::limits::{NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
+use throng_engine::io::{Effect, Input};
+use throng_engine::limits::NOTIFY_HEARTBEAT_S;
 use throng_engine::web::policy::{Channels, Policy};
 use throng_sim::frame::frame;
-use throng_sim::host::{Host, said as words};
 
-use crate::notify::{Desk, open, post, pubsub, settings};
-
-pub(super) const KEY: &str = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
-const ACCEPTED: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
-                        Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
-
-/// A client's side of the opening handshake (RFC 6455 4.1).
-pub(super) fn upgrade(path: &str, fields: &str) -> String {
-    format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{fields}\r\n")
-}
-
-/// The first of the server's frames, and how many bytes it has; none if not all of it is there.
-pub(super) fn first_frame(bytes: &[u8]) -> Option<(String, usize)> {
-    let (length, head) = match bytes.get(1)? {
-        126 => (usize::from(u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?)), 4),
-        127 => (u64::from_be_bytes(*bytes.get(2..)?.first_chunk()?) as usize, 10),
-        short => (usize::from(*short), 2),
-    };
-    let content = bytes.get(head..head + length)?;
-    let text = String::from_utf8_lossy(content);
-    let said = match bytes[0] {
-        0x81 => text.into_owned(),
-        0x8a => format!("pong {text}"),
-        0x88 => format!("close {}", content.first_chunk().map_or(0, |code| u16::from_be_bytes(*code))),
-        other => panic!("a frame {other:#x} that this server does not send"),
-    };
-    Some((said, head + length))
-}
-
-/// The bytes that a server has sent to a connection, and whether that ends.
-fn bytes_to(effects: Vec<Effect>, of: ConnId) -> (Vec<u8>, bool) {
-    let (mut bytes, mut ends) = (Vec::new(), false);
-    for effect in effects {
-        match effect {
-            Effect::Send { conn, bytes: sent, durable } if conn == of => {
-                assert!(durable || !sent.windows(7).any(|at| at == b"\"id\":\"1"), "nothing is told too early");
-                bytes.extend(sent);
-            }
-            Effect::Close { conn, last, .. } if conn == of => {
-                bytes.extend(last);
-                ends = true;
-            }
-            _ => {}
-        }
-    }
-    (bytes, ends)
-}
-
-/// What they say: the head of a response, and frames.
-fn said(bytes: &[u8]) -> Vec<String> {
-    let (mut all, mut rest) = (Vec::new(), bytes);
-    if rest.starts_with(b"HTTP") {
-        let end = rest.windows(4).position(|at| at == b"\r\n\r\n").expect("a whole head") + 4;
-        all.push(String::from_utf8(rest[..end].to_vec()).expect("text"));
-        rest = &rest[end..];
-        if !all[0].starts_with("HTTP/1.1 101") {
-            return all;
-        }
-    }
-    while !rest.is_empty() {
-        let (said, length) = first_frame(rest).expect("a whole frame");
-        all.push(said);
-        rest = &rest[length..];
-    }
-    all
-}
-
-fn heard(effects: Vec<Effect>, of: ConnId) -> (Vec<String>, bool) {
-    let (bytes, ends) = bytes_to(effects, of);
-    (said(&bytes), ends)
-}
-
-fn send(desk: &mut Desk, conn: ConnId, bytes: &[u8]) -> (Vec<String>, bool) {
-    heard(desk.host.turn(Input::Received { conn, bytes }), conn)
-}
-
-/// A subscriber, and what it is told at once.
-fn subscribe(desk: &mut Desk, path: &str) -> (ConnId, Vec<String>) {
-    let conn = desk.connect();
-    let (mut said, ends) = send(desk, conn, upgrade(path, KEY).as_bytes());
-    assert_eq!((said.remove(0).as_str(), ends), (ACCEPTED, false));
-    (conn, said)
-}
-
-/// What a subscriber is told when somebody publishes.
-fn told(desk: &mut Desk, conn: ConnId, channel: &str, body: &str) -> Vec<String> {
-    let other = desk.connect();
-    let bytes = post(channel, "Content-Type: text/plain\r\n", body);
-    heard(desk.host.turn(Input::Received { conn: other, bytes: bytes.as_bytes() }), conn).0
-}
-
-fn data(said: &[String]) -> Vec<&str> {
-    let items = said.iter().flat_map(|message| message.split("\"data\":\"").skip(1));
-    items.filter_map(|rest| rest.split('"').next()).collect()
-}
-
-fn waits(desk: &mut Desk, conn: ConnId, seconds: u64) -> (Vec<String>, bool) {
-    let (mut all, mut over) = (Vec::new(), false);
-    for _ in 0..seconds * 5 {
-        desk.host.now.mono_ms += 200;
-        desk.host.now.wall_us += 200_000;
-        let (said, ends) = heard(desk.host.turn(Input::EndOfTurn), conn);
-        all.extend(said);
-        over |= ends;
-    }
-    (all, over)
-}
+use crate::notify_world::{ACCEPTED, Desk, KEY, bytes_to, data, frames, frames_to, open, place, settings, upgrade};
 
 #[test]
 fn a_handshake_is_answered_without_a_subprotocol_rfc6455_4_2_2() {
     let mut desk = Desk::new(open());
     for fields in ["", "Sec-WebSocket-Protocol: xmpp, other\r\n", "Sec-WebSocket-Extensions: permessage-deflate\r\n"] {
         let conn = desk.connect();
-        let (said, ends) = send(&mut desk, conn, upgrade("a,b", &format!("{KEY}{fields}")).as_bytes());
-        assert_eq!((said, ends), (vec![ACCEPTED.to_owned()], false), "{fields}");
+        let (said, ends) = desk.sends(conn, upgrade("a,b", &format!("{KEY}{fields}")).as_bytes());
+        assert_eq!((said, ends), (vec![ACCEPTED.to_owned(), place("0,0")], false), "{fields}");
     }
     let conn = desk.connect();
     desk.wait(conn, 2);
@@ -134,7 +26,7 @@ fn what_is_wrong_with_a_handshake_is_refused_rfc6455_4_2_1() {
     let mut desk = Desk::new(Channels { prefixes: Box::new(["a".into()]), ..open() });
     let mut status = |request: String| {
         let conn = desk.connect();
-        let (said, _) = send(&mut desk, conn, request.as_bytes());
+        let (said, _) = desk.sends(conn, request.as_bytes());
         said.first().map_or("", |head| &head[9..12]).to_owned()
     };
     for (fields, expected) in [
@@ -163,11 +55,10 @@ fn pages_of_other_origins_are_refused_rfc6455_10_2() {
         Policy { origins: Some(Box::new(["https://page.example".into()])), channels: open(), ..Policy::default() };
     let mut one = settings(1, open());
     one.web = policy.into();
-    let mut desk = Desk::new(open());
-    desk.host = Host::new(one);
+    let mut desk = Desk::of(one);
     for (origin, expected) in [("https://page.example", "101"), ("https://evil.example", "403")] {
         let conn = desk.connect();
-        let (said, _) = send(&mut desk, conn, upgrade("a", &format!("{KEY}Origin: {origin}\r\n")).as_bytes());
+        let (said, _) = desk.sends(conn, upgrade("a", &format!("{KEY}Origin: {origin}\r\n")).as_bytes());
         assert_eq!(&said[0][9..12], expected, "{origin}");
     }
 }
@@ -176,32 +67,50 @@ fn pages_of_other_origins_are_refused_rfc6455_10_2() {
 fn items_come_as_messages_and_go_on_where_they_were() {
     let mut desk = Desk::new(open());
     desk.publish("a", "one");
-    let (conn, said) = subscribe(&mut desk, "a");
-    assert!(said.is_empty(), "from now on");
-    let said = told(&mut desk, conn, "a", "t\nwo");
+    let (conn, said) = desk.subscribe("a", KEY);
+    assert_eq!(said, [place("1")], "from now on, and where that is");
+    let said = desk.messages(conn, "a", "t\nwo");
     let [message] = &said[..] else { panic!("one message: {said:?}") };
     let (begin, end) = ("{\"items\":[{\"channel\":\"a\",\"id\":\"2\",\"item\":\"", "}],\"gaps\":[],\"after\":\"2\"}");
     assert!(message.starts_with(begin) && message.ends_with(end), "{message}");
     assert_eq!(data(&said), ["t\\nwo"]);
-    assert_eq!(send(&mut desk, conn, &frame(0x88, b"\x03\xe8")), (vec!["close 1000".to_owned()], true));
+    assert_eq!(desk.sends(conn, &frame(0x88, b"\x03\xe8")), (vec!["close 1000".to_owned()], true));
     desk.host.turn(Input::Closed { conn });
     desk.publish("a", "three");
-    let (_, said) = subscribe(&mut desk, "a?after=1");
+    let (_, said) = desk.subscribe("a?after=1", KEY);
     assert_eq!((said.len(), data(&said)), (1, vec!["t\\nwo", "three"]), "what is there comes in one message");
     assert!(said[0].ends_with("\"after\":\"3\"}"));
-    assert_eq!(data(&subscribe(&mut desk, "a?after=0").1).len(), 3);
-    assert!(subscribe(&mut desk, "a?after=3").1.is_empty());
+    assert_eq!(data(&desk.subscribe("a?after=0", KEY).1).len(), 3);
+    assert!(desk.subscribe("a?after=3", KEY).1.is_empty());
+}
+
+/// Who loses the connection before the first item has missed nothing: it comes back to the place that it was told at once.
+#[test]
+fn who_begins_now_is_told_where_that_is() {
+    let mut desk = Desk::new(open());
+    ["a", "a", "b"].iter().for_each(|channel| drop(desk.publish(channel, "old")));
+    let (conn, said) = desk.subscribe("a,b", KEY);
+    let [first] = &said[..] else { panic!("one message: {said:?}") };
+    assert_eq!(*first, place("2,1"));
+    desk.host.turn(Input::Closed { conn });
+    ["a", "b"].iter().for_each(|channel| drop(desk.publish(channel, "new")));
+    let after = first.split('"').nth_back(1).unwrap();
+    let (_, said) = desk.subscribe(&format!("a,b?after={after}"), KEY);
+    assert_eq!(data(&said), ["new", "new"]);
+    assert!(said.iter().all(|message| message.contains("\"gaps\":[],")) && said[1].ends_with("\"after\":\"3,2\"}"));
+    // Who brings a place along knows it.
+    assert!(desk.subscribe("a,b?after=3,2", KEY).1.is_empty());
 }
 
 #[test]
 fn several_channels_have_a_place_each() {
     let mut desk = Desk::new(open());
     ["a", "a", "b"].iter().for_each(|channel| drop(desk.publish(channel, "old")));
-    let (conn, said) = subscribe(&mut desk, "a,b,c");
-    assert!(said.is_empty());
-    assert!(told(&mut desk, conn, "b", "x")[0].ends_with("\"after\":\"2,2,0\"}"));
-    assert!(told(&mut desk, conn, "c", "y")[0].ends_with("\"after\":\"2,2,1\"}"));
-    let (_, said) = subscribe(&mut desk, "c,b,a?after=0,1,2");
+    let (conn, said) = desk.subscribe("a,b,c", KEY);
+    assert_eq!(said, [place("2,1,0")]);
+    assert!(desk.messages(conn, "b", "x")[0].ends_with("\"after\":\"2,2,0\"}"));
+    assert!(desk.messages(conn, "c", "y")[0].ends_with("\"after\":\"2,2,1\"}"));
+    let (_, said) = desk.subscribe("c,b,a?after=0,1,2", KEY);
     assert_eq!(data(&said), ["y", "x"]);
     assert!(said.last().unwrap().ends_with("\"after\":\"1,2,2\"}"), "{said:?}");
 }
@@ -210,17 +119,16 @@ fn several_channels_have_a_place_each() {
 fn a_message_without_items_is_the_sign_of_life() {
     let mut desk = Desk::new(open());
     desk.publish("a", "one");
-    let (conn, _) = subscribe(&mut desk, "a,b");
-    let beat = "{\"items\":[],\"gaps\":[],\"after\":\"1,0\"}".to_owned();
+    let (conn, _) = desk.subscribe("a,b", KEY);
     let silence = u64::from(NOTIFY_HEARTBEAT_S);
-    assert_eq!(waits(&mut desk, conn, silence - 1), (vec![], false));
-    assert_eq!(waits(&mut desk, conn, 6), (vec![beat.clone()], false));
+    assert_eq!(desk.listens(conn, silence - 1), (vec![], false));
+    assert_eq!(desk.listens(conn, 6), (vec![place("1,0")], false));
     // Only after silence.
     for _ in 0..4 {
-        assert_eq!(told(&mut desk, conn, "b", "x").len(), 1);
-        assert_eq!(waits(&mut desk, conn, silence - 3), (vec![], false));
+        assert_eq!(desk.messages(conn, "b", "x").len(), 1);
+        assert_eq!(desk.listens(conn, silence - 3), (vec![], false));
     }
-    assert_eq!(waits(&mut desk, conn, 8).0, [beat.replace("1,0", "1,4")]);
+    assert_eq!(desk.listens(conn, 8).0, [place("1,4")]);
 }
 
 #[test]
@@ -228,10 +136,10 @@ fn who_has_missed_what_is_not_kept_is_told() {
     let mut desk = Desk::new(Channels { items_max: 3, ..open() });
     (1..=10).for_each(|number| drop(desk.publish("a", &number.to_string())));
     desk.publish("b", "x");
-    let (_, said) = subscribe(&mut desk, "b,a?after=0,5");
+    let (_, said) = desk.subscribe("b,a?after=0,5", KEY);
     assert_eq!(data(&said), ["x", "8", "9", "10"]);
     assert!(said[0].contains("\"gaps\":[],") && said[1].contains("\"gaps\":[\"a\"],\"after\":\"1,10\""), "{said:?}");
-    let (_, said) = subscribe(&mut desk, "a?after=7");
+    let (_, said) = desk.subscribe("a?after=7", KEY);
     assert!(said[0].contains("\"gaps\":[],"), "nothing is missing");
 }
 
@@ -239,17 +147,12 @@ fn who_has_missed_what_is_not_kept_is_told() {
 fn a_node_that_is_not_open_to_everybody_is_refused_before_and_behind_the_handshake_rfc6455_7_4_1() {
     let mut desk = Desk::new(open());
     let romeo = desk.user("romeo");
-    let field = |var: &str, value: &str| format!("<field var='{var}'><value>{value}</value></field>");
-    let form = field("FORM_TYPE", "http://jabber.org/protocol/pubsub#node_config")
-        + &field("pubsub#access_model", "whitelist");
-    let configure =
-        format!("<create node='shut'/><configure><x xmlns='jabber:x:data' type='submit'>{form}</x></configure>");
-    assert!(words(&desk.host.ask(romeo, &pubsub(true, &configure))).contains("type='result'"));
+    desk.makes(romeo, "shut", &[("pubsub#access_model", "whitelist")]);
     let conn = desk.connect();
-    let (said, _) = send(&mut desk, conn, upgrade("shut", KEY).as_bytes());
+    let (said, _) = desk.sends(conn, upgrade("shut", KEY).as_bytes());
     assert!(said[0].starts_with("HTTP/1.1 403"), "{said:?}");
     let conn = desk.connect();
-    let (said, ends) = send(&mut desk, conn, upgrade("a,shut?after=0,0", KEY).as_bytes());
+    let (said, ends) = desk.sends(conn, upgrade("a,shut?after=0,0", KEY).as_bytes());
     assert_eq!((said, ends), (vec![ACCEPTED.to_owned(), "close 1008".to_owned()], true));
     desk.host.turn(Input::Closed { conn });
     desk.wait(romeo, 2);
@@ -262,20 +165,20 @@ fn control_frames_are_answered_in_pieces_too_rfc6455_5_5() {
     // With the handshake, before it is answered.
     let conn = desk.connect();
     let early = [upgrade("a", KEY).as_bytes(), &frame(0x89, b"early")].concat();
-    assert_eq!(send(&mut desk, conn, &early).0, [ACCEPTED, "pong early"]);
+    assert_eq!(desk.sends(conn, &early).0, [ACCEPTED, &place("0"), "pong early"]);
     let longest = [b'x'; 125];
     let bytes = [frame(0x89, b""), frame(0x8a, b"nobody asked"), frame(0x89, &longest), frame(0x88, b"")].concat();
     let mut said = Vec::new();
     for byte in &bytes[..bytes.len() - 1] {
-        let (more, ends) = send(&mut desk, conn, &[*byte]);
+        let (more, ends) = desk.sends(conn, &[*byte]);
         assert!(!ends);
         said.extend(more);
     }
     assert_eq!(said, ["pong ".to_owned(), format!("pong {}", "x".repeat(125))]);
-    assert_eq!(told(&mut desk, conn, "a", "between").len(), 1);
+    assert_eq!(desk.messages(conn, "a", "between").len(), 1);
     // RFC 6455 5.5.1: a close without a code is answered by one without a code.
-    assert_eq!(send(&mut desk, conn, &bytes[bytes.len() - 1..]), (vec!["close 0".to_owned()], true));
-    assert!(told(&mut desk, conn, "a", "behind").is_empty(), "nothing goes behind the last frame");
+    assert_eq!(desk.sends(conn, &bytes[bytes.len() - 1..]), (vec!["close 0".to_owned()], true));
+    assert!(desk.messages(conn, "a", "behind").is_empty(), "nothing goes behind the last frame");
 }
 
 #[test]
@@ -302,9 +205,9 @@ fn nothing_is_published_over_it_rfc6455_7_4_1() {
         (frame(0x88, b"\x03\xee"), 1002),
         (frame(0x88, b"\x03\xe8\xff"), 1007),
     ] {
-        let (conn, _) = subscribe(&mut desk, "a");
-        assert_eq!(send(&mut desk, conn, &bytes), (vec![format!("close {code}")], true), "{bytes:?}");
-        assert_eq!(send(&mut desk, conn, &frame(0x89, b"behind")), (vec![], false), "nothing is read any more");
+        let (conn, _) = desk.subscribe("a", KEY);
+        assert_eq!(desk.sends(conn, &bytes), (vec![format!("close {code}")], true), "{bytes:?}");
+        assert_eq!(desk.sends(conn, &frame(0x89, b"behind")), (vec![], false), "nothing is read any more");
         desk.host.turn(Input::Closed { conn });
     }
     let conn = desk.connect();
@@ -318,28 +221,8 @@ fn nothing_is_published_over_it_rfc6455_7_4_1() {
 #[test]
 fn a_slow_subscriber_costs_what_one_read_costs() {
     let mut desk = Desk::new(Channels { items_max: 150, ..open() });
-    let (slow, _) = subscribe(&mut desk, "a");
-    desk.host.prompt = false;
-    let publisher = desk.connect();
-    let large = "x".repeat(10_000);
-    let (mut got, mut most) = (Vec::new(), 0);
-    for number in 0..90 {
-        let body = format!("{number:03}{large}");
-        let effects = desk.host.turn(Input::Received { conn: publisher, bytes: post("a", "", &body).as_bytes() });
-        got.extend(bytes_to(effects, slow).0);
-        desk.host.turn(Input::Sent { conn: publisher });
-        most = most.max(desk.host.shard.counters().outbound_bytes.get());
-    }
-    let bound = 2 * u64::from(NOTIFY_PAGE_BYTES_MAX) + (64 << 10);
-    assert!(most < bound, "{most} bytes waited, of 900,000");
-    for _ in 0..500 {
-        let (bytes, ends) = bytes_to(desk.host.sent(slow), slow);
-        assert!(!ends);
-        got.extend(bytes);
-        most = most.max(desk.host.shard.counters().outbound_bytes.get());
-    }
-    assert!(most < bound, "{most} bytes waited while it took them");
-    let got = said(&got);
+    let (slow, _) = desk.subscribe("a", KEY);
+    let got = frames(&desk.overwhelms(slow, 90));
     assert!(got.iter().all(|message| message.contains("\"gaps\":[],")));
     let numbers: Vec<usize> = data(&got).iter().map(|data| data[..3].parse().unwrap()).collect();
     assert_eq!(numbers, (0..90).collect::<Vec<_>>(), "each once, in order");
@@ -349,7 +232,7 @@ fn a_slow_subscriber_costs_what_one_read_costs() {
 #[test]
 fn a_flood_of_pings_waits_with_who_sends_it() {
     let mut desk = Desk::new(open());
-    let (conn, _) = subscribe(&mut desk, "a");
+    let (conn, _) = desk.subscribe("a", KEY);
     desk.host.prompt = false;
     let pings = frame(0x89, &[b'x'; 125]).repeat(100);
     let is_paused = |effect: &Effect| matches!(effect, Effect::Pause { conn: of } if *of == conn);
@@ -358,7 +241,7 @@ fn a_flood_of_pings_waits_with_who_sends_it() {
         sent += 1;
         let effects = desk.host.turn(Input::Received { conn, bytes: &pings });
         paused = effects.iter().any(is_paused);
-        got.extend(bytes_to(effects, conn).0);
+        got.extend(bytes_to(&effects, conn).0);
     }
     let waiting = desk.host.shard.counters().outbound_bytes.get();
     let soft = settings(1, open()).outbound_bytes_soft as u64;
@@ -368,32 +251,27 @@ fn a_flood_of_pings_waits_with_who_sends_it() {
     for _ in 0..50 {
         let effects = desk.host.sent(conn);
         goes_on |= effects.iter().any(|effect| matches!(effect, Effect::Resume { conn: of, .. } if *of == conn));
-        got.extend(bytes_to(effects, conn).0);
+        got.extend(bytes_to(&effects, conn).0);
     }
-    let got = said(&got);
+    let got = frames(&got);
     assert!(goes_on && got.len() == 100 * sent && got.iter().all(|pong| pong.starts_with("pong xx")), "{}", got.len());
-    assert!(waits(&mut desk, conn, 100).1, "it takes nothing, for send_stall_s_max");
+    assert!(desk.listens(conn, 100).1, "it takes nothing, for send_stall_s_max");
     assert_eq!(desk.host.shard.counters().closed_unread.get(), 1);
 }
 
 #[test]
 fn subscribers_count_for_their_address_and_a_stop_ends_them_rfc6455_7_4_1() {
     let mut desk = Desk::new(Channels { waiting_max: 2, ..open() });
-    let (first, _) = subscribe(&mut desk, "a");
-    let (second, _) = subscribe(&mut desk, "a,b");
+    let (first, _) = desk.subscribe("a", KEY);
+    let (second, _) = desk.subscribe("a,b", KEY);
     let third = desk.connect();
-    let (said, _) = send(&mut desk, third, upgrade("a", KEY).as_bytes());
+    let (said, _) = desk.sends(third, upgrade("a", KEY).as_bytes());
     assert!(said[0].starts_with("HTTP/1.1 429") && said[0].contains("Retry-After: 10"), "{said:?}");
     desk.host.turn(Input::Closed { conn: second });
-    let (said, _) = send(&mut desk, third, upgrade("a", KEY).as_bytes());
-    assert_eq!(said, [ACCEPTED]);
-    let mut effects = desk.host.turn(Input::Command { token: 1, command: Command::Shutdown });
-    for _ in 0..50 {
-        desk.host.now.mono_ms += 100;
-        effects.extend(desk.host.turn(Input::EndOfTurn));
+    let (said, _) = desk.sends(third, upgrade("a", KEY).as_bytes());
+    assert_eq!(said, [ACCEPTED, &place("0")]);
+    let effects = desk.stops();
+    for conn in [first, third] {
+        assert_eq!(frames_to(&effects, conn), (vec!["close 1001".to_owned()], true));
     }
-    let (of_first, rest): (Vec<_>, Vec<_>) =
-        effects.into_iter().partition(|effect| matches!(effect, Effect::Close { conn, .. } if *conn == first));
-    assert_eq!(heard(of_first, first), (vec!["close 1001".to_owned()], true));
-    assert_eq!(heard(rest, third), (vec!["close 1001".to_owned()], true));
 }

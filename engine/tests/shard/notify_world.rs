@@ -1,288 +1,322 @@
-//! Channels of notifications (`/n/`) on several shards in a world with delays, losses and crashes: each item once and in order for who
-//! comes back with the place where it was.
+//! The world of the tests of channels (`/n/`): one shard straight, with clients by HTTP, by WebSocket and by XMPP.
 
+use throng_engine::id::{ConnId, Now, Service};
+use throng_engine::io::{Command, Effect, Input, ListenerKind};
+use throng_engine::limits::NOTIFY_PAGE_BYTES_MAX;
 use throng_engine::settings::Settings;
-use throng_sim::net::SocketId;
-use throng_sim::world::{Occurrence, Pace, Plant, World};
+use throng_engine::web::policy::{Channels, Policy, Token};
+use throng_sim::host::{Host, said as words};
 
-use crate::notify::{open, post, settings};
-use crate::notify_socket::{KEY, first_frame, upgrade};
+pub(super) const TOKEN: &str = "a token of publishers";
 
-/// How a subscriber is told.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
-    Events,
-    Polls,
-    Messages,
+/// What an operator says who opens channels of these beginnings to everybody.
+pub(super) fn settings(shards: u16, channels: Channels) -> Settings {
+    let mut settings = Settings::new("localhost", shards, [0; 32], 0);
+    settings.idle_s_max = 0;
+    settings.serve_service("pubsub.localhost", Service::PubSub);
+    settings.facts.pubsub.reserved = channels.private.clone();
+    settings.admins = ["admin@localhost".into()].into();
+    settings.web = Policy { channels, ..Policy::default() }.into();
+    settings
 }
 
-impl By {
-    /// One of each, in turn.
-    fn turn(number: usize) -> By {
-        [By::Polls, By::Events, By::Messages][number % 3]
+/// Channels that all may read and publish at.
+pub(super) fn open() -> Channels {
+    let prefixes = Box::new(["".into()]);
+    Channels {
+        prefixes,
+        publish_open: true,
+        token: Some(Token(TOKEN.into())),
+        publications_s: 0,
+        ..Channels::default()
     }
 }
 
-/// A subscriber that connects anew whenever it has lost its connection.
-#[derive(Debug)]
-struct Reader {
-    socket: SocketId,
-    heard: Vec<u8>,
-    /// Bytes of `heard` that are whole events or messages.
-    read: usize,
-    last: Option<String>,
-    got: Vec<String>,
-    gaps: usize,
-    by: By,
+pub(super) fn post(path: &str, fields: &str, body: &str) -> String {
+    format!("POST /n/{path} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: {}\r\n\r\n{body}", body.len())
 }
 
-struct Stage {
-    world: World,
-    readers: Vec<Reader>,
-    publisher: (SocketId, String),
+pub(super) fn pubsub(set: bool, inside: &str) -> String {
+    let kind = if set { "set" } else { "get" };
+    format!(
+        "<iq type='{kind}' id='q' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub'>{inside}</pubsub></iq>"
+    )
 }
 
-const CHANNELS: &str = "a,b,c,d";
-
-impl Stage {
-    fn new(seed: u64, shards: u16) -> Stage {
-        let pace = Pace { read_bytes: [0, 100, 4_096][seed as usize % 3], ..Pace::default() };
-        let settings: Settings = settings(shards, open());
-        let mut world = World::new(seed, settings, pace, &[]);
-        world.http = true;
-        let publisher = (world.connect(), String::new());
-        Stage { world, readers: Vec::new(), publisher }
-    }
-
-    fn reader(&mut self, by: By) {
-        let socket = self.world.connect();
-        let reader =
-            Reader { socket, heard: Vec::new(), read: 0, last: Some("0,0,0,0".into()), got: Vec::new(), gaps: 0, by };
-        self.readers.push(reader);
-        self.ask(self.readers.len() - 1);
-    }
-
-    fn ask(&mut self, reader: usize) {
-        let Reader { socket, last, by, .. } = &self.readers[reader];
-        let after = last.as_ref().map(|last| format!("after={last}&")).unwrap_or_default();
-        let path = format!("{CHANNELS}?{after}wait=20");
-        let ask = match by {
-            By::Messages => upgrade(&path, KEY),
-            By::Polls => format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
-            By::Events => {
-                format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+/// The bytes that a server has sent to a connection, and whether that ends.
+pub(super) fn bytes_to(effects: &[Effect], of: ConnId) -> (Vec<u8>, bool) {
+    let (mut bytes, mut ends) = (Vec::new(), false);
+    for effect in effects {
+        match effect {
+            Effect::Send { conn, bytes: sent, durable } if *conn == of => {
+                assert!(*durable || !sent.windows(7).any(|at| at == b"\"id\":\"1"), "nothing is told too early");
+                bytes.extend(sent);
             }
-        };
-        self.world.write(*socket, ask.as_bytes());
-    }
-
-    fn again(&mut self, reader: usize) {
-        let socket = self.world.connect();
-        let reader_of = &mut self.readers[reader];
-        (reader_of.socket, reader_of.heard, reader_of.read) = (socket, Vec::new(), 0);
-        self.ask(reader);
-    }
-
-    fn step(&mut self) {
-        match self.world.step() {
-            Occurrence::Bytes(socket, bytes) if socket == self.publisher.0 => {
-                self.publisher.1 += std::str::from_utf8(&bytes).unwrap();
-            }
-            Occurrence::Bytes(socket, bytes) => {
-                if let Some(at) = self.readers.iter().position(|reader| reader.socket == socket) {
-                    self.readers[at].heard.extend_from_slice(&bytes);
-                    if self.readers[at].take() {
-                        self.ask(at);
-                    }
-                }
-            }
-            Occurrence::Ended(socket) => {
-                if let Some(at) = self.readers.iter().position(|reader| reader.socket == socket) {
-                    self.again(at);
-                }
+            Effect::Close { conn, last, .. } if *conn == of => {
+                bytes.extend(last);
+                ends = true;
             }
             _ => {}
         }
     }
+    (bytes, ends)
+}
 
-    /// Publishes until it is known that it was: a key makes that one item.
-    fn publish(&mut self, channel: &str, body: &str) {
-        loop {
-            let (socket, heard) = (self.world.connect(), String::new());
-            self.publisher = (socket, heard);
-            self.world.write(socket, post(channel, &format!("Idempotency-Key: {channel}{body}\r\n"), body).as_bytes());
-            let until = self.world.now_us() + 40_000_000;
-            while self.world.now_us() < until
-                && !self.publisher.1.ends_with("}\n")
-                && !self.publisher.1.contains(" 503 ")
-            {
-                self.step();
-            }
-            if self.publisher.1.starts_with("HTTP/1.1 200") {
-                return self.world.finish(socket);
-            }
-            self.world.finish(socket);
-        }
+/// The data of all items in what was said, in the order in which they came.
+pub(super) fn data(said: &[String]) -> Vec<&str> {
+    let items = said.iter().flat_map(|message| message.split("\"data\":\"").skip(1));
+    items.filter_map(|rest| rest.split('"').next()).collect()
+}
+
+/// What a connection was sent as text, and whether it has ended.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Heard {
+    pub(super) text: String,
+    pub(super) ends: bool,
+}
+
+impl Heard {
+    pub(super) fn of(effects: &[Effect], of: ConnId) -> Heard {
+        let (bytes, ends) = bytes_to(effects, of);
+        Heard { text: String::from_utf8(bytes).expect("text"), ends }
     }
 
-    fn run(&mut self, seconds: u64) {
-        let until = self.world.now_us() + seconds * 1_000_000;
-        while self.world.now_us() < until {
-            self.step();
-        }
+    pub(super) fn status(&self) -> &str {
+        self.text.get(9..12).unwrap_or_default()
+    }
+
+    pub(super) fn body(&self) -> &str {
+        self.text.split_once("\r\n\r\n").map_or("", |(_, body)| body)
+    }
+
+    pub(super) fn field(&self, name: &str) -> Option<&str> {
+        let head = self.text.split("\r\n\r\n").next()?;
+        head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
+    }
+
+    pub(super) fn data(&self) -> Vec<&str> {
+        data(std::slice::from_ref(&self.text))
     }
 }
 
-impl Reader {
-    /// Takes whole events, messages or answers off what has come. Whether the next question is due.
-    fn take(&mut self) -> bool {
-        match self.by {
-            By::Events => self.events(),
-            By::Messages => self.messages(),
-            By::Polls => return self.answer(),
-        }
-        false
+/// One shard, and the clients that ask it.
+pub(super) struct Desk {
+    pub(super) host: Host,
+    next: u32,
+}
+
+impl Desk {
+    pub(super) fn new(channels: Channels) -> Desk {
+        Desk::of(settings(1, channels))
     }
 
-    fn events(&mut self) {
-        let heard = std::mem::take(&mut self.heard);
-        while let Some(end) = heard[self.read..].windows(2).position(|at| at == b"\n\n") {
-            let event = std::str::from_utf8(&heard[self.read..self.read + end]).unwrap();
-            self.read += end + 2;
-            let event = event.rsplit("\r\n\r\n").next().unwrap_or_default();
-            self.gaps += usize::from(event.contains("event: gap"));
-            self.items(event);
-            if let Some(id) = event.lines().find_map(|line| line.strip_prefix("id: ")) {
-                self.last = Some(id.to_owned());
-            }
-        }
-        self.heard = heard;
+    pub(super) fn of(settings: Settings) -> Desk {
+        let mut desk = Desk { host: Host::new(settings), next: 100 };
+        desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
+        desk
     }
 
-    fn messages(&mut self) {
-        let heard = std::mem::take(&mut self.heard);
-        if self.read == 0 {
-            let head = heard.windows(4).position(|at| at == b"\r\n\r\n");
-            self.read = head.filter(|_| heard.starts_with(b"HTTP/1.1 101")).map_or(0, |end| end + 4);
-        }
-        while self.read > 0 {
-            let Some((message, length)) = first_frame(&heard[self.read..]) else { break };
-            self.read += length;
-            if message.starts_with('{') {
-                self.gaps += usize::from(!message.contains("\"gaps\":[]"));
-                self.items(&message);
-                self.after(&message);
-            }
-        }
-        self.heard = heard;
+    pub(super) fn connect(&mut self) -> ConnId {
+        self.connect_from([192, 0, 2, 1])
     }
 
-    fn after(&mut self, answer: &str) {
-        self.last = answer.rsplit("\"after\":\"").next().and_then(|rest| rest.split('"').next()).map(str::to_owned);
+    pub(super) fn connect_from(&mut self, address: [u8; 4]) -> ConnId {
+        let conn = ConnId { slot: self.next, generation: 1 };
+        self.next += 1;
+        let listener = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: false };
+        self.host.turn(Input::AcceptedHttp { conn, listener, peer: address.into() });
+        conn
     }
 
-    fn answer(&mut self) -> bool {
-        let heard = String::from_utf8(self.heard.clone()).unwrap();
-        let Some((head, body)) = heard.split_once("\r\n\r\n") else { return false };
-        if head.starts_with("HTTP/1.1 204") {
-            self.heard.clear();
-            return true;
-        }
-        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
-        if body.len() < length.parse().unwrap() {
-            return false;
-        }
-        if head.starts_with("HTTP/1.1 200") {
-            self.gaps += usize::from(!body.contains("\"gaps\":[]"));
-            self.items(body);
-            self.after(body);
-        }
-        let goes_on = !head.contains("Connection: close");
-        self.heard.clear();
-        goes_on
+    pub(super) fn says(&mut self, conn: ConnId, text: &str) -> Heard {
+        Heard::of(&self.host.turn(Input::Received { conn, bytes: text.as_bytes() }), conn)
     }
 
-    fn items(&mut self, text: &str) {
-        let data = text.split("\"data\":\"").skip(1).filter_map(|rest| rest.split('"').next());
-        self.got.extend(data.map(str::to_owned));
+    pub(super) fn get(&mut self, conn: ConnId, path: &str) -> Heard {
+        self.get_with(conn, path, "")
     }
 
-    fn of(&self, channel: &str) -> Vec<&str> {
-        self.got.iter().filter(|item| item.starts_with(channel)).map(|item| &**item).collect()
+    pub(super) fn get_with(&mut self, conn: ConnId, path: &str, fields: &str) -> Heard {
+        self.says(conn, &format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"))
+    }
+
+    pub(super) fn stream(&mut self, conn: ConnId, path: &str, fields: &str) -> Heard {
+        self.get_with(conn, path, &format!("Accept: text/event-stream\r\n{fields}"))
+    }
+
+    pub(super) fn publish(&mut self, path: &str, body: &str) -> Heard {
+        self.publish_with(path, "Content-Type: text/plain\r\n", body)
+    }
+
+    pub(super) fn publish_with(&mut self, path: &str, fields: &str, body: &str) -> Heard {
+        let conn = self.connect();
+        self.publish_from(conn, path, fields, body)
+    }
+
+    pub(super) fn publish_from(&mut self, conn: ConnId, path: &str, fields: &str, body: &str) -> Heard {
+        self.says(conn, &post(path, fields, body))
+    }
+
+    /// Somebody publishes: who that is, and what comes of it.
+    pub(super) fn published(&mut self, path: &str, fields: &str, body: &str) -> (ConnId, Vec<Effect>) {
+        let conn = self.connect();
+        (conn, self.host.turn(Input::Received { conn, bytes: post(path, fields, body).as_bytes() }))
+    }
+
+    /// What a connection is told when somebody publishes.
+    pub(super) fn told(&mut self, conn: ConnId, path: &str, fields: &str, body: &str) -> Heard {
+        Heard::of(&self.published(path, fields, body).1, conn)
+    }
+
+    /// So many seconds pass.
+    pub(super) fn passes(&mut self, seconds: u64) -> Vec<Effect> {
+        let mut all = Vec::new();
+        for _ in 0..seconds * 5 {
+            self.host.now.mono_ms += 200;
+            self.host.now.wall_us += 200_000;
+            all.extend(self.host.turn(Input::EndOfTurn));
+        }
+        all
+    }
+
+    /// What a connection hears in so many seconds.
+    pub(super) fn wait(&mut self, conn: ConnId, seconds: u64) -> Heard {
+        Heard::of(&self.passes(seconds), conn)
+    }
+
+    /// The server stops.
+    pub(super) fn stops(&mut self) -> Vec<Effect> {
+        let mut all = self.host.turn(Input::Command { token: 1, command: Command::Shutdown });
+        all.extend(self.passes(5));
+        all
+    }
+
+    /// A user who is there by XMPP.
+    pub(super) fn user(&mut self, local: &str) -> ConnId {
+        self.host.account(local);
+        let slot = self.next;
+        self.next += 1;
+        let (conn, _) = self.host.bind(slot, local);
+        self.host.ask(conn, "<presence/>");
+        conn
+    }
+
+    /// A user makes a node that is configured like this.
+    pub(super) fn makes(&mut self, user: ConnId, node: &str, configured: &[(&str, &str)]) {
+        let field = |(var, value): &(&str, &str)| format!("<field var='{var}'><value>{value}</value></field>");
+        let kind = ("FORM_TYPE", "http://jabber.org/protocol/pubsub#node_config");
+        let form: String = [&[kind], configured].concat().iter().map(field).collect();
+        let configure = format!("<configure><x xmlns='jabber:x:data' type='submit'>{form}</x></configure>");
+        let said = words(&self.host.ask(user, &pubsub(true, &format!("<create node='{node}'/>{configure}"))));
+        assert!(said.contains("type='result'"), "{said}");
+    }
+
+    /// So many items of 10 kB, which begin with their numbers, are published while a subscriber takes nothing; then it takes all. What it has got.
+    /// At no time more waits for it than two reads.
+    pub(super) fn overwhelms(&mut self, slow: ConnId, items: usize) -> Vec<u8> {
+        self.host.prompt = false;
+        let (publisher, large) = (self.connect(), "x".repeat(10_000));
+        let (mut got, mut most) = (Vec::new(), 0);
+        for number in 0..items {
+            let bytes = post("a", "", &format!("{number:03}{large}"));
+            let effects = self.host.turn(Input::Received { conn: publisher, bytes: bytes.as_bytes() });
+            got.extend(bytes_to(&effects, slow).0);
+            self.host.turn(Input::Sent { conn: publisher });
+            most = most.max(self.host.shard.counters().outbound_bytes.get());
+        }
+        let told = self.host.shard.counters().notify_told.get();
+        assert!(told < 40, "{told} were told to who takes none");
+        for _ in 0..500 {
+            let (bytes, ends) = bytes_to(&self.host.sent(slow), slow);
+            assert!(!ends);
+            got.extend(bytes);
+            most = most.max(self.host.shard.counters().outbound_bytes.get());
+        }
+        assert!(most < 2 * u64::from(NOTIFY_PAGE_BYTES_MAX) + (64 << 10), "{most} bytes waited, of 10,000 each");
+        assert_eq!(self.host.shard.counters().notify_published.get() as usize, items);
+        got
     }
 }
 
-fn expect(stage: &Stage, rounds: usize, seed: u64) {
-    for (at, reader) in stage.readers.iter().enumerate() {
-        for channel in CHANNELS.split(',') {
-            let expected: Vec<_> = (0..rounds).map(|number| format!("{channel}{number}")).collect();
-            assert_eq!(reader.of(channel), expected, "seed {seed}, reader {at}, channel {channel}");
-        }
-        assert_eq!(reader.gaps, 0, "seed {seed}, reader {at}");
-    }
+// WebSockets (RFC 6455).
+
+pub(super) const KEY: &str = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+pub(super) const ACCEPTED: &str = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+                                   Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n";
+
+/// A client's side of the opening handshake (RFC 6455 4.1).
+pub(super) fn upgrade(path: &str, fields: &str) -> String {
+    format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{fields}\r\n")
 }
 
-#[test]
-fn subscribers_of_all_shards_have_each_item_once_and_in_order() {
-    for seed in 0..12 {
-        let mut stage = Stage::new(seed, 1 + (seed % 4) as u16);
-        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
-        for number in 0..12 {
-            for channel in CHANNELS.split(',') {
-                stage.publish(channel, &format!("{channel}{number}"));
-            }
-            // Some come later, and have all from the beginning.
-            if number == 5 {
-                (0..3).for_each(|reader| stage.reader(By::turn(reader)));
-            }
-        }
-        stage.run(2);
-        expect(&stage, 12, seed);
-    }
+/// The first of the server's frames, and how many bytes it has; none if not all of it is there.
+pub(super) fn first_frame(bytes: &[u8]) -> Option<(String, usize)> {
+    let (length, head) = match bytes.get(1)? {
+        126 => (usize::from(u16::from_be_bytes(*bytes.get(2..)?.first_chunk()?)), 4),
+        127 => (u64::from_be_bytes(*bytes.get(2..)?.first_chunk()?) as usize, 10),
+        short => (usize::from(*short), 2),
+    };
+    let content = bytes.get(head..head + length)?;
+    let text = String::from_utf8_lossy(content);
+    let said = match bytes[0] {
+        0x81 => text.into_owned(),
+        0x8a => format!("pong {text}"),
+        0x88 => format!("close {}", content.first_chunk().map_or(0, |code| u16::from_be_bytes(*code))),
+        other => panic!("a frame {other:#x} that this server does not send"),
+    };
+    Some((said, head + length))
 }
 
-#[test]
-fn a_crash_neither_loses_nor_doubles_an_item_of_a_durable_channel() {
-    for seed in 0..12 {
-        let mut stage = Stage::new(100 + seed, 3);
-        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
-        for number in 0..20 {
-            for channel in CHANNELS.split(',') {
-                stage.publish(channel, &format!("{channel}{number}"));
-            }
-            // In the middle of a publication that is repeated by its key.
-            let socket = stage.world.connect();
-            let body = format!("a{}", number + 1);
-            if number + 1 < 20 {
-                let key = format!("Idempotency-Key: a{body}\r\n");
-                stage.world.write(socket, post("a", &key, &body).as_bytes());
-                (0..(seed * 7 + number * 3) % 40).for_each(|_| stage.step());
-            }
-            stage.world.crash();
-            stage.run(1);
+/// What bytes of a WebSocket say: the head of a response, and frames.
+pub(super) fn frames(bytes: &[u8]) -> Vec<String> {
+    let (mut all, mut rest) = (Vec::new(), bytes);
+    if rest.starts_with(b"HTTP") {
+        let end = rest.windows(4).position(|at| at == b"\r\n\r\n").expect("a whole head") + 4;
+        all.push(String::from_utf8(rest[..end].to_vec()).expect("text"));
+        rest = &rest[end..];
+        if !all[0].starts_with("HTTP/1.1 101") {
+            return all;
         }
-        stage.run(2);
-        expect(&stage, 20, seed);
     }
+    while !rest.is_empty() {
+        let (said, length) = first_frame(rest).expect("a whole frame");
+        all.push(said);
+        rest = &rest[length..];
+    }
+    all
 }
 
-#[test]
-fn lost_letters_are_made_good() {
-    let mut seen = 0;
-    for seed in 0..8 {
-        let mut stage = Stage::new(200 + seed, 3);
-        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
-        stage.world.plant = Some(Plant::LostBatch);
-        for number in 0..30 {
-            for channel in CHANNELS.split(',') {
-                stage.publish(channel, &format!("{channel}{number}"));
-            }
-        }
-        stage.world.plant = None;
-        // Within the time in which watched channels are renewed.
-        stage.run(45);
-        expect(&stage, 30, seed);
-        seen += 1;
+/// What a WebSocket is told, and whether it ends.
+pub(super) fn frames_to(effects: &[Effect], of: ConnId) -> (Vec<String>, bool) {
+    let (bytes, ends) = bytes_to(effects, of);
+    (frames(&bytes), ends)
+}
+
+/// A message without items, which says from where to go on.
+pub(super) fn place(after: &str) -> String {
+    format!("{{\"items\":[],\"gaps\":[],\"after\":\"{after}\"}}")
+}
+
+impl Desk {
+    pub(super) fn sends(&mut self, conn: ConnId, bytes: &[u8]) -> (Vec<String>, bool) {
+        frames_to(&self.host.turn(Input::Received { conn, bytes }), conn)
     }
-    assert_eq!(seen, 8);
+
+    /// A subscriber by WebSocket, and what it is told at once.
+    pub(super) fn subscribe(&mut self, path: &str, fields: &str) -> (ConnId, Vec<String>) {
+        let conn = self.connect();
+        let (mut said, ends) = self.sends(conn, upgrade(path, fields).as_bytes());
+        assert_eq!((said.remove(0).as_str(), ends), (ACCEPTED, false));
+        (conn, said)
+    }
+
+    /// What it is told when somebody publishes.
+    pub(super) fn messages(&mut self, conn: ConnId, channel: &str, body: &str) -> Vec<String> {
+        frames_to(&self.published(channel, "Content-Type: text/plain\r\n", body).1, conn).0
+    }
+
+    /// What it is told in so many seconds, and whether it ends.
+    pub(super) fn listens(&mut self, conn: ConnId, seconds: u64) -> (Vec<String>, bool) {
+        frames_to(&self.passes(seconds), conn)
+    }
 }

@@ -491,6 +491,7 @@ fn arrive(host: &mut Host, slot: u32, account: &str, previd: &str) -> String {
         owner: Authenticated::vouched_for(account, Incarnation::UNNUMBERED),
         listener: ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false },
         peer: [127, 0, 0, 1].into(),
+        named: false,
         secured: false,
         accepted_s: 1,
         transport: Transport::Stream,

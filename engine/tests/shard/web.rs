@@ -1,16 +1,19 @@
 //! Connections that begin with HTTP (RFC 9112) and become WebSockets (RFC 6455, RFC 7395), on one shard straight and on several in a
 //! world with delays.
 
+use std::net::IpAddr;
+
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use throng_engine::id::{ConnId, Now};
-use throng_engine::io::{Command, Effect, Input, ListenerKind, TlsFacts};
+use throng_engine::io::{Command, Effect, Happened, Input, ListenerKind, TlsFacts};
 use throng_engine::limits::HTTP_REQUESTS_MAX;
+use throng_engine::session::moved::Moved;
 use throng_engine::settings::Settings;
 use throng_engine::web::policy::{Channels, Policy};
 use throng_engine::web::throng_js::MODULE;
 use throng_sim::frame::frame;
-use throng_sim::host::{HEADER, Host};
+use throng_sim::host::{HEADER, Host, moved};
 use throng_sim::net::SocketId;
 use throng_sim::world::{Occurrence, PASSWORD, Pace, World};
 
@@ -485,6 +488,46 @@ fn whom_a_proxy_names_counts_if_it_is_believed() {
             );
         }
         assert_eq!(ends, refused, "{forwarded}");
+    }
+}
+
+/// Operators are told of the client that a proxy names, if it is believed: in the log of logins, and as long as the session has a connection.
+#[test]
+fn operators_are_told_of_the_client_that_a_proxy_names() {
+    let client = IpAddr::from([203, 0, 113, 7]);
+    for forwarded in [true, false] {
+        let mut desk = Desk::new(|settings| {
+            settings.note_logins = true;
+            settings.web = Policy { forwarded, ..Policy::default() }.into();
+        });
+        let conn = desk.connect();
+        let fields = "GET /xmpp-websocket HTTP/1.1\r\nX-Forwarded-For: 198.51.100.1, ::ffff:203.0.113.7\r\n";
+        desk.says(conn, UPGRADE.replacen("GET /xmpp-websocket HTTP/1.1\r\n", fields, 1).as_bytes());
+        desk.hears(conn, &text(OPEN));
+        let effects = desk.host.turn(Input::Received { conn, bytes: &text(&plain("romeo")) });
+        let noted: Vec<_> = effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Note(note) if matches!(note.what, Happened::LoggedIn { .. }) => note.peer,
+                _ => None,
+            })
+            .map(|peer| peer.to_canonical())
+            .collect();
+        assert_eq!(noted, [if forwarded { client } else { [192, 0, 2, 1].into() }], "{forwarded}");
+        for xml in [OPEN, BIND] {
+            assert!(!desk.hears(conn, &text(xml)).is_empty());
+        }
+        assert_eq!(desk.host.shard.client_of(conn), forwarded.then_some(client), "otherwise the host knows it");
+        desk.host.turn(Input::Closed { conn });
+        assert_eq!(desk.host.shard.client_of(conn), None);
+    }
+    // It comes along to another shard.
+    let mut desk = Desk::new(|_| {});
+    for (slot, named) in [(7, true), (8, false)] {
+        let conn = ConnId { slot, generation: 1 };
+        let moved = Box::new(Moved { peer: client, named, ..*moved("romeo@localhost") });
+        desk.host.turn(Input::Arrived { conn, moved });
+        assert_eq!(desk.host.shard.client_of(conn), named.then_some(client));
     }
 }
 

@@ -250,7 +250,7 @@ pub struct KnobChange {
 pub struct SessionRow {
     /// Full JID.
     pub jid: String,
-    /// Peer's IP and port; none while it waits to be resumed, or when its connection is breaking just now.
+    /// Peer's IP and port, only the IP where it came by a proxy of HTTP or by BOSH; none while it waits to be resumed, or when its connection is breaking just now.
     pub address: Option<String>,
     /// It has no connection and waits to be resumed (XEP-0198).
     #[serde(default)]

@@ -3,6 +3,7 @@
 
 mod bench;
 mod certificates;
+mod channels;
 mod counted;
 mod doctor;
 mod faults;

@@ -1,6 +1,9 @@
 //! Sessions begin, are quiet, and end.
 
+use throng_engine::io::{Command, Input, Reply};
 use throng_engine::limits::{BOSH_INACTIVITY_S, BOSH_PAUSE_S_MAX, BOSH_POLLING_S, BOSH_WAIT_S_MAX};
+
+use throng_sim::host::reply;
 
 use super::desk::{Desk, PRESENCE, RID, body, message, request};
 
@@ -33,6 +36,21 @@ fn xep0124_7_2_the_answer_to_the_first_request_says_all_that_it_must() {
         assert_eq!(next.attr(name), None, "{name}");
     }
     assert_eq!(next.field("Content-Type"), Some("text/html; charset=utf-8"));
+}
+
+/// Behind a session there is no socket of which its host could say who is at the other end.
+#[test]
+fn operators_are_told_who_has_begun_a_session() {
+    let mut desk = Desk::new(|_| {});
+    desk.usual("romeo");
+    let sessions = Command::Sessions { of: None, from_slot: 0, most: 2 };
+    let told = reply(desk.host.turn(Input::Command { token: 1, command: sessions }));
+    let Some(Reply::Sessions { rows, .. }) = told else { panic!("{told:?}") };
+    let conns: Vec<_> = rows.iter().filter_map(|row| row.conn).collect();
+    assert_eq!(
+        conns.iter().map(|conn| desk.host.shard.client_of(*conn)).collect::<Vec<_>>(),
+        [Some([192, 0, 2, 1].into())]
+    );
 }
 
 #[test]

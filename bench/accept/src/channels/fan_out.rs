@@ -1,0 +1,122 @@
+//! CPU of the server for an item that many are told, against as many bare sends in the same run (`raw fan-out`, as `accept
+//! eventing` has it): all on one channel, on some, and each on a channel of its own.
+//!
+//! With a channel for each subscriber, each delivery is a publication as well, with its commit; and by long poll, a request. Both are
+//! told and not judged.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use super::{Channels, Judged, figure, flags, two};
+use crate::report::{median, spread};
+
+/// What a delivery may cost, times a bare send.
+const MOST: f64 = 1.3;
+/// Receivers of the bare sends at most: their program has a descriptor for each.
+const BARE_MOST: u32 = 15_000;
+/// Items a second at most.
+const ITEMS_MOST: f64 = 2_000.0;
+
+/// What to compare.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Options {
+    /// Subscribers that are told.
+    #[arg(long, default_value_t = 10_000)]
+    subscribers: u32,
+    /// Channels over which they are spread; 0 for one each.
+    #[arg(long, value_delimiter = ',', default_value = "1,100,0")]
+    channels: Vec<u32>,
+    /// Deliveries per second; with many channels fewer, since at most 2,000 items are published per second.
+    #[arg(long, default_value_t = 20_000.0)]
+    deliveries: f64,
+    /// Seconds of each run.
+    #[arg(long, default_value_t = 10.0)]
+    seconds: f64,
+    /// Runs of each.
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+    /// Bytes of an item's content.
+    #[arg(long, default_value_t = 100)]
+    bytes: u32,
+    /// The program of the bare sends.
+    #[arg(long, default_value = "target/release/raw")]
+    raw: PathBuf,
+}
+
+pub(super) fn run(throng: &Path, options: &super::Options) -> io::Result<Judged> {
+    let own = &options.fan_out;
+    let (mut rows, mut words, mut met) = (Vec::new(), Vec::new(), true);
+    for by in &options.by {
+        for &channels in &own.channels {
+            let channels = if channels == 0 { own.subscribers } else { channels.min(own.subscribers) };
+            let (mut cost, mut floor, mut latency) = (Vec::new(), Vec::new(), Vec::new());
+            let mut each_bytes = 0.0;
+            for _ in 0..own.runs.max(1) {
+                let result = told(throng, options, by, channels)?;
+                each_bytes = figure(&result, "/deliveries/bytes_each")?;
+                cost.push(figure(&result, "/server/cpu_us_per_delivery")?);
+                latency.push(figure(&result, "/deliveries/latency_ms/p99")?);
+                floor.push(bare(own, each_bytes as usize)?);
+            }
+            let times = median(cost.clone()) / median(floor.clone());
+            let is_judged = channels < own.subscribers && by != "poll";
+            met &= !is_judged || times <= MOST;
+            let word = if is_judged { "" } else { " (not judged)" };
+            eprintln!("{by}, {channels} channels: {times:.2} x as many bare sends of {each_bytes:.0} bytes{word}");
+            words.push(format!("{by} on {channels}: {times:.2}{word}"));
+            rows.push(json!({
+                "by": by, "channels": channels, "cpu_us": spread(cost.into_iter()), "bare_send_us": spread(floor.into_iter()),
+                "bytes_each": each_bytes.round(), "latency_ms_p99": spread(latency.into_iter()),
+                "times_bare_sends": two(times), "judged": is_judged,
+            }));
+        }
+    }
+    let sentence = format!(
+        "CPU of an item for {} subscribers, times bare sends, at most {MOST}: {}",
+        own.subscribers,
+        words.join(", ")
+    );
+    let value = json!({
+        "what": "server CPU, user and system, of an item for each subscriber, and of a bare send",
+        "subscribers": own.subscribers, "target_times": MOST, "rows": Value::Array(rows), "met": met,
+    });
+    Ok(Judged { met, sentence, value })
+}
+
+/// The result of a run in which items are told.
+fn told(throng: &Path, options: &super::Options, by: &str, channels: u32) -> io::Result<Value> {
+    let own = &options.fan_out;
+    let server = Channels::new(throng, options)?;
+    let _runs = server.plan.start()?;
+    let each = f64::from(own.subscribers) / f64::from(channels);
+    let rate = (own.deliveries / each).min(ITEMS_MOST);
+    let flags = flags(&[
+        ("subscribers", own.subscribers.to_string()),
+        ("publishers", channels.min(20).to_string()),
+        ("channels", channels.to_string()),
+        ("by", by.into()),
+        ("rate", rate.to_string()),
+        ("payload-bytes", own.bytes.to_string()),
+        ("ramp-per-s", "4000".into()),
+        ("hold-s", own.seconds.to_string()),
+        ("drain-s", "30".into()),
+    ]);
+    server.load(throng, "told.json", &flags)?.result()
+}
+
+/// CPU of a bare send, microseconds.
+fn bare(own: &Options, bytes: usize) -> io::Result<f64> {
+    let receivers = own.subscribers.min(BARE_MOST);
+    let rate = own.deliveries / f64::from(receivers);
+    let done = Command::new(&own.raw)
+        .args(["fan-out", "--receivers", &receivers.to_string(), "--rate", &rate.to_string()])
+        .args(["--bytes", &bytes.to_string(), "--seconds", &own.seconds.to_string()])
+        .output()?;
+    if !done.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()));
+    }
+    figure(&serde_json::from_slice(&done.stdout)?, "/server_cpu_us_per_delivery")
+}

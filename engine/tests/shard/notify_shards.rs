@@ -1,0 +1,312 @@
+//! Channels of notifications (`/n/`) on several shards in a world with delays, losses and crashes: each item once and in order for who
+//! comes back with the place where it was.
+
+use throng_engine::settings::Settings;
+use throng_sim::net::SocketId;
+use throng_sim::world::{Occurrence, Pace, Plant, World};
+
+use crate::notify_world::{KEY, first_frame, open, post, settings, upgrade};
+
+/// How a subscriber is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum By {
+    Events,
+    Polls,
+    Messages,
+}
+
+impl By {
+    /// One of each, in turn.
+    fn turn(number: usize) -> By {
+        [By::Polls, By::Events, By::Messages][number % 3]
+    }
+}
+
+/// A subscriber that connects anew whenever it has lost its connection.
+#[derive(Debug)]
+struct Reader {
+    socket: SocketId,
+    heard: Vec<u8>,
+    /// Bytes of `heard` that are whole events or messages.
+    read: usize,
+    last: Option<String>,
+    got: Vec<String>,
+    gaps: usize,
+    by: By,
+}
+
+struct Stage {
+    world: World,
+    readers: Vec<Reader>,
+    publisher: (SocketId, String),
+}
+
+const CHANNELS: &str = "a,b,c,d";
+
+impl Stage {
+    fn new(seed: u64, shards: u16) -> Stage {
+        let pace = Pace { read_bytes: [0, 100, 4_096][seed as usize % 3], ..Pace::default() };
+        let settings: Settings = settings(shards, open());
+        let mut world = World::new(seed, settings, pace, &[]);
+        world.http = true;
+        let publisher = (world.connect(), String::new());
+        Stage { world, readers: Vec::new(), publisher }
+    }
+
+    /// One who wants all that is kept.
+    fn reader(&mut self, by: By) {
+        self.reader_from(by, Some("0,0,0,0".into()));
+    }
+
+    /// One who has been there, or wants what comes from now on.
+    fn reader_from(&mut self, by: By, last: Option<String>) {
+        let socket = self.world.connect();
+        let reader = Reader { socket, heard: Vec::new(), read: 0, last, got: Vec::new(), gaps: 0, by };
+        self.readers.push(reader);
+        self.ask(self.readers.len() - 1);
+    }
+
+    fn ask(&mut self, reader: usize) {
+        let Reader { socket, last, by, .. } = &self.readers[reader];
+        let after = last.as_ref().map(|last| format!("after={last}&")).unwrap_or_default();
+        let path = format!("{CHANNELS}?{after}wait=20");
+        let ask = match by {
+            By::Messages => upgrade(&path, KEY),
+            By::Polls => format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+            By::Events => {
+                format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+            }
+        };
+        self.world.write(*socket, ask.as_bytes());
+    }
+
+    fn again(&mut self, reader: usize) {
+        let socket = self.world.connect();
+        let reader_of = &mut self.readers[reader];
+        (reader_of.socket, reader_of.heard, reader_of.read) = (socket, Vec::new(), 0);
+        self.ask(reader);
+    }
+
+    fn step(&mut self) {
+        match self.world.step() {
+            Occurrence::Bytes(socket, bytes) if socket == self.publisher.0 => {
+                self.publisher.1 += std::str::from_utf8(&bytes).unwrap();
+            }
+            Occurrence::Bytes(socket, bytes) => {
+                if let Some(at) = self.readers.iter().position(|reader| reader.socket == socket) {
+                    self.readers[at].heard.extend_from_slice(&bytes);
+                    if self.readers[at].take() {
+                        self.ask(at);
+                    }
+                }
+            }
+            Occurrence::Ended(socket) => {
+                if let Some(at) = self.readers.iter().position(|reader| reader.socket == socket) {
+                    self.again(at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Publishes until it is known that it was: a key makes that one item.
+    fn publish(&mut self, channel: &str, body: &str) {
+        loop {
+            let (socket, heard) = (self.world.connect(), String::new());
+            self.publisher = (socket, heard);
+            self.world.write(socket, post(channel, &format!("Idempotency-Key: {channel}{body}\r\n"), body).as_bytes());
+            let until = self.world.now_us() + 40_000_000;
+            while self.world.now_us() < until
+                && !self.publisher.1.ends_with("}\n")
+                && !self.publisher.1.contains(" 503 ")
+            {
+                self.step();
+            }
+            if self.publisher.1.starts_with("HTTP/1.1 200") {
+                return self.world.finish(socket);
+            }
+            self.world.finish(socket);
+        }
+    }
+
+    fn run(&mut self, seconds: u64) {
+        let until = self.world.now_us() + seconds * 1_000_000;
+        while self.world.now_us() < until {
+            self.step();
+        }
+    }
+}
+
+impl Reader {
+    /// Takes whole events, messages or answers off what has come. Whether the next question is due.
+    fn take(&mut self) -> bool {
+        match self.by {
+            By::Events => self.events(),
+            By::Messages => self.messages(),
+            By::Polls => return self.answer(),
+        }
+        false
+    }
+
+    fn events(&mut self) {
+        let heard = std::mem::take(&mut self.heard);
+        while let Some(end) = heard[self.read..].windows(2).position(|at| at == b"\n\n") {
+            let event = std::str::from_utf8(&heard[self.read..self.read + end]).unwrap();
+            self.read += end + 2;
+            let event = event.rsplit("\r\n\r\n").next().unwrap_or_default();
+            self.gaps += usize::from(event.contains("event: gap"));
+            self.items(event);
+            if let Some(id) = event.lines().find_map(|line| line.strip_prefix("id: ")) {
+                self.last = Some(id.to_owned());
+            }
+        }
+        self.heard = heard;
+    }
+
+    fn messages(&mut self) {
+        let heard = std::mem::take(&mut self.heard);
+        if self.read == 0 {
+            let head = heard.windows(4).position(|at| at == b"\r\n\r\n");
+            self.read = head.filter(|_| heard.starts_with(b"HTTP/1.1 101")).map_or(0, |end| end + 4);
+        }
+        while self.read > 0 {
+            let Some((message, length)) = first_frame(&heard[self.read..]) else { break };
+            self.read += length;
+            if message.starts_with('{') {
+                self.gaps += usize::from(!message.contains("\"gaps\":[]"));
+                self.items(&message);
+                self.after(&message);
+            }
+        }
+        self.heard = heard;
+    }
+
+    fn after(&mut self, answer: &str) {
+        self.last = answer.rsplit("\"after\":\"").next().and_then(|rest| rest.split('"').next()).map(str::to_owned);
+    }
+
+    fn answer(&mut self) -> bool {
+        let heard = String::from_utf8(self.heard.clone()).unwrap();
+        let Some((head, body)) = heard.split_once("\r\n\r\n") else { return false };
+        if head.starts_with("HTTP/1.1 204") {
+            self.heard.clear();
+            return true;
+        }
+        let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
+        if body.len() < length.parse().unwrap() {
+            return false;
+        }
+        if head.starts_with("HTTP/1.1 200") {
+            self.gaps += usize::from(!body.contains("\"gaps\":[]"));
+            self.items(body);
+            self.after(body);
+        }
+        let goes_on = !head.contains("Connection: close");
+        self.heard.clear();
+        goes_on
+    }
+
+    fn items(&mut self, text: &str) {
+        let data = text.split("\"data\":\"").skip(1).filter_map(|rest| rest.split('"').next());
+        self.got.extend(data.map(str::to_owned));
+    }
+
+    fn of(&self, channel: &str) -> Vec<&str> {
+        self.got.iter().filter(|item| item.starts_with(channel)).map(|item| &**item).collect()
+    }
+}
+
+fn expect(stage: &Stage, rounds: usize, seed: u64) {
+    for (at, reader) in stage.readers.iter().enumerate() {
+        for channel in CHANNELS.split(',') {
+            let expected: Vec<_> = (0..rounds).map(|number| format!("{channel}{number}")).collect();
+            assert_eq!(reader.of(channel), expected, "seed {seed}, reader {at}, channel {channel}");
+        }
+        assert_eq!(reader.gaps, 0, "seed {seed}, reader {at}");
+    }
+}
+
+#[test]
+fn subscribers_of_all_shards_have_each_item_once_and_in_order() {
+    for seed in 0..12 {
+        let mut stage = Stage::new(seed, 1 + (seed % 4) as u16);
+        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
+        for number in 0..12 {
+            for channel in CHANNELS.split(',') {
+                stage.publish(channel, &format!("{channel}{number}"));
+            }
+            // Some come later, and have all from the beginning.
+            if number == 5 {
+                (0..3).for_each(|reader| stage.reader(By::turn(reader)));
+            }
+        }
+        stage.run(2);
+        expect(&stage, 12, seed);
+    }
+}
+
+#[test]
+fn a_crash_neither_loses_nor_doubles_an_item_of_a_durable_channel() {
+    for seed in 0..12 {
+        let mut stage = Stage::new(100 + seed, 3);
+        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
+        for number in 0..20 {
+            for channel in CHANNELS.split(',') {
+                stage.publish(channel, &format!("{channel}{number}"));
+            }
+            // In the middle of a publication that is repeated by its key.
+            let socket = stage.world.connect();
+            let body = format!("a{}", number + 1);
+            if number + 1 < 20 {
+                let key = format!("Idempotency-Key: a{body}\r\n");
+                stage.world.write(socket, post("a", &key, &body).as_bytes());
+                (0..(seed * 7 + number * 3) % 40).for_each(|_| stage.step());
+            }
+            stage.world.crash();
+            stage.run(1);
+        }
+        stage.run(2);
+        expect(&stage, 20, seed);
+    }
+}
+
+/// Who was told where it begins has all that comes from then on, whatever happens before the first item.
+#[test]
+fn who_has_begun_misses_nothing_though_nothing_has_come() {
+    for seed in 0..6 {
+        let mut stage = Stage::new(300 + seed, 1 + (seed % 4) as u16);
+        CHANNELS.split(',').for_each(|channel| stage.publish(channel, "before"));
+        [By::Events, By::Messages].repeat(3).into_iter().for_each(|by| stage.reader_from(by, None));
+        stage.run(2);
+        for reader in &stage.readers {
+            assert_eq!(reader.last.as_deref(), Some("1,1,1,1"), "seed {seed}, {:?}", reader.by);
+        }
+        stage.world.crash();
+        for number in 0..3 {
+            CHANNELS.split(',').for_each(|channel| stage.publish(channel, &format!("{channel}{number}")));
+        }
+        stage.run(2);
+        expect(&stage, 3, seed);
+    }
+}
+
+#[test]
+fn lost_letters_are_made_good() {
+    let mut seen = 0;
+    for seed in 0..8 {
+        let mut stage = Stage::new(200 + seed, 3);
+        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
+        stage.world.plant = Some(Plant::LostBatch);
+        for number in 0..30 {
+            for channel in CHANNELS.split(',') {
+                stage.publish(channel, &format!("{channel}{number}"));
+            }
+        }
+        stage.world.plant = None;
+        // Within the time in which watched channels are renewed.
+        stage.run(45);
+        expect(&stage, 30, seed);
+        seen += 1;
+    }
+    assert_eq!(seen, 8);
+}
