@@ -4,15 +4,14 @@
 use std::sync::Arc;
 
 use throng_engine::id::ConnId;
-use throng_engine::io::{Effect, Input};
+use throng_engine::io::Input;
 use throng_engine::limits::{
     NOTIFY_AWAY_MS, NOTIFY_RENEW_S, NOTIFY_SUBJECT_BYTES_MAX, NOTIFY_TOLD_AT_ONCE, NOTIFY_WHO_MAX, NOTIFY_WHO_TOLD_MAX,
 };
 use throng_engine::web::policy::Channels;
 
 use crate::issuer::{NOW_S, Signer, access, name_of};
-use crate::notify::{Desk, Heard, open, post};
-use crate::notify_socket::{KEY, first_frame, upgrade};
+use crate::notify_world::{Desk, Heard, KEY, TOKEN, frames_to, open, post, upgrade};
 
 /// Channels that tell who subscribes: those that begin with `own.` are for those with a token, others for everybody.
 pub(super) fn telling() -> Channels {
@@ -62,28 +61,13 @@ fn alone(channel: &str, subscribers: u32) -> String {
     format!("{{\"channel\":\"{channel}\",\"subscribers\":{subscribers},\"who\":[],\"more\":false}}")
 }
 
-/// What one connection hears while another one does something.
-fn while_asked(desk: &mut Desk, hears: ConnId, conn: ConnId, text: &str) -> Heard {
-    desk.while_waiting(hears, Input::Received { conn, bytes: text.as_bytes() })
+fn heard(desk: &mut Desk, hears: ConnId, input: Input<'_>) -> Heard {
+    Heard::of(&desk.host.turn(input), hears)
 }
 
-/// The messages of a WebSocket that come with an input.
-fn messages(desk: &mut Desk, of: ConnId, input: Input<'_>) -> Vec<String> {
-    let mut bytes = Vec::new();
-    for effect in desk.host.turn(input) {
-        match effect {
-            Effect::Send { conn, bytes: sent, .. } if conn == of => bytes.extend(sent),
-            _ => {}
-        }
-    }
-    let head = bytes.windows(4).position(|at| at == b"\r\n\r\n");
-    let mut rest = &bytes[head.map_or(0, |end| end + 4)..];
-    let mut all = Vec::new();
-    while let Some((said, length)) = first_frame(rest).filter(|_| !rest.is_empty()) {
-        all.push(said);
-        rest = &rest[length..];
-    }
-    all
+/// What one connection hears while another one does something.
+fn while_asked(desk: &mut Desk, hears: ConnId, conn: ConnId, text: &str) -> Heard {
+    heard(desk, hears, Input::Received { conn, bytes: text.as_bytes() })
 }
 
 #[test]
@@ -188,20 +172,17 @@ fn joins_and_leaves_are_events_without_ids() {
     // By WebSocket it comes with where to go on. A second connection of a name changes the number.
     let again = desk.connect();
     let bytes = upgrade("own.a?occupancy=1", &format!("{KEY}{}", named("romeo")));
-    let mut frames = messages(&mut desk, again, Input::Received { conn: again, bytes: bytes.as_bytes() });
-    for _ in 0..10 {
-        desk.host.now.mono_ms += 200;
-        frames.extend(messages(&mut desk, again, Input::EndOfTurn));
-    }
+    let (mut frames, _) = desk.sends(again, bytes.as_bytes());
+    frames.extend(frames_to(&desk.passes(2), again).0);
     frames.retain(|frame| frame.contains("occupancy"));
     // How it was before, at once; and then that it is there itself.
     let who = "\"who\":[{\"name\":\"juliet\",\"connections\":1},{\"name\":\"romeo\",\"connections\":1}],\"more\":false";
     let message = "{\"items\":[],\"gaps\":[],\"after\":\"0\",\"occupancy\":{\"channel\":\"own.a\",\"subscribers\":";
     assert_eq!(frames, [format!("{message}2,{who}}}}}"), format!("{message}3,\"joined\":[],\"left\":[]}}}}")]);
-    let mut left = desk.while_waiting(romeo, Input::Closed { conn: quiet });
+    let mut left = heard(&mut desk, romeo, Input::Closed { conn: quiet });
     left.text += &desk.wait(romeo, 2).text;
     assert_eq!(occupancy(&left), ["{\"channel\":\"own.a\",\"subscribers\":2,\"joined\":[],\"left\":[\"juliet\"]}"]);
-    let mut left = desk.while_waiting(romeo, Input::Closed { conn: again });
+    let mut left = heard(&mut desk, romeo, Input::Closed { conn: again });
     left.text += &desk.wait(romeo, 2).text;
     assert_eq!(occupancy(&left), ["{\"channel\":\"own.a\",\"subscribers\":1,\"joined\":[],\"left\":[]}"]);
     // An item comes with its id as ever, and who comes back with the last id has missed nothing.
@@ -213,7 +194,7 @@ fn joins_and_leaves_are_events_without_ids() {
 }
 
 fn bearer_of_operator() -> String {
-    format!("Authorization: Bearer {}\r\n", crate::notify::TOKEN)
+    format!("Authorization: Bearer {}\r\n", TOKEN)
 }
 
 /// A channel of several, each with an event of its own.
@@ -282,7 +263,7 @@ fn who_comes_and_goes_costs_others_one_message_a_second() {
         let conn = desk.connect();
         let heard = while_asked(&mut desk, hears, conn, &request("a", &event("")));
         told += occupancy(&heard).len();
-        let heard = desk.while_waiting(hears, Input::Closed { conn });
+        let heard = heard(&mut desk, hears, Input::Closed { conn });
         told += occupancy(&heard).len();
         joins += 1;
         // Reading, and its answer.
@@ -378,7 +359,7 @@ fn a_slow_subscriber_is_told_how_it_is_when_it_reads() {
     assert!(occupancy(&got).iter().all(|told| !told.contains("\"channel\":\"own.a\"")), "it takes nothing");
     let mut rest = String::new();
     for _ in 0..100 {
-        rest += &Heard::of(desk.host.sent(slow), slow).text;
+        rest += &Heard::of(&desk.host.sent(slow), slow).text;
     }
     let rest = Heard { text: rest, ends: false };
     let told: Vec<_> = occupancy(&rest).into_iter().filter(|told| told.contains("own.a")).collect();

@@ -7,9 +7,8 @@ use throng_engine::limits::NOTIFY_RENEW_S;
 use throng_sim::net::SocketId;
 use throng_sim::world::{Occurrence, Pace, Plant, World};
 
-use crate::notify::settings;
 use crate::notify_occupancy::{may, telling};
-use crate::notify_socket::{KEY, first_frame, upgrade};
+use crate::notify_world::{KEY, first_frame, settings, upgrade};
 
 /// Seconds since 1970 when the world begins.
 const NOW_S: u64 = 1_767_225_600;
