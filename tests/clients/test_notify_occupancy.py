@@ -161,4 +161,5 @@ async def test_open_channels_tell_how_many(notifying_world):
     await until(world, channel, (1, {}))
     await asyncio.to_thread(world.server.restart)
     await until(world, channel, (0, {}))
-    again.close()
+    await asyncio.to_thread(again.join, WAIT)
+    assert not again.is_alive()

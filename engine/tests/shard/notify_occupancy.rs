@@ -61,13 +61,13 @@ fn alone(channel: &str, subscribers: u32) -> String {
     format!("{{\"channel\":\"{channel}\",\"subscribers\":{subscribers},\"who\":[],\"more\":false}}")
 }
 
-fn heard(desk: &mut Desk, hears: ConnId, input: Input<'_>) -> Heard {
+fn heard_by(desk: &mut Desk, hears: ConnId, input: Input<'_>) -> Heard {
     Heard::of(&desk.host.turn(input), hears)
 }
 
 /// What one connection hears while another one does something.
 fn while_asked(desk: &mut Desk, hears: ConnId, conn: ConnId, text: &str) -> Heard {
-    heard(desk, hears, Input::Received { conn, bytes: text.as_bytes() })
+    heard_by(desk, hears, Input::Received { conn, bytes: text.as_bytes() })
 }
 
 #[test]
@@ -179,10 +179,10 @@ fn joins_and_leaves_are_events_without_ids() {
     let who = "\"who\":[{\"name\":\"juliet\",\"connections\":1},{\"name\":\"romeo\",\"connections\":1}],\"more\":false";
     let message = "{\"items\":[],\"gaps\":[],\"after\":\"0\",\"occupancy\":{\"channel\":\"own.a\",\"subscribers\":";
     assert_eq!(frames, [format!("{message}2,{who}}}}}"), format!("{message}3,\"joined\":[],\"left\":[]}}}}")]);
-    let mut left = heard(&mut desk, romeo, Input::Closed { conn: quiet });
+    let mut left = heard_by(&mut desk, romeo, Input::Closed { conn: quiet });
     left.text += &desk.wait(romeo, 2).text;
     assert_eq!(occupancy(&left), ["{\"channel\":\"own.a\",\"subscribers\":2,\"joined\":[],\"left\":[\"juliet\"]}"]);
-    let mut left = heard(&mut desk, romeo, Input::Closed { conn: again });
+    let mut left = heard_by(&mut desk, romeo, Input::Closed { conn: again });
     left.text += &desk.wait(romeo, 2).text;
     assert_eq!(occupancy(&left), ["{\"channel\":\"own.a\",\"subscribers\":1,\"joined\":[],\"left\":[]}"]);
     // An item comes with its id as ever, and who comes back with the last id has missed nothing.
@@ -263,7 +263,7 @@ fn who_comes_and_goes_costs_others_one_message_a_second() {
         let conn = desk.connect();
         let heard = while_asked(&mut desk, hears, conn, &request("a", &event("")));
         told += occupancy(&heard).len();
-        let heard = heard(&mut desk, hears, Input::Closed { conn });
+        let heard = heard_by(&mut desk, hears, Input::Closed { conn });
         told += occupancy(&heard).len();
         joins += 1;
         // Reading, and its answer.
