@@ -32,6 +32,22 @@ export interface Gap {
   after?: string;
 }
 
+/** Who subscribes to a channel. */
+export interface Occupancy {
+  /** The channel. */
+  channel: string;
+  /** How many connections, this one among them. */
+  subscribers: number;
+  /** Names of those whose tokens have one (`sub`), each once; none in channels that need no token. */
+  who: string[];
+  /** Those who were not there before. */
+  joined: string[];
+  /** Those who have left since. */
+  left: string[];
+  /** There are more names: with so many, none are told, or some by long poll. */
+  more: boolean;
+}
+
 /** A way to receive items. */
 export type Transport = "websocket" | "sse" | "poll";
 
@@ -56,6 +72,12 @@ export interface Handlers {
   onItem(item: Item): void;
   /** Items are missing: load the state of the channel anew if it matters. */
   onGap?(gap: Gap): void;
+  /**
+   * Subscribers have come or gone, at most once a second; by long poll it is asked for with each.
+   * The server has to tell it of all channels of the subscription (`notify_occupancy`), and a token
+   * to grant it where one is needed (`presence`); otherwise the subscription is refused.
+   */
+  onOccupancy?(occupancy: Occupancy): void;
   /** The connection has changed. */
   onStatus?(status: Status): void;
 }
@@ -159,6 +181,17 @@ interface Batch {
   items: Item[];
   gaps: string[];
   after: string | null;
+  occupancy?: Told;
+}
+
+/** What the server tells of who subscribes: all of it, or what has changed. */
+interface Told {
+  channel: string;
+  subscribers: number;
+  who?: { name: string }[];
+  more?: boolean;
+  joined?: string[];
+  left?: string[];
 }
 
 /** One attempt of one transport. */
@@ -178,6 +211,8 @@ interface Attempt {
   expect(ms: number): void;
   opened(): void;
   take(batch: Batch): void;
+  /** Asks who subscribes, where nobody tells it. */
+  count(headers: Record<string, string>): Promise<void>;
 }
 
 /** The content of an item: parsed JSON, bytes, or text. */
@@ -403,7 +438,7 @@ async function sse(attempt: Attempt): Promise<never> {
         // Events of other names, as `expired` at the end of a token, say nothing of items.
         const items = data && !event ? [what] : [];
         const gaps = data && event === "gap" ? [what.channel] : [];
-        if (id) attempt.take({ items, gaps, after: id });
+        if (id) attempt.take({ items, gaps, after: id, occupancy: event === "occupancy" ? what : undefined });
         event = data = "";
       }
     }
@@ -425,6 +460,7 @@ async function poll(attempt: Attempt): Promise<never> {
     } else {
       throw await refusal(response);
     }
+    await attempt.count(headers);
     if (attempt.isDue()) throw new ThrongError("looks for a better transport");
   }
 }
@@ -470,6 +506,24 @@ function follow(
       tell(options.onItem, item);
     }
     if (after && !isClosed()) places = after.split(",");
+    if (batch.occupancy && !isClosed()) meet(batch.occupancy);
+  };
+
+  const rooms = new Map<string, Set<string>>();
+  /** What is told is how it is, whatever was lost before. */
+  const meet = ({ channel, subscribers, who, more = false, joined = [], left = [] }: Told) => {
+    const before = rooms.get(channel) ?? new Set();
+    const now = new Set(who ? who.map(({ name }) => name) : [...before, ...joined]);
+    for (const name of left) now.delete(name);
+    rooms.set(channel, now);
+    tell(options.onOccupancy, {
+      channel,
+      subscribers,
+      who: [...now],
+      joined: [...now].filter((name) => !before.has(name)),
+      left: [...before].filter((name) => !now.has(name)),
+      more,
+    });
   };
 
   // Transports before this one are not tried until then.
@@ -502,7 +556,8 @@ function follow(
       return await TRANSPORTS[transport]({
         url: (query) => {
           const at = new URL(url);
-          at.search = [query, places && `after=${places}`].filter(Boolean).join("&");
+          const tells = options.onOccupancy && !query.startsWith("wait") && "occupancy=1";
+          at.search = [query, tells, places && `after=${places}`].filter(Boolean).join("&");
           return at.href;
         },
         token: shown,
@@ -518,6 +573,18 @@ function follow(
           if (signal.aborted) return;
           opened();
           take(batch);
+        },
+        count: async (headers) => {
+          if (!options.onOccupancy) return;
+          for (const name of names) {
+            const at = new URL(url);
+            at.pathname = at.pathname.replace(/[^/]*$/, name);
+            at.search = "occupancy=1";
+            const response = await fetch(at, { headers, cache: "no-store", signal });
+            if (response.status !== 200) throw await refusal(response);
+            const told: Told = await response.json();
+            if (!signal.aborted) meet(told);
+          }
         },
       });
     } catch (cause) {

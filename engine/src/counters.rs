@@ -170,6 +170,7 @@ counter_table! {
     notify_told Count "Items handed to who waits at /n/, each to each.";
     notify_tokens_verified Count "Tokens shown at /n/ whose signature was verified, and was good.";
     notify_tokens_refused Count "Tokens shown at /n/ that do not count: expired, for somebody else, or with a wrong signature.";
+    notify_occupancy_told Count "Times that one who waits at /n/ was told who subscribes, each to each.";
     notify_gaps Count "Times that one who waits at /n/ was told that it has missed items which are not kept.";
     streams_opened Count "Streams opened; each restart after TLS or authentication is one (RFC 6120 4.3.3).";
     streams_closed Count "Connections whose stream has ended, however it did: the sum of the closed_ ones.";

@@ -349,6 +349,44 @@ pub enum Letter {
     },
     /// To itself: subscribers are left to be told.
     ChannelGoOn,
+    /// Who subscribes to a channel of this home at the sending shard. [`Letter::ChannelOccupied`] follows a whole report of one that
+    /// listens at once, and any of another when it changes something.
+    ChannelPresent {
+        /// The node's actor.
+        node: Name,
+        /// How many.
+        subscribers: u32,
+        /// Names with their numbers: all of them, or those that have changed, 0 for one that is gone.
+        names: Span,
+        /// It is all of them.
+        whole: bool,
+        /// There are more names.
+        more: bool,
+        /// Some there are told who subscribes.
+        listens: bool,
+    },
+    /// Who subscribes to a channel at all shards, for those of this one who are told.
+    ChannelOccupied {
+        /// The node's actor.
+        node: Name,
+        /// How many.
+        subscribers: u32,
+        /// All names with their numbers; none, if there are more than are told.
+        names: Span,
+        /// There are more names.
+        more: bool,
+    },
+    /// A connection asks who subscribes to a channel of this home: [`Letter::ChannelAnswer`] says it.
+    ChannelCount {
+        /// The connection.
+        conn: ConnRef,
+        /// What its shard knows the request by.
+        number: u32,
+        /// The node's actor.
+        node: Name,
+    },
+    /// To itself: subscribers are left to be told who the others are.
+    ChannelGoOnWho,
     /// All users that were asked after for this session have been looked at.
     Looked {
         /// The session.

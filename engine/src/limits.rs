@@ -732,6 +732,37 @@ pub const NOTIFY_JWT_WRONG_MS: u64 = 100;
 /// An address that is ahead of that by so much has none verified, milliseconds: fifty at once.
 pub const NOTIFY_JWT_WRONG_AHEAD_MS: u64 = 5_000;
 
+/// Longest `sub` of a token that is told as the name of a subscriber, bytes.
+pub const NOTIFY_SUBJECT_BYTES_MAX: usize = 128;
+
+/// Names of subscribers that a shard reports of a channel, and that are told to who asks. Others count, and are not named.
+pub const NOTIFY_WHO_MAX: usize = 1_000;
+
+/// Names that subscribers are told of a channel while they come and go. With more, they are told how many subscribe.
+pub const NOTIFY_WHO_TOLD_MAX: usize = 100;
+
+/// Of one channel, changes of who subscribes are said so often at the most: by a shard to the home, by the home to a shard, and to a
+/// subscriber; milliseconds.
+pub const NOTIFY_WHO_MS: u64 = 1_000;
+
+/// Subscribers of a channel that a shard tells of changes in a second, in the long run: of more, each is told more rarely.
+pub const NOTIFY_WHO_TOLD_PER_S: u64 = 10_000;
+
+/// Who has been answered a long poll is there for so long at least, and no more than twice that, unless it asks again; milliseconds.
+pub const NOTIFY_AWAY_MS: u64 = 5_000;
+
+/// Those of a shard of whom that is known. Others are gone with their answer.
+pub const NOTIFY_AWAY_MAX: usize = 131_072;
+
+/// Channels for which nobody waits any more at a shard, and of which it says so a second time, in case that the first letter is lost. If there are
+/// more, homes find out when they have heard nothing for [`NOTIFY_FORGET_S`].
+pub const NOTIFY_EMPTY_MAX: usize = 16_384;
+
+/// Channels of which a shard says who subscribes, or sees who is gone, in one turn.
+pub const NOTIFY_WHO_AT_ONCE: usize = 1_024;
+
+const _: () = assert!(NOTIFY_SUBJECT_BYTES_MAX <= u8::MAX as usize && NOTIFY_WHO_TOLD_MAX <= NOTIFY_WHO_MAX);
+const _: () = assert!(NOTIFY_WHO_MS < NOTIFY_AWAY_MS && NOTIFY_AWAY_MS < NOTIFY_RENEW_S as u64 * 1_000);
 const _: () = assert!(NOTIFY_JWT_BYTES_MAX < HTTP_HEAD_BYTES_MAX);
 const _: () = assert!(
     NOTIFY_ITEMS_MAX as u64 * (NOTIFY_BODY_BYTES_MAX as u64 * 4 / 3 + 1_024) <= NODE_BYTES_MAX

@@ -17,6 +17,7 @@
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
 //! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
 //! - [`listening`]: requests at `/n/`, which wait as [`listeners`] of [`addresses`], and [`listener_words`] to them; [`channels`]: what they ask of channels, and [`watchers`] of these
+//! - who waits there are [`occupants`], a [`crowd`] of each channel: [`occupying`] it, and its [`occupancy`] at its home
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`bytestreams`]: those that users want to begin, by the host's proxy
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
@@ -40,6 +41,7 @@ pub mod bytestreams;
 pub mod channels;
 pub mod command;
 pub mod component;
+pub mod crowd;
 pub mod dispatch;
 pub mod ending;
 pub mod features;
@@ -58,6 +60,9 @@ pub mod listeners;
 pub mod listening;
 pub mod login;
 pub mod nodes;
+pub mod occupancy;
+pub mod occupants;
+pub mod occupying;
 pub mod outgoing;
 pub mod outside;
 pub mod paced;
@@ -129,6 +134,8 @@ pub struct Shard {
     listeners: listeners::Listeners,
     /// Who watches channels of this home.
     watchers: watchers::Watchers,
+    /// Who subscribes to channels of this home.
+    occupancy: occupancy::Occupancy,
     tails: tail::Tails,
     /// Resumptions of sessions of an earlier process that were begun.
     tail_attempts: u64,
@@ -165,6 +172,7 @@ impl Shard {
             grants: access::Known::default(),
             listeners: listeners::Listeners::default(),
             watchers: watchers::Watchers::default(),
+            occupancy: occupancy::Occupancy::default(),
             tails: tail::Tails::default(),
             tail_attempts: 0,
         }

@@ -175,7 +175,8 @@ def notifying_server(server, request, loop):
     if server.driver == "prosody":
         pytest.skip("a second server, of Throng only")
     shards = request.config.getoption("--shards")
-    options = ["--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0", "--mercure"]
+    options = ["--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0", "--notify-occupancy", "any",
+               "--mercure"]
     yield from running(Throng(server.driver, shards, accounts=50, options=options), loop)
 
 

@@ -357,7 +357,8 @@ class Keyed(Throng):
         self.options += ["--notify", "news.", "--notify-publish-open", "--notify-private", "own.", "--notify-jwt-keys", str(self.keys),
                          "--mercure", "--notify-private", "https:",
                          "--notify-jwt-revoked", str(self.revoked), "--notify-jwt-issuer", "https://issuer.example",
-                         "--notify-jwt-audience", "throng", "--notify-publications-per-second", "0"]
+                         "--notify-jwt-audience", "throng", "--notify-publications-per-second", "0",
+                         "--notify-occupancy", "own."]
 
     def reload(self):
         """`throng ctl reload`; what it says."""

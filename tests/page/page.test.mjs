@@ -2,8 +2,8 @@
 // and in order over kills, the fallbacks, back-off, tokens that end, publications that are repeated, and the example pages.
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
 import { createHmac } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:http";
 import { tmpdir } from "node:os";
@@ -44,7 +44,7 @@ async function until(what, holds, seconds = 20) {
 async function start() {
   const args = ["--data", join(folder, "data"), "--domain", "localhost", "--c2s", `127.0.0.1:${c2s}`, "--c2s-tls", "off", "--plain-auth"];
   const web = ["--http", `127.0.0.1:${http}`, "--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0"];
-  const tokens = ["--notify-private", "own.", "--notify-jwt-keys", keys];
+  const tokens = ["--notify-occupancy", "any", "--notify-private", "own.", "--notify-jwt-keys", keys];
   const child = spawn(process.env.THRONG_BIN, ["serve", ...args, ...web, ...tokens, "--shards", "2"], { stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (log += bytes));
@@ -60,12 +60,15 @@ async function kill() {
 }
 
 /** A token for channels that begin with `own.` (RFC 7519). */
-function token(seconds) {
+function token(seconds, more = {}) {
   const part = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
-  const claims = { exp: Math.floor(Date.now() / 1000) + seconds, subscribe: ["own.*"], publish: ["own.*"] };
+  const claims = { exp: Math.floor(Date.now() / 1000) + seconds, subscribe: ["own.*"], publish: ["own.*"], ...more };
   const signed = `${part({ alg: "HS256" })}.${part(claims)}`;
   return `${signed}.${createHmac("sha256", secret).update(signed).digest("base64url")}`;
 }
+
+/** The same of somebody with a name, who may know those of others. */
+const issue = (sub) => token(600, { sub, presence: ["own.*"] });
 
 /** Publishes until it is known that it was. */
 async function publish(channel, data, key = crypto.randomUUID()) {
@@ -97,7 +100,9 @@ async function open(url = `http://127.0.0.1:${http}`) {
     Object.assign(globalThis, await import(`${url}/throng.js`));
     globalThis.subs = {};
     globalThis.follow = (name, channels, options = {}, own = {}) => {
-      const sub = (subs[name] = { got: [], gaps: [], statuses: [] });
+      const sub = (subs[name] = { got: [], gaps: [], statuses: [], met: [] });
+      // Who asks for it is refused where it is not told.
+      if (options.meets) options.onOccupancy = (occupancy) => sub.met.push(occupancy);
       sub.subscription = new Throng(own).subscribe(channels, {
         ...options,
         onItem: (item) => sub.got.push(item.channel + " " + content(item)),
@@ -332,6 +337,43 @@ test("a publication is repeated with its key until it is known; without a key it
   assert.deepEqual(kinds, [["text/plain", "text"], ["application/json", { a: [1] }], ["application/octet-stream", [0, 255]], ["text/html", "<b/>"]]);
 });
 
+test("who is here is told by every transport: names that come and go, also over a kill of the server", { timeout: 60000 }, async () => {
+  const [page, channel] = [await open(), "own.room"];
+  const met = (name) => page.evaluate((name) => subs[name].met, name);
+  const last = async (name) => (await met(name)).at(-1);
+  const sees = (name, subscribers, who) =>
+    until(async () => `${name} sees ${who}: ${JSON.stringify([await met(name), await statuses(page, name)])}`, async () => {
+      const seen = await last(name);
+      return seen?.subscribers === subscribers && JSON.stringify([...seen.who].sort()) === JSON.stringify(who);
+    });
+  const all = ["websocket", "sse", "poll"];
+  for (const name of all) await follow(page, name, channel, { meets: true, transports: [name], pollSeconds: 1 }, { token: issue(name) });
+  for (const name of all) await sees(name, 3, ["poll", "sse", "websocket"]);
+  // Twice there is one name.
+  for (const name of ["romeo", "again"]) await follow(page, name, channel, { transports: ["sse"] }, { token: issue("romeo") });
+  for (const name of all) await sees(name, 5, ["poll", "romeo", "sse", "websocket"]);
+  for (const name of all) {
+    const joined = (await met(name)).flatMap(({ joined }) => joined);
+    assert.equal(joined.filter((who) => who === "romeo").length, 1, JSON.stringify(await met(name)));
+  }
+  await page.evaluate(() => subs.again.subscription.close());
+  for (const name of all) await sees(name, 4, ["poll", "romeo", "sse", "websocket"]);
+  await kill();
+  for (const name of all) await sees(name, 4, ["poll", "romeo", "sse", "websocket"]);
+  await page.evaluate(() => subs.romeo.subscription.close());
+  for (const name of all) await sees(name, 3, ["poll", "sse", "websocket"]);
+  for (const name of all) {
+    const met_ = await met(name);
+    assert.deepEqual(met_.at(-1).more, false);
+    assert.ok(met_.some(({ left }) => left.includes("romeo")), JSON.stringify(met_));
+    assert.deepEqual(await got(page, name), [], "it is no item");
+  }
+  // A token that does not grant it.
+  const none = Buffer.from(JSON.stringify({ alg: "none" })).toString("base64url");
+  await follow(page, "no", channel, { meets: true }, { token: `${none}.${none}.` });
+  await until("it is closed", async () => (await statuses(page, "no")).at(-1)?.state === "closed");
+});
+
 test("a refusal ends a subscription, a request to wait holds it, and a token is shown", { timeout: 40000 }, async () => {
   const [page, proxy] = [await open(), await front({ websocket: "refuse", sse: "refuse" })];
   const url = `${proxy.url}/n/`;
@@ -467,6 +509,7 @@ test("the examples work as files, as the documentation says", { timeout: 60000 }
     return { page, wrong };
   };
   const [romeo, juliet] = [await example("chat.html"), await example("chat.html")];
+  await until("both are here", async () => /^2 here$/.test(await romeo.page.locator("#here").textContent()));
   await romeo.page.getByPlaceholder("Name").fill("Romeo");
   await romeo.page.getByPlaceholder("Message").fill("But soft");
   await until("it is seen who writes", async () => (await juliet.page.locator("#typing").textContent()).includes("Romeo"));

@@ -29,6 +29,21 @@ export interface Gap {
     /** They are behind this id; absent if that is not known. */
     after?: string;
 }
+/** Who subscribes to a channel. */
+export interface Occupancy {
+    /** The channel. */
+    channel: string;
+    /** How many connections, this one among them. */
+    subscribers: number;
+    /** Names of those whose tokens have one (`sub`), each once; none in channels that need no token. */
+    who: string[];
+    /** Those who were not there before. */
+    joined: string[];
+    /** Those who have left since. */
+    left: string[];
+    /** There are more names: with so many, none are told, or some by long poll. */
+    more: boolean;
+}
 /** A way to receive items. */
 export type Transport = "websocket" | "sse" | "poll";
 /** How a subscription is. */
@@ -51,6 +66,12 @@ export interface Handlers {
     onItem(item: Item): void;
     /** Items are missing: load the state of the channel anew if it matters. */
     onGap?(gap: Gap): void;
+    /**
+     * Subscribers have come or gone, at most once a second; by long poll it is asked for with each.
+     * The server has to tell it of all channels of the subscription (`notify_occupancy`), and a token
+     * to grant it where one is needed (`presence`); otherwise the subscription is refused.
+     */
+    onOccupancy?(occupancy: Occupancy): void;
     /** The connection has changed. */
     onStatus?(status: Status): void;
 }

@@ -175,6 +175,7 @@ impl Shard {
         let text = match act {
             Act::Publish => "the token does not grant to publish at this channel (publish)",
             Act::Subscribe => "the token does not grant to read all of these channels (subscribe)",
+            Act::Presence => "the token does not grant to know who subscribes to these channels (presence)",
         };
         Err(Response::text(Status::Forbidden, text).with("WWW-Authenticate", challenge))
     }

@@ -12,6 +12,8 @@ use crate::turn::Fixed;
 struct Address {
     /// Requests of it that wait.
     waiting: u32,
+    /// Those that have been answered, and are expected again.
+    away: u32,
     /// Up to when what it has published would take, by what it may, milliseconds (monotonic).
     paid_ms: u64,
     /// The same of channels that it has made.
@@ -48,6 +50,11 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Address {
+    /// Whether nothing is to be known of it.
+    fn is_unknown(&self) -> bool {
+        self.waiting == 0 && self.away == 0 && self.until_ms() == 0
+    }
+
     /// When nothing of it is left to count, but what waits.
     fn until_ms(&self) -> u64 {
         self.paid_ms.max(self.made_ms).max(self.wrong_ms)
@@ -79,7 +86,26 @@ impl Addresses {
     pub(super) fn waits_no_more(&mut self, network: IpAddr) {
         let Some(address) = self.0.get_mut(&network) else { return };
         address.waiting -= 1;
-        if address.waiting == 0 && address.until_ms() == 0 {
+        if address.is_unknown() {
+            self.0.remove(&network);
+        }
+    }
+
+    /// Whether one more that was answered may be expected again, of so many at once at most.
+    pub(super) fn may_go_away(&self, network: IpAddr, most: u32) -> bool {
+        self.0.get(&network).map_or(0, |address| address.away) < most
+    }
+
+    /// One that was answered is expected again.
+    pub(super) fn went_away(&mut self, network: IpAddr) {
+        self.0.entry(network).or_default().away += 1;
+    }
+
+    /// So many are not expected any more.
+    pub(super) fn came_back(&mut self, network: IpAddr, count: u32) {
+        let Some(address) = self.0.get_mut(&network) else { return };
+        address.away -= count;
+        if address.is_unknown() {
             self.0.remove(&network);
         }
     }
@@ -87,7 +113,7 @@ impl Addresses {
     /// Whether a request of this address may wait, of so many at once at most.
     pub(super) fn may_wait(&mut self, now_ms: u64, network: IpAddr, most: u32) -> Result<(), Held> {
         if self.0.len() >= NOTIFY_ADDRESSES_MAX && !self.0.contains_key(&network) {
-            self.0.retain(|_, address| address.waiting > 0 || address.until_ms() > now_ms);
+            self.0.retain(|_, address| address.waiting + address.away > 0 || address.until_ms() > now_ms);
         }
         if self.0.len() >= NOTIFY_ADDRESSES_MAX && !self.0.contains_key(&network) {
             return Err(Held::Waiting);

@@ -9,6 +9,7 @@ use crate::session::bosh::Reply;
 use crate::session::conn::NONE;
 use crate::shard::Shard;
 use crate::shard::channels::By;
+use crate::shard::crowd::Said;
 use crate::shard::from_component::is_component;
 use crate::store::Found;
 use crate::store::log::Log;
@@ -121,6 +122,16 @@ impl Shard {
             }
             Letter::ChannelCharge { address, told } => self.channel_charged(*address, *told),
             Letter::ChannelGoOn => self.go_on_telling(),
+            Letter::ChannelPresent { node, subscribers, names, whole, more, listens } => {
+                let said = Said { subscribers: *subscribers, names: batch.bytes(*names), more: *more };
+                self.channel_present(batch.from, batch.str(*node), said, *whole, *listens);
+            }
+            Letter::ChannelOccupied { node, subscribers, names, more } => {
+                let said = Said { subscribers: *subscribers, names: batch.bytes(*names), more: *more };
+                self.channel_occupied(batch.str(*node), said);
+            }
+            Letter::ChannelCount { conn, number, node } => self.channel_count(*conn, *number, batch.str(*node)),
+            Letter::ChannelGoOnWho => self.go_on_telling_who(),
             Letter::Looked { session, work } => self.looked(*session, *work),
             Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),

@@ -5,7 +5,8 @@ use std::borrow::Cow;
 use crate::id::ConnId;
 use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
 use crate::shard::Shard;
-use crate::shard::listeners::{Gathered, Kind, Listener, channel_of};
+use crate::shard::crowd::channel_of;
+use crate::shard::listeners::{Gathered, Kind, Listener};
 use crate::streams::ended::Ended;
 use crate::web::frame::{self, Code, FrameFault};
 use crate::web::mercure::{event, place};
@@ -132,6 +133,21 @@ pub(super) fn write_beat(out: &mut Vec<u8>, listener: &Listener) {
     }
 }
 
+/// Who subscribes to a channel, as an event that has no id, or as a message with no items.
+pub(super) fn write_occupancy(out: &mut Vec<u8>, listener: &Listener, occupancy: &[u8]) {
+    if !matches!(listener.kind, Kind::Socket(_)) {
+        return [&b"event: occupancy\ndata: "[..], occupancy, b"\n\n"]
+            .iter()
+            .for_each(|part| out.extend_from_slice(part));
+    }
+    let mut answer = Vec::with_capacity(occupancy.len() + 64);
+    write_answer(&mut answer, b"", &[], &listener.position());
+    answer.pop();
+    [&b",\"occupancy\":"[..], occupancy, b"}"].iter().for_each(|part| answer.extend_from_slice(part));
+    frame::write_head(out, answer.len());
+    out.extend_from_slice(&answer);
+}
+
 /// An item, or what is missing, as an event: what it says, and from where to go on behind it.
 fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &[u8]) {
     for part in [&b"id: "[..], position.as_bytes(), b"\n"] {
@@ -248,7 +264,10 @@ impl Shard {
 
     /// Answers a request that waits, which ends that; of a stream that has begun it is the end.
     pub(super) fn respond(&mut self, id: ConnId, response: Response) {
-        let Some(listener) = self.listeners.end(id) else { return };
+        // Who was answered a long poll asks again, or is gone.
+        let is_expected = matches!(response.status, Status::Ok | Status::NoContent);
+        let away_max = if is_expected { self.settings.web.channels.waiting_max } else { 0 };
+        let Some(listener) = self.listeners.end_expected(id, away_max) else { return };
         let (now_s, wall_us) = (self.now.mono_s(), self.now.wall_us);
         let Some(opening) = self.opening(id) else { return };
         opening.requests = opening.requests.saturating_add(1);

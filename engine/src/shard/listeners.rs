@@ -14,10 +14,13 @@ use hashbrown::HashMap;
 use crate::id::ConnId;
 use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
 use crate::shard::addresses::Addresses;
+use crate::shard::crowd::channel_of;
+use crate::shard::occupants::{Occupant, Occupants};
 use crate::turn::Fixed;
 use crate::web::access::Grant;
 use crate::web::handshake::Accept;
 use crate::web::mercure::first::First;
+use crate::web::policy::Channels;
 use crate::web::response::Response;
 
 /// The header field that says when to ask again (RFC 9110 10.2.3).
@@ -71,11 +74,6 @@ impl Gathered {
     }
 }
 
-/// The channel of a node's actor.
-pub(super) fn channel_of(node: &str) -> &str {
-    node.split_once('/').map_or("", |(_, channel)| channel)
-}
-
 /// What a request is for.
 #[derive(Debug)]
 pub(super) enum Kind {
@@ -89,6 +87,8 @@ pub(super) enum Kind {
     Updates(Option<Box<First>>),
     /// All are wanted, as messages of a WebSocket. Its opening handshake is to be answered with this, until it was.
     Socket(Option<Box<Accept>>),
+    /// Who subscribes is asked.
+    Occupancy,
 }
 
 impl Kind {
@@ -120,6 +120,10 @@ pub(super) struct Listener {
     pub(super) keeps_alive: bool,
     /// It has shown the operator's token.
     pub(super) trusted: bool,
+    /// It counts as a subscriber where that is told.
+    pub(super) occupies: bool,
+    /// It is told who the others are.
+    pub(super) hears: bool,
     /// What its token grants, by which it waits.
     pub(super) grant: Option<Arc<Grant>>,
     /// Header fields of the answer.
@@ -137,6 +141,15 @@ impl Listener {
     /// Whether it is known of all channels where it stands.
     pub(super) fn is_placed(&self) -> bool {
         self.places.iter().all(|place| place.known)
+    }
+
+    /// The nodes of its channels.
+    fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.places.iter().map(|place| &place.node)
+    }
+
+    fn occupant(&self, conn: ConnId) -> Occupant<'_> {
+        Occupant { conn, network: self.network, name: self.grant.as_ref().and_then(|grant| grant.subject()) }
     }
 
     /// Where it stands in all channels: what it says to go on from there.
@@ -229,6 +242,8 @@ pub(super) struct Listeners {
     walks: VecDeque<Arc<str>>,
     /// What each address may still do.
     pub(super) addresses: Addresses,
+    /// Who they are, where that is told.
+    pub(super) occupants: Occupants,
     numbers: u32,
     /// A letter is under way by which the telling goes on.
     pub(super) going: bool,
@@ -292,7 +307,7 @@ impl Listeners {
     /// A request begins to wait.
     pub(super) fn begin(&mut self, id: ConnId, listener: Listener) {
         self.addresses.waits(listener.network);
-        if !matches!(listener.kind, Kind::Publish(_)) {
+        if !matches!(listener.kind, Kind::Publish(_) | Kind::Occupancy) {
             for place in &listener.places {
                 self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
             }
@@ -300,8 +315,29 @@ impl Listeners {
         self.all.insert(id, listener);
     }
 
-    /// A request waits no more.
+    /// A request that has begun to wait counts as a subscriber where that is told.
+    pub(super) fn occupy(&mut self, id: ConnId, policy: &Channels) {
+        let Some(listener) = self.all.get_mut(&id) else { return };
+        listener.occupies = true;
+        let who = listener.occupant(id);
+        self.occupants.arrive_at(listener.nodes(), policy, (who, listener.hears), &mut self.addresses);
+    }
+
+    /// A long poll has been answered: its client is expected again, if so many at most are of its address.
+    pub(super) fn end_expected(&mut self, id: ConnId, away_max: u32) -> Option<Listener> {
+        let listener = self.take(id)?;
+        if listener.occupies {
+            self.occupants.leave_all(listener.nodes(), listener.occupant(id), away_max, &mut self.addresses);
+        }
+        Some(listener)
+    }
+
+    /// A request waits no more, and its client is gone.
     pub(super) fn end(&mut self, id: ConnId) -> Option<Listener> {
+        self.end_expected(id, 0)
+    }
+
+    fn take(&mut self, id: ConnId) -> Option<Listener> {
         let listener = self.all.remove(&id)?;
         self.addresses.waits_no_more(listener.network);
         for place in &listener.places {
@@ -397,6 +433,8 @@ mod tests {
             asked_s: 0,
             keeps_alive: true,
             trusted: false,
+            occupies: false,
+            hears: false,
             grant: None,
             fields: Box::default(),
         }

@@ -14,8 +14,10 @@ use crate::session::conn::Pause;
 use crate::shard::Shard;
 use crate::shard::access::{self, Admission};
 use crate::shard::addresses::network;
+use crate::shard::crowd::channel_of;
 use crate::shard::listener_words::{Telling, json, write_beat, written_id};
-use crate::shard::listeners::{Gathered, Kind, Listener, Place, Standing, channel_of};
+use crate::shard::listeners::{Gathered, Kind, Listener, Place, Standing};
+use crate::web::access::Act;
 use crate::web::channel::{Asked, Publication, Wish};
 use crate::web::mercure::first::First;
 use crate::web::notify::NEXT_AFTER;
@@ -43,7 +45,14 @@ impl Shard {
         let network = network(address);
         let may = self.listeners.addresses.may_wait(now_ms, network, policy.waiting_max).map_err(Response::from);
         let channels = asked.channels.iter().map(|place| &*place.channel);
-        let may = may.and_then(|()| self.admit(network, &asked.shown, asked.wish.act(), channels));
+        let may = may.and_then(|()| self.admit(network, &asked.shown, asked.wish.act(), channels.clone()));
+        // Who reads a channel need not know who else does.
+        let may = may.and_then(|admission| match asked.occupancy && asked.wish.act() == Act::Subscribe {
+            true => self.admit(network, &asked.shown, Act::Presence, channels).map(|_| admission),
+            false => Ok(admission),
+        });
+        let occupies = matches!(asked.wish, Wish::Poll(1..) | Wish::Stream | Wish::Socket(_));
+        let asks_who = asked.wish == Wish::Occupancy;
         let admission = may.as_ref().cloned().unwrap_or_default();
         // It is over with the token by which it waits.
         let now_wall_s = self.now.wall_us / 1_000_000;
@@ -56,6 +65,7 @@ impl Shard {
                 (Kind::Updates(Some(Box::new(First { id, out: Vec::new() }))), now_s + NOTIFY_HEARTBEAT_S, None)
             }
             Wish::Socket(accept) => (Kind::Socket(Some(accept)), now_s + NOTIFY_HEARTBEAT_S, None),
+            Wish::Occupancy => (Kind::Occupancy, now_s + NOTIFY_ANSWER_S, None),
         };
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
         let places = asked.channels.iter().map(|place| Place {
@@ -66,7 +76,20 @@ impl Shard {
         });
         let (places, fields, grant) = (places.collect(), asked.fields.into(), admission.grant.clone());
         let trusted = admission.trusted;
-        let listener = Listener { kind, places, network, until_s, asked_s: now_s, keeps_alive, trusted, grant, fields };
+        let (asked_s, hears) = (now_s, asked.occupancy);
+        let listener = Listener {
+            kind,
+            places,
+            network,
+            until_s,
+            asked_s,
+            keeps_alive,
+            trusted,
+            occupies: false,
+            hears,
+            grant,
+            fields,
+        };
         let free = admission.trusted || policy.publications_s == 0;
         let may = may.and_then(|_| match &publication {
             Some(publication) if !free => {
@@ -81,7 +104,13 @@ impl Shard {
             _ if service.is_empty() => self.respond(id, Response::text(Status::NotFound, "there is nothing here")),
             (Err(refusal), _) => self.respond(id, refusal),
             (Ok(()), Some(publication)) => self.send_publication(id, address, &publication, &admission),
-            (Ok(()), None) => self.ask_all(id),
+            (Ok(()), None) if asks_who => self.ask_occupancy(id),
+            (Ok(()), None) => {
+                if occupies {
+                    self.occupy(id);
+                }
+                self.ask_all(id);
+            }
         }
     }
 
@@ -146,8 +175,12 @@ impl Shard {
                 Some(published) => self.published(id, published),
                 None => self.refused_by_home(id, unreadable()),
             },
+            Kind::Occupancy => self.respond(id, json(Cow::Owned(String::from_utf8_lossy(body).into_owned()))),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) => match Page::decode(body) {
-                Some(page) if listener.kind.streams() => self.page_for_stream(id, index, &page),
+                Some(page) if listener.kind.streams() => {
+                    self.page_for_stream(id, index, &page);
+                    self.greet(id);
+                }
                 Some(page) => self.page_for_poll(id, index, &page),
                 None => self.refused_by_home(id, unreadable()),
             },
@@ -379,6 +412,7 @@ impl Shard {
     pub(super) fn listener_sent(&mut self, id: ConnId) {
         if self.listeners.get(id).is_some_and(|listener| listener.kind.has_begun()) {
             self.catch_up(id);
+            self.greet(id);
         }
     }
 
@@ -420,7 +454,11 @@ impl Shard {
                 let text = "whether it was published is not known; try again with the same Idempotency-Key";
                 self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
-            Kind::Publish(_) => {}
+            Kind::Occupancy if is_over => {
+                let text = "the channel has not answered in time; try again";
+                self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
+            }
+            Kind::Publish(_) | Kind::Occupancy => {}
             // A home that has just been asked has its time, too.
             Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) => {

@@ -90,6 +90,8 @@ impl Shard {
         self.sweep_components();
         self.sweep_listeners();
         self.sweep_watchers();
+        self.sweep_occupants();
+        self.sweep_occupancy();
         self.write_moved_rows();
         self.write_restless_sessions();
         self.tell_memory();
@@ -264,8 +266,9 @@ impl Shard {
         c.bosh_waiting.set(sweeper.bosh.told);
         c.bosh_bytes.set(sweeper.bosh_bytes.1);
         c.pushes_pending.set(self.pushes.pending());
-        let listeners = (self.listeners.memory_bytes() + self.grants.memory_bytes()) as u64;
-        let others = interests + self.pushes.memory_bytes() as u64 + listeners;
+        let listeners = self.listeners.memory_bytes() + self.grants.memory_bytes();
+        let listeners = listeners + self.listeners.occupants.memory_bytes() + self.occupancy.memory_bytes();
+        let others = interests + self.pushes.memory_bytes() as u64 + listeners as u64;
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
         c.mem_outbound_bytes.set((self.outbound_bytes + pool) as u64);

@@ -13,6 +13,8 @@ pub struct Asked {
     pub channels: Vec<Place>,
     /// What.
     pub wish: Wish,
+    /// Who takes all items wants to be told as well who subscribes to the channels, and of each change of that.
+    pub occupancy: bool,
     /// What shows that the client may.
     pub shown: Shown,
     /// Header fields of the answer, for pages of other origins.
@@ -41,6 +43,8 @@ pub enum Wish {
     Updates(Option<Box<str>>),
     /// All items, as messages of a WebSocket, whose opening handshake is answered with this.
     Socket(Box<Accept>),
+    /// Who subscribes to the one channel.
+    Occupancy,
 }
 
 impl Wish {
@@ -49,6 +53,7 @@ impl Wish {
         match self {
             Wish::Publish(_) => Act::Publish,
             Wish::Poll(_) | Wish::Stream | Wish::Updates(_) | Wish::Socket(_) => Act::Subscribe,
+            Wish::Occupancy => Act::Presence,
         }
     }
 }

@@ -78,6 +78,13 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
             );
         }
     }
+    let occupancy = occupancy(head)?;
+    if occupancy && !names.iter().all(|name| policy.tells(name)) {
+        return refuse(
+            Status::Forbidden,
+            "who subscribes here is not told; the server's option notify_occupancy says where it is",
+        );
+    }
     let Some(shown) = Shown::by(head) else {
         let text = "a token is shown once: by Authorization, or by access_token";
         let challenge = "Bearer realm=\"channels\", error=\"invalid_request\"";
@@ -86,12 +93,42 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
     let (wish, after) = match head.method {
         Method::Post if names.len() > 1 => return bad("an item is published at one channel"),
         Method::Post => (Wish::Publish(publication(request)?), vec![None]),
-        Method::Get => subscription(head, names.len())?,
+        Method::Get => match subscription(head, names.len())? {
+            (Wish::Poll(_), _) if occupancy => (only_occupancy(head, names.len())?, vec![None]),
+            subscription => subscription,
+        },
         // A client that wants no items waits for none.
         _ => return Err(Box::new(Response::empty(Status::Ok))),
     };
     let channels = names.into_iter().zip(after).map(|(name, after)| Place { channel: name.into(), after }).collect();
-    Ok(Asked { channels, wish, shown, fields: Vec::new() })
+    Ok(Asked { channels, wish, occupancy, shown, fields: Vec::new() })
+}
+
+/// The value of a parameter.
+fn value<'a>(head: &Head<'a>, name: &str) -> Option<&'a str> {
+    let mut pairs = head.query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.find_map(|(own, value)| (own == name).then_some(value))
+}
+
+/// Whether a subscriber wants to know who the others are.
+fn occupancy(head: &Head<'_>) -> Result<bool, Refused> {
+    let bare = head.query.split('&').any(|pair| pair == "occupancy");
+    match value(head, "occupancy") {
+        None | Some("0") => Ok(bare && head.method == Method::Get),
+        Some("1") => Ok(head.method == Method::Get),
+        Some(_) => bad("occupancy is 1 or 0"),
+    }
+}
+
+/// It is asked for by itself where an answer ends.
+fn only_occupancy(head: &Head<'_>, channels: usize) -> Result<Wish, Refused> {
+    if channels > 1 {
+        return bad("occupancy is asked for of one channel at a time; events and WebSockets have it of several");
+    }
+    if value(head, "wait").or(value(head, "after")).is_some() {
+        return bad("a long poll tells no occupancy; ask for it without wait and after, or by events or WebSocket");
+    }
+    Ok(Wish::Occupancy)
 }
 
 fn publication(request: &Request<'_>) -> Result<Publication, Refused> {
@@ -142,16 +179,14 @@ fn batch(kind: &str, body: &[u8]) -> Result<Option<usize>, Refused> {
 }
 
 fn subscription(head: &Head<'_>, channels: usize) -> Result<(Wish, Vec<Option<u64>>), Refused> {
-    let value =
-        |name: &str| head.query.split('&').find_map(|pair| pair.split_once('=').filter(|(own, _)| *own == name));
     let wish = if handshake::is_asked(head) {
         Wish::Socket(Box::new(handshake::accept(head).map_err(Box::new)?))
     } else if head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) {
         Wish::Stream
     } else {
-        Wish::Poll(match value("wait") {
+        Wish::Poll(match value(head, "wait") {
             None => 0,
-            Some((_, seconds)) => match seconds.parse::<u32>() {
+            Some(seconds) => match seconds.parse::<u32>() {
                 Ok(seconds) => seconds.min(NOTIFY_WAIT_S_MAX),
                 Err(_) => return bad("wait has to be a number of seconds"),
             },
@@ -159,7 +194,7 @@ fn subscription(head: &Head<'_>, channels: usize) -> Result<(Wish, Vec<Option<u6
     };
     // A browser that connects anew says what it has had last (HTML 9.2.4).
     let last = head.one("last-event-id").filter(|last| wish == Wish::Stream && !last.is_empty());
-    let Some(after) = last.or(value("after").map(|(_, after)| after)) else {
+    let Some(after) = last.or(value(head, "after")) else {
         // Who asks for nothing else is told all that is kept.
         let all = (wish == Wish::Poll(0)).then_some(0);
         return Ok((wish, vec![all; channels]));

@@ -41,6 +41,8 @@ pub struct Channels {
     pub prefixes: Box<[Box<str>]>,
     /// Channels whose names begin so are there for those who have a token for them, whatever `prefixes` says.
     pub private: Box<[Box<str>]>,
+    /// Channels whose names begin so tell who subscribes to them.
+    pub occupancy: Box<[Box<str>]>,
     /// Everybody may publish at those that are open.
     pub publish_open: bool,
     /// They are topics of Mercure, too.
@@ -65,6 +67,7 @@ impl Default for Channels {
         Channels {
             prefixes: Box::default(),
             private: Box::default(),
+            occupancy: Box::default(),
             publish_open: false,
             mercure: false,
             token: None,
@@ -91,6 +94,11 @@ impl Channels {
     /// Whether a channel of this name needs a token.
     pub fn is_private(&self, name: &str) -> bool {
         begins(&self.private, name)
+    }
+
+    /// Whether a channel of this name tells who subscribes to it.
+    pub fn tells(&self, name: &str) -> bool {
+        begins(&self.occupancy, name)
     }
 }
 

@@ -180,6 +180,10 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     if !(open || private) && config.mercure {
         clash("mercure", "without effect: topics are channels, and neither notify nor notify_private names any".into());
     }
+    let tells = !config.notify_occupancy.is_empty();
+    if tells && !open && !private {
+        clash("notify", "names no channel, so that notify_occupancy is without effect".into());
+    }
     let jwt = [
         ("notify_private", private),
         ("notify_jwt_revoked", config.notify_jwt_revoked.is_some()),

@@ -425,6 +425,10 @@ options! {
     Addresses Detail Restart notify_jwt_seconds: Duration, Kind::Seconds { min: 60, max: 3_650 * DAY }, "1d",
         "How far ahead the end of a token for channels may be (exp).",
         "A token without an end is refused.";
+    Addresses Detail Restart notify_occupancy: Vec<Prefix>, Kind::Prefixes, "off",
+        "Channels of notifications that tell who subscribes to them, and how many, by the beginnings of their names.",
+        "May be given several times. In channels of notify everybody may ask how many; nobody is named. In channels of notify_private \
+         subscribers are named by the sub of their tokens, to those whose tokens grant it (presence).";
     Addresses Detail Restart notify_publish_open: bool, Kind::Switch, "false",
         "Everybody may publish at the channels of notify, without a token.",
         "Each publication at a new name makes a channel, which stays until an administrator deletes its node.";

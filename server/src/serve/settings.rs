@@ -340,6 +340,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
         forwarded: config.http_forwarded,
         channels: Channels {
             prefixes: config.notify.iter().map(|prefix| prefix.0.clone()).collect(),
+            occupancy: config.notify_occupancy.iter().map(|prefix| prefix.0.clone()).collect(),
             publish_open: config.notify_publish_open,
             mercure: config.mercure,
             token: s.web.channels.token.clone(),

@@ -16,6 +16,7 @@ pub mod token;
 pub mod topic;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use key::Keys;
 use pattern::Patterns;
@@ -45,6 +46,8 @@ pub struct Access {
 pub struct Grant {
     publish: Patterns,
     subscribe: Patterns,
+    presence: Patterns,
+    subject: Option<Arc<str>>,
     expires_s: u64,
     key: key::Id,
     name: Option<Box<str>>,
@@ -57,6 +60,8 @@ pub enum Act {
     Publish,
     /// They are read, and waited for.
     Subscribe,
+    /// Who subscribes is asked.
+    Presence,
 }
 
 /// Why a token does not count.
@@ -101,6 +106,8 @@ impl Access {
         Ok(Grant {
             publish: claims.publish,
             subscribe: claims.subscribe,
+            presence: claims.presence,
+            subject: claims.subject,
             expires_s: claims.expires_s,
             key: key.id(),
             name: claims.name,
@@ -123,7 +130,13 @@ impl Grant {
         match act {
             Act::Publish => self.publish.cover(channel),
             Act::Subscribe => self.subscribe.cover(channel),
+            Act::Presence => self.presence.cover(channel),
         }
+    }
+
+    /// Whom it was issued for (RFC 7519 4.1.2), if that can be told others as a name.
+    pub fn subject(&self) -> Option<&Arc<str>> {
+        self.subject.as_ref()
     }
 
     /// Until when, seconds since 1970.
@@ -134,6 +147,8 @@ impl Grant {
     /// Bytes that it takes.
     pub fn memory_bytes(&self) -> usize {
         let name = self.name.as_ref().map_or(0, |name| name.len());
-        size_of::<Grant>() + self.publish.memory_bytes() + self.subscribe.memory_bytes() + name
+        let subject = self.subject.as_ref().map_or(0, |subject| subject.len() + 2 * size_of::<usize>());
+        let patterns = [&self.publish, &self.subscribe, &self.presence].map(Patterns::memory_bytes);
+        size_of::<Grant>() + patterns.iter().sum::<usize>() + name + subject
     }
 }

@@ -1,6 +1,8 @@
 //! Tokens as they are shown (RFC 7515 3.1, RFC 7519 3): a header, claims and a signature. All of it is bounded before it is read, and what
 //! the text leaves to choose is refused (RFC 8725).
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 
@@ -9,7 +11,9 @@ use super::key::Algorithm;
 use super::pattern::Patterns;
 use super::topic;
 use super::{AHEAD_S, Access, Fault};
-use crate::limits::{NOTIFY_JWT_BYTES_MAX, NOTIFY_JWT_JTI_BYTES_MAX, NOTIFY_JWT_KID_BYTES_MAX};
+use crate::limits::{
+    NOTIFY_JWT_BYTES_MAX, NOTIFY_JWT_JTI_BYTES_MAX, NOTIFY_JWT_KID_BYTES_MAX, NOTIFY_SUBJECT_BYTES_MAX,
+};
 
 /// A token of which nothing is verified.
 #[derive(Debug)]
@@ -32,6 +36,10 @@ pub struct Claims {
     pub(super) publish: Patterns,
     /// `subscribe`: what it may read.
     pub(super) subscribe: Patterns,
+    /// `presence`: of which it may know who subscribes to them.
+    pub(super) presence: Patterns,
+    /// `sub` (RFC 7519 4.1.2), if it is fit for others to see.
+    pub(super) subject: Option<Arc<str>>,
     /// `exp` (RFC 7519 4.1.4), seconds since 1970.
     pub(super) expires_s: u64,
     /// `jti` (4.1.7).
@@ -138,9 +146,9 @@ impl Unverified<'_> {
         let patterns = |name: &str| match self.claims.get(name) {
             None => Ok(Patterns::default()),
             Some(Value::List(list)) => Patterns::read(list.iter().map(Value::text)).ok_or(Fault::Token(
-                "publish and subscribe have up to 64 channels each, and a * may be their last character",
+                "publish, subscribe and presence have up to 64 channels each, and a * may be their last character",
             )),
-            Some(_) => fault("publish and subscribe have to be lists of channels"),
+            Some(_) => fault("publish, subscribe and presence have to be lists of channels"),
         };
         let expires_s = match self.claims.get("exp") {
             None => return fault("the token does not expire (exp), and has to"),
@@ -163,13 +171,21 @@ impl Unverified<'_> {
         if name.as_ref().is_some_and(|name| name.len() > NOTIFY_JWT_JTI_BYTES_MAX) {
             return fault("the jti of the token is longer than 128 bytes");
         }
-        let (mut publish, mut subscribe) = (patterns("publish")?, patterns("subscribe")?);
+        let (mut publish, mut subscribe, presence) =
+            (patterns("publish")?, patterns("subscribe")?, patterns("presence")?);
         if let Some(Value::Object(own)) = self.claims.get("mercure").filter(|_| mercure) {
             topics(own, "publish", &mut publish)?;
             topics(own, "subscribe", &mut subscribe)?;
         }
-        Ok(Claims { publish, subscribe, expires_s, name, begins_s, issuer, audiences })
+        // Issuers have it for purposes of their own, so one that is no name here is no fault.
+        let subject = self.claims.get("sub").and_then(Value::text).filter(|subject| is_name(subject)).map(Into::into);
+        Ok(Claims { publish, subscribe, presence, subject, expires_s, name, begins_s, issuer, audiences })
     }
+}
+
+/// Whether others can be told this as the name of a subscriber: it has 1 to [`NOTIFY_SUBJECT_BYTES_MAX`] bytes, and is one line.
+fn is_name(subject: &str) -> bool {
+    (1..=NOTIFY_SUBJECT_BYTES_MAX).contains(&subject.len()) && !subject.chars().any(char::is_control)
 }
 
 impl Claims {

@@ -69,7 +69,7 @@ fn read(request: &Request<'_>, policy: &Policy) -> Result<Asked, Refused> {
         _ => return Err(Box::new(Response::empty(Status::Ok))),
     };
     let shown: Shown = shown::by(request, policy)?;
-    Ok(Asked { channels, wish, shown, fields: Vec::new() })
+    Ok(Asked { channels, wish, shown, fields: Vec::new(), occupancy: false })
 }
 
 /// The channel of a topic, if there is one.

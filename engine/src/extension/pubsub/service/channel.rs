@@ -343,7 +343,7 @@ fn written(channel: &str, number: u64, item: &Item<'_>, payload: bool) -> Vec<u8
 }
 
 /// Appends text as JSON has it (RFC 8259 7), on one line.
-fn string(out: &mut Vec<u8>, text: &str) {
+pub fn string(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     for c in text.chars() {
         match c {
