@@ -66,6 +66,7 @@ pub mod occupying;
 pub mod outgoing;
 pub mod outside;
 pub mod paced;
+pub mod places;
 pub mod proven;
 pub mod push;
 pub mod pushes;

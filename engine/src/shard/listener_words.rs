@@ -6,7 +6,8 @@ use crate::id::ConnId;
 use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
 use crate::shard::Shard;
 use crate::shard::crowd::channel_of;
-use crate::shard::listeners::{Gathered, Kind, Listener};
+use crate::shard::listeners::{Kind, Listener};
+use crate::shard::places::Gathered;
 use crate::streams::ended::Ended;
 use crate::web::frame::{self, Code, FrameFault};
 use crate::web::mercure::{event, place};
@@ -118,7 +119,7 @@ impl Listener {
 /// One message of a WebSocket.
 fn write_message(out: &mut Vec<u8>, gathered: &Gathered, listener: &Listener, position: &str) {
     let mut answer = Vec::with_capacity(gathered.items.len() + 64);
-    write_answer(&mut answer, &gathered.items, &gathered.gaps_of(listener), position);
+    write_answer(&mut answer, &gathered.items, &gathered.gaps_of(&listener.places), position);
     frame::write_head(out, answer.len());
     out.extend_from_slice(&answer);
 }
@@ -193,7 +194,7 @@ impl Shard {
     pub(super) fn respond_poll(&mut self, id: ConnId, gathered: &Gathered) {
         let Some(listener) = self.listeners.get(id) else { return };
         let mut body = Vec::with_capacity(gathered.items.len() + 64);
-        write_answer(&mut body, &gathered.items, &gathered.gaps_of(listener), &listener.position());
+        write_answer(&mut body, &gathered.items, &gathered.gaps_of(&listener.places), &listener.position());
         body.push(b'\n');
         self.respond(id, json(Cow::Owned(String::from_utf8_lossy(&body).into_owned())));
     }

@@ -14,8 +14,8 @@ use hashbrown::HashMap;
 use crate::id::ConnId;
 use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
 use crate::shard::addresses::Addresses;
-use crate::shard::crowd::channel_of;
 use crate::shard::occupants::{Occupant, Occupants};
+use crate::shard::places::{Gathered, Place, Standing};
 use crate::turn::Fixed;
 use crate::web::access::Grant;
 use crate::web::handshake::Accept;
@@ -25,54 +25,6 @@ use crate::web::response::Response;
 
 /// The header field that says when to ask again (RFC 9110 10.2.3).
 const RETRY_AFTER: &str = "Retry-After";
-
-/// How far the next items of a channel are for one who waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// The home was asked, by this number.
-    Asked(u32),
-    /// It is told of the next one.
-    Live,
-    /// It does not take more for now; its place says what it has.
-    Behind,
-}
-
-/// A channel for which a request waits.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    /// The node's actor.
-    pub(super) node: Arc<str>,
-    /// The number of the last item that it has, or does not want; once `known`.
-    pub(super) at: u64,
-    /// Otherwise items are wanted from where the channel stands.
-    pub(super) known: bool,
-    /// How far the next ones are.
-    pub(super) standing: Standing,
-}
-
-/// What has come for a request that still waits for other channels.
-#[derive(Debug, Default)]
-pub(super) struct Gathered {
-    /// Items with commas between them.
-    pub(super) items: Vec<u8>,
-    /// The places of channels of which items are missing.
-    pub(super) gaps: Vec<usize>,
-}
-
-impl Gathered {
-    /// One more item.
-    pub(super) fn push(&mut self, item: &[u8]) {
-        if !self.items.is_empty() {
-            self.items.push(b',');
-        }
-        self.items.extend_from_slice(item);
-    }
-
-    /// The channels of which items are missing, in quotes.
-    pub(super) fn gaps_of(&self, listener: &Listener) -> Vec<String> {
-        self.gaps.iter().map(|index| format!("\"{}\"", channel_of(&listener.places[*index].node))).collect()
-    }
-}
 
 /// What a request is for.
 #[derive(Debug)]

@@ -16,7 +16,8 @@ use crate::shard::access::{self, Admission};
 use crate::shard::addresses::network;
 use crate::shard::crowd::channel_of;
 use crate::shard::listener_words::{Telling, json, write_beat, written_id};
-use crate::shard::listeners::{Gathered, Kind, Listener, Place, Standing};
+use crate::shard::listeners::{Kind, Listener};
+use crate::shard::places::{Gathered, Place, Standing};
 use crate::web::access::Act;
 use crate::web::channel::{Asked, Publication, Wish};
 use crate::web::mercure::first::First;
@@ -61,9 +62,7 @@ impl Shard {
             Wish::Publish(publication) => (Kind::Publish(publication.update), now_s + PUBLISH_S, Some(publication)),
             Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
             Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
-            Wish::Updates(id) => {
-                (Kind::Updates(Some(Box::new(First { id, out: Vec::new() }))), now_s + NOTIFY_HEARTBEAT_S, None)
-            }
+            Wish::Updates(id) => (Kind::Updates(Some(First::behind(id))), now_s + NOTIFY_HEARTBEAT_S, None),
             Wish::Socket(accept) => (Kind::Socket(Some(accept)), now_s + NOTIFY_HEARTBEAT_S, None),
             Wish::Occupancy => (Kind::Occupancy, now_s + NOTIFY_ANSWER_S, None),
         };

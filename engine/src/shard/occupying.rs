@@ -9,8 +9,8 @@ use crate::limits::{NOTIFY_TOLD_AT_ONCE, NOTIFY_WHO_AT_ONCE};
 use crate::shard::Shard;
 use crate::shard::crowd::Said;
 use crate::shard::listener_words::write_occupancy;
-use crate::shard::listeners::Standing;
 use crate::shard::occupants::Told;
+use crate::shard::places::Standing;
 
 impl Shard {
     /// A request begins to wait: it is a subscriber of those of its channels that tell who subscribes.

@@ -12,6 +12,11 @@ pub struct First {
 }
 
 impl First {
+    /// Nothing has been answered yet; it goes on behind this update, or is told what comes from now on.
+    pub fn behind(id: Option<Box<str>>) -> Box<First> {
+        Box::new(First { id, out: Vec::new() })
+    }
+
     /// What a home has answered; if items are missing, there is no update behind which all goes on.
     pub fn tell(&mut self, events: &[u8], gap: bool) {
         self.out.extend_from_slice(events);

@@ -1,0 +1,53 @@
+//! Where one who waits for channels stands in each, and what has come for it meanwhile.
+
+use std::sync::Arc;
+
+use crate::shard::crowd::channel_of;
+
+/// How far the next items of a channel are for one who waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The home was asked, by this number.
+    Asked(u32),
+    /// It is told of the next one.
+    Live,
+    /// It does not take more for now; its place says what it has.
+    Behind,
+}
+
+/// A channel for which a request waits.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    /// The node's actor.
+    pub(super) node: Arc<str>,
+    /// The number of the last item that it has, or does not want; once `known`.
+    pub(super) at: u64,
+    /// Otherwise items are wanted from where the channel stands.
+    pub(super) known: bool,
+    /// How far the next ones are.
+    pub(super) standing: Standing,
+}
+
+/// What has come for a request that still waits for other channels.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    /// Items with commas between them.
+    pub(super) items: Vec<u8>,
+    /// The places of channels of which items are missing.
+    pub(super) gaps: Vec<usize>,
+}
+
+impl Gathered {
+    /// One more item.
+    pub(super) fn push(&mut self, item: &[u8]) {
+        if !self.items.is_empty() {
+            self.items.push(b',');
+        }
+        self.items.extend_from_slice(item);
+    }
+
+    /// The channels of which items are missing, in quotes.
+    pub(super) fn gaps_of(&self, places: &[Place]) -> Vec<String> {
+        self.gaps.iter().map(|index| format!("\"{}\"", channel_of(&places[*index].node))).collect()
+    }
+}
