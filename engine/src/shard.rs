@@ -76,6 +76,7 @@ pub mod seats;
 pub mod subscriber;
 pub mod sweep;
 pub mod tail;
+pub mod tallies;
 pub mod to_component;
 pub mod upgrade;
 pub mod watchers;

@@ -43,7 +43,28 @@ pub(super) enum Kind {
     Occupancy,
 }
 
+/// By which way somebody waits for items.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// A long poll.
+    Poll,
+    /// A stream of events, of Mercure or not.
+    Events,
+    /// A WebSocket.
+    Socket,
+}
+
 impl Kind {
+    /// By which way it waits for items; none if it is for something else.
+    fn way(&self) -> Option<Way> {
+        match self {
+            Kind::Poll(_) => Some(Way::Poll),
+            Kind::Stream(_) | Kind::Updates(_) => Some(Way::Events),
+            Kind::Socket(_) => Some(Way::Socket),
+            Kind::Publish(_) | Kind::Occupancy => None,
+        }
+    }
+
     /// Whether items go out as long as the connection is there.
     pub(super) fn streams(&self) -> bool {
         matches!(self, Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_))
@@ -189,6 +210,8 @@ impl Watched {
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     all: HashMap<ConnId, Listener, Fixed>,
+    /// How many of these wait by each [`Way`].
+    ways: [usize; 3],
     watched: BTreeMap<Arc<str>, Watched>,
     /// Channels of which some are left to be told; each once, so at most as many as are watched.
     walks: VecDeque<Arc<str>>,
@@ -214,6 +237,11 @@ impl Listeners {
     /// How many wait for items.
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// How many of these by one way.
+    pub(super) fn by_way(&self, way: Way) -> usize {
+        self.ways[way as usize]
     }
 
     /// What they take, bytes.
@@ -264,6 +292,9 @@ impl Listeners {
                 self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
             }
         }
+        if let Some(way) = listener.kind.way() {
+            self.ways[way as usize] += 1;
+        }
         self.all.insert(id, listener);
     }
 
@@ -292,6 +323,9 @@ impl Listeners {
     fn take(&mut self, id: ConnId) -> Option<Listener> {
         let listener = self.all.remove(&id)?;
         self.addresses.waits_no_more(listener.network);
+        if let Some(way) = listener.kind.way() {
+            self.ways[way as usize] -= 1;
+        }
         for place in &listener.places {
             let Some(watched) = self.watched.get_mut(&place.node) else { continue };
             watched.listeners.remove(&id);
