@@ -182,6 +182,9 @@ impl Shard {
             }
         }
         self.talk_replies(id, number, "connect", &result);
+        // What has come since homes have said where their channels stand.
+        self.talk_all_lag(id);
+        self.talk_catches_up(id);
     }
 
     /// The channel that a client names, and its node.
@@ -278,7 +281,7 @@ impl Shard {
         };
         let name = (*subscribe.channel != *channel).then(|| subscribe.channel.clone());
         let step = Step::Asked { id: number, recovers: place.is_some() };
-        self.listeners.join(id, place_of, Sub { name, grant, step, hears }, policy);
+        self.listeners.join(id, place_of, Sub { name, grant, step, hears, since_s: 0 }, policy);
         Ok(())
     }
 

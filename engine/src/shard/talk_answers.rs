@@ -4,7 +4,7 @@ use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::ConnId;
 use crate::limits::{CENTRIFUGO_PING_S, NOTIFY_ANSWER_S};
 use crate::shard::Shard;
-use crate::shard::listener::Listener;
+use crate::shard::listener::{Kind, Listener};
 use crate::shard::places::{Place, Standing};
 use crate::shard::talk_words::write_publication;
 use crate::shard::talker::{Stage, Step, Waiting, What};
@@ -53,7 +53,10 @@ impl Shard {
         let asked = listener.places.iter().position(|place| place.standing == Standing::Asked(number));
         let Some(index) = asked else { return };
         match (refused, Page::decode(body)) {
-            (None, Some(page)) => self.talk_page(id, index, &page),
+            (None, Some(page)) => {
+                self.talk_page(id, index, &page);
+                self.talk_lags(id, index);
+            }
             (refused, _) => self.talk_sub_refused(id, index, refused.map_or(reply::INTERNAL, error_of)),
         }
         self.talk_catches_up(id);
@@ -175,24 +178,29 @@ impl Shard {
         self.talk_holds(id);
         let takes = self.conns.outbound_bytes(id) == 0;
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        let (is_due, lost) = (now_s >= listener.until_s, now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S);
+        let is_quiet = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
+        let is_due = now_s >= listener.until_s;
         if is_due {
             listener.until_s = now_s + CENTRIFUGO_PING_S;
         }
-        if lost {
-            let asked = |place: &&mut Place| matches!(place.standing, Standing::Asked(_));
-            listener.places.iter_mut().filter(asked).for_each(|place| place.standing = Standing::Behind);
-        }
-        let Some(talker) = listener.talker_mut() else { return };
+        let Listener { kind: Kind::Talk(talker), places, .. } = listener else { return };
         let mut late = Vec::new();
+        for (place, sub) in places.iter_mut().zip(&talker.subs) {
+            let is_late = now_s.saturating_sub(sub.since_s) >= NOTIFY_ANSWER_S;
+            if is_late && matches!(place.standing, Standing::Asked(_)) {
+                place.standing = Standing::Behind;
+                talker.questions = talker.questions.saturating_sub(1);
+            }
+        }
         talker.waiting.retain(|waiting| {
             let is_late = now_s.saturating_sub(waiting.since_s) >= NOTIFY_ANSWER_S;
             late.extend(is_late.then_some(waiting.id));
             !is_late
         });
-        if lost {
-            // What was asked before that is not answered any more.
-            talker.questions = talker.waiting.len() as u16;
+        talker.questions = talker.questions.saturating_sub(late.len() as u16);
+        if is_quiet {
+            // What nobody waits for any more is not answered any more.
+            talker.questions = talker.questions.min(talker.waiting.len() as u16);
         }
         let stage_is_first = matches!(talker.stage, Stage::ExpectConnect);
         let unanswered = is_due && takes && std::mem::replace(&mut talker.pinged, is_due && takes);
@@ -209,6 +217,7 @@ impl Shard {
         if is_due && takes {
             self.send_with(id, reply::ping);
         }
+        self.talk_all_lag(id);
         self.talk_catches_up(id);
     }
 }

@@ -56,32 +56,43 @@ impl Shard {
         self.send_with(id, |out| reply::unsubscribed(out, &channel, why));
     }
 
+    /// A subscription that has not been told of all that its channel is known to have has to ask.
+    pub(super) fn talk_lags(&mut self, id: ConnId, index: usize) {
+        let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
+        let missed = index < places && self.has_missed(id, index);
+        let Some(listener) = self.listeners.get_mut(id).filter(|_| missed) else { return };
+        let begun = listener.talker().is_some_and(|talker| talker.subs[index].step == Step::Begun);
+        let place = &mut listener.places[index];
+        if begun && place.standing == Standing::Live {
+            place.standing = Standing::Behind;
+        }
+    }
+
+    /// The same of all.
+    pub(super) fn talk_all_lag(&mut self, id: ConnId) {
+        let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
+        (0..places).for_each(|index| self.talk_lags(id, index));
+    }
+
     /// A connection asks for what its subscriptions lack, if it takes more. Where a channel stands is asked in any case.
     pub(super) fn talk_catches_up(&mut self, id: ConnId) {
-        let is_heavy = self.is_heavy(id);
+        let (is_heavy, now_s) = (self.is_heavy(id), self.now.mono_s());
         let Some(listener) = self.listeners.get(id) else { return };
         let reads = |place: &&Place| place.known && matches!(place.standing, Standing::Asked(_));
         let mut reading = listener.places.iter().filter(reads).count();
         for index in 0..listener.places.len() {
-            let missed = self.has_missed(id, index);
             let Some(listener) = self.listeners.get_mut(id) else { return };
-            let step = listener.talker().and_then(|talker| talker.subs.get(index)).map(|sub| sub.step);
-            let place = &mut listener.places[index];
-            if missed && place.standing == Standing::Live && step == Some(Step::Begun) {
-                place.standing = Standing::Behind;
-            }
-            if place.standing != Standing::Behind || step == Some(Step::Gathered) {
+            let (known, standing) = (listener.places[index].known, listener.places[index].standing);
+            let Some(talker) = listener.talker_mut().filter(|_| standing == Standing::Behind) else { continue };
+            if talker.subs[index].step == Step::Gathered {
                 continue;
             }
-            if place.known {
-                if is_heavy || reading >= CENTRIFUGO_RECOVERIES_MAX {
-                    continue;
-                }
-                reading += 1;
+            if known && (is_heavy || reading >= CENTRIFUGO_RECOVERIES_MAX) {
+                continue;
             }
-            if let Some(talker) = listener.talker_mut() {
-                talker.questions = talker.questions.saturating_add(1);
-            }
+            reading += usize::from(known);
+            talker.questions = talker.questions.saturating_add(1);
+            talker.subs[index].since_s = now_s;
             self.ask_for_share(id, index, SHARE);
         }
     }
@@ -105,6 +116,7 @@ impl Shard {
             }
         }
         if told == 0 {
+            self.talk_lags(id, index);
             return self.talk_catches_up(id);
         }
         self.counters.notify_told.add(told);

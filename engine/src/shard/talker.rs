@@ -50,6 +50,8 @@ pub(super) struct Sub {
     pub(super) step: Step,
     /// The client is told who joins and leaves.
     pub(super) hears: bool,
+    /// Second (monotonic) when the home was asked last.
+    pub(super) since_s: u32,
 }
 
 const _: () = assert!(size_of::<Sub>() <= 48, "each subscription costs this much, and its place");

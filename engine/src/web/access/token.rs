@@ -136,8 +136,11 @@ fn topics(own: &Object, name: &str, patterns: &mut Patterns) -> Result<(), Fault
     Ok(())
 }
 
+/// The one channel of a token for Centrifugo, and those to which its bearer is subscribed.
+type Named = (Option<Box<str>>, Vec<Box<str>>);
+
 /// Channels that a token names for Centrifugo: the one for which it is, and those to which its bearer is subscribed. It grants to read them.
-fn centrifugo(claims: &Object, subscribe: &mut Patterns) -> Result<(Option<Box<str>>, Vec<Box<str>>), Fault> {
+fn centrifugo(claims: &Object, subscribe: &mut Patterns) -> Result<Named, Fault> {
     let text =
         "channel, channels and subs of the token have to name channels: one, a list, and the members of an object";
     let one = match claims.get("channel") {
