@@ -287,9 +287,14 @@ impl Shard {
 
     fn talk_parts(&mut self, id: ConnId, number: u32, name: &str) -> Result<(), Refused> {
         let (_, node) = self.talk_names(name)?;
-        let index = self.listeners.get(id).and_then(|listener| listener.place_of(&node));
-        if let Some(index) = index {
+        let Some(listener) = self.listeners.get(id) else { return Err(None) };
+        if let Some(index) = listener.place_of(&node) {
+            let step = listener.talker().map(|talker| talker.subs[index].step);
             self.listeners.part(id, index);
+            // The first command does not wait for it any more.
+            if let Some(Step::Asked { id: 0, .. }) = step {
+                self.talk_misses(id);
+            }
         }
         self.talk_replies(id, number, "unsubscribe", b"{}");
         Ok(())

@@ -473,6 +473,12 @@ fn the_server_subscribes_to_what_the_token_names() {
     let conn_pushed = told(frames_to(&desk.published("own.a", &fields, "4").1, conn).0);
     assert_eq!(conn_pushed, [json!({"push": {"channel": "own.a", "pub": {"data": 4, "offset": 4}}})]);
     assert_eq!(code(&desk.ask(conn, subscribe(2, "own.a"))), 105);
+    // Who leaves one before it is told of it has its answer all the same.
+    let (conn, _) = desk.talks("");
+    let lines = [json!({"id": 1, "connect": {"token": token}}), json!({"id": 2, "unsubscribe": {"channel": "own.a"}})];
+    let (said, _) = desk.send(conn, &lines.map(|line| line.to_string()).join("\n"));
+    let replies: Vec<_> = said.iter().filter_map(|said| said["id"].as_u64()).collect();
+    assert!(replies.contains(&1) && replies.contains(&2), "{said:?}");
     // It goes on where it was.
     let (conn, _) = desk.talks("");
     let again = json!({"own.a": {"recover": true, "offset": 2, "epoch": epoch}});
