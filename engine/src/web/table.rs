@@ -5,11 +5,19 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
-use super::{bosh, host_meta, mercure, notify, throng_js, websocket};
+use super::{bosh, centrifugo, host_meta, mercure, notify, throng_js, websocket};
 
 /// All paths.
-pub const TABLE: &[Row] =
-    &[websocket::ROW, bosh::ROW, host_meta::XML, host_meta::JSON, notify::ROW, mercure::ROW, throng_js::ROW];
+pub const TABLE: &[Row] = &[
+    websocket::ROW,
+    bosh::ROW,
+    host_meta::XML,
+    host_meta::JSON,
+    notify::ROW,
+    mercure::ROW,
+    centrifugo::ROW,
+    throng_js::ROW,
+];
 
 /// Whose path it is; or what is answered without anybody's help.
 ///
