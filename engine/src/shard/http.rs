@@ -53,6 +53,7 @@ impl Shard {
                 Transport::Http => self.http_step(id, rest, &mut begun),
                 Transport::WebSocket => self.websocket_step(id, rest, &mut begun),
                 Transport::Channels => self.subscriber_step(id, rest),
+                Transport::Commands => self.talk_step(id, rest, &mut begun),
                 Transport::Stream | Transport::Closed | Transport::Bosh => Step { used: rest.len(), goes_on: false },
             };
             at += step.used;
@@ -189,6 +190,12 @@ impl Shard {
             Answer::Bosh => return self.bosh_came(id, head, body),
             Answer::WebSocket { accept } => accept,
             Answer::Channels(asked) => return self.listen(id, head.keeps_alive, *asked),
+            Answer::Commands { accept, named } => {
+                if let Err(refusal) = self.begin_talk(id, &accept, named) {
+                    self.http_answer(id, head, refusal);
+                }
+                return;
+            }
         };
         // Frames go behind the answer, and nothing else that was answered before: what was is with the network if the client has read it.
         let waits = self.conns.get(id).and_then(|conn| conn.outbound.as_ref()).is_some_and(|out| out.is_waiting());

@@ -3,7 +3,7 @@
 use crate::counters::Counter;
 use crate::extension::pubsub::service::channel::Page;
 use crate::shard::Shard;
-use crate::shard::listeners::{Kind, Way};
+use crate::shard::listener::{Kind, Way};
 use crate::web::head::{Head, Method};
 use crate::web::status::Status;
 use crate::web::table;

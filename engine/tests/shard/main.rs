@@ -9,6 +9,7 @@ mod avatars;
 mod bookmarks;
 mod bosh;
 mod bytestreams;
+mod centrifugo;
 mod clock;
 mod component_world;
 mod components;
