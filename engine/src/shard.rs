@@ -84,6 +84,7 @@ pub mod talk_answers;
 pub mod talk_words;
 pub mod talker;
 pub mod talking;
+pub mod tallies;
 pub mod to_component;
 pub mod upgrade;
 pub mod watchers;

@@ -76,7 +76,12 @@ impl Shard {
         if let Some(Begun::Request(awaited)) = begun {
             let read = awaited.body.read(input);
             return match read.and_then(|used| Self::http_takes(&self.long_bodies, awaited).map(|()| used)) {
-                Err(refusal) => self.http_refuse(id, refusal, input),
+                Err(refusal) => {
+                    if let Ok(Some(head)) = awaited.head() {
+                        self.tally_refused(&head);
+                    }
+                    self.http_refuse(id, refusal, input)
+                }
                 Ok(used) if !awaited.body.is_done() => Step { used, goes_on: false },
                 Ok(used) => {
                     let Some(Begun::Request(awaited)) = begun.take() else { return Step { used, goes_on: true } };
@@ -115,7 +120,10 @@ impl Shard {
             }
         };
         match table::body_bytes_max(row).and_then(|most| Body::new(head.content, most)) {
-            Err(refusal) => return self.http_refuse(id, refusal, input),
+            Err(refusal) => {
+                self.tally_refused(&head);
+                return self.http_refuse(id, refusal, input);
+            }
             Ok(body) => *begun = Some(Begun::Request(Box::new(Awaited::new(&input[..used], body)))),
         }
         if head.expects_continue {
@@ -209,8 +217,9 @@ impl Shard {
         opening.requests = opening.requests.saturating_add(1);
         response.closes |= !head.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
         self.counters.http_requests.one();
-        if !matches!(response.status, Status::Ok | Status::NoContent | Status::NotModified) {
+        if response.status.is_refusal() {
             self.counters.http_refused.one();
+            self.tally_refused(head);
         }
         let wall_us = self.now.wall_us;
         self.send_with(id, |out| response.write(out, Some(head.method), wall_us));

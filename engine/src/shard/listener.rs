@@ -35,7 +35,28 @@ pub(super) enum Kind {
     Talk(Box<Talker>),
 }
 
+/// By which way somebody waits for items.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// A long poll.
+    Poll,
+    /// A stream of events, of Mercure or not.
+    Events,
+    /// A WebSocket, of Centrifugo's protocol or not.
+    Socket,
+}
+
 impl Kind {
+    /// By which way it waits for items; none if it is for something else.
+    pub(super) fn way(&self) -> Option<Way> {
+        match self {
+            Kind::Poll(_) => Some(Way::Poll),
+            Kind::Stream(_) | Kind::Updates(_) => Some(Way::Events),
+            Kind::Socket(_) | Kind::Talk(_) => Some(Way::Socket),
+            Kind::Publish(_) | Kind::Occupancy => None,
+        }
+    }
+
     /// Whether items go out as long as the connection is there.
     pub(super) fn streams(&self) -> bool {
         matches!(self, Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_))

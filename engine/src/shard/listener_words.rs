@@ -274,6 +274,7 @@ impl Shard {
         let is_expected = matches!(response.status, Status::Ok | Status::NoContent);
         let away_max = if is_expected { self.settings.web.channels.waiting_max } else { 0 };
         let Some(listener) = self.listeners.end_expected(id, away_max) else { return };
+        self.tally_answer(&listener.kind, response.status);
         let (now_s, wall_us) = (self.now.mono_s(), self.now.wall_us);
         let Some(opening) = self.opening(id) else { return };
         opening.requests = opening.requests.saturating_add(1);
@@ -295,7 +296,7 @@ impl Shard {
             return self.socket_fails(id, fault, Ended::Server);
         }
         self.counters.http_requests.one();
-        if !matches!(response.status, Status::Ok | Status::NoContent) {
+        if response.status.is_refusal() {
             self.counters.http_refused.one();
         }
         self.send_with(id, |out| response.write(out, None, wall_us));

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use crate::id::ConnId;
 use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
 use crate::shard::addresses::Addresses;
-use crate::shard::listener::{Kind, Listener};
+use crate::shard::listener::{Kind, Listener, Way};
 use crate::shard::occupants::Occupants;
 use crate::shard::places::Place;
 use crate::shard::talker::{Sub, Talker};
@@ -81,6 +81,8 @@ impl Watched {
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     all: HashMap<ConnId, Listener, Fixed>,
+    /// How many of these wait by each [`Way`].
+    ways: [usize; 3],
     watched: BTreeMap<Arc<str>, Watched>,
     /// Channels of which some are left to be told; each once, so at most as many as are watched.
     walks: VecDeque<Arc<str>>,
@@ -108,6 +110,11 @@ impl Listeners {
     /// How many wait for items.
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// How many of these by one way.
+    pub(super) fn by_way(&self, way: Way) -> usize {
+        self.ways[way as usize]
     }
 
     /// What they take, bytes.
@@ -161,6 +168,9 @@ impl Listeners {
             for place in &listener.places {
                 self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
             }
+        }
+        if let Some(way) = listener.kind.way() {
+            self.ways[way as usize] += 1;
         }
         self.all.insert(id, listener);
     }
@@ -239,6 +249,9 @@ impl Listeners {
         let subs = listener.talker().map_or(0, |talker| talker.subs.len());
         self.talkers = (self.talkers.0 - usize::from(listener.talker().is_some()), self.talkers.1 - subs);
         (0..=subs / CENTRIFUGO_CHANNELS_PER_WAITING).for_each(|_| self.addresses.waits_no_more(listener.network));
+        if let Some(way) = listener.kind.way() {
+            self.ways[way as usize] -= 1;
+        }
         listener.places.iter().for_each(|place| self.unwatch(id, &place.node));
         Some(listener)
     }

@@ -198,8 +198,7 @@ impl Shard {
             let gathered = gathered.get_or_insert_default();
             gathered.gaps.extend(page.gap.then_some(index));
             page.items.iter().for_each(|(_, item)| gathered.push(item));
-            self.counters.notify_told.add(page.items.len() as u64);
-            self.counters.notify_gaps.add(u64::from(page.gap));
+            self.tally_page(page);
         }
         self.settle_poll(id);
     }
@@ -278,8 +277,7 @@ impl Shard {
         if let Kind::Updates(Some(first)) = &mut listener.kind {
             first.tell(&out, false);
         }
-        self.counters.notify_told.add(page.items.len() as u64);
-        self.counters.notify_gaps.add(u64::from(page.gap));
+        self.tally_page(page);
         match gathers {
             true => self.begin_stream(id),
             false => self.send_told(id, &out),
@@ -296,10 +294,12 @@ impl Shard {
             let missed = self.has_missed(id, index);
             let Some(listener) = self.listeners.get_mut(id) else { return };
             let place = &mut listener.places[index];
-            if missed && place.standing == Standing::Live {
+            let falls = missed && place.standing == Standing::Live;
+            if falls {
                 place.standing = Standing::Behind;
             }
             let wants = place.standing == Standing::Behind && (is_placed || !place.known);
+            self.counters.notify_behind.add(u64::from(falls && is_heavy));
             if wants && !is_heavy {
                 self.ask_home_of(id, index);
             }
@@ -461,7 +461,7 @@ impl Shard {
 
     /// One turn's share of saying which channels are watched still.
     pub(super) fn sweep_listeners(&mut self) {
-        self.counters.notify_waiting.set(self.listeners.len() as u64);
+        self.tally_listeners();
         for (name, heard, watchers) in self.listeners.renewals(self.now.mono_ms) {
             let home = self.home(&name);
             let letters = self.letters_to(home);

@@ -52,6 +52,11 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
     Ok(row)
 }
 
+/// Whether a path is one at which channels are published at and read.
+pub fn is_of_channels(path: &str) -> bool {
+    [&notify::ROW, &mercure::ROW].into_iter().any(|row| is_at(row, path))
+}
+
 /// Whether a path is a row's.
 fn is_at(row: &Row, path: &str) -> bool {
     let below = |rest: &str| row.path.ends_with('/') && !rest.is_empty();

@@ -39,6 +39,7 @@ mod notify_occupancy;
 mod notify_occupancy_world;
 mod notify_shards;
 mod notify_socket;
+mod notify_tallies;
 mod notify_tokens;
 mod notify_world;
 mod observers;
