@@ -42,7 +42,7 @@ pub(super) enum Way {
     Poll,
     /// A stream of events, of Mercure or not.
     Events,
-    /// A WebSocket, by Centrifugo's protocol or not.
+    /// A WebSocket, of Centrifugo's protocol or not.
     Socket,
 }
 

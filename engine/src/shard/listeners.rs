@@ -246,12 +246,12 @@ impl Listeners {
 
     fn take(&mut self, id: ConnId) -> Option<Listener> {
         let listener = self.all.remove(&id)?;
-        if let Some(way) = listener.kind.way() {
-            self.ways[way as usize] -= 1;
-        }
         let subs = listener.talker().map_or(0, |talker| talker.subs.len());
         self.talkers = (self.talkers.0 - usize::from(listener.talker().is_some()), self.talkers.1 - subs);
         (0..=subs / CENTRIFUGO_CHANNELS_PER_WAITING).for_each(|_| self.addresses.waits_no_more(listener.network));
+        if let Some(way) = listener.kind.way() {
+            self.ways[way as usize] -= 1;
+        }
         listener.places.iter().for_each(|place| self.unwatch(id, &place.node));
         Some(listener)
     }

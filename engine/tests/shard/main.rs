@@ -44,6 +44,7 @@ mod notify_tokens;
 mod notify_world;
 mod observers;
 mod outside;
+mod parting;
 mod promises;
 mod push;
 mod quiet_login;
