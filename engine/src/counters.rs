@@ -147,7 +147,7 @@ counter_table! {
     conns_bound Gauge "Of these, such with a session.";
     conns_closing Gauge "Of these, such whose stream has ended.";
     conns_departing Gauge "Of these, such on their way to another shard.";
-    websockets Gauge "Connections that are WebSockets (RFC 7395).";
+    websockets Gauge "Connections that are WebSockets: of XMPP (RFC 7395), and those that wait at /n/.";
     bosh_sessions Gauge "Sessions of BOSH (XEP-0124), those that have not logged in included; each counts as a connection.";
     bosh_waiting Gauge "Requests that sessions of BOSH keep waiting, as the last sweep saw it.";
     bosh_bytes Gauge "Bytes that sessions of BOSH keep: answers that may be asked for again, and requests not looked at yet.";
@@ -165,6 +165,9 @@ counter_table! {
     http_requests Count "Requests of HTTP answered, those that became WebSockets included.";
     http_refused Count "Of these, such that could not be read, or were not allowed.";
     notify_waiting Gauge "Requests at /n/ that wait for an answer, streams of events included.";
+    notify_polls Gauge "Of these, long polls.";
+    notify_events Gauge "Of these, streams of events, those of Mercure included.";
+    notify_sockets Gauge "Of these, WebSockets.";
     notify_channels Gauge "Channels for whose items some wait.";
     notify_published Count "Items published at /n/.";
     notify_told Count "Items handed to who waits at /n/, each to each.";
@@ -172,6 +175,10 @@ counter_table! {
     notify_tokens_refused Count "Tokens shown at /n/ that do not count: expired, for somebody else, or with a wrong signature.";
     notify_occupancy_told Count "Times that one who waits at /n/ was told who subscribes, each to each.";
     notify_gaps Count "Times that one who waits at /n/ was told that it has missed items which are not kept.";
+    notify_behind Count "Times that one who waits at /n/ took items too slowly, so that it reads the rest of them from the channel.";
+    notify_publish_refused Count "Requests to publish at /n/ that were answered with an error.";
+    notify_subscribe_refused Count "Requests to read or subscribe at /n/ that were answered with an error.";
+    notify_ended Count "Streams of events and WebSockets at /n/ that the server has ended: their token was over, or a channel could not be read.";
     streams_opened Count "Streams opened; each restart after TLS or authentication is one (RFC 6120 4.3.3).";
     streams_closed Count "Connections whose stream has ended, however it did: the sum of the closed_ ones.";
     closed_by_client Count "Ended by the client: it closed its stream, or its connection.";

@@ -311,6 +311,21 @@ pub enum Letter {
         /// For so many channels at once.
         share: u8,
     },
+    /// Items of a channel of this home are wanted once: [`Letter::ChannelAnswer`] has them.
+    ChannelHistory {
+        /// The connection.
+        conn: ConnRef,
+        /// What its shard knows the request by.
+        number: u32,
+        /// The node's actor.
+        node: Name,
+        /// Behind the item of this number.
+        after: u64,
+        /// Before this one, the last one first; 0: in their order.
+        before: u64,
+        /// So many at the most; 0: only where the channel stands.
+        items: u32,
+    },
     /// What the home of a channel answers to a connection.
     ChannelAnswer {
         /// The connection.

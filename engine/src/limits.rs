@@ -702,6 +702,33 @@ pub const NOTIFY_TOLD_PER_PUBLICATION: u32 = 16;
 /// Longest form by which an update of Mercure is published, bytes: content of which each byte is escaped, and 8 KiB for the rest.
 pub const MERCURE_FORM_BYTES_MAX: usize = 3 * NOTIFY_BODY_BYTES_MAX + (8 << 10);
 
+/// Most channels to which one connection of Centrifugo's protocol subscribes.
+pub const CENTRIFUGO_CHANNELS_MAX: usize = 128;
+
+/// So many of these count as one request that waits, for the address.
+pub const CENTRIFUGO_CHANNELS_PER_WAITING: usize = NOTIFY_CHANNELS_MAX;
+
+/// Longest message of commands, bytes; before the first one was answered, [`PREAUTH_BYTES_MAX`].
+pub const CENTRIFUGO_MESSAGE_BYTES_MAX: usize = 64 << 10;
+
+/// Commands of one connection that wait for homes of channels at once, those that subscribe not among them.
+pub const CENTRIFUGO_WAITING_MAX: usize = 32;
+
+/// Questions of one connection to homes that have not answered, also for commands that do not wait any more.
+pub const CENTRIFUGO_QUESTIONS_MAX: u16 = (CENTRIFUGO_CHANNELS_MAX + CENTRIFUGO_WAITING_MAX) as u16;
+
+/// Of these, questions for what was published: of commands for it, and of subscriptions that go on where they were.
+pub const CENTRIFUGO_HISTORIES_MAX: usize = 2;
+/// See [`CENTRIFUGO_HISTORIES_MAX`]. Others wait until one is answered, and until the client takes what there is.
+pub const CENTRIFUGO_RECOVERIES_MAX: usize = 4;
+
+/// A client is pinged so often, seconds; it has to have answered by the next time.
+pub const CENTRIFUGO_PING_S: u32 = 25;
+
+const _: () =
+    assert!(CENTRIFUGO_CHANNELS_MAX <= u8::MAX as usize && NOTIFY_BODY_BYTES_MAX < CENTRIFUGO_MESSAGE_BYTES_MAX);
+const _: () = assert!(NOTIFY_JWT_BYTES_MAX < PREAUTH_BYTES_MAX && PREAUTH_BYTES_MAX < CENTRIFUGO_MESSAGE_BYTES_MAX);
+
 /// Longest token (RFC 7519) that is read, bytes; in the address of a request [`HTTP_TARGET_BYTES_MAX`] is less.
 pub const NOTIFY_JWT_BYTES_MAX: usize = 4 << 10;
 

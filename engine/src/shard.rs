@@ -16,7 +16,8 @@
 //! - [`dispatch`]: letters, answers of the store and finished work
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
 //! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
-//! - [`listening`]: requests at `/n/`, which wait as [`listeners`] of [`addresses`], and [`listener_words`] to them; [`channels`]: what they ask of channels, and [`watchers`] of these
+//! - [`listening`]: requests at `/n/`, which wait as [`listeners`] of [`addresses`] (each a [`listener`]), and [`listener_words`] to them; [`channels`]: what they ask of channels by [`asking`], and [`watchers`] of these
+//! - [`talking`]: commands of Centrifugo's protocol to what each wants ([`talk`]), of a [`talker`]; [`talk_answers`] of homes, and [`talk_words`] to it
 //! - who waits there are [`occupants`], a [`crowd`] of each channel: [`occupying`] it, and its [`occupancy`] at its home
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`bytestreams`]: those that users want to begin, by the host's proxy
@@ -33,6 +34,7 @@ pub mod access;
 pub mod addresses;
 pub mod adhoc;
 pub mod again;
+pub mod asking;
 pub mod at_nodes;
 pub mod backlog;
 pub mod bind;
@@ -55,6 +57,7 @@ pub mod intake;
 pub mod iq;
 pub mod items;
 pub mod last_words;
+pub mod listener;
 pub mod listener_words;
 pub mod listeners;
 pub mod listening;
@@ -76,6 +79,12 @@ pub mod seats;
 pub mod subscriber;
 pub mod sweep;
 pub mod tail;
+pub mod talk;
+pub mod talk_answers;
+pub mod talk_words;
+pub mod talker;
+pub mod talking;
+pub mod tallies;
 pub mod to_component;
 pub mod upgrade;
 pub mod watchers;

@@ -18,10 +18,6 @@ const LANE_JOBS_MAX: usize = 512;
 /// Of so many jobs one comes from the other lane than that of logins, if logins wait as well.
 const TURNS: u32 = 8;
 
-/// How nice the threads are: messages go first on a host that has no core to spare, and keys are derived on at least a quarter of a
-/// core that one shard wants, too.
-const NICE: i32 = 5;
-
 type Order = Given<Job>;
 
 /// Which lane a job waits in.
@@ -151,8 +147,8 @@ pub fn start(threads: usize, wakes: &[Arc<dyn Wake>]) -> std::io::Result<Vec<Job
     for _ in 0..threads.max(1) {
         let (queue, answers) = (queue.clone(), answers.clone());
         waits::spawn("throng-job", move || {
-            // Of this thread only. Where it is refused, the thread works as the others do.
-            let _ = rustix::process::setpriority_process(None, NICE);
+            // Messages go first on a host that has no core to spare.
+            waits::stand_back();
             while let Some(Given { shard, token, what: job }) = queue.next() {
                 #[cfg(debug_assertions)]
                 crate::plant::pass("throng-job");

@@ -355,7 +355,7 @@ class Keyed(Throng):
         self.keys.write_text(self.jwks)
         self.revoked.write_text("")
         self.options += ["--notify", "news.", "--notify-publish-open", "--notify-private", "own.", "--notify-jwt-keys", str(self.keys),
-                         "--mercure", "--notify-private", "https:",
+                         "--mercure", "--centrifugo", "--notify-private", "https:",
                          "--notify-jwt-revoked", str(self.revoked), "--notify-jwt-issuer", "https://issuer.example",
                          "--notify-jwt-audience", "throng", "--notify-publications-per-second", "0",
                          "--notify-occupancy", "own."]

@@ -2,9 +2,8 @@
 WebSocket (RFC 7395), BOSH (XEP-0124), long polls and events at `/n/`, in silence and in traffic that last longer than the minute
 after which proxies usually give up; and whose address the server sees.
 
-`tests/run` leaves this file out: it holds three proxies and their connections for minutes, and two of its tests fail. After the clients of
-many long polls have gone, some of the polls still wait at the server 10 s later; behind which proxy and why is not known yet. By hand:
-`tests/clients/run test_front.py`."""
+`tests/run` gives this file a step of its own, because it holds three proxies and their connections for two minutes on each driver. By
+hand: `tests/clients/run test_front.py`."""
 
 import asyncio
 import contextlib

@@ -18,19 +18,34 @@ pub(super) fn write(front: &Front) -> String {
     } else {
         "    # Two for each connection, while bytes pass.\n    tune.bufsize 4096\n    tune.maxrewrite 1024\n"
     };
-    let _ = write!(
-        text,
-        "\ndefaults\n    maxconn {connections}\n    timeout connect 10s\n    \
-         # Longer than the server lets a client be silent.\n    timeout client {silence}s\n    timeout server {silence}s\n    \
-         option clitcpka\n    option srvtcpka\n",
-        connections = front.connections,
-        silence = front.silence_s,
-    );
+    if !front.streams.is_empty() {
+        let _ = write!(
+            text,
+            "{}    # Longer than the server lets a client be silent.\n    timeout client {silence}s\n    timeout server {silence}s\n",
+            defaults(front),
+            silence = front.silence_s,
+        );
+    }
     front.streams.iter().for_each(|stream| pass(&mut text, front, stream));
     if let Some(web) = &front.web {
+        // Frontends take this option from `defaults` only: HAProxy passes over one in the section of a frontend, and without it does
+        // not read from a client of HTTP/1.1 while its request waits.
+        let _ = write!(
+            text,
+            "{}    # Requests whose clients are gone end. A frontend has this option from here only.\n    option abortonclose\n",
+            defaults(front),
+        );
         site(&mut text, front, web);
     }
     text
+}
+
+/// What holds for the sections that follow.
+fn defaults(front: &Front) -> String {
+    format!(
+        "\ndefaults\n    maxconn {}\n    timeout connect 10s\n    option clitcpka\n    option srvtcpka\n",
+        front.connections
+    )
 }
 
 /// What `bind` needs beside an address: one for all of IPv6 takes IPv4 as well otherwise, which has one of its own.
@@ -75,15 +90,12 @@ fn site(text: &mut String, front: &Front, web: &Web) {
          http-request return status 404 unless throng\n    \
          # What HAProxy has seen replaces what the client claims. The server reads it with --http-forwarded.\n    \
          http-request set-header X-Forwarded-For %[src]\n    \
-         # HAProxy looks whether a client is still there while its request waits; the backend ends the request.\n    \
-         option abortonclose\n    \
          default_backend throng_web\n\n\
          backend throng_web\n    mode http\n    balance leastconn\n    \
          # Longer than a long poll waits, than signs of life are apart, and than the server lets a client be silent.\n    \
          timeout server {silence}s\n    timeout tunnel {silence}s\n    \
          # Nothing waits for more to come: events leave when they happen.\n    option http-no-delay\n    \
-         # A request has a connection of its own, so that none meets one that is being closed.\n    option http-server-close\n    \
-         # Requests whose clients are gone end.\n    option abortonclose\n",
+         # A request has a connection of its own, so that none meets one that is being closed.\n    option http-server-close\n",
         silence = front.web_silence_s(),
         paths = PATHS.join(" "),
     );

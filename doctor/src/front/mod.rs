@@ -74,8 +74,14 @@ pub(crate) struct Web {
 }
 
 /// The server's paths that are equal to these.
-const PATHS: [&str; 5] =
-    ["/xmpp-websocket", "/http-bind", "/.well-known/host-meta", "/.well-known/host-meta.json", "/.well-known/mercure"];
+const PATHS: [&str; 6] = [
+    "/xmpp-websocket",
+    "/http-bind",
+    "/.well-known/host-meta",
+    "/.well-known/host-meta.json",
+    "/.well-known/mercure",
+    "/connection/websocket",
+];
 
 /// The server's paths that begin so: notifications.
 const PATHS_BELOW: &str = "/n/";

@@ -71,12 +71,18 @@ fn each_configuration_of_the_web_has_what_was_planned() {
     }
 }
 
-/// HAProxy notices that a client has gone by the option of the frontend, and ends its request by that of the backend.
+/// HAProxy notices that a client has gone by an option of the frontend, which a frontend has only from the defaults above it. XMPP over
+/// TCP does not have it.
 #[test]
 fn haproxy_ends_requests_whose_clients_are_gone() {
-    let text = text("haproxy --domain a.example");
-    let (front, back) = text.split_once("\nbackend throng_web").expect("both are there");
-    assert!(front.contains("option abortonclose") && back.contains("option abortonclose"), "{text}");
+    let text = text("haproxy --domain a.example --listen 0.0.0.0:5222");
+    let (above, web) = text.split_once("\nfrontend web").expect("there is a web");
+    let (streams, defaults) = above.rsplit_once("\ndefaults").expect("there are defaults");
+    assert!(defaults.contains("option abortonclose") && streams.contains("\nfrontend starttls"), "{text}");
+    assert!(
+        !streams.contains("abortonclose") && !web.contains("abortonclose") && !web.contains("\ndefaults"),
+        "{text}"
+    );
 }
 
 /// A long poll waits for five minutes, however short a silence is wanted elsewhere.

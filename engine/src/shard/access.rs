@@ -12,7 +12,7 @@ use ring::digest;
 use crate::limits::NOTIFY_JWT_KNOWN_BYTES_MAX;
 use crate::shard::Shard;
 use crate::shard::addresses::Held;
-use crate::shard::listeners::Listener;
+use crate::shard::listener::Listener;
 use crate::turn::Fixed;
 use crate::web::access::shown::Shown;
 use crate::web::access::{Access, Act, Fault, Grant};
@@ -80,8 +80,11 @@ impl Known {
 }
 
 /// Why a token does not count, or is not looked at.
-enum Denied {
+#[derive(Debug)]
+pub(super) enum Denied {
+    /// It is wrong.
     Fault(Fault),
+    /// Its address has shown too many that were.
     Held(Held),
 }
 
@@ -163,10 +166,7 @@ impl Shard {
         let grant = match self.verified(network, access, token) {
             Ok(grant) => grant,
             Err(Denied::Held(held)) => return Err(held.into()),
-            Err(Denied::Fault(fault)) => {
-                self.counters.notify_tokens_refused.one();
-                return Err(invalid(fault.text()));
-            }
+            Err(Denied::Fault(fault)) => return Err(invalid(fault.text())),
         };
         if channels.all(|channel| grant.covers(act, channel) || (!publishes && !policy.is_private(channel))) {
             return Ok(Admission { trusted: false, grant: Some(grant) });
@@ -180,8 +180,26 @@ impl Shard {
         Err(Response::text(Status::Forbidden, text).with("WWW-Authenticate", challenge))
     }
 
+    /// Whether who has shown these tokens may do something at a channel, and whether by one of them: what it may without one, it may at any
+    /// time. Nobody may more here than by one request for it.
+    pub(super) fn may_by(&self, grants: [Option<&Grant>; 2], act: Act, channel: &str) -> (bool, bool) {
+        let (policy, now_s) = (&self.settings.web.channels, self.now.wall_us / 1_000_000);
+        let counts = |grant: &&Grant| policy.access.as_ref().is_some_and(|access| access.holds(grant, now_s));
+        let granted = grants.into_iter().flatten().filter(counts).any(|grant| grant.covers(act, channel));
+        let open = !policy.is_private(channel) && (act != Act::Publish || policy.publish_open);
+        (policy.is_there(channel) && (granted || open), granted)
+    }
+
     /// What a token grants.
-    fn verified(&mut self, network: IpAddr, access: &Arc<Access>, token: &str) -> Result<Arc<Grant>, Denied> {
+    ///
+    /// # Errors
+    /// Why it does not count.
+    pub(super) fn verified(
+        &mut self,
+        network: IpAddr,
+        access: &Arc<Access>,
+        token: &str,
+    ) -> Result<Arc<Grant>, Denied> {
         let (now_ms, now_s) = (self.now.mono_ms, self.now.wall_us / 1_000_000);
         let hash = digest::digest(&digest::SHA256, token.as_bytes());
         let hash: [u8; 32] = hash.as_ref().try_into().unwrap_or_default();
@@ -201,6 +219,9 @@ impl Shard {
             Err(denied) => {
                 if let Denied::Fault(Fault::Signature) = denied {
                     addresses.was_wrong(now_ms, network, each_ms);
+                }
+                if let Denied::Fault(_) = denied {
+                    self.counters.notify_tokens_refused.one();
                 }
                 Err(denied)
             }

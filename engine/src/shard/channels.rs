@@ -86,9 +86,33 @@ impl Shard {
         let wanted = Wanted {
             actor: node.into(),
             after: (after != u64::MAX).then_some(after),
+            before: None,
             private: is_private(&self.settings.web.channels, node),
             items_max: NOTIFY_PAGE_ITEMS_MAX.div_ceil(share),
             bytes_max: NOTIFY_PAGE_BYTES_MAX / share,
+            now_us: self.now.wall_us,
+        };
+        let (place, step) = extension::channel_read(wanted);
+        self.do_step(asker, node, place, step);
+    }
+
+    /// Items behind a place, or before one, are wanted once.
+    pub(super) fn channel_history(
+        &mut self,
+        conn: ConnRef,
+        number: u32,
+        node: &str,
+        (after, before): (u64, u64),
+        items: u32,
+    ) {
+        let asker = asker(Front { conn, number }, TRUSTED, node);
+        let wanted = Wanted {
+            actor: node.into(),
+            after: (items > 0 && before == 0).then_some(after),
+            before: (items > 0 && before > 0).then_some(before),
+            private: is_private(&self.settings.web.channels, node),
+            items_max: items.min(NOTIFY_PAGE_ITEMS_MAX),
+            bytes_max: NOTIFY_PAGE_BYTES_MAX,
             now_us: self.now.wall_us,
         };
         let (place, step) = extension::channel_read(wanted);

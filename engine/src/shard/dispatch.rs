@@ -111,6 +111,9 @@ impl Shard {
             Letter::ChannelRead { conn, number, node, after, watchers, share } => {
                 self.channel_read(*conn, *number, batch.str(*node), *after, (*watchers, *share));
             }
+            Letter::ChannelHistory { conn, number, node, after, before, items } => {
+                self.channel_history(*conn, *number, batch.str(*node), (*after, *before), *items);
+            }
             Letter::ChannelAnswer { conn, number, refused, body } => {
                 self.channel_answered(*conn, *number, refused.as_deref().copied(), batch.bytes(*body));
             }

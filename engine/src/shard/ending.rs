@@ -9,7 +9,8 @@ use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::streams::ending::{ConnEnding, Due, Ending};
 use crate::streams::opening::SERVER_LANG;
-use crate::web::Transport;
+use crate::web::centrifugo::reply;
+use crate::web::{Transport, frame};
 use crate::wire::stream;
 
 impl Shard {
@@ -41,10 +42,13 @@ impl Shard {
         let is_idle = between && conn.partial.is_none() && why == Ended::Timeout;
         if transport == Transport::Http && !in_handshake {
             self.http_ends(id, &mut last, !error.is_empty() && !is_idle, why);
-        } else if transport == Transport::Channels {
+        } else if matches!(transport, Transport::Channels | Transport::Commands) {
             // Whose last frame was sent waits for nothing any more.
             if ending != Ending::Cut && self.listeners.get(id).is_some() {
-                self.websocket_ends(&mut last, why);
+                match transport == Transport::Commands && why == Ended::Shutdown {
+                    true => frame::write_fault(&mut last, reply::SHUTDOWN),
+                    false => self.websocket_ends(&mut last, why),
+                }
             }
         } else if !error.is_empty() {
             // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no

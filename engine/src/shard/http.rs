@@ -53,6 +53,7 @@ impl Shard {
                 Transport::Http => self.http_step(id, rest, &mut begun),
                 Transport::WebSocket => self.websocket_step(id, rest, &mut begun),
                 Transport::Channels => self.subscriber_step(id, rest),
+                Transport::Commands => self.talk_step(id, rest, &mut begun),
                 Transport::Stream | Transport::Closed | Transport::Bosh => Step { used: rest.len(), goes_on: false },
             };
             at += step.used;
@@ -75,7 +76,12 @@ impl Shard {
         if let Some(Begun::Request(awaited)) = begun {
             let read = awaited.body.read(input);
             return match read.and_then(|used| Self::http_takes(&self.long_bodies, awaited).map(|()| used)) {
-                Err(refusal) => self.http_refuse(id, refusal, input),
+                Err(refusal) => {
+                    if let Ok(Some(head)) = awaited.head() {
+                        self.tally_refused(&head);
+                    }
+                    self.http_refuse(id, refusal, input)
+                }
                 Ok(used) if !awaited.body.is_done() => Step { used, goes_on: false },
                 Ok(used) => {
                     let Some(Begun::Request(awaited)) = begun.take() else { return Step { used, goes_on: true } };
@@ -114,7 +120,10 @@ impl Shard {
             }
         };
         match table::body_bytes_max(row).and_then(|most| Body::new(head.content, most)) {
-            Err(refusal) => return self.http_refuse(id, refusal, input),
+            Err(refusal) => {
+                self.tally_refused(&head);
+                return self.http_refuse(id, refusal, input);
+            }
             Ok(body) => *begun = Some(Begun::Request(Box::new(Awaited::new(&input[..used], body)))),
         }
         if head.expects_continue {
@@ -181,6 +190,12 @@ impl Shard {
             Answer::Bosh => return self.bosh_came(id, head, body),
             Answer::WebSocket { accept } => accept,
             Answer::Channels(asked) => return self.listen(id, head.keeps_alive, *asked),
+            Answer::Commands { accept, named } => {
+                if let Err(refusal) = self.begin_talk(id, &accept, named) {
+                    self.http_answer(id, head, refusal);
+                }
+                return;
+            }
         };
         // Frames go behind the answer, and nothing else that was answered before: what was is with the network if the client has read it.
         let waits = self.conns.get(id).and_then(|conn| conn.outbound.as_ref()).is_some_and(|out| out.is_waiting());
@@ -202,8 +217,9 @@ impl Shard {
         opening.requests = opening.requests.saturating_add(1);
         response.closes |= !head.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
         self.counters.http_requests.one();
-        if !matches!(response.status, Status::Ok | Status::NoContent | Status::NotModified) {
+        if response.status.is_refusal() {
             self.counters.http_refused.one();
+            self.tally_refused(head);
         }
         let wall_us = self.now.wall_us;
         self.send_with(id, |out| response.write(out, Some(head.method), wall_us));

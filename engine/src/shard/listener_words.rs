@@ -6,9 +6,10 @@ use crate::id::ConnId;
 use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
 use crate::shard::Shard;
 use crate::shard::crowd::channel_of;
-use crate::shard::listeners::{Kind, Listener};
+use crate::shard::listener::{Kind, Listener};
 use crate::shard::places::Gathered;
 use crate::streams::ended::Ended;
+use crate::web::centrifugo::crowd;
 use crate::web::frame::{self, Code, FrameFault};
 use crate::web::mercure::{event, place};
 use crate::web::response::Response;
@@ -135,7 +136,11 @@ pub(super) fn write_beat(out: &mut Vec<u8>, listener: &Listener) {
 }
 
 /// Who subscribes to a channel, as an event that has no id, or as a message with no items.
-pub(super) fn write_occupancy(out: &mut Vec<u8>, listener: &Listener, occupancy: &[u8]) {
+pub(super) fn write_occupancy(out: &mut Vec<u8>, listener: &Listener, node: &str, occupancy: &[u8]) {
+    if listener.talker().is_some() {
+        let channel = listener.place_of(node).map_or("", |index| listener.called(index));
+        return crowd::changes(out, channel, occupancy);
+    }
     if !matches!(listener.kind, Kind::Socket(_)) {
         return [&b"event: occupancy\ndata: "[..], occupancy, b"\n\n"]
             .iter()
@@ -269,6 +274,7 @@ impl Shard {
         let is_expected = matches!(response.status, Status::Ok | Status::NoContent);
         let away_max = if is_expected { self.settings.web.channels.waiting_max } else { 0 };
         let Some(listener) = self.listeners.end_expected(id, away_max) else { return };
+        self.tally_answer(&listener.kind, response.status);
         let (now_s, wall_us) = (self.now.mono_s(), self.now.wall_us);
         let Some(opening) = self.opening(id) else { return };
         opening.requests = opening.requests.saturating_add(1);
@@ -290,7 +296,7 @@ impl Shard {
             return self.socket_fails(id, fault, Ended::Server);
         }
         self.counters.http_requests.one();
-        if !matches!(response.status, Status::Ok | Status::NoContent) {
+        if response.status.is_refusal() {
             self.counters.http_refused.one();
         }
         self.send_with(id, |out| response.write(out, None, wall_us));
@@ -302,11 +308,14 @@ impl Shard {
 }
 
 impl Shard {
-    /// What one who takes all items is told goes out. It has its time again until the next sign of life.
+    /// What one who takes all items is told goes out. It has its time again until the next sign of life; by Centrifugo's protocol that comes in
+    /// any case.
     pub(super) fn send_told(&mut self, id: ConnId, told: &[u8]) {
         let until_s = self.now.mono_s() + NOTIFY_HEARTBEAT_S;
         if let Some(listener) = self.listeners.get_mut(id).filter(|_| !told.is_empty()) {
-            listener.until_s = until_s;
+            if listener.talker().is_none() {
+                listener.until_s = until_s;
+            }
             self.send_bytes(id, told);
         }
     }

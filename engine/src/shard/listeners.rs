@@ -5,128 +5,20 @@
 //! who waits but the place.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use crate::id::ConnId;
-use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
+use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
 use crate::shard::addresses::Addresses;
-use crate::shard::occupants::{Occupant, Occupants};
-use crate::shard::places::{Gathered, Place, Standing};
+use crate::shard::listener::{Kind, Listener, Way};
+use crate::shard::occupants::Occupants;
+use crate::shard::places::Place;
+use crate::shard::talker::{Sub, Talker};
 use crate::turn::Fixed;
-use crate::web::access::Grant;
-use crate::web::handshake::Accept;
-use crate::web::mercure::first::First;
 use crate::web::policy::Channels;
-use crate::web::response::Response;
-
-/// The header field that says when to ask again (RFC 9110 10.2.3).
-const RETRY_AFTER: &str = "Retry-After";
-
-/// What a request is for.
-#[derive(Debug)]
-pub(super) enum Kind {
-    /// An item is published, as an update of Mercure or not.
-    Publish(bool),
-    /// The next items are wanted, if there are none at once, so many seconds later.
-    Poll(Option<Box<Gathered>>),
-    /// All are wanted, as events. The head of the answer was sent.
-    Stream(bool),
-    /// All are wanted, as events of Mercure. The head of the answer is to be sent with this, until it was.
-    Updates(Option<Box<First>>),
-    /// All are wanted, as messages of a WebSocket. Its opening handshake is to be answered with this, until it was.
-    Socket(Option<Box<Accept>>),
-    /// Who subscribes is asked.
-    Occupancy,
-}
-
-impl Kind {
-    /// Whether items go out as long as the connection is there.
-    pub(super) fn streams(&self) -> bool {
-        matches!(self, Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_))
-    }
-
-    /// The same of one whose answer has begun.
-    pub(super) fn has_begun(&self) -> bool {
-        matches!(self, Kind::Stream(true) | Kind::Updates(None) | Kind::Socket(None))
-    }
-}
-
-/// A request that waits.
-#[derive(Debug)]
-pub(super) struct Listener {
-    /// What for.
-    pub(super) kind: Kind,
-    /// Of which channels; of a publication the one.
-    pub(super) places: Box<[Place]>,
-    /// Whom it counts for.
-    pub(super) network: IpAddr,
-    /// Second (monotonic) when it has an answer at the latest; of what streams, when it is sent a sign of life.
-    pub(super) until_s: u32,
-    /// Second (monotonic) when a home was asked last.
-    pub(super) asked_s: u32,
-    /// The connection stays when the request is answered.
-    pub(super) keeps_alive: bool,
-    /// It has shown the operator's token.
-    pub(super) trusted: bool,
-    /// It counts as a subscriber where that is told.
-    pub(super) occupies: bool,
-    /// It is told who the others are.
-    pub(super) hears: bool,
-    /// What its token grants, by which it waits.
-    pub(super) grant: Option<Arc<Grant>>,
-    /// Header fields of the answer.
-    pub(super) fields: Box<[(&'static str, std::borrow::Cow<'static, str>)]>,
-}
-
-const _: () = assert!(size_of::<(ConnId, Listener)>() <= 104, "one who waits costs this much, and its places");
-
-impl Listener {
-    /// Whether some home has not answered yet.
-    pub(super) fn is_asking(&self) -> bool {
-        self.places.iter().any(|place| matches!(place.standing, Standing::Asked(_)))
-    }
-
-    /// Whether it is known of all channels where it stands.
-    pub(super) fn is_placed(&self) -> bool {
-        self.places.iter().all(|place| place.known)
-    }
-
-    /// The nodes of its channels.
-    fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.places.iter().map(|place| &place.node)
-    }
-
-    fn occupant(&self, conn: ConnId) -> Occupant<'_> {
-        Occupant { conn, network: self.network, name: self.grant.as_ref().and_then(|grant| grant.subject()) }
-    }
-
-    /// Where it stands in all channels: what it says to go on from there.
-    pub(super) fn position(&self) -> String {
-        self.position_with(usize::MAX, 0)
-    }
-
-    /// The same, if it stood here in one of them.
-    pub(super) fn position_with(&self, index: usize, number: u64) -> String {
-        let at = |(place, other): (usize, &Place)| if place == index { number } else { other.at };
-        let places: Vec<_> = self.places.iter().enumerate().map(|place| at(place).to_string()).collect();
-        places.join(",")
-    }
-
-    /// The answer with the header fields of this one's.
-    pub(super) fn dressed(&self, response: Response) -> Response {
-        let mut response = response.with("Cache-Control", "no-store");
-        // Pages of other origins are shown only what they are said to be shown (Fetch 3.3.3).
-        if response.fields.iter().any(|(name, _)| *name == RETRY_AFTER) {
-            response = response.with("Access-Control-Expose-Headers", RETRY_AFTER);
-        }
-        response.fields.extend(self.fields.iter().cloned());
-        response
-    }
-}
 
 /// A channel that some of this shard's wait for.
 #[derive(Debug, Default)]
@@ -189,6 +81,8 @@ impl Watched {
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     all: HashMap<ConnId, Listener, Fixed>,
+    /// How many of these wait by each [`Way`].
+    ways: [usize; 3],
     watched: BTreeMap<Arc<str>, Watched>,
     /// Channels of which some are left to be told; each once, so at most as many as are watched.
     walks: VecDeque<Arc<str>>,
@@ -197,6 +91,8 @@ pub(super) struct Listeners {
     /// Who they are, where that is told.
     pub(super) occupants: Occupants,
     numbers: u32,
+    /// Connections of Centrifugo's protocol, and to how many channels they subscribe together.
+    talkers: (usize, usize),
     /// A letter is under way by which the telling goes on.
     pub(super) going: bool,
     renewed_ms: u64,
@@ -216,10 +112,18 @@ impl Listeners {
         self.all.len()
     }
 
+    /// How many of these by one way.
+    pub(super) fn by_way(&self, way: Way) -> usize {
+        self.ways[way as usize]
+    }
+
     /// What they take, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let watched = self.watched.len() * (size_of::<Watched>() + 64);
-        let places = self.all.len() * (size_of::<Place>() + 2 * size_of::<ConnId>());
+        let place = size_of::<Place>() + 2 * size_of::<ConnId>();
+        let (talkers, subs) = self.talkers;
+        let talkers = talkers * size_of::<Talker>() + subs * (size_of::<Sub>() + place);
+        let places = self.all.len() * place + talkers;
         self.all.capacity() * size_of::<(ConnId, Listener)>() + places + watched + self.addresses.memory_bytes()
     }
 
@@ -259,10 +163,14 @@ impl Listeners {
     /// A request begins to wait.
     pub(super) fn begin(&mut self, id: ConnId, listener: Listener) {
         self.addresses.waits(listener.network);
+        self.talkers.0 += usize::from(listener.talker().is_some());
         if !matches!(listener.kind, Kind::Publish(_) | Kind::Occupancy) {
             for place in &listener.places {
                 self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
             }
+        }
+        if let Some(way) = listener.kind.way() {
+            self.ways[way as usize] += 1;
         }
         self.all.insert(id, listener);
     }
@@ -273,6 +181,53 @@ impl Listeners {
         listener.occupies = true;
         let who = listener.occupant(id);
         self.occupants.arrive_at(listener.nodes(), policy, (who, listener.hears), &mut self.addresses);
+    }
+
+    /// A connection of Centrifugo's protocol subscribes to one more channel.
+    pub(super) fn join(&mut self, id: ConnId, place: Place, sub: Sub, policy: &Channels) {
+        let Some(listener) = self.all.get_mut(&id) else { return };
+        let (node, hears) = (place.node.clone(), sub.hears);
+        self.talkers.1 += 1;
+        self.watched.entry(node.clone()).or_default().listeners.insert(id);
+        listener.places = std::mem::take(&mut listener.places).into_iter().chain([place]).collect();
+        if let Some(talker) = listener.talker_mut() {
+            talker.subs.push(sub);
+        }
+        let (places, network) = (listener.places.len(), listener.network);
+        if places.is_multiple_of(CENTRIFUGO_CHANNELS_PER_WAITING) {
+            self.addresses.waits(network);
+        }
+        let Some(listener) = self.all.get(&id) else { return };
+        let (who, node) = (listener.occupant(id), std::iter::once(&node));
+        self.occupants.arrive_at(node, policy, (who, hears), &mut self.addresses);
+    }
+
+    /// It does not subscribe to one any more.
+    pub(super) fn part(&mut self, id: ConnId, index: usize) {
+        let Some(listener) = self.all.get(&id).filter(|listener| index < listener.places.len()) else { return };
+        let node = listener.places[index].node.clone();
+        self.occupants.leave_all(std::iter::once(&node), listener.occupant(id), 0, &mut self.addresses);
+        let Some(listener) = self.all.get_mut(&id) else { return };
+        if listener.places.len().is_multiple_of(CENTRIFUGO_CHANNELS_PER_WAITING) {
+            self.addresses.waits_no_more(listener.network);
+        }
+        self.talkers.1 -= 1;
+        let mut places = std::mem::take(&mut listener.places).into_vec();
+        places.swap_remove(index);
+        listener.places = places.into();
+        if let Some(talker) = listener.talker_mut() {
+            talker.subs.swap_remove(index);
+        }
+        self.unwatch(id, &node);
+    }
+
+    /// A channel for which one does not wait any more, and perhaps nobody.
+    fn unwatch(&mut self, id: ConnId, node: &str) {
+        let Some(watched) = self.watched.get_mut(node) else { return };
+        watched.listeners.remove(&id);
+        if watched.listeners.is_empty() {
+            self.watched.remove(node);
+        }
     }
 
     /// A long poll has been answered: its client is expected again, if so many at most are of its address.
@@ -291,14 +246,13 @@ impl Listeners {
 
     fn take(&mut self, id: ConnId) -> Option<Listener> {
         let listener = self.all.remove(&id)?;
-        self.addresses.waits_no_more(listener.network);
-        for place in &listener.places {
-            let Some(watched) = self.watched.get_mut(&place.node) else { continue };
-            watched.listeners.remove(&id);
-            if watched.listeners.is_empty() {
-                self.watched.remove(&place.node);
-            }
+        let subs = listener.talker().map_or(0, |talker| talker.subs.len());
+        self.talkers = (self.talkers.0 - usize::from(listener.talker().is_some()), self.talkers.1 - subs);
+        (0..=subs / CENTRIFUGO_CHANNELS_PER_WAITING).for_each(|_| self.addresses.waits_no_more(listener.network));
+        if let Some(way) = listener.kind.way() {
+            self.ways[way as usize] -= 1;
         }
+        listener.places.iter().for_each(|place| self.unwatch(id, &place.node));
         Some(listener)
     }
 
@@ -370,6 +324,7 @@ impl Listeners {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::places::Standing;
 
     fn conn(slot: u32) -> ConnId {
         ConnId { slot, generation: 1 }

@@ -15,8 +15,8 @@ use crate::shard::Shard;
 use crate::shard::access::{self, Admission};
 use crate::shard::addresses::network;
 use crate::shard::crowd::channel_of;
+use crate::shard::listener::{Kind, Listener};
 use crate::shard::listener_words::{Telling, json, write_beat, written_id};
-use crate::shard::listeners::{Kind, Listener};
 use crate::shard::places::{Gathered, Place, Standing};
 use crate::web::access::Act;
 use crate::web::channel::{Asked, Publication, Wish};
@@ -133,36 +133,12 @@ impl Shard {
         letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes, granted, batch });
     }
 
-    /// Asks the homes of all channels of a request that is not told of what comes.
-    fn ask_all(&mut self, id: ConnId) {
-        let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
-        for index in 0..places {
-            let behind = |listener: &Listener| listener.places[index].standing == Standing::Behind;
-            if self.listeners.get(id).is_some_and(behind) {
-                self.ask_home_of(id, index);
-            }
-        }
-    }
-
-    /// Asks the home of a channel for what is behind the place of a request.
-    fn ask_home_of(&mut self, id: ConnId, index: usize) {
-        let (number, now_s, shard) = (self.listeners.number(), self.now.mono_s(), self.id);
-        let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
-        listener.asked_s = now_s;
-        let (share, watchers) = (listener.places.len() as u8, watched.len());
-        let place = &mut listener.places[index];
-        place.standing = Standing::Asked(number);
-        let (node, after) = (place.node.clone(), if place.known { place.at } else { u64::MAX });
-        let home = self.home(&node);
-        let letters = self.letters_to(home);
-        let node = letters.name(&node);
-        let conn = ConnRef { shard, conn: id };
-        letters.push(Letter::ChannelRead { conn, number, node, after, watchers, share });
-    }
-
     /// The home of a channel has answered. What nobody waits for any more is passed over.
     pub(super) fn channel_answered(&mut self, id: ConnId, number: u32, refused: Option<Refusal>, body: &[u8]) {
         let Some(listener) = self.listeners.get(id) else { return };
+        if listener.talker().is_some() {
+            return self.talk_answered(id, number, refused, body);
+        }
         let asked = listener.places.iter().position(|place| place.standing == Standing::Asked(number));
         let Some(index) = asked else { return };
         if let Some(refusal) = refused {
@@ -174,6 +150,7 @@ impl Shard {
                 Some(published) => self.published(id, published),
                 None => self.refused_by_home(id, unreadable()),
             },
+            Kind::Talk(_) => {}
             Kind::Occupancy => self.respond(id, json(Cow::Owned(String::from_utf8_lossy(body).into_owned()))),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) => match Page::decode(body) {
                 Some(page) if listener.kind.streams() => {
@@ -199,12 +176,7 @@ impl Shard {
             Kind::Publish(true) => written_id(listener.update(0, published.number)),
             _ => json(Cow::Owned(body)),
         };
-        if published.made && !listener.trusted && self.settings.web.channels.publications_s > 0 {
-            let (network, each_ms) = (listener.network, self.settings.each_channel_ms());
-            self.listeners.addresses.made(self.now.mono_ms, network, each_ms);
-        }
-        let items = published.batch().map_or(1, |numbers| numbers.count() as u64);
-        self.counters.notify_published.add(if published.repeated { 0 } else { items });
+        self.count_published(id, published);
         self.respond(id, response);
     }
 
@@ -226,8 +198,7 @@ impl Shard {
             let gathered = gathered.get_or_insert_default();
             gathered.gaps.extend(page.gap.then_some(index));
             page.items.iter().for_each(|(_, item)| gathered.push(item));
-            self.counters.notify_told.add(page.items.len() as u64);
-            self.counters.notify_gaps.add(u64::from(page.gap));
+            self.tally_page(page);
         }
         self.settle_poll(id);
     }
@@ -248,11 +219,6 @@ impl Shard {
                 self.ask_home_of(id, index);
             }
         }
-    }
-
-    fn has_missed(&self, id: ConnId, index: usize) -> bool {
-        let Some(place) = self.listeners.get(id).map(|listener| &listener.places[index]) else { return false };
-        place.at < self.listeners.watched(&place.node).map_or(0, |watched| watched.heard)
     }
 
     /// Nothing has come in time.
@@ -311,8 +277,7 @@ impl Shard {
         if let Kind::Updates(Some(first)) = &mut listener.kind {
             first.tell(&out, false);
         }
-        self.counters.notify_told.add(page.items.len() as u64);
-        self.counters.notify_gaps.add(u64::from(page.gap));
+        self.tally_page(page);
         match gathers {
             true => self.begin_stream(id),
             false => self.send_told(id, &out),
@@ -329,10 +294,12 @@ impl Shard {
             let missed = self.has_missed(id, index);
             let Some(listener) = self.listeners.get_mut(id) else { return };
             let place = &mut listener.places[index];
-            if missed && place.standing == Standing::Live {
+            let falls = missed && place.standing == Standing::Live;
+            if falls {
                 place.standing = Standing::Behind;
             }
             let wants = place.standing == Standing::Behind && (is_placed || !place.known);
+            self.counters.notify_behind.add(u64::from(falls && is_heavy));
             if wants && !is_heavy {
                 self.ask_home_of(id, index);
             }
@@ -372,6 +339,9 @@ impl Shard {
     fn tell_listener(&mut self, id: ConnId, node: &str) {
         let is_heavy = self.is_heavy(id);
         let Some(listener) = self.listeners.get(id) else { return };
+        if listener.talker().is_some() {
+            return self.tell_talker(id, node);
+        }
         let Some(index) = listener.places.iter().position(|place| *place.node == *node) else { return };
         let place = &listener.places[index];
         let streams = listener.kind.streams();
@@ -409,9 +379,13 @@ impl Shard {
 
     /// A connection has taken what it was sent.
     pub(super) fn listener_sent(&mut self, id: ConnId) {
-        if self.listeners.get(id).is_some_and(|listener| listener.kind.has_begun()) {
-            self.catch_up(id);
-            self.greet(id);
+        match self.listeners.get(id) {
+            Some(listener) if listener.talker().is_some() => self.talk_catches_up(id),
+            Some(listener) if listener.kind.has_begun() => {
+                self.catch_up(id);
+                self.greet(id);
+            }
+            _ => {}
         }
     }
 
@@ -433,6 +407,10 @@ impl Shard {
     pub(super) fn sweep_listener(&mut self, id: ConnId) -> bool {
         let now_s = self.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return false };
+        if listener.talker().is_some() {
+            self.sweep_talker(id);
+            return true;
+        }
         let lost = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
         let is_over = now_s >= listener.until_s;
         let polls = matches!(listener.kind, Kind::Poll(_));
@@ -457,7 +435,7 @@ impl Shard {
                 let text = "the channel has not answered in time; try again";
                 self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
-            Kind::Publish(_) | Kind::Occupancy => {}
+            Kind::Publish(_) | Kind::Occupancy | Kind::Talk(_) => {}
             // A home that has just been asked has its time, too.
             Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) => {
@@ -483,7 +461,7 @@ impl Shard {
 
     /// One turn's share of saying which channels are watched still.
     pub(super) fn sweep_listeners(&mut self) {
-        self.counters.notify_waiting.set(self.listeners.len() as u64);
+        self.tally_listeners();
         for (name, heard, watchers) in self.listeners.renewals(self.now.mono_ms) {
             let home = self.home(&name);
             let letters = self.letters_to(home);

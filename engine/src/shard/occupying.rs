@@ -48,7 +48,7 @@ impl Shard {
         let (mut out, mut nodes) = (Vec::new(), Vec::new());
         for place in &listener.places {
             if let Some(state) = self.listeners.occupants.missed(&place.node, id) {
-                write_occupancy(&mut out, listener, &state);
+                write_occupancy(&mut out, listener, &place.node, &state);
                 nodes.push(place.node.clone());
             }
         }
@@ -79,7 +79,7 @@ impl Shard {
             return;
         }
         let mut out = Vec::new();
-        write_occupancy(&mut out, listener, if knows { &told.change } else { &told.state });
+        write_occupancy(&mut out, listener, &told.node, if knows { &told.change } else { &told.state });
         self.counters.notify_occupancy_told.one();
         self.listeners.occupants.was_told(&told.node, id);
         self.send_told(id, &out);

@@ -3,6 +3,8 @@
 //! What has come of a message is kept unmasked and in one piece. Of a control frame nothing is kept: until it is whole it stays with
 //! the bytes that nobody has looked at, of which there are [`HEAD_BYTES_MAX`] and 125 at the most.
 
+use std::sync::Arc;
+
 /// The longest head of a frame with a mask, bytes.
 pub const HEAD_BYTES_MAX: usize = 14;
 
@@ -28,6 +30,8 @@ pub enum Code {
     TooLong,
     /// It cannot go on now (IANA's registry of codes).
     TryAgain,
+    /// One of the protocol that is spoken (7.4.2).
+    Own(u16),
 }
 
 impl Code {
@@ -42,6 +46,7 @@ impl Code {
             Code::Policy => 1008,
             Code::TooLong => 1009,
             Code::TryAgain => 1013,
+            Code::Own(code) => code,
         }
     }
 }
@@ -105,6 +110,8 @@ pub struct Assembly {
     open: bool,
     /// It is whole, and not used up.
     whole: bool,
+    /// It is one of the long ones, of which there may be some only.
+    pub long: Option<Arc<()>>,
 }
 
 const OPCODE_CONTINUATION: u8 = 0;
@@ -152,7 +159,7 @@ impl Assembly {
     /// The message is used up.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        self.whole = false;
+        (self.whole, self.long) = (false, None);
     }
 
     /// The message is to be looked at once more: it is what comes next.
@@ -195,7 +202,7 @@ impl Assembly {
             }
             match (head.opcode, self.open) {
                 (OPCODE_CONTINUATION, true) | (OPCODE_TEXT, false) => {}
-                (OPCODE_BINARY, false) => return fault(Code::Unsupported, "messages of XMPP are text"),
+                (OPCODE_BINARY, false) => return fault(Code::Unsupported, "messages are text here"),
                 (OPCODE_CONTINUATION, _) => return fault(Code::Protocol, "there is no message to go on with"),
                 _ => return fault(Code::Protocol, "a message begins within another one"),
             }

@@ -9,12 +9,14 @@
 //! - [`response`] writes answers; [`status`] names what is wrong with a request.
 //! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer. [`access`] says who may ask.
 //! - [`mercure`] reads what clients of that protocol ask of the same channels, and writes what they are told.
+//! - [`centrifugo`] reads commands of clients of that protocol, and writes replies and pushes.
 //! - [`throng_js`] has the client for pages.
 //! - [`frame`] reads frames to messages; [`framed`] writes what a stream sends as messages (RFC 7395 3.3); [`open`] reads `<open/>`.
 
 pub mod access;
 pub mod body;
 pub mod bosh;
+pub mod centrifugo;
 pub mod channel;
 pub mod frame;
 pub mod framed;
@@ -57,6 +59,8 @@ pub enum Transport {
     Bosh,
     /// A WebSocket on which items of channels come, written as the frames that they are.
     Channels,
+    /// The same, on which commands of Centrifugo's protocol go the other way.
+    Commands,
 }
 
 impl Transport {
@@ -67,7 +71,7 @@ impl Transport {
 
     /// Whether it is a WebSocket.
     pub fn is_websocket(self) -> bool {
-        self.is_framed() || self == Transport::Channels
+        self.is_framed() || matches!(self, Transport::Channels | Transport::Commands)
     }
 }
 

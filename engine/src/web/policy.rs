@@ -47,6 +47,8 @@ pub struct Channels {
     pub publish_open: bool,
     /// They are topics of Mercure, too.
     pub mercure: bool,
+    /// Clients of Centrifugo's protocol have them, too.
+    pub centrifugo: bool,
     /// Who shows this may publish at all.
     pub token: Option<Token>,
     /// What tokens of others are held against that grant some channels; `None`: there are no such tokens.
@@ -70,6 +72,7 @@ impl Default for Channels {
             occupancy: Box::default(),
             publish_open: false,
             mercure: false,
+            centrifugo: false,
             token: None,
             access: None,
             items_max: 100,

@@ -42,6 +42,13 @@ pub enum Answer {
     },
     /// It is for a session of BOSH (XEP-0124), which answers it.
     Bosh,
+    /// The connection becomes a WebSocket on which commands of Centrifugo's protocol come. Which channels they are for, they say.
+    Commands {
+        /// `Sec-WebSocket-Accept`.
+        accept: Accept,
+        /// The subprotocol is named in the answer, as in the request.
+        named: bool,
+    },
     /// It is for channels of notifications, whose homes answer.
     Channels(Box<Asked>),
 }

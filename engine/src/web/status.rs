@@ -42,6 +42,11 @@ pub enum Status {
 }
 
 impl Status {
+    /// Whether it says that what was asked is not done.
+    pub fn is_refusal(self) -> bool {
+        !matches!(self, Status::Ok | Status::NoContent | Status::NotModified)
+    }
+
     /// The code and its reason phrase.
     pub fn line(self) -> &'static str {
         match self {

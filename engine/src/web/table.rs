@@ -5,11 +5,19 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
-use super::{bosh, host_meta, mercure, notify, throng_js, websocket};
+use super::{bosh, centrifugo, host_meta, mercure, notify, throng_js, websocket};
 
 /// All paths.
-pub const TABLE: &[Row] =
-    &[websocket::ROW, bosh::ROW, host_meta::XML, host_meta::JSON, notify::ROW, mercure::ROW, throng_js::ROW];
+pub const TABLE: &[Row] = &[
+    websocket::ROW,
+    bosh::ROW,
+    host_meta::XML,
+    host_meta::JSON,
+    notify::ROW,
+    mercure::ROW,
+    centrifugo::ROW,
+    throng_js::ROW,
+];
 
 /// Whose path it is; or what is answered without anybody's help.
 ///
@@ -42,6 +50,11 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
         return Err(ends(response.with("Allow", methods(row))));
     }
     Ok(row)
+}
+
+/// Whether a path is one at which channels are published at and read.
+pub fn is_of_channels(path: &str) -> bool {
+    [&notify::ROW, &mercure::ROW].into_iter().any(|row| is_at(row, path))
 }
 
 /// Whether a path is a row's.

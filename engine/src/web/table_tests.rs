@@ -93,11 +93,12 @@ fn pages_connect_as_the_operator_wants() {
         (&only, from("https://evil.example"), false),
         (&only, from("null"), false),
         (&only, from("https://chat.a.example\r\nOrigin: https://evil.example"), false),
+        (&only, get("/connection/websocket", &format!("{UPGRADE}Origin: https://evil.example\r\n")), false),
     ] {
         match ask(policy, &request, true) {
             Answer::WebSocket { .. } | Answer::Bosh => assert!(allowed, "{request}"),
             Answer::Response(response) => assert!(!allowed && response.status == Status::Forbidden, "{request}"),
-            Answer::Channels(_) => panic!("{request}"),
+            Answer::Channels(_) | Answer::Commands { .. } => panic!("{request}"),
         }
     }
 }

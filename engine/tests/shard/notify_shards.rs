@@ -1,8 +1,10 @@
 //! Channels of notifications (`/n/`) on several shards in a world with delays, losses and crashes: each item once and in order for who
 //! comes back with the place where it was.
 
+use serde_json::{Value, json};
 use throng_engine::settings::Settings;
 use throng_engine::web::policy::Channels;
+use throng_sim::frame::frame;
 use throng_sim::net::SocketId;
 use throng_sim::world::{Occurrence, Pace, Plant, World};
 
@@ -16,12 +18,14 @@ enum By {
     Messages,
     /// Of the Mercure protocol.
     Updates,
+    /// Of Centrifugo's.
+    Pushes,
 }
 
 impl By {
     /// One of each, in turn.
     fn turn(number: usize) -> By {
-        [By::Polls, By::Events, By::Messages, By::Updates][number % 4]
+        [By::Polls, By::Events, By::Messages, By::Updates, By::Pushes][number % 5]
     }
 }
 
@@ -49,7 +53,7 @@ const CHANNELS: &str = "a,b,c,d";
 impl Stage {
     fn new(seed: u64, shards: u16) -> Stage {
         let pace = Pace { read_bytes: [0, 100, 4_096][seed as usize % 3], ..Pace::default() };
-        let settings: Settings = settings(shards, Channels { mercure: true, ..open() });
+        let settings: Settings = settings(shards, Channels { mercure: true, centrifugo: true, ..open() });
         let mut world = World::new(seed, settings, pace, &[]);
         world.http = true;
         let publisher = (world.connect(), String::new());
@@ -58,7 +62,11 @@ impl Stage {
 
     /// One who wants all that is kept.
     fn reader(&mut self, by: By) {
-        let all = if by == By::Updates { "earliest" } else { "0,0,0,0" };
+        let all = match by {
+            By::Updates => "earliest",
+            By::Pushes => "{}",
+            _ => "0,0,0,0",
+        };
         self.reader_from(by, Some(all.into()));
     }
 
@@ -71,7 +79,15 @@ impl Stage {
     }
 
     fn ask(&mut self, reader: usize) {
-        let Reader { socket, last, by, .. } = &self.readers[reader];
+        let Reader { socket, last, by, read, .. } = &self.readers[reader];
+        if *by == By::Pushes {
+            let bytes = match *read {
+                0 => connect(last.as_deref().unwrap_or_default()),
+                // A ping is answered.
+                _ => frame(0x81, b"{}"),
+            };
+            return self.world.write(*socket, &bytes);
+        }
         let after = last.as_ref().map(|last| format!("after={last}&")).unwrap_or_default();
         let path = format!("{CHANNELS}?{after}wait=20");
         let ask = match by {
@@ -82,6 +98,7 @@ impl Stage {
                 let fields = format!("Host: localhost\r\nLast-Event-ID: {last}\r\n");
                 format!("GET /.well-known/mercure?{topics} HTTP/1.1\r\n{fields}\r\n")
             }
+            By::Pushes => return,
             By::Polls => format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
             By::Events => {
                 format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
@@ -154,6 +171,7 @@ impl Reader {
             By::Events => self.events(),
             By::Updates => self.updates(),
             By::Messages => self.messages(),
+            By::Pushes => return self.pushes(),
             By::Polls => return self.answer(),
         }
         false
@@ -215,6 +233,41 @@ impl Reader {
         self.heard = heard;
     }
 
+    /// Whether a ping was among them.
+    fn pushes(&mut self) -> bool {
+        let heard = std::mem::take(&mut self.heard);
+        let mut pinged = false;
+        if self.read == 0 {
+            let head = heard.windows(4).position(|at| at == b"\r\n\r\n");
+            self.read = head.filter(|_| heard.starts_with(b"HTTP/1.1 101")).map_or(0, |end| end + 4);
+        }
+        let mut places: Value = serde_json::from_str(self.last.as_deref().unwrap_or("{}")).unwrap();
+        while self.read > 0 {
+            let Some((message, length)) = first_frame(&heard[self.read..]) else { break };
+            self.read += length;
+            let Ok(message) = serde_json::from_str::<Value>(&message) else { continue };
+            pinged |= message == json!({});
+            assert_eq!(message["error"], Value::Null);
+            self.gaps += usize::from(message["push"]["unsubscribe"].is_object());
+            let began = &message["subscribe"];
+            if began.is_object() {
+                self.gaps += usize::from(began["recovered"] != json!(true));
+                let channel = CHANNELS.split(',').nth(message["id"].as_u64().unwrap() as usize - 2).unwrap();
+                places[channel] = json!([began["offset"], began["epoch"]]);
+            }
+            let publications = began["publications"].as_array().into_iter().flatten();
+            let push = &message["push"];
+            for one in publications.chain([&push["pub"]].into_iter().filter(|one| one.is_object())) {
+                self.got.push(one["data"].as_str().unwrap().to_owned());
+                if let Some(channel) = push["channel"].as_str() {
+                    places[channel][0] = one["offset"].clone();
+                }
+            }
+        }
+        (self.heard, self.last) = (heard, Some(places.to_string()));
+        pinged
+    }
+
     fn after(&mut self, answer: &str) {
         self.last = answer.rsplit("\"after\":\"").next().and_then(|rest| rest.split('"').next()).map(str::to_owned);
     }
@@ -248,6 +301,20 @@ impl Reader {
     fn of(&self, channel: &str) -> Vec<&str> {
         self.got.iter().filter(|item| item.starts_with(channel)).map(|item| &**item).collect()
     }
+}
+
+/// A client of Centrifugo's protocol connects, and goes on at all channels.
+fn connect(places: &str) -> Vec<u8> {
+    let places: Value = serde_json::from_str(places).unwrap();
+    let mut lines = json!({"id": 1, "connect": {}}).to_string();
+    for (at, channel) in CHANNELS.split(',').enumerate() {
+        let (offset, epoch) = (places[channel][0].as_u64().unwrap_or(0), places[channel][1].as_str().unwrap_or(""));
+        let subscribe = json!({"channel": channel, "recover": true, "offset": offset, "epoch": epoch});
+        lines += &format!("\n{}", json!({"id": at + 2, "subscribe": subscribe}));
+    }
+    let fields = format!("Host: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{KEY}");
+    let head = format!("GET /connection/websocket HTTP/1.1\r\n{fields}\r\n");
+    [head.into_bytes(), frame(0x81, lines.as_bytes())].concat()
 }
 
 fn expect(stage: &Stage, rounds: usize, seed: u64) {

@@ -240,7 +240,7 @@ impl Committer {
             fatal,
         };
         let thread = waits::spawn("throng-commit", move || {
-            waits::go_first();
+            waits::in_short_slices();
             worker.run();
         })
         .map_err(|e| DiskError::from_io("the committer's thread", e))?;

@@ -35,7 +35,7 @@ use super::space::{accepting_bytes, sync_dir};
 use super::stored::{Flushing, Layers, Stored};
 use super::tables::{self, Tables};
 use super::view::Asked;
-use super::worker::{NICE, NOT_NICE, Worker};
+use super::worker::Worker;
 use super::{DiskError, Engine, Figures, KeyRange, Memory, Options, Seen, StoreCounters, Tuning, Visit, all_keys};
 use crate::waits::{self, Mutex, MutexGuard, Place};
 
@@ -116,7 +116,7 @@ impl LsmEngine {
             let (list, tables) = own.tables.named();
             Ok(leaving.step(list, tables, |bytes| own.space.has_room(bytes)))
         };
-        let leaver = Arc::new(Worker::start("throng-free", NICE, leave)?);
+        let leaver = Arc::new(Worker::start("throng-free", true, leave)?);
         let (own, wakes) = (store.clone(), leaver.clone());
         let merge = move || {
             // Before, for tables that have been written and are to be merged at once; afterwards for those that leave.
@@ -125,10 +125,10 @@ impl LsmEngine {
             wakes.wake();
             merged
         };
-        let merger = Arc::new(Worker::start("throng-merge", NICE, merge)?);
+        let merger = Arc::new(Worker::start("throng-merge", true, merge)?);
         let (own, wakes) = (store.clone(), merger.clone());
         let mut flushing = Flushing::default();
-        let flusher = Worker::start("throng-flush", NOT_NICE, move || own.flush(&mut flushing, &wakes))?;
+        let flusher = Worker::start("throng-flush", false, move || own.flush(&mut flushing, &wakes))?;
         leaver.wake();
         merger.wake();
         flusher.wake();

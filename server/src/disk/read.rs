@@ -161,8 +161,11 @@ impl Readers {
                 seen: seen[at].clone(),
                 tidiness: Tidiness { answers: 0, untidy: false, give_back: options.give_back },
             };
-            let thread = waits::spawn(&format!("throng-read-{at}"), move || worker.run())
-                .map_err(|e| DiskError::from_io("a reading thread", e))?;
+            let thread = waits::spawn(&format!("throng-read-{at}"), move || {
+                waits::stand_back();
+                worker.run()
+            })
+            .map_err(|e| DiskError::from_io("a reading thread", e))?;
             sleeper.thread.set(thread.thread().clone()).expect("set once");
             // It may have gone to sleep before its handle stood here.
             thread.thread().unpark();

@@ -3,7 +3,8 @@
 //! There are three: one writes memory tables to tables, one merges tables, one gives back the space of those that have been merged. A
 //! merge may take seconds, and memory tables that are full must not wait for it, because commits would wait for them. The first two
 //! give way to the threads that messages wait for: where cores are few, one of these would otherwise wait for a tick of the
-//! kernel's (4 ms at 250 Hz) behind a merge. The one that writes tables is not nice besides.
+//! kernel's (4 ms at 250 Hz) behind a merge. The one that writes tables does not stand back besides:
+//! commits wait for it when two buffers are full, and in a storm that takes all cores for long it would get none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +13,6 @@ use std::time::Duration;
 
 use super::DiskError;
 use crate::waits::{self, Condvar, Mutex, MutexGuard, Place};
-
-/// How nice the thread is that merges: a quarter of a core that one other thread wants too. With the kernel's lowest share, a
-/// hundredth, a merge took 35 s beside logins that kept all cores busy, and commits waited for it in the end.
-pub(super) const NICE: i32 = 5;
-
-/// That of the thread that writes tables: commits wait for it when two buffers are full, and in a storm that takes all cores
-/// for long it would get none.
-pub(super) const NOT_NICE: i32 = 0;
 
 /// Rows after which a thread that writes tables lets others have its core ([`give_way`]): about a tenth of a millisecond.
 const ROWS_PER_TURN: u32 = 64;
@@ -74,19 +67,18 @@ impl Shared {
 }
 
 impl Worker {
-    /// Starts the thread, as `nice` as that if it is more than zero. `work` does a piece of work and says whether there may be more.
+    /// Starts the thread; one that `stands_back` does so ([`waits::stand_back`]). `work` does a piece of work and says whether there may be more.
     pub(super) fn start(
         name: &str,
-        nice: i32,
+        stands_back: bool,
         mut work: impl FnMut() -> Result<bool, DiskError> + Send + 'static,
     ) -> Result<Worker, DiskError> {
         let shared = Arc::new(Shared::default());
         let own = shared.clone();
         let run = move || {
             let _guard = super::commit::AbortOnPanic;
-            if nice > 0 {
-                // Of this thread only. Where it is refused, the thread works as the others do.
-                let _ = rustix::process::setpriority_process(None, nice);
+            if stands_back {
+                waits::stand_back();
             }
             #[cfg(debug_assertions)]
             crate::plant::pass(std::thread::current().name().unwrap_or_default());

@@ -11,7 +11,7 @@ use crate::admin::Status;
 /// What the rules look at.
 pub(super) const PICK: &str = "cpu.idle tcp.lsn_over,retr_pct,retr,pruned memory.avail_pct,swp_tot,swp_free disk.fl_wait,busy \
                                pressure shard.outbound_bytes,outbound_overflows,gate_waiting,letters_kept,reads_pending,reads_kept,\
-                               jobs_pending,jobs_kept,parked,parked_refused files.own,own_max";
+                               jobs_pending,jobs_kept,parked,parked_refused,notify_gaps,notify_publish_refused files.own,own_max";
 
 /// Time that they look at, milliseconds.
 pub(super) const LOOK_MS: u64 = 20_000;
@@ -172,6 +172,26 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         "store",
         format!("does not keep up: {refused:.1} stanzas a second are refused because too many wait for it"),
     );
+    let missed = total("shard", "notify_gaps");
+    rule(
+        missed > 0.5,
+        Warn,
+        "channels",
+        format!(
+            "have let subscribers miss items, {missed:.1} times a second: they read too slowly or came back too late; keep more with \
+             notify_items_max and notify_items_seconds"
+        ),
+    );
+    let refused = total("shard", "notify_publish_refused");
+    rule(
+        refused > 5.0,
+        Warn,
+        "channels",
+        format!(
+            "refuse {refused:.0} publications a second: the answers say why; 401 and 403 are about tokens, 429 is the limit of one \
+             address (notify_publications_per_second)"
+        ),
+    );
     let dropped = total("tcp", "lsn_over");
     rule(
         dropped > 0.05,
@@ -298,6 +318,16 @@ mod tests {
             (
                 &[("shard", "0", "parked_refused", &[7.0; 20])],
                 "store does not keep up: 7.0 stanzas a second are refused because too many wait for it",
+            ),
+            (
+                &[("shard", "0", "notify_gaps", &[2.0; 20]), ("shard", "1", "notify_gaps", &[1.5; 20])],
+                "channels have let subscribers miss items, 3.5 times a second: they read too slowly or came back too late; keep more \
+                 with notify_items_max and notify_items_seconds",
+            ),
+            (
+                &[("shard", "0", "notify_publish_refused", &[40.0; 20])],
+                "channels refuse 40 publications a second: the answers say why; 401 and 403 are about tokens, 429 is the limit of \
+                 one address (notify_publications_per_second)",
             ),
             (
                 &[("shard", "1", "gate_waiting", &grows)],

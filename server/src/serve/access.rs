@@ -61,6 +61,7 @@ pub(super) fn read(config: &Config) -> Result<Option<Arc<Access>>, Failure> {
         issuer: given(&config.notify_jwt_issuer),
         audience: given(&config.notify_jwt_audience),
         mercure: config.mercure,
+        centrifugo: config.centrifugo,
         ahead_s_max: config.notify_jwt_seconds.as_secs(),
         revoked: config.notify_jwt_revoked.as_deref().map(revoked).transpose()?.unwrap_or_default(),
     })))

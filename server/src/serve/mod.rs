@@ -331,7 +331,7 @@ fn spawn(
 ) -> std::io::Result<JoinHandle<std::io::Result<()>>> {
     let name = format!("shard-{index}");
     std::thread::Builder::new().name(name.clone()).spawn(move || {
-        waits::go_first();
+        waits::in_short_slices();
         let choice = match network(index) {
             Ok(choice) => choice,
             Err(error) => {

@@ -343,6 +343,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
             occupancy: config.notify_occupancy.iter().map(|prefix| prefix.0.clone()).collect(),
             publish_open: config.notify_publish_open,
             mercure: config.mercure,
+            centrifugo: config.centrifugo,
             token: s.web.channels.token.clone(),
             private: config.notify_private.iter().map(|prefix| prefix.0.clone()).collect(),
             access: s.web.channels.access.clone(),

@@ -14,11 +14,18 @@ pub enum Tab {
     Queues,
     /// Sessions.
     Sessions,
+    /// Channels, and clients of browsers.
+    Web,
 }
 
 /// All of them, in their order.
-pub const TABS: [(Tab, &str); 4] =
-    [(Tab::All, "All"), (Tab::Shards, "Shards"), (Tab::Queues, "Queues"), (Tab::Sessions, "Sessions")];
+pub const TABS: [(Tab, &str); 5] = [
+    (Tab::All, "All"),
+    (Tab::Shards, "Shards"),
+    (Tab::Queues, "Queues"),
+    (Tab::Sessions, "Sessions"),
+    (Tab::Web, "Web"),
+];
 
 /// What sessions are ordered by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -100,7 +107,7 @@ impl Chosen {
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = !self.help,
             KeyCode::Char('p' | ' ') => self.paused = !self.paused,
             KeyCode::Char('s') => self.order = self.order.next(),
-            KeyCode::Char(digit @ '1'..='4') => self.show(digit as usize - '1' as usize),
+            KeyCode::Char(digit @ '1'..='5') => self.show(digit as usize - '1' as usize),
             KeyCode::Tab | KeyCode::Right => self.show((place + 1) % TABS.len()),
             KeyCode::BackTab | KeyCode::Left => self.show((place + TABS.len() - 1) % TABS.len()),
             KeyCode::Down | KeyCode::Char('j') => self.skip(1),

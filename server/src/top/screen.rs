@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span, Text};
 use ratatui::widgets::{Clear, Paragraph, Row, Sparkline, Table};
 
 use super::keys::{Chosen, Order, TABS, Tab};
-use super::view::{Queue, Second, Shard, View};
+use super::view::{Queue, Second, Shard, View, Web};
 use crate::admin::BusySession;
 
 /// Whether there are colours. Without them, what is bad is bold.
@@ -109,7 +109,11 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, chosen: &Chosen, theme: Theme, n
     };
     let plots = chosen.tab == Tab::All && area.height >= 20;
     let heights = [
-        Constraint::Length(if area.height >= 6 { 2 } else { 1 }),
+        Constraint::Length(match area.height {
+            0..6 => 1,
+            6..20 => 2,
+            _ => 2 + u16::from(is_web(view)),
+        }),
         Constraint::Length(sentences as u16),
         Constraint::Length(if plots { 4 } else { 0 }),
         Constraint::Fill(1),
@@ -126,15 +130,24 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, chosen: &Chosen, theme: Theme, n
         Tab::Shards => draw_shards(frame, body, view, chosen.skipped, theme),
         Tab::Queues => draw_queues(frame, body, view, true, chosen.skipped, theme),
         Tab::Sessions => draw_sessions(frame, body, view, chosen, theme),
+        Tab::Web => draw_web(frame, body, view, chosen.skipped, theme),
     }
     frame.render_widget(Paragraph::new(footer(chosen, theme)), foot);
     if chosen.help {
-        let [_, over, _] =
-            Layout::vertical([Constraint::Length(head.height), Constraint::Fill(1), Constraint::Length(foot.height)])
-                .areas(area);
+        let [_, over, _] = Layout::vertical([
+            Constraint::Length(head.height.min(2)),
+            Constraint::Fill(1),
+            Constraint::Length(foot.height),
+        ])
+        .areas(area);
         frame.render_widget(Clear, over);
         frame.render_widget(Paragraph::new(HELP), over);
     }
+}
+
+/// Whether clients by HTTP do anything, or have done in the last minutes: the screen does not jump while they rest.
+fn is_web(view: &View) -> bool {
+    view.seconds.iter().any(|second| second.shards.iter().any(|shard| shard.web.any()))
 }
 
 fn header(view: &View, chosen: &Chosen, theme: Theme) -> Text<'static> {
@@ -170,7 +183,18 @@ fn header(view: &View, chosen: &Chosen, theme: Theme) -> Text<'static> {
         rate(|s| s.sum(|shard| shard.stanzas_in)),
         rate(|s| s.sum(|shard| shard.stanzas_out)),
     );
-    Text::from(vec![Line::from(first), Line::raw(second)])
+    let sum = |of: fn(&Web) -> f64| view.last().map_or_else(|| "-".into(), |s| short(s.sum(|shard| of(&shard.web))));
+    let third = format!(
+        "channels {}  polls {}  events {}  sockets {}  pub/s {}  told/s {}  gaps/s {}",
+        sum(|web| web.channels),
+        sum(|web| web.polls),
+        sum(|web| web.events),
+        sum(|web| web.sockets),
+        sum(|web| web.published),
+        sum(|web| web.told),
+        sum(|web| web.gaps),
+    );
+    Text::from(vec![Line::from(first), Line::raw(second), Line::raw(third)])
 }
 
 /// Time after which what is shown is said to be old, milliseconds.
@@ -293,6 +317,30 @@ fn draw_shards(frame: &mut Frame<'_>, area: Rect, view: &View, skipped: usize, t
     table(frame, area, &head, &widths, shards.into_iter().skip(skipped).map(row).collect(), theme);
 }
 
+/// Channels, and clients of browsers: the shards that have most of them first where there is no room for all.
+fn draw_web(frame: &mut Frame<'_>, area: Rect, view: &View, skipped: usize, theme: Theme) {
+    let head = [
+        "SHARD", "CHANS", "POLLS", "EVENTS", "SOCKS", "WAIT", "PUB/s", "TOLD/s", "GAPS/s", "SLOW/s", "REF/s", "WS",
+        "BOSH",
+    ];
+    let widths = [5, 5, 5, 6, 5, 5, 5, 6, 6, 6, 5, 4, 4].map(Constraint::Length);
+    let mut shards = view.last().map_or(Vec::new(), |second| second.shards.clone());
+    if shards.len() >= usize::from(area.height) && skipped == 0 {
+        let most = |shard: &Shard| shard.web.waiting + shard.web.told + shard.web.bosh + shard.web.websockets;
+        shards.sort_by(|a, b| most(b).total_cmp(&most(a)));
+    }
+    let row = |s: Shard| {
+        let web = s.web;
+        let (subscribers, rates) = (
+            [web.channels, web.polls, web.events, web.sockets, web.waiting],
+            [web.published, web.told, web.gaps, web.behind, web.publish_refused + web.subscribe_refused],
+        );
+        let figures = subscribers.into_iter().chain(rates).chain([web.websockets, web.bosh]).map(short);
+        (Style::new(), std::iter::once(s.shard).chain(figures).collect())
+    };
+    table(frame, area, &head, &widths, shards.into_iter().skip(skipped).map(row).collect(), theme);
+}
+
 /// Queues in which something waits, the longest to drain first.
 fn backlogs(view: &View) -> Vec<&Queue> {
     let queues = view.last().map_or(&[][..], |second| &second.queues[..]);
@@ -361,15 +409,15 @@ fn footer(chosen: &Chosen, theme: Theme) -> Line<'static> {
     let mut spans = Vec::new();
     for (at, (tab, name)) in TABS.into_iter().enumerate() {
         let style = if tab == chosen.tab { Style::new().add_modifier(Modifier::REVERSED) } else { Style::new() };
-        spans.push(Span::styled(format!(" {} {name} ", at + 1), style));
+        spans.push(Span::styled(format!("{} {name} ", at + 1), style));
     }
-    spans.push(Span::styled(format!("  s by {}  p pause  ? help  q quit", chosen.order.name()), theme.head()));
+    spans.push(Span::styled(format!(" s by {}  p pause  ? help  q quit", chosen.order.name()), theme.head()));
     Line::from(spans)
 }
 
 pub(super) const HELP: &str = "\
 KEYS
-  1 2 3 4, Tab   all, shards, queues, sessions        ?    this help
+  1 to 5, Tab    all, shards, queues, sessions, web   ?    this help
   s              sessions by stanzas, bytes, unsent   p    pause, and go on
   j k, arrows, PgUp PgDn   scroll                     q, Esc, Ctrl-C   quit
   Ctrl-Z         to the shell; its `fg` comes back
@@ -384,5 +432,8 @@ QUEUES   of all shards by kind, rates of ten seconds; how long what comes now
 SESSIONS the busiest of the last two seconds; figures may be too small for
          sessions that are not among the busiest all the time, never too large.
          Rooms are not served yet, so there is no list of busy rooms.
+WEB      channels that some wait for; long polls, events and WebSockets of them,
+         all requests that WAIT; items published and told; times that one missed
+         some, or took them too slowly; REFused; XMPP by WebSocket (WS) and BOSH
 CURVES   a column a second: now, and <the most that is seen; msg/s are messages
          that sessions were given, in/s and out/s stanzas from and to clients";

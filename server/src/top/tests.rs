@@ -5,9 +5,9 @@ use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::{Color, Modifier};
 
-use super::keys::{Chosen, Next, Order, Tab};
+use super::keys::{Chosen, Next, Order, TABS, Tab};
 use super::screen::{HELP, Theme, bytes, draw, short};
-use super::view::{HISTORY_MAX, News, Queue, Second, Shard, View, Wrong};
+use super::view::{HISTORY_MAX, News, PICK, Queue, Second, Shard, View, Web, Wrong};
 use crate::admin::{BusySession, Status};
 
 const NOW_MS: u64 = 1_763_790_000_000;
@@ -116,7 +116,7 @@ fn a_terminal_of_80_by_24_has_all_of_it() {
         "outbound         1.0M          0        66k        2 s         16 s",
         "SESSION",
         "user0@example.org/phone",
-        " 1 All  2 Shards  3 Queues  4 Sessions",
+        "1 All 2 Shards 3 Queues 4 Sessions 5 Web",
         "q quit",
     ] {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
@@ -126,6 +126,84 @@ fn a_terminal_of_80_by_24_has_all_of_it() {
     assert!(!text.contains("gate"), "nothing waits there\n{text}");
     let help = shown(&view(2), &Chosen { help: true, ..Chosen::default() }, 80, 24);
     assert!(help.contains(HELP), "all of it\n{help}");
+}
+
+/// Who has channels sees their sums at once, and each shard's on a screen of its own; who has none is not bothered.
+#[test]
+fn channels_have_a_line_and_a_screen() {
+    let web = Web {
+        channels: 1_234.0,
+        polls: 50.0,
+        events: 100_000.0,
+        sockets: 7.0,
+        waiting: 100_059.0,
+        published: 3.0,
+        told: 300_000.0,
+        gaps: 0.5,
+        behind: 2.0,
+        publish_refused: 4.0,
+        subscribe_refused: 5.0,
+        websockets: 12.0,
+        bosh: 6.0,
+        bosh_waiting: 5.0,
+    };
+    let mut view = view(2);
+    assert!(!shown(&view, &Chosen::default(), 80, 24).contains("channels"));
+    let mut busy = second(HISTORY_MAX - 1, 2);
+    busy.shards[0].web = web;
+    busy.shards[1].web = Web { polls: 1.0, waiting: 1.0, ..Web::default() };
+    view.take(News::Second(Box::new(busy)));
+    let text = shown(&view, &Chosen::default(), 80, 24);
+    let sums = "channels 1234  polls 51  events 100k  sockets 7  pub/s 3  told/s 300k  gaps/s 0.5";
+    assert!(text.contains(&sums[..80]), "{text}");
+    assert!(text.contains("reads             18k") && text.contains("user0@"), "and the rest is there\n{text}");
+    let text = shown(&view, &Chosen { tab: Tab::Web, ..Chosen::default() }, 80, 24);
+    for row in [
+        "SHARD CHANS POLLS EVENTS SOCKS  WAIT PUB/s TOLD/s GAPS/s SLOW/s REF/s   WS BOSH",
+        "0      1234    50   100k     7  100k     3   300k    0.5      2     9   12    6",
+        "1         0     1      0     0     1     0      0      0      0     0    0    0",
+    ] {
+        assert!(text.contains(row), "{row:?} is not in:\n{text}");
+    }
+    // It stays a while when all rest.
+    view.take(News::Second(Box::new(second(HISTORY_MAX, 2))));
+    assert!(shown(&view, &Chosen::default(), 80, 24).contains("channels 0  polls 0"));
+}
+
+/// What is picked has the names and the order of the shards' counters: a moment of the recording becomes these figures.
+#[test]
+fn figures_of_the_recording_are_taken_by_their_names() {
+    use throng_engine::counters::{Counted as _, Counters};
+    let fields = PICK[0].strip_prefix("shard.").expect("the shards first").split(',');
+    let names: Vec<&str> = Counters::default().list().into_iter().map(|(name, ..)| name).collect();
+    let fields: Vec<&str> = fields.collect();
+    assert_eq!(fields.iter().find(|field| !names.contains(*field)), None, "each is a counter of the engine");
+    let row = (0..fields.len()).map(|at| Some(at as f64)).collect();
+    let moment = throng_recorder::sar::Moment { wall_ms: 1, seconds: 1.0, rows: vec![vec![("0".into(), row)]] };
+    let second = Second::of(&moment);
+    let web = second.shards[0].web;
+    let at = |name: &str| fields.iter().position(|field| *field == name).expect("it is picked") as f64;
+    let taken = [
+        (web.channels, "notify_channels"),
+        (web.polls, "notify_polls"),
+        (web.events, "notify_events"),
+        (web.sockets, "notify_sockets"),
+        (web.waiting, "notify_waiting"),
+        (web.published, "notify_published"),
+        (web.told, "notify_told"),
+        (web.gaps, "notify_gaps"),
+        (web.behind, "notify_behind"),
+        (web.publish_refused, "notify_publish_refused"),
+        (web.subscribe_refused, "notify_subscribe_refused"),
+        (web.websockets + web.sockets, "websockets"),
+        (web.bosh, "bosh_sessions"),
+        (web.bosh_waiting, "bosh_waiting"),
+    ];
+    taken.into_iter().for_each(|(figure, name)| assert_eq!(figure, at(name), "{name}"));
+    assert_eq!(
+        second.shards[0].waiting,
+        ["gate_waiting", "letters_kept", "reads_pending", "jobs_pending", "parked"].map(at).iter().sum::<f64>()
+    );
 }
 
 #[test]
@@ -144,7 +222,7 @@ fn large_and_small_terminals_show_what_there_is_room_for() {
     // Nothing panics, whatever the size and whatever is known.
     for width in [0, 1, 2, 7, 20, 39, 80, 81, 132, 400] {
         for height in [0, 1, 2, 3, 4, 5, 9, 16, 20, 24, 60, 200] {
-            for tab in [Tab::All, Tab::Shards, Tab::Queues, Tab::Sessions] {
+            for tab in TABS.map(|(tab, _)| tab) {
                 for (help, skipped) in [(false, 0), (true, 0), (false, 50)] {
                     let chosen = Chosen { tab, help, skipped, ..Chosen::default() };
                     for view in [&view(64), &view(1), &View::new("http://x".into())] {

@@ -13,7 +13,9 @@ pub const HISTORY_MAX: usize = 600;
 /// What is asked of the recording: modules in this order.
 pub const PICK: [&str; 4] = [
     "shard.turns,connections,sessions,sessions_available,messages_live,stanzas_in,stanzas_out,bytes_in,bytes_out,outbound_bytes,\
-     gate_waiting,letters_kept,reads_pending,jobs_pending,parked",
+     gate_waiting,letters_kept,reads_pending,jobs_pending,parked,notify_channels,notify_polls,notify_events,notify_sockets,\
+     notify_waiting,notify_published,notify_told,notify_gaps,notify_behind,notify_publish_refused,notify_subscribe_refused,\
+     websockets,bosh_sessions,bosh_waiting",
     "thread.cpu,wait",
     "queue.length,in10,out10,delay",
     "process.rss",
@@ -31,6 +33,70 @@ pub struct Wrong {
     pub what: String,
     /// The sentence.
     pub text: String,
+}
+
+/// Where in [`PICK`] what clients by HTTP do begins, in the order of [`Web`].
+const WEB: usize = 15;
+
+/// What clients by HTTP do at one shard in a second.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Web {
+    /// Channels of this home for whose items some wait.
+    pub channels: f64,
+    /// Long polls that wait for items.
+    pub polls: f64,
+    /// Streams of events, those of Mercure included.
+    pub events: f64,
+    /// WebSockets of channels.
+    pub sockets: f64,
+    /// All requests at channels that wait, publications included.
+    pub waiting: f64,
+    /// Items published a second.
+    pub published: f64,
+    /// Items handed to subscribers a second, each to each.
+    pub told: f64,
+    /// Times a second that a subscriber was told that it has missed items.
+    pub gaps: f64,
+    /// Times a second that one fell behind because it takes items too slowly.
+    pub behind: f64,
+    /// Publications refused a second.
+    pub publish_refused: f64,
+    /// Subscriptions refused a second.
+    pub subscribe_refused: f64,
+    /// WebSockets of XMPP.
+    pub websockets: f64,
+    /// Sessions of BOSH.
+    pub bosh: f64,
+    /// Requests that these keep waiting.
+    pub bosh_waiting: f64,
+}
+
+impl Web {
+    fn of(is: impl Fn(usize) -> f64) -> Web {
+        let is = |at| is(WEB + at);
+        Web {
+            channels: is(0),
+            polls: is(1),
+            events: is(2),
+            sockets: is(3),
+            waiting: is(4),
+            published: is(5),
+            told: is(6),
+            gaps: is(7),
+            behind: is(8),
+            publish_refused: is(9),
+            subscribe_refused: is(10),
+            // The gauge counts those of channels, too.
+            websockets: (is(11) - is(3)).max(0.0),
+            bosh: is(12),
+            bosh_waiting: is(13),
+        }
+    }
+
+    /// Whether anything goes on.
+    pub fn any(&self) -> bool {
+        *self != Web::default()
+    }
 }
 
 /// One shard in a second.
@@ -66,6 +132,8 @@ pub struct Shard {
     pub outbound_kib: f64,
     /// Things in its other queues: for the disk, for other shards, reads, jobs, stanzas that wait for users.
     pub waiting: f64,
+    /// What clients by HTTP do.
+    pub web: Web,
 }
 
 /// A kind of queue in a second, of all shards.
@@ -128,6 +196,7 @@ impl Second {
                 kib_out: is(8),
                 outbound_kib: is(9),
                 waiting: WAITING.into_iter().map(is).sum(),
+                web: Web::of(is),
             }
         };
         let queue = |(name, row): &(String, Vec<Option<f64>>)| Queue {

@@ -26,7 +26,7 @@ pub use look::{LOOK_EVERY, Look, Standing, look};
 pub use pattern::Pattern;
 pub use place::{Place, Sort};
 pub use repeat::{Repeated, repeat};
-pub use slot::{At, Registration, at, enter, enter_turning, go_first, spawn, turned};
+pub use slot::{At, Registration, at, enter, enter_turning, in_short_slices, spawn, stand_back, turned};
 pub use tell::{Stuck, locks, standing, stuck};
 
 #[cfg(test)]

@@ -192,21 +192,31 @@ pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 's
     })
 }
 
-/// How much earlier than others a thread goes that messages wait for, as niceness: with nine times the weight of the
-/// server's other threads. With three times, it uses up its share beside threads that read, merge and derive keys, and waits.
-const FIRST: i32 = -10;
+/// How long a thread that messages wait for runs once it has a core. What wakes it takes the core from a thread with a longer
+/// slice, and need not wait until that is over. With 100 us the server's clients and its own threads on the same cores
+/// interrupted one another more often than it helped (decision 0008).
+const SLICE: Duration = Duration::from_millis(1);
 
-/// How long such a thread runs once it has a core. It is the shortest slice there is besides real-time classes: what wakes it takes
-/// the core from whoever has it.
-const SLICE: Duration = Duration::from_micros(100);
+/// How nice the threads are that stand back, above the process: each has a tenth of a shard's weight. It takes no privilege to
+/// be nicer, which to go before others of the host does.
+const NICER: i32 = 10;
 
-/// Messages wait for the calling thread: where cores are few, it goes before others. Where that is refused (it takes
-/// `CAP_SYS_NICE` or `LimitNICE=-10`), it has their niceness, and its slice.
-pub fn go_first() {
-    if throng_sys::calls::set_slice(FIRST, SLICE).is_err() {
-        let own = rustix::process::getpriority_process(None).unwrap_or(0);
-        let _ = throng_sys::calls::set_slice(own, SLICE);
-    }
+/// Messages wait for the calling thread: it runs in short slices. Kernels before 6.12 know no slice of a thread's own, and
+/// leave it as it is.
+pub fn in_short_slices() {
+    let _ = throng_sys::calls::set_slice(niceness(), SLICE);
+}
+
+/// The calling thread stands back where cores are few: it reads, merges or derives keys, and those that messages wait for go
+/// before it.
+pub fn stand_back() {
+    // Of this thread only. Where it is refused, the thread works as the others do.
+    let _ = rustix::process::setpriority_process(None, niceness() + NICER);
+}
+
+/// That of the calling thread.
+fn niceness() -> i32 {
+    rustix::process::getpriority_process(None).unwrap_or(0)
 }
 
 /// The calling thread is at a place until this is dropped.

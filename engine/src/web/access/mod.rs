@@ -3,7 +3,7 @@
 //! - [`key`] reads the operator's keys: a JWK Set (RFC 7517), of which each key is good for one algorithm.
 //! - [`token`] reads a token and what it claims. Nothing of it counts before its signature is verified.
 //! - [`pattern`] says which channels are meant. `json` reads objects in which no name comes twice.
-//! - [`shown`] finds the token in a request. [`topic`] says which channels topics of Mercure are.
+//! - [`shown`] finds the token in a request. [`topic`] says which channels are called so by clients of Mercure and Centrifugo.
 //!
 //! Here is nothing but data: a token and a time lead to a [`Grant`] or to what is wrong. Who has shown which token, and how often one was
 //! wrong, is known to the shard.
@@ -37,6 +37,8 @@ pub struct Access {
     pub ahead_s_max: u64,
     /// What tokens claim for Mercure (`mercure`) counts.
     pub mercure: bool,
+    /// What they claim for Centrifugo (`channel`, `channels`, `subs`) counts.
+    pub centrifugo: bool,
     /// Tokens of these names (`jti`) do not count any more.
     pub revoked: BTreeSet<Box<str>>,
 }
@@ -48,6 +50,8 @@ pub struct Grant {
     subscribe: Patterns,
     presence: Patterns,
     subject: Option<Arc<str>>,
+    channel: Option<Box<str>>,
+    channels: Box<[Box<str>]>,
     expires_s: u64,
     key: key::Id,
     name: Option<Box<str>>,
@@ -69,6 +73,8 @@ pub enum Act {
 pub enum Fault {
     /// For this reason, which was found without much work.
     Token(&'static str),
+    /// It has been so once.
+    Expired,
     /// No key has made the signature, which was work to find out.
     Signature,
 }
@@ -78,6 +84,7 @@ impl Fault {
     pub fn text(self) -> &'static str {
         match self {
             Fault::Token(text) => text,
+            Fault::Expired => "the token has expired",
             Fault::Signature => "the signature of the token is not that of the server's key",
         }
     }
@@ -97,7 +104,7 @@ impl Access {
     ) -> Result<Grant, E> {
         let unverified = token::read(token)?;
         let key = self.keys.of(unverified.algorithm, unverified.key.as_deref())?;
-        let claims = unverified.claims(self.mercure)?;
+        let claims = unverified.claims(self.mercure, self.centrifugo)?;
         claims.check(self, now_s)?;
         may_verify()?;
         if !key.verifies(unverified.signed, &unverified.signature) {
@@ -108,6 +115,8 @@ impl Access {
             subscribe: claims.subscribe,
             presence: claims.presence,
             subject: claims.subject,
+            channel: claims.channel,
+            channels: claims.channels.into(),
             expires_s: claims.expires_s,
             key: key.id(),
             name: claims.name,
@@ -139,6 +148,16 @@ impl Grant {
         self.subject.as_ref()
     }
 
+    /// The one channel for which it is, as Centrifugo has it: by such a token nobody connects.
+    pub fn channel(&self) -> Option<&str> {
+        self.channel.as_deref()
+    }
+
+    /// Channels, as topics, to which the server subscribes its bearer, as Centrifugo has it.
+    pub fn channels(&self) -> &[Box<str>] {
+        &self.channels
+    }
+
     /// Until when, seconds since 1970.
     pub fn expires_s(&self) -> u64 {
         self.expires_s
@@ -148,7 +167,9 @@ impl Grant {
     pub fn memory_bytes(&self) -> usize {
         let name = self.name.as_ref().map_or(0, |name| name.len());
         let subject = self.subject.as_ref().map_or(0, |subject| subject.len() + 2 * size_of::<usize>());
+        let channels = self.channels.iter().map(|channel| channel.len() + size_of::<Box<str>>()).sum::<usize>();
+        let channels = channels + self.channel.as_ref().map_or(0, |channel| channel.len());
         let patterns = [&self.publish, &self.subscribe, &self.presence].map(Patterns::memory_bytes);
-        size_of::<Grant>() + patterns.iter().sum::<usize>() + name + subject
+        size_of::<Grant>() + patterns.iter().sum::<usize>() + name + subject + channels
     }
 }

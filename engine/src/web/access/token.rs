@@ -40,6 +40,10 @@ pub struct Claims {
     pub(super) presence: Patterns,
     /// `sub` (RFC 7519 4.1.2), if it is fit for others to see.
     pub(super) subject: Option<Arc<str>>,
+    /// `channel`: the one channel for which it is, as Centrifugo has it.
+    pub(super) channel: Option<Box<str>>,
+    /// `channels` and `subs`, as Centrifugo has them: its bearer is subscribed to these, as it calls them.
+    pub(super) channels: Vec<Box<str>>,
     /// `exp` (RFC 7519 4.1.4), seconds since 1970.
     pub(super) expires_s: u64,
     /// `jti` (4.1.7).
@@ -132,12 +136,49 @@ fn topics(own: &Object, name: &str, patterns: &mut Patterns) -> Result<(), Fault
     Ok(())
 }
 
+/// The one channel of a token for Centrifugo, and those to which its bearer is subscribed.
+type Named = (Option<Box<str>>, Vec<Box<str>>);
+
+/// Channels that a token names for Centrifugo: the one for which it is, and those to which its bearer is subscribed. It grants to read them.
+fn centrifugo(claims: &Object, subscribe: &mut Patterns) -> Result<Named, Fault> {
+    let text =
+        "channel, channels and subs of the token have to name channels: one, a list, and the members of an object";
+    let one = match claims.get("channel") {
+        None => None,
+        Some(channel) => Some(channel.text().ok_or(Fault::Token(text))?),
+    };
+    let mut all = Vec::new();
+    match claims.get("channels") {
+        None => {}
+        Some(Value::List(channels)) => {
+            for channel in channels {
+                all.push(channel.text().ok_or(Fault::Token(text))?);
+            }
+        }
+        Some(_) => return fault(text),
+    }
+    match claims.get("subs") {
+        None => {}
+        Some(Value::Object(channels)) => all.extend(channels.keys().map(String::as_str)),
+        Some(_) => return fault(text),
+    }
+    for name in one.iter().chain(&all) {
+        let channel = topic::channel(name).map_err(|_| Fault::Token(text))?;
+        let text = "a token has up to 64 channels to subscribe, with those of channel, channels and subs";
+        subscribe.add(&channel, false).ok_or(Fault::Token(text))?;
+    }
+    // The claim means the channel, whatever it is called.
+    let one = one.and_then(|one| Some(topic::channel(one).ok()?.as_ref().into()));
+    Ok((one, all.into_iter().map(Into::into).collect()))
+}
+
 impl Unverified<'_> {
-    /// What it claims; with `mercure` also by the claim of that name (The Mercure Protocol, draft 07, 6).
+    /// What it claims; with `mercure` also by the claim of that name (The Mercure Protocol, draft 07, 6), and with `centrifugo` by those of
+    /// Centrifugo.
     ///
     /// # Errors
     /// What of it cannot be read.
-    pub fn claims(&self, mercure: bool) -> Result<Claims, Fault> {
+    pub fn claims(&self, mercure: bool, centrifugo: bool) -> Result<Claims, Fault> {
         let text = |name: &str| match self.claims.get(name) {
             None => Ok(None),
             Some(Value::Text(text)) => Ok(Some(Box::<str>::from(text.as_str()))),
@@ -177,9 +218,25 @@ impl Unverified<'_> {
             topics(own, "publish", &mut publish)?;
             topics(own, "subscribe", &mut subscribe)?;
         }
+        let (channel, channels) = match centrifugo {
+            true => self::centrifugo(&self.claims, &mut subscribe)?,
+            false => Default::default(),
+        };
         // Issuers have it for purposes of their own, so one that is no name here is no fault.
         let subject = self.claims.get("sub").and_then(Value::text).filter(|subject| is_name(subject)).map(Into::into);
-        Ok(Claims { publish, subscribe, presence, subject, expires_s, name, begins_s, issuer, audiences })
+        Ok(Claims {
+            publish,
+            subscribe,
+            presence,
+            subject,
+            channel,
+            channels,
+            expires_s,
+            name,
+            begins_s,
+            issuer,
+            audiences,
+        })
     }
 }
 
@@ -192,7 +249,7 @@ impl Claims {
     /// Whether they may count here and now.
     pub(super) fn check(&self, access: &Access, now_s: u64) -> Result<(), Fault> {
         if now_s >= self.expires_s {
-            return fault("the token has expired");
+            return Err(Fault::Expired);
         }
         if self.expires_s - now_s > access.ahead_s_max {
             return fault("exp of the token is further ahead than the server's option notify_jwt_seconds");

@@ -203,8 +203,10 @@ pub(in crate::extension::pubsub) fn news(
 pub struct Wanted {
     /// The node's actor.
     pub actor: Box<str>,
-    /// Those behind this number; `None`: none, only where the node stands.
+    /// Those behind this number.
     pub after: Option<u64>,
+    /// Those before this number, the last one first. Without either none: only where the node stands.
+    pub before: Option<u64>,
     /// Who asks has shown a token that grants it, whatever the node says.
     pub private: bool,
     /// Most items.
@@ -264,8 +266,10 @@ impl<'a> Page<'a> {
 pub fn read(wanted: Wanted) -> Step {
     let node: Box<str> = wanted.actor.split_once('/').map_or("", |(_, node)| node).into();
     let mut queries = vec![rows::directory(&wanted.actor)];
-    if let Some(after) = wanted.after {
-        let span = Span { after, ..Span::all(wanted.items_max, wanted.bytes_max) };
+    if wanted.after.is_some() || wanted.before.is_some() {
+        let (after, reverse) = (wanted.after.unwrap_or_default(), wanted.before.is_some());
+        let before = wanted.before.unwrap_or(u64::MAX);
+        let span = Span { after, before, reverse, ..Span::all(wanted.items_max, wanted.bytes_max) };
         queries.push(rows::items(&wanted.actor, &node, span));
     }
     Step::Read(
@@ -281,7 +285,8 @@ fn page<'a>(
     found: &'a [Found],
 ) -> Result<Page<'a>, error::Error> {
     let last = directory.last;
-    let Some(after) = wanted.after else {
+    // Before a number nothing is known to be missing.
+    let Some(after) = wanted.after.or(wanted.before.map(|_| 0)) else {
         return match directory.get(node) {
             Some(node) if !wanted.private && node.config.access != Access::Open => Err(error::FORBIDDEN),
             _ => Ok(Page { last, upto: last, ..Page::default() }),

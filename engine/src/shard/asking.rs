@@ -1,0 +1,60 @@
+//! Questions of this shard's connections to the homes of channels, for what is behind their places.
+
+use crate::extension::pubsub::service::channel::Published;
+use crate::id::ConnId;
+use crate::letters::{ConnRef, Letter};
+use crate::shard::Shard;
+use crate::shard::listener::Listener;
+use crate::shard::places::Standing;
+
+impl Shard {
+    /// Asks the homes of all channels of a request that is not told of what comes.
+    pub(super) fn ask_all(&mut self, id: ConnId) {
+        let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
+        for index in 0..places {
+            let behind = |listener: &Listener| listener.places[index].standing == Standing::Behind;
+            if self.listeners.get(id).is_some_and(behind) {
+                self.ask_home_of(id, index);
+            }
+        }
+    }
+
+    /// Asks the home of a channel for what is behind the place of a request.
+    pub(super) fn ask_home_of(&mut self, id: ConnId, index: usize) {
+        let share = self.listeners.get(id).map_or(1, |listener| listener.places.len());
+        self.ask_for_share(id, index, share as u8);
+    }
+
+    /// The same, for so much of a page: one that is shared by so many.
+    pub(super) fn ask_for_share(&mut self, id: ConnId, index: usize, share: u8) {
+        let (number, now_s, shard) = (self.listeners.number(), self.now.mono_s(), self.id);
+        let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
+        listener.asked_s = now_s;
+        let watchers = watched.len();
+        let place = &mut listener.places[index];
+        place.standing = Standing::Asked(number);
+        let (node, after) = (place.node.clone(), if place.known { place.at } else { u64::MAX });
+        let home = self.home(&node);
+        let letters = self.letters_to(home);
+        let node = letters.name(&node);
+        let conn = ConnRef { shard, conn: id };
+        letters.push(Letter::ChannelRead { conn, number, node, after, watchers, share });
+    }
+
+    /// Whether a request has not been told of all that its channel is known to have.
+    pub(super) fn has_missed(&self, id: ConnId, index: usize) -> bool {
+        let Some(place) = self.listeners.get(id).map(|listener| &listener.places[index]) else { return false };
+        place.at < self.listeners.watched(&place.node).map_or(0, |watched| watched.heard)
+    }
+
+    /// A connection has published, and the home has said what came of it.
+    pub(super) fn count_published(&mut self, id: ConnId, published: Published) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        if published.made && !listener.trusted && self.settings.web.channels.publications_s > 0 {
+            let (network, each_ms) = (listener.network, self.settings.each_channel_ms());
+            self.listeners.addresses.made(self.now.mono_ms, network, each_ms);
+        }
+        let items = published.batch().map_or(1, |numbers| numbers.count() as u64);
+        self.counters.notify_published.add(if published.repeated { 0 } else { items });
+    }
+}

@@ -1,0 +1,170 @@
+//! One request of this shard's connections that waits for channels, as data: what for, by what right, and what its answer has besides.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::id::ConnId;
+use crate::shard::crowd::channel_of;
+use crate::shard::occupants::Occupant;
+use crate::shard::places::{Gathered, Place, Standing};
+use crate::shard::talker::Talker;
+use crate::web::access::Grant;
+use crate::web::handshake::Accept;
+use crate::web::mercure::first::First;
+use crate::web::response::Response;
+
+/// The header field that says when to ask again (RFC 9110 10.2.3).
+const RETRY_AFTER: &str = "Retry-After";
+
+/// What a request is for.
+#[derive(Debug)]
+pub(super) enum Kind {
+    /// An item is published, as an update of Mercure or not.
+    Publish(bool),
+    /// The next items are wanted, if there are none at once, so many seconds later.
+    Poll(Option<Box<Gathered>>),
+    /// All are wanted, as events. The head of the answer was sent.
+    Stream(bool),
+    /// All are wanted, as events of Mercure. The head of the answer is to be sent with this, until it was.
+    Updates(Option<Box<First>>),
+    /// All are wanted, as messages of a WebSocket. Its opening handshake is to be answered with this, until it was.
+    Socket(Option<Box<Accept>>),
+    /// Who subscribes is asked.
+    Occupancy,
+    /// Commands of Centrifugo's protocol come, which say for which channels.
+    Talk(Box<Talker>),
+}
+
+/// By which way somebody waits for items.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Way {
+    /// A long poll.
+    Poll,
+    /// A stream of events, of Mercure or not.
+    Events,
+    /// A WebSocket, of Centrifugo's protocol or not.
+    Socket,
+}
+
+impl Kind {
+    /// By which way it waits for items; none if it is for something else.
+    pub(super) fn way(&self) -> Option<Way> {
+        match self {
+            Kind::Poll(_) => Some(Way::Poll),
+            Kind::Stream(_) | Kind::Updates(_) => Some(Way::Events),
+            Kind::Socket(_) | Kind::Talk(_) => Some(Way::Socket),
+            Kind::Publish(_) | Kind::Occupancy => None,
+        }
+    }
+
+    /// Whether items go out as long as the connection is there.
+    pub(super) fn streams(&self) -> bool {
+        matches!(self, Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_))
+    }
+
+    /// The same of one whose answer has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        matches!(self, Kind::Stream(true) | Kind::Updates(None) | Kind::Socket(None) | Kind::Talk(_))
+    }
+}
+
+/// A request that waits.
+#[derive(Debug)]
+pub(super) struct Listener {
+    /// What for.
+    pub(super) kind: Kind,
+    /// Of which channels; of a publication the one.
+    pub(super) places: Box<[Place]>,
+    /// Whom it counts for.
+    pub(super) network: IpAddr,
+    /// Second (monotonic) when it has an answer at the latest; of what streams, when it is sent a sign of life.
+    pub(super) until_s: u32,
+    /// Second (monotonic) when a home was asked last.
+    pub(super) asked_s: u32,
+    /// The connection stays when the request is answered.
+    pub(super) keeps_alive: bool,
+    /// It has shown the operator's token.
+    pub(super) trusted: bool,
+    /// It counts as a subscriber where that is told.
+    pub(super) occupies: bool,
+    /// It is told who the others are.
+    pub(super) hears: bool,
+    /// What its token grants, by which it waits.
+    pub(super) grant: Option<Arc<Grant>>,
+    /// Header fields of the answer.
+    pub(super) fields: Box<[(&'static str, std::borrow::Cow<'static, str>)]>,
+}
+
+const _: () = assert!(size_of::<(ConnId, Listener)>() <= 104, "one who waits costs this much, and its places");
+
+impl Listener {
+    /// Whether some home has not answered yet.
+    pub(super) fn is_asking(&self) -> bool {
+        self.places.iter().any(|place| matches!(place.standing, Standing::Asked(_)))
+    }
+
+    /// Whether it is known of all channels where it stands. One of Centrifugo's protocol stands in each for itself.
+    pub(super) fn is_placed(&self) -> bool {
+        matches!(self.kind, Kind::Talk(_)) || self.places.iter().all(|place| place.known)
+    }
+
+    /// What it is beside that, if it is one of Centrifugo's protocol.
+    pub(super) fn talker(&self) -> Option<&Talker> {
+        match &self.kind {
+            Kind::Talk(talker) => Some(talker),
+            _ => None,
+        }
+    }
+
+    /// The same, to change it.
+    pub(super) fn talker_mut(&mut self) -> Option<&mut Talker> {
+        match &mut self.kind {
+            Kind::Talk(talker) => Some(talker),
+            _ => None,
+        }
+    }
+
+    /// The place of a channel, if it waits for that.
+    pub(super) fn place_of(&self, node: &str) -> Option<usize> {
+        self.places.iter().position(|place| *place.node == *node)
+    }
+
+    /// How the client calls the channel of one of its places.
+    pub(super) fn called(&self, index: usize) -> &str {
+        let own = self.talker().and_then(|talker| talker.subs.get(index)?.name.as_deref());
+        own.unwrap_or_else(|| channel_of(&self.places[index].node))
+    }
+
+    /// The nodes of its channels.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.places.iter().map(|place| &place.node)
+    }
+
+    /// What of it is counted, where that is told.
+    pub(super) fn occupant(&self, conn: ConnId) -> Occupant<'_> {
+        Occupant { conn, network: self.network, name: self.grant.as_ref().and_then(|grant| grant.subject()) }
+    }
+
+    /// Where it stands in all channels: what it says to go on from there.
+    pub(super) fn position(&self) -> String {
+        self.position_with(usize::MAX, 0)
+    }
+
+    /// The same, if it stood here in one of them.
+    pub(super) fn position_with(&self, index: usize, number: u64) -> String {
+        let at = |(place, other): (usize, &Place)| if place == index { number } else { other.at };
+        let places: Vec<_> = self.places.iter().enumerate().map(|place| at(place).to_string()).collect();
+        places.join(",")
+    }
+
+    /// The answer with the header fields of this one's.
+    pub(super) fn dressed(&self, response: Response) -> Response {
+        let mut response = response.with("Cache-Control", "no-store");
+        // Pages of other origins are shown only what they are said to be shown (Fetch 3.3.3).
+        if response.fields.iter().any(|(name, _)| *name == RETRY_AFTER) {
+            response = response.with("Access-Control-Expose-Headers", RETRY_AFTER);
+        }
+        response.fields.extend(self.fields.iter().cloned());
+        response
+    }
+}

@@ -1,0 +1,105 @@
+//! Who subscribes to a channel, as homes tell it, in the words of the protocol: presence, and who joins and leaves.
+//!
+//! Homes know names, each with a number of connections, and not connections. So a name is one client.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use super::reply::{info, push, string};
+
+/// What homes tell: all of it, or what has changed.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Crowd<'a> {
+    subscribers: u32,
+    #[serde(borrow)]
+    who: Vec<Name<'a>>,
+    #[serde(borrow)]
+    joined: Vec<Text<'a>>,
+    #[serde(borrow)]
+    left: Vec<Text<'a>>,
+}
+
+#[derive(Deserialize)]
+struct Name<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+
+fn read(told: &[u8]) -> Crowd<'_> {
+    serde_json::from_slice(told).unwrap_or_default()
+}
+
+/// The result of a command for presence.
+pub fn presence(told: &[u8]) -> Vec<u8> {
+    let mut out = b"{\"presence\":{".to_vec();
+    for (at, Name { name }) in read(told).who.iter().enumerate() {
+        out.extend_from_slice(if at == 0 { b"" } else { b"," });
+        string(&mut out, name);
+        out.push(b':');
+        info(&mut out, name);
+    }
+    out.extend_from_slice(b"}}");
+    out
+}
+
+/// The result of a command for how many there are.
+pub fn stats(told: &[u8]) -> Vec<u8> {
+    let Crowd { subscribers, who, .. } = read(told);
+    format!("{{\"num_clients\":{subscribers},\"num_users\":{}}}", who.len()).into_bytes()
+}
+
+/// Appends who has joined and left; nothing, if all of it is told: whoever wants to know that asks.
+pub fn changes(out: &mut Vec<u8>, channel: &str, told: &[u8]) {
+    let Crowd { joined, left, .. } = read(told);
+    let joined = joined.iter().map(|name| ("join", name));
+    for (what, Text(name)) in joined.chain(left.iter().map(|name| ("leave", name))) {
+        let mut content = b"{\"info\":".to_vec();
+        info(&mut content, name);
+        content.push(b'}');
+        push(out, channel, what, &content);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_clients() {
+        let state = b"{\"channel\":\"c\",\"subscribers\":5,\"who\":[{\"name\":\"a\\\"\",\"connections\":2},{\"name\":\"b\",\"connections\":1}],\"more\":false}";
+        let expected = "{\"presence\":{\"a\\\"\":{\"user\":\"a\\\"\",\"client\":\"a\\\"\"},\"b\":{\"user\":\"b\",\"client\":\"b\"}}}";
+        assert_eq!(String::from_utf8(presence(state)).unwrap(), expected);
+        assert_eq!(stats(state), b"{\"num_clients\":5,\"num_users\":2}");
+        assert_eq!(
+            (presence(b"x"), stats(b"")),
+            (b"{\"presence\":{}}".to_vec(), b"{\"num_clients\":0,\"num_users\":0}".to_vec())
+        );
+    }
+
+    #[test]
+    fn who_comes_and_goes_is_pushed_one_by_one() {
+        let pushed = |told: &[u8]| {
+            let mut out = Vec::new();
+            changes(&mut out, "c", told);
+            String::from_utf8_lossy(&out).into_owned()
+        };
+        let told = pushed(b"{\"channel\":\"c\",\"subscribers\":3,\"joined\":[\"a\",\"b\\\"\"],\"left\":[\"d\"]}");
+        let info = |name: &str| format!("{{\"info\":{{\"user\":\"{name}\",\"client\":\"{name}\"}}}}");
+        for (what, name) in [("join", "a"), ("join", "b\\\""), ("leave", "d")] {
+            assert!(told.contains(&format!("{{\"push\":{{\"channel\":\"c\",\"{what}\":{}}}}}", info(name))), "{told}");
+        }
+        assert_eq!(told.matches("push").count(), 3);
+        assert_eq!(
+            pushed(
+                b"{\"channel\":\"c\",\"subscribers\":1,\"who\":[{\"name\":\"a\",\"connections\":1}],\"more\":false}"
+            ),
+            ""
+        );
+    }
+}
