@@ -167,7 +167,7 @@ counter_table! {
     notify_waiting Gauge "Requests at /n/ that wait for an answer, streams of events included.";
     notify_polls Gauge "Of these, long polls.";
     notify_events Gauge "Of these, streams of events, those of Mercure included.";
-    notify_sockets Gauge "Of these, WebSockets.";
+    notify_sockets Gauge "Of these, WebSockets, those of Centrifugo's protocol included.";
     notify_channels Gauge "Channels for whose items some wait.";
     notify_published Count "Items published at /n/.";
     notify_told Count "Items handed to who waits at /n/, each to each.";

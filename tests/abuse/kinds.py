@@ -21,7 +21,7 @@ class Kind:
 
     `expect` is one condition or several that are as good; `how` says of what: `stream` (4.9.3, the server closes),
     `sasl` (6.5) and `stanza` (8.3.3), where the stream goes on, `http`: statuses of all responses, `frames`: the code of the last
-    frame or the stream's condition before it, or `silence`: closed, without a word of XMPP.
+    frame or the stream's condition before it, `bosh`: the condition of XEP-0124 17.3, or `silence`: closed, without a word of XMPP.
     """
 
     name: str

@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 
 import accounts
+import channel_kinds
+import channel_siege
 import kinds
 import outside
 import siege
@@ -119,7 +121,7 @@ class Run:
         )
 
     async def waves(self, total):
-        both = kinds.all_kinds(STANZA_MAX) + web_kinds.web_kinds(STANZA_MAX)
+        both = kinds.all_kinds(STANZA_MAX) + web_kinds.web_kinds(STANZA_MAX) + channel_kinds.channel_kinds()
         table = [k for k in both if self.arguments.only in k.name]
         share = total / (sum(k.weight for k in table) or 1)
         for kind in table:
@@ -153,7 +155,7 @@ class Run:
             print(f"-- {made} connections; resident memory grew by {grown / 1024:.0f} KiB", flush=True)
             if grown > MARGIN_BYTES:
                 self.fault(f"resident memory grew by {grown} bytes over {made} connections")
-        for attack in siege.ALL + outside.ALL + web_siege.ALL:
+        for attack in siege.ALL + outside.ALL + web_siege.ALL + channel_siege.ALL:
             if self.arguments.only in attack.__doc__.splitlines()[0]:
                 await self.attend(await attack(self.server, quick, self.arguments.half_open, self.times))
         await self.settle("after everything")

@@ -10,6 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from channel_keys import AUDIENCE, ISSUER, JWKS
+
 PASSWORD = "secret"
 # Accounts that fill the store are this and a number.
 FILLERS = "filler"
@@ -19,6 +21,9 @@ COMPONENT, SECRET = "rogue.localhost", "nobody is told of this"
 OUTSIDE, LINES, OUTSIDE_S = "outside.localhost", 4, 2
 # Whose page may connect by WebSocket.
 PAGE = "https://chat.example.org"
+# What shows the operator at channels, how many requests of an address may wait there, and what it may publish in a second. Each of the
+# two shards counts by itself.
+TOKEN, WAITING, PUBLICATIONS, SHARDS = "the operator's own token", 40, 20, 2
 # Connections of the proxy of bytestreams that have not begun, in all and of one address.
 PROXY_WAITING, PER_ADDRESS = 100, 10
 
@@ -42,8 +47,8 @@ class Server:
         command += ["--external-auth-lines", str(LINES), "--external-auth-seconds", str(OUTSIDE_S)]
         command += ["--bytestreams", "127.0.0.1:0", "--bytestreams-waiting-max", str(PROXY_WAITING)]
         command += ["--bytestreams-per-address-max", str(PER_ADDRESS)]
-        command += ["--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--http-origins", PAGE]
-        command += ["--plain-auth", "--shards", "2", "--driver", driver, *options]
+        command += ["--http", "127.0.0.1:0", "--https", "127.0.0.1:0", "--http-origins", PAGE, *self.channels()]
+        command += ["--plain-auth", "--shards", str(SHARDS), "--driver", driver, *options]
         self.command = command
         if descriptors:
             command = ["prlimit", f"--nofile={descriptors}:{descriptors}", *command]
@@ -52,6 +57,16 @@ class Server:
         ports = self._ports()
         self.port, self.tls_port, self.component_port = ports["STARTTLS"], ports["TLS"], ports["components"]
         self.http_port, self.https_port, self.proxy_port = ports["HTTP"], ports["HTTPS"], ports["bytestreams"]
+
+    def channels(self):
+        """Channels that everybody publishes at, and such that need a token."""
+        files = {"keys": JWKS, "token": TOKEN + "\n"}
+        for name, content in files.items():
+            (self.folder / name).write_text(content)
+        options = ["--notify", "open.", "--notify-publish-open", "--notify-private", "own.", "--mercure"]
+        options += ["--notify-token", str(self.folder / "token"), "--notify-jwt-keys", str(self.folder / "keys")]
+        options += ["--notify-jwt-audience", AUDIENCE, "--notify-jwt-issuer", ISSUER]
+        return [*options, "--notify-waiting-per-address-max", str(WAITING), "--notify-publications-per-second", str(PUBLICATIONS)]
 
     def call(self, *arguments):
         done = subprocess.run([self.binary, *arguments], capture_output=True, text=True, timeout=60)

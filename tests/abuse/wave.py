@@ -3,6 +3,7 @@
 import asyncio
 import time
 
+import channel_kinds
 import kinds
 import web_kinds
 import web_wire
@@ -12,6 +13,8 @@ AT_ONCE = 48
 # An endless sender that is not stopped by then is not going to be.
 ENDLESS_MAX = 4 << 20
 MALLORIES = 16
+# What is judged on the listeners of browsers.
+OF_BROWSERS = {"http": web_wire.responses, "frames": web_wire.end_of, "bosh": web_wire.condition_of}
 
 
 async def reach(kind, server, index):
@@ -19,7 +22,7 @@ async def reach(kind, server, index):
     # Many addresses: half the ports of one would be in TIME_WAIT soon.
     source = f"127.0.{1 + index // 200 % 200}.{1 + index % 200}"
     user = f"mallory{index % MALLORIES}"
-    if kind.stage in (web_kinds.WEB, web_kinds.UPGRADED, web_kinds.WEB_BOUND):
+    if kind.stage in (web_kinds.WEB, web_kinds.UPGRADED, web_kinds.WEB_BOUND, channel_kinds.SUBSCRIBED):
         return await reach_web(kind, server, index, source, user)
     ports = {
         kinds.TLS: server.tls_port, kinds.COMPONENT: server.component_port, kinds.CLAIMED: server.component_port,
@@ -58,7 +61,9 @@ async def reach_web(kind, server, index, source, user):
     """The same on a listener of browsers: each variant comes with TLS in every other round, and without in the others."""
     wire = await web_wire.connect(server, index + index // kind.variants, source)
     try:
-        if kind.stage != web_kinds.WEB:
+        if kind.stage == channel_kinds.SUBSCRIBED:
+            await web_wire.open_websocket(wire, index, "/n/open.a")
+        elif kind.stage != web_kinds.WEB:
             await web_wire.open_websocket(wire, index)
         if kind.stage == web_kinds.WEB_BOUND:
             await web_wire.login(wire, user)
@@ -83,7 +88,7 @@ async def strike(wire, kind, index):
 
 async def judge(wire, kind, index):
     """What the server made of it: a condition, a status of HTTP, a code of WebSocket, or `closed`."""
-    if kind.how in ("stream", "http", "frames"):
+    if kind.how in ("stream", *OF_BROWSERS):
         sending = asyncio.create_task(strike(wire, kind, index))
         try:
             said = await wire.to_the_end()
@@ -91,7 +96,7 @@ async def judge(wire, kind, index):
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
         if kind.how != "stream":
-            return web_wire.responses(wire.heard) if kind.how == "http" else web_wire.end_of(wire.heard)
+            return OF_BROWSERS[kind.how](wire.heard)
         found = STREAM_ERROR.search(said)
         if found is None:
             raise Surprise(f"closed without a stream error: {said[-300:]!r}")

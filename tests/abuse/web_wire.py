@@ -2,6 +2,7 @@
 anything; what comes back is read strictly."""
 
 import base64
+import json
 import os
 import re
 import ssl
@@ -111,9 +112,9 @@ def text(xml):
     return frame(FIN | TEXT, xml)
 
 
-async def open_websocket(wire, index):
+async def open_websocket(wire, index, path="/xmpp-websocket"):
     """Becomes a WebSocket; a page's that may, or nobody's page."""
-    await wire.send(upgrade(*([f"Origin: {PAGE}"] if index % 3 == 0 else [])))
+    await wire.send(upgrade(*([f"Origin: {PAGE}"] if index % 3 == 0 else []), path=path))
     said = await wire.until(b"\r\n\r\n")
     if not said.startswith(ACCEPTED):
         raise Surprise(f"not accepted: {said!r}")
@@ -154,6 +155,17 @@ def responses(heard):
     return first if len(statuses) == len(set(statuses)) else f"{first} ({len(statuses)})"
 
 
+def condition_of(heard):
+    """What a session of BOSH has ended with (XEP-0124 17.3), said in a whole answer."""
+    if responses(heard) != "200":
+        return responses(heard)
+    said = re.search(rb"<body [^>]*type='terminate'[^>]*>", heard)
+    found = said and re.search(rb" condition='([a-z-]+)'", said.group())
+    if not found:
+        raise Surprise(f"no condition: {bytes(heard[-300:])!r}")
+    return found.group(1).decode()
+
+
 def frames(heard):
     """All frames of the server's, which have to be whole: kind and content."""
     at, found = 0, []
@@ -164,7 +176,10 @@ def frames(heard):
         content = bytes(heard[at + head : at + head + length])
         if kind not in (FIN | TEXT, FIN | PONG, FIN | CLOSE) or short > 127 or len(content) != length:
             raise Surprise(f"no frame of a server's: {bytes(heard[at : at + 100])!r}")
-        if kind == FIN | TEXT:
+        if kind == FIN | TEXT and content.startswith(b"{"):
+            # What a channel says.
+            json.loads(content)
+        elif kind == FIN | TEXT:
             try:
                 expat.ParserCreate(namespace_separator=" ").Parse(content, True)
             except expat.ExpatError as error:

@@ -116,6 +116,7 @@ impl Shard {
             }
         }
         if told == 0 {
+            self.counters.notify_behind.add(u64::from(is_heavy));
             self.talk_lags(id, index);
             return self.talk_catches_up(id);
         }

@@ -54,7 +54,7 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
 
 /// Whether a path is one at which channels are published at and read.
 pub fn is_of_channels(path: &str) -> bool {
-    [&notify::ROW, &mercure::ROW].into_iter().any(|row| is_at(row, path))
+    [&notify::ROW, &mercure::ROW, &centrifugo::ROW].into_iter().any(|row| is_at(row, path))
 }
 
 /// Whether a path is a row's.

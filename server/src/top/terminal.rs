@@ -34,6 +34,8 @@ const DRAW_EVERY: Duration = Duration::from_secs(1);
 const PANICKED: i32 = 101;
 /// Longest wait for all that a single screen shows.
 const WHOLE_WAIT: Duration = Duration::from_secs(20);
+/// Longest wait for the rest of the last minutes.
+const REST_WAIT: Duration = Duration::from_millis(800);
 
 /// Waits until there is something to show, or a reason why not.
 ///
@@ -64,8 +66,11 @@ pub fn whole(source: &Source, view: &mut View, stop: &AtomicBool) -> Result<(), 
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    // What is there already belongs to it.
-    for news in source.news().try_iter() {
+    // The last minutes come one behind the other: the screen is that of the last second, not of the first one that has come.
+    let end = Instant::now() + REST_WAIT;
+    while Instant::now() < end
+        && let Ok(news) = source.news().recv_timeout(KEY_WAIT)
+    {
         view.take(news);
     }
     match view.lost.as_ref().or(view.uncounted.as_ref()) {
