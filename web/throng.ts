@@ -14,6 +14,8 @@ export interface Item {
   id: string;
   /** Its id as an item of the node (XEP-0060). */
   item: string;
+  /** Its key, if it has one: it replaces the item before with this key. */
+  key?: string;
   /** When it was published (RFC 3339). */
   time: string;
   /** Its content type; absent, as is `data`, if the node keeps no content. */
@@ -109,6 +111,8 @@ export interface PublishOptions {
    * unknown.
    */
   key?: string | null;
+  /** What it is a value of, 1 to 64 visible characters: it replaces the item before with this key. */
+  itemKey?: string;
   /** The longest time for all repetitions, ms. Default: 60,000. */
   timeoutMs?: number;
 }
@@ -256,6 +260,7 @@ export class Throng {
     const { key = random(), timeoutMs = 60_000 } = options;
     const headers: Record<string, string> = { "Content-Type": options.type ?? type };
     if (key !== null) headers["Idempotency-Key"] = key;
+    if (options.itemKey) headers["Item-Key"] = options.itemKey;
     const end = Date.now() + timeoutMs;
     // Without a key there is one attempt, which may take all the time.
     const eachMs = key === null ? timeoutMs : PUBLISH_MS;

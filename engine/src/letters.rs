@@ -286,6 +286,8 @@ pub enum Letter {
         kind: Name,
         /// What the publisher knows it by; empty for nothing.
         key: Name,
+        /// Of each item the key by which it replaces the one before, with line feeds between them; empty for none of any.
+        keys: Name,
         /// The content.
         body: Span,
         /// The channel may be made, if it is not there.
@@ -343,6 +345,8 @@ pub enum Letter {
         node: Name,
         /// The item's number, or that of the last one, if it is empty.
         number: u64,
+        /// The key by which it replaces the one before; empty for none.
+        key: Name,
         /// It, as it is told.
         item: Span,
     },

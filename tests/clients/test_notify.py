@@ -312,3 +312,40 @@ def world_of_websockets(server, loop, request):
     """A world on the server of all tests, where channels are off."""
     from conftest import new_world
     yield from new_world(server, "starttls", loop, request)
+
+
+async def test_the_last_item_of_each_key_arrives_over_a_kill(notifying_world):
+    """Who comes late, who comes back after `kill -9`, and who polls has the last item of each key, and no gap is told."""
+    world, channel = notifying_world, "keyed"
+
+    def put(body, key, by):
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                fields = {"Content_Type": "text/plain", "Item_Key": key, "Idempotency_Key": by}
+                status, _, answer = ask(world, channel, body.encode(), **fields)
+                if status == 200:
+                    return int(json.loads(answer)["id"])
+            except OSError:
+                pass
+            time.sleep(0.05)
+        raise AssertionError("nothing was published in a minute")
+
+    last = 0
+    for number in range(200):
+        last = await asyncio.to_thread(put, str(number), f"k{number % 4}", f"n{number}")
+    await asyncio.to_thread(world.server.restart, True)
+    expected = [(f"k{number % 4}", str(number)) for number in range(196, 200)]
+    _, _, answer = await asyncio.to_thread(ask, world, f"{channel}?after=1")
+    answer = json.loads(answer)
+    assert [(item["key"], item["data"]) for item in answer["items"]] == expected
+    assert (answer["gaps"], answer["after"]) == ([], str(last))
+    events = Events(world, channel, "1")
+    await asyncio.to_thread(events.wait, 4)
+    async with websocket(world, f"{channel}?after=1") as socket:
+        assert [item["data"] for item in (await message(socket))["items"]] == [data for _, data in expected]
+        await asyncio.to_thread(put, "200", "k0", "n200")
+        assert [item["key"] for item in (await message(socket))["items"]] == ["k0"]
+    await asyncio.to_thread(events.wait, 5)
+    assert [(item["key"], item["data"]) for item in events.got] == [*expected, ("k0", "200")] and not events.gaps
+    events.over = True

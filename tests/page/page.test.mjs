@@ -225,6 +225,33 @@ test("each item once and in order over kills of the server, by every transport, 
   assert.ok((await statuses(page, "websocket")).filter(({ state, transport }) => state === "open" && transport === "websocket").length >= 3);
 });
 
+test("who comes late or comes back has the last item of each key, by each transport, and no gap", { timeout: 60000 }, async () => {
+  const page = await open();
+  await page.evaluate(async () => {
+    const throng = new Throng();
+    for (let at = 0; at < 20; at++) await throng.publish("keyed", String(at), { itemKey: at % 2 ? "odd" : "even" });
+    await throng.publish("keyed", "no key");
+  });
+  for (const transport of ["websocket", "sse", "poll"]) {
+    for (const after of ["0", "1"]) {
+      const all = await page.evaluate(([transport, after]) => new Promise((done) => {
+        const [items, gaps] = [[], []];
+        const subscription = new Throng().subscribe("keyed", {
+          after,
+          transports: [transport],
+          onGap: (gap) => gaps.push(gap),
+          onItem: ({ key, data }) => {
+            items.push([key ?? null, data]);
+            if (data === "no key") done([items, gaps, subscription.after]);
+          },
+        });
+      }), [transport, after]);
+      assert.deepEqual(all, [[["even", "18"], ["odd", "19"], [null, "no key"]], [], "21"], `${transport} after ${after}`);
+    }
+  }
+  await page.context().close();
+});
+
 test("what passes is used: WebSocket, else events, else polls; also where events are kept back", { timeout: 60000 }, async () => {
   const cases = [
     ["websocket", {}],

@@ -13,6 +13,8 @@ export interface Item {
     id: string;
     /** Its id as an item of the node (XEP-0060). */
     item: string;
+    /** Its key, if it has one: it replaces the item before with this key. */
+    key?: string;
     /** When it was published (RFC 3339). */
     time: string;
     /** Its content type; absent, as is `data`, if the node keeps no content. */
@@ -101,6 +103,8 @@ export interface PublishOptions {
      * unknown.
      */
     key?: string | null;
+    /** What it is a value of, 1 to 64 visible characters: it replaces the item before with this key. */
+    itemKey?: string;
     /** The longest time for all repetitions, ms. Default: 60,000. */
     timeoutMs?: number;
 }

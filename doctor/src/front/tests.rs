@@ -78,7 +78,7 @@ fn haproxy_ends_requests_whose_clients_are_gone() {
     let text = text("haproxy --domain a.example --listen 0.0.0.0:5222");
     let (above, web) = text.split_once("\nfrontend web").expect("there is a web");
     let (streams, defaults) = above.rsplit_once("\ndefaults").expect("there are defaults");
-    assert!(defaults.contains("option abortonclose") && streams.contains("\nfrontend starttls"), "{text}");
+    assert!(defaults.contains("option abortonclose") && streams.contains("\nfrontend xmpp\n"), "{text}");
     assert!(
         !streams.contains("abortonclose") && !web.contains("abortonclose") && !web.contains("\ndefaults"),
         "{text}"

@@ -224,6 +224,10 @@ impl Contacts {
                 return;
             }
         }
+        if let Some(user) = online.filter(|&user| plain && self.waits_behind(user)) {
+            let step = RosterStep::Presence { news, from: from.into(), to: to.into(), xml: xml.into() };
+            return self.roster_step(user, step);
+        }
         match news {
             PresenceNews::Available { probe } => {
                 if let Some(user) = online {
@@ -250,6 +254,13 @@ impl Contacts {
                 self.with_account(account, RosterStep::Noted { contact: from.into(), confirm });
             }
         }
+    }
+
+    /// Whether steps of a user wait that a contact's presence must not overtake, and there is room behind them. Where there is none, it
+    /// is better early than lost.
+    fn waits_behind(&self, user: u32) -> bool {
+        let waits = self.users.get(user).state.as_ref().map_or(0, |state| state.roster_waits.len());
+        (1..crate::limits::PARKED_STANZAS_MAX).contains(&waits)
     }
 
     /// A contact probes a user of this home. The roster of a user who has no session is not read for it: there is nothing to

@@ -99,6 +99,10 @@ impl Contacts {
                 self.answer_with_error((&parked).into(), StanzaCondition::InternalServerError);
                 self.confirm(parked.origin);
             }
+            // What was in its way is done with.
+            RosterStep::Presence { from, to, xml, .. } if self.guards(user, Way::In, &from).is_none() => {
+                self.to_available(user, &from, &to, &xml);
+            }
             // Whom to tell cannot be known, but the account goes.
             RosterStep::Leave => self.decided.push(Decided::Left(user)),
             RosterStep::Walk { session } => self.decided.push(Decided::Walked { session, homes: 0 }),
@@ -137,6 +141,7 @@ impl Contacts {
             RosterStep::ReceiveSubscription { contact, .. }
             | RosterStep::Joined { contact, .. }
             | RosterStep::Noted { contact, .. }
+            | RosterStep::Presence { from: contact, .. }
                 if self.guards(user, Way::In, &contact).is_some() => {}
             // Who is blocked sees nobody there, and is told so like all others (3.2).
             RosterStep::Probe { from, to, number } if self.guards(user, Way::In, &from).is_some() => {
@@ -146,6 +151,12 @@ impl Contacts {
                 self.receive_subscription(user, kind, number, &contact, &xml);
                 let owner = self.bare_of_user(user);
                 self.noted(&owner, &contact, confirm);
+            }
+            RosterStep::Presence { news, from, to, xml } => {
+                self.to_available(user, &from, &to, &xml);
+                if let PresenceNews::Available { probe: Some(number) } = news {
+                    self.carry_out_step(user, RosterStep::Probe { from, to: bare_of(&to).into(), number });
+                }
             }
             RosterStep::Joined { contact, number } => self.joined(user, &contact, number),
             RosterStep::Vouched { contact, good: true } => self.vouched(user, &contact),

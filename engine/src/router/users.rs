@@ -161,6 +161,17 @@ pub enum RosterStep {
         /// The stanza, unaddressed.
         xml: Box<[u8]>,
     },
+    /// A contact's presence has come while other steps wait: it does not overtake them (RFC 6120 10.1).
+    Presence {
+        /// Whether the contact is available, and asks in return.
+        news: crate::letters::PresenceNews,
+        /// Full JID of the contact's session.
+        from: Box<str>,
+        /// The user's bare JID, as it was addressed.
+        to: Box<str>,
+        /// The stanza, unaddressed.
+        xml: Box<[u8]>,
+    },
     /// An account was registered by the user's invitation (XEP-0401 6.5).
     Joined {
         /// Its bare JID.

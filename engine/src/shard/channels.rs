@@ -41,7 +41,7 @@ impl Shard {
         front: Front,
         node: &str,
         by: By<'_>,
-        (kind, key): (&str, &str),
+        (kind, key, keys): (&str, &str, &str),
         (body, batch): (&[u8], bool),
     ) {
         let service = node.split_once('/').map_or(node, |(service, _)| service);
@@ -56,6 +56,7 @@ impl Shard {
             private: is_private(policy, node),
             makes,
             key: (!key.is_empty()).then(|| key.into()),
+            keys: keys.split('\n').filter(|key| !key.is_empty()).map(Into::into).collect(),
             payloads: match batch {
                 true => lines(body).map(|line| payload(JSON, line)).collect(),
                 false => vec![payload(kind, body)],

@@ -101,12 +101,24 @@ impl Shard {
             }
             Letter::Forget { node, user } => self.forget(batch.str(*node), batch.str(*user)),
             Letter::Charge { session, user, work } => self.charge(batch.str(*user), *session, *work),
-            Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes, granted, batch: lines } => {
+            Letter::ChannelPublish {
+                conn,
+                number,
+                node,
+                from,
+                kind,
+                key,
+                keys,
+                body,
+                makes,
+                granted,
+                batch: lines,
+            } => {
                 let front = Front { conn: *conn, number: *number };
-                let content = (batch.str(*kind), batch.str(*key));
+                let names = (batch.str(*kind), batch.str(*key), batch.str(*keys));
                 let by = By { from: batch.str(*from), makes: *makes, granted: *granted };
                 let body = (batch.bytes(*body), *lines);
-                self.channel_publish(front, batch.str(*node), by, content, body);
+                self.channel_publish(front, batch.str(*node), by, names, body);
             }
             Letter::ChannelRead { conn, number, node, after, watchers, share } => {
                 self.channel_read(*conn, *number, batch.str(*node), *after, (*watchers, *share));
@@ -117,8 +129,9 @@ impl Shard {
             Letter::ChannelAnswer { conn, number, refused, body } => {
                 self.channel_answered(*conn, *number, refused.as_deref().copied(), batch.bytes(*body));
             }
-            Letter::ChannelNews { node, number, item } => {
-                self.channel_news(batch.from, batch.str(*node), *number, batch.bytes(*item));
+            Letter::ChannelNews { node, number, key, item } => {
+                let item = (batch.str(*key), batch.bytes(*item));
+                self.channel_news(batch.from, batch.str(*node), *number, item);
             }
             Letter::ChannelWatch { node, heard, watchers } => {
                 self.watches_still(batch.from, batch.str(*node), *heard, *watchers);

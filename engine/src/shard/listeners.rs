@@ -20,6 +20,17 @@ use crate::shard::talker::{Sub, Talker};
 use crate::turn::Fixed;
 use crate::web::policy::Channels;
 
+/// An item that is held until all have been told.
+#[derive(Debug)]
+struct Held {
+    /// Behind this place it is the next one. What was between has been replaced by others of its key.
+    since: u64,
+    number: u64,
+    /// By this it replaces others; empty for none.
+    key: Box<str>,
+    item: Box<[u8]>,
+}
+
 /// A channel that some of this shard's wait for.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
@@ -27,8 +38,8 @@ pub(super) struct Watched {
     listeners: BTreeSet<ConnId>,
     /// The number of the last item that it is known to have.
     pub(super) heard: u64,
-    /// The last items, with their numbers, one behind the other, until all have been told; bounded by [`NOTIFY_RECENT_MAX`].
-    recent: VecDeque<(u64, Box<[u8]>)>,
+    /// The last items, one behind the other, until all have been told; bounded by [`NOTIFY_RECENT_MAX`].
+    recent: VecDeque<Held>,
     recent_bytes: usize,
     /// Some are left to be told: those behind this one, if there is one.
     telling: Option<Option<ConnId>>,
@@ -43,7 +54,7 @@ impl Watched {
     }
 
     /// An item has come, or just its number. Whether that is news.
-    fn hear(&mut self, number: u64, item: &[u8]) -> bool {
+    fn hear(&mut self, number: u64, (key, item): (&str, &[u8])) -> bool {
         if number <= self.heard {
             return false;
         }
@@ -53,14 +64,27 @@ impl Watched {
         }
         self.heard = number;
         if !item.is_empty() {
-            self.recent.push_back((number, item.into()));
+            self.recent.push_back(Held { since: number - 1, number, key: key.into(), item: item.into() });
             self.recent_bytes += item.len();
+            self.replace(key);
         }
         while self.recent.len() > NOTIFY_RECENT_MAX || self.recent_bytes > NOTIFY_RECENT_BYTES_MAX {
             let gone = self.recent.pop_front();
-            self.recent_bytes -= gone.map_or(0, |(_, item)| item.len());
+            self.recent_bytes -= gone.map_or(0, |held| held.item.len());
         }
         true
+    }
+
+    /// Who has not been told of the item before of this key is told of the last one only.
+    fn replace(&mut self, key: &str) {
+        let others = self.recent.len().saturating_sub(1);
+        let before = self.recent.iter().take(others).position(|held| !key.is_empty() && *held.key == *key);
+        let Some(before) = before.and_then(|at| Some((at, self.recent.remove(at)?))) else { return };
+        let (at, before) = before;
+        self.recent_bytes -= before.item.len();
+        if let Some(next) = self.recent.get_mut(at) {
+            next.since = before.since;
+        }
     }
 
     fn forget_recent(&mut self) {
@@ -69,11 +93,8 @@ impl Watched {
 
     /// All items behind a place, if they are held.
     pub(super) fn behind(&self, at: u64) -> Option<impl Iterator<Item = (u64, &[u8])>> {
-        let first = self.recent.front().map(|(number, _)| *number)?;
-        let held = first <= at + 1;
-        held.then(|| {
-            self.recent.iter().filter(move |(number, _)| *number > at).map(|(number, item)| (*number, &**item))
-        })
+        let held = self.recent.front()?.since <= at;
+        held.then(|| self.recent.iter().filter(move |held| held.number > at).map(|held| (held.number, &*held.item)))
     }
 }
 
@@ -257,7 +278,7 @@ impl Listeners {
     }
 
     /// An item of a channel has come: whether anybody waits for it, and if so, whether it is news.
-    pub(super) fn hear(&mut self, node: &str, number: u64, item: &[u8]) -> Option<bool> {
+    pub(super) fn hear(&mut self, node: &str, number: u64, item: (&str, &[u8])) -> Option<bool> {
         let name = self.name(node);
         let watched = self.watched.get_mut(node)?;
         let news = watched.hear(number, item);
@@ -352,34 +373,56 @@ mod tests {
         let mut watched = Watched::default();
         let held = |watched: &Watched, at| watched.behind(at).map(|items| items.map(|(number, _)| number).collect());
         for number in 1..=3 {
-            assert!(watched.hear(number, b"x") && !watched.hear(number, b"x"), "what comes again is no news");
+            assert!(
+                watched.hear(number, ("", b"x")) && !watched.hear(number, ("", b"x")),
+                "what comes again is no news"
+            );
         }
         assert_eq!(held(&watched, 1), Some(vec![2, 3]));
         // A letter was lost: what is held begins anew, and who stands before that has to ask.
-        assert!(watched.hear(5, b"x"));
+        assert!(watched.hear(5, ("", b"x")));
         assert_eq!((held(&watched, 3), held(&watched, 4)), (None, Some(vec![5])));
-        (6..200).for_each(|number| assert!(watched.hear(number, b"x")));
+        (6..200).for_each(|number| assert!(watched.hear(number, ("", b"x"))));
         assert_eq!(
             held(&watched, 199 - NOTIFY_RECENT_MAX as u64).map(|all: Vec<_>| all.len()),
             Some(NOTIFY_RECENT_MAX)
         );
         assert_eq!(held(&watched, 198 - NOTIFY_RECENT_MAX as u64), None);
-        assert!(watched.hear(200, &[b'x'; NOTIFY_RECENT_BYTES_MAX]));
+        assert!(watched.hear(200, ("", &[b'x'; NOTIFY_RECENT_BYTES_MAX])));
         assert_eq!((held(&watched, 199), held(&watched, 198)), (Some(vec![200]), None));
-        assert!(watched.hear(201, b""), "only a number");
+        assert!(watched.hear(201, ("", b"")), "only a number");
         assert_eq!(held(&watched, 200), None);
+    }
+
+    #[test]
+    fn of_what_is_held_the_last_of_a_key_is_left() {
+        let mut watched = Watched::default();
+        let held = |watched: &Watched, at| watched.behind(at).map(|items| items.map(|(number, _)| number).collect());
+        let hear = |watched: &mut Watched, number, key| assert!(watched.hear(number, (key, &[b'x'; 1_000])));
+        for (number, key) in [(1, "a"), (2, ""), (3, "b"), (4, "a"), (5, ""), (6, "b")] {
+            hear(&mut watched, number, key);
+        }
+        assert_eq!(held(&watched, 0), Some(vec![2, 4, 5, 6]), "the first one has gone, and nothing is missing");
+        assert_eq!((held(&watched, 2), held(&watched, 5)), (Some(vec![4, 5, 6]), Some(vec![6])));
+        // However often one key comes, the others stay.
+        (7..7_000).for_each(|number| hear(&mut watched, number, "a"));
+        assert_eq!(held(&watched, 1), Some(vec![2, 5, 6, 6_999]));
+        assert_eq!((watched.recent.len(), watched.recent_bytes), (4, 4_000));
+        // A letter was lost.
+        hear(&mut watched, 7_001, "c");
+        assert_eq!((held(&watched, 6_999), held(&watched, 7_000)), (None, Some(vec![7_001])));
     }
 
     #[test]
     fn all_are_told_in_shares_also_when_more_comes_meanwhile() {
         let mut all = Listeners::default();
         (0..5).for_each(|slot| all.begin(conn(slot), listener("a", Kind::Stream(true))));
-        assert_eq!(all.hear("b", 1, b"x"), None, "nobody waits for it");
-        assert_eq!(all.hear("a", 1, b"x"), Some(true));
+        assert_eq!(all.hear("b", 1, ("", b"x")), None, "nobody waits for it");
+        assert_eq!(all.hear("a", 1, ("", b"x")), Some(true));
         let (node, batch) = all.next(3).unwrap();
         assert_eq!(batch, [conn(0), conn(1), conn(2)]);
         all.told(node, false);
-        assert_eq!(all.hear("a", 2, b"x"), Some(true));
+        assert_eq!(all.hear("a", 2, ("", b"x")), Some(true));
         let (node, batch) = all.next(3).unwrap();
         assert_eq!(batch, [conn(3), conn(4)]);
         all.told(node, true);

@@ -128,9 +128,10 @@ impl Shard {
         let granted = admission.grant.is_some();
         let (node, from) = (letters.name(&node), letters.name(&from));
         let key = letters.name(publication.key.as_deref().unwrap_or_default());
+        let keys = letters.name(&publication.keys.join("\n"));
         let (kind, body) = (letters.name(&publication.kind), letters.write(&publication.body));
         let batch = publication.batch.is_some();
-        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, body, makes, granted, batch });
+        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, keys, body, makes, granted, batch });
     }
 
     /// The home of a channel has answered. What nobody waits for any more is passed over.
@@ -307,7 +308,7 @@ impl Shard {
     }
 
     /// An item was published at a channel that somebody here waits for, or there is one that was not told of.
-    pub(super) fn channel_news(&mut self, home: ShardId, node: &str, number: u64, item: &[u8]) {
+    pub(super) fn channel_news(&mut self, home: ShardId, node: &str, number: u64, item: (&str, &[u8])) {
         match self.listeners.hear(node, number, item) {
             None => {
                 let letters = self.letters_to(home);

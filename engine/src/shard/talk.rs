@@ -332,7 +332,7 @@ impl Shard {
         let home = self.home(&node);
         let letters = self.letters_to(home);
         let (node, from, kind) = (letters.name(&node), letters.name(&address.to_string()), letters.name(JSON));
-        let (key, body) = (letters.name(""), letters.write(data.as_bytes()));
+        let (key, keys, body) = (letters.name(""), letters.name(""), letters.write(data.as_bytes()));
         letters.push(Letter::ChannelPublish {
             conn,
             number: asked,
@@ -340,6 +340,7 @@ impl Shard {
             from,
             kind,
             key,
+            keys,
             body,
             makes,
             granted,

@@ -10,6 +10,7 @@ use crate::letters::Letter;
 use crate::limits::{NOTIFY_FORGET_S, NOTIFY_WATCHED_MAX};
 use crate::shard::Shard;
 use crate::shard::channels::is_private;
+use crate::store::nodes::key_of;
 use crate::turn::pending::Front;
 
 /// A shard that watches a channel.
@@ -104,8 +105,8 @@ impl Shard {
         let told = self.watchers.all.get(node).map_or(0, |watched| watched.told);
         if waiting > 0 && told > heard {
             let letters = self.letters_to(shard);
-            let (node, item) = (letters.name(node), letters.write(b""));
-            letters.push(Letter::ChannelNews { node, number: told, item });
+            let (node, key, item) = (letters.name(node), letters.name(""), letters.write(b""));
+            letters.push(Letter::ChannelNews { node, number: told, key, item });
         }
     }
 
@@ -118,11 +119,11 @@ impl Shard {
         let Some(watched) = self.watchers.all.get_mut(&news.actor) else { return };
         watched.told = watched.told.max(news.number);
         let by = watched.by.clone();
-        let told = channel::told(news);
+        let (told, key) = (channel::told(news), key_of(&news.id).unwrap_or_default());
         for watcher in &by {
             let letters = self.letters_to(watcher.shard);
-            let (node, item) = (letters.name(&news.actor), letters.write(&told));
-            letters.push(Letter::ChannelNews { node, number: news.number, item });
+            let (node, key, item) = (letters.name(&news.actor), letters.name(key), letters.write(&told));
+            letters.push(Letter::ChannelNews { node, number: news.number, key, item });
         }
         let waiting = by.iter().fold(0, |all: u32, watcher| all.saturating_add(watcher.waiting));
         self.charge_front(from, front, waiting);

@@ -7,7 +7,7 @@
 //! 0                                the directory: all nodes of the actor, with their configuration
 //! 1 | node                         who is affiliated with the node or subscribed to it
 //! 2 | node | NUL | number          an item, by its number (u64 big endian): numbers of an actor grow with each publication
-//! 3 | node | NUL | id              the number and size of the item with this id
+//! 3 | node | NUL | id              the number and size of the item with this id, and what its publisher knows the publication by
 //! ```
 //!
 //! A node of a service with a domain of its own is an actor: `service/node`. It has the rows above, of one node, but for the second
@@ -36,6 +36,11 @@ const ID: u8 = 3;
 const FORMAT: u8 = 1;
 const FORMAT_EXPIRES: u8 = 2;
 const FORMAT_OWNED: u8 = 3;
+const FORMAT_KEYED: u8 = 4;
+/// The place of an item whose publication has a key of its own beside the id.
+const FORMAT_BY: u8 = 2;
+/// How the ids begin of items of which each replaces the one before of the same key.
+const KEY: &str = "key-";
 const MEMBER: u8 = 4;
 const AFFILIATED: u8 = 5;
 const OWN: u8 = 6;
@@ -243,9 +248,20 @@ pub struct Place {
 impl Place {
     /// Reads a row; `None` if it is not one of a known format.
     pub fn decode(row: &[u8]) -> Option<Place> {
-        let (&FORMAT, rest) = row.split_first()? else { return None };
-        let (number, bytes) = rest.split_first_chunk::<8>()?;
-        Some(Place { number: u64::from_be_bytes(*number), bytes: u32::from_be_bytes(bytes.try_into().ok()?) })
+        let (format, rest) = row.split_first()?;
+        let (number, rest) = rest.split_first_chunk::<8>()?;
+        let (bytes, by) = rest.split_first_chunk::<4>()?;
+        let place = Place { number: u64::from_be_bytes(*number), bytes: u32::from_be_bytes(*bytes) };
+        match *format {
+            FORMAT if by.is_empty() => Some(place),
+            FORMAT_BY => std::str::from_utf8(by).ok().map(|_| place),
+            _ => None,
+        }
+    }
+
+    /// What the publisher knows the publication by, in a row that [`Place::decode`] reads; empty for nothing.
+    pub fn by(row: &[u8]) -> &str {
+        row.get(13..).and_then(|by| std::str::from_utf8(by).ok()).unwrap_or_default()
     }
 }
 
@@ -275,14 +291,35 @@ impl<'a> Item<'a> {
         (self.payload.len() + 2 * self.id.len()) as u32 + 64
     }
 
+    /// The key by which it replaces the item before, if it has one.
+    pub fn key(&self) -> Option<&'a str> {
+        key_of(self.id)
+    }
+
     /// Writes the rows of an item.
     pub fn put(&self, batch: &mut Batch, actor: &str, node: &str, number: u64) {
+        self.put_by(batch, actor, node, number, "");
+    }
+
+    /// The same, with what the publisher knows the publication by.
+    pub fn put_by(&self, batch: &mut Batch, actor: &str, node: &str, number: u64, by: &str) {
         let len = u16::try_from(self.id.len()).expect("an id is bounded").to_be_bytes();
         let row: [&[u8]; 5] = [&[FORMAT], &self.at_us.to_be_bytes(), &len, self.id.as_bytes(), self.payload];
         batch.put(Table::Nodes, actor.as_bytes(), &sort(ITEM, node, &number.to_be_bytes()), &row);
-        let row: [&[u8]; 3] = [&[FORMAT], &number.to_be_bytes(), &self.bytes().to_be_bytes()];
+        let format = if by.is_empty() { FORMAT } else { FORMAT_BY };
+        let row: [&[u8]; 4] = [&[format], &number.to_be_bytes(), &self.bytes().to_be_bytes(), by.as_bytes()];
         batch.put(Table::Nodes, actor.as_bytes(), &sort(ID, node, self.id.as_bytes()), &row);
     }
+}
+
+/// The key of an item with this id, if it has one.
+pub fn key_of(id: &str) -> Option<&str> {
+    id.strip_prefix(KEY).filter(|key| !key.is_empty())
+}
+
+/// The id of the item with this key.
+pub fn keyed(key: &str) -> String {
+    format!("{KEY}{key}")
 }
 
 /// Removes an item.
@@ -304,7 +341,7 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
         Some(&ITEM) => Item::decode(value).is_some(),
         Some(&ID) => Place::decode(value).is_some(),
         // A directory in which a node has a time after which its items are gone is of the second format.
-        Some(&DIRECTORY) => matches!(value.first(), Some(&(FORMAT | FORMAT_EXPIRES | FORMAT_OWNED))),
+        Some(&DIRECTORY) => matches!(value.first(), Some(&(FORMAT | FORMAT_EXPIRES | FORMAT_OWNED | FORMAT_KEYED))),
         Some(&(AFFILIATES | MEMBER | AFFILIATED | OWN | GIVEN | SHOWN)) => value.first() == Some(&FORMAT),
         _ => false,
     }
@@ -328,6 +365,19 @@ mod tests {
         let Query::Range { from, until, .. } = items("a@x", "n", Span::LAST) else { panic!("a range") };
         assert!(*from <= *sort && *sort < *until.unwrap());
         assert!(Item::decode(&value[..9]).is_none() && Place::decode(&place[..9]).is_none());
+        assert_eq!((Place::by(place), item.key()), ("", None));
+    }
+
+    #[test]
+    fn an_item_with_a_key_says_by_what_it_was_published() {
+        let id = keyed("a-b");
+        let item = Item { at_us: 7, id: &id, payload: b"" };
+        assert_eq!((item.key(), key_of("key-"), key_of("k-a-b")), (Some("a-b"), None, None));
+        let mut batch = Batch::new();
+        item.put_by(&mut batch, "a@x", "n", 3, "mine");
+        let Some(OpView::Put { sort, value, .. }) = batch.iter().nth(1) else { panic!("two rows") };
+        assert_eq!((Place::decode(value).map(|place| place.number), Place::by(value)), (Some(3), "mine"));
+        assert!(is_whole(sort, value) && !is_whole(sort, &value[..12]) && !is_whole(sort, &[value, b"\xff"].concat()));
     }
 
     #[test]

@@ -63,8 +63,11 @@ impl Wish {
 pub struct Publication {
     /// Its content type as it was said.
     pub kind: Box<str>,
-    /// What the publisher knows it by: it is not published a second time.
+    /// What the publisher knows the publication by: it is not published a second time.
     pub key: Option<Box<str>>,
+    /// Of each item the key by which it replaces the one before, 1 to [`NOTIFY_KEY_BYTES_MAX`](crate::limits::NOTIFY_KEY_BYTES_MAX)
+    /// visible characters of ASCII; none of any if it is empty.
+    pub keys: Vec<Box<str>>,
     /// It is a batch of so many items, which are its [`lines`]: at most
     /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX); `None`: one item.
     pub batch: Option<usize>,

@@ -7,7 +7,8 @@
 //! - [`table`] has a [`row`] for each path: what may be asked there, and by whom it is answered. A new path is a file and a row.
 //! - [`handshake`] answers the opening one of a WebSocket, [`websocket`] that for XMPP, [`host_meta`] tells where it is. [`bosh`] is a stream in requests.
 //! - [`response`] writes answers; [`status`] names what is wrong with a request.
-//! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer. [`access`] says who may ask.
+//! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer. [`access`] says who may ask, and [`keys`]
+//!   which items replace each other.
 //! - [`mercure`] reads what clients of that protocol ask of the same channels, and writes what they are told.
 //! - [`centrifugo`] reads commands of clients of that protocol, and writes replies and pushes.
 //! - [`throng_js`] has the client for pages.
@@ -23,6 +24,7 @@ pub mod framed;
 pub mod handshake;
 pub mod head;
 pub mod host_meta;
+pub mod keys;
 pub mod mercure;
 pub mod notify;
 pub mod open;

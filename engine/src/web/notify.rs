@@ -8,6 +8,7 @@ use super::access::shown::Shown;
 use super::channel::{Asked, Place, Publication, Wish, lines};
 use super::handshake;
 use super::head::{Head, Method};
+use super::keys::keys;
 use super::policy::Channels;
 use super::request::{Request, Site};
 use super::response::Response;
@@ -30,7 +31,7 @@ pub const ROW: Row = Row {
 /// Header fields that a page of another origin may send (Fetch 3.3.2).
 pub fn fields_of(row: &Row) -> &'static str {
     match row.path == ROW.path {
-        true => "Content-Type, Authorization, Idempotency-Key, Last-Event-ID",
+        true => "Content-Type, Authorization, Idempotency-Key, Item-Key, Item-Key-Member, Last-Event-ID",
         false => "Content-Type",
     }
 }
@@ -140,7 +141,8 @@ fn publication(request: &Request<'_>) -> Result<Publication, Refused> {
     }
     let key = key(head)?;
     let batch = batch(kind, request.body)?;
-    Ok(Publication { kind: kind.into(), key, batch, update: false, body: request.body.to_vec() })
+    let keys = keys(head, batch.is_some(), request.body)?;
+    Ok(Publication { kind: kind.into(), key, keys, batch, update: false, body: request.body.to_vec() })
 }
 
 /// What the publisher knows an item by.

@@ -35,6 +35,7 @@ mod notify;
 mod notify_access;
 mod notify_batch;
 mod notify_bounds;
+mod notify_keys;
 mod notify_occupancy;
 mod notify_occupancy_world;
 mod notify_shards;

@@ -292,7 +292,7 @@ fn pages_of_other_origins_read_what_they_may() {
     let preflight =
         get("a").replace("GET", "OPTIONS").replace("\r\n\r\n", "\r\nAccess-Control-Request-Method: POST\r\n\r\n");
     let heard = desk.says(conn, &preflight);
-    let fields = "Content-Type, Authorization, Idempotency-Key, Last-Event-ID";
+    let fields = "Content-Type, Authorization, Idempotency-Key, Item-Key, Item-Key-Member, Last-Event-ID";
     assert_eq!((heard.status(), heard.field("Access-Control-Allow-Headers")), ("204", Some(fields)));
     let only =
         Policy { origins: Some(Box::new(["https://page.example".into()])), channels: open(), ..Policy::default() };

@@ -146,3 +146,33 @@ juliet receives: <presence from='romeo@localhost/orchard' to='juliet@localhost' 
 juliet receives nothing",
     );
 }
+
+/// RFC 6120 10.1, RFC 6121 3.1.5: an approval comes before the presence that it lets through, also if the roster of who has asked has to
+/// be read first.
+#[test]
+fn presence_does_not_overtake_the_approval_before_it() {
+    let asked = ItemView { listed: true, state: State::NonePendingOut as u8, ver: 9, asked: 8, ..ItemView::default() };
+    let asks = ItemView { state: State::NonePendingIn as u8, seen: 8, ..ItemView::default() };
+    let slow = Pace { read_us: 2_000_000, ..Pace::default() };
+    play(
+        &slow,
+        &[(ROMEO, JULIET, asked), (JULIET, ROMEO, asks)],
+        "clients: romeo=romeo/orchard juliet=juliet/balcony
+romeo connects
+romeo sends: <iq type='get' id='r'><query xmlns='jabber:iq:roster'/></iq>
+romeo receives: <iq type='result' id='r' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='9'>
+    <item jid='juliet@localhost' subscription='none' ask='subscribe'/></query></iq>
+romeo sends: <presence/>
+romeo ignores what comes
+juliet connects
+juliet sends: <presence/>
+juliet ignores what comes
+time passes: 60000 ms
+juliet sends: <presence to='romeo@localhost' type='subscribed'/><presence><show>away</show></presence>
+romeo receives: <presence from='juliet@localhost' to='romeo@localhost' type='subscribed'/>
+romeo receives: <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='{any}'>
+    <item jid='juliet@localhost' subscription='to'/></query></iq>
+romeo receives: <presence from='juliet@localhost/balcony' to='romeo@localhost'><show>away</show></presence>
+romeo receives: <presence from='juliet@localhost/balcony' to='romeo@localhost'><show>away</show></presence>",
+    );
+}

@@ -41,25 +41,29 @@ pub fn publish(
     };
     let config = entry.config.clone();
     if config.persist {
-        store(entry, batch, actor, item, number, place(found.get(1))?, range(found.get(2))?.0.first())?;
+        store(entry, batch, actor, (item, ""), number, place(found.get(1))?, range(found.get(2))?.0.first())?;
     }
     let audience = Audience::of(&config, affiliates(found.first())?);
     Ok(config.notifications.then(|| Event::published(node, &config, audience, Some(item))))
 }
 
-/// Stores an item under this number, where one with its id has this place and the oldest one is in this row.
+/// Stores an item under this number, and what its publisher knows the publication by, where one with its id has this place and the oldest
+/// one is in this row. Whether that one has given way.
 pub(super) fn store(
     entry: &mut Node,
     batch: &mut Batch,
     actor: &str,
-    item: &Item<'_>,
+    (item, by): (&Item<'_>, &str),
     number: u64,
     there: Option<Place>,
     oldest: Option<&crate::store::Row>,
-) -> Result<(), Error> {
+) -> Result<bool, Error> {
+    if item.key().is_some() {
+        entry.has_keys(number);
+    }
     // The item with this id is replaced; otherwise the oldest one gives way.
     if let Some(place) = there {
-        remove(entry, batch, actor, item.id, place);
+        replace(entry, batch, actor, item.id, place);
     }
     let oldest = oldest.map(|row| Some((rows::number_of(&row.sort)?, Item::decode(&row.value)?)));
     let gone_us = entry.config.gone_before_us(item.at_us);
@@ -72,11 +76,11 @@ pub(super) fn store(
         _ => None,
     };
     if let Some((number, oldest)) = goes {
-        rows::delete_item(batch, actor, &entry.name, oldest.id, number);
-        (entry.items, entry.bytes) = (entry.items.saturating_sub(1), entry.bytes.saturating_sub(oldest.bytes().into()));
+        remove(entry, batch, actor, oldest.id, Place { number, bytes: oldest.bytes() });
     }
-    add(entry, batch, actor, item, number);
-    Ok(())
+    item.put_by(batch, actor, &entry.name, number, by);
+    (entry.items, entry.bytes) = (entry.items + 1, entry.bytes + u64::from(item.bytes()));
+    Ok(goes.is_some())
 }
 
 /// Stores an item under this number, where none has its id and there is room.
@@ -85,8 +89,14 @@ pub fn add(entry: &mut Node, batch: &mut Batch, actor: &str, item: &Item<'_>, nu
     (entry.items, entry.bytes) = (entry.items + 1, entry.bytes + u64::from(item.bytes()));
 }
 
-/// Removes the item with this id, which has this place.
+/// Removes the item with this id, which has this place: who has not read it has missed it.
 pub fn remove(entry: &mut Node, batch: &mut Batch, actor: &str, id: &str, place: Place) {
+    entry.lose(place.number);
+    replace(entry, batch, actor, id, place);
+}
+
+/// Removes the item with this id, which has this place, for another one with the id.
+pub(super) fn replace(entry: &mut Node, batch: &mut Batch, actor: &str, id: &str, place: Place) {
     rows::delete_item(batch, actor, &entry.name, id, place.number);
     (entry.items, entry.bytes) = (entry.items.saturating_sub(1), entry.bytes.saturating_sub(place.bytes.into()));
 }

@@ -13,6 +13,8 @@ const FORMAT_EXPIRES: u8 = 2;
 /// One in which each node also has who may publish, its owners, and how many are subscribed: that of a node of a service, or with an
 /// access model that was not there before.
 const FORMAT_OWNED: u8 = 3;
+/// One in which some nodes have had items with keys, and say up to which number items may be lost.
+const FORMAT_KEYED: u8 = 4;
 
 /// Who may subscribe to a node and retrieve its items (XEP-0060 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +145,9 @@ pub struct Node {
     pub subscribers: u32,
     /// How many are affiliated at a service beside the owners.
     pub affiliated: u32,
+    /// Of a node that has had items with keys: a number that no item has behind this one is that of an item which another of its key
+    /// has replaced. Up to this one, and in other nodes everywhere, it may have been lost.
+    pub lost: Option<u64>,
 }
 
 /// All nodes of an actor, sorted by name.
@@ -158,7 +163,7 @@ impl Directory {
     pub fn decode(row: Option<&[u8]>) -> Option<Directory> {
         let Some(row) = row else { return Some(Directory::default()) };
         let mut from = Reader(row);
-        let format = from.byte().filter(|format| (FORMAT..=FORMAT_OWNED).contains(format))?;
+        let format = from.byte().filter(|format| (FORMAT..=FORMAT_KEYED).contains(format))?;
         let mut directory = Directory { last: from.number()?, nodes: Vec::new() };
         while !from.0.is_empty() {
             directory.nodes.push(Node::decode(&mut from, format)?);
@@ -247,10 +252,24 @@ const NOTIFY_CONFIG: u8 = 8;
 const NOTIFY_DELETE: u8 = 16;
 const NOTIFY_RETRACT: u8 = 32;
 const LISTED: u8 = 64;
+const KEYED: u8 = 128;
 
 impl Node {
+    /// The item of this number has a key: from now on it is known which items are lost, and which are replaced.
+    pub fn has_keys(&mut self, number: u64) {
+        self.lost.get_or_insert(number.saturating_sub(1));
+    }
+
+    /// The item of this number is gone, and none has replaced it.
+    pub fn lose(&mut self, number: u64) {
+        self.lost = self.lost.map(|lost| lost.max(number));
+    }
+
     /// The oldest format that can say all of it.
     fn format(&self) -> u8 {
+        if self.lost.is_some() {
+            return FORMAT_KEYED;
+        }
         let config = &self.config;
         let owned = !self.owners.is_empty() || self.subscribers > 0 || self.affiliated > 0;
         if owned || config.access == Access::Authorize || config.publish != PublishModel::Publishers {
@@ -282,6 +301,7 @@ impl Node {
             (c.notify_delete, NOTIFY_DELETE),
             (c.notify_retract, NOTIFY_RETRACT),
             (self.listed, LISTED),
+            (self.lost.is_some(), KEYED),
         ];
         let flags = flags.into_iter().filter(|(on, _)| *on).fold(0, |all, (_, flag)| all | flag);
         out.extend_from_slice(&[access, last, flags]);
@@ -310,6 +330,9 @@ impl Node {
             for owner in &self.owners {
                 put_text(out, owner);
             }
+        }
+        if let Some(lost) = self.lost {
+            out.extend_from_slice(&lost.to_be_bytes());
         }
     }
 
@@ -345,6 +368,10 @@ impl Node {
             (subscribers, affiliated) = (from.short()?, from.short()?);
             owners = (0..from.byte()?).map(|_| from.text()).collect::<Option<_>>()?;
         }
+        let lost = match format >= FORMAT_KEYED && flags & KEYED != 0 {
+            true => Some(from.number()?),
+            false => None,
+        };
         let config = Config {
             access,
             publish,
@@ -362,7 +389,7 @@ impl Node {
             description,
             groups,
         };
-        Some(Node { name, config, items, bytes, listed: flags & LISTED != 0, owners, subscribers, affiliated })
+        Some(Node { name, config, items, bytes, listed: flags & LISTED != 0, owners, subscribers, affiliated, lost })
     }
 }
 
@@ -704,6 +731,7 @@ mod tests {
                 (node.items, node.bytes, node.listed) = (items, u64::from(items) * 7, items % 2 == 0);
                 (node.subscribers, node.affiliated) = (items % 3, items % 5);
                 node.owners = (0..items % 4).map(|n| format!("owner{n}@x").into()).collect();
+                node.lost = (items % 7 == 0).then_some(u64::from(items));
             }
             prop_assert!(directory.nodes.is_sorted_by(|a, b| a.name < b.name));
             let row = directory.encode();

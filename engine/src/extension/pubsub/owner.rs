@@ -9,10 +9,12 @@ use super::event::Event;
 use super::form::{self, Submitted};
 use super::node::{Affiliates, Affiliation, Audience, Config, Directory, Node};
 use super::service::{said, tell};
-use super::{Answered, Asked, NS, NS_OWNER, affiliates, close, done, go_on, name, open, range, step, subscribe, xml};
+use super::{
+    Answered, Asked, NS, NS_OWNER, affiliates, close, done, go_on, keep, name, open, range, step, subscribe, xml,
+};
 use crate::limits::{NODE_AFFILIATES_MAX, NODE_ASKED_ITEMS_MAX, NODE_BYTES_MAX, NODE_ID_BYTES_MAX};
 use crate::store::Batch;
-use crate::store::nodes::{self as rows, Item, Span};
+use crate::store::nodes::{self as rows, Item, Place, Span};
 
 /// XEP-0060 8.1.
 pub(super) fn create(asked: Asked, pubsub: &Element, create: &Element) -> Answered {
@@ -111,9 +113,7 @@ fn trim(
     for row in oldest {
         let number = rows::number_of(&row.sort).ok_or(error::UNREADABLE)?;
         let item = Item::decode(&row.value).ok_or(error::UNREADABLE)?;
-        rows::delete_item(&mut batch, actor, node, item.id, number);
-        entry.items = entry.items.saturating_sub(1);
-        entry.bytes = entry.bytes.saturating_sub(item.bytes().into());
+        keep::remove(entry, &mut batch, actor, item.id, Place { number, bytes: item.bytes() });
     }
     directory.put(&mut batch, actor)?;
     let entry = directory.get(node).ok_or(error::NOT_FOUND)?;
@@ -163,6 +163,7 @@ pub(super) fn purge(asked: Asked, purge: &Element) -> Answered {
     let actor = asked.actor.clone();
     let queries = vec![rows::directory(&actor), asked.people(&node)];
     let go_on = go_on(move |mut directory, found| {
+        let last = directory.last;
         let entry = asked.owns(&mut directory, &node)?;
         if !entry.config.persist {
             return Err(error::NO_ITEMS);
@@ -170,6 +171,7 @@ pub(super) fn purge(asked: Asked, purge: &Element) -> Answered {
         let audience = Audience::of(&entry.config, asked.found_people(found.first())?);
         let told = entry.config.notifications && entry.config.notify_retract;
         (entry.items, entry.bytes) = (0, 0);
+        entry.lose(last);
         let mut batch = Batch::new();
         rows::delete_items(&mut batch, &actor, &node);
         directory.put(&mut batch, &actor)?;

@@ -75,7 +75,9 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
         let item = Item { at_us: asked.now_us, id: &id, payload: &payload };
         if config.persist {
             let there = if *id == *looked { place(found.get(1))? } else { None };
-            keep::store(entry, &mut batch, &actor, &item, number, there, range(found.get(2))?.0.first())?;
+            keep::store(entry, &mut batch, &actor, (&item, ""), number, there, range(found.get(2))?.0.first())?;
+        } else {
+            entry.lose(number);
         }
         directory.put(&mut batch, &actor)?;
         let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;

@@ -20,6 +20,7 @@ use super::access::shown::Shown;
 use super::access::topic;
 use super::channel::{Asked, Place, Publication, Wish};
 use super::head::{Head, Method};
+use super::keys::keys;
 use super::notify;
 use super::policy::{Channels, Policy};
 use super::request::{Request, Site};
@@ -41,7 +42,8 @@ pub const ROW: Row = Row {
 };
 
 /// Header fields that a page of another origin may send: what clients and their polyfills do.
-pub const FIELDS: &str = "Content-Type, Authorization, Idempotency-Key, Last-Event-ID, Cache-Control, X-Requested-With";
+pub const FIELDS: &str =
+    "Content-Type, Authorization, Idempotency-Key, Item-Key, Last-Event-ID, Cache-Control, X-Requested-With";
 
 fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
     match read(request, site.policy) {
@@ -188,7 +190,9 @@ fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Pl
         return refuse(Status::ContentTooLarge, "the content is too long; an update has 32 KiB at the most");
     }
     let key = notify::key(request.head)?;
-    let publication = Publication { kind: kind.into(), key, batch: None, update: true, body };
+    // An update has no such thing; who publishes both here and at `/n/` may want it.
+    let keys = keys(request.head, false, b"")?;
+    let publication = Publication { kind: kind.into(), key, keys, batch: None, update: true, body };
     Ok((Wish::Publish(publication), vec![Place { channel, after: None }]))
 }
 

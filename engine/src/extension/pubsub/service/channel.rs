@@ -4,6 +4,7 @@
 //! XEP-0335, other content a `<data/>` of this server's, and an element of anybody else's is content of the type `application/xml`.
 
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -12,12 +13,12 @@ use super::super::super::change::Change;
 use super::super::super::datetime::{self, Precision};
 use super::super::super::iq::Step;
 use super::super::event::Event;
-use super::super::node::{Access, Audience, Config, PublishModel, SendLast};
+use super::super::node::{Access, Audience, Config, Directory, PublishModel, SendLast};
 use super::super::notice::News;
-use super::super::{Asked, error, go_on, keep, place, range, xml};
+use super::super::{Asked, error, go_on, keep, place, range, row, xml};
 use super::said::show;
 use super::tell;
-use crate::store::nodes::{self as rows, Item, Named, Span};
+use crate::store::nodes::{self as rows, Item, Named, Place, Span};
 use crate::store::{Batch, Found};
 use crate::wire::limit::Limit;
 
@@ -48,6 +49,8 @@ pub struct Publication {
     /// The elements that its items become: one, or those of a batch, at most
     /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX).
     pub payloads: Vec<Vec<u8>>,
+    /// Of each of these the key by which it replaces the item before; none of any if it is empty.
+    pub keys: Vec<Box<str>>,
     /// It is a batch, even if it has one item.
     pub batch: bool,
     /// Items that the node keeps if it is made now.
@@ -116,8 +119,14 @@ pub fn publish(publication: Publication) -> Step {
         now_us: publication.now_us,
     };
     let node: Box<str> = publication.actor.split_once('/').map_or("", |(_, node)| node).into();
-    let known = publication.key.as_ref().map(|key| format!("k-{key}"));
-    let queries = vec![
+    // The last one has this id, and is kept the longest.
+    let known = match publication.keys.last() {
+        Some(key) => Some(rows::keyed(key)),
+        None => publication.key.as_ref().map(|key| format!("k-{key}")),
+    };
+    // Of those of one key the last one is kept.
+    let last_of: BTreeMap<Box<str>, usize> = (0..).zip(&publication.keys).map(|(at, key)| (key.clone(), at)).collect();
+    let mut queries = vec![
         rows::directory(&publication.actor),
         rows::place(&publication.actor, &node, known.as_deref().unwrap_or_default()),
         // What gives way if the node is full.
@@ -126,6 +135,7 @@ pub fn publish(publication: Publication) -> Step {
             items => rows::items(&publication.actor, &node, Span::all(items, u32::MAX)),
         },
     ];
+    queries.extend(last_of.keys().map(|key| rows::place(&publication.actor, &node, &rows::keyed(key))));
     let items = if publication.batch { publication.payloads.len() as u8 } else { 0 };
     let go_on = go_on(move |mut directory, found| {
         let there = directory.get(&node).map(|node| node.config.clone());
@@ -136,12 +146,11 @@ pub fn publish(publication: Publication) -> Step {
         if there.is_none() && !publication.makes {
             return Err(Limit::Nodes.into());
         }
-        let before = if known.is_some() { place(found.first())? } else { None };
-        if let Some(before) = before {
+        if let Some(before) = repeated(&publication, found)? {
             return Ok(Step::Result(Published { number: before.number, items, repeated: true, made: false }.encode()));
         }
         // XEP-0060 7.1.3.6: items of such a node have nothing in them. And what keeps none does not know a key again.
-        if !config.persist && (!config.payloads || known.is_some()) {
+        if !config.persist && (!config.payloads || publication.key.is_some()) {
             return Err(error::NOT_ACCEPTABLE);
         }
         let mut batch = Batch::new();
@@ -152,25 +161,20 @@ pub fn publish(publication: Publication) -> Step {
         }
         let first = directory.last + 1;
         directory.last += publication.payloads.len() as u64;
-        let (last, oldest) = (directory.last, range(found.get(1))?.0);
-        // The key leads to the last one, which is kept the longest.
-        let known = |number: u64| known.clone().filter(|_| number == last);
-        let id = |number: u64| known(number).unwrap_or_else(|| format!("{:x}-{number:x}", asked.now_us));
-        let ids: Vec<_> = (first..=last).map(id).collect();
+        let last = directory.last;
+        let id = |(number, key): (u64, Option<&Box<str>>)| match key {
+            Some(key) => rows::keyed(key),
+            None => known.clone().filter(|_| number == last).unwrap_or(format!("{:x}-{number:x}", asked.now_us)),
+        };
+        let keys = publication.keys.iter().map(Some).chain(std::iter::repeat(None));
+        let ids: Vec<_> = (first..=last).zip(keys).map(id).collect();
         let item = |(id, payload)| Item { at_us: asked.now_us, id, payload };
         let items_of = || (first..).zip(ids.iter().zip(&publication.payloads).map(|(id, payload)| item((id, payload))));
-        let entry = directory.get_mut(&node).ok_or(error::NOT_FOUND)?;
-        if config.persist {
-            // What would give way to others of the batch is told only.
-            let kept = last.saturating_sub(u64::from(config.items_max()));
-            let mut oldest = oldest.iter().peekable();
-            for (number, item) in items_of().filter(|(number, _)| *number > kept) {
-                let before = entry.items;
-                keep::store(entry, &mut batch, &asked.actor, &item, number, None, oldest.peek().copied())?;
-                // One gave way to it.
-                oldest.next_if(|_| entry.items == before);
-            }
-        }
+        let is_last = |item: &Item<'_>, number: u64| {
+            item.key().is_none_or(|key| last_of.get(key).is_none_or(|at| first + *at as u64 == number))
+        };
+        let kept: Vec<_> = items_of().filter(|(number, item)| is_last(item, *number)).collect();
+        store(&publication, &mut directory, &mut batch, (&node, &kept), last_of.keys(), found)?;
         directory.put(&mut batch, &asked.actor)?;
         let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
         let audience = || Audience::of(&config, Default::default());
@@ -182,6 +186,53 @@ pub fn publish(publication: Publication) -> Step {
         Ok(tell::tell(&asked, entry, batch, events, answer).with(more))
     });
     Step::InTurn(queries, go_on)
+}
+
+/// Where the last item is, if this is published a second time. An item with a key says by what it was published; of others it is the id.
+fn repeated(publication: &Publication, found: &[Found]) -> Result<Option<Place>, error::Error> {
+    let Some(key) = &publication.key else { return Ok(None) };
+    let before = place(found.first())?;
+    let by = found.first().and_then(row).flatten().map_or("", Place::by);
+    Ok(before.filter(|_| publication.keys.is_empty() || *by == **key))
+}
+
+/// Stores what is kept of a publication, each with its number: what is not the last of its key is told only. `keys` are those of which
+/// `found` has the places.
+fn store<'a>(
+    publication: &Publication,
+    directory: &mut Directory,
+    batch: &mut Batch,
+    (node, kept): (&str, &[(u64, Item<'_>)]),
+    keys: impl Iterator<Item = &'a Box<str>>,
+    found: &[Found],
+) -> Result<(), error::Error> {
+    let (last, actor) = (directory.last, &*publication.actor);
+    let entry = directory.get_mut(node).ok_or(error::NOT_FOUND)?;
+    if !entry.config.persist {
+        entry.lose(last);
+        return Ok(());
+    }
+    if !publication.keys.is_empty() {
+        entry.has_keys(last + 1 - publication.payloads.len() as u64);
+    }
+    let mut replaced = BTreeSet::new();
+    for (key, found) in keys.zip(found.iter().skip(2)) {
+        let Some(before) = place(Some(found))? else { continue };
+        replaced.insert(before.number);
+        keep::replace(entry, batch, actor, &rows::keyed(key), before);
+    }
+    // What would give way to others of the batch is told only.
+    let told_only = kept.len().saturating_sub(entry.config.items_max() as usize);
+    kept[..told_only].iter().for_each(|(number, _)| entry.lose(*number));
+    let is_there = |row: &&crate::store::Row| !rows::number_of(&row.sort).is_some_and(|at| replaced.contains(&at));
+    let mut oldest = range(found.get(1))?.0.iter().filter(is_there).peekable();
+    for (number, item) in &kept[told_only..] {
+        let by = publication.key.as_deref().filter(|_| *number == last && item.key().is_some());
+        if keep::store(entry, batch, actor, (item, by.unwrap_or_default()), *number, None, oldest.peek().copied())? {
+            oldest.next();
+        }
+    }
+    Ok(())
 }
 
 /// Whoever waits for items by HTTP is told of this one, if it may read it.
@@ -300,21 +351,22 @@ fn page<'a>(
     let gone_us = entry.config.gone_before_us(wanted.now_us);
     let (found, more) = range(found.first())?;
     let (mut items, mut read, mut next) = (Vec::new(), after.min(last), after.saturating_add(1));
-    let mut gap = after > last;
+    let (mut gap, lost) = (after > last, entry.lost.unwrap_or(u64::MAX));
     for row in found {
         let (number, item) = (rows::number_of(&row.sort), Item::decode(&row.value));
         let (number, item) = (number.ok_or(error::UNREADABLE)?, item.ok_or(error::UNREADABLE)?);
         read = number;
-        if item.at_us < gone_us {
+        // Who begins at the beginning misses nothing by what has gone before.
+        let is_gone = item.at_us < gone_us;
+        gap |= ((number > next && next <= lost) || is_gone) && after > 0;
+        next = number + 1;
+        if is_gone {
             continue;
         }
-        // Who begins at the beginning misses nothing by what has gone before.
-        gap |= number > next && after > 0;
-        next = number + 1;
         items.push((number, Cow::Owned(written(node, number, &item, entry.config.payloads))));
     }
     let upto = if more { read } else { last.max(read) };
-    gap |= !more && upto >= next && after > 0;
+    gap |= !more && upto >= next && next <= lost && after > 0;
     Ok(Page { last: last.max(read), upto, more, gap, items })
 }
 
@@ -330,6 +382,10 @@ fn written(channel: &str, number: u64, item: &Item<'_>, payload: bool) -> Vec<u8
     string(&mut out, channel);
     out.extend_from_slice(format!(",\"id\":\"{number}\",\"item\":").as_bytes());
     string(&mut out, item.id);
+    if let Some(key) = item.key() {
+        out.extend_from_slice(b",\"key\":");
+        string(&mut out, key);
+    }
     out.extend_from_slice(b",\"time\":\"");
     datetime::write(&mut out, item.at_us, Precision::Millis);
     out.push(b'"');
@@ -467,7 +523,12 @@ mod tests {
             id: "i\"".into(),
             payload: payload("text/plain", text.as_bytes()),
         };
-        let told = String::from_utf8(told(&news)).unwrap();
+        let as_text = |news: &News| String::from_utf8(told(news)).unwrap();
+        assert!(
+            as_text(&News { id: "key-\u{e9}\"".into(), ..news.clone() })
+                .contains(r#""item":"key-é\"","key":"é\"","time""#)
+        );
+        let told = as_text(&news);
         let expected = r#"{"channel":"a.b","id":"7","item":"i\"","time":"1970-01-01T00:00:01.000Z","type":"text/plain","data":"a\"b\\c\n\r\t\u0001\u2028é"}"#;
         assert_eq!(told, expected);
     }
