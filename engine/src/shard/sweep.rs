@@ -86,6 +86,7 @@ impl Shard {
         self.sweep_lasts();
         self.go_on_announcing();
         self.tell_administrators();
+        self.sweep_reports();
         self.sweep_pushes();
         self.sweep_components();
         self.sweep_listeners();
