@@ -223,6 +223,9 @@ counter_table! {
     pushes_held Count "Push notifications put off because their service leaves too many unanswered.";
     pushes_dropped Count "Users of whom no service was told, because there are too many at once.";
     pushes_pending Gauge "Push notifications that are not answered yet.";
+    reports_kept Count "Reports of users that were kept for the operator (XEP-0377).";
+    reports_left_out Count "Reports that were not kept: their account had as many as one may, or the store had no room.";
+    reports_pushed_out Count "Reports that gave way to later ones.";
     components Gauge "External components that are connected (XEP-0114).";
     component_stanzas_in Count "Stanzas received from components.";
     component_stanzas_out Count "Stanzas that components have taken.";

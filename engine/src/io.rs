@@ -18,6 +18,7 @@ use crate::settings::Settings;
 use crate::store::account::Credentials;
 use crate::store::announcement::Kept;
 use crate::store::invitation::{Invitation, InvitationId, NewInvitation};
+use crate::store::report::{Report, ReportId};
 use crate::store::{Batch, Found, Query, Table};
 use crate::wire::limit::Limit;
 
@@ -163,6 +164,13 @@ pub enum Command {
         account: Box<str>,
         /// Put it to use.
         approve: bool,
+    },
+    /// Let reports go; the shard is home to their domain.
+    Dismiss {
+        /// The domain, normalised.
+        domain: Box<str>,
+        /// Which of the domain's.
+        ids: Vec<ReportId>,
     },
     /// Drop what waits for a user who has no session: archived messages stay in the archive. The shard is the user's home.
     FlushWaiting {
@@ -639,7 +647,7 @@ pub enum Happened {
         returned: usize,
     },
     /// A user has blocked somebody and reports it to the operator (XEP-0377).
-    Reported(Box<crate::extension::change::Report>),
+    Reported(Box<Report>),
     /// A service is told of a user's messages no more, because of what it has answered (XEP-0357 7.1).
     PushDropped(Box<crate::extension::change::Dropped>),
 }

@@ -294,6 +294,25 @@ pub const VCARD_BYTES_MAX: usize = 128 << 10;
 /// Longest text of each kind that is passed on of a report to the operator (XEP-0377), in bytes; a longer one is cut.
 pub const REPORT_TEXT_BYTES_MAX: usize = 512;
 
+/// Reports of one account that are kept. A further one takes the place of the account's oldest, if that is [`REPORTS_USER_S`] old; otherwise
+/// it is left out.
+pub const REPORTS_USER_MAX: usize = 20;
+
+/// Seconds in which one account can have so many kept.
+pub const REPORTS_USER_S: u64 = 86_400;
+
+/// Reports of a domain's accounts that are kept, whatever the operator says: a row has 7 KB at the most, and all are read at once.
+pub const REPORTS_MAX: u32 = 5_000;
+
+/// Requests with reports of a domain that wait until its reports are read: those of more are left out.
+pub const REPORTS_WAITING_MAX: usize = 128;
+
+/// Administrators are told of reports this often at most, seconds.
+pub const REPORTS_TOLD_S: u32 = 600;
+
+/// Domains whose reports are looked at for such that are too old, in a second.
+pub const REPORTS_DOMAINS_A_SECOND: usize = 64;
+
 const _: () = assert!(BOOKMARKS_BYTES_MAX <= NODE_ITEM_BYTES_MAX && BOOKMARKS_BYTES_MAX <= PRIVATE_BYTES_MAX);
 const _: () = assert!(PRIVATE_KEY_BYTES_MAX < crate::store::key::SORT_KEY_BYTES_MAX);
 
@@ -441,6 +460,12 @@ pub const ADHOC_JIDS_MAX: usize = 100;
 
 /// Rows of a list that a command asks for.
 pub const ADHOC_ROWS_MAX: usize = 200;
+
+/// Reports of a page of a list that a command asks for.
+pub const ADHOC_REPORTS_MAX: usize = 50;
+
+/// Bytes of an option's name or value that a command sets.
+pub const ADHOC_KNOB_BYTES_MAX: usize = 1_024;
 
 /// Bytes of a text that administrators send to users.
 pub const ADHOC_TEXT_BYTES_MAX: usize = 8_192;

@@ -74,6 +74,7 @@ pub mod proven;
 pub mod push;
 pub mod pushes;
 pub mod register;
+pub mod reports;
 pub mod restore;
 pub mod seats;
 pub mod subscriber;

@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use throng_engine::extension::change::Report;
 use throng_engine::io::{Happened, Note};
+use throng_engine::store::report::Report;
 
 /// Lines of one kind: so many at once, and then so many a second.
 struct Kind {

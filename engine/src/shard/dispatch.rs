@@ -150,6 +150,7 @@ impl Shard {
             Letter::ChannelGoOnWho => self.go_on_telling_who(),
             Letter::Looked { session, work } => self.looked(*session, *work),
             Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),
+            Letter::Filed { token } => self.filed(*token),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
             Letter::LoginFailed { peer } => self.failed_logins.charge(now_ms, *peer),
             Letter::LoginSpared { account, peer, seen } => {
@@ -309,7 +310,9 @@ impl Shard {
             Pending::Announcement { user, session } => self.seen_found(user, session, &found),
             Pending::CommandAccount(command) => self.command_account_unreadable(&command),
             Pending::Invitation(read) => self.invitation_unreadable(read),
+            Pending::Reports(domain) => self.reports_found(&domain, Vec::new()),
             Pending::Retention(_)
+            | Pending::Filed(_)
             | Pending::Keys(_)
             | Pending::Verdict(_)
             | Pending::SessionKeys(_)
@@ -348,8 +351,10 @@ impl Shard {
             Some(Pending::Announcement { user, session }) => self.seen_found(user, session, &found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
             Some(Pending::Invitation(read)) => self.invitation_found(read, found),
+            Some(Pending::Reports(domain)) => self.reports_found(&domain, found),
             Some(
                 other @ (Pending::Keys(_)
+                | Pending::Filed(_)
                 | Pending::Verdict(_)
                 | Pending::SessionKeys(_)
                 | Pending::OrderKeys(_)

@@ -97,6 +97,7 @@ impl Shard {
     fn sweep_step(&mut self, elapsed_ms: u64) {
         self.go_on_announcing();
         self.tell_administrators();
+        self.sweep_reports();
         self.sweep_pushes();
         self.sweep_components();
         self.sweep_watchers();

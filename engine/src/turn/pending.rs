@@ -73,6 +73,10 @@ pub(crate) enum Pending {
     Activation(Asker, Box<str>),
     /// An actor's invitations.
     Invitation(InvitationRead),
+    /// Reports that the home of the asker's domain is to keep.
+    Filed(Asker),
+    /// The reports of a domain.
+    Reports(Box<str>),
 }
 
 /// A session of an earlier process is being resumed: something is read of what it had written.

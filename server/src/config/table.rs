@@ -677,6 +677,12 @@ options! {
     SignIn Detail Reload applicants_seconds: Duration, Kind::Seconds { min: 60, max: 366 * DAY }, "14d",
         "Time for which an account may wait for approval.",
         "It goes when the next one comes.";
+    SignIn Detail Reload reports_max: u64, Kind::Count { min: 1, max: 5_000, unit: "reports" }, "1000",
+        "Reports of a domain's users (XEP-0377) that are kept for the operator.",
+        "Of more, the oldest of whoever has reported most goes. A user has 20 a day at the most. `throng report list` shows them.";
+    SignIn Detail Reload reports_seconds: Duration, Kind::Seconds { min: 60, max: 366 * DAY }, "90d",
+        "Time for which a report is kept.",
+        "";
     SignIn Main Reload admins: Vec<BareJid>, Kind::Jids, "",
         "Users who administer the service by the commands of their clients (XEP-0133); may be given several times.",
         "They may add and remove users, change passwords, end sessions and send announcements. Their names cannot be registered in \

@@ -316,6 +316,8 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.reserved_names = config.reserved_names.iter().map(|name| name.0.clone()).collect();
     s.applicants_max = count(config.applicants_max);
     s.applicants_s = config.applicants_seconds.as_secs();
+    s.reports_max = count(config.reports_max);
+    s.reports_s = config.reports_seconds.as_secs();
     s.scram_iterations = count(config.scram_iterations);
     s.note_logins = matches!(config.log_level, config::LogLevel::Debug | config::LogLevel::Trace);
     s.auth_attempts_max = u8::try_from(config.auth_attempts_max).unwrap_or(u8::MAX);
@@ -462,6 +464,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         Table::Nodes => throng_engine::store::nodes::is_whole(sort, value),
         Table::Sessions => throng_engine::store::sessions::is_whole(sort, value),
         Table::Invitations => throng_engine::store::invitation::is_whole(sort, value),
+        Table::Reports => throng_engine::store::report::is_whole(sort, value),
         Table::Meta | Table::Private => true,
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }
