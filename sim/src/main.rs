@@ -43,23 +43,7 @@ fn options() -> Result<Options, String> {
             }
             "--plant" => {
                 let name = value()?;
-                let plant = match name.as_str() {
-                    "ack-before-commit" => Plant::AckBeforeCommit,
-                    "lost-batch" => Plant::LostBatch,
-                    "double-delivery" => Plant::DoubleDelivery,
-                    "skipped-row" => Plant::SkippedRow,
-                    "overflow" => Plant::Overflow,
-                    "refused-shown" => Plant::RefusedShown,
-                    "lost-event" => Plant::LostEvent,
-                    "lost-copy" => Plant::LostCopy,
-                    "swapped-copies" => Plant::SwappedCopies,
-                    "doubled-event" => Plant::DoubledEvent,
-                    "unblocked" => Plant::Unblocked,
-                    "counts" => Plant::OldCounts,
-                    "trail" => Plant::LostTrail,
-                    "quota" => Plant::Quota,
-                    other => return Err(format!("no such fault: {other}")),
-                };
+                let plant = Plant::named(&name).ok_or(format!("no such fault: {name}"))?;
                 options.plant = Some((plant, name));
             }
             "--threads" => options.threads = value()?.parse().map_err(|_| "threads is a number")?,
