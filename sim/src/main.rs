@@ -19,6 +19,10 @@ use std::time::Instant;
 use throng_sim::workload;
 use throng_sim::world::Plant;
 
+/// A fifth of a run is pieces of memory that live for a moment.
+#[global_allocator]
+static ALLOCATOR: throng_sys::Allocator = throng_sys::Allocator;
+
 struct Options {
     seeds: Range<u64>,
     plant: Option<(Plant, String)>,

@@ -321,7 +321,7 @@ impl World {
         s.client = ClientEnd::Gone;
         s.up.truncate(keep);
         s.stalled = false;
-        let lost: Vec<u8> = s.down.drain(..).collect();
+        let lost = Vec::from(std::mem::take(&mut s.down));
         if !lost.is_empty() {
             self.lost.push((socket, lost));
         }

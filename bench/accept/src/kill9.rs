@@ -450,6 +450,7 @@ fn load(
     let detach_at = kill_at * random.between(10, 90) / 100;
     let stored = Instant::now() + STORED;
     while Instant::now() < stored {
+        round.slots.go_on(&mut swarm, &uploaders);
         swarm.turn(Duration::from_millis(50), &mut |index, news| round.note(index, false, news, ledger))?;
     }
     let mut stalled = Instant::now();

@@ -21,11 +21,11 @@ use crate::swarm::Swarm;
 pub(crate) const UPLOADERS: usize = 4;
 /// Slots that one asks for in a round at the most.
 const SLOTS: u32 = 60;
-/// Bytes of files: a large one takes a while, so that the kill meets it.
+/// Bytes of files: a large one takes 0.3 s, so that the kill meets one nearly always.
 const SIZES: [usize; 4] = [1, 4_000, 70_000, 600_000];
 /// Bytes that are uploaded at once, and the time between two such pieces.
 const PIECE: usize = 8 << 10;
-const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE: Duration = Duration::from_millis(4);
 /// Longest wait for bytes of an answer, and for a server that counts its files first.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -50,6 +50,9 @@ struct Slot {
     fate: Fate,
 }
 
+/// Slots that a thread has used, and what was wrong with them.
+type Used = (Vec<Slot>, Vec<String>);
+
 /// What slots of a round came to.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Counts {
@@ -73,7 +76,7 @@ pub(crate) struct Slots {
     /// Slots that no thread has taken yet.
     waiting: [Option<Slot>; UPLOADERS],
     kept: Vec<Slot>,
-    threads: Vec<(SyncSender<Slot>, JoinHandle<(Vec<Slot>, Vec<String>)>)>,
+    threads: Vec<(SyncSender<Slot>, JoinHandle<Used>)>,
     faults: Vec<String>,
 }
 
@@ -129,7 +132,7 @@ impl Slots {
     }
 
     /// The server is gone: all slots, and what was wrong until now.
-    fn end(self) -> (Vec<Slot>, Vec<String>) {
+    fn end(self) -> Used {
         let (mut slots, mut faults) = (self.kept, self.faults);
         slots.extend(self.waiting.into_iter().flatten());
         for (sender, thread) in self.threads {
@@ -186,7 +189,7 @@ fn content((round, uploader, number): (u32, usize, u32)) -> Vec<u8> {
 }
 
 /// Uploads files until there are no more slots, and looks at some of them.
-fn upload(address: SocketAddr, slots: &Receiver<Slot>) -> (Vec<Slot>, Vec<String>) {
+fn upload(address: SocketAddr, slots: &Receiver<Slot>) -> Used {
     let (mut used, mut faults) = (Vec::new(), Vec::new());
     for mut slot in slots {
         match slot.put(address, PAUSE) {

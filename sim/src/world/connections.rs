@@ -7,7 +7,7 @@ use throng_engine::io::Lost;
 
 use super::machine::{Envelope, Feed};
 use super::{Event, Occurrence, World};
-use crate::net::{ClientEnd, SocketId, Then};
+use crate::net::{ClientEnd, SocketId, Then, take};
 
 impl World {
     pub(super) fn socket_of(&self, shard: ShardId, conn: ConnId) -> Option<usize> {
@@ -86,7 +86,7 @@ impl World {
             most => 1 + self.random.index(most),
         };
         let n = most.min(s.up.len());
-        let bytes: Vec<u8> = s.up.drain(..n).collect();
+        let bytes = take(&mut s.up, n);
         let shard = s.shard;
         self.feed(shard, Feed::Received(conn, bytes));
         self.kick_up(index);
@@ -120,7 +120,7 @@ impl World {
             most => 1 + self.random.index(most),
         };
         let n = most.min(s.down.len());
-        let bytes = s.down.drain(..n).collect();
+        let bytes = take(&mut s.down, n);
         self.kick_down(index);
         self.kick_flush(index);
         Occurrence::Bytes(SocketId(index), bytes)
