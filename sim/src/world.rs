@@ -7,6 +7,7 @@
 
 mod connections;
 mod machine;
+mod plant;
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::IpAddr;
@@ -22,6 +23,7 @@ use throng_engine::store::Table;
 use throng_engine::store::account::Credentials;
 
 use self::machine::{Envelope, Feed, Thread, run_job};
+pub use self::plant::Plant;
 use crate::disk::Disk;
 use crate::net::{ClientEnd, Socket, SocketId};
 use crate::random::Random;
@@ -64,39 +66,6 @@ impl Default for Pace {
             detect_us: 1_000,
         }
     }
-}
-
-/// A fault put in by hand, to see that the checks catch it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
-    /// What a turn sends leaves before its writes are durable.
-    AckBeforeCommit,
-    /// One batch of letters in two hundred vanishes.
-    LostBatch,
-    /// The first stanza that follows `<resumed/>` goes out twice.
-    DoubleDelivery,
-    /// A page of a log that is read comes without its first row, one time in four.
-    SkippedRow,
-    /// A send in fifty that is larger than 500 bytes ends its stream, as if too much waited.
-    Overflow,
-    /// Reads do not find what makes entries of a log void.
-    RefusedShown,
-    /// A batch of letters that tells of a publication vanishes, one time in four.
-    LostEvent,
-    /// A copy of a message for another device (XEP-0280) vanishes, one time in eight.
-    LostCopy,
-    /// Two copies that leave one behind the other change places.
-    SwappedCopies,
-    /// A notification of a publication comes twice, one time in eight.
-    DoubledEvent,
-    /// Somebody else is blocked than who was meant.
-    Unblocked,
-    /// Of sessions that may be resumed after a crash, reads find what was written first, and no later counts.
-    OldCounts,
-    /// Entries of logs do not say who was handed them.
-    LostTrail,
-    /// Accounts may put twice as many messages into logs as the run was told.
-    Quota,
 }
 
 /// What a step led to at a client.
@@ -352,7 +321,7 @@ impl World {
         s.client = ClientEnd::Gone;
         s.up.truncate(keep);
         s.stalled = false;
-        let lost: Vec<u8> = s.down.drain(..).collect();
+        let lost = Vec::from(std::mem::take(&mut s.down));
         if !lost.is_empty() {
             self.lost.push((socket, lost));
         }

@@ -14,9 +14,7 @@ use throng_engine::letters::{Letter, Letters};
 use throng_engine::orders::{Outcome, Why};
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
-use throng_engine::store::archive::{Entry, entries, is_void};
-use throng_engine::store::sessions::{Step, Trail, steps};
-use throng_engine::store::{Batch, Found, OpView, Query, Table};
+use throng_engine::store::{Found, Query, Table};
 
 use super::{Event, Occurrence, Plant, World};
 use crate::net::{ClientEnd, Then};
@@ -135,17 +133,8 @@ impl World {
                 Feed::Told(token, verdict) => Input::Told { token: *token, verdict: *verdict },
                 Feed::Found(token, queries) => {
                     let mut found: Vec<Found> = queries.iter().map(|q| self.disk.read(q)).collect();
-                    if self.plant == Some(Plant::SkippedRow) && self.random.chance(250) {
-                        skip_row(queries, &mut found);
-                    }
-                    if self.plant == Some(Plant::OldCounts) {
-                        found.iter_mut().zip(queries).for_each(hide_counts);
-                    }
-                    if self.plant == Some(Plant::LostTrail) {
-                        found.iter_mut().zip(queries).for_each(hide_handed);
-                    }
-                    if self.plant == Some(Plant::RefusedShown) {
-                        found.iter_mut().for_each(hide_void);
+                    if let Some(plant) = self.plant {
+                        plant.spoil_answers(queries, &mut found, &mut self.random);
                     }
                     Input::Found { token: *token, found }
                 }
@@ -168,7 +157,9 @@ impl World {
         thread.shard.handle(now, Input::EndOfTurn, &mut out);
         if !out.writes.is_empty() {
             let accounts = out.writes.concerns(Table::Accounts);
-            let ticket = self.disk.submit(std::mem::take(&mut out.writes));
+            let writes = std::mem::take(&mut out.writes);
+            let spoiled = self.plant.and_then(|plant| plant.spoiled_writes(&writes, &mut self.random));
+            let ticket = self.disk.submit(spoiled.unwrap_or(writes));
             self.threads[shard.index()].gate.wrote(ticket, accounts);
             self.kick_commit();
         }
@@ -342,53 +333,5 @@ impl World {
             self.release(shard);
         }
         self.kick_commit();
-    }
-}
-
-/// Rows with the later counts of sessions are not found.
-fn hide_counts((found, query): (&mut Found, &Query)) {
-    if let (Found::Rows { rows, .. }, Query::Range { table: Table::Sessions, .. }) = (found, query) {
-        rows.retain(|row| row.sort.last() != Some(&b'C'));
-    }
-}
-
-/// Entries of an archive say only who has sent them.
-fn hide_handed((found, query): (&mut Found, &Query)) {
-    if let (Found::Rows { rows, .. }, Query::Range { table: Table::Archive, .. }) = (found, query) {
-        for row in rows.iter_mut() {
-            let Some(entries) = entries(&row.sort, &row.value) else { continue };
-            let mut batch = Batch::new();
-            for (number, entry) in entries {
-                let mut trail = Trail::default();
-                steps(entry.trail).filter(|step| matches!(step, Step::Sent { .. })).for_each(|step| trail.add(step));
-                Entry { trail: trail.bytes(), ..entry }.put(&mut batch, "somebody@localhost", number);
-            }
-            if let Some(OpView::Put { value, .. }) = batch.last() {
-                row.value = value.into();
-            }
-        }
-    }
-}
-
-/// Takes the first row off a page of a log.
-fn hide_void(found: &mut Found) {
-    if let Found::Rows { rows, .. } = found {
-        rows.retain(|row| !is_void(&row.value));
-    }
-}
-
-fn skip_row(queries: &[Query], found: &mut [Found]) {
-    // Sessions that follow a log read what waits as well; clients' queries, which meet the fault in other ways, do not.
-    if !queries.iter().any(|query| matches!(query, Query::Range { table: Table::Waiting, .. })) {
-        return;
-    }
-    let page = queries
-        .iter()
-        .zip(found)
-        .find(|(query, _)| matches!(query, Query::Range { table: Table::Archive, rows_max: 2.., .. }));
-    if let Some((_, Found::Rows { rows, .. })) = page
-        && !rows.is_empty()
-    {
-        rows.remove(0);
     }
 }
