@@ -65,6 +65,8 @@ pub struct Sent {
     pub kept: bool,
     /// The message that it retracts (XEP-0424), or is to retract although it is somebody else's.
     pub retracts: Option<u64>,
+    /// Its length as it was sent.
+    pub bytes: u64,
     /// The server has said that it is in safe hands.
     pub acked: bool,
     /// The server has sent it back.

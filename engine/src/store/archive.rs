@@ -23,6 +23,10 @@ const VOID: u8 = 0x80;
 /// number is the one that may hold the next entry.
 const SHARED: u8 = 1;
 
+/// Bytes of the sort key of a row of entries, and of one that makes an entry void.
+pub(super) const ENTRIES_KEY_BYTES: usize = 9;
+pub(super) const VOID_KEY_BYTES: usize = 8;
+
 /// No entry is added to a row of so many bytes.
 const ROW_BYTES_MAX: usize = 8 << 10;
 
@@ -130,9 +134,9 @@ static LENGTHS: [u8; 256] = {
 };
 
 /// The sort key of a row whose last entry has this number.
-fn row_key(number: u64) -> [u8; 9] {
-    let mut key = [SHARED; 9];
-    key[..8].copy_from_slice(&number.to_be_bytes());
+fn row_key(number: u64) -> [u8; ENTRIES_KEY_BYTES] {
+    let mut key = [SHARED; ENTRIES_KEY_BYTES];
+    key[..VOID_KEY_BYTES].copy_from_slice(&number.to_be_bytes());
     key
 }
 

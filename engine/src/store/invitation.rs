@@ -14,8 +14,8 @@ use super::hash::HashKind;
 use super::{Batch, Query, Table};
 use crate::limits::{INVITATION_CLAIMS_MAX, INVITATION_JOINED_MAX, INVITATION_KEPT_S};
 
-const INVITATION: u8 = 0;
-const WAITING: u8 = 1;
+pub(super) const INVITATION: u8 = 0;
+pub(super) const WAITING: u8 = 1;
 const FORMAT: u8 = 1;
 
 /// Bytes of an invitation's id.

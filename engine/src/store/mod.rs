@@ -11,6 +11,7 @@ pub mod hash;
 pub mod invitation;
 pub mod key;
 pub mod keys;
+pub mod kind;
 pub mod log;
 pub mod nodes;
 pub mod op;

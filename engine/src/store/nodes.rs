@@ -29,10 +29,10 @@
 use super::{Batch, OpView, Query, Table};
 use crate::limits::{NODE_DIRECTORY_BYTES_MAX, NODE_ITEM_ROW_BYTES_MAX};
 
-const DIRECTORY: u8 = 0;
-const AFFILIATES: u8 = 1;
-const ITEM: u8 = 2;
-const ID: u8 = 3;
+pub(super) const DIRECTORY: u8 = 0;
+pub(super) const AFFILIATES: u8 = 1;
+pub(super) const ITEM: u8 = 2;
+pub(super) const ID: u8 = 3;
 const FORMAT: u8 = 1;
 const FORMAT_EXPIRES: u8 = 2;
 const FORMAT_OWNED: u8 = 3;
@@ -41,11 +41,11 @@ const FORMAT_KEYED: u8 = 4;
 const FORMAT_BY: u8 = 2;
 /// How the ids begin of items of which each replaces the one before of the same key.
 const KEY: &str = "key-";
-const MEMBER: u8 = 4;
-const AFFILIATED: u8 = 5;
-const OWN: u8 = 6;
-const GIVEN: u8 = 7;
-const SHOWN: u8 = 8;
+pub(super) const MEMBER: u8 = 4;
+pub(super) const AFFILIATED: u8 = 5;
+pub(super) const OWN: u8 = 6;
+pub(super) const GIVEN: u8 = 7;
+pub(super) const SHOWN: u8 = 8;
 const END: u8 = 9;
 
 fn sort(kind: u8, node: &str, rest: &[u8]) -> Box<[u8]> {

@@ -11,8 +11,8 @@
 use super::{Batch, Query, Table};
 use crate::id;
 
-const DIRECTORY: &[u8] = b"\0peers";
-const PART: &[u8] = b"\0peers/";
+pub(super) const DIRECTORY: &[u8] = b"\0peers";
+pub(super) const PART: &[u8] = b"\0peers/";
 const FORMAT: u8 = 1;
 
 /// Rows of a segment.

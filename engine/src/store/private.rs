@@ -7,7 +7,9 @@
 use super::{Batch, Query, Table};
 use crate::limits::{LAST_STATUS_BYTES_MAX, PRIVATE_BYTES_MAX, PRIVATE_ELEMENTS_MAX, beginning};
 
-const LAST: &[u8] = b"\0last";
+pub(super) const LAST: &[u8] = b"\0last";
+/// How the sort keys of extensions' records begin.
+pub(super) const OWN: &[u8] = b"\0extension/";
 const FORMAT: u8 = 1;
 
 /// The sort key of a stored element.
@@ -17,7 +19,7 @@ pub fn key(namespace: &str, name: &str) -> Box<[u8]> {
 
 /// The sort key of the record that an extension of this name keeps of a user.
 pub fn own_key(extension: &str) -> Box<[u8]> {
-    [b"\0extension/", extension.as_bytes()].concat().into()
+    [OWN, extension.as_bytes()].concat().into()
 }
 
 /// The question for one stored element.

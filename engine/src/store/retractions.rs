@@ -8,7 +8,7 @@
 use super::hash::HashKind;
 use super::{Batch, Query, Row, Table};
 
-const PREFIX: &[u8] = b"\0retract/";
+pub(super) const PREFIX: &[u8] = b"\0retract/";
 /// Behind all of them.
 const END: &[u8] = b"\0retract0";
 const FORMAT: u8 = 1;

@@ -15,9 +15,9 @@ use super::{Batch, Query, Table};
 /// Version byte of the rows.
 const VERSION: u8 = 1;
 
-const STATE: u8 = b'S';
-const COUNTS: u8 = b'C';
-const PUSH: u8 = b'P';
+pub(super) const STATE: u8 = b'S';
+pub(super) const COUNTS: u8 = b'C';
+pub(super) const PUSH: u8 = b'P';
 
 /// Bytes of the secret that a session is resumed by.
 pub const TOKEN_BYTES: usize = 16;

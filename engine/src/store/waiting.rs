@@ -13,8 +13,8 @@ use crate::id::SessionId;
 /// Version byte of the rows.
 const VERSION: u8 = 2;
 
-const TRANSIENT: u8 = b'T';
-const APART: u8 = b'W';
+pub(super) const TRANSIENT: u8 = b'T';
+pub(super) const APART: u8 = b'W';
 
 /// How far a user's log is delivered, and what waits behind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

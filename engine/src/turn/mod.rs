@@ -222,5 +222,4 @@ pub fn number_floor_sort_key(shard: ShardId) -> Vec<u8> {
     format!("{NUMBER_FLOOR_PREFIX}{shard}").into_bytes()
 }
 
-/// Prefix of all such sort keys.
-pub const NUMBER_FLOOR_PREFIX: &str = "number-floor/";
+pub use crate::store::kind::NUMBER_FLOOR_PREFIX;

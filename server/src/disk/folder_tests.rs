@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use throng_engine::store::{Batch, Table};
 
-use super::testing::{all, checked, get, open, put, small, taken};
+use super::format::{FORMAT_VERSION, FORMATS};
+use super::testing::{NEXT, all, checked, get, open, put, small, taken};
 use super::*;
 
 #[test]
@@ -18,10 +19,10 @@ fn another_format_is_refused() {
         drop(store);
         open(dir.path(), &small()).unwrap_err()
     };
-    let refused = with_version(format::FORMAT_VERSION + 1);
-    assert!(matches!(refused, DiskError::Newer { found: 6, known: 5, .. }), "{refused}");
-    let refused = with_version(format::FORMAT_VERSION - 1);
-    assert!(matches!(refused, DiskError::Older { found: 4, known: 5, .. }), "{refused}");
+    let refused = with_version(NEXT);
+    assert!(matches!(refused, DiskError::Newer { found: NEXT, known: FORMAT_VERSION, .. }), "{refused}");
+    let refused = with_version(FORMATS.oldest - 1);
+    assert!(matches!(refused, DiskError::Older { found: 4, known: FORMAT_VERSION, .. }), "{refused}");
 }
 
 /// Every file below a folder but the lock, with what is in it.
@@ -44,15 +45,19 @@ fn files(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 fn a_folder_of_another_format_is_not_taken_for_an_empty_one_and_nothing_is_made_in_it() {
     // As a later program may leave it, whose rows are where this one does not look; as those of formats 4 and 3 did, and those
     // of up to format 2; and a mark that nobody can read.
-    let later = "has format 6, and this program knows formats up to 5; nothing was changed. Use the program that wrote it, or a newer one";
+    let later = format!(
+        "has format {NEXT}, and this program knows formats up to {FORMAT_VERSION}; nothing was changed. Use the program that wrote \
+         it, or a newer one"
+    );
+    let next = format!("throng {NEXT}\n");
     let earlier = |number| {
         format!(
-            "has format {number}, which was never released, and this program reads format 5; nothing was changed. Start with \
+            "has format {number}, which was never released, and this program reads format {FORMAT_VERSION}; nothing was changed. Start with \
              an empty data folder (--data DIR), or use the program that wrote it"
         )
     };
     for (mark, refusal) in [
-        (&b"throng 6\n"[..], later.to_owned()),
+        (next.as_bytes(), later),
         (b"throng 4\n", earlier(4)),
         (b"throng 3\n", earlier(3)),
         (b"FJL\x03", earlier(2)),
@@ -79,7 +84,7 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     let (data, copy, again) = (dir.path().join("data"), dir.path().join("copy"), dir.path().join("again"));
     let mark = |folder: &std::path::Path| std::fs::read_to_string(folder.join("store/version")).ok();
     // Not the three letters that the engine of format 2 looks for in this file: it refuses any others.
-    let ours = Some(format!("throng {}\n", format::FORMAT_VERSION));
+    let ours = Some(format!("throng {}\n", FORMAT_VERSION));
     let store = open(&data, &small()).unwrap();
     assert_eq!(mark(&data), ours);
     store.engine().commit(&[pair(1)]).unwrap();
@@ -93,11 +98,11 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     assert_eq!(mark(&data), ours);
     assert_eq!(get(&*store.engine(), Table::Waiting, "a@x", b""), Some(1_u64.to_be_bytes().to_vec()));
     let mut batch = Batch::new();
-    batch.put(Table::Meta, b"", format::FORMAT_KEY, &[&6_u32.to_be_bytes()]);
+    batch.put(Table::Meta, b"", format::FORMAT_KEY, &[&NEXT.to_be_bytes()]);
     store.engine().commit(&[batch]).unwrap();
     drop(store);
     std::fs::remove_file(data.join("store/version")).unwrap();
-    assert!(matches!(open(&data, &small()), Err(DiskError::Newer { found: 6, known: 5, .. })));
+    assert!(matches!(open(&data, &small()), Err(DiskError::Newer { found: NEXT, known: FORMAT_VERSION, .. })));
     assert_eq!(mark(&data), None);
 }
 
@@ -109,7 +114,7 @@ fn rows_of_an_earlier_format_are_not_taken_for_damaged_ones() {
     let rows = rows.map(|(key, value)| Ok((key.as_bytes().into(), value.into())));
     copy::write_store(&dir.path().join("store"), rows.into_iter(), &mut |_| {}).unwrap();
     let refused = open(dir.path(), &small()).unwrap_err();
-    assert!(matches!(refused, DiskError::Older { found: 4, known: 5, .. }), "{refused}");
+    assert!(matches!(refused, DiskError::Older { found: 4, known: FORMAT_VERSION, .. }), "{refused}");
     assert!(!dir.path().join("store/version").exists());
 }
 

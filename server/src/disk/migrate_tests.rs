@@ -4,14 +4,14 @@ use throng_engine::store::{Batch, Table};
 
 use super::format::{FORMAT_KEY, FORMAT_VERSION, Formats, Step, StoredRow};
 use super::migrate::{MIGRATION_KEY, Progress};
-use super::testing::{FORMATS, SIX, TO_SIX, all, change, get, open, put, rows, small, taken};
+use super::testing::{FORMATS, NEXT, TO_NEXT, all, change, get, open, put, rows, small, taken};
 use super::*;
 
 /// And one behind that, which looks at no row.
-const TO_SEVEN: Step = Step { from: SIX, to: SIX + 1, what: "nothing", tables: &[], change };
+const TO_LATER: Step = Step { from: NEXT, to: NEXT + 1, what: "nothing", tables: &[], change };
 
 const FURTHER: Formats =
-    Formats { oldest: FORMAT_VERSION, known: SIX + 1, steps: &[TO_SIX, TO_SEVEN], chunk_bytes: 1_000 };
+    Formats { oldest: FORMAT_VERSION, known: NEXT + 1, steps: &[TO_NEXT, TO_LATER], chunk_bytes: 1_000 };
 
 fn filled(folder: &std::path::Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     let store = open(folder, &small()).unwrap();
@@ -36,7 +36,7 @@ fn expected(before: &[(Vec<u8>, Vec<u8>)], format: u32) -> Vec<(Vec<u8>, Vec<u8>
     for (key, value) in before {
         let (table, actor, sort) = throng_engine::store::key::decode(key).unwrap();
         if matches!(table, Table::Archive | Table::Roster) {
-            after.push((key.clone(), [b"six", &value[..]].concat()));
+            after.push((key.clone(), [b"new", &value[..]].concat()));
         } else if sort == FORMAT_KEY {
             after.push((key.clone(), format.to_be_bytes().to_vec()));
         } else {
@@ -57,23 +57,26 @@ fn a_store_gets_to_the_next_format_in_place_and_says_how_far_it_is() {
     let lock = taken(dir.path()).unwrap();
     let mut told: Vec<Progress> = Vec::new();
     let store = Store::migrate_to(&lock, &small(), &FURTHER, &mut |progress| told.push(*progress)).unwrap();
-    assert_eq!(all(&*store.engine()), expected(&before, SIX + 1));
+    assert_eq!(all(&*store.engine()), expected(&before, NEXT + 1));
     let mark = std::fs::read_to_string(dir.path().join("store/version")).unwrap();
-    assert_eq!(mark, format!("throng {}\n", SIX + 1));
+    assert_eq!(mark, format!("throng {}\n", NEXT + 1));
     // Rows of 200 users in pieces of 1,000 bytes, from the beginning of the first table to the end of the last.
-    let first: Vec<&Progress> = told.iter().filter(|progress| progress.to == SIX).collect();
+    let first: Vec<&Progress> = told.iter().filter(|progress| progress.to == NEXT).collect();
     assert!(first.len() > 25, "{}", first.len());
     assert_eq!((first[0].rows, first[0].permille), (0, 0));
     assert_eq!((first[first.len() - 1].rows, first[first.len() - 1].permille), (600, 1000));
     assert!(first.is_sorted_by_key(|progress| (progress.permille, progress.rows)));
     assert!(first.iter().filter(|progress| (200..800).contains(&progress.permille)).count() > 10);
-    assert!(told.iter().any(|progress| (progress.from, progress.what) == (SIX, "nothing")));
+    assert!(told.iter().any(|progress| (progress.from, progress.what) == (NEXT, "nothing")));
     drop(store);
     // There is nothing to do any more, and programs of the format before keep away, as from any newer one.
     let store = Store::migrate_to(&lock, &small(), &FURTHER, &mut |_| panic!("it is done")).unwrap();
     drop(store);
     for refused in [Store::open(&lock, &small()).unwrap_err(), Still::open(&lock).unwrap_err()] {
-        assert!(matches!(refused, DiskError::Newer { found: 7, known: 5, .. }), "{refused}");
+        assert!(
+            matches!(refused, DiskError::Newer { found, known: FORMAT_VERSION, .. } if found == NEXT + 1),
+            "{refused}"
+        );
     }
 }
 
@@ -93,7 +96,28 @@ fn whoever_does_not_migrate_leaves_an_earlier_format_alone_and_says_what_to_do()
     // Something new is of the newest format at once.
     let new = dir.path().join("new");
     let (_, found) = Store::of_any_format(&taken(&new).unwrap(), &small(), &FORMATS).unwrap();
-    assert_eq!((found, std::fs::read_to_string(new.join("store/version")).unwrap()), (SIX, "throng 6\n".to_owned()));
+    assert_eq!(
+        (found, std::fs::read_to_string(new.join("store/version")).unwrap()),
+        (NEXT, format!("throng {NEXT}\n"))
+    );
+}
+
+/// By the mark, and by the row if somebody has lost that.
+#[test]
+fn a_program_of_format_5_keeps_away_from_format_6() {
+    const FIVE: Formats = Formats { oldest: 5, known: 5, steps: &[], chunk_bytes: 1_000 };
+    let dir = tempfile::tempdir().unwrap();
+    let before = filled(dir.path());
+    let lock = taken(dir.path()).unwrap();
+    for _ in 0..2 {
+        let refused = Store::of_any_format(&lock, &small(), &FIVE).unwrap_err().to_string();
+        assert!(
+            refused.contains("has format 6, and this program knows formats up to 5; nothing was changed"),
+            "{refused}"
+        );
+        assert_eq!(all(&*Store::open(&lock, &small()).unwrap().engine()), before);
+        std::fs::remove_file(dir.path().join("store/version")).unwrap();
+    }
 }
 
 /// A step that cannot read a row stops, and goes on with that row once it can.
@@ -102,16 +126,17 @@ fn a_step_that_stops_goes_on_where_it_was() {
     fn stops(row: &StoredRow<'_>, batch: &mut Batch) -> Result<(), String> {
         if row.actor == b"user7@x" && row.sort == b"2" { Err("nobody can read it".into()) } else { change(row, batch) }
     }
-    const STOPS: Formats = Formats { steps: &[Step { change: stops, ..TO_SIX }], ..FORMATS };
+    const STOPS: Formats = Formats { steps: &[Step { change: stops, ..TO_NEXT }], ..FORMATS };
     let dir = tempfile::tempdir().unwrap();
     let before = filled(dir.path());
     let lock = taken(dir.path()).unwrap();
     for _ in 0..2 {
         let refused = Store::migrate_to(&lock, &small(), &STOPS, &mut |_| {}).unwrap_err().to_string();
-        assert!(refused.contains("from format 5 to 6: Archive, user7@x: nobody can read it"), "{refused}");
+        let wanted = format!("from format {FORMAT_VERSION} to {NEXT}: Archive, user7@x: nobody can read it");
+        assert!(refused.contains(&wanted), "{refused}");
     }
     // Neither the program of before nor one that only reads takes what is half done for whole.
-    assert!(matches!(Store::open(&lock, &small()), Err(DiskError::Newer { found: 6, known: 5, .. })));
+    assert!(matches!(Store::open(&lock, &small()), Err(DiskError::Newer { found: NEXT, known: FORMAT_VERSION, .. })));
     let (store, found) = Store::of_any_format(&lock, &small(), &FORMATS).unwrap();
     assert_eq!(found, FORMAT_VERSION);
     assert!(get(&*store.engine(), Table::Meta, "", MIGRATION_KEY).is_some());
@@ -119,7 +144,7 @@ fn a_step_that_stops_goes_on_where_it_was() {
     let mut told = Vec::new();
     let store = Store::migrate_to(&lock, &small(), &FORMATS, &mut |progress| told.push(progress.rows)).unwrap();
     assert!(told[0] > 200 && told.last() == Some(&600), "rosters are not looked at again: {told:?}");
-    assert_eq!(all(&*store.engine()), expected(&before, SIX));
+    assert_eq!(all(&*store.engine()), expected(&before, NEXT));
 }
 
 #[test]
@@ -129,7 +154,7 @@ fn a_step_that_would_meet_its_own_rows_is_stopped() {
         batch.put(row.table, row.actor, &[row.sort, b"more"].concat(), &[row.value]);
         Ok(())
     }
-    const AHEAD: Formats = Formats { steps: &[Step { change: ahead, ..TO_SIX }], ..FORMATS };
+    const AHEAD: Formats = Formats { steps: &[Step { change: ahead, ..TO_NEXT }], ..FORMATS };
     let dir = tempfile::tempdir().unwrap();
     filled(dir.path());
     let _ = Store::migrate_to(&taken(dir.path()).unwrap(), &small(), &AHEAD, &mut |_| {});
@@ -138,9 +163,9 @@ fn a_step_that_would_meet_its_own_rows_is_stopped() {
 #[test]
 fn formats_are_linked_by_one_step_each() {
     assert!(FORMATS.are_linked() && FURTHER.are_linked());
-    assert!(!Formats { known: SIX + 1, ..FORMATS }.are_linked(), "a step is missing");
-    assert!(!Formats { known: SIX + 1, steps: &[TO_SIX, TO_SIX], ..FORMATS }.are_linked(), "one twice");
-    assert!(!Formats { steps: &[TO_SEVEN], ..FORMATS }.are_linked(), "another one");
+    assert!(!Formats { known: NEXT + 1, ..FORMATS }.are_linked(), "a step is missing");
+    assert!(!Formats { known: NEXT + 1, steps: &[TO_NEXT, TO_NEXT], ..FORMATS }.are_linked(), "one twice");
+    assert!(!Formats { steps: &[TO_LATER], ..FORMATS }.are_linked(), "another one");
     assert!(!Formats { steps: &[], ..FORMATS }.are_linked());
 }
 
@@ -172,7 +197,7 @@ fn a_store_of_which_rows_are_lost_is_not_begun_with() {
     let refused = refused.to_string();
     assert!(refused.contains("rows of it are lost") && refused.contains("throng store salvage"), "{refused}");
     let mark = std::fs::read_to_string(dir.path().join("store/version")).unwrap();
-    assert_eq!(mark, "throng 5\n", "nothing was changed");
+    assert_eq!(mark, format!("throng {FORMAT_VERSION}\n"), "nothing was changed");
     let other = open(dir.path(), &small()).unwrap();
     assert!(!rows(&*other.engine(), Table::Waiting, "user1@x").is_empty(), "and the rest is served");
 }

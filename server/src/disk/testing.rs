@@ -118,10 +118,10 @@ pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
 
 /// Archived rows get a new beginning; each roster item also a row of its own in another table. Not so if it is done twice.
 pub(super) fn change(row: &StoredRow<'_>, batch: &mut Batch) -> Result<(), String> {
-    if row.value.starts_with(b"six") {
+    if row.value.starts_with(b"new") {
         return Err("it has been changed already".into());
     }
-    batch.put(row.table, row.actor, row.sort, &[b"six", row.value]);
+    batch.put(row.table, row.actor, row.sort, &[b"new", row.value]);
     if row.table == Table::Roster {
         batch.put(Table::Private, row.actor, row.sort, &[row.value]);
     }
@@ -129,15 +129,15 @@ pub(super) fn change(row: &StoredRow<'_>, batch: &mut Batch) -> Result<(), Strin
 }
 
 /// The format after this program's.
-pub(super) const SIX: u32 = FORMAT_VERSION + 1;
+pub(super) const NEXT: u32 = FORMAT_VERSION + 1;
 
 /// The step to it.
-pub(super) const TO_SIX: Step =
-    Step { from: FORMAT_VERSION, to: SIX, what: "a beginning", tables: &[Table::Roster, Table::Archive], change };
+pub(super) const TO_NEXT: Step =
+    Step { from: FORMAT_VERSION, to: NEXT, what: "a beginning", tables: &[Table::Roster, Table::Archive], change };
 
 /// As of a program that knows it.
 pub(super) const FORMATS: Formats =
-    Formats { oldest: FORMAT_VERSION, known: SIX, steps: &[TO_SIX], chunk_bytes: 1_000 };
+    Formats { oldest: FORMAT_VERSION, known: NEXT, steps: &[TO_NEXT], chunk_bytes: 1_000 };
 
 /// Functions of an [`Engine`] that do what `self.inner` does: those of a store that does only something else than another one.
 macro_rules! as_inner {

@@ -18,6 +18,7 @@ use throng_engine::store::account::{COMPLETE_KEY, Credentials};
 use throng_engine::store::announcement;
 use throng_engine::store::archive::entries;
 use throng_engine::store::hash::Hashes;
+use throng_engine::store::kind;
 use throng_engine::store::waiting;
 use throng_engine::store::{Batch, Found, Query, Table};
 use throng_engine::web::policy::{Channels, Policy, Token};
@@ -450,6 +451,9 @@ pub(super) fn entrance(config: &Config, listener: &config::Listener, certificate
 
 /// What each table's values must be, for `throng store check`.
 pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]) -> Result<(), String> {
+    if kind::of(table, sort).is_none() {
+        return Err(format!("a row of {table:?} is of no kind that this program knows"));
+    }
     let good = match table {
         Table::Accounts => return Credentials::decode(value).map(drop).map_err(|error| error.to_string()),
         Table::Archive => entries(sort, value).is_some(),

@@ -1,36 +1,58 @@
 //! Stores of each format that was released, kept under `tests/data` as they were written, get to this program's and are whole.
 //!
-//! **Whoever makes a new format** (`disk/format.rs`) keeps the folder of the one before as it is. Its listing says what the rows
-//! have to be after the change: where that differs, it is written anew, and looked at line by line. The folder of the
+//! **Whoever makes a new format** (`disk/format.rs`) keeps the folders of those before as they are. Their listings say what the rows
+//! have to be after the change: where that differs, they are written anew, and looked at line by line. The folder of the
 //! new format is made, where there is none yet, by
 //!
 //!     UPDATE_REFERENCE=1 cargo test -p throng --test process formats
+//!
+//! A new format is due whenever the rows that this program writes are not those of the folder that is kept of its format: another test
+//! writes a row of each kind and compares.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use throng::disk::format::FORMAT_VERSION;
+use throng::disk::format::{FORMAT_KEY, FORMAT_VERSION};
 use throng::disk::{Engine, FolderLock, Options, Store, Visit};
+use throng_engine::extension::photo::Photo;
+use throng_engine::extension::pubsub::member::{Member, State};
+use throng_engine::extension::pubsub::node::{Access, Affiliates, Affiliation, Config, Directory, PublishModel};
+use throng_engine::extension::push::row::{Registration, Registrations};
+use throng_engine::extension::{blocking, vcard};
 use throng_engine::id::{PartitionMap, SessionId, ShardId};
 use throng_engine::shard::number_floor_sort_key;
-use throng_engine::store::account::{Credentials, Incarnation};
+use throng_engine::store::account::{self, Credentials, Incarnation};
+use throng_engine::store::announcement::{self, Kept as Announcement};
 use throng_engine::store::archive::{self, Entry};
+use throng_engine::store::hash::{HashKind, Hashes};
+use throng_engine::store::invitation::{Applicant, Claim, Invitation, InvitationId};
+use throng_engine::store::nodes::{Item, Named};
+use throng_engine::store::peers::{Directory as Peers, OPEN, Part, Peer};
 use throng_engine::store::private::{self, LastLogout};
+use throng_engine::store::retractions::{Key as Retracted, Retraction};
 use throng_engine::store::roster::{self, Groups, ItemView, Unconfirmed, Version};
+use throng_engine::store::sessions::{self, Counts, Kept, Step, Trail};
+use throng_engine::store::token::{Place, Token, TokenKind, Tokens};
 use throng_engine::store::waiting::{Apart, Cursor, Holder, Transient};
-use throng_engine::store::{Batch, Table, key};
+use throng_engine::store::{Batch, Table, key, kind};
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::support::{Client, Host, PASSWORD, read};
 
 /// The formats that were released.
-const KEPT: [u32; 1] = [5];
+const KEPT: [u32; 2] = [5, 6];
 
 const ROMEO: &str = "romeo@localhost";
 const JULIET: &str = "juliet@localhost";
 
 /// At another domain of the same store.
 const NAMESAKE: &str = "romeo@verona.example";
+
+/// A node of the service, which is an actor.
+const NEWS: &str = "pubsub.localhost/news";
+
+/// When all this was, seconds since the Unix epoch.
+const THEN_S: u64 = 1_600_000_000;
 
 /// Values longer than this are listed by their length and a checksum.
 const VALUE_BYTES_MAX: usize = 400;
@@ -90,12 +112,74 @@ fn a_kept_store_of_each_format_becomes_one_of_this_program_with_all_its_rows() {
         }
         assert_eq!(found, read(&wanted));
         assert_eq!(mark(), format!("throng {FORMAT_VERSION}\n"));
-        is_sound_and_served(data);
+        is_sound_and_served(data, format);
     }
 }
 
+/// As programs between the formats 5 and 6 have left it: rows that format 5 did not have at first, in a store that says 5. It may also say
+/// 6 outside, if the change was cut off before its last commit.
+#[test]
+fn a_store_of_format_5_that_has_rows_of_format_6_keeps_them() {
+    for mark in [5, 6] {
+        let (data, wanted) = filled();
+        let store = Store::open(&lock(data.path()), &Options::default()).expect("it opens");
+        let mut batch = Batch::new();
+        batch.put(Table::Meta, b"", FORMAT_KEY, &[&5_u32.to_be_bytes()]);
+        store.engine().commit(&[batch]).expect("there is room");
+        drop(store);
+        std::fs::write(data.path().join("store/version"), format!("throng {mark}\n")).expect("written");
+        let refused =
+            Store::open(&lock(data.path()), &Options::default()).expect_err("it has to be changed").to_string();
+        assert!(refused.contains("has format 5") && refused.contains("throng store migrate"), "{refused}");
+        let mut told = Vec::new();
+        let store = Store::migrate(&lock(data.path()), &Options::default(), &mut |progress| told.push(*progress));
+        assert_eq!(listing(&*store.expect("it opens").engine()), wanted);
+        assert_eq!(
+            told.iter().map(|progress| (progress.from, progress.to, progress.rows)).collect::<Vec<_>>(),
+            [(5, 6, 0)]
+        );
+        assert_eq!(read(&data.path().join("store/version")), format!("throng {FORMAT_VERSION}\n"));
+        is_sound_and_served(data, FORMAT_VERSION);
+    }
+}
+
+/// What rows mean has changed without a new format, or a kind of row has come: programs of this format take such a store for theirs.
+/// What is to be done is said above.
+#[test]
+fn the_kept_store_of_this_format_has_all_rows_that_this_program_writes_and_no_others() {
+    let (data, found) = filled();
+    let store = Store::open(&lock(data.path()), &Options::default()).expect("it opens");
+    let mut missing: Vec<_> =
+        kind::KINDS.iter().filter(|kind| !kind.passes).map(|kind| (kind.table, kind.name)).collect();
+    let mut tables = Table::ALL.to_vec();
+    let of_rows = &mut |flat: &[u8], _: &[u8]| {
+        let (table, _, sort) = key::decode(flat).expect("a row of a table");
+        let of = kind::of(table, sort).unwrap_or_else(|| panic!("{table:?} {} is of no kind", sort.escape_ascii()));
+        missing.retain(|kind| *kind != (table, of.name));
+        tables.retain(|other| *other != table);
+        Visit::Continue(())
+    };
+    store.engine().scan(of_rows).expect("a store that can be read");
+    assert!(tables.is_empty() && missing.is_empty(), "`fill` writes no row of {tables:?} {missing:?}");
+    let wanted = read(&kept(FORMAT_VERSION).1);
+    for (at, (found, wanted)) in found.lines().zip(wanted.lines()).enumerate() {
+        assert_eq!(found, wanted, "line {}: what is written has changed, and needs a new format", at + 1);
+    }
+    assert_eq!(found, wanted, "what is written has changed, and needs a new format");
+}
+
+/// A store with a row of each kind, and its listing.
+fn filled() -> (tempfile::TempDir, String) {
+    let data = tempfile::tempdir().expect("a folder");
+    let store = Store::open(&lock(data.path()), &Options::default()).expect("a store");
+    fill(&*store.engine());
+    let found = listing(&*store.engine());
+    drop(store);
+    (data, found)
+}
+
 /// What the rows mean is what it was: they can be decoded, and users log in and find what waited for them.
-fn is_sound_and_served(data: tempfile::TempDir) {
+fn is_sound_and_served(data: tempfile::TempDir, format: u32) {
     let mut host = Host::on(data);
     assert!(host.good(&["store", "check"]).ends_with("check: good\n"));
     assert_eq!(host.good(&["user", "list"]), format!("{JULIET}\n{ROMEO}\n{NAMESAKE}\n"));
@@ -105,6 +189,17 @@ fn is_sound_and_served(data: tempfile::TempDir) {
     assert!(roster.contains(ROMEO) && roster.contains("Montagues"), "{roster}");
     let blocked = juliet.ask("<iq type='get' id='b'><blocklist xmlns='urn:xmpp:blocking'/></iq>", "</iq>");
     assert!(blocked.contains("tybalt@localhost"), "{blocked}");
+    if format >= 6 {
+        let card = juliet.ask("<iq type='get' id='v'><vCard xmlns='vcard-temp'/></iq>", "</iq>");
+        assert!(card.contains("<FN>Juliet</FN>"), "{card}");
+        let get =
+            |node: &str| format!("<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='{node}'/></pubsub>");
+        let items = juliet.ask(&format!("<iq type='get' id='i'>{}</iq>", get("tunes")), "</iq>");
+        assert!(items.contains("id='lute'") && items.contains("<tune xmlns='urn:x'/>"), "{items}");
+        let news = format!("<iq type='get' id='n' to='pubsub.localhost'>{}</iq>", get("news"));
+        let news = juliet.ask(&news, "</iq>");
+        assert!(news.contains("id='key-plague'") && news.contains("<news xmlns='urn:x'/>"), "{news}");
+    }
     juliet.send("<presence/>");
     for word in ["fourth", "fifth", "passing"] {
         juliet.hear(&format!("<body>{word}</body>"));
@@ -201,16 +296,201 @@ fn fill(engine: &dyn Engine) {
     // Of the first entries some go, also out of the tables.
     commit(&|batch| batch.delete_range(Table::Archive, JULIET.as_bytes(), &[0; 8], &2_u64.to_be_bytes()));
     commit(&|batch| private::delete(batch, ROMEO, b"never there"));
+    commit(&fill_since_6);
+}
+
+/// Rows of the kinds that are known since format 6.
+fn fill_since_6(batch: &mut Batch) {
+    batch.put(Table::Meta, b"", b"upload-key", &[&[8; 32]]);
+    let announced = Announcement {
+        number: 4,
+        at_us: THEN_S * 1_000_000,
+        until_us: (THEN_S + 3_600) * 1_000_000,
+        text: "A plague on both your houses".into(),
+    };
+    announcement::put(batch, Some(&announced));
+    announcement::put_seen(batch, ROMEO, 4);
+    let hashes: Hashes = [HashKind::Sha1, HashKind::Sha256, HashKind::Sha512].into_iter().collect();
+    batch.put(Table::Meta, b"", account::COMPLETE_KEY, &[&[hashes.bits()]]);
+    let mut out_of_use = Credentials::derive(PASSWORD, 4_096, &[3; 16], 1_500_000_000_000_000).expect("keys");
+    out_of_use.set_disabled(true);
+    let mut record = Vec::new();
+    out_of_use.of(Incarnation::drawn(79)).encode(&mut record);
+    batch.put(Table::Accounts, NAMESAKE.as_bytes(), b"", &[&record]);
+    fill_records(batch);
+    fill_nodes(batch);
+    fill_sessions(batch);
+    fill_invitations(batch);
+}
+
+/// What the server notes of accounts beside their rosters.
+fn fill_records(batch: &mut Batch) {
+    let nobody = "tybalt@localhost";
+    assert!(blocking::put(batch, ROMEO, vec![nobody.into()]));
+    vcard::put(batch, JULIET, b"<vCard xmlns='vcard-temp'><FN>Juliet</FN></vCard>");
+    Photo::from_hex(&"0a".repeat(20)).expect("a hash").put(batch, JULIET);
+    let mut own = |account: &str, name: &str, row: &[&[u8]]| {
+        batch.put(Table::Private, account.as_bytes(), &private::own_key(name), row);
+    };
+    own(JULIET, "bookmarks", &[&[1]]);
+    // Where the roster decides: one contact, who is always archived, and who never is.
+    own(
+        JULIET,
+        "mam",
+        &[&[1, 2], &1_u32.to_le_bytes(), &77_u64.to_le_bytes(), b"nurse@localhost\0\0", b"tybalt@localhost\0"],
+    );
+    let numbers = [THEN_S * 1_000_000, THEN_S * 1_000_000 + 1, 2].map(u64::to_be_bytes);
+    let slots = [1_600_000_000_u32, 1_600_000_300].map(u32::to_be_bytes);
+    own(JULIET, "upload", &[&[1], numbers.as_flattened(), slots.as_flattened()]);
+    let mut devices = Registrations::default();
+    devices.put(Registration {
+        jid: "push.verona.example".into(),
+        node: "phone".into(),
+        device: 5,
+        options: b"<x xmlns='jabber:x:data' type='submit'></x>"[..].into(),
+        failures: 1,
+        until_s: THEN_S,
+    });
+    own(JULIET, "push", &[&devices.row()]);
+    let mut tokens = Tokens::default();
+    let token = |nonce, kind| Token { kind, nonce: [nonce; 16], expires_s: THEN_S + 86_400, count: 0 };
+    tokens.add(&[1; 16], token(1, TokenKind::Exporter), THEN_S);
+    assert!(tokens.used(&[1; 16], Place::New, Some(3), THEN_S));
+    tokens.add(&[1; 16], token(2, TokenKind::EndPoint), THEN_S);
+    tokens.add(&[2; 16], token(3, TokenKind::Unbound), THEN_S);
+    tokens.write(batch, JULIET);
+    let romeo = Peer::of(ROMEO);
+    let mut part = Part::default();
+    [2, 3, 4].into_iter().for_each(|number| part.add(romeo, number));
+    part.put(batch, JULIET, usize::from(romeo.part), 4, 4);
+    let mut last = Part::default();
+    last.add(romeo, 5);
+    last.put(batch, JULIET, usize::from(romeo.part), OPEN, 5);
+    Peers { until: 5, open: 1, closed: vec![4] }.put(batch, JULIET);
+    let retraction = Retraction { number: 5, time_ms: THEN_S * 1_000 + 5, id: "back" };
+    retraction.put(batch, JULIET, &Retracted::of(true, ROMEO, "third"));
+}
+
+/// A directory without nodes, after so many publications.
+fn directory(last: u64) -> Directory {
+    let mut directory = Directory::default();
+    directory.last = last;
+    directory
+}
+
+/// Nodes of accounts and of a service, in each form that a directory has.
+fn fill_nodes(batch: &mut Batch) {
+    let mut tunes = directory(9);
+    let item = Item { at_us: THEN_S * 1_000_000, id: "lute", payload: b"<tune xmlns='urn:x'/>" };
+    let kept = |bytes: u32| (1, u64::from(bytes));
+    let node = tunes.configure("tunes", Config { groups: vec!["Montagues".into()], ..Config::default() });
+    ((node.items, node.bytes), node.listed) = (kept(item.bytes()), true);
+    item.put(batch, JULIET, "tunes", 9);
+    let mut people = Affiliates::default();
+    people.affiliate("nurse@localhost", Some(Affiliation::Member));
+    people.affiliate("tybalt@localhost", Some(Affiliation::Outcast));
+    people.subscribe("romeo@localhost/r");
+    assert!(people.want("paris@localhost"));
+    assert!(people.want("peter@localhost"));
+    assert!(people.unsubscribe("peter@localhost"));
+    people.put(batch, JULIET, "tunes").expect("few");
+    tunes.put(batch, JULIET).expect("few");
+    let mut expires = directory(3);
+    expires.configure("mood", Config { expire_s: 60, ..Config::default() });
+    expires.put(batch, ROMEO).expect("few");
+    // The service's: one for its members, and one with keys.
+    let open = Config { publish: PublishModel::Open, title: "News".into(), items_max: 10, ..Config::default() };
+    let mut owned = directory(1);
+    owned.configure("court", open.clone()).owners.push(ROMEO.into());
+    owned.put(batch, "pubsub.localhost/court").expect("few");
+    let item = Item { at_us: THEN_S * 1_000_000, id: "key-plague", payload: b"<news xmlns='urn:x'/>" };
+    let mut keyed = directory(2);
+    let node = keyed.configure("news", Config { access: Access::Open, ..open });
+    node.owners.push(ROMEO.into());
+    ((node.items, node.bytes), node.subscribers, node.affiliated) = (kept(item.bytes()), 1, 1);
+    node.has_keys(2);
+    keyed.put(batch, NEWS).expect("few");
+    item.put_by(batch, NEWS, "news", 2, "mine");
+    let juliet = Member {
+        affiliation: Some(Affiliation::Publisher),
+        state: State::Subscribed,
+        address: "juliet@localhost/balcony".into(),
+    };
+    juliet.put(batch, NEWS, JULIET);
+    let owner = Member { affiliation: Some(Affiliation::Owner), ..Member::default() };
+    Named::Own.put(batch, ROMEO, NEWS, &owner.encode());
+    Named::Given.put(batch, JULIET, NEWS, &Member { state: State::None, ..juliet }.encode());
+    Named::Shown.put(batch, "pubsub.localhost", "news", b"\x01News");
+}
+
+/// A session that could have been resumed, and entries that speak of it.
+fn fill_sessions(batch: &mut Batch) {
+    let key = sessions::Key::of(&[5; 16]);
+    let kept = Kept {
+        life: 9,
+        incarnation: 77,
+        resume_s: 300,
+        resource: "r".into(),
+        presence: Some(b"<presence><show>away</show></presence>"[..].into()),
+        priority: -1,
+        interested: true,
+        follows: true,
+        marks: vec!["carbons".into()],
+        directed: vec![JULIET.into()],
+        lang: Some("it".into()),
+    };
+    let counts = Counts {
+        serial: 1,
+        handled: 4,
+        from: 1,
+        sent: 6,
+        number: 5,
+        seen: 5,
+        detached_s: THEN_S,
+        held: vec![(5, 77)],
+        pushes: vec![(6, b"<iq type='set' id='push'/>"[..].into())],
+    };
+    kept.put(&counts, batch, ROMEO, key);
+    Counts { serial: 2, handled: 5, ..counts }.put(batch, ROMEO, key);
+    sessions::put_push(batch, ROMEO, key, 1, b"<iq type='set' id='later'/>");
+    let mut trail = Trail::default();
+    trail.add(Step::Sent { tag: key.tag(), seq: 5, open: 2 });
+    trail.add(Step::Handed { tag: key.tag(), count: 7 });
+    let xml = b"<message from='romeo@localhost/r' to='juliet@localhost' id='sixth'><body>sixth</body></message>";
+    let time_ms = THEN_S * 1_000 + 8;
+    let entry = Entry { incoming: false, waits: false, time_ms, peer: JULIET, xml, trail: trail.bytes() };
+    entry.put(batch, ROMEO, 8);
+    let entry = Entry { incoming: true, waits: true, peer: "nurse@localhost/n", ..entry };
+    Transient { of: None, entry }.put(batch, ROMEO, 9);
+    Apart { holder: Holder::of_tag(key.tag()), entry }.put(batch, ROMEO, 10);
+}
+
+/// An invitation with a use that has begun, one that has ended, and an account that waits for approval.
+fn fill_invitations(batch: &mut Batch) {
+    let claim = Claim { account: "paris@localhost".into(), incarnation: Incarnation::drawn(80), life: 9, at_s: THEN_S };
+    let invitation = Invitation {
+        registers: true,
+        befriends: true,
+        uses: 3,
+        left: 1,
+        made_s: THEN_S,
+        until_s: THEN_S + 86_400,
+        inviter: JULIET.into(),
+        claims: vec![claim],
+        joined: vec![ROMEO.into()],
+        ..Invitation::default()
+    };
+    invitation.put(batch, JULIET, InvitationId::of("token"));
+    let of_domain = Invitation { is_named: true, is_trusted: true, is_revoked: true, uses: 1, ..Invitation::default() };
+    of_domain.put(batch, "localhost", InvitationId::of("another"));
+    let applicant = Applicant { incarnation: Incarnation::drawn(81), since_s: THEN_S, address: "192.0.2.1".into() };
+    applicant.put(batch, "localhost", "mercutio@localhost");
 }
 
 /// Makes the folder of this program's format, and its listing.
 fn keep_this_format() {
     let (folder, list) = kept(FORMAT_VERSION);
-    let data = tempfile::tempdir().expect("a folder");
-    let store = Store::open(&lock(data.path()), &Options::default()).expect("a store");
-    fill(&*store.engine());
-    let found = listing(&*store.engine());
-    drop(store);
+    let (data, found) = filled();
     copy(&data.path().join("store"), &folder.join("store"));
     std::fs::write(list, found).expect("written");
 }

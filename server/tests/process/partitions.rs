@@ -147,5 +147,5 @@ fn a_partition_is_counted_exported_and_imported_into_another_store() {
     assert!(exit == 2 && text.contains("of the domain localhost, and the store is of example.org"), "{text}");
     assert_eq!(other.good(&["user", "list"]), "romeo@example.org\n");
     assert_eq!(to.good(&["store", "import", "--abandon"]), "partitions                   0\nimport: good\n");
-    assert_eq!(to.good(&["store", "migrate"]), "the store has format 5\nmigrate: good\n");
+    assert_eq!(to.good(&["store", "migrate"]), "the store has format 6\nmigrate: good\n");
 }

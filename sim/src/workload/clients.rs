@@ -197,6 +197,7 @@ impl Run {
             to,
             kept,
             retracts,
+            bytes: xml.len() as u64,
             acked: false,
             refused: false,
             delivered: false,

@@ -58,11 +58,15 @@ pub enum Plant {
     LostTrail,
     /// Accounts may put twice as many messages into logs as the run was told.
     Quota,
+    /// The same of bytes.
+    QuotaBytes,
+    /// Two entries of a log that is read change places, one time in four.
+    SwappedEntries,
 }
 
 impl Plant {
     /// All of them, with the names by which they are asked for.
-    pub const ALL: [(&str, Plant); 23] = [
+    pub const ALL: [(&str, Plant); 25] = [
         ("ack-before-commit", Plant::AckBeforeCommit),
         ("lost-batch", Plant::LostBatch),
         ("double-delivery", Plant::DoubleDelivery),
@@ -86,6 +90,8 @@ impl Plant {
         ("counts", Plant::OldCounts),
         ("trail", Plant::LostTrail),
         ("quota", Plant::Quota),
+        ("quota-bytes", Plant::QuotaBytes),
+        ("swapped-entries", Plant::SwappedEntries),
     ];
 
     /// The fault of a name.
@@ -97,6 +103,7 @@ impl Plant {
     pub(super) fn spoil_answers(self, queries: &[Query], found: &mut [Found], random: &mut Random) {
         match self {
             Plant::SkippedRow if random.chance(250) => skip_row(queries, found),
+            Plant::SwappedEntries if random.chance(250) => swap_rows(queries, found),
             Plant::OldCounts => found.iter_mut().zip(queries).for_each(hide_counts),
             Plant::LostTrail => found.iter_mut().zip(queries).for_each(hide_handed),
             Plant::RefusedShown => found.iter_mut().for_each(hide_void),
@@ -206,18 +213,35 @@ fn hide_retractions((found, query): (&mut Found, &Query)) {
 
 /// Takes the first row off a page of a log.
 fn skip_row(queries: &[Query], found: &mut [Found]) {
-    // Sessions that follow a log read what waits as well; clients' queries, which meet the fault in other ways, do not.
-    if !queries.iter().any(|query| matches!(query, Query::Range { table: Table::Waiting, .. })) {
-        return;
-    }
-    let page = queries
-        .iter()
-        .zip(found)
-        .find(|(query, _)| matches!(query, Query::Range { table: Table::Archive, rows_max: 2.., .. }));
-    if let Some((_, Found::Rows { rows, .. })) = page
-        && !rows.is_empty()
-    {
+    if let Some(rows) = page(queries, found).filter(|rows| !rows.is_empty()) {
         rows.remove(0);
+    }
+}
+
+/// What two rows of a page hold that stand one behind the other changes places: entries of one sender, one in each.
+fn swap_rows(queries: &[Query], found: &mut [Found]) {
+    let Some(rows) = page(queries, found) else { return };
+    let sender = |row: &Row| match &entries(&row.sort, &row.value)?[..] {
+        [(_, entry)] if entry.incoming => Some(entry.peer.to_owned()),
+        _ => None,
+    };
+    let pair = rows.windows(2).position(|pair| sender(&pair[0]).is_some_and(|of| sender(&pair[1]) == Some(of)));
+    if let Some(at) = pair {
+        let [first, second] = &mut rows[at..at + 2] else { unreachable!("two rows") };
+        std::mem::swap(&mut first.value, &mut second.value);
+    }
+}
+
+/// The page of a log that is read for a session which follows it.
+fn page<'a>(queries: &[Query], found: &'a mut [Found]) -> Option<&'a mut Vec<Row>> {
+    // Sessions read what waits as well; clients' queries, which meet faults in other ways, do not.
+    if !queries.iter().any(|query| matches!(query, Query::Range { table: Table::Waiting, .. })) {
+        return None;
+    }
+    let is_page = |query: &Query| matches!(query, Query::Range { table: Table::Archive, rows_max: 2.., .. });
+    match queries.iter().zip(found).find(|(query, _)| is_page(query)) {
+        Some((_, Found::Rows { rows, .. })) => Some(rows),
+        _ => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::super::testing::{FORMATS, SIX, all, get, rows, taken};
+use super::super::testing::{FORMATS, NEXT, all, get, rows, taken};
 use super::super::{DiskError, Engine, Store};
 use super::trace::Op;
 use super::{Said, Traced, WORK, cases, commit, fail_calls, options, say, scratch, traced, try_cuts};
@@ -47,12 +47,12 @@ fn work(root: &Path) -> Result<(), DiskError> {
     let store = Store::migrate_to(&lock, &options(), &FORMATS, &mut |_| pieces += 1)?;
     assert!(pieces > 10, "{pieces}");
     say("backup done");
-    commit(&*store.engine(), ROWS + 1..=MORE, two_rows(b"six"))?;
+    commit(&*store.engine(), ROWS + 1..=MORE, two_rows(b"new"))?;
     store.close();
     commit(
         &*Store::migrate_to(&lock, &options(), &FORMATS, &mut |_| panic!("done"))?.engine(),
         MORE + 1..=MORE + 4,
-        two_rows(b"six"),
+        two_rows(b"new"),
     )
 }
 
@@ -73,7 +73,7 @@ fn check(root: &Path, said: Said, goes_on: bool) {
                 Some(found) => {
                     assert!(found == [beginning, &value(number)].concat(), "row {number} is another");
                     assert_eq!(item, Some([beginning, b"item"].concat()), "row {number}");
-                    if beginning == b"six" && number <= ROWS {
+                    if beginning == b"new" && number <= ROWS {
                         let own = get(engine, Table::Private, &user(number), &number.to_be_bytes());
                         assert_eq!(own, Some(b"item".to_vec()), "row {number}");
                     }
@@ -87,13 +87,13 @@ fn check(root: &Path, said: Said, goes_on: bool) {
             assert!(!said.backup, "the change was said to be done");
             whole(&*store.engine(), b"");
         }
-        Err(DiskError::Newer { found: SIX, .. }) => {}
+        Err(DiskError::Newer { found: NEXT, .. }) => {}
         Err(error) => panic!("{error}"),
     }
     for round in 0..if goes_on { 2 } else { 1 } {
         let store = Store::migrate_to(&lock, &options(), &FORMATS, &mut |_| assert_eq!(round, 0, "it was done"));
         let store = store.expect("a change that was interrupted goes on");
-        whole(&*store.engine(), b"six");
+        whole(&*store.engine(), b"new");
         assert!(rows(&*store.engine(), Table::Meta, "").iter().all(|row| *row.sort != *b"migration"));
         let archived = all(&*store.engine()).iter().filter(|(key, _)| key[0] == Table::Archive as u8).count() as u64;
         assert!((said.acked..=said.begun).contains(&archived), "{archived} rows");

@@ -1,0 +1,165 @@
+//! The kinds of rows, all of them: what a row is, by its table and its sort key.
+//!
+//! Which kinds there are, and how each is written, is the format of a store. **Whoever adds a kind, or writes one in another way, makes
+//! a new format** (`FORMAT_VERSION` of the server): a program of before would take such a store for its own. `throng store check` and
+//! imports refuse a row of no kind, and a test compares what is written of each kind with a store that is kept.
+
+use super::{Table, account, announcement, archive, invitation, nodes, peers, private, retractions, sessions, waiting};
+
+/// How the sort keys of rows begin that say up to where a shard may have given out numbers of entries.
+pub const NUMBER_FLOOR_PREFIX: &str = "number-floor/";
+
+/// A kind of rows.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// The table of its rows.
+    pub table: Table,
+    /// What a row of it is.
+    pub name: &'static str,
+    /// Rows of it are there only while something is under way: a store that is at rest and served has none.
+    pub passes: bool,
+    sort: Sort,
+}
+
+/// The sort keys of a kind.
+#[derive(Clone, Copy, Debug)]
+enum Sort {
+    /// This one.
+    Is(&'static [u8]),
+    /// The server's own record of a user with this name.
+    Own(&'static str),
+    /// All that begin so.
+    Begins(&'static [u8]),
+    /// All that have this byte here, where it is the last one, or stands before a number.
+    Has(u8, usize),
+    /// All of this length.
+    Long(usize),
+    /// Text: it is not empty, and holds no NUL at its beginning.
+    Text,
+}
+
+impl Sort {
+    fn fits(self, sort: &[u8]) -> bool {
+        match self {
+            Sort::Is(key) => sort == key,
+            Sort::Own(name) => sort.strip_prefix(private::OWN) == Some(name.as_bytes()),
+            Sort::Begins(beginning) => sort.starts_with(beginning),
+            Sort::Has(byte, at) => sort.get(at) == Some(&byte),
+            Sort::Long(len) => sort.len() == len,
+            Sort::Text => sort.first().is_some_and(|first| *first != 0),
+        }
+    }
+}
+
+const fn kind(table: Table, name: &'static str, sort: Sort) -> Kind {
+    Kind { table, name, passes: false, sort }
+}
+
+const fn passing(table: Table, name: &'static str, sort: Sort) -> Kind {
+    Kind { passes: true, ..kind(table, name, sort) }
+}
+
+/// All kinds. None fits a sort key that another one of its table fits.
+pub const KINDS: &[Kind] = &[
+    // Those that the server writes of the store itself.
+    kind(Table::Meta, "format", Sort::Is(b"format")),
+    kind(Table::Meta, "main domain", Sort::Is(b"domain")),
+    kind(Table::Meta, "secret of made up salts", Sort::Is(b"decoy-key")),
+    kind(Table::Meta, "secret of uploads", Sort::Is(b"upload-key")),
+    kind(Table::Meta, "partition map", Sort::Is(b"partition-map")),
+    passing(Table::Meta, "progress of a migration", Sort::Is(b"migration")),
+    passing(Table::Meta, "partitions that are imported", Sort::Is(b"import")),
+    passing(Table::Meta, "account that arrives", Sort::Is(b"portable/arriving")),
+    kind(Table::Meta, "floor of numbers", Sort::Begins(NUMBER_FLOOR_PREFIX.as_bytes())),
+    kind(Table::Meta, "hash functions of all accounts", Sort::Is(account::COMPLETE_KEY)),
+    kind(Table::Meta, "announcement", Sort::Is(announcement::KEY)),
+    kind(Table::Accounts, "account", Sort::Is(b"")),
+    kind(Table::Roster, "version of a roster", Sort::Is(b"")),
+    kind(Table::Roster, "item of a roster", Sort::Text),
+    kind(Table::Archive, "entries", Sort::Long(archive::ENTRIES_KEY_BYTES)),
+    kind(Table::Archive, "void entry", Sort::Long(archive::VOID_KEY_BYTES)),
+    kind(Table::Waiting, "cursor", Sort::Is(b"")),
+    kind(Table::Waiting, "transient entry", Sort::Begins(&[waiting::TRANSIENT])),
+    kind(Table::Waiting, "message for one session", Sort::Begins(&[waiting::APART])),
+    kind(Table::Private, "element", Sort::Text),
+    kind(Table::Private, "last logout", Sort::Is(private::LAST)),
+    kind(Table::Private, "announcement seen", Sort::Own("announcement")),
+    kind(Table::Private, "blocked addresses", Sort::Own("blocking")),
+    kind(Table::Private, "bookmarks in one", Sort::Own("bookmarks")),
+    kind(Table::Private, "tokens", Sort::Own("fast")),
+    kind(Table::Private, "preferences of the archive", Sort::Own("mam")),
+    kind(Table::Private, "photo", Sort::Own("photo")),
+    kind(Table::Private, "push registrations", Sort::Own("push")),
+    kind(Table::Private, "uploads", Sort::Own("upload")),
+    kind(Table::Private, "vCard", Sort::Own("vcard")),
+    kind(Table::Private, "directory of peers", Sort::Is(peers::DIRECTORY)),
+    kind(Table::Private, "part of the index by peer", Sort::Begins(peers::PART)),
+    kind(Table::Private, "retraction", Sort::Begins(retractions::PREFIX)),
+    kind(Table::Nodes, "directory of nodes", Sort::Is(&[nodes::DIRECTORY])),
+    kind(Table::Nodes, "lists of a node", Sort::Begins(&[nodes::AFFILIATES])),
+    kind(Table::Nodes, "item", Sort::Begins(&[nodes::ITEM])),
+    kind(Table::Nodes, "place of an item", Sort::Begins(&[nodes::ID])),
+    kind(Table::Nodes, "member", Sort::Begins(&[nodes::MEMBER])),
+    kind(Table::Nodes, "affiliated member", Sort::Begins(&[nodes::AFFILIATED])),
+    kind(Table::Nodes, "own node", Sort::Begins(&[nodes::OWN])),
+    kind(Table::Nodes, "given node", Sort::Begins(&[nodes::GIVEN])),
+    kind(Table::Nodes, "shown node", Sort::Begins(&[nodes::SHOWN])),
+    kind(Table::Sessions, "session", Sort::Has(sessions::STATE, sessions::KEY_BYTES)),
+    kind(Table::Sessions, "counts of a session", Sort::Has(sessions::COUNTS, sessions::KEY_BYTES)),
+    kind(Table::Sessions, "push for a session", Sort::Has(sessions::PUSH, sessions::KEY_BYTES)),
+    kind(Table::Invitations, "invitation", Sort::Begins(&[invitation::INVITATION])),
+    kind(Table::Invitations, "applicant", Sort::Begins(&[invitation::WAITING])),
+];
+
+/// The kind of a row; `None` if it is of none that this program knows.
+pub fn of(table: Table, sort: &[u8]) -> Option<&'static Kind> {
+    KINDS.iter().find(|kind| kind.table == table && kind.sort.fits(sort))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(sort: Sort) -> Vec<Vec<u8>> {
+        match sort {
+            Sort::Is(key) => vec![key.to_vec()],
+            Sort::Own(name) => vec![private::own_key(name).into()],
+            Sort::Begins(beginning) => vec![[beginning, b"x"].concat(), [beginning, &[0; 16]].concat()],
+            Sort::Has(byte, at) => {
+                vec![[&vec![0; at][..], &[byte]].concat(), [&vec![byte; at + 1][..], &[0; 4]].concat()]
+            }
+            Sort::Long(len) => vec![vec![0; len], vec![0xff; len]],
+            Sort::Text => vec![b"a@x".to_vec(), b"urn:x\0y".to_vec()],
+        }
+    }
+
+    #[test]
+    fn each_row_is_of_one_kind() {
+        for kind in KINDS {
+            for key in keys(kind.sort) {
+                let fits: Vec<&str> = KINDS
+                    .iter()
+                    .filter(|other| other.table == kind.table && other.sort.fits(&key))
+                    .map(|other| other.name)
+                    .collect();
+                assert_eq!(fits, [kind.name], "{}", key.escape_ascii());
+                assert_eq!(of(kind.table, &key).map(|kind| kind.name), Some(kind.name));
+            }
+        }
+        for table in Table::ALL {
+            assert!(KINDS.iter().any(|kind| kind.table == table), "{table:?} has rows");
+        }
+        for (table, sort) in [
+            (Table::Meta, &b"formats"[..]),
+            (Table::Accounts, b"x"),
+            (Table::Private, b""),
+            (Table::Private, b"\0extension/blockings"),
+            (Table::Nodes, &[nodes::SHOWN + 1]),
+            (Table::Sessions, b"S"),
+            (Table::Waiting, b"X1234567"),
+            (Table::Archive, b"1234567"),
+        ] {
+            assert!(of(table, sort).is_none(), "{table:?} {}", sort.escape_ascii());
+        }
+    }
+}
