@@ -312,6 +312,7 @@ impl Shard {
             Pending::Retention(_)
             | Pending::Keys(_)
             | Pending::Verdict(_)
+            | Pending::Inquiry(..)
             | Pending::SessionKeys(_)
             | Pending::OrderKeys(_)
             | Pending::Order(_)
@@ -351,6 +352,7 @@ impl Shard {
             Some(
                 other @ (Pending::Keys(_)
                 | Pending::Verdict(_)
+                | Pending::Inquiry(..)
                 | Pending::SessionKeys(_)
                 | Pending::OrderKeys(_)
                 | Pending::Order(_)
