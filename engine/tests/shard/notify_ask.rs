@@ -131,7 +131,7 @@ fn a_request_is_done_when_it_is_allowed() {
     assert_eq!((desk.gauge("held"), desk.gauge("asking")), (0, 0));
     // What needs nobody's leave is not asked about.
     let other = desk.connect();
-    assert_eq!(desk.get(other, "news.x").status(), "200");
+    assert_eq!(desk.get(other, "news.x").status(), "204");
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_token_that_is_shown_decides() {
     let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
     let good = bearer(&minute(",\"subscribe\":[\"app.a\",\"own.a\"],\"publish\":[\"app.a\"]"));
     let conn = desk.connect();
-    assert_eq!(desk.says(conn, &get("app.a,own.a", &good)).status(), "200");
+    assert_eq!(desk.says(conn, &get("app.a,own.a", &good)).status(), "204");
     assert_eq!(desk.says(conn, &get("app.b", &good)).status(), "403");
     assert_eq!(desk.says(conn, &get("app.a", &bearer("x"))).status(), "401");
     assert_eq!(desk.publish_with("app.a", &good, "x").status(), "200");
@@ -384,7 +384,7 @@ fn one_address_makes_so_many_questions_only() {
     }
     assert_eq!(desk.publish("app.z", "x").status(), "429", "whatever is asked");
     // Tokens and channels that need no question work on.
-    assert_eq!(desk.get(conn, "news.x").status(), "200");
+    assert_eq!(desk.get(conn, "news.x").status(), "204");
 }
 
 #[test]

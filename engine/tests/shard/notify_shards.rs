@@ -174,7 +174,7 @@ impl Reader {
     fn take(&mut self) -> bool {
         // Nobody has said whether it may.
         if self.heard.starts_with(b"HTTP/1.1 503") && self.heard.ends_with(b"\n") {
-            self.heard.clear();
+            (self.heard, self.read) = (Vec::new(), 0);
             return true;
         }
         match self.by {
