@@ -422,7 +422,7 @@ mod tests {
 
     #[test]
     fn a_service_that_is_asked_about_channels_is_named_whole() {
-        let of = |more: &[(&str, &str)]| {
+        let of = |more: &[(&'static str, &str)]| {
             let all = [&[("http", "127.0.0.1:1"), ("notify_ask", "app.")][..], more].concat();
             load(&flags(&all), &Environment::new(), None).map_err(|problems| problems.to_string())
         };

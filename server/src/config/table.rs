@@ -437,7 +437,7 @@ options! {
     Addresses Detail Restart notify_ask_url: String, Kind::TextOrNone, "",
         "URL of the web service that is asked about requests for the channels of notify_ask, by POST.",
         "HTTPS, or HTTP on this machine unless i_know: it is sent what requests show.";
-    Addresses Detail Restart notify_ask_headers: Vec<FieldName>, Kind::FieldNames, "Authorization",
+    Addresses Detail Restart notify_ask_headers: Vec<FieldName>, Kind::FieldNames, "authorization",
         "Header fields of a request that the web service is told of.",
         "May be given several times. Cookie is passed on for pages of the server's own address and of http_origins.";
     Addresses Detail Restart notify_ask_token: Option<PathBuf>, Kind::PathOrNone, "",
