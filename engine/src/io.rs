@@ -20,6 +20,7 @@ use crate::store::announcement::Kept;
 use crate::store::invitation::{Invitation, InvitationId, NewInvitation};
 use crate::store::report::{Report, ReportId};
 use crate::store::{Batch, Found, Query, Table};
+pub use crate::web::inquiry::{Decision, Inquiry};
 use crate::wire::limit::Limit;
 
 /// Space in the store.
@@ -555,6 +556,13 @@ pub enum Input<'a> {
         /// The answer.
         verdict: Verdict,
     },
+    /// The answer to an `Inquire`.
+    Decided {
+        /// The token of the question.
+        token: u64,
+        /// The answer.
+        decision: Decision,
+    },
     /// What came of an order.
     Ordered {
         /// The token of the order.
@@ -743,6 +751,13 @@ pub enum Effect {
         /// The question. Boxed, because all effects are as large as the largest.
         question: Box<Question>,
     },
+    /// Ask whoever the operator has named whether a request for channels may be done; `Decided` comes back, in bounded time.
+    Inquire {
+        /// Comes back with the answer.
+        token: u64,
+        /// The question. Boxed for the same reason.
+        inquiry: Box<Inquiry>,
+    },
     /// Carry out an order of an administrator, as those of operators are; `Ordered` comes back.
     Order {
         /// Comes back with what came of it.
@@ -808,7 +823,8 @@ impl Effect {
             | Effect::Favour { .. }
             | Effect::Letters { .. }
             | Effect::Job { .. }
-            | Effect::Ask { .. } => Rests::OnNothing,
+            | Effect::Ask { .. }
+            | Effect::Inquire { .. } => Rests::OnNothing,
         }
     }
 }

@@ -784,6 +784,30 @@ pub const NOTIFY_JWT_WRONG_MS: u64 = 100;
 /// An address that is ahead of that by so much has none verified, milliseconds: fifty at once.
 pub const NOTIFY_JWT_WRONG_AHEAD_MS: u64 = 5_000;
 
+/// Questions of a shard about channels to whoever the operator has named that are under way at once. With so many, more are refused at once.
+pub const NOTIFY_INQUIRIES_MAX: usize = 4_096;
+
+/// Bytes of requests that a shard holds until these are answered.
+pub const NOTIFY_HELD_BYTES_MAX: usize = 16 << 20;
+
+/// Of these, bytes of one address.
+pub const NOTIFY_HELD_BYTES_PER_ADDRESS_MAX: usize = 1 << 20;
+
+/// A request is held for so long at most, seconds. Whoever asks for the shard has given up before that.
+pub const NOTIFY_HELD_S: u32 = 70;
+
+/// What a shard keeps of the answers, in two halves of which the older one goes, bytes.
+pub const NOTIFY_DECISIONS_BYTES_MAX: usize = 4 << 20;
+
+/// What was denied is asked again after this time, milliseconds.
+pub const NOTIFY_DENIED_MS: u64 = 5_000;
+
+/// What was allowed is so for no longer than this, seconds.
+pub const NOTIFY_PERMIT_S_MAX: u32 = 86_400;
+
+/// An address that is ahead of its share of questions by so much has none asked, milliseconds.
+pub const NOTIFY_ASKED_AHEAD_MS: u64 = 10_000;
+
 /// Longest `sub` of a token that is told as the name of a subscriber, bytes.
 pub const NOTIFY_SUBJECT_BYTES_MAX: usize = 128;
 
@@ -816,6 +840,7 @@ pub const NOTIFY_WHO_AT_ONCE: usize = 1_024;
 const _: () = assert!(NOTIFY_SUBJECT_BYTES_MAX <= u8::MAX as usize && NOTIFY_WHO_TOLD_MAX <= NOTIFY_WHO_MAX);
 const _: () = assert!(NOTIFY_WHO_MS < NOTIFY_AWAY_MS && NOTIFY_AWAY_MS < NOTIFY_RENEW_S as u64 * 1_000);
 const _: () = assert!(NOTIFY_JWT_BYTES_MAX < HTTP_HEAD_BYTES_MAX);
+const _: () = assert!(MERCURE_FORM_BYTES_MAX + HTTP_HEAD_BYTES_MAX < NOTIFY_HELD_BYTES_PER_ADDRESS_MAX);
 const _: () = assert!(
     NOTIFY_ITEMS_MAX as u64 * (NOTIFY_BODY_BYTES_MAX as u64 * 4 / 3 + 1_024) <= NODE_BYTES_MAX
         && NOTIFY_ITEMS_MAX <= NODE_ITEMS_MAX

@@ -226,6 +226,14 @@ impl Settings {
         }
     }
 
+    /// What a question to the service of `notify_ask` takes of its address' time, milliseconds; counted in the same way.
+    pub fn each_question_ms(&self) -> u64 {
+        match self.web.channels.asks.questions_s {
+            0 => 0,
+            a_second => (1_000 * u64::from(self.shards())).div_ceil(u64::from(a_second)),
+        }
+    }
+
     /// What a token whose signature is wrong takes of its address' time, milliseconds; counted in the same way.
     pub fn each_wrong_ms(&self) -> u64 {
         NOTIFY_JWT_WRONG_MS * u64::from(self.shards())

@@ -24,7 +24,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("router", &["extension", "id", "letters", "session", "slots", "store"]),
     ("settings", &["extension", "id", "limits", "session", "store", "web"]),
     ("observers", &["id", "limits", "ns", "wire"]),
-    ("io", &["extension", "id", "letters", "observers", "orders", "session", "settings", "store", "wire"]),
+    ("io", &["extension", "id", "letters", "observers", "orders", "session", "settings", "store", "web", "wire"]),
     ("gate", &["id", "io"]),
     ("floor", &["accounts", "actors", "contacts", "logs", "shard", "streams", "turn"]),
     ("turn", &["counters", "extension", "id", "io", "letters", "ns", "router", "session", "settings", "store", "wire"]),

@@ -47,6 +47,8 @@ pub struct Pace {
     pub read_us: u64,
     /// Longest time of a job.
     pub job_us: u64,
+    /// The longest time that the service takes which is asked about requests for channels.
+    pub inquiry_us: u64,
     /// Longest time until the server learns that a client is gone.
     pub detect_us: u64,
 }
@@ -63,6 +65,7 @@ impl Default for Pace {
             commit_us: 300,
             read_us: 200,
             job_us: 3_000,
+            inquiry_us: 20_000,
             detect_us: 1_000,
         }
     }
@@ -99,7 +102,18 @@ enum Event {
     Letters(u16, u16),
     Answer(u16),
     JobDone(u16),
+    Decided(u16),
     Timer(u64),
+}
+
+/// The service that is asked about requests for channels: it allows all but those whose names say that they are closed, and says by which
+/// name who asks is known (`X-Name`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Service {
+    /// For so long it does; `None` for once.
+    pub seconds: Option<u32>,
+    /// Of a thousand questions it does not answer so many.
+    pub failing: u32,
 }
 
 /// The password of every account.
@@ -122,6 +136,8 @@ pub struct World {
     pub listener: ListenerKind,
     /// Connections begin with HTTP (RFC 9112).
     pub http: bool,
+    /// Who is asked about requests for channels.
+    pub service: Service,
     /// The address of all clients; each has one of its own if there is none.
     pub peer: Option<IpAddr>,
     /// The store.
@@ -180,6 +196,7 @@ impl World {
             plant: None,
             listener: ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false },
             http: false,
+            service: Service::default(),
             peer: None,
             disk,
             lost: Vec::new(),
@@ -262,6 +279,7 @@ impl World {
                 was: BTreeMap::new(),
                 reads: VecDeque::new(),
                 jobs: VecDeque::new(),
+                inquiries: VecDeque::new(),
                 early_reads: VecDeque::new(),
             })
             .collect();
@@ -442,6 +460,11 @@ impl World {
             Event::JobDone(shard) => {
                 if let Some((token, job)) = self.threads[usize::from(shard)].jobs.pop_front() {
                     self.feed(ShardId(shard), Feed::Done(token, run_job(job)));
+                }
+            }
+            Event::Decided(shard) => {
+                if let Some((token, decision)) = self.threads[usize::from(shard)].inquiries.pop_front() {
+                    self.feed(ShardId(shard), Feed::Decided(token, decision));
                 }
             }
             Event::Timer(token) => return Occurrence::Timer(token),

@@ -33,6 +33,7 @@ mod mercure;
 mod nodes;
 mod notify;
 mod notify_access;
+mod notify_ask;
 mod notify_batch;
 mod notify_bounds;
 mod notify_keys;

@@ -178,6 +178,9 @@ pub struct Status {
     /// Domains whose users are kept elsewhere, where nobody answers questions about their passwords.
     #[serde(default)]
     pub external_down: Vec<String>,
+    /// Nobody answers questions about requests for channels (`notify_ask`).
+    #[serde(default)]
+    pub ask_down: bool,
     /// Why nothing is recorded any more: the recorder has failed.
     #[serde(default)]
     pub unrecorded: Option<String>,

@@ -228,6 +228,12 @@ fn status_text(status: &Status, io: &Io) -> String {
         text +=
             &format!("\n{}    external authentication of {domain}: its users cannot log in", io.paint("31", "down"));
     }
+    if status.ask_down {
+        text += &format!(
+            "\n{}    the service of notify_ask: what it would have to allow is refused",
+            io.paint("31", "down")
+        );
+    }
     if let Some(why) = &status.unrecorded {
         text += &format!("\n{}  nothing any more: {why}", io.paint("31", "records"));
     }

@@ -30,7 +30,7 @@ use crate::config::{Knobs, Loaded, Source};
 use crate::disk;
 use crate::driver::Peer;
 use crate::events::Events;
-use crate::extauth::Standing;
+use crate::extauth::{Of, Standing};
 use crate::log::LogHandle;
 use crate::profile::{self, Profiles};
 use crate::record::owners::Owed;
@@ -393,8 +393,10 @@ impl Control for Running {
             damaged: self.links.engine.damage(),
             external_down: {
                 let down = self.links.back_ends.iter().filter(|back_end| back_end.is_down());
-                down.map(|back_end| back_end.domain().to_owned()).collect()
+                let domain = |of: &Of| if let Of::Users(domain) = of { Some(domain.clone()) } else { None };
+                down.filter_map(|back_end| domain(back_end.of())).collect()
             },
+            ask_down: self.links.back_ends.iter().any(|back_end| *back_end.of() == Of::Channels && back_end.is_down()),
             unrecorded: crate::record::failure().map(str::to_owned),
             log_lines_lost: crate::log::lost_lines(),
             stopping: self.stopping.load(Ordering::Acquire),

@@ -21,7 +21,7 @@ use throng_engine::store::hash::Hashes;
 use throng_engine::store::kind;
 use throng_engine::store::waiting;
 use throng_engine::store::{Batch, Found, Query, Table};
-use throng_engine::web::policy::{Channels, Policy, Token};
+use throng_engine::web::policy::{Asks, Channels, Policy, Token};
 use throng_engine::wire::jid::normalise_domain;
 
 use super::meta::{has_sessions, meta, put_meta};
@@ -239,7 +239,7 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given
                 NodeMakers::Nobody | NodeMakers::Off => Makers::Nobody,
             },
             nodes_max: config.pubsub_nodes_max as u32,
-            reserved: config.notify_private.iter().map(|prefix| prefix.0.clone()).collect(),
+            reserved: config.notify_private.iter().chain(&config.notify_ask).map(|prefix| prefix.0.clone()).collect(),
         };
     }
     config.external_auth.iter().for_each(|back_end| s.keep_outside(&back_end.domain));
@@ -344,6 +344,11 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
         channels: Channels {
             prefixes: config.notify.iter().map(|prefix| prefix.0.clone()).collect(),
             occupancy: config.notify_occupancy.iter().map(|prefix| prefix.0.clone()).collect(),
+            asks: Asks {
+                prefixes: config.notify_ask.iter().map(|prefix| prefix.0.clone()).collect(),
+                fields: config.notify_ask_headers.iter().map(|field| field.0.clone()).collect(),
+                questions_s: count(config.notify_ask_per_second),
+            },
             publish_open: config.notify_publish_open,
             mercure: config.mercure,
             centrifugo: config.centrifugo,

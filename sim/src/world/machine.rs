@@ -8,7 +8,8 @@ use throng_engine::extension::bytestreams::Activated;
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, ShardId};
 use throng_engine::io::{
-    Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts, Unknown, Verdict,
+    Command, Decision, Effect, Input, Inquiry, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts, Unknown,
+    Verdict,
 };
 use throng_engine::letters::{Letter, Letters};
 use throng_engine::orders::{Outcome, Why};
@@ -21,6 +22,9 @@ use crate::net::{ClientEnd, Then};
 
 /// Time that a closing connection has to take its last words.
 const LAST_WORDS_US: u64 = 10_000_000;
+
+/// Channels whose names have this in them are closed to everybody, as the service has it that is asked about them.
+const CLOSED: &str = ".closed";
 
 /// What waits for a shard's next turn.
 #[derive(Debug)]
@@ -42,6 +46,7 @@ pub(super) enum Feed {
     Ordered(u64, Outcome),
     Activated(u64, Activated),
     Told(u64, Verdict),
+    Decided(u64, Decision),
 }
 
 #[derive(Debug)]
@@ -63,6 +68,7 @@ pub(super) struct Thread {
     pub(super) was: BTreeMap<ConnId, usize>,
     pub(super) reads: VecDeque<(u64, Vec<Query>)>,
     pub(super) jobs: VecDeque<(u64, Job)>,
+    pub(super) inquiries: VecDeque<(u64, Decision)>,
     /// Reads that must not see too little although the gate is ignored.
     pub(super) early_reads: VecDeque<(Gate, u64, Vec<Query>)>,
 }
@@ -131,6 +137,7 @@ impl World {
                     Input::Secured { conn: *conn, tls: Box::new(tls) }
                 }
                 Feed::Told(token, verdict) => Input::Told { token: *token, verdict: *verdict },
+                Feed::Decided(token, decision) => Input::Decided { token: *token, decision: decision.clone() },
                 Feed::Found(token, queries) => {
                     let mut found: Vec<Found> = queries.iter().map(|q| self.disk.read(q)).collect();
                     if let Some(plant) = self.plant {
@@ -201,11 +208,32 @@ impl World {
             Effect::Resume { conn, durable: false } => self.resume(shard, conn),
             // This world has nobody who keeps users elsewhere.
             Effect::Ask { token, .. } => self.feed(shard, Feed::Told(token, Verdict::Unknown(Unknown::Down))),
+            Effect::Inquire { token, inquiry } => {
+                let decision = self.decision(&inquiry);
+                self.threads[shard.index()].inquiries.push_back((token, decision));
+                let delay = self.random.below(self.pace.inquiry_us + 1);
+                self.after(delay, Event::Decided(shard.0));
+            }
             // Here all that arrives is handed over when it arrives.
             Effect::Favour { .. } => {}
             other => {
                 let now_s = self.now().mono_s();
                 self.threads[shard.index()].gate.push(other, now_s);
+            }
+        }
+    }
+
+    /// What the service says that is asked about requests for channels.
+    fn decision(&mut self, inquiry: &Inquiry) -> Decision {
+        if self.random.chance(self.service.failing) {
+            return Decision::Unknown;
+        }
+        match inquiry.channels.iter().any(|channel| channel.contains(CLOSED)) {
+            true => Decision::Denied,
+            false => {
+                let mut fields = inquiry.sent.fields.iter();
+                let name = fields.find(|(name, _)| **name == *"x-name").map(|(_, value)| (**value).into());
+                Decision::Allowed { name, seconds: self.service.seconds }
             }
         }
     }
@@ -300,6 +328,7 @@ impl World {
                 Effect::Letters { .. }
                 | Effect::Job { .. }
                 | Effect::Ask { .. }
+                | Effect::Inquire { .. }
                 | Effect::Pause { .. }
                 | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
