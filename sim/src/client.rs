@@ -321,11 +321,13 @@ impl Client {
     }
 
     /// Sends a numbered message, which may retract another one (XEP-0424 3).
-    pub fn message_to(&mut self, to: &str, kind: &str, number: u64, retracts: Option<u64>, padding: &str) {
+    pub fn message_to(&mut self, to: &str, kind: &str, number: u64, retracts: Option<u64>, padding: &str) -> u64 {
         let retract = retracts.map_or(String::new(), |n| format!("<retract xmlns='{RETRACT}' id='m{n}'/>"));
         let body = format!("<body>#{number}#{padding}</body>");
         let message = format!("<message to='{to}' type='{kind}' id='m{number}'>{body}{retract}</message>");
+        let bytes = message.len() as u64;
         self.stanza(message, Some(number));
+        bytes
     }
 
     /// Asks for copies of what the user's other devices send and get.

@@ -188,7 +188,7 @@ impl Run {
         let number = self.ledger.sent.len() as u64;
         let retracts = self.choose_to_retract(index, to_user);
         let client = &mut self.clients[index];
-        client.message_to(&to, kind, number, retracts, padding);
+        let bytes = client.message_to(&to, kind, number, retracts, padding);
         self.ledger.sent.push(Sent {
             client: index,
             session: self.sessions[index],
@@ -197,7 +197,7 @@ impl Run {
             to,
             kept,
             retracts,
-            bytes: xml.len() as u64,
+            bytes,
             acked: false,
             refused: false,
             delivered: false,
