@@ -41,6 +41,7 @@ impl Run {
         for (what, fault) in TRIES {
             let gets_through = plant == Some(fault);
             if gets_through {
+                self.until(self.world.now_us() + SETTLE_US)?;
                 self.set_block(blocks, &jid, false)?;
             }
             for index in (0..self.clients.len()).filter(|index| self.clients[*index].user < 2).collect::<Vec<_>>() {
