@@ -2,7 +2,8 @@
 //! message that a retraction in the archive names.
 //!
 //! The sort key is the prefix and a hash of who has sent the message, to or from whom, and its `id`: so the row is written without
-//! looking for the message, and found with it. The value has the number, the time and the `id` of the retraction. Which row is of
+//! looking for the message, and found with it. What the user has sent may turn out to be refused: there the retraction's number follows in the
+//! key, so that one that was refused is not in the place of the one before it. The value has the number, the time and the `id` of the retraction. Which row is of
 //! a message in the archive is for the reader to say: the message stands before the retraction, and that is still there.
 
 use super::hash::HashKind;
@@ -13,36 +14,63 @@ pub(super) const PREFIX: &[u8] = b"\0retract/";
 const END: &[u8] = b"\0retract0";
 const FORMAT: u8 = 1;
 
+/// Retractions of one message that are looked at, the latest ones: with so many that were refused behind it, one does not count.
+pub const LATEST: usize = 4;
+
 /// What a retracted message is known by. It is a cryptographic hash, because others choose the ids of their messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key([u8; 16]);
+pub struct Key {
+    hash: [u8; 16],
+    incoming: bool,
+}
 
 impl Key {
     /// That of a message that the user has received from a peer, or sent to one, by the peer's bare JID and the message's `id`.
     pub fn of(incoming: bool, peer: &str, id: &str) -> Key {
         let hash = HashKind::Sha256.digest(&[&[u8::from(incoming)], peer.as_bytes(), &[0], id.as_bytes()]);
-        let mut key = Key([0; 16]);
-        key.0.copy_from_slice(&hash.as_bytes()[..16]);
+        let mut key = Key { hash: [0; 16], incoming };
+        key.hash.copy_from_slice(&hash.as_bytes()[..16]);
         key
     }
 
-    fn sort(&self) -> Vec<u8> {
-        [PREFIX, &self.0].concat()
+    /// What the sort keys of its rows begin with: of what the user has received, all of it.
+    fn begins(&self) -> Vec<u8> {
+        [PREFIX, &self.hash].concat()
     }
 
-    /// The question for the retraction.
+    /// Behind all of its rows.
+    fn ends(&self) -> Vec<u8> {
+        [PREFIX, &self.hash, &[u8::MAX; size_of::<u64>() + 1]].concat()
+    }
+
+    /// The question for the retraction, or the latest ones.
     pub fn query(&self, user: &str) -> Query {
-        Query::Get { table: Table::Private, actor: user.as_bytes().into(), sort: self.sort().into() }
+        let (actor, begins) = (user.as_bytes().into(), self.begins().into());
+        match self.incoming {
+            true => Query::Get { table: Table::Private, actor, sort: begins },
+            false => Query::Range {
+                table: Table::Private,
+                actor,
+                from: begins,
+                until: Some(self.ends().into()),
+                reverse: true,
+                rows_max: LATEST as u32,
+                bytes_max: LATEST as u32 * 1_024,
+            },
+        }
     }
 
     /// Whether a row of [`first`] is that of the message.
     pub fn is_of(&self, row: &Row) -> bool {
-        row.sort.strip_prefix(PREFIX) == Some(&self.0)
+        row.sort.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with(&self.hash))
     }
 
-    /// Removes the row.
+    /// Removes the rows.
     pub fn delete(&self, batch: &mut Batch, user: &str) {
-        batch.delete(Table::Private, user.as_bytes(), &self.sort());
+        match self.incoming {
+            true => batch.delete(Table::Private, user.as_bytes(), &self.begins()),
+            false => batch.delete_range(Table::Private, user.as_bytes(), &self.begins(), &self.ends()),
+        }
     }
 }
 
@@ -75,7 +103,11 @@ impl<'a> Retraction<'a> {
     pub fn put(&self, batch: &mut Batch, user: &str, key: &Key) {
         let value: [&[u8]; 4] =
             [&[FORMAT], &self.number.to_be_bytes(), &self.time_ms.to_be_bytes(), self.id.as_bytes()];
-        batch.put(Table::Private, user.as_bytes(), &key.sort(), &value);
+        let mut sort = key.begins();
+        if !key.incoming {
+            sort.extend_from_slice(&self.number.to_be_bytes());
+        }
+        batch.put(Table::Private, user.as_bytes(), &sort, &value);
     }
 
     /// Reads a row; `None` if it is not one of a known format.

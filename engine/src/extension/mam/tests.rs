@@ -548,6 +548,19 @@ fn a_retraction_that_is_not_in_the_archive_leaves_the_message() {
     put_void(&mut batch, USER, 2);
     rows.apply(&batch);
     assert_eq!(shown(&mut rows, ""), ["a"], "it was refused");
+    // Nor is one before it forgotten, however many others are retracted, unless many were refused.
+    let sent = |xml| (false, "romeo@x", xml);
+    let others: Vec<String> = (0..100).map(|n| retraction(&format!("o{n}"), &format!("none{n}"))).collect();
+    for (others, refused, first) in [(0, 3, "-r"), (100, 3, "-r"), (0, 4, "a"), (100, 4, "a")]
+        .map(|(n, refused, first)| (&others[..n], refused, first))
+    {
+        let messages: Vec<_> = [&message].into_iter().chain(others).chain([&by; 5]).map(|xml| sent(&**xml)).collect();
+        let mut rows = written(&messages[..messages.len() - 4 + refused]);
+        let mut batch = Batch::new();
+        (0..refused).for_each(|n| put_void(&mut batch, USER, (others.len() + 3 + n) as u64));
+        rows.apply(&batch);
+        assert_eq!(shown(&mut rows, &set(1, ""))[0], first, "{refused} were refused");
+    }
     // Without an id of its own no client could tell which retraction a tombstone is of, and a long one is not kept.
     for id in [String::new(), "r".repeat(RETRACTION_ID_BYTES_MAX + 1)] {
         let by = retraction(&id, "1");

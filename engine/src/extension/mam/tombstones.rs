@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::extension::iq::{Condition, Resume, Step};
 use crate::store::Found;
 use crate::store::archive::{live_entries, seek};
-use crate::store::retractions::{self, Key, Retraction};
+use crate::store::retractions::{self, Key, LATEST, Retraction};
 
 use super::page::{Asked, Page};
 
@@ -31,9 +31,10 @@ pub(super) fn finish(page: Page, asked: &Arc<Asked>, complete: bool) -> Step {
         if *more {
             return one_by_one(page.clone(), asked.clone(), complete);
         }
-        let row = |key: &Key| rows.iter().find(|row| key.is_of(row)).map(|row| row.value.clone());
-        let hits = page.candidates().filter_map(|(at, tombstone)| Some((at, row(&tombstone.key)?))).collect();
-        verify(page.clone(), asked.clone(), complete, hits)
+        let of = |key: Key| rows.iter().rev().filter(move |row| key.is_of(row)).take(LATEST);
+        let all =
+            page.candidates().flat_map(|(at, tombstone)| of(tombstone.key).map(move |row| (at, row.value.clone())));
+        verify(page.clone(), asked.clone(), complete, all.collect())
     });
     Step::Read(queries, resume)
 }
@@ -43,15 +44,19 @@ fn one_by_one(page: Page, asked: Arc<Asked>, complete: bool) -> Step {
     let resume = Resume::with(move |found| {
         let mut hits = Vec::new();
         for ((at, _), found) in page.candidates().zip(found) {
-            let Found::Value(row) = found else { return unreadable() };
-            hits.extend(row.as_ref().map(|row| (at, row.clone())));
+            match found {
+                Found::Value(row) => hits.extend(row.as_ref().map(|row| (at, row.clone()))),
+                Found::Rows { rows, .. } => hits.extend(rows.iter().map(|row| (at, row.value.clone()))),
+                Found::Damaged => return unreadable(),
+            }
         }
         verify(page.clone(), asked.clone(), complete, hits)
     });
     Step::Read(queries, resume)
 }
 
-/// Only a retraction that came after its message counts, and that is in the archive: it may have been refused.
+/// Only a retraction that came after its message counts, and that is in the archive: it may have been refused. Of several hits of one
+/// message the latest one comes first.
 fn verify(page: Page, asked: Arc<Asked>, complete: bool, mut hits: Vec<Hit>) -> Step {
     let mut numbers = Vec::new();
     let mut damaged = false;
