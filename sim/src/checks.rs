@@ -199,6 +199,7 @@ mod tests {
             to: "b@x".into(),
             kept: true,
             retracts: None,
+            bytes: 0,
             acked: n != 2,
             refused: false,
             delivered: false,
