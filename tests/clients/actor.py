@@ -6,7 +6,7 @@ The scenarios know only this class and the events.
 
 import itertools
 
-from events import BlockPush, Copy, EventLog, Message, Presence, RosterItem, bare
+from events import BlockPush, Call, Copy, EventLog, Message, Presence, RosterItem, bare
 
 _ids = itertools.count(1)
 
@@ -74,6 +74,15 @@ class Actor:
 
     def send_state(self, to, state="composing"):
         """Send a chat state alone (XEP-0085)."""
+        raise NotImplementedError
+
+    def send_about(self, to, name, id, body=None):
+        """Say something about a message (see `events.ABOUT`), as the client does."""
+        raise NotImplementedError
+
+    async def call(self, to, sid, fingerprint):
+        """Offer a Jingle session (XEP-0166 6.2) and wait until it is acknowledged; raises
+        `StanzaError`. Offers that come are acknowledged."""
         raise NotImplementedError
 
     def send_forged_copy(self, to, pretended_from, body):
@@ -212,6 +221,18 @@ class Actor:
             and (sender is None or e.sender == sender or bare(e.sender) == sender),
             since,
         )
+
+    async def wait_about(self, name, id, copied=False):
+        """The message that says this about another one, or a copy of it."""
+        return await self.log.wait(
+            f"{name} of {id}",
+            lambda e: isinstance(e, Copy if copied else Message)
+            and (e.message if copied else e).about == (name, id),
+        )
+
+    async def wait_call(self, sid):
+        """The offer of this session."""
+        return await self.log.wait(f"call {sid}", lambda e: isinstance(e, Call) and e.sid == sid)
 
     async def wait_error(self, sender, since=0):
         """The error message from this address."""

@@ -13,12 +13,13 @@ from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher import MatchXPath
 
 from actor import Actor
-from events import Archived, BlockPush, Copy, WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
+from events import ABOUT, Archived, BlockPush, Call, Copy, WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
 
 
 CARBONS = "urn:xmpp:carbons:2"
 DELAY = "urn:xmpp:delay"
 FORWARD = "urn:xmpp:forward:0"
+JINGLE = "urn:xmpp:jingle:1"
 #: Application-specific conditions of errors that are looked for.
 EXTDISCO = "urn:xmpp:extdisco:2"
 APP_CONDITIONS = ("{urn:xmpp:blocking:errors}blocked",)
@@ -48,6 +49,12 @@ def tls_exporter(ssl_object):
     )
     assert done == 1, "SSL_export_keying_material"
     return out.raw
+
+
+def _about(stanza):
+    """What a message says about another one."""
+    found = ((name, stanza.xml.find(f"{{{namespace}}}{name}")) for name, namespace in ABOUT.items())
+    return next(((name, element.get("id")) for name, element in found if element is not None), None)
 
 
 def _failure(error):
@@ -94,6 +101,9 @@ class SlixmppActor(Actor):
         client.register_handler(
             Callback("log presence", MatchXPath(f"{{{ns}}}presence"), self._on_presence)
         )
+        client.register_handler(
+            Callback("calls", MatchXPath(f"{{{ns}}}iq/{{{JINGLE}}}jingle"), self._on_call)
+        )
         client.add_event_handler("roster_update", self._on_roster)
         client.add_event_handler("carbon_sent", lambda m: self._on_copy(m, "sent"))
         client.add_event_handler("carbon_received", lambda m: self._on_copy(m, "received"))
@@ -129,7 +139,7 @@ class SlixmppActor(Actor):
             str(stanza["from"]), stanza["type"], stanza["body"] or None,
             stanza["id"] or None, delay.isoformat() if delay else None,
             error["condition"] if error is not None else None,
-            stanza["chat_state"] or None, app[0].split("}")[1] if app else None,
+            stanza["chat_state"] or None, app[0].split("}")[1] if app else None, _about(stanza),
         )
 
     def _on_message(self, stanza):
@@ -146,6 +156,13 @@ class SlixmppActor(Actor):
             Copy(way, stanza["type"], str(original["to"]), self._message(original),
                  delay.get("stamp") if delay is not None else None)
         )
+
+    def _on_call(self, iq):
+        jingle = iq.xml.find(f"{{{JINGLE}}}jingle")
+        if iq["type"] == "set":
+            [fingerprint] = [element.text for element in jingle.iter() if element.tag.endswith("}fingerprint")]
+            self.log.add(Call(str(iq["from"]), jingle.get("action"), jingle.get("sid"), fingerprint))
+            iq.reply().send()
 
     def _on_block(self, iq, verb):
         jids = frozenset(i.get("jid") for i in iq.xml.iterfind(f"{{urn:xmpp:blocking}}{verb}/*"))
@@ -249,6 +266,31 @@ class SlixmppActor(Actor):
         message = self.client.make_message(mto=to, mtype="chat")
         message["chat_state"] = state
         message.send()
+
+    def send_about(self, to, name, id, body=None):
+        def plugin(number):
+            self.client.register_plugin(f"xep_{number}")
+            return self.client.plugin[f"xep_{number}"]
+
+        if name == "received":
+            plugin("0184").ack({"from": to, "id": id})
+        elif name == "displayed":
+            plugin("0333").send_marker(to, id, name)
+        elif name == "replace":
+            plugin("0308").build_correction(id, to, mbody=body).send()
+        elif name == "reply":
+            plugin("0461").send_reply(to, id, fallback="quoted", mto=to, mbody=body, mtype="chat")
+        elif name == "reactions":
+            plugin("0444").send_reactions(to, id, ["\N{WAVING HAND SIGN}", "\N{TURTLE}"])
+
+    async def call(self, to, sid, fingerprint):
+        iq = self.client.make_iq_set(ito=to)
+        jingle = ET.SubElement(iq.xml, f"{{{JINGLE}}}jingle", action="session-initiate", sid=sid)
+        content = ET.SubElement(jingle, f"{{{JINGLE}}}content", creator="initiator", name="voice")
+        ET.SubElement(content, "{urn:xmpp:jingle:apps:rtp:1}description", media="audio")
+        transport = ET.SubElement(content, "{urn:xmpp:jingle:transports:ice-udp:1}transport", ufrag="8hhy")
+        ET.SubElement(transport, "{urn:xmpp:jingle:apps:dtls:0}fingerprint", hash="sha-256").text = fingerprint
+        await self._iq(iq.send())
 
     def send_forged_copy(self, to, pretended_from, body):
         original = self.client.make_message(mto=to, mfrom=pretended_from, mbody=body, mtype="chat")
@@ -384,7 +426,7 @@ class SlixmppActor(Actor):
         forwarded = result["forwarded"]
         original = forwarded["stanza"]
         return Archived(result["id"], forwarded["delay"]["stamp"].isoformat(),
-                        str(original["from"]), str(original["to"]), original["body"] or None)
+                        str(original["from"]), str(original["to"]), original["body"] or None, _about(original))
 
     async def archive_ends(self):
         result = await self._iq(self.client.plugin["xep_0313"].get_archive_metadata())

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from actor import Actor
-from events import Archived, BlockPush, Copy, WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
+from events import ABOUT, Archived, BlockPush, Call, Copy, WAIT, LoginFailed, Message, Presence, RosterItem, StanzaError
 from servers import DOMAIN
 
 HERE = Path(__file__).parent
@@ -20,6 +20,7 @@ UPLOAD = "urn:xmpp:http:upload:0"
 CARBONS = "urn:xmpp:carbons:2"
 CSI = "urn:xmpp:csi:0"
 FORWARD = "urn:xmpp:forward:0"
+JINGLE = "urn:xmpp:jingle:1"
 MAM = "urn:xmpp:mam:2"
 RSM = "http://jabber.org/protocol/rsm"
 STATES = "http://jabber.org/protocol/chatstates"
@@ -99,6 +100,12 @@ def text(tree):
     return "".join(node for node in tree[2:] if isinstance(node, str)) or None
 
 
+def about(tree):
+    """What a message says about another one."""
+    found = ((name, child(tree, name, namespace)) for name, namespace in ABOUT.items())
+    return next(((name, element[1].get("id")) for name, element in found if element), None)
+
+
 def roster_items(tree):
     """The items of an IQ with a roster query."""
     query = child(tree, "query", "jabber:iq:roster")
@@ -156,6 +163,10 @@ class XmppjsActor(Actor):
             for verb in ("block", "unblock"):
                 if list := child(tree, verb, BLOCKING):
                     self.log.add(BlockPush(verb, frozenset(item[1]["jid"] for item in list[2:])))
+            if jingle := child(tree, "jingle", JINGLE):
+                transport = child(child(jingle, "content"), "transport")
+                fingerprint = text(child(transport, "fingerprint", "urn:xmpp:jingle:apps:dtls:0"))
+                self.log.add(Call(sender, jingle[1]["action"], jingle[1]["sid"], fingerprint))
 
     def _message(self, tree):
         attributes = tree[1]
@@ -166,7 +177,7 @@ class XmppjsActor(Actor):
         return Message(
             attributes.get("from", self.bare), attributes.get("type", "normal"),
             text(child(tree, "body")), attributes.get("id"), delay[1]["stamp"] if delay else None,
-            self._condition(tree), state, blocked[0] if blocked else None,
+            self._condition(tree), state, blocked[0] if blocked else None, about(tree),
         )
 
     def _copy(self, tree, copy):
@@ -252,6 +263,19 @@ class XmppjsActor(Actor):
 
     def send_state(self, to, state="composing"):
         self._send("message", {"to": to, "type": "chat"}, [state, {"xmlns": STATES}])
+
+    def send_about(self, to, name, id, body=None):
+        reaction = [["reaction", {}, "\N{HEAVY BLACK HEART}"]] if name == "reactions" else []
+        children = [["body", {}, body]] if body else []
+        children.append([name, {"xmlns": ABOUT[name], "id": id} | ({"to": to} if name == "reply" else {}), *reaction])
+        self._send("message", {"to": to} | ({"type": "chat"} if body else {}), *children)
+
+    async def call(self, to, sid, fingerprint):
+        prints = ["fingerprint", {"xmlns": "urn:xmpp:jingle:apps:dtls:0", "hash": "sha-256"}, fingerprint]
+        transport = ["transport", {"xmlns": "urn:xmpp:jingle:transports:ice-udp:1", "ufrag": "8hhy"}, prints]
+        description = ["description", {"xmlns": "urn:xmpp:jingle:apps:rtp:1", "media": "audio"}]
+        content = ["content", {"creator": "initiator", "name": "voice"}, description, transport]
+        await self._iq("set", to, "jingle", {"xmlns": JINGLE, "action": "session-initiate", "sid": sid}, content)
 
     def send_forged_copy(self, to, pretended_from, body):
         attributes = {"xmlns": "jabber:client", "from": pretended_from, "to": to, "type": "chat"}
@@ -340,7 +364,7 @@ class XmppjsActor(Actor):
         original = child(forwarded, "message", "jabber:client")
         stamp = child(forwarded, "delay", "urn:xmpp:delay")[1]["stamp"]
         return Archived(result[1]["id"], stamp, original[1]["from"], original[1]["to"],
-                        text(child(original, "body")))
+                        text(child(original, "body")), about(original))
 
     async def archive_ends(self):
         result = await self._iq("get", None, "metadata", {"xmlns": MAM})

@@ -64,6 +64,7 @@ function open({ session, service, domain, username, password, resource, mechanis
   xmpp.iqCallee.set("jabber:iq:roster", "query", () => ({}));
   xmpp.iqCallee.set("urn:xmpp:blocking", "block", () => ({}));
   xmpp.iqCallee.set("urn:xmpp:blocking", "unblock", () => ({}));
+  xmpp.iqCallee.set("urn:xmpp:jingle:1", "jingle", () => ({}));
   xmpp.on("stanza", (el) => say({ session, stanza: toTree(el) }));
   xmpp.on("disconnect", () => say({ session, status: "disconnect" }));
   xmpp.on("error", (error) => say({ session, error: String(error) }));

@@ -19,7 +19,8 @@ COLUMNS = [*ALL, "profanity", "gajim", "smack", "raw"]
 TITLES = {
     "0084": "User Avatar", "0085": "Chat State Notifications", "0107": "User Mood", "0118": "User Tune", "0080": "User Location",
     "0292": "vCard4", "0384": "OMEMO", "0374": "OpenPGP for XMPP", "0454": "OMEMO Media Sharing", "0232": "Software Information",
-    "0096": "SI File Transfer", "RFC 6120": "Core", "RFC 6121": "Instant Messaging and Presence",
+    "0096": "SI File Transfer", "0166": "Jingle", "0184": "Message Delivery Receipts", "0308": "Last Message Correction",
+    "0333": "Displayed Markers", "0444": "Message Reactions", "0461": "Message Replies", "RFC 6120": "Core", "RFC 6121": "Instant Messaging and Presence",
 }
 #: Smack's classes of tests (tests/smack), by what they say that they test.
 SMACK = {

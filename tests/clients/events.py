@@ -12,6 +12,12 @@ from dataclasses import dataclass, field
 WAIT = 25.0
 
 
+#: What says something about another message, and names it by its id: element and namespace (XEP-0184, XEP-0333, XEP-0308, XEP-0461,
+#: XEP-0444).
+ABOUT = {"received": "urn:xmpp:receipts", "displayed": "urn:xmpp:chat-markers:0", "replace": "urn:xmpp:message-correct:0",
+         "reply": "urn:xmpp:reply:0", "reactions": "urn:xmpp:reactions:0"}
+
+
 class StanzaError(Exception):
     """A stanza of type "error" in answer to a request (RFC 6120 8.3)."""
 
@@ -28,7 +34,8 @@ class LoginFailed(Exception):
 @dataclass
 class Message:
     """One received message stanza; `error` is the condition of an error, `app`
-    its application-specific condition, `state` a chat state (XEP-0085)."""
+    its application-specific condition, `state` a chat state (XEP-0085), `about`
+    what it says about another message, and the id of that."""
 
     sender: str
     type: str
@@ -38,6 +45,7 @@ class Message:
     error: str | None = None
     state: str | None = None
     app: str | None = None
+    about: tuple | None = None
 
 
 @dataclass
@@ -63,6 +71,18 @@ class Archived:
     sender: str
     to: str
     body: str | None
+    about: tuple | None = None
+
+
+@dataclass
+class Call:
+    """One request of a Jingle session (XEP-0166) that came: `fingerprint` is a
+    text deep inside it."""
+
+    sender: str
+    action: str
+    sid: str
+    fingerprint: str
 
 
 @dataclass

@@ -5,7 +5,7 @@
 import pytest
 
 from actors import other
-from events import BlockPush, LoginFailed, StanzaError
+from events import BlockPush, Call, LoginFailed, StanzaError
 from servers import DOMAIN, Account
 from world import befriend
 
@@ -344,6 +344,47 @@ async def test_copies_and_blocks(world, kind):
     assert (await desk.wait_error(romeo.bare)).app == "blocked"
     await phone.settle(third)
     assert phone.copies() == []
+
+
+@pytest.mark.needs("archive")
+async def test_what_is_refused_is_in_no_archive(world, kind):
+    """XEP-0191 3.3, XEP-0313 6.1: neither in that of who blocks nor in that of who has sent it, both ways; nor does it come when
+    nothing is blocked any more."""
+    world.departs("keeps what it refuses in the sender's archive")
+    juliet, romeo = await friends(world, kind)
+    romeo.send_message(juliet.bare, "before")
+    await juliet.wait_message("before", sender=romeo.jid)
+    await juliet.block(romeo.bare)
+    await refused(romeo, juliet.bare, "to her")
+    await refused(romeo, juliet.jid, "to this device")
+    for to in (romeo.bare, romeo.jid):
+        juliet.send_message(to, "to him")
+        assert (await juliet.wait_error(to)).app == "blocked"
+    await juliet.unblock(romeo.bare)
+    romeo.send_message(juliet.bare, "after")
+    await juliet.wait_message("after", sender=romeo.jid)
+    for actor in (juliet, romeo):
+        page, complete = await actor.archive()
+        assert complete and [(m.sender, m.body) for m in page] == [(romeo.jid, "before"), (romeo.jid, "after")]
+    assert juliet.bodies() == ["before", "after"] and romeo.bodies() == []
+
+
+async def test_requests_are_refused_both_ways(world, kind):
+    """XEP-0191 3.3: to a full JID and to the bare one, whatever they ask for."""
+    juliet, romeo = await friends(world, kind)
+    await juliet.block(romeo.bare)
+    with pytest.raises(StanzaError, match="service-unavailable"):
+        await romeo.call(juliet.jid, "a", "02")
+    with pytest.raises(StanzaError, match="not-acceptable"):
+        await juliet.call(romeo.jid, "b", "02")
+    for asks, of, condition in ((romeo, juliet, "service-unavailable"), (juliet, romeo, "not-acceptable")):
+        with pytest.raises(StanzaError, match=condition):
+            await asks.vcard(of.bare)
+        with pytest.raises(StanzaError, match=condition):
+            await asks.disco_info(of.bare)
+    await juliet.unblock(romeo.bare)
+    await romeo.call(juliet.jid, "c", "02")
+    assert [event.sid for event in juliet.log.events + romeo.log.events if isinstance(event, Call)] == ["c"]
 
 
 async def test_a_blocked_contact_can_be_removed(world, kind):

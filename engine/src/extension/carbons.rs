@@ -1,8 +1,9 @@
 //! Message Carbons (XEP-0280): each of a user's devices sees both sides of all conversations. A session that has enabled them gets a
 //! copy of each instant message that another session of the user sends, and of each that comes for another one alone.
 //!
-//! The rules for what is copied are those of XEP-0280 6.1, with one exception, for which `urn:xmpp:carbons:rules:0` is not advertised:
-//! an error is copied whatever it answers, because nobody remembers what was sent.
+//! The rules for what is copied are those of XEP-0280 6.1, where "payload elements typically used in IM" are also those of corrections,
+//! reactions and retractions. There is one exception, for which `urn:xmpp:carbons:rules:0` is not advertised: an error is copied whatever
+//! it answers, because nobody remembers what was sent.
 
 use super::change::{Change, SessionChange, Way};
 use super::hook::{Copies, Extension, Kept, Nonza, Original, Xep};
@@ -61,13 +62,16 @@ fn takes(message: &Element<'_>) -> bool {
     let (mut payload, mut room, mut invitation) = (false, false, false);
     for child in message.children() {
         match (child.namespace(), child.name()) {
-            // XEP-0280 7, XEP-0334 4.4.
+            // XEP-0280 7, XEP-0334 4.3.
             (NS, "private") | ("urn:xmpp:hints", "no-copy") => return false,
             // What is a copy already.
             (NS, "sent" | "received") => return false,
             (_, "body") if child.namespace() == message.namespace() => payload = true,
-            ("urn:xmpp:receipts", _) | ("http://jabber.org/protocol/chatstates", _) => payload = true,
-            ("urn:xmpp:chat-markers:0", _) => payload = true,
+            // What is said about another message (XEP-0308, XEP-0424 and XEP-0444, too), and what is to stay in the history
+            // (XEP-0334 4.4).
+            ("urn:xmpp:receipts" | "urn:xmpp:chat-markers:0" | "http://jabber.org/protocol/chatstates", _)
+            | ("urn:xmpp:message-correct:0" | "urn:xmpp:reactions:0" | "urn:xmpp:message-retract:1", _)
+            | ("urn:xmpp:hints", "store") => payload = true,
             ("jabber:x:conference", "x") => invitation = true,
             (NS_MUC_USER, "x") => {
                 room = true;
@@ -126,6 +130,11 @@ mod tests {
             (true, "normal", "<received xmlns='urn:xmpp:receipts' id='1'/>", "6.1: receipts"),
             (true, "normal", "<active xmlns='http://jabber.org/protocol/chatstates'/>", "6.1: chat states"),
             (true, "normal", "<displayed xmlns='urn:xmpp:chat-markers:0' id='1'/>", "6.1: markers"),
+            (true, "normal", "<reactions xmlns='urn:xmpp:reactions:0' id='1'/>", "6.1: reactions (XEP-0444)"),
+            (true, "normal", "<replace xmlns='urn:xmpp:message-correct:0' id='1'/>", "6.1: corrections (XEP-0308)"),
+            (true, "normal", "<retract xmlns='urn:xmpp:message-retract:1' id='1'/>", "6.1: retractions (XEP-0424)"),
+            (true, "normal", "<a xmlns='b'/><store xmlns='urn:xmpp:hints'/>", "XEP-0334 4.4: for the history"),
+            (false, "headline", "<reactions xmlns='urn:xmpp:reactions:0' id='1'/>", "6.1: headline"),
             (true, "error", "<error type='cancel'/>", "6.1: errors"),
             (false, "groupchat", "<body>a</body>", "6.1: groupchat"),
             (false, "headline", "<body>a</body>", "6.1: headline"),
@@ -138,7 +147,7 @@ mod tests {
             ),
             (false, "chat", "<body>a</body><x xmlns='http://jabber.org/protocol/muc#user'/>", "6.1: of a room"),
             (false, "chat", "<body>a</body><private xmlns='urn:xmpp:carbons:2'/>", "7: private"),
-            (false, "chat", "<body>a</body><no-copy xmlns='urn:xmpp:hints'/>", "XEP-0334 4.4"),
+            (false, "chat", "<body>a</body><no-copy xmlns='urn:xmpp:hints'/>", "XEP-0334 4.3"),
         ] {
             assert_eq!(taken(&format!("<message type='{kind}'>{inside}</message>")), yes, "{clause}");
         }
