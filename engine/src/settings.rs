@@ -11,6 +11,9 @@ use crate::store::announcement::Kept;
 use crate::store::hash::Hashes;
 use crate::web::policy::Policy;
 
+/// Seconds within which a peer has to take something of what it is sent, unless the operator says otherwise.
+pub const SEND_STALL_S_DEFAULT: u32 = 60;
+
 /// Bytes that may wait for one connection, unless the operator says otherwise.
 pub const OUTBOUND_BYTES_DEFAULT: usize = 2 << 20;
 
@@ -264,7 +267,7 @@ impl Settings {
             resume_s_max: 300,
             idle_s_max: 600,
             preauth_s_max: 30,
-            send_stall_s_max: 60,
+            send_stall_s_max: SEND_STALL_S_DEFAULT,
             outbound_bytes_max: OUTBOUND_BYTES_DEFAULT,
             outbound_bytes_soft: 64 << 10,
             unacked_max: 500,

@@ -56,6 +56,7 @@ mod retention;
 mod rosters_agree;
 mod sasl2;
 mod scripts;
+mod slow_link;
 mod throttle;
 mod unreadable;
 mod unused_roster;

@@ -10,6 +10,8 @@
 mod holder;
 
 use holder::Holder;
+
+use super::UNSENT_BYTES;
 use socket2::{Domain, Protocol, SockRef, Socket, Type};
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
@@ -38,6 +40,7 @@ fn open(addr: SocketAddr, backlog: u32, only_v6: bool, sharing: Sharing) -> io::
     socket.set_reuse_address(true)?;
     socket.set_reuse_port(sharing == Sharing::OwnSockets)?;
     socket.set_tcp_nodelay(true)?;
+    socket.set_tcp_notsent_lowat(UNSENT_BYTES)?;
     socket.set_nonblocking(true)?;
     socket.bind(&addr.into())?;
     socket.listen(i32::try_from(backlog).unwrap_or(i32::MAX))?;
@@ -45,7 +48,7 @@ fn open(addr: SocketAddr, backlog: u32, only_v6: bool, sharing: Sharing) -> io::
 }
 
 /// A listening socket that shares its port with others of the same user (`SO_REUSEPORT`). Accepted sockets inherit
-/// `TCP_NODELAY` from it. An IPv6 wildcard takes IPv4 peers, too. `backlog` is cut by `net.core.somaxconn`.
+/// `TCP_NODELAY` and [`UNSENT_BYTES`] from it. An IPv6 wildcard takes IPv4 peers, too. `backlog` is cut by `net.core.somaxconn`.
 ///
 /// # Errors
 /// What the kernel says; `AddrInUse` when someone holds the port without sharing it.

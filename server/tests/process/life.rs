@@ -578,6 +578,42 @@ fn a_disk_that_stands_still_ends_no_session() {
     }
 }
 
+/// Who takes what it is sent, however slowly, stays (`send_timeout_seconds`); who takes too little of it ends.
+#[test]
+fn a_slow_reader_stays_as_long_as_it_takes_enough() {
+    const MESSAGES: usize = 30;
+    for driver in drivers() {
+        let life = Life::start(driver, "", &["--send-timeout-seconds", "2"]);
+        ["romeo", "juliet", "nurse"].iter().for_each(|user| life.add(user));
+        let mut romeo = Client::connect(&life.address()).log_in("romeo", PASSWORD, "r");
+        let [mut enough, mut little] = ["juliet", "nurse"].map(|user| {
+            let mut client = Client::connect_with_little_room(&life.address()).log_in(user, PASSWORD, "r");
+            client.ask("<presence/>", "<presence");
+            client
+        });
+        let body = "b".repeat(50_000);
+        for number in 0..MESSAGES {
+            for user in ["juliet", "nurse"] {
+                let to = format!("to='{user}@localhost' id='m{number}.'");
+                romeo.send(&format!("<message {to} type='chat'><body>{body}</body></message>"));
+            }
+        }
+        romeo.ask("<iq type='get' id='p'><query xmlns='jabber:iq:roster'/></iq>", "</iq>");
+        // A step is heard of after 64 KiB at the latest: 96 KiB per second are enough, and 4 KiB are not.
+        let (mut piece, mut ended) = ([0; 24 << 10], None);
+        for quarter in 0..40 {
+            std::thread::sleep(Duration::from_millis(250));
+            enough.socket.read_exact(&mut piece).unwrap_or_else(|error| panic!("{driver}: {error}"));
+            if ended.is_none() && !matches!(little.socket.read(&mut piece[..1 << 10]), Ok(1..)) {
+                ended = Some(quarter);
+            }
+        }
+        assert!(ended.is_some_and(|quarter| quarter >= 4), "{driver}: {ended:?}");
+        enough.hear(&format!("id='m{}.'", MESSAGES - 1));
+        enough.ask("<iq type='get' id='p'><query xmlns='jabber:iq:roster'/></iq>", "id='p'");
+    }
+}
+
 /// The unit that is shipped is one that systemd takes.
 #[test]
 fn the_unit_is_valid() {

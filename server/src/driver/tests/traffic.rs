@@ -1,6 +1,7 @@
 //! Bytes in, bytes out, pauses and wake-ups.
 
 use super::*;
+use std::cell::Cell;
 use std::io::Write;
 use std::net::Shutdown;
 
@@ -203,6 +204,54 @@ fn a_slow_reader_holds_sent_back(kind: On) {
     assert!(reader.join().unwrap() == large);
 }
 
+/// A peer that takes what it is sent, however slowly, is told from one that takes nothing (`send_timeout_seconds`).
+fn a_send_that_goes_on_is_told_and_one_that_stands_is_not(kind: On) {
+    const BYTES: usize = 4 << 20;
+    const READ_BYTES: usize = 512 << 10;
+    let mut world = World::new(kind);
+    let (conn, mut client) = world.connect();
+    socket2::SockRef::from(&client).set_recv_buffer_size(16 << 10).unwrap();
+    let (steps, sent) = (Cell::new(0), Cell::new(0));
+    let turn = |world: &mut World, timeout_ms| {
+        let on_event = &mut |event: Event<'_>| match event {
+            Event::Progressed { conn: of } => {
+                assert_eq!((of, sent.get()), (conn, 0));
+                steps.set(steps.get() + 1);
+            }
+            Event::Sent { .. } => sent.set(sent.get() + 1),
+            _ => {}
+        };
+        world.driver.wait(Some(Duration::from_millis(timeout_ms)), on_event).unwrap();
+    };
+    let steps_while_nothing_is_read = |world: &mut World| {
+        (0..20).for_each(|_| turn(world, 5));
+        let before = steps.get();
+        (0..20).for_each(|_| turn(world, 5));
+        steps.get() - before
+    };
+    let large = pattern(BYTES);
+    let mut got = vec![0; BYTES];
+    world.driver.send(conn, large.clone());
+    assert_eq!(steps_while_nothing_is_read(&mut world), 0);
+    let before = steps.get();
+    for piece in got[..READ_BYTES].chunks_mut(8 << 10) {
+        client.read_exact(piece).unwrap();
+        turn(&mut world, 1);
+    }
+    // Room is heard of when half of what the kernel keeps has gone, and what was on its way; io_uring then takes all of an operation.
+    let wanted = READ_BYTES / (4 * UNSENT_BYTES as usize);
+    assert!(steps.get() - before >= wanted, "{} steps of {wanted}", steps.get() - before);
+    assert_eq!((steps_while_nothing_is_read(&mut world), sent.get()), (0, 0));
+    let reader = std::thread::spawn(move || client.read_exact(&mut got[READ_BYTES..]).map(|()| (client, got)));
+    while sent.get() == 0 {
+        turn(&mut world, 20);
+    }
+    let (_client, got) = reader.join().unwrap().unwrap();
+    assert!(got == large, "every byte in its place");
+    assert!(steps.get() <= BYTES / PROGRESS_BYTES, "{} steps", steps.get());
+    assert_eq!((steps_while_nothing_is_read(&mut world), sent.get()), (0, 1));
+}
+
 fn a_reset_during_a_send_fails_it(kind: On) {
     let mut world = World::new(kind);
     let (conn, client) = world.connect();
@@ -315,6 +364,6 @@ on_both! {
     a_wait_hands_over_as_many_events_as_the_operator_wants
     the_operator_changes_the_buffer_while_bytes_come
     echo an_empty_send_completes a_second_send_in_flight_is_the_callers_error many_connections split_and_large_reads
-    received_bytes_may_be_changed_in_place a_slow_reader_holds_sent_back a_reset_during_a_send_fails_it
+    received_bytes_may_be_changed_in_place a_slow_reader_holds_sent_back a_send_that_goes_on_is_told_and_one_that_stands_is_not a_reset_during_a_send_fails_it
     a_sleep_is_told_first_and_only_if_there_was_one pause_and_resume who_sends_without_end_is_read_once_a_turn wake_from_another_thread a_time_out_is_kept
 }
