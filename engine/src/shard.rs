@@ -127,6 +127,10 @@ pub struct Shard {
     /// The number of the last batch that was read from each shard.
     letters_read: Vec<u64>,
     sweeper: sweep::Sweeper,
+    /// The receiver whose rows are this input, until endings are carried out.
+    came: Option<dispatch::Came>,
+    /// The server stops: rows of users are written once more at the end of the turn.
+    stops: bool,
     /// Requests that wait for room for their answer, by the user whose sessions ask; only of users of whom some are under way or wait.
     paced: HashMap<u32, paced::Waiting, Fixed>,
     turns: in_turn::Turns,
@@ -172,6 +176,8 @@ impl Shard {
             features,
             letters_read,
             sweeper: sweep::Sweeper::default(),
+            came: None,
+            stops: false,
             paced: HashMap::default(),
             turns: in_turn::Turns::default(),
             adhoc: Sessions::default(),
@@ -256,6 +262,9 @@ impl Shard {
         }
         self.flush_outbound();
         self.write_owed_sessions();
+        if std::mem::take(&mut self.stops) {
+            self.write_last_rows();
+        }
         self.leave(out);
         self.publish_gauges();
     }

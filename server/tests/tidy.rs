@@ -538,6 +538,19 @@ fn user_halves_touch_no_connection() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// Whoever carries out endings on the way must not rest on any session or connection that was there before.
+#[test]
+fn endings_are_carried_out_where_the_architecture_says() {
+    let mut places: Vec<_> = sources("engine")
+        .into_iter()
+        .map(|(file, text)| (text.matches("self.carry_out_endings()").count(), file))
+        .filter(|(count, _)| *count > 0)
+        .collect();
+    places.sort();
+    let wanted = [(1, "shard/bind.rs".to_owned()), (1, "shard/dispatch.rs".to_owned())];
+    assert_eq!(places, wanted, "`settle`, and a bind that takes over a name");
+}
+
 #[test]
 fn files_of_the_shard_are_short() {
     let floors = sources("engine").into_iter().filter(|(file, _)| FLOORS.contains(&top_module(file)));

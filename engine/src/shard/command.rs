@@ -221,7 +221,7 @@ impl Shard {
 
     /// Ends all streams (RFC 6120 4.9.3.19). What is unacknowledged waits again.
     fn shut_down(&mut self) -> Reply {
-        self.shutting_down = true;
+        (self.shutting_down, self.stops) = (true, true);
         let mut ended = 0;
         // Those without a socket first: what they are told goes with answers on others.
         let others = (0..self.conns.others()).map(|slot| slot | NO_SOCKET);
@@ -239,12 +239,15 @@ impl Shard {
                 self.end_session(id, Vec::new(), None);
             }
         }
-        self.carry_out_endings();
+        Reply::Done(ended)
+    }
+
+    /// Rows of users, after what the stop has ended.
+    pub(super) fn write_last_rows(&mut self) {
         for user in 0..self.users.slots() {
             if self.users.get(user).is_there() {
                 self.write_row(user);
             }
         }
-        Reply::Done(ended)
     }
 }

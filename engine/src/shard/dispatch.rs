@@ -12,6 +12,7 @@ use crate::shard::channels::By;
 use crate::shard::crowd::Said;
 use crate::shard::from_component::is_component;
 use crate::store::Found;
+use crate::store::account::Incarnation;
 use crate::store::log::Log;
 use crate::store::waiting::Cursor;
 use crate::streams::half::{Down, Up};
@@ -19,14 +20,32 @@ use crate::turn::pending::{Front, Pending};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 
+/// A receiver whose rows have come.
+#[derive(Debug)]
+pub(super) struct Came {
+    account: Box<str>,
+    /// Which account there is, if there is one.
+    there: Option<Incarnation>,
+    cursor: Option<Box<[u8]>>,
+    /// Rows of sessions of an earlier process.
+    stored: Option<Found>,
+}
+
 impl Shard {
     /// Carries out what lower floors have left to be done: endings, decisions, and connections that may go on. What that leads
     /// to is carried out, too.
     pub(super) fn settle(&mut self) {
-        while !(self.endings.is_empty() && self.decided.is_empty() && self.up.is_empty() && self.woken.is_empty()) {
+        while !(self.endings.is_empty()
+            && self.came.is_none()
+            && self.decided.is_empty()
+            && self.up.is_empty()
+            && self.woken.is_empty())
+        {
             self.carry_out_endings();
             self.wake_noted();
-            if !self.decided.is_empty() {
+            if let Some(came) = self.came.take() {
+                self.receiver_goes_on(came);
+            } else if !self.decided.is_empty() {
                 for decided in std::mem::take(&mut self.decided) {
                     match decided {
                         Decided::Request { user, parked, may } => self.answer_request(user, (&parked).into(), may),
@@ -216,7 +235,7 @@ impl Shard {
         }
     }
 
-    /// Account and cursor of a receiver have come: what was parked goes on.
+    /// Account and cursor of a receiver have come: what was parked goes on, once the sessions have ended that are to end.
     fn receiver_found(&mut self, account: &str, mut found: Vec<Found>) {
         let stored = found.pop();
         let mut values = found.drain(..2.min(found.len())).map(Found::value);
@@ -229,8 +248,14 @@ impl Shard {
         if there.is_none() {
             // A session of an account that is gone has no log: what is sent to it would be looked up for ever.
             self.end_removed(user, false);
-            self.carry_out_endings();
         }
+        let before = self.came.replace(Came { account: account.into(), there, cursor, stored });
+        assert!(before.is_none(), "an input is the rows of one receiver");
+    }
+
+    fn receiver_goes_on(&mut self, came: Came) {
+        let Came { account, there, cursor, stored } = came;
+        let (user, now_s) = (self.users.find_or_insert(&account), self.now.mono_s());
         // What was asked for a connection that claims a session tells nothing new of a log at whose head others are: the row in the
         // store lies behind what they have got, and would bring it again.
         let live = self.users.get(user).live;
@@ -239,7 +264,7 @@ impl Shard {
             state.log = Some(Log::loaded(cursor.and_then(|row| Cursor::decode(&row)).unwrap_or_default()));
         }
         if let Some(incarnation) = there {
-            self.restore_sessions(user, account, incarnation, stored);
+            self.restore_sessions(user, &account, incarnation, stored);
         }
         let state = self.users.state(user, now_s);
         let parked = std::mem::take(&mut state.parked);
@@ -249,7 +274,7 @@ impl Shard {
                 Waiting::Stored => {}
                 Waiting::Stanza(parked) => self.incoming((&parked).into()),
                 Waiting::Claim(conn) => self.claimed(conn),
-                Waiting::Step(step) => self.with_account(account, step),
+                Waiting::Step(step) => self.with_account(&account, step),
                 Waiting::Presence { news, from, to, xml } => self.presence_letter(news, &from, &to, &xml),
                 Waiting::Event { node, from, to, explicit, xml } => {
                     self.event_for(&node, &from, &to, explicit, &xml);
