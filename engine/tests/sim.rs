@@ -97,6 +97,16 @@ fn an_account_over_its_quota_is_found() {
 }
 
 #[test]
+fn an_account_over_its_quota_of_bytes_is_found() {
+    found(Plant::QuotaBytes, "bytes, ");
+}
+
+#[test]
+fn entries_of_a_log_in_another_order_are_found() {
+    found(Plant::SwappedEntries, "came after");
+}
+
+#[test]
 fn a_seed_runs_the_same_way_twice() {
     let steps = |seed| workload::run(seed, None).map(|s| (s.steps, s.delivered)).map_err(|f| (f.step, f.what));
     for seed in [3, 17, 99] {

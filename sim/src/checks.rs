@@ -63,6 +63,8 @@ pub struct Sent {
     pub to: String,
     /// It may wait for its receiver, so that an acknowledgement is a promise.
     pub kept: bool,
+    /// Its length as it was sent.
+    pub bytes: u64,
     /// The server has said that it is in safe hands.
     pub acked: bool,
     /// The server has sent it back.

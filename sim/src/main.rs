@@ -58,6 +58,8 @@ fn options() -> Result<Options, String> {
                     "counts" => Plant::OldCounts,
                     "trail" => Plant::LostTrail,
                     "quota" => Plant::Quota,
+                    "quota-bytes" => Plant::QuotaBytes,
+                    "swapped-entries" => Plant::SwappedEntries,
                     other => return Err(format!("no such fault: {other}")),
                 };
                 options.plant = Some((plant, name));

@@ -93,6 +93,8 @@ pub struct Run {
     comparing: bool,
     /// Messages that one account may put into logs in a life of the server; 0 sets no limit.
     quota: u64,
+    /// Bytes of these; 0 sets no limit.
+    quota_bytes: u64,
     /// A user whose clients stay away although all is calm.
     away: Option<usize>,
     /// From this message on nothing passes between these two users.
@@ -122,7 +124,10 @@ impl Run {
         }
         let mut quotas = Random::new(seed.rotate_left(32));
         let quota = if quotas.chance(150) { quotas.range(3, 60) } else { 0 };
-        settings.log_messages_day = if plant == Some(Plant::Quota) { 2 * quota } else { quota };
+        let quota_bytes = if quotas.chance(150) { quotas.range(500, 10_000) } else { 0 };
+        let twice = |of| if plant == Some(of) { 2 } else { 1 };
+        settings.log_messages_day = twice(Plant::Quota) * quota;
+        settings.log_bytes_day = twice(Plant::QuotaBytes) * quota_bytes;
         let mut pace = draw::pace(&mut random);
         if random.chance(300) {
             pace.read_bytes = random.range(1, 200) as usize;
@@ -143,7 +148,8 @@ impl Run {
         let refusals = faults.full > 0
             || settings.waiting_messages_max < 100
             || settings.outbound_bytes_max < 1 << 20
-            || quota > 0;
+            || quota > 0
+            || quota_bytes > 0;
         let names: Vec<&str> = users.iter().map(String::as_str).collect();
         let mut world = World::new(random.next(), settings, pace, &names);
         world.plant = plant;
@@ -174,6 +180,7 @@ impl Run {
             compared: 0,
             comparing: false,
             quota,
+            quota_bytes,
             away: None,
             blocked: None,
             refusals,

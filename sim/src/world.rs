@@ -97,6 +97,10 @@ pub enum Plant {
     LostTrail,
     /// Accounts may put twice as many messages into logs as the run was told.
     Quota,
+    /// The same of bytes.
+    QuotaBytes,
+    /// Two entries of a log that is read change places, one time in four.
+    SwappedEntries,
 }
 
 /// What a step led to at a client.

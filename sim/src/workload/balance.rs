@@ -76,18 +76,21 @@ impl Run {
         }
     }
 
-    /// No account has put more messages into logs than it may. A life of the server is short for a day's quota to grow by as much as
-    /// one, and knows nothing of the one before it.
+    /// No account has put more messages into logs than it may, nor more bytes. A life of the server is short for a day's quota to grow
+    /// by as much as one message, or a hundredth of the bytes, and knows nothing of the one before it.
     fn check_quotas(&self) -> Result<(), String> {
-        if self.quota == 0 {
-            return Ok(());
-        }
-        let most = self.quota * (1 + self.summary.crashes);
-        for user in &self.users {
-            let from = user;
-            let accepted = self.ledger.sent.iter().filter(|s| s.kept && s.delivered && s.from == *from).count() as u64;
-            if accepted > most {
-                return Err(format!("{from} is over its quota: {accepted} messages, {most} are allowed"));
+        let lives = 1 + self.summary.crashes;
+        for from in &self.users {
+            let accepted = || self.ledger.sent.iter().filter(|s| s.kept && s.delivered && s.from == *from);
+            let bytes: u64 = accepted().map(|sent| sent.bytes).sum();
+            for (what, is, quota, grows) in [
+                ("messages", accepted().count() as u64, self.quota, 0),
+                ("bytes", bytes, self.quota_bytes, self.quota_bytes / 100),
+            ] {
+                let most = lives * (quota + grows);
+                if quota > 0 && is > most {
+                    return Err(format!("{from} is over its quota: {is} {what}, {most} are allowed"));
+                }
             }
         }
         Ok(())

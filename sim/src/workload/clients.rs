@@ -192,6 +192,7 @@ impl Run {
             to_user,
             to,
             kept,
+            bytes: xml.len() as u64,
             acked: false,
             refused: false,
             delivered: false,

@@ -16,7 +16,7 @@ use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
 use throng_engine::store::archive::{Entry, entries, is_void};
 use throng_engine::store::sessions::{Step, Trail, steps};
-use throng_engine::store::{Batch, Found, OpView, Query, Table};
+use throng_engine::store::{Batch, Found, OpView, Query, Row, Table};
 
 use super::{Event, Occurrence, Plant, World};
 use crate::net::{ClientEnd, Then};
@@ -137,6 +137,9 @@ impl World {
                     let mut found: Vec<Found> = queries.iter().map(|q| self.disk.read(q)).collect();
                     if self.plant == Some(Plant::SkippedRow) && self.random.chance(250) {
                         skip_row(queries, &mut found);
+                    }
+                    if self.plant == Some(Plant::SwappedEntries) && self.random.chance(250) {
+                        swap_rows(queries, &mut found);
                     }
                     if self.plant == Some(Plant::OldCounts) {
                         found.iter_mut().zip(queries).for_each(hide_counts);
@@ -370,25 +373,43 @@ fn hide_handed((found, query): (&mut Found, &Query)) {
     }
 }
 
-/// Takes the first row off a page of a log.
+/// Takes away what says that entries are void.
 fn hide_void(found: &mut Found) {
     if let Found::Rows { rows, .. } = found {
         rows.retain(|row| !is_void(&row.value));
     }
 }
 
+/// Takes the first row off a page of a log.
 fn skip_row(queries: &[Query], found: &mut [Found]) {
-    // Sessions that follow a log read what waits as well; clients' queries, which meet the fault in other ways, do not.
-    if !queries.iter().any(|query| matches!(query, Query::Range { table: Table::Waiting, .. })) {
-        return;
-    }
-    let page = queries
-        .iter()
-        .zip(found)
-        .find(|(query, _)| matches!(query, Query::Range { table: Table::Archive, rows_max: 2.., .. }));
-    if let Some((_, Found::Rows { rows, .. })) = page
-        && !rows.is_empty()
-    {
+    if let Some(rows) = page(queries, found).filter(|rows| !rows.is_empty()) {
         rows.remove(0);
+    }
+}
+
+/// What two rows of a page hold that stand one behind the other changes places: entries of one sender, one in each.
+fn swap_rows(queries: &[Query], found: &mut [Found]) {
+    let Some(rows) = page(queries, found) else { return };
+    let sender = |row: &Row| match &entries(&row.sort, &row.value)?[..] {
+        [(_, entry)] if entry.incoming => Some(entry.peer.to_owned()),
+        _ => None,
+    };
+    let pair = rows.windows(2).position(|pair| sender(&pair[0]).is_some_and(|of| sender(&pair[1]) == Some(of)));
+    if let Some(at) = pair {
+        let [first, second] = &mut rows[at..at + 2] else { unreachable!("two rows") };
+        std::mem::swap(&mut first.value, &mut second.value);
+    }
+}
+
+/// The page of a log that is read for a session which follows it.
+fn page<'a>(queries: &[Query], found: &'a mut [Found]) -> Option<&'a mut Vec<Row>> {
+    // Sessions read what waits as well; clients' queries, which meet faults in other ways, do not.
+    if !queries.iter().any(|query| matches!(query, Query::Range { table: Table::Waiting, .. })) {
+        return None;
+    }
+    let is_page = |query: &Query| matches!(query, Query::Range { table: Table::Archive, rows_max: 2.., .. });
+    match queries.iter().zip(found).find(|(query, _)| is_page(query)) {
+        Some((_, Found::Rows { rows, .. })) => Some(rows),
+        _ => None,
     }
 }
