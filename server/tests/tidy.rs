@@ -122,6 +122,9 @@ const FLOORS: &[&str] = &["turn", "streams", "actors", "logs", "contacts", "acco
 /// Lines of a file of [`FLOORS`].
 const FLOOR_LINES_MAX: usize = 500;
 
+/// Places of `shard` that give up in silence and do not say why. It only falls.
+const SILENT_MAX: usize = 67;
+
 /// Modules that know all others: the shard is the one parent.
 const PARENTS: &[&str] = &["shard", "lib"];
 
@@ -549,6 +552,34 @@ fn endings_are_carried_out_where_the_architecture_says() {
     places.sort();
     let wanted = [(1, "shard/bind.rs".to_owned()), (1, "shard/dispatch.rs".to_owned())];
     assert_eq!(places, wanted, "`settle`, and a bind that takes over a name");
+}
+
+/// Lines with a `let ... else { return };` before which no comment says who may have gone: what cannot happen is to be asserted.
+fn silent_returns(text: &str) -> Vec<usize> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let comment = |line: &str| line.starts_with("//") && !line.starts_with("///");
+    let is_silent = |at: usize| match lines[at] {
+        line if line.ends_with("else { return };") => true,
+        line => line.ends_with("else {") && lines.get(at + 1..at + 3).is_some_and(|next| next == ["return;", "};"]),
+    };
+    let begins = |at: usize| (0..=at).rev().find(|at| lines[*at].starts_with("let ")).unwrap_or(at);
+    (0..lines.len()).filter(|at| is_silent(*at) && !(begins(*at) > 0 && comment(lines[begins(*at) - 1]))).collect()
+}
+
+#[test]
+fn whoever_returns_in_silence_says_who_may_have_gone() {
+    let code = "// Gone.\nlet Some(a) = b else { return };\nlet Some(c) =\n  d\nelse {\n  return;\n};\n/// Doc.\nlet Some(e) = f else { return };";
+    assert_eq!(silent_returns(code), [4, 8]);
+    let files = sources("engine").into_iter().filter(|(file, _)| top_module(file) == "shard");
+    let all: Vec<String> = files
+        .flat_map(|(file, text)| {
+            let lines = silent_returns(&text);
+            lines.into_iter().map(move |line| format!("engine/src/{file}:{}", line + 1))
+        })
+        .collect();
+    let (found, all) = (all.len(), all.join("\n"));
+    assert!(found <= SILENT_MAX, "{found} of {SILENT_MAX}: assert it, or say in a comment who may have gone:\n{all}");
+    assert!(found + 5 > SILENT_MAX, "lower the bound to {found}");
 }
 
 #[test]

@@ -92,6 +92,12 @@ impl Accounts {
         Some(self.failed_logins.peer(address))
     }
 
+    /// The same of one that is being heard.
+    pub(crate) fn heard_from(&mut self, id: ConnId) -> Peer {
+        let address = self.heard(id).peer;
+        self.failed_logins.peer(address)
+    }
+
     /// A shard with a connection asks about an account of this home, or about an address that this shard counts for.
     pub(crate) fn asked(&mut self, conn: ConnRef, account: Box<str>, question: Question) {
         match question {

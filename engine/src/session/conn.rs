@@ -474,6 +474,11 @@ impl Conns {
         (conn.generation == id.generation && !matches!(conn.state, ConnState::Free)).then_some(conn)
     }
 
+    /// The connection that is handled right now: as long as it is, it does not go, because endings are carried out later.
+    pub fn heard(&mut self, id: ConnId) -> &mut Conn {
+        self.get(id).expect("a connection that is heard is there")
+    }
+
     /// Second (monotonic) of the last bytes from a connection; 0 if it is not there.
     pub fn last_s(&self, id: ConnId) -> u32 {
         self.at(id.slot).filter(|c| c.generation == id.generation).map_or(0, |c| c.last_s)

@@ -84,7 +84,7 @@ impl Addresses {
 
     /// One does not any more.
     pub(super) fn waits_no_more(&mut self, network: IpAddr) {
-        let Some(address) = self.0.get_mut(&network) else { return };
+        let address = self.0.get_mut(&network).expect("an address of which a request waits is known");
         address.waiting -= 1;
         if address.is_unknown() {
             self.0.remove(&network);
@@ -103,6 +103,7 @@ impl Addresses {
 
     /// So many are not expected any more.
     pub(super) fn came_back(&mut self, network: IpAddr, count: u32) {
+        // None of it was expected.
         let Some(address) = self.0.get_mut(&network) else { return };
         address.away -= count;
         if address.is_unknown() {

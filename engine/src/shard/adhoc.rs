@@ -97,6 +97,7 @@ impl Shard {
 
     /// The host has carried out an order, or not. Who gave it may be gone.
     pub(super) fn ordered(&mut self, token: u64, outcome: &Outcome) {
+        // A token is answered once: whoever answers again is not heard.
         let Some(Pending::Order(Ordering { asker, node, id })) = self.pending.remove(&token) else { return };
         self.orders_under_way -= 1;
         if !self.asks_still(&asker) {

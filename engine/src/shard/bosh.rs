@@ -24,7 +24,7 @@ impl Shard {
     pub(super) fn bosh_came(&mut self, id: ConnId, head: &Head<'_>, body: &[u8]) {
         let (now_s, shard) = (self.now.mono_s(), self.id);
         let names_origins = self.settings.web.origins.is_some();
-        let Some(opening) = self.opening(id) else { return };
+        let opening = self.heard(id);
         let asked = &mut opening.asked;
         asked.number = asked.number.wrapping_add(1);
         (asked.waits, asked.since_s, asked.sid, asked.keeps_alive) = (true, now_s, None, head.keeps_alive);
@@ -67,7 +67,7 @@ impl Shard {
             Ok(domain) => domain,
             Err(condition) => return self.bosh_refuse(place, condition, knows_conditions),
         };
-        let Some(opening) = self.opening(place.conn) else { return };
+        let opening = self.heard(place.conn);
         let (listener, peer) = (opening.listener, opening.peer);
         let listener = ListenerKind { direct_tls: false, starttls: false, ..listener };
         let mut sid = Sid { shard: self.id, key: [0; 16] };
@@ -93,7 +93,7 @@ impl Shard {
 
     /// A stream begins, or starts anew (XEP-0206 3, 5).
     fn bosh_opens(&mut self, id: ConnId, restart: &Restart) {
-        let Some(conn) = self.conns.get(id) else { return };
+        let conn = self.conns.heard(id);
         if conn.expect != StreamExpect::Opening {
             let text = Some("a stream starts anew behind its authentication, and then once");
             return self.fail_stream(id, StreamCondition::PolicyViolation, text);
@@ -118,7 +118,7 @@ impl Shard {
         if place.shard != self.id {
             self.counters.bosh_relayed.one();
         }
-        let Some(bosh) = self.bosh.get(id) else { return };
+        let bosh = self.bosh.get(id).expect("it was just found");
         let did = bosh.came(asked.wrapper, place, asked.secured, now_ms);
         let (content_type, knows_conditions) = (bosh.content_type.clone(), bosh.knows_conditions);
         if let Some(conn) = self.conns.get(id) {
@@ -216,6 +216,7 @@ impl Shard {
     /// A look at a session that has only time to fear.
     pub(super) fn sweep_bosh(&mut self, id: ConnId) {
         let now_ms = self.now.mono_ms;
+        // Nobody has the slot, or its session is moving.
         let Some(bosh) = self.bosh.get(id) else { return };
         if bosh.is_inactive(now_ms) {
             self.record(ConnEnding {

@@ -52,6 +52,7 @@ impl Shard {
 
     /// The host has answered one. Who asked may be gone.
     pub(super) fn activated(&mut self, token: u64, activated: Activated) {
+        // A token is answered once: whoever answers again is not heard.
         let Some(Pending::Activation(asker, user)) = self.pending.remove(&token) else { return };
         self.activations.end(&user);
         if !self.asks_still(&asker) {

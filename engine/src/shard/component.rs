@@ -40,8 +40,7 @@ impl Shard {
         // RFC 6120 4.7.1: who is not served gets a header from somebody who is.
         let from = wanted.map_or(domains.main(), |domain| domains.name(domain));
         let stream_id = self.random_name();
-        let Some(conn) = self.conns.get(id) else { return };
-        conn.header_sent = true;
+        self.conns.heard(id).header_sent = true;
         self.send_with(id, |out| write_component_header(out, &stream_id, from));
         self.counters.streams_opened.one();
         match (read_component_header(element), wanted) {
@@ -62,8 +61,10 @@ impl Shard {
 
     /// `<handshake/>` has come (XEP-0114 3). `behind` is what came with it.
     pub(super) fn handshake(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
-        let Some(opening) = self.opening(id) else { return };
-        let (Stage::ExpectSecret(claimed), peer) = (opening.stage(), opening.peer) else { return };
+        let opening = self.heard(id);
+        let (Stage::ExpectSecret(claimed), peer) = (opening.stage(), opening.peer) else {
+            unreachable!("a secret is heard when it is expected");
+        };
         let (domain, stream_id) = (claimed.domain, claimed.stream_id.clone());
         let name = self.settings.domains.name(domain).to_owned();
         let secret = self.settings.component_secrets.iter().find(|(of, _)| **of == *name).map(|(_, secret)| secret);
@@ -79,9 +80,8 @@ impl Shard {
         if home == self.id {
             return self.take_seat(id, domain);
         }
-        let Some(conn) = self.conns.get(id) else { return };
-        let scope = conn.scope.clone();
-        let Some(opening) = conn.opening() else { return };
+        let scope = self.conns.heard(id).scope.clone();
+        let opening = self.heard(id);
         let (listener, accepted_s) = (opening.listener, opening.accepted_s);
         let inline = Box::<Inline>::default();
         let moved = Box::new(Moved {
@@ -104,6 +104,7 @@ impl Shard {
         let now_s = self.now.mono_s();
         self.conns.insert(id, opening, now_s);
         let domain = self.settings.domains.component_of(moved.owner.bare());
+        // The other shard knows the same domains, and has sent the stream along.
         let Some((stream, domain)) = moved.stream.take().zip(domain) else { return };
         if let Some(conn) = self.conns.get(id) {
             (conn.scope, conn.expect, conn.header_sent) = (stream.scope, StreamExpect::Content, true);
@@ -117,7 +118,7 @@ impl Shard {
     /// The domain is proven. It has one component at a time: another one has to wait until that has gone (XEP-0114 3). If it only seems
     /// to be there, it is found out soon.
     fn take_seat(&mut self, id: ConnId, domain: DomainId) {
-        let Some(peer) = self.opening(id).map(|opening| opening.peer) else { return };
+        let peer = self.heard(id).peer;
         let now_ms = self.now.mono_ms;
         if let Some(seat) = self.seats.get(domain) {
             let challenge = seat.challenged_ms == 0;
@@ -163,7 +164,7 @@ impl Shard {
 
     /// The connection of a component has gone, or takes nothing more: what it has not taken goes back.
     pub(super) fn component_gone(&mut self, id: ConnId) {
-        let Some(seat) = self.seats.leave(id) else { return };
+        let seat = self.seats.leave(id).expect("a component has a seat");
         let (domain, peer) = (seat.domain, seat.peer);
         let left = seat.left();
         let returned = left.iter().filter(|waits| waits.stanza.origin.is_some()).count();
@@ -192,6 +193,7 @@ impl Shard {
 
     /// The network has taken a send of a connection: if it is a component's, what was in it is in safe hands.
     pub(super) fn component_sent(&mut self, id: ConnId) {
+        // Nearly all connections are no component's.
         let Some(seat) = self.seats.of_conn(id) else { return };
         let taken = seat.taken();
         self.counters.component_stanzas_out.add(taken.len() as u64);
@@ -259,7 +261,7 @@ impl Shard {
 
     /// Asks a component whether it is there (XEP-0199): any answer will do.
     pub(super) fn ping_component(&mut self, id: ConnId) {
-        let Some(domain) = self.seats.of_conn(id).map(|seat| seat.domain) else { return };
+        let domain = self.seats.of_conn(id).expect("a component has a seat").domain;
         let (ping_id, domains) = (self.random_name(), self.settings.domains.clone());
         for (_, ask) in extension::asks_idle() {
             let mut xml = b"<iq type='get'".to_vec();

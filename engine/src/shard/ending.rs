@@ -31,6 +31,7 @@ impl Shard {
 
     fn end_conn(&mut self, ending: ConnEnding) {
         let ConnEnding { conn: id, mut ending, why, error, durable } = ending;
+        // It has gone since its end was recorded.
         let Some(conn) = self.conns.get(id) else { return };
         // Behind anything else that it is to be told the last words wait, too.
         let silent = conn.outbound.as_ref().is_none_or(|outbound| outbound.bytes() == 0);
@@ -90,17 +91,18 @@ impl Shard {
     pub(crate) fn close(&mut self, id: ConnId, ending: Ending, why: Ended, durable: bool) {
         let session = self.session_of(id).filter(|_| ending == Ending::Agreed);
         let user = session.and_then(|s| self.sessions.get(s)).map_or(NONE, |s| s.user);
+        // It has gone since its end was recorded.
         let Some(conn) = self.conns.get(id) else { return };
         conn.partial = None;
         let abort = ending == Ending::Cut;
         // Who does not read its last words need not be read from meanwhile, only to throw it away.
         let reads_slowly = !abort && conn.outbound.as_ref().is_some_and(|o| o.is_sending());
-        let Some(was) = self.conns.set_state(id, ConnState::Closing { user }) else { return };
+        let was = self.conns.set_state(id, ConnState::Closing { user }).expect("it was just there");
         self.count_ended(why);
         if reads_slowly {
             self.pause(id, Pause::Ending);
         }
-        let Some(outbound) = self.conns.get(id).map(|conn| &mut conn.outbound) else { return };
+        let outbound = &mut self.conns.heard(id).outbound;
         // What may still reach the peer is lost only when the connection is gone without having sent it.
         let sending = outbound.as_mut().filter(|_| user == NONE).map(|o| o.take_sending());
         let under_way = outbound.as_ref().and_then(|o| o.first_sending());
@@ -138,6 +140,7 @@ impl Shard {
 
     /// The connection is gone.
     pub(crate) fn closed(&mut self, id: ConnId) {
+        // One without a socket has gone with its end.
         let Some((mut conn, state)) = self.conns.remove(id) else { return };
         match state {
             ConnState::Departing => self.counters.departed.one(),
@@ -188,6 +191,7 @@ impl Shard {
         self.forget_stored(id);
         let restored = self.is_restored(id);
         let owed_ms = self.owed_ms(id);
+        // It has ended since its end was recorded.
         let Some((full, mut session)) = self.take_session(id) else { return };
         let user = session.user;
         self.keep_debt(user, owed_ms);

@@ -133,6 +133,7 @@ impl Shard {
 
     /// One of these is in safe hands.
     pub(super) fn component_confirmed(&mut self, session: SessionId) {
+        // The component has gone meanwhile.
         let Some(seat) = self.seats.of_epoch(session.generation) else { return };
         let (reads, conn) = (seat.arrived(), seat.conn);
         if matches!(reads, Reads::Again | Reads::WhenDurable) {

@@ -37,7 +37,7 @@ impl Shard {
         if self.listeners.any() && !self.heard_while_waiting(id) {
             return;
         }
-        let Some(conn) = self.conns.get(id) else { return };
+        let conn = self.conns.heard(id);
         let Partial { mut bytes, mut begun, .. } = conn.partial.take().map(|partial| *partial).unwrap_or_default();
         let raw = match bytes.is_empty() {
             true => input,
@@ -61,6 +61,7 @@ impl Shard {
                 break;
             }
         }
+        // One of the requests has ended it.
         let Some(conn) = self.conns.get(id).filter(|conn| !conn.ending) else { return };
         let gone = matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing);
         if !gone && (at < raw.len() || begun.is_some()) {
@@ -173,9 +174,11 @@ impl Shard {
         if !self.settings.web.forwarded {
             return;
         }
+        // Whom a proxy names counts in the clear alone: TLS ends here.
         let Some(opening) = self.opening(id).filter(|opening| !opening.secured) else { return };
         let before = opening.peer;
         let last = head.list("x-forwarded-for").last().and_then(|address| address.parse::<IpAddr>().ok());
+        // The proxy has named nobody: it speaks for itself.
         let Some(peer) = last else { return };
         self.conns.name_client(id, peer);
         if peer != before {
@@ -213,7 +216,7 @@ impl Shard {
 
     /// Answers a request, and ends the connection if it is not to stay.
     fn http_answer(&mut self, id: ConnId, head: &Head<'_>, mut response: Response) {
-        let Some(opening) = self.opening(id) else { return };
+        let opening = self.heard(id);
         opening.requests = opening.requests.saturating_add(1);
         response.closes |= !head.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
         self.counters.http_requests.one();

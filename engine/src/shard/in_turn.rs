@@ -110,6 +110,7 @@ impl Shard {
 
     /// A request has come to an end: the next one goes on.
     pub(super) fn turn_over(&mut self, turn: InTurn) {
+        // It was no request of the kind that has a turn.
         let Some(Held { account, looks, .. }) = turn else { return };
         if let Some(user) = self.users.find(&account).filter(|_| looks) {
             let now_s = self.now.mono_s();

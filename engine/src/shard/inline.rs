@@ -27,6 +27,7 @@ impl Shard {
     /// Does what is next of what came with an authentication, and the rest when that is done. The connection is not read from
     /// until then.
     pub(super) fn inline_goes_on(&mut self, conn: ConnId) {
+        // The connection has gone meanwhile, or does something else.
         let Some(Stage::ExpectInline(owner)) = self.opening(conn).map(|opening| opening.stage()) else { return };
         let owner = owner.clone();
         match self.is_there(conn, &owner) {
@@ -35,7 +36,7 @@ impl Shard {
             None => return,
         }
         let gains = self.gains();
-        let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) else { return };
+        let inline = self.heard(conn).inline.as_mut().expect("it is still there");
         if inline.upgrade.is_some() {
             return self.task_begins(conn, owner);
         }
@@ -68,6 +69,7 @@ impl Shard {
 
     /// What an extension has to tell a client of its account with its session, or what it reads for that.
     pub(super) fn tell_bound(&mut self, conn: ConnId, step: Step) {
+        // The connection has gone while this was read.
         let Some(Stage::ExpectInline(_)) = self.opening(conn).map(|opening| opening.stage()) else { return };
         match step {
             Step::Read(queries, resume) => {

@@ -16,6 +16,7 @@ impl Shard {
     pub(crate) fn received(&mut self, id: ConnId, input: &[u8]) {
         self.counters.bytes_in.add(input.len() as u64);
         let now_s = self.now.mono_s();
+        // It has gone, and the thread has not heard of it yet.
         let Some(conn) = self.conns.get(id) else { return };
         if conn.ending || matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
             return;
@@ -25,7 +26,7 @@ impl Shard {
         if matches!(conn.state(), ConnState::Component(_)) {
             self.component_heard(id);
         }
-        let Some(conn) = self.conns.get(id) else { return };
+        let conn = self.conns.heard(id);
         if conn.transport() == Transport::Bosh {
             return self.bosh_feed(id);
         }
@@ -127,7 +128,7 @@ impl Shard {
         if self.is_for_component(id) {
             return self.component_header(id, element);
         }
-        let Some(conn) = self.conns.get(id) else { return };
+        let conn = self.conns.heard(id);
         let header = match stream::read_header(element) {
             Ok(header) => header,
             Err(fault) => {

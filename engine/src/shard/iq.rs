@@ -292,6 +292,7 @@ impl Shard {
             }
             Step::Roster(request) => match asker.session {
                 Some((session, seq)) => {
+                    // It has ended while what it asks for was read.
                     let Some(user) = self.sessions.get(session).map(|s| s.user) else { return };
                     self.roster_step(user, RosterStep::Request { session, seq, id: asker.id, request });
                 }
@@ -329,12 +330,15 @@ impl Shard {
                 return self.note(Happened::PushDropped(dropped), account, None);
             }
             Change::Record(_) | Change::MarkAll(_) if asker.is_nobody() => {
+                // Its user has left memory: the next one to come reads what was written.
                 let Some(user) = asker.to.as_deref().and_then(|to| self.users.find(to)) else { return };
                 return self.change_user(user, place, change);
             }
             change => change,
         };
+        // Who is no user of this home has no session that anything could be noted on.
         let Some((session, _)) = asker.session else { return };
+        // It has ended while what it asks for was read.
         let Some(user) = self.sessions.get(session).map(|session| session.user) else { return };
         match change {
             Change::Write(_)

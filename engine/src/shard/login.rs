@@ -46,9 +46,9 @@ impl Shard {
         let version = header.version.is_some_and(|v| v >= Version::XMPP_1_0);
         let from = header.from.as_deref().and_then(|from| jid::normalise(from).ok());
         let bytes_max = self.settings.stanza_bytes_max;
-        let Some(conn) = self.accounts.conns.get(id) else { return };
+        let conn = self.accounts.conns.heard(id);
         conn.header_sent = true;
-        let Some(opening) = conn.opening() else { return };
+        let opening = conn.opening().expect("a stream begins before there is a session");
         // RFC 6120 6.4.6: the stream that starts anew is with the domain that the client has logged in to.
         let known = match opening.stage() {
             Stage::ExpectRestart(owner) => wanted.is_some() && owner.domain() == domains.name(domain),
@@ -210,7 +210,7 @@ impl Shard {
         if opening.form() == Form::Sasl2 && opening.from.as_ref().is_some_and(|from| *from != account) {
             return self.auth_failed(id, Failure::of(SaslCondition::InvalidAuthzid));
         }
-        let Some(peer) = self.peer(id) else { return };
+        let peer = self.heard_from(id);
         self.conns.set_stage(id, stage);
         self.block(id);
         self.ask_counting(id, peer, &account, Question::MayLogIn { peer, shows });
@@ -221,7 +221,7 @@ impl Shard {
 
     fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         let form = self.heard(id).form();
-        let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
+        let stage = self.conns.set_stage(id, Stage::ExpectChoice).expect("it is heard");
         match (form, element.name()) {
             (_, "response") => {}
             (_, "abort") => return self.auth_failed(id, Failure::ABORTED),
@@ -266,6 +266,7 @@ impl Shard {
 
     /// The home of an account, or the shard that counts for an address, has answered.
     pub(super) fn answered(&mut self, id: ConnId, answer: Answer) {
+        // The connection has gone meanwhile.
         let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, answer) {
             (Stage::ExpectRegistration(registering), Answer::May) => self.registration_goes_on(id, registering),
@@ -337,6 +338,7 @@ impl Shard {
     }
 
     pub(super) fn keys_derived(&mut self, id: ConnId, done: JobDone) {
+        // The connection has gone meanwhile.
         let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, done) {
             (Stage::ExpectPlainKeys(state), JobDone::Checked(mut derived)) => {

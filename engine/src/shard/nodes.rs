@@ -16,6 +16,7 @@ use crate::wire::text::write_attribute;
 impl Shard {
     /// A request of an own session, or a form in a message, goes on at the home of an actor.
     pub(super) fn route(&mut self, asker: Asker, kind: Kind, to: &str, set: bool, payload: &[u8]) {
+        // Who asks from elsewhere, or for the server, has asked at the actor's home.
         let Some((session, seq)) = asker.session else { return };
         let origin = self.sent_off(session, seq, payload.len());
         let home = self.home(to);
@@ -38,6 +39,7 @@ impl Shard {
     /// Somebody elsewhere is charged for what was asked here.
     pub(super) fn charge_asker(&mut self, asker: &Asker, count: usize, bytes: usize) {
         self.charge_front(&asker.from, asker.front, u32::try_from(count).unwrap_or(u32::MAX));
+        // Nobody waits for the answer, whom its cost could be charged to.
         let Some(origin) = asker.origin else { return };
         let work = work(count, bytes).min(NODE_NOTIFY_WORK_MAX);
         let letters = self.letters_to(origin.shard);

@@ -33,6 +33,7 @@ impl Shard {
 
     /// An answer has come, which may be for a connection that has gone.
     pub(crate) fn told(&mut self, token: u64, verdict: Verdict) {
+        // A token is answered once: whoever answers again is not heard.
         let Some(Pending::Verdict(id)) = self.pending.remove(&token) else { return };
         self.asks_under_way -= 1;
         self.verdict(id, verdict);
@@ -42,7 +43,9 @@ impl Shard {
         if !matches!(self.opening(id).map(|opening| opening.stage()), Some(Stage::ExpectVerdict(_))) {
             return;
         }
-        let Some(Stage::ExpectVerdict(state)) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
+        let Some(Stage::ExpectVerdict(state)) = self.conns.set_stage(id, Stage::ExpectChoice) else {
+            unreachable!("it was just looked at");
+        };
         match state.verdict(verdict) {
             Decided::There(proof, message) => self.authenticated(id, proof, None, &message, b""),
             Decided::New(state) => self.ask_to_admit(id, state),

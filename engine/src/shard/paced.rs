@@ -64,6 +64,7 @@ impl Shard {
 
     /// A request that had its turn is answered, or nobody waits for the answer any more.
     pub(super) fn paced_over(&mut self, user: u32, session: SessionId) {
+        // Its session has ended, and another request of the user is under way.
         let Some(paced) = self.paced.get_mut(&user).filter(|paced| paced.under_way == Some(session)) else { return };
         paced.under_way = None;
         self.next_paced(user);
@@ -71,12 +72,14 @@ impl Shard {
 
     /// A session has ended: it waits for nothing. A request under way is over when what it reads has come.
     pub(super) fn forget_paced(&mut self, user: u32, session: SessionId) {
+        // Nearly no session has asked for anything of the kind.
         let Some(paced) = self.paced.get_mut(&user) else { return };
         paced.waiting.retain(|waits| waits.session != session);
         self.next_paced(user);
     }
 
     fn next_paced(&mut self, user: u32) {
+        // It goes on when the request under way has ended.
         let Some(paced) = self.paced.get(&user).filter(|paced| paced.under_way.is_none()) else { return };
         match paced.waiting.front().map(|waits| waits.session) {
             Some(session) => self.up.push_back(Up::Room(session)),

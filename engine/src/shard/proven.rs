@@ -81,8 +81,8 @@ impl Shard {
         }
         let is_home = home == self.id;
         let renews = proof.mechanism().token().is_none() || !self.settings.domains.keeps_outside(account);
-        let Some(conn) = self.conns.get(id) else { return };
-        let Some(opening) = conn.opening() else { return };
+        let conn = self.conns.heard(id);
+        let opening = conn.opening().expect("who has just authenticated has no session");
         opening.tls = None;
         opening.from = None;
         opening.attempts = 0;
@@ -116,11 +116,11 @@ impl Shard {
             return self.unblock(id);
         }
         let named = self.conns.client(id).is_some();
-        let Some(conn) = self.conns.get(id) else { return };
+        let conn = self.conns.heard(id);
         let (scope, transport) = (conn.scope.clone(), conn.transport());
         let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
         leftover.extend_from_slice(behind);
-        let Some(opening) = conn.opening() else { return };
+        let opening = conn.opening().expect("who has just authenticated has no session");
         let moved = Box::new(Moved {
             owner: proof,
             listener: opening.listener,

@@ -98,6 +98,7 @@ impl Shard {
 
     /// A client answers the server. If it is not for this, somebody else has asked.
     pub(super) fn session_answered(&mut self, session: SessionId, full: &str, answer: &Element<'_>) {
+        // Another part of the server has asked, or nobody.
         let Some(id) = answer.id().filter(|id| shard_of(id).is_some()) else { return };
         self.tell(session, Down::Charge(work(1, id.len())));
         self.service_answered(&id, full, Outcome::of(answer));
@@ -105,6 +106,7 @@ impl Shard {
 
     /// A publication with this id is answered, here or at another shard.
     pub(super) fn service_answered(&mut self, id: &str, from: &str, outcome: Outcome) {
+        // Whoever answers has made the id up.
         let Some(shard) = shard_of(id).filter(|shard| shard.0 < self.settings.shards()) else { return };
         if shard != self.id {
             let letters = self.letters_to(shard);

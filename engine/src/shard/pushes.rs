@@ -165,6 +165,7 @@ impl Pushes {
     }
 
     fn set_due(&mut self, account: &str, due_ms: u64) {
+        // Nothing more is to be told of the user.
         let Some(user) = self.users.get_mut(account) else { return };
         let before = std::mem::replace(&mut user.due_ms, due_ms);
         self.due.remove(&(before, account.into()));
@@ -328,6 +329,7 @@ impl Pushes {
     }
 
     fn ended(&mut self, jid: &str, took: bool) {
+        // The service was forgotten: nothing was under way to it.
         let Some(service) = self.services.get_mut(bare_of(jid)) else { return };
         service.under_way = service.under_way.saturating_sub(1);
         service.window = match took {

@@ -49,7 +49,7 @@ impl Shard {
                     return self.registration_failed(id, &registering.id, refusal);
                 }
                 let registering = Registering { account, password: (&*password).into(), ..registering };
-                let Some(peer) = self.peer(id) else { return };
+                let peer = self.heard_from(id);
                 self.conns.set_stage(id, Stage::ExpectRegistration(Box::new(registering)));
                 self.block(id);
                 self.ask_counting(id, peer, "", Question::MayRegister { peer });
@@ -83,7 +83,7 @@ impl Shard {
             return self.registration_failed(id, &iq, StanzaCondition::NotAuthorized);
         }
         let domains = self.settings.domains.clone();
-        let Some(opening) = self.opening(id) else { return };
+        let opening = self.heard(id);
         opening.invited = None;
         let Some(actor) = token::actor(token, domains.name(opening.domain)) else {
             return self.not_invited(id, &iq);
@@ -93,7 +93,7 @@ impl Shard {
     }
 
     fn ask_for_invitation(&mut self, id: ConnId, showing: Showing) {
-        let Some(peer) = self.peer(id) else { return };
+        let peer = self.heard_from(id);
         let (actor, invitation) = (showing.actor.clone(), showing.invitation);
         self.conns.set_stage(id, Stage::ExpectInvitation(Box::new(showing)));
         self.block(id);
@@ -129,7 +129,7 @@ impl Shard {
             );
         }
         let most = self.settings.auth_attempts_max;
-        let Some(opening) = self.opening(id) else { return };
+        let opening = self.heard(id);
         opening.attempts = opening.attempts.saturating_add(1);
         let over = opening.attempts >= most;
         self.registration_failed(id, iq, Limit::Invitation);
@@ -142,7 +142,7 @@ impl Shard {
     pub(super) fn registration_keys(&mut self, id: ConnId, registering: Box<Registering>, keys: Box<Credentials>) {
         let (account, conn) = (registering.account.clone(), ConnRef { shard: self.id, conn: id });
         let rule = self.facts.rule;
-        let Some(opening) = self.opening(id) else { return };
+        let opening = self.heard(id);
         let (address, invited) = (opening.peer, opening.invited.clone());
         self.conns.set_stage(id, Stage::ExpectRegistration(registering));
         if let Some(invited) = invited {

@@ -19,6 +19,7 @@ impl Shard {
     /// An account is known that was not: the sessions that its user had in an earlier process wait again. `None` if their rows cannot be read.
     pub(super) fn restore_sessions(&mut self, user: u32, account: &str, which: Incarnation, found: Option<Found>) {
         let incarnation = u64::from_be_bytes(which.to_bytes());
+        // Rows that cannot be read are of no session that could be resumed.
         let Some(Found::Rows { rows, .. }) = found else { return };
         // Rows of a user with sessions are those of this process.
         if rows.is_empty() || self.users.get(user).first != NONE || self.shutting_down {
@@ -55,6 +56,7 @@ impl Shard {
 
     /// A session is counted from now on: if it is to be stored, its account is noted.
     pub(super) fn begin_storing(&mut self, id: SessionId) {
+        // It has ended while it was looked for.
         let Some(user) = self.sessions.get(id).map(|session| session.user) else { return };
         if let Some(Known::Exists(which)) = self.users.get(user).state.as_ref().map(|state| state.known) {
             self.note_incarnation(id, u64::from_be_bytes(which.to_bytes()));

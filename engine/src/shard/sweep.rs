@@ -137,6 +137,7 @@ impl Shard {
         let (preauth, idle, stall) =
             (self.settings.preauth_s_max, self.settings.idle_s_max, self.settings.send_stall_s_max);
         let held_s = self.held_s;
+        // Nobody has the slot.
         let Some(conn) = self.accounts.conns.get(id) else { return };
         // What a component has not taken its senders wait for, if they want to know of it (XEP-0198 4).
         let stall = match conn.state() {
@@ -159,7 +160,7 @@ impl Shard {
             self.sweep_listener(id);
             return;
         }
-        let Some(conn) = self.accounts.conns.get(id) else { return };
+        let conn = self.accounts.conns.heard(id);
         match conn.state() {
             // Its session bounds how long; unless nobody has got to know of the request, or the answer is lost.
             ConnState::Opening(opening) if opening.asked.waits => {
@@ -209,7 +210,7 @@ impl Shard {
     }
 
     fn sweep_session(&mut self, id: SessionId) {
-        let Some(session) = self.accounts.sessions.get(id) else { return };
+        let session = self.accounts.sessions.heard(id);
         let extra = session.extra.as_ref().map_or(0, |extra| extra.memory_bytes());
         self.sweeper.sessions.found += (self.managed_bytes(id) + extra) as u64;
         if self.is_expired(id) {
@@ -217,7 +218,7 @@ impl Shard {
             return self.end_session(id, Vec::new(), None);
         }
         self.rest(id);
-        let Some(session) = self.accounts.sessions.get(id) else { return };
+        let session = self.accounts.sessions.heard(id);
         let (user, missed) = (session.user, session.extra.as_ref().is_some_and(|extra| extra.missed.is_some()));
         if missed && !self.is_busy(id) {
             self.roster_step(user, RosterStep::Catch { session: id });

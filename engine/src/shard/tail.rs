@@ -138,6 +138,7 @@ impl Tail {
             let class = if kind == "chat" { MessageClass::Chat } else { MessageClass::Normal };
             (class, keep(&kind, element.children().map(|c| (c.namespace(), c.name()))))
         });
+        // What is kept nowhere cannot come again.
         let Some((class, keep)) = seen.filter(|(_, keep)| *keep != Keep::Nothing) else { return };
         let kind = Kind::Message { class, keep };
         let (to, xml) = (item.entry.peer.into(), item.entry.xml.into());
@@ -215,6 +216,7 @@ impl Shard {
     /// Rows of the session, or a page of its user's log.
     pub(super) fn tail_found(&mut self, read: TailRead, found: Vec<Found>) {
         let TailRead { session: id, attempt, rows } = read;
+        // Its session has ended meanwhile.
         let Some(mut tail) = self.tails.remove(&id) else { return };
         if tail.attempt != attempt {
             self.tails.insert(id, tail);
@@ -263,7 +265,7 @@ impl Shard {
     }
 
     fn read_tail(&mut self, read: TailRead) {
-        let Some(after) = self.tails.get(&read.session).map(|tail| tail.after) else { return };
+        let after = self.tails[&read.session].after;
         let bare = bare_of(&self.full_jid(read.session)).to_owned();
         let queries = tail_queries(&bare, after, Some(self.settings.number_floor));
         self.read(Pending::Tail(TailRead { rows: false, ..read }), queries);
@@ -272,7 +274,7 @@ impl Shard {
     /// Sends the next message again that may not have come to its receiver, or goes on when all have.
     fn send_tail(&mut self, id: SessionId) {
         let shard = self.id;
-        let Some(tail) = self.tails.get_mut(&id) else { return };
+        let tail = self.tails.get_mut(&id).expect("a resumption is under way");
         // What an earlier attempt has sent is not sent once more: a component could not tell that it has it.
         while let (Some((seq, ..)), Some((last, _))) = (tail.open.front(), tail.again)
             && beyond(last, *seq)
@@ -296,7 +298,7 @@ impl Shard {
             // Its receiver's entry may have been dropped for its age: nobody could say whether it has come.
             return self.end_session(id, Vec::new(), None);
         }
-        let Some(tail) = self.tails.get_mut(&id) else { return };
+        let tail = self.tails.get_mut(&id).expect("it was just there");
         (tail.asked, tail.again) = (Some(seq), Some((seq, false)));
         let origin = origin.map(|origin| Origin { shard, session: id, seq, ..origin });
         let home = self.home(bare_of(&to));
@@ -315,8 +317,8 @@ impl Shard {
 
     /// All is known: the connection takes over, and what the client has not received follows.
     fn finish_tail(&mut self, id: SessionId) {
-        let Some(mut tail) = self.tails.remove(&id) else { return };
-        let Some(session) = self.sessions.get(id) else { return };
+        let mut tail = self.tails.remove(&id).expect("its last message was just looked for");
+        let session = self.sessions.heard(id);
         let (user, follows) = (session.user, session.follows);
         if !self.opening(tail.conn).is_some_and(|opening| opening.blocked) {
             // The connection has gone. What was sent for it the next one need not send.

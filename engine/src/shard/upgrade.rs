@@ -27,9 +27,8 @@ const HASH_TEXT_BYTES_MAX: usize = Tag::BYTES_MAX.div_ceil(3) * 4;
 impl Shard {
     /// The account lacks keys that the client can give: it is asked for them (XEP-0480 2.2).
     pub(super) fn task_begins(&mut self, conn: ConnId, owner: Authenticated) {
-        let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) else { return };
-        let Some(upgrade) = &inline.upgrade else { return };
-        let kind = upgrade.kind;
+        let inline = self.heard(conn).inline.as_mut().expect("a task is of what came with an authentication");
+        let kind = inline.upgrade.as_ref().expect("there is a task").kind;
         // It is said once what the mechanism says at the end.
         let message = std::mem::take(&mut inline.message);
         let mut out = Vec::with_capacity(256);
@@ -44,10 +43,10 @@ impl Shard {
 
     /// What the client sends during a task (XEP-0388 2.6.3, XEP-0480 3).
     pub(super) fn task(&mut self, conn: ConnId, element: &Element<'_>) {
-        let Some(Stage::ExpectTask(owner)) = self.opening(conn).map(|opening| opening.stage()) else { return };
+        let Stage::ExpectTask(owner) = self.heard(conn).stage() else { unreachable!("a task is under way") };
         let owner = owner.clone();
-        let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) else { return };
-        let Some(upgrade) = inline.upgrade.as_mut() else { return };
+        let inline = self.heard(conn).inline.as_mut().expect("a task is of what came with an authentication");
+        let upgrade = inline.upgrade.as_mut().expect("there is a task");
         match element.name() {
             "abort" => self.task_failed(conn, SaslCondition::Aborted, None),
             "next" if !upgrade.begun => {

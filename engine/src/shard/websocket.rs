@@ -84,7 +84,7 @@ impl Shard {
     }
 
     fn websocket_element(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
-        let Some(conn) = self.conns.get(id) else { return };
+        let conn = self.conns.heard(id);
         let opens = conn.expect != StreamExpect::Content;
         match (element.namespace() == FRAMING, element.name()) {
             (true, "open") if opens => {
