@@ -242,7 +242,10 @@ fn a_terminal_shows_takes_keys_and_is_given_back() {
 fn as_a_job(server: &Server, pid: &std::path::Path) -> String {
     let top = format!("exec {THRONG} top --data {}", server.folder());
     let job = format!("sh -c \"echo \\$\\$ > {}; {top}\"", pid.display());
-    format!("set -m; {job}; echo STOPPED WITH $?; stty -a; read go; fg")
+    // bash sends no SIGCONT to a job that it takes to be running: before `fg` it has to have noticed the second stop.
+    let jobs = pid.with_extension("jobs");
+    let noticed = format!("until jobs > {0}; grep -q Stopped {0}; do sleep 0.1; done", jobs.display());
+    format!("set -m; {job}; echo STOPPED WITH $?; stty -a; read go; {noticed}; fg")
 }
 
 /// A signal to a process, or to a process group: that is a minus before its number.
