@@ -15,7 +15,8 @@ use crate::wire::error::StreamCondition;
 const LOOKS: u64 = 8;
 /// No kind is looked at more often than once in this time, milliseconds.
 const PERIOD_MS_MIN: u64 = 100;
-/// No part of a round is made more often than this, milliseconds.
+/// No part of a round is made more often than this, milliseconds: a busy shard has thousands of turns a second, and nothing here
+/// is due to the millisecond.
 const STEP_MS: u64 = 20;
 /// All sessions of BOSH are looked at once in this time, milliseconds: their requests wait for whole seconds.
 const BOSH_MS: u64 = 1_000;
@@ -25,6 +26,8 @@ const MEMORY_MS: u64 = 1_000;
 /// Where the sweep stands.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
+    /// When the last step was made.
+    last_ms: u64,
     memory_ms: u64,
     /// Finds for how many seconds the oldest send has been under way.
     conns: Round,
@@ -41,7 +44,6 @@ pub(crate) struct Sweeper {
 /// One kind's round over its slots.
 #[derive(Debug, Default)]
 struct Round {
-    last_ms: u64,
     /// The slot looked at last.
     at: u32,
     /// What this round has found so far, and what the last one has found.
@@ -50,18 +52,6 @@ struct Round {
 }
 
 impl Round {
-    /// Slots to be looked at now, of `slots` that are looked at once in `period_ms`: none before a step is over, and one at
-    /// least then.
-    fn due(&mut self, now_ms: u64, slots: u32, period_ms: u64) -> u32 {
-        let elapsed_ms = now_ms.saturating_sub(self.last_ms);
-        if elapsed_ms < STEP_MS {
-            return 0;
-        }
-        self.last_ms = now_ms;
-        let share = u64::from(slots) * elapsed_ms.min(period_ms) / period_ms;
-        u32::try_from(share).unwrap_or(slots).max(1).min(slots)
-    }
-
     /// The next slot of `slots`.
     fn next(&mut self, slots: u32) -> u32 {
         self.at = (self.at + 1) % slots;
@@ -70,6 +60,12 @@ impl Round {
         }
         self.at
     }
+}
+
+/// Slots to be looked at in a step after so much time, of `slots` that are looked at once in `period_ms`: one at least.
+fn share(elapsed_ms: u64, slots: u32, period_ms: u64) -> u32 {
+    let share = u64::from(slots) * elapsed_ms.min(period_ms) / period_ms;
+    u32::try_from(share).unwrap_or(slots).max(1).min(slots)
 }
 
 /// How often slots with such time-outs are looked at, in so many seconds at most; 0 is no time-out.
@@ -82,31 +78,42 @@ fn period_ms(timeouts_s: &[u32], seconds_max: u32) -> u64 {
 impl Shard {
     /// One turn's share of the sweep.
     pub(super) fn sweep(&mut self) {
+        // These are due by more than time.
         self.sweep_work();
         self.sweep_lasts();
+        self.sweep_listeners();
+        self.sweep_occupants();
+        self.sweep_occupancy();
+        self.write_moved_rows();
+        let now_ms = self.now.mono_ms;
+        let elapsed_ms = now_ms.saturating_sub(self.sweeper.last_ms);
+        if elapsed_ms >= STEP_MS {
+            self.sweeper.last_ms = now_ms;
+            self.sweep_step(elapsed_ms);
+        }
+    }
+
+    /// A step of the sweep, so long after the last one.
+    fn sweep_step(&mut self, elapsed_ms: u64) {
         self.go_on_announcing();
         self.tell_administrators();
         self.sweep_pushes();
         self.sweep_components();
-        self.sweep_listeners();
         self.sweep_watchers();
-        self.sweep_occupants();
-        self.sweep_occupancy();
-        self.write_moved_rows();
         self.write_restless_sessions();
         self.tell_memory();
         if self.observers.is_some() {
             self.sweep_observers();
         }
-        let (now_ms, settings) = (self.now.mono_ms, &self.settings);
+        let settings = &self.settings;
         let often = |timeouts_s: &[u32]| period_ms(timeouts_s, settings.sweep_s_max);
         let conns_ms = often(&[settings.preauth_s_max, settings.idle_s_max, settings.send_stall_s_max]);
         let (sessions_ms, users_ms) = (often(&[settings.resume_s_max]), often(&[settings.cache_s]));
-        for _ in 0..self.sweeper.conns.due(now_ms, self.conns.slots(), conns_ms) {
+        for _ in 0..share(elapsed_ms, self.conns.slots(), conns_ms) {
             let slot = self.sweeper.conns.next(self.conns.slots());
             self.sweep_conn(self.conns.id(slot));
         }
-        for _ in 0..self.sweeper.bosh.due(now_ms, self.conns.others(), BOSH_MS) {
+        for _ in 0..share(elapsed_ms, self.conns.others(), BOSH_MS) {
             let slot = self.sweeper.bosh.next(self.conns.others());
             let id = self.conns.id(slot | NO_SOCKET);
             self.sweep_conn(id);
@@ -120,13 +127,13 @@ impl Shard {
         }
         let now_s = self.now.mono_s();
         self.bosh.forget_forwards(now_s);
-        for _ in 0..self.sweeper.sessions.due(now_ms, self.sessions.slots(), sessions_ms) {
+        for _ in 0..share(elapsed_ms, self.sessions.slots(), sessions_ms) {
             let slot = self.sweeper.sessions.next(self.sessions.slots());
             if let Some(id) = self.sessions.id(slot) {
                 self.sweep_session(id);
             }
         }
-        for _ in 0..self.sweeper.users.due(now_ms, self.users.slots(), users_ms) {
+        for _ in 0..share(elapsed_ms, self.users.slots(), users_ms) {
             let slot = self.sweeper.users.next(self.users.slots());
             self.sweep_user(slot);
         }
@@ -278,7 +285,7 @@ impl Shard {
 
 #[cfg(test)]
 mod tests {
-    use super::{PERIOD_MS_MIN, Round, STEP_MS, period_ms};
+    use super::{PERIOD_MS_MIN, Round, STEP_MS, period_ms, share};
 
     const PERIOD_MS_MAX: u64 = 8_000;
 
@@ -287,18 +294,16 @@ mod tests {
         for (slots, step_ms) in [(1, 20), (7, 33), (1000, 21), (1000, 5_000), (100_000, 20), (100_000, 7_000)] {
             let (mut round, mut seen) = (Round::default(), vec![0; slots as usize]);
             // A step's fraction of a slot is not carried over: a round may take that much longer.
-            let mut now_ms = 0;
-            while now_ms <= 2 * PERIOD_MS_MAX {
-                now_ms += step_ms;
-                for _ in 0..round.due(now_ms, slots, PERIOD_MS_MAX) {
+            for _ in 0..=2 * PERIOD_MS_MAX / step_ms {
+                for _ in 0..share(step_ms, slots, PERIOD_MS_MAX) {
                     seen[round.next(slots) as usize] += 1;
                 }
             }
             assert!(seen.iter().all(|looks| *looks >= 1), "{slots} slots, a step each {step_ms} ms");
         }
-        assert_eq!(Round::default().due(STEP_MS, 0, PERIOD_MS_MAX), 0);
-        assert_eq!(Round::default().due(STEP_MS - 1, 1000, PERIOD_MS_MAX), 0);
-        assert_eq!(Round::default().due(u64::MAX, 1000, PERIOD_MS_MAX), 1000, "once, not more often");
+        assert_eq!(share(STEP_MS, 0, PERIOD_MS_MAX), 0);
+        assert_eq!(share(STEP_MS, 1, PERIOD_MS_MAX), 1, "a single one in each step");
+        assert_eq!(share(u64::MAX, 1000, PERIOD_MS_MAX), 1000, "once, not more often");
     }
 
     #[test]

@@ -495,6 +495,10 @@ options! {
         "Number of shards, each a thread that owns its users; auto is one a core.",
         "May exceed the cores. How many connections a shard holds is shard_connections_max. The 4,096 partitions of users \
          are dealt out over the shards.";
+    Machine Detail Restart shards_on_cores: bool, Kind::Switch, "true",
+        "Keeps each shard on a core of its own, where there is one shard a core.",
+        "The kernel often puts two shards on one core, where they wait for each other. Has no effect with fewer or more shards than \
+         the process has cores. Switch it off where another program is bound to some of the same cores.";
     Machine Main Restart driver: DriverChoice, Kind::Choice(DriverChoice::WORDS), "auto",
         "Interface to the kernel for sockets; auto takes io_uring where the kernel allows it.",
         "";

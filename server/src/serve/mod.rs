@@ -12,6 +12,7 @@ mod bytestreams;
 mod certificate;
 mod components;
 mod control;
+mod cores;
 mod hashes;
 mod inside;
 mod invites;
@@ -325,6 +326,7 @@ struct Rest {
 
 fn spawn(
     index: usize,
+    core: Option<usize>,
     network: Network,
     ready: SyncSender<Result<Ready, String>>,
     rest: Receiver<Rest>,
@@ -332,6 +334,7 @@ fn spawn(
     let name = format!("shard-{index}");
     std::thread::Builder::new().name(name.clone()).spawn(move || {
         waits::in_short_slices();
+        core.into_iter().for_each(cores::stay_on);
         let choice = match network(index) {
             Ok(choice) => choice,
             Err(error) => {
@@ -522,12 +525,8 @@ fn obey(running: &control::Running, wishes: &Wishes) -> Option<Duration> {
     }
 }
 
-fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, usize::from)
-}
-
 fn shards(config: &Config) -> u16 {
-    u16::try_from(config.shards.unwrap_or(cores() as u64)).unwrap_or(u16::MAX)
+    u16::try_from(config.shards.unwrap_or(cores::count() as u64)).unwrap_or(u16::MAX)
 }
 
 /// The network of sockets that the operator has chosen.
@@ -552,7 +551,8 @@ fn start(
 ) -> Result<(Server, control::Running), Failure> {
     let config = &loaded.config;
     let engine = store.engine();
-    let (cores, shards) = (cores(), shards(config));
+    let (cores, shards) = (cores::count(), shards(config));
+    let own_cores = cores::of_shards(shards).filter(|_| config.shards_on_cores);
     let settings = Arc::new(settings::engine_settings(config, shards, &*engine, given)?);
 
     // Drivers first: their addresses are what everything else wakes.
@@ -560,7 +560,8 @@ fn start(
     for index in 0..usize::from(shards) {
         let (ready_in, ready) = sync_channel(1);
         let (rest_in, rest) = sync_channel(1);
-        let thread = spawn(index, network.clone(), ready_in, rest);
+        let core = own_cores.as_ref().map(|cores| cores[index]);
+        let thread = spawn(index, core, network.clone(), ready_in, rest);
         threads.push(thread.map_err(Failure::failed)?);
         rests.push(rest_in);
         let ready = ready.recv().map_err(|_| Failure::failed("a shard's thread ended at once"))?;

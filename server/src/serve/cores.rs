@@ -1,0 +1,50 @@
+//! Which core each shard runs on.
+//!
+//! Where every core has a shard, each shard stays on a core of its own. Left to the kernel, two shards that wake each other by
+//! letters often end up on one core and wait for each other, while the other core runs threads that nobody waits for
+//! (`docs/decisions/0008-latency.md`). With fewer shards than cores the kernel finds idle cores itself, and several
+//! servers on one host would all take the first ones.
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+
+/// Cores that the process may compute on at once: those of its mask, or fewer by the quota of its control group.
+pub(super) fn count() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// For each shard the number of its core, if the process has exactly one core for each.
+pub(super) fn of_shards(shards: u16) -> Option<Vec<usize>> {
+    // A quota is no set of cores: which of the host's it would be is not known.
+    let allowed = sched_getaffinity(None).ok()?;
+    let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
+    (cores.len() == usize::from(shards)).then_some(cores)
+}
+
+/// The calling thread runs on this core only. Where that is refused, it runs as the kernel places it.
+pub(super) fn stay_on(core: usize) {
+    let mut only = CpuSet::new();
+    only.set(core);
+    if let Err(error) = sched_setaffinity(None, &only) {
+        tracing::debug!(core, %error, "a shard is not kept on its core");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_shard_has_a_core_of_its_own_or_none_has() {
+        let allowed = sched_getaffinity(None).expect("the kernel tells");
+        let shards = u16::try_from(allowed.count()).expect("not that many");
+        let cores = of_shards(shards).expect("as many shards as cores");
+        assert!(cores.iter().all(|core| allowed.is_set(*core)) && cores.is_sorted_by(|one, other| one < other));
+        assert_eq!((of_shards(shards + 1), of_shards(shards - 1)), (None, None));
+
+        let core = cores[0];
+        let stays = std::thread::spawn(move || (stay_on(core), sched_getaffinity(None)).1).join().expect("it ends");
+        let stays = stays.expect("the kernel tells");
+        assert!(stays.count() == 1 && stays.is_set(core));
+        assert_eq!(sched_getaffinity(None).expect("the kernel tells"), allowed, "others stay where they may be");
+    }
+}
