@@ -173,6 +173,12 @@ counter_table! {
     notify_told Count "Items handed to who waits at /n/, each to each.";
     notify_tokens_verified Count "Tokens shown at /n/ whose signature was verified, and was good.";
     notify_tokens_refused Count "Tokens shown at /n/ that do not count: expired, for somebody else, or with a wrong signature.";
+    notify_asked Count "Questions about requests at /n/ to the service of notify_ask.";
+    notify_ask_known Count "Requests at /n/ for which an earlier answer of that service counted, so that it was not asked.";
+    notify_ask_denied Count "Requests at /n/ that the service of notify_ask has denied.";
+    notify_ask_failed Count "Requests at /n/ that were not done because the service of notify_ask has not answered, or too much was asked.";
+    notify_asking Gauge "Questions to the service of notify_ask that are under way.";
+    notify_held_bytes Gauge "Bytes of requests at /n/ that are held until that service answers.";
     notify_occupancy_told Count "Times that one who waits at /n/ was told who subscribes, each to each.";
     notify_gaps Count "Times that one who waits at /n/ was told that it has missed items which are not kept.";
     notify_behind Count "Times that one who waits at /n/ took items too slowly, so that it reads the rest of them from the channel.";
@@ -223,6 +229,9 @@ counter_table! {
     pushes_held Count "Push notifications put off because their service leaves too many unanswered.";
     pushes_dropped Count "Users of whom no service was told, because there are too many at once.";
     pushes_pending Gauge "Push notifications that are not answered yet.";
+    reports_kept Count "Reports of users that were kept for the operator (XEP-0377).";
+    reports_left_out Count "Reports that were not kept: their account had as many as one may, or the store had no room.";
+    reports_pushed_out Count "Reports that gave way to later ones.";
     components Gauge "External components that are connected (XEP-0114).";
     component_stanzas_in Count "Stanzas received from components.";
     component_stanzas_out Count "Stanzas that components have taken.";

@@ -18,7 +18,9 @@ use crate::settings::Settings;
 use crate::store::account::Credentials;
 use crate::store::announcement::Kept;
 use crate::store::invitation::{Invitation, InvitationId, NewInvitation};
+use crate::store::report::{Report, ReportId};
 use crate::store::{Batch, Found, Query, Table};
+pub use crate::web::inquiry::{Decision, Inquiry};
 use crate::wire::limit::Limit;
 
 /// Space in the store.
@@ -163,6 +165,13 @@ pub enum Command {
         account: Box<str>,
         /// Put it to use.
         approve: bool,
+    },
+    /// Let reports go; the shard is home to their domain.
+    Dismiss {
+        /// The domain, normalised.
+        domain: Box<str>,
+        /// Which of the domain's.
+        ids: Vec<ReportId>,
     },
     /// Drop what waits for a user who has no session: archived messages stay in the archive. The shard is the user's home.
     FlushWaiting {
@@ -547,6 +556,13 @@ pub enum Input<'a> {
         /// The answer.
         verdict: Verdict,
     },
+    /// The answer to an `Inquire`.
+    Decided {
+        /// The token of the question.
+        token: u64,
+        /// The answer.
+        decision: Decision,
+    },
     /// What came of an order.
     Ordered {
         /// The token of the order.
@@ -639,7 +655,7 @@ pub enum Happened {
         returned: usize,
     },
     /// A user has blocked somebody and reports it to the operator (XEP-0377).
-    Reported(Box<crate::extension::change::Report>),
+    Reported(Box<Report>),
     /// A service is told of a user's messages no more, because of what it has answered (XEP-0357 7.1).
     PushDropped(Box<crate::extension::change::Dropped>),
 }
@@ -735,6 +751,13 @@ pub enum Effect {
         /// The question. Boxed, because all effects are as large as the largest.
         question: Box<Question>,
     },
+    /// Ask whoever the operator has named whether a request for channels may be done; `Decided` comes back, in bounded time.
+    Inquire {
+        /// Comes back with the answer.
+        token: u64,
+        /// The question. Boxed for the same reason.
+        inquiry: Box<Inquiry>,
+    },
     /// Carry out an order of an administrator, as those of operators are; `Ordered` comes back.
     Order {
         /// Comes back with what came of it.
@@ -800,7 +823,8 @@ impl Effect {
             | Effect::Favour { .. }
             | Effect::Letters { .. }
             | Effect::Job { .. }
-            | Effect::Ask { .. } => Rests::OnNothing,
+            | Effect::Ask { .. }
+            | Effect::Inquire { .. } => Rests::OnNothing,
         }
     }
 }

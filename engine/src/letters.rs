@@ -15,6 +15,7 @@ use crate::session::moved::Handover;
 use crate::store::account::{Credentials, Incarnation, KeySet};
 use crate::store::hash::Tag;
 use crate::store::invitation::{InvitationId, Invited};
+use crate::store::report::Report;
 use crate::store::token::{TokenAnswer, TokenShown};
 use crate::web::bosh::read::Wrapper;
 use crate::wire::limit::{Held, Refusal};
@@ -429,6 +430,11 @@ pub enum Letter {
         /// The answer.
         answer: Answer,
     },
+    /// What a request has reported is kept, or left out for good ([`Question::File`]).
+    Filed {
+        /// What its user's home knows the request by.
+        token: u64,
+    },
     /// A login from this address has failed, or was broken off.
     LoginFailed {
         /// The peer of the connection.
@@ -505,6 +511,13 @@ pub struct ConnRef {
     pub conn: ConnId,
 }
 
+impl ConnRef {
+    /// No connection of a shard: nobody waits there for an answer.
+    pub fn nobody(shard: ShardId) -> ConnRef {
+        ConnRef { shard, conn: ConnId { slot: u32::MAX, generation: 0 } }
+    }
+}
+
 /// What a shard may ask of an account's home, or of the shard that counts for an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
@@ -574,6 +587,19 @@ pub enum Question {
     Decided(Box<str>),
     /// An account has waited too long for approval: it goes, if it is still this one.
     Expired(Incarnation),
+    /// Keep what a user of this domain has reported. The shard of the connection hears of it: [`Letter::Filed`].
+    File(Box<Filing>),
+}
+
+/// See [`Question::File`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filing {
+    /// Bare JID of the user.
+    pub by: Box<str>,
+    /// What is reported.
+    pub reports: Vec<Report>,
+    /// What the user's home knows the request by.
+    pub token: u64,
 }
 
 /// See [`Question::Redeem`].

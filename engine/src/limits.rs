@@ -294,6 +294,25 @@ pub const VCARD_BYTES_MAX: usize = 128 << 10;
 /// Longest text of each kind that is passed on of a report to the operator (XEP-0377), in bytes; a longer one is cut.
 pub const REPORT_TEXT_BYTES_MAX: usize = 512;
 
+/// Reports of one account that are kept. A further one takes the place of the account's oldest, if that is [`REPORTS_USER_S`] old; otherwise
+/// it is left out.
+pub const REPORTS_USER_MAX: usize = 20;
+
+/// Seconds in which one account can have so many kept.
+pub const REPORTS_USER_S: u64 = 86_400;
+
+/// Reports of a domain's accounts that are kept, whatever the operator says: a row has 7 KB at the most, and all are read at once.
+pub const REPORTS_MAX: u32 = 5_000;
+
+/// Requests with reports of a domain that wait until its reports are read: those of more are left out.
+pub const REPORTS_WAITING_MAX: usize = 128;
+
+/// Administrators are told of reports this often at most, seconds.
+pub const REPORTS_TOLD_S: u32 = 600;
+
+/// Domains whose reports are looked at for such that are too old, in a second.
+pub const REPORTS_DOMAINS_A_SECOND: usize = 64;
+
 const _: () = assert!(BOOKMARKS_BYTES_MAX <= NODE_ITEM_BYTES_MAX && BOOKMARKS_BYTES_MAX <= PRIVATE_BYTES_MAX);
 const _: () = assert!(PRIVATE_KEY_BYTES_MAX < crate::store::key::SORT_KEY_BYTES_MAX);
 
@@ -441,6 +460,12 @@ pub const ADHOC_JIDS_MAX: usize = 100;
 
 /// Rows of a list that a command asks for.
 pub const ADHOC_ROWS_MAX: usize = 200;
+
+/// Reports of a page of a list that a command asks for.
+pub const ADHOC_REPORTS_MAX: usize = 50;
+
+/// Bytes of an option's name or value that a command sets.
+pub const ADHOC_KNOB_BYTES_MAX: usize = 1_024;
 
 /// Bytes of a text that administrators send to users.
 pub const ADHOC_TEXT_BYTES_MAX: usize = 8_192;
@@ -759,6 +784,30 @@ pub const NOTIFY_JWT_WRONG_MS: u64 = 100;
 /// An address that is ahead of that by so much has none verified, milliseconds: fifty at once.
 pub const NOTIFY_JWT_WRONG_AHEAD_MS: u64 = 5_000;
 
+/// Questions of a shard about channels to whoever the operator has named that are under way at once. With so many, more are refused at once.
+pub const NOTIFY_INQUIRIES_MAX: usize = 4_096;
+
+/// Bytes of requests that a shard holds until these are answered.
+pub const NOTIFY_HELD_BYTES_MAX: usize = 16 << 20;
+
+/// Of these, bytes of one address.
+pub const NOTIFY_HELD_BYTES_PER_ADDRESS_MAX: usize = 1 << 20;
+
+/// A request is held for so long at most, seconds. Whoever asks for the shard has given up before that.
+pub const NOTIFY_HELD_S: u32 = 70;
+
+/// What a shard keeps of the answers, in two halves of which the older one goes, bytes.
+pub const NOTIFY_DECISIONS_BYTES_MAX: usize = 4 << 20;
+
+/// What was denied is asked again after this time, milliseconds.
+pub const NOTIFY_DENIED_MS: u64 = 5_000;
+
+/// What was allowed is so for no longer than this, seconds.
+pub const NOTIFY_PERMIT_S_MAX: u32 = 86_400;
+
+/// An address that is ahead of its share of questions by so much has none asked, milliseconds.
+pub const NOTIFY_ASKED_AHEAD_MS: u64 = 10_000;
+
 /// Longest `sub` of a token that is told as the name of a subscriber, bytes.
 pub const NOTIFY_SUBJECT_BYTES_MAX: usize = 128;
 
@@ -791,6 +840,7 @@ pub const NOTIFY_WHO_AT_ONCE: usize = 1_024;
 const _: () = assert!(NOTIFY_SUBJECT_BYTES_MAX <= u8::MAX as usize && NOTIFY_WHO_TOLD_MAX <= NOTIFY_WHO_MAX);
 const _: () = assert!(NOTIFY_WHO_MS < NOTIFY_AWAY_MS && NOTIFY_AWAY_MS < NOTIFY_RENEW_S as u64 * 1_000);
 const _: () = assert!(NOTIFY_JWT_BYTES_MAX < HTTP_HEAD_BYTES_MAX);
+const _: () = assert!(MERCURE_FORM_BYTES_MAX + HTTP_HEAD_BYTES_MAX < NOTIFY_HELD_BYTES_PER_ADDRESS_MAX);
 const _: () = assert!(
     NOTIFY_ITEMS_MAX as u64 * (NOTIFY_BODY_BYTES_MAX as u64 * 4 / 3 + 1_024) <= NODE_BYTES_MAX
         && NOTIFY_ITEMS_MAX <= NODE_ITEMS_MAX

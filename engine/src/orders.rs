@@ -63,6 +63,69 @@ pub enum Wanted {
     DeleteMotd,
     /// Tell everybody who is online; at most [`ADHOC_TEXT_BYTES_MAX`](crate::limits::ADHOC_TEXT_BYTES_MAX) bytes.
     Announce(Box<str>),
+    /// Send a headline to sessions of these, as many bare or full JIDs as [`Wanted::End`] may have.
+    Say {
+        /// Whose.
+        to: Vec<Box<str>>,
+        /// The text; as long as an announcement.
+        text: Box<str>,
+    },
+    /// List what users have reported, the latest first.
+    ListReports {
+        /// Go on from this place, as [`Listing::next`] has named it.
+        after: Option<Box<str>>,
+        /// Most reports: [`ADHOC_ROWS_MAX`](crate::limits::ADHOC_ROWS_MAX) at most.
+        most: usize,
+    },
+    /// Let reports go, by their ids.
+    DismissReports(Vec<Box<str>>),
+    /// Say how the server is.
+    Status,
+    /// List the external components that are configured.
+    ListComponents,
+    /// List who is held by limits.
+    ListLimits,
+    /// Let go of those who are held by failed logins or registrations: an IP address, a bare JID, or all.
+    Release(Box<str>),
+    /// List the options that can be set by [`Wanted::SetKnob`].
+    ListKnobs,
+    /// Set an option of the running server.
+    SetKnob {
+        /// Its name.
+        key: Box<str>,
+        /// As the configuration would have it; that of the configuration when none.
+        value: Option<Box<str>>,
+        /// Seconds after which it is put back; it stays when none.
+        for_s: Option<u64>,
+    },
+    /// Cut the connections of sessions: as many bare or full JIDs as [`Wanted::End`] may have.
+    FlushQueue(Vec<Box<str>>),
+    /// Drop what waits for users who are away; as many bare JIDs.
+    FlushWaiting(Vec<Box<str>>),
+    /// Read certificates and the configuration again.
+    Reload,
+    /// Stop the server.
+    Shutdown {
+        /// In so many seconds.
+        after_s: u64,
+        /// What everybody is told now, if anything; as long as an announcement.
+        text: Option<Box<str>>,
+    },
+    /// Go on: a stop that is to come does not.
+    CancelShutdown,
+}
+
+/// Rows of values, as operators are shown them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The names of its columns.
+    pub columns: &'static [&'static str],
+    /// The rows, each with a value for each column.
+    pub rows: Vec<Vec<String>>,
+    /// Where to go on, if there are more and one can.
+    pub next: Option<String>,
+    /// How many more there are, if one cannot.
+    pub more: u64,
 }
 
 /// What came of an order.
@@ -88,6 +151,10 @@ pub enum Outcome {
     },
     /// A number.
     Count(u64),
+    /// What there is to tell: a name and its values each.
+    Facts(Vec<(&'static str, Vec<String>)>),
+    /// Rows.
+    Listing(Listing),
     /// Sessions of an account.
     Sessions(Vec<SessionSeen>),
     /// A page of users.

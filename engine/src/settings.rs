@@ -73,6 +73,10 @@ pub struct Settings {
     pub applicants_max: u32,
     /// For how long each may, seconds.
     pub applicants_s: u64,
+    /// Reports of a domain's users that are kept for the operator: [`REPORTS_MAX`](crate::limits::REPORTS_MAX) at the most.
+    pub reports_max: u32,
+    /// For how long each is, seconds.
+    pub reports_s: u64,
     /// The announcement for those who log in later, as of the start.
     pub kept: Option<Arc<Kept>>,
     /// By which secret the component of a domain, normalised, is known (XEP-0114 3).
@@ -222,6 +226,14 @@ impl Settings {
         }
     }
 
+    /// What a question to the service of `notify_ask` takes of its address' time, milliseconds; counted in the same way.
+    pub fn each_question_ms(&self) -> u64 {
+        match self.web.channels.asks.questions_s {
+            0 => 0,
+            a_second => (1_000 * u64::from(self.shards())).div_ceil(u64::from(a_second)),
+        }
+    }
+
     /// What a token whose signature is wrong takes of its address' time, milliseconds; counted in the same way.
     pub fn each_wrong_ms(&self) -> u64 {
         NOTIFY_JWT_WRONG_MS * u64::from(self.shards())
@@ -255,6 +267,8 @@ impl Settings {
             reserved_names: Arc::default(),
             applicants_max: 100,
             applicants_s: 14 * 86_400,
+            reports_max: 1_000,
+            reports_s: 90 * 86_400,
             kept: None,
             component_secrets: Arc::default(),
             component_queue_bytes_max: COMPONENT_QUEUE_BYTES_DEFAULT,

@@ -17,6 +17,7 @@
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
 //! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
 //! - [`listening`]: requests at `/n/`, which wait as [`listeners`] of [`addresses`] (each a [`listener`]), and [`listener_words`] to them; [`channels`]: what they ask of channels by [`asking`], and [`watchers`] of these
+//! - [`inquiring`]: whether they may be done, where others say so; [`decisions`] of these that count still
 //! - [`talking`]: commands of Centrifugo's protocol to what each wants ([`talk`]), of a [`talker`]; [`talk_answers`] of homes, and [`talk_words`] to it
 //! - who waits there are [`occupants`], a [`crowd`] of each channel: [`occupying`] it, and its [`occupancy`] at its home
 //! - [`adhoc`]: commands of users, and orders of administrators
@@ -44,14 +45,17 @@ pub mod channels;
 pub mod command;
 pub mod component;
 pub mod crowd;
+pub mod decisions;
 pub mod dispatch;
 pub mod ending;
 pub mod features;
 pub mod from_component;
+pub mod halves;
 pub mod handover;
 pub mod http;
 pub mod in_turn;
 pub mod inline;
+pub mod inquiring;
 pub mod inspect;
 pub mod intake;
 pub mod iq;
@@ -74,6 +78,7 @@ pub mod proven;
 pub mod push;
 pub mod pushes;
 pub mod register;
+pub mod reports;
 pub mod restore;
 pub mod seats;
 pub mod subscriber;
@@ -144,6 +149,8 @@ pub struct Shard {
     seats: seats::Seats,
     /// Tokens that were verified.
     grants: access::Known,
+    /// What others have said of requests for channels.
+    decisions: decisions::Decisions,
     /// Requests that wait for channels.
     listeners: listeners::Listeners,
     /// Who watches channels of this home.
@@ -186,6 +193,7 @@ impl Shard {
             pushes: pushes::Pushes::default(),
             seats: seats::Seats::default(),
             grants: access::Known::default(),
+            decisions: decisions::Decisions::default(),
             listeners: listeners::Listeners::default(),
             watchers: watchers::Watchers::default(),
             occupancy: occupancy::Occupancy::default(),
@@ -231,6 +239,7 @@ impl Shard {
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),
             Input::Told { token, verdict } => self.told(token, verdict),
+            Input::Decided { token, decision } => self.decided(token, decision),
             Input::Ordered { token, outcome } => self.ordered(token, &outcome),
             Input::Activated { token, activated } => self.activated(token, activated),
             Input::Storage(state) => {

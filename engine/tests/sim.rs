@@ -78,8 +78,33 @@ fn a_publication_that_comes_twice_is_found() {
 }
 
 #[test]
+fn a_row_that_an_archive_has_lost_is_found() {
+    found(Plant::LostArchiveRow, "lost from an archive: 0 sent");
+}
+
+#[test]
+fn an_entry_that_an_archive_has_twice_is_found() {
+    found(Plant::DoubledArchiveRow, "times in its receiver's archive");
+}
+
+#[test]
+fn a_retracted_message_that_a_client_is_shown_is_found() {
+    found(Plant::LostTombstone, "which its sender has retracted");
+}
+
+#[test]
+fn a_message_that_its_receiver_has_retracted_is_found() {
+    found(Plant::OthersTombstone, "which its sender has not retracted");
+}
+
+#[test]
 fn what_passes_between_two_of_whom_one_has_blocked_the_other_is_found() {
     found(Plant::Unblocked, "blocked");
+    found(Plant::UnblockedMessages, "although one has blocked the other");
+    found(Plant::UnblockedPresence, "presence of");
+    found(Plant::UnblockedSubscriptions, "presence subscribe of");
+    found(Plant::UnblockedRequests, "iq get of");
+    found(Plant::UnblockedItems, "message headline of");
 }
 
 #[test]

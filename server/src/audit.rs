@@ -12,8 +12,8 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use throng_engine::extension::change::Report;
 use throng_engine::io::{Happened, Note};
+use throng_engine::store::report::Report;
 
 /// Lines of one kind: so many at once, and then so many a second.
 struct Kind {
@@ -76,8 +76,10 @@ static REPORT: Kind = Kind::new("report", 200, 1);
 static PUSH: Kind = Kind::new("push service dropped", 2_000, 20);
 static COMPONENT: Kind = Kind::new("component", 2_000, 20);
 static BACK_END: Kind = Kind::new("external authentication", 200, 2);
+static ASK: Kind = Kind::new("service of notify_ask", 200, 2);
 static ORDER: Kind = Kind::new("order", 2_000, 20);
-static KINDS: [&Kind; 10] = [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &COMPONENT, &BACK_END, &ORDER];
+static KINDS: [&Kind; 11] =
+    [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &COMPONENT, &BACK_END, &ASK, &ORDER];
 
 fn now_us() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
@@ -145,6 +147,14 @@ pub fn tell(note: &Note, peer: Option<IpAddr>) {
 pub fn back_end(domain: &str, fault: &dyn fmt::Display) {
     if BACK_END.admits(now_us()) {
         tracing::warn!(domain, %fault, "external authentication failed");
+    }
+    tell_left_out();
+}
+
+/// Writes down that whoever decides about channels was asked, and has not answered.
+pub fn ask_service(fault: &dyn fmt::Display) {
+    if ASK.admits(now_us()) {
+        tracing::warn!(%fault, "the service of notify_ask failed");
     }
     tell_left_out();
 }

@@ -31,7 +31,7 @@ use throng_engine::store::Table;
 use crate::bytestreams::ActivationPort;
 use crate::disk::{self, ReadPort, ReadRequest, Submitter};
 use crate::driver::{Cause, Close, Driver, Event, Peer};
-use crate::extauth::AskPort;
+use crate::extauth::{AskPort, Said, What};
 use crate::jobs::JobPort;
 use crate::letters::{Envelope, LetterRings, MovedLink};
 use crate::links::Links;
@@ -571,8 +571,12 @@ impl Thread {
             self.p.shard.handle(now, Input::Done { token, done }, &mut self.out);
         }
         self.p.jobs.push_on();
-        while let Some((token, verdict)) = self.p.outside.poll() {
-            self.p.shard.handle(now, Input::Told { token, verdict }, &mut self.out);
+        while let Some((token, said)) = self.p.outside.poll() {
+            let input = match said {
+                Said::User(verdict) => Input::Told { token, verdict },
+                Said::Channels(decision) => Input::Decided { token, decision },
+            };
+            self.p.shard.handle(now, input, &mut self.out);
         }
         while let Some((token, outcome)) = self.p.orders.poll() {
             self.p.shard.handle(now, Input::Ordered { token, outcome }, &mut self.out);
@@ -628,7 +632,8 @@ impl Thread {
                     self.p.peers[to.index()].wake();
                 }
                 Effect::Job { token, job } => self.p.jobs.submit(token, job),
-                Effect::Ask { token, question } => self.p.outside.submit(token, question),
+                Effect::Ask { token, question } => self.p.outside.submit(token, What::User(question)),
+                Effect::Inquire { token, inquiry } => self.p.outside.submit(token, What::Channels(inquiry)),
                 Effect::Pause { conn } => {
                     self.gate.paused(conn);
                     self.p.driver.pause(conn);
@@ -719,6 +724,7 @@ impl Thread {
                 Effect::Letters { .. }
                 | Effect::Job { .. }
                 | Effect::Ask { .. }
+                | Effect::Inquire { .. }
                 | Effect::Pause { .. }
                 | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");

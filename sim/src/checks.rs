@@ -63,6 +63,8 @@ pub struct Sent {
     pub to: String,
     /// It may wait for its receiver, so that an acknowledgement is a promise.
     pub kept: bool,
+    /// The message that it retracts (XEP-0424), or is to retract although it is somebody else's.
+    pub retracts: Option<u64>,
     /// Its length as it was sent.
     pub bytes: u64,
     /// The server has said that it is in safe hands.
@@ -168,6 +170,14 @@ impl Ledger {
         }
     }
 
+    /// The message that a message has retracted, if it could: it is the sender's own, to the same receiver (XEP-0424 5.1).
+    pub fn retracted_by(&self, n: u64) -> Option<u64> {
+        let retraction = self.sent.get(n as usize)?;
+        let retracted = self.sent.get(retraction.retracts? as usize)?;
+        let own = retracted.from == retraction.from && retracted.to_user == retraction.to_user;
+        retraction.retracts.filter(|_| own)
+    }
+
     /// Acknowledged messages that nobody has got, at the end of a run that has brought everybody online.
     pub fn missing(&self) -> Vec<u64> {
         let promised = |s: &Sent| (s.acked || self.strict) && s.kept && !s.refused && !s.excused && !s.volatile;
@@ -188,6 +198,7 @@ mod tests {
             to_user: 1,
             to: "b@x".into(),
             kept: true,
+            retracts: None,
             acked: n != 2,
             refused: false,
             delivered: false,

@@ -2,6 +2,7 @@
 //! roster and of who is there. It judges nothing; what matters to the checks it reports as [`News`].
 
 mod archive;
+mod heard;
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +10,9 @@ use base64::Engine as _;
 
 use throng_engine::ns;
 
-pub use self::archive::Look;
+use self::archive::RETRACT;
+pub use self::archive::{Look, Shown};
+pub use self::heard::Heard;
 use crate::net::SocketId;
 use crate::world::PASSWORD;
 use crate::xml::{Item, Node, Reader};
@@ -124,6 +127,8 @@ pub struct Client {
     pub bereft: bool,
     /// Answers requests for acknowledgement at once.
     pub prompt: bool,
+    /// What has come of others, if it takes note of it.
+    pub heard: Option<Vec<Heard>>,
     reader: Reader,
     authenticated: bool,
     enabling: bool,
@@ -154,6 +159,7 @@ impl Client {
             look: None,
             bereft: false,
             prompt: true,
+            heard: None,
             reader: Reader::default(),
             authenticated: false,
             enabling: false,
@@ -314,6 +320,16 @@ impl Client {
         self.stanza(request, None);
     }
 
+    /// Sends a numbered message, which may retract another one (XEP-0424 3).
+    pub fn message_to(&mut self, to: &str, kind: &str, number: u64, retracts: Option<u64>, padding: &str) -> u64 {
+        let retract = retracts.map_or(String::new(), |n| format!("<retract xmlns='{RETRACT}' id='m{n}'/>"));
+        let body = format!("<body>#{number}#{padding}</body>");
+        let message = format!("<message to='{to}' type='{kind}' id='m{number}'>{body}{retract}</message>");
+        let bytes = message.len() as u64;
+        self.stanza(message, Some(number));
+        bytes
+    }
+
     /// Asks for copies of what the user's other devices send and get.
     pub fn enable_carbons(&mut self) {
         let id = self.next_id();
@@ -385,6 +401,7 @@ impl Client {
                 if let Some(m) = self.management.as_mut().filter(|m| !m.previd.is_empty()) {
                     m.received = m.received.wrapping_add(1);
                 }
+                self.hear(node);
                 match name {
                     "message" => self.message(node),
                     "presence" => self.presence(node),
@@ -483,7 +500,7 @@ impl Client {
     fn message(&mut self, node: &Node) {
         let bare = |jid: &str| jid.split('/').next().unwrap_or_default().to_owned();
         if node.attribute("type") == Some("error") {
-            if let Some(number) = node.attribute("id").and_then(|id| id.strip_prefix('m')?.parse().ok()) {
+            if let Some(number) = node.attribute("id").and_then(number_of_id) {
                 self.news.push(News::Refused(number));
             }
             return;
@@ -618,6 +635,11 @@ fn roster_item(item: &Node) -> (String, String) {
         subscription => format!("{subscription} {} {}", of("ask"), of("name")),
     };
     (of("jid").to_owned(), state)
+}
+
+/// The number in the `id` of a message.
+fn number_of_id(id: &str) -> Option<u64> {
+    id.strip_prefix('m')?.parse().ok()
 }
 
 /// The numbers of messages in bytes: `#number#`. One that is cut off may be the beginning of another and does not count.

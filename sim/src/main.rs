@@ -19,6 +19,10 @@ use std::time::Instant;
 use throng_sim::workload;
 use throng_sim::world::Plant;
 
+/// A fifth of a run is pieces of memory that live for a moment.
+#[global_allocator]
+static ALLOCATOR: throng_sys::Allocator = throng_sys::Allocator;
+
 struct Options {
     seeds: Range<u64>,
     plant: Option<(Plant, String)>,
@@ -43,25 +47,7 @@ fn options() -> Result<Options, String> {
             }
             "--plant" => {
                 let name = value()?;
-                let plant = match name.as_str() {
-                    "ack-before-commit" => Plant::AckBeforeCommit,
-                    "lost-batch" => Plant::LostBatch,
-                    "double-delivery" => Plant::DoubleDelivery,
-                    "skipped-row" => Plant::SkippedRow,
-                    "overflow" => Plant::Overflow,
-                    "refused-shown" => Plant::RefusedShown,
-                    "lost-event" => Plant::LostEvent,
-                    "lost-copy" => Plant::LostCopy,
-                    "swapped-copies" => Plant::SwappedCopies,
-                    "doubled-event" => Plant::DoubledEvent,
-                    "unblocked" => Plant::Unblocked,
-                    "counts" => Plant::OldCounts,
-                    "trail" => Plant::LostTrail,
-                    "quota" => Plant::Quota,
-                    "quota-bytes" => Plant::QuotaBytes,
-                    "swapped-entries" => Plant::SwappedEntries,
-                    other => return Err(format!("no such fault: {other}")),
-                };
+                let plant = Plant::named(&name).ok_or(format!("no such fault: {name}"))?;
                 options.plant = Some((plant, name));
             }
             "--threads" => options.threads = value()?.parse().map_err(|_| "threads is a number")?,

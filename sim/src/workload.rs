@@ -1,12 +1,15 @@
 //! A random run: users with clients that chat, change their rosters, come, go and vanish, on a world with faults; then
 //! a calm in which everybody comes online, and the balance.
 
+mod archives;
 mod balance;
+mod block;
 mod clients;
 mod draw;
 mod talk;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use throng_engine::io::{Command, StorageState};
 
@@ -67,6 +70,8 @@ pub struct Run {
     random: Random,
     /// For what retention does.
     aging: Random,
+    /// For which messages are retracted.
+    retracting: Random,
     faults: Faults,
     clients: Vec<Client>,
     /// Number of the session of each client.
@@ -97,8 +102,8 @@ pub struct Run {
     quota_bytes: u64,
     /// A user whose clients stay away although all is calm.
     away: Option<usize>,
-    /// From this message on nothing passes between these two users.
-    blocked: Option<(u64, usize, usize)>,
+    /// Messages that were sent between two users of whom one had blocked the other.
+    blocked: Range<u64>,
     /// Messages may be refused, so that one whose sender is gone may vanish unheard.
     refusals: bool,
 }
@@ -162,6 +167,7 @@ impl Run {
             trace: false,
             world,
             aging,
+            retracting: Random::new(seed.rotate_left(16)),
             faults,
             sessions: vec![0; clients.len()],
             ordered_from: vec![0; clients.len()],
@@ -182,7 +188,7 @@ impl Run {
             quota,
             quota_bytes,
             away: None,
-            blocked: None,
+            blocked: 0..0,
             refusals,
             random,
         }

@@ -7,6 +7,7 @@
 
 mod connections;
 mod machine;
+mod plant;
 
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::IpAddr;
@@ -22,6 +23,7 @@ use throng_engine::store::Table;
 use throng_engine::store::account::Credentials;
 
 use self::machine::{Envelope, Feed, Thread, run_job};
+pub use self::plant::Plant;
 use crate::disk::Disk;
 use crate::net::{ClientEnd, Socket, SocketId};
 use crate::random::Random;
@@ -45,6 +47,8 @@ pub struct Pace {
     pub read_us: u64,
     /// Longest time of a job.
     pub job_us: u64,
+    /// The longest time that the service takes which is asked about requests for channels.
+    pub inquiry_us: u64,
     /// Longest time until the server learns that a client is gone.
     pub detect_us: u64,
 }
@@ -61,46 +65,10 @@ impl Default for Pace {
             commit_us: 300,
             read_us: 200,
             job_us: 3_000,
+            inquiry_us: 20_000,
             detect_us: 1_000,
         }
     }
-}
-
-/// A fault put in by hand, to see that the checks catch it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
-    /// What a turn sends leaves before its writes are durable.
-    AckBeforeCommit,
-    /// One batch of letters in two hundred vanishes.
-    LostBatch,
-    /// The first stanza that follows `<resumed/>` goes out twice.
-    DoubleDelivery,
-    /// A page of a log that is read comes without its first row, one time in four.
-    SkippedRow,
-    /// A send in fifty that is larger than 500 bytes ends its stream, as if too much waited.
-    Overflow,
-    /// Reads do not find what makes entries of a log void.
-    RefusedShown,
-    /// A batch of letters that tells of a publication vanishes, one time in four.
-    LostEvent,
-    /// A copy of a message for another device (XEP-0280) vanishes, one time in eight.
-    LostCopy,
-    /// Two copies that leave one behind the other change places.
-    SwappedCopies,
-    /// A notification of a publication comes twice, one time in eight.
-    DoubledEvent,
-    /// Somebody else is blocked than who was meant.
-    Unblocked,
-    /// Of sessions that may be resumed after a crash, reads find what was written first, and no later counts.
-    OldCounts,
-    /// Entries of logs do not say who was handed them.
-    LostTrail,
-    /// Accounts may put twice as many messages into logs as the run was told.
-    Quota,
-    /// The same of bytes.
-    QuotaBytes,
-    /// Two entries of a log that is read change places, one time in four.
-    SwappedEntries,
 }
 
 /// What a step led to at a client.
@@ -134,7 +102,18 @@ enum Event {
     Letters(u16, u16),
     Answer(u16),
     JobDone(u16),
+    Decided(u16),
     Timer(u64),
+}
+
+/// The service that is asked about requests for channels: it allows all but those whose names say that they are closed, and says by which
+/// name who asks is known (`X-Name`).
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Service {
+    /// For so long it does; `None` for once.
+    pub seconds: Option<u32>,
+    /// Of a thousand questions it does not answer so many.
+    pub failing: u32,
 }
 
 /// The password of every account.
@@ -157,6 +136,8 @@ pub struct World {
     pub listener: ListenerKind,
     /// Connections begin with HTTP (RFC 9112).
     pub http: bool,
+    /// Who is asked about requests for channels.
+    pub service: Service,
     /// The address of all clients; each has one of its own if there is none.
     pub peer: Option<IpAddr>,
     /// The store.
@@ -215,6 +196,7 @@ impl World {
             plant: None,
             listener: ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false },
             http: false,
+            service: Service::default(),
             peer: None,
             disk,
             lost: Vec::new(),
@@ -297,6 +279,7 @@ impl World {
                 was: BTreeMap::new(),
                 reads: VecDeque::new(),
                 jobs: VecDeque::new(),
+                inquiries: VecDeque::new(),
                 early_reads: VecDeque::new(),
             })
             .collect();
@@ -356,7 +339,7 @@ impl World {
         s.client = ClientEnd::Gone;
         s.up.truncate(keep);
         s.stalled = false;
-        let lost: Vec<u8> = s.down.drain(..).collect();
+        let lost = Vec::from(std::mem::take(&mut s.down));
         if !lost.is_empty() {
             self.lost.push((socket, lost));
         }
@@ -477,6 +460,11 @@ impl World {
             Event::JobDone(shard) => {
                 if let Some((token, job)) = self.threads[usize::from(shard)].jobs.pop_front() {
                     self.feed(ShardId(shard), Feed::Done(token, run_job(job)));
+                }
+            }
+            Event::Decided(shard) => {
+                if let Some((token, decision)) = self.threads[usize::from(shard)].inquiries.pop_front() {
+                    self.feed(ShardId(shard), Feed::Decided(token, decision));
                 }
             }
             Event::Timer(token) => return Occurrence::Timer(token),

@@ -6,7 +6,7 @@ import inspect
 import pytest
 
 from actors import KINDS
-from servers import Certified, External, Keyed, Moved, Prosody, Throng
+from servers import Asking, Certified, External, Keyed, Moved, Prosody, Throng
 from world import World
 
 #: Seconds one test may take in all.
@@ -195,6 +195,22 @@ def keyed_server(server, request, loop):
 def keyed_world(keyed_server, loop, request):
     """The clients of one test on that server."""
     yield from new_world(keyed_server, "starttls", loop, request)
+
+
+@pytest.fixture(scope="session")
+def asking_server(server, request, loop):
+    """A second one that asks a web service who may use channels."""
+    if server.driver == "prosody":
+        pytest.skip("a second server, of Throng only")
+    asking = Asking(server.driver, request.config.getoption("--shards"), accounts=50)
+    yield from running(asking, loop)
+    asking.decider.stop()
+
+
+@pytest.fixture
+def asking_world(asking_server, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(asking_server, "starttls", loop, request)
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from decider import TOKEN, Decider
 from ports import free_port
 
 DOMAIN = "localhost"
@@ -364,6 +365,21 @@ class Keyed(Throng):
         """`throng ctl reload`; what it says."""
         done = subprocess.run([self.binary, "ctl", "reload", "--data", str(self.data)], capture_output=True, text=True, timeout=60)
         return done.returncode, done.stdout + done.stderr
+
+
+class Asking(Throng):
+    """Throng that asks a web service who may use channels. The service answers before it starts."""
+
+    def prepare(self):
+        """Import the accounts, and start the service."""
+        super().prepare()
+        self.decider = Decider(free_port()).start()
+        token = self.folder / "decider.token"
+        token.write_text(TOKEN + "\n")
+        self.options += ["--notify", "news.", "--notify-publish-open", "--notify-ask", "app.", "--mercure",
+                         "--notify-ask-url", f"http://127.0.0.1:{self.decider.port}/decide?of=channels",
+                         "--notify-ask-token", str(token), "--notify-ask-headers", "Cookie,Authorization",
+                         "--notify-ask-seconds", "2", "--notify-ask-per-second", "0", "--notify-occupancy", "app."]
 
 
 #: Says yes to the accounts of the tests, unless a file says that they are gone; hangs, dies and talks nonsense when it is asked to.

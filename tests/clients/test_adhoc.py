@@ -1,7 +1,9 @@
 """Ad-hoc commands (XEP-0050) and service administration (XEP-0133) with slixmpp,
-whose plugins begin commands and fill in forms; announcements of the operator."""
+whose plugins begin commands and fill in forms; announcements of the operator;
+what users report (XEP-0377), and what operators do, by commands."""
 
 import asyncio
+import json
 import subprocess
 
 import pytest
@@ -14,16 +16,29 @@ pytestmark = pytest.mark.needs("pep")  # slixmpp
 
 COMMANDS = "http://jabber.org/protocol/commands"
 ADMIN = "http://jabber.org/protocol/admin#"
+CTL = "urn:throng:ctl#"
+REPORTS = "urn:throng:reports#"
+SPAM = "urn:xmpp:reporting:spam"
 
 
 def ctl(server, *words):
     """`throng ctl`; what it says."""
+    return throng(server, "ctl", *words)
+
+
+def throng(server, *words):
+    """A command on the server's data folder; what it says."""
     done = subprocess.run(
-        [server.binary, "ctl", *words, "--data", str(server.data)],
+        [server.binary, *words, "--data", str(server.data)],
         stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def node(name):
+    """The node of a command, which is of XEP-0133 if nothing else is said."""
+    return name if name.startswith("urn:") else ADMIN + name
 
 
 class Admin:
@@ -42,7 +57,7 @@ class Admin:
 
     async def begin(self, name):
         """The answer to a command's first request."""
-        answer = await self.commands.send_command(DOMAIN, ADMIN + name, timeout=WAIT)
+        answer = await self.commands.send_command(DOMAIN, node(name), timeout=WAIT)
         return answer["command"]
 
     async def run(self, name, **fields):
@@ -54,7 +69,7 @@ class Admin:
             for var, value in fields.items():
                 form.add_field(var=var.replace("_", "-") if var == "password_verify" else var, value=value)
             answer = await self.commands.send_command(
-                DOMAIN, ADMIN + name, action="complete", payload=form,
+                DOMAIN, node(name), action="complete", payload=form,
                 sessionid=begun["sessionid"], timeout=WAIT,
             )
             begun = answer["command"]
@@ -145,6 +160,127 @@ async def test_numbers_and_lists(world, kind):
         seen |= set(values(page, "onlineuserjids"))
         after = next(iter(values(page, "after") if "after" in page["form"]["values"] else []), None)
     assert {actor.bare, *(other.bare for other in others)} <= seen
+
+
+def items(command):
+    """Rows of what a command tells (XEP-0004 3.4), a dictionary each."""
+    form = command["form"].xml
+    data = "{jabber:x:data}"
+
+    def value(field):
+        return field.findtext(f"{data}value") or ""
+
+    reported = [field.get("var") for field in form.find(f"{data}reported")]
+    rows = [{field.get("var"): value(field) for field in item} for item in form.findall(f"{data}item")]
+    assert all(list(row) == reported for row in rows)
+    return rows
+
+
+async def test_reports_are_listed_and_dismissed(world, kind):
+    """XEP-0377 3, 4: what users report is there for administrators, who are told of it."""
+    nurse, commands = await admin(world, kind)
+    nobody = Admin(await world.online(kind))
+    juliet = await world.online(kind)
+    since = nurse.log.mark()
+    spammer, text = f"tybalt@{DOMAIN}", 'Never came "trouble"\nto my <house/>.'
+    await juliet.block_and_report(spammer, SPAM, text, ["28482", "38383"])
+    await juliet.block_and_report("montague.example", SPAM, "second", [])
+
+    async def own():
+        listed, after = [], ""
+        while after is not None:
+            page = await commands.run(REPORTS + "list", max_items="2", after=after)
+            listed += [row for row in items(page) if row["by"] == juliet.bare]
+            values = page["form"]["values"]
+            after = values.get("after")
+        return listed
+
+    latest, first = sorted(await own(), key=lambda row: row["jid"] == spammer)
+    assert (first["jid"], first["reason"], first["text"]) == (spammer, SPAM, text)
+    assert (first["messages"], latest["jid"]) == ("28482 38383", "montague.example")
+    # Administrators are told at once, or ten minutes after they were told last.
+    told = [e.body for e in nurse.log.events[since:] if "reports of users" in (getattr(e, "body", None) or "")]
+    assert len(told) <= 1
+    for name in ("list", "dismiss"):
+        with pytest.raises(IqError) as refused:
+            await nobody.begin(REPORTS + name)
+        assert refused.value.condition == "forbidden"
+    await commands.run(REPORTS + "dismiss", ids=[first["id"]])
+    assert [row["id"] for row in await own()] == [latest["id"]]
+    with pytest.raises(IqError) as gone:
+        await commands.run(REPORTS + "dismiss", ids=[first["id"]])
+    assert gone.value.condition == "item-not-found"
+    listed = [json.loads(line) for line in throng(world.server, "report", "list", "--by", juliet.bare, "--json").splitlines()]
+    assert [row["id"] for row in listed] == [latest["id"]]
+    assert throng(world.server, "report", "dismiss", latest["id"][:8]) == "1 dismissed\n"
+    assert await own() == []
+    log = await world.server.logged('order="report dismiss"', since=world.log_since)
+    assert nurse.bare in log
+
+
+async def test_a_flood_of_reports_is_of_no_use(world, kind):
+    """XEP-0377: an account has 20 reports kept, and others' stay."""
+    _, commands = await admin(world, kind)
+    juliet, flood = await world.online(kind), await world.online(kind)
+    await juliet.block_and_report(f"tybalt@{DOMAIN}", SPAM, "real", [])
+    for n in range(40):
+        await flood.block_and_report(f"x{n}@evil.example", SPAM, "y" * 4_000, ["9" * 500])
+    listed = [json.loads(line) for line in throng(world.server, "report", "list", "--json").splitlines()]
+    assert [row["text"] for row in listed if row["by"] == juliet.bare] == ["real"]
+    own = [row for row in listed if row["by"] == flood.bare]
+    assert len(own) == 20 and all(len(row["text"]) == 512 for row in own)
+    page = await commands.run(REPORTS + "list", max_items="50")
+    assert len(items(page)) <= 50
+    throng(world.server, "report", "dismiss", "--by", flood.bare)
+    throng(world.server, "report", "dismiss", "--by", juliet.bare)
+
+
+async def test_reports_survive_a_kill(restarted_world, kind):
+    """XEP-0377 4: what was answered is durable."""
+    world = restarted_world
+    if world.server.driver == "prosody":
+        pytest.skip("a command of Throng")
+    juliet = await world.online(kind)
+    await juliet.block_and_report(f"tybalt@{DOMAIN}", SPAM, "before the kill", ["1"])
+    world.server.restart(kill=True)
+    listed = throng(world.server, "report", "list", "--by", juliet.bare, "--json").splitlines()
+    assert [json.loads(line)["text"] for line in listed] == ["before the kill"]
+
+
+async def test_what_operators_do(world, kind):
+    """The verbs of `throng ctl` by a client, and a shutdown that is called off (XEP-0133 4.31)."""
+    nurse, commands = await admin(world, kind)
+    listed = await commands.listed()
+    assert {CTL + "status", CTL + "set-knob", ADMIN + "shutdown"} <= listed
+    status = await commands.run(CTL + "status")
+    assert values(status, "state") == ["running"] and values(status, "driver") == [world.server.driver]
+    assert int(values(status, "sessions")[0]) >= 1
+    knobs = {row["key"]: row for row in items(await commands.run(CTL + "knobs"))}
+    assert "log_level" in knobs and "admins" not in knobs
+    changed = items(await commands.run(CTL + "set-knob", key="idle_timeout_seconds", value="777", seconds="60"))
+    assert changed[0]["key"] == "idle_timeout_seconds" and changed[0]["until"]
+    assert len(items(await commands.run(CTL + "set-knob", key="idle_timeout_seconds", value=""))) == 1
+    for key, value in (("admins", "x@" + DOMAIN), ("no_such", "1"), ("idle_timeout_seconds", "soon")):
+        with pytest.raises(IqError) as refused:
+            await commands.run(CTL + "set-knob", key=key, value=value)
+        assert refused.value.condition == "bad-request", key
+    assert isinstance(items(await commands.run(CTL + "limits")), list)
+    assert values(await commands.run(CTL + "release", whom="192.0.2.1"), "count") == ["0"]
+    other = await world.online(kind)
+    since = other.log.mark()
+    await commands.run(CTL + "say", accountjids=[other.bare], text=["only", "for you"])
+    assert (await other.wait_message(body="only\nfor you", since=since)).sender == DOMAIN
+    assert "applied" in (await commands.run(CTL + "reload"))["form"]["values"]
+    since = other.log.mark()
+    try:
+        await commands.run("shutdown", delay="300", announcement=["down in", "five minutes"])
+        await other.wait_message(body="down in\nfive minutes", since=since)
+        assert values(await commands.run(CTL + "status"), "state")[0].startswith("stops in ")
+    finally:
+        await commands.run(CTL + "cancel-shutdown")
+    assert values(await commands.run(CTL + "status"), "state") == ["running"]
+    log = await world.server.logged('order="shutdown cancel"', since=world.log_since)
+    assert nurse.bare in log
 
 
 async def test_announcements_and_the_message_of_the_day(world, kind):

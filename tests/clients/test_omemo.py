@@ -1,6 +1,8 @@
 """OMEMO (XEP-0384 0.3.0, as clients have it) by clients that encrypt: profanity in tmux, and Gajim under Xvfb. Each has
 an implementation of its own."""
 
+import os
+
 import pytest
 
 from world import befriend
@@ -68,7 +70,7 @@ async def test_two_terminals_encrypt(world):
 
 
 async def test_gajim_from_its_first_start_to_its_second(world):
-    """What a user of Gajim does, with a user of profanity: XEP-0384 4, XEP-0280, XEP-0313."""
+    """What a user of Gajim does, with a user of profanity: XEP-0384 4, XEP-0280, XEP-0363 and XEP-0454, XEP-0313."""
     one, two = await contacts(world)
     romeo, juliet = await terminal(world, one), await world.gajim(two)
     watcher = await world.online("slixmpp", account=juliet.account, resource="watcher")
@@ -83,6 +85,17 @@ async def test_gajim_from_its_first_start_to_its_second(world):
     await encrypts(romeo, juliet)
     romeo.type("What shall I swear by")
     await juliet.wait("message-received", body="What shall I swear by", encrypted="OMEMO")
+
+    # A file, encrypted: its link is a message of its own.
+    path = world.server.folder / "balcony.txt"
+    path.write_bytes(os.urandom(50_000))
+    juliet.tell("upload", to=romeo.bare, path=str(path))
+    await juliet.wait("upload", state="FINISHED")
+    link = await juliet.wait_body("aesgcm://localhost:")
+    await romeo.see(r"aesgcm://localhost:")
+    status, _, content = await watcher.http("GET", "https" + link.removeprefix("aesgcm").split("#")[0])
+    # The tag of AES-GCM is behind it (XEP-0454 3).
+    assert status == 200 and len(content) == 50_000 + 16 and content[:50_000] != path.read_bytes()
 
     # What comes while it is closed, it finds in the archive, and can read.
     await juliet.stop()
@@ -100,5 +113,5 @@ async def test_gajim_from_its_first_start_to_its_second(world):
 
     # The server has seen none of it.
     archived, _ = await watcher.archive(with_jid=romeo.bare)
-    assert len(archived) >= 3
+    assert len(archived) >= 4
     assert all("OMEMO" in message.body for message in archived if message.body), archived

@@ -12,6 +12,7 @@ const SM: &str = "urn:xmpp:sm:3";
 const STANZA_ID: &str = "urn:xmpp:sid:0";
 const MAM: &str = "urn:xmpp:mam:2";
 const FORWARD: &str = "urn:xmpp:forward:0";
+const UPLOAD: &str = "urn:xmpp:http:upload:0";
 const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
 
 /// Who logs in, and how.
@@ -64,6 +65,15 @@ pub(crate) enum Said {
     Page(bool),
     /// Items of a node, by their ids, in the order of publication.
     Items(Vec<String>),
+    /// A slot for an upload (XEP-0363 4).
+    Slot {
+        /// The request's `id`.
+        id: String,
+        /// Where the file is uploaded and downloaded.
+        url: String,
+        /// What is shown at the upload.
+        token: String,
+    },
     /// A request with this `id` has any other result, or an error.
     Result {
         /// Its `id`.
@@ -265,7 +275,18 @@ fn answer(element: &Element<'_>) -> Option<Said> {
     if let Some(items) = pubsub.as_ref().and_then(|pubsub| pubsub.get_child("items", PUBSUB)) {
         return Some(Said::Items(items.children().filter_map(|item| item.attr("id").map(str::to_owned)).collect()));
     }
+    if let Some(said) = slot(element) {
+        return Some(said);
+    }
     Some(Said::Result { id: element.id().unwrap_or_default().into_owned(), done })
+}
+
+fn slot(element: &Element<'_>) -> Option<Said> {
+    let slot = xml::parse(element.child("slot", UPLOAD)?.bytes())?;
+    let put = slot.get_child("put", UPLOAD)?;
+    let header = put.get_child("header", UPLOAD).filter(|header| header.attr("name") == Some("Authorization"))?.text();
+    let token = header.strip_prefix("Bearer ")?.to_owned();
+    Some(Said::Slot { id: element.id()?.into_owned(), url: put.attr("url")?.into(), token })
 }
 
 fn message(element: &Element<'_>) -> Said {

@@ -10,9 +10,10 @@
 //! what it does not cover, and then everything that was sent must arrive. What comes to a session that was resumed comes once.
 //!
 //! It also has to be in the archives of both sides, once, under that stanza-id, as an archive query finds it (XEP-0313). Beside them
-//! publishers publish items (XEP-0060): one whose publication was answered with a result is in its node afterwards, once.
+//! publishers publish items (XEP-0060): one whose publication was answered with a result is in its node afterwards, once. Uploaders ask for
+//! slots and upload files (XEP-0363): see [`slots`](crate::slots).
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,7 @@ use crate::client::{Login, Said};
 use crate::kept::{self, Ask};
 use crate::report::{Outcome, Random, spread};
 use crate::server::{Folder, Plan, Server};
+use crate::slots::{Counts, Slots, UPLOADERS};
 use crate::swarm::{News, Swarm};
 
 const SENDERS: usize = 20;
@@ -37,6 +39,9 @@ const RECEIVERS: usize = MANAGED + PLAIN + OFFLINE;
 const PUBLISHERS: usize = 5;
 /// Items that one publishes in a round at the most: all are among the last ones that are asked for afterwards.
 const ITEMS: u32 = 100;
+/// Clients of the load: senders, receivers that are online, publishers, uploaders.
+const FIRST_PUBLISHER: usize = SENDERS + MANAGED + PLAIN;
+const FIRST_UPLOADER: usize = FIRST_PUBLISHER + PUBLISHERS;
 /// Messages a sender leaves unacknowledged.
 const WINDOW: u32 = 200;
 /// Messages a sender sends between two `<r/>`.
@@ -83,6 +88,10 @@ fn receiver_name(index: usize) -> String {
     }
 }
 
+fn uploader_name(index: usize) -> String {
+    format!("uploader{index}")
+}
+
 fn login(name: String, resource: String, managed: bool, available: bool) -> Login {
     Login { name, resource, managed, available, resumable: false, resume: None }
 }
@@ -109,6 +118,7 @@ struct Round {
     arrivals: Vec<Vec<Arrival>>,
     /// Items that each publisher has sent, and those of which it has heard.
     published: [(u32, u32); PUBLISHERS],
+    slots: Slots,
     /// What the sessions of senders, and of receivers with stream management, are resumed by.
     sessions: Vec<Option<(String, u32)>>,
     /// Of these, such that were resumed.
@@ -124,6 +134,8 @@ struct Ledger {
     faults_total: u64,
     /// The last message that was found in each archive: of senders, then of receivers.
     looked: Vec<Option<String>>,
+    /// Paths of files for which there were slots.
+    paths: HashSet<String>,
 }
 
 impl Ledger {
@@ -153,6 +165,7 @@ struct Tally {
     published: u64,
     /// Of these, those that are in their nodes.
     kept: u64,
+    slots: Counts,
     recovery_ms: f64,
     accepting_ms: f64,
     killed_at: u64,
@@ -161,9 +174,10 @@ struct Tally {
 /// Runs all rounds.
 pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Outcome> {
     let folder = Folder::new("kill9")?;
-    let plan = Plan::new(throng, &folder.path().join("data")).shards(options.shards);
+    let plan = Plan::new(throng, &folder.path().join("data")).shards(options.shards).takes_files();
     let names = (0..SENDERS).map(|i| format!("sender{i}")).chain((0..RECEIVERS).map(receiver_name));
     let names = names.chain((0..PUBLISHERS).map(|i| format!("publisher{i}")));
+    let names = names.chain((0..UPLOADERS).map(uploader_name));
     plan.import(names.chain((0..FILLERS).flat_map(|i| [format!("filler{i}"), format!("filled{i}")])))?;
     let drivers: &[&str] = match options.driver.as_str() {
         "both" => &["uring", "epoll"],
@@ -178,7 +192,7 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
         let tally = round(&mut server, &next, number, options.messages, &mut random, &mut ledger)?;
         eprintln!(
             "round {number}: killed after {} acks; {} of {} acknowledged arrived, {} are in both archives, {} came again, {} of {} sessions resumed, {} of {} items \
-             kept, {} faults, recovery {:.0} ms",
+             kept, {} of {} files served, {} of {} unused slots good, {} of {} broken uploads whole, {} faults, recovery {:.0} ms",
             tally.killed_at,
             tally.arrived,
             tally.acked,
@@ -188,6 +202,12 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
             tally.resumptions,
             tally.kept,
             tally.published,
+            tally.slots.served,
+            tally.slots.created,
+            tally.slots.taken,
+            tally.slots.unused,
+            tally.slots.whole,
+            tally.slots.broken_off,
             ledger.faults_total,
             tally.recovery_ms
         );
@@ -201,7 +221,9 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
     let whole = sum(|t| t.arrived) == sum(|t| t.acked)
         && sum(|t| t.archived) == sum(|t| t.acked)
         && sum(|t| t.resumed) == sum(|t| t.resumptions)
-        && sum(|t| t.kept) == sum(|t| t.published);
+        && sum(|t| t.kept) == sum(|t| t.published)
+        && sum(|t| t.slots.served) == sum(|t| t.slots.created)
+        && sum(|t| t.slots.taken) == sum(|t| t.slots.unused);
     let met = ledger.faults_total == 0 && panics.is_empty() && whole && slowest < 2000.0;
     let value = json!({
         "rounds": options.rounds,
@@ -218,6 +240,12 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
         "of_these_resumed": sum(|t| t.resumed),
         "publications_answered": sum(|t| t.published),
         "of_these_in_their_nodes": sum(|t| t.kept),
+        "uploads_answered": sum(|t| t.slots.created),
+        "of_these_served_whole": sum(|t| t.slots.served),
+        "slots_not_used_up": sum(|t| t.slots.unused),
+        "of_these_good": sum(|t| t.slots.taken),
+        "uploads_broken_off": sum(|t| t.slots.broken_off),
+        "of_these_whole": sum(|t| t.slots.whole),
         "arrived_without_acknowledgement": sum(|t| t.arrived_unacked),
         "came_again_with_the_same_stanza_id": sum(|t| t.redelivered),
         "of_these_after_the_receivers_ack": sum(|t| t.redelivered_after_ack),
@@ -226,11 +254,11 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
         "panics": panics,
         "recovery_ms_exec_to_first_login": recovery,
         "accepting_ms": spread(tallies.iter().map(|t| t.accepting_ms)),
-        "targets": "every acknowledged message arrives exactly once by stanza-id, in order, and is in both archives once; every item whose publication was answered is in its node once; recovery under 2000 ms",
+        "targets": "every acknowledged message arrives exactly once by stanza-id, in order, and is in both archives once; every item whose publication was answered is in its node once; every file whose upload was answered is served whole, and every slot that was not used up is good; recovery under 2000 ms",
         "met": met,
     });
     let line = format!(
-        "kill9: {} rounds, {} acknowledged, {} arrived, {} in both archives, {} came again, {} of {} sessions resumed, {} of {} items kept, {} faults; slowest recovery {slowest:.0} ms with {} archived before",
+        "kill9: {} rounds, {} acknowledged, {} arrived, {} in both archives, {} came again, {} of {} sessions resumed, {} of {} items kept, {} of {} files served whole, {} of {} slots good, {} faults; slowest recovery {slowest:.0} ms with {} archived before",
         options.rounds,
         sum(|t| t.acked),
         sum(|t| t.arrived),
@@ -240,6 +268,10 @@ pub(crate) fn run(throng: &std::path::Path, options: &Options) -> io::Result<Out
         sum(|t| t.resumptions),
         sum(|t| t.kept),
         sum(|t| t.published),
+        sum(|t| t.slots.served),
+        sum(|t| t.slots.created),
+        sum(|t| t.slots.taken),
+        sum(|t| t.slots.unused),
         ledger.faults_total,
         options.archived
     );
@@ -302,6 +334,7 @@ fn round(
         refused: 0,
         arrivals: (0..RECEIVERS).map(|_| Vec::new()).collect(),
         published: [(0, 0); PUBLISHERS],
+        slots: Slots::new(server, number),
         sessions: Vec::new(),
         resumed: vec![false; SENDERS + MANAGED],
         resource: format!("before{number}"),
@@ -314,6 +347,10 @@ fn round(
         recovery_ms: first_login(server, number)?,
         ..Tally::default()
     };
+    let slots = std::mem::take(&mut round.slots);
+    let (counts, faults) = slots.judge(server, next, &mut ledger.paths);
+    tally.slots = counts;
+    faults.into_iter().for_each(|fault| ledger.fault(format!("round {number}: {fault}")));
     collect(server, &mut round, ledger)?;
     judge(&round, &mut tally, ledger);
     look(server, &round, &mut tally, ledger)?;
@@ -405,12 +442,15 @@ fn load(
     swarm.log_in(server.plain, online, RECEIVERS)?;
     let publishers = (0..PUBLISHERS).map(|i| login(format!("publisher{i}"), resource.clone(), false, false)).collect();
     let publishers = swarm.log_in(server.plain, publishers, PUBLISHERS)?;
+    let uploaders = (0..UPLOADERS).map(|i| login(uploader_name(i), resource.clone(), false, false)).collect();
+    let uploaders = swarm.log_in(server.plain, uploaders, UPLOADERS)?;
     let each = messages / SENDERS as u32;
     let total = u64::from(each) * SENDERS as u64;
     let kill_at = total * random.between(5, 95) / 100;
     let detach_at = kill_at * random.between(10, 90) / 100;
     let stored = Instant::now() + STORED;
     while Instant::now() < stored {
+        round.slots.go_on(&mut swarm, &uploaders);
         swarm.turn(Duration::from_millis(50), &mut |index, news| round.note(index, false, news, ledger))?;
     }
     let mut stalled = Instant::now();
@@ -433,6 +473,7 @@ fn load(
                 *sent += 1;
             }
         }
+        round.slots.go_on(&mut swarm, &uploaders);
         if round.acked.iter().map(|&n| u64::from(n)).sum::<u64>() >= detach_at {
             (SENDERS..SENDERS + DETACHED).for_each(|index| swarm.cut(index));
         }
@@ -577,8 +618,11 @@ impl Round {
                 self.refused += 1;
                 ledger.fault(format!("round {}: {index}.{id} was refused: {why}", self.number));
             }
-            News::Said(Said::Result { id, done }) if !after_crash && index >= SENDERS + MANAGED + PLAIN => {
-                let (sent, heard) = &mut self.published[index - SENDERS - MANAGED - PLAIN];
+            News::Said(said @ (Said::Slot { .. } | Said::Result { .. })) if !after_crash && index >= FIRST_UPLOADER => {
+                self.slots.heard(index - FIRST_UPLOADER, said);
+            }
+            News::Said(Said::Result { id, done }) if !after_crash && index >= FIRST_PUBLISHER => {
+                let (sent, heard) = &mut self.published[index - FIRST_PUBLISHER];
                 if !done || id.parse() != Ok(*heard) || *heard >= *sent {
                     ledger.fault(format!("round {}: publication {id} was refused or unasked", self.number));
                 }

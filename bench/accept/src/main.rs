@@ -18,6 +18,7 @@ mod memory;
 mod recorder;
 mod report;
 mod server;
+mod slots;
 mod swarm;
 mod tails;
 

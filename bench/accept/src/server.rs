@@ -20,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) shards: u16,
     /// Listen for direct TLS, too.
     pub(crate) tls: bool,
+    /// Take files (XEP-0363).
+    takes_files: bool,
     /// Further flags.
     pub(crate) flags: Vec<String>,
     environment: Vec<(String, PathBuf)>,
@@ -35,6 +37,7 @@ impl Plan {
             driver: "uring".into(),
             shards: 2,
             tls: false,
+            takes_files: false,
             flags: Vec::new(),
             environment: Vec::new(),
             log: None,
@@ -54,6 +57,16 @@ impl Plan {
     pub(crate) fn flag(mut self, flag: &str) -> Plan {
         self.flags.push(flag.into());
         self
+    }
+
+    /// Takes files by HTTP in the clear, as behind a proxy, at URLs that stay the same over restarts. Nobody reaches a limit of a day.
+    pub(crate) fn takes_files(mut self) -> Plan {
+        self.takes_files = true;
+        self.flag("--upload-url=https://files.localhost/")
+            .flag("--upload-slots-max=1000")
+            .flag("--upload-slot-seconds=60")
+            .flag("--upload-bytes-day-max=0")
+            .flag("--upload-files-day-max=0")
     }
 
     /// Sets a variable of the server's environment to a path.
@@ -103,7 +116,7 @@ impl Plan {
 
     /// Starts the server and waits until it accepts connections.
     pub(crate) fn start(&self) -> io::Result<Server> {
-        let (plain, tls) = (free_port()?, free_port()?);
+        let (plain, tls, uploads) = (free_port()?, free_port()?, free_port()?);
         let log = File::options().create(true).append(true).open(self.log())?;
         let started = Instant::now();
         let mut command = Command::new(&self.throng);
@@ -111,9 +124,12 @@ impl Plan {
         command.args(["--c2s", &plain.to_string(), "--driver", &self.driver, "--shards", &self.shards.to_string()]);
         command.arg("--c2s-tls").arg(if self.tls { tls.to_string() } else { "off".into() });
         command.arg("--plain-auth").args(&self.flags);
+        if self.takes_files {
+            command.arg("--upload-proxied").arg(uploads.to_string());
+        }
         command.envs(self.environment.iter().map(|(name, path)| (name, path)));
         let child = command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()?;
-        let mut server = Server { child, plain, tls, started, accepting: Duration::ZERO, log: self.log() };
+        let mut server = Server { child, plain, tls, uploads, started, accepting: Duration::ZERO, log: self.log() };
         while TcpStream::connect(plain).is_err() {
             if let Some(status) = server.child.try_wait()? {
                 return Err(io::Error::other(format!("the server ended with {status}; see {}", server.log.display())));
@@ -139,6 +155,8 @@ pub(crate) struct Server {
     pub(crate) plain: SocketAddr,
     /// Address for direct TLS.
     pub(crate) tls: SocketAddr,
+    /// Address for files, if it takes some.
+    pub(crate) uploads: SocketAddr,
     /// When it was started.
     pub(crate) started: Instant,
     /// From the start until it accepted a connection.

@@ -3,29 +3,13 @@
 //! An account that waits is there, and out of use: nobody else can have its name, and its user is told at login what it waits for.
 
 use crate::accounts::Accounts;
-use crate::extension::offline::Keep;
-use crate::letters::{Answer, Apply, ConnRef, Kind, Leave, MessageClass, Question};
+use crate::letters::{Answer, Apply, ConnRef, Leave, Question};
 use crate::limits::APPLICANTS_TOLD_S;
 use crate::store::account::Incarnation;
 use crate::store::invitation::{self as rows, Applicant};
 use crate::store::{Found, Table};
 use crate::wire::limit::{Held, Limit};
-use crate::wire::text::Writer;
 use rand_core::RngCore;
-
-/// Names that one message to administrators has.
-const NAMES_MAX: usize = 20;
-
-/// Accounts that administrators were not told of yet.
-#[derive(Debug, Default)]
-pub(crate) struct Untold {
-    domain: Box<str>,
-    /// The first of them.
-    names: Vec<Box<str>>,
-    count: u32,
-    /// When they may be told again, seconds of the monotonic clock.
-    from_s: u32,
-}
 
 impl Accounts {
     /// An account may wait for approval, if not too many do.
@@ -90,42 +74,18 @@ impl Accounts {
     }
 
     fn applicant_came(&mut self, domain: &str, account: &str) {
-        let untold = &mut self.untold;
-        if untold.count == 0 {
-            untold.domain = domain.into();
-        }
-        untold.count += 1;
-        if untold.names.len() < NAMES_MAX {
-            untold.names.push(account.into());
-        }
+        self.untold.note(domain, account);
         self.tell_administrators();
     }
 
     /// Tells administrators of accounts that wait, if there are any, and it was not done lately.
     pub(crate) fn tell_administrators(&mut self) {
-        let now_s = self.now.mono_s();
-        if self.untold.count == 0 || self.untold.from_s > now_s {
-            return;
-        }
-        let untold = std::mem::take(&mut self.untold);
-        self.untold.from_s = now_s.saturating_add(APPLICANTS_TOLD_S);
-        let mut text = format!("{} accounts were registered and wait for approval:", untold.count);
-        untold.names.iter().for_each(|name| text.extend(["\n", name]));
-        let more = untold.count as usize - untold.names.len();
-        if more > 0 {
-            text += &format!("\nand {more} more");
-        }
-        text += "\nApprove or reject them by your client's commands, or with throng user approve and reject.";
-        let admins = self.settings.admins.clone();
-        for admin in admins.iter() {
-            let home = self.home(admin);
-            let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::Archive };
-            self.post(home, kind, None, &untold.domain, admin, |out| {
-                let mut w = Writer::new(out);
-                w.open("message").attribute("from", &untold.domain).attribute("to", admin);
-                w.leaf("subject", "Accounts wait for approval").leaf("body", &text).close();
-            });
-        }
+        let Some(news) = self.untold.due(self.now.mono_s(), APPLICANTS_TOLD_S) else { return };
+        let text = news.text(
+            "accounts were registered and wait for approval",
+            "Approve or reject them by your client's commands, or with throng user approve and reject.",
+        );
+        self.message_administrators(&news.domain, "Accounts wait for approval", &text);
     }
 
     /// An account of this home that waits is put to use. The domain forgets of it.

@@ -1,11 +1,7 @@
 //! Leave to make an account: who has given it hears what came of it.
 
 use crate::accounts::Accounts;
-use crate::id::ConnId;
 use crate::letters::{Answer, ConnRef, Leave, Question, Settle};
-
-/// A connection that nobody waits at.
-const NOBODY: ConnId = ConnId { slot: u32::MAX, generation: 0 };
 
 impl Accounts {
     /// Seconds since the Unix epoch.
@@ -34,6 +30,6 @@ impl Accounts {
 
     /// A question whose answer is for no connection.
     pub(super) fn nobody(&self) -> ConnRef {
-        ConnRef { shard: self.id, conn: NOBODY }
+        ConnRef::nobody(self.id)
     }
 }

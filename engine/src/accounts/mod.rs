@@ -11,15 +11,18 @@ pub(crate) mod invitations;
 mod leave;
 pub(crate) mod limits;
 mod outside;
+pub(crate) mod reports;
+mod telling;
 pub(crate) mod tokens;
 
 use std::collections::BTreeMap;
 
 use rand_core::RngCore;
 
-use crate::accounts::applicants::Untold;
 use crate::accounts::gained::Gaining;
 use crate::accounts::invitations::Invitations;
+use crate::accounts::reports::Reports;
+use crate::accounts::telling::Untold;
 use crate::accounts::tokens::Asked;
 use crate::contacts::Contacts;
 use crate::extension::Notes;
@@ -61,6 +64,7 @@ pub struct Accounts {
     invitations: Invitations,
     /// Accounts that wait for approval, of which administrators were not told.
     untold: Untold,
+    reports: Reports,
 }
 
 stands_on!(Accounts, contacts: Contacts);
@@ -82,6 +86,7 @@ impl Accounts {
             removing: BTreeMap::new(),
             invitations: Invitations::default(),
             untold: Untold::default(),
+            reports: Reports::default(),
             contacts,
         }
     }
@@ -158,6 +163,7 @@ impl Accounts {
             Question::WasMade(leave) => self.read_account(account, Why::WasMade { conn, leave }),
             Question::Expired(which) => self.read_account(account, Why::Expired(which)),
             Question::Decided(applicant) => invitation::delete_applicant(&mut self.writes, &account, &applicant),
+            Question::File(filing) => self.file(conn.shard, *filing),
             question @ (Question::Redeem(_) | Question::Apply(_) | Question::Settle(_)) => {
                 self.work_asked(conn, &account, question);
             }

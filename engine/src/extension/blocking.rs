@@ -4,13 +4,14 @@
 //! the user's home before any session gets them, those that go before they leave it. Whoever blocks somebody may say why
 //! (XEP-0377): that goes to the operator.
 
-use super::change::{Change, Report, Way};
+use super::change::{Change, Way};
 use super::hook::{Extension, Record, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, Limit, Refusal, Step, Target, Verbs, always};
 use super::note::Note;
 use super::xml;
 use crate::limits::{REPORT_TEXT_BYTES_MAX, beginning};
 use crate::store::private as rows;
+use crate::store::report::Report;
 use crate::store::{Batch, Query};
 use crate::wire::error::Detail;
 use crate::wire::error::ErrorType;
@@ -164,8 +165,10 @@ fn block(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let mut changes: Vec<_> = hidden.into_iter().map(Change::Hide).collect();
     changes.push(Change::Record(row));
     changes.push(Change::Push(payload("block", &jids)));
-    changes.extend(reports.into_iter().map(|report| Change::Report(Box::new(report))));
-    Step::Change(changes, Vec::new())
+    match reports.is_empty() {
+        true => Step::Change(changes, Vec::new()),
+        false => Step::Report(changes, reports),
+    }
 }
 
 fn unblock(context: &Context<'_>, request: &IqRequest<'_>) -> Step {

@@ -72,8 +72,6 @@ pub enum Change {
     Hide(Box<str>),
     /// They see it as it is.
     Show(Box<str>),
-    /// The operator is told of it.
-    Report(Box<Report>),
     /// This is written.
     Write(Batch),
     /// Those who may see it, and want to, are told of this.
@@ -124,17 +122,4 @@ pub struct Dropped {
     pub service: Box<str>,
     /// Why: a condition of RFC 6120 8.3.3, or `no-answer`.
     pub reason: &'static str,
-}
-
-/// What a user reports to the operator (XEP-0377 3). All of it is as the client wrote it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Who is reported: a normalised JID.
-    pub jid: Box<str>,
-    /// The reason, a URN; at most [`REPORT_TEXT_BYTES_MAX`](crate::limits::REPORT_TEXT_BYTES_MAX) bytes.
-    pub reason: Box<str>,
-    /// What the user says to it, if anything; as long at most.
-    pub text: Box<str>,
-    /// Stanza-ids of the messages in question, separated by spaces; as long at most.
-    pub messages: Box<str>,
 }

@@ -12,6 +12,7 @@ use super::note::Note;
 use super::service::Services;
 use super::upload::slot::Upload;
 use crate::id::{Domains, Now, Service};
+use crate::store::report::Report;
 use crate::store::{Batch, Found, Query};
 
 /// Whom a request addresses.
@@ -174,6 +175,8 @@ pub enum Step {
     Change(Vec<Change>, Vec<u8>),
     /// The same, and it goes on without whoever has asked. Only in a turn ([`Step::InTurn`]), which it keeps.
     Then(Box<Then>),
+    /// These follow in their order. The operator's list gets the reports, and then the result follows, which is empty (XEP-0377 4).
+    Report(Vec<Change>, Vec<Report>),
     /// The answer is an error, and these follow all the same.
     Refuse(Vec<Change>, Refusal),
     /// It goes on at the home of an actor of the service that was asked, after these writes.

@@ -2,18 +2,21 @@
 //!
 //! A token is verified once by a shard, and known from then on while it counts. A signature that is wrong is work for nothing, which an
 //! address may make the shard do so often only. What a request was granted goes with it: when that is over, so is the request.
+//!
+//! Where no token decides, whoever the operator has named may be asked: that is said here, and done by `inquiring`.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use ring::digest;
 
+use crate::id::Now;
 use crate::limits::NOTIFY_JWT_KNOWN_BYTES_MAX;
 use crate::shard::Shard;
 use crate::shard::addresses::Held;
+use crate::shard::decisions::Permit;
+use crate::shard::halves::{Halves, Weighs};
 use crate::shard::listener::Listener;
-use crate::turn::Fixed;
 use crate::web::access::shown::Shown;
 use crate::web::access::{Access, Act, Fault, Grant};
 use crate::web::response::Response;
@@ -26,56 +29,62 @@ pub(super) struct Admission {
     pub(super) trusted: bool,
     /// What a token grants; without one it is what everybody may.
     pub(super) grant: Option<Arc<Grant>>,
+    /// Whoever was asked has allowed it.
+    pub(super) permit: Option<Arc<Permit>>,
+    /// It is to be asked: nothing of the request is known that decides.
+    pub(super) asks: bool,
 }
 
 impl Admission {
-    /// When it is over, seconds since 1970, if ever.
-    pub(super) fn expires_s(&self) -> Option<u64> {
-        self.grant.as_ref().map(|grant| grant.expires_s())
+    /// What was asked is allowed.
+    pub(super) fn by(permit: Arc<Permit>) -> Admission {
+        Admission { permit: Some(permit), ..Admission::default() }
+    }
+
+    /// For how long it counts, seconds, if not for ever.
+    pub(super) fn left_s(&self, now: Now) -> Option<u64> {
+        let granted = self.grant.as_ref().map(|grant| grant.expires_s().saturating_sub(now.wall_us / 1_000_000));
+        let permitted = self.permit.as_ref().map(|permit| permit.until_s.saturating_sub(now.mono_s()).into());
+        granted.or(permitted)
+    }
+
+    /// Whether it is for who asks, and not for everybody.
+    pub(super) fn is_granted(&self) -> bool {
+        self.grant.is_some() || self.permit.is_some()
     }
 }
 
-type Half = HashMap<[u8; 32], Arc<Grant>, Fixed>;
+impl Weighs for Arc<Grant> {
+    fn bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+}
 
-/// Tokens that were verified, by their hashes. There are two halves: when one is full, the other goes, with what was not asked for since.
-#[derive(Debug, Default)]
+/// Tokens that were verified, by their hashes.
+#[derive(Debug)]
 pub(super) struct Known {
     /// Against what.
     of: Option<Arc<Access>>,
-    young: Half,
-    old: Half,
-    young_bytes: usize,
+    grants: Halves<Arc<Grant>>,
 }
 
-/// What an entry takes beside its grant, bytes.
-const ENTRY_BYTES: usize = 64;
+impl Default for Known {
+    fn default() -> Known {
+        Known { of: None, grants: Halves::new(NOTIFY_JWT_KNOWN_BYTES_MAX) }
+    }
+}
 
 impl Known {
     /// What it takes at the most, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
-        let old = if self.old.is_empty() { 0 } else { NOTIFY_JWT_KNOWN_BYTES_MAX / 2 };
-        self.young_bytes + old
+        self.grants.memory_bytes()
     }
 
     fn find(&mut self, access: &Arc<Access>, hash: &[u8; 32]) -> Option<Arc<Grant>> {
         if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, access)) {
             *self = Known { of: Some(access.clone()), ..Known::default() };
         }
-        if let Some(grant) = self.young.get(hash) {
-            return Some(grant.clone());
-        }
-        let grant = self.old.remove(hash)?;
-        self.keep(*hash, grant.clone());
-        Some(grant)
-    }
-
-    fn keep(&mut self, hash: [u8; 32], grant: Arc<Grant>) {
-        let bytes = grant.memory_bytes() + ENTRY_BYTES;
-        if self.young_bytes + bytes > NOTIFY_JWT_KNOWN_BYTES_MAX / 2 {
-            (self.old, self.young_bytes) = (std::mem::take(&mut self.young), 0);
-        }
-        self.young_bytes += bytes;
-        self.young.insert(hash, grant);
+        self.grants.find(hash)
     }
 }
 
@@ -116,6 +125,10 @@ impl From<Held> for Response {
                 "this address has shown too many tokens that are wrong; try again after the time in Retry-After",
                 seconds,
             ),
+            Held::Asked(seconds) => (
+                "this address has asked for too much that is not known; try again after the time in Retry-After",
+                seconds,
+            ),
         };
         Response::text(Status::TooManyRequests, text).with("Retry-After", seconds.to_string())
     }
@@ -140,7 +153,7 @@ impl Shard {
         if let (true, Shown::Bearer(shown), Some(token)) = (publishes, shown, &policy.token)
             && token.is(shown)
         {
-            return Ok(Admission { trusted: true, grant: None });
+            return Ok(Admission { trusted: true, ..Admission::default() });
         }
         let open = !channels.clone().any(|channel| policy.is_private(channel));
         // Who shows something to publish means it to count. What everybody reads needs no token, whatever is shown.
@@ -148,6 +161,10 @@ impl Shard {
             return Ok(Admission::default());
         }
         let (Some(access), Some(token)) = (&policy.access, shown.token()) else {
+            // A channel of which nobody is asked needs its token all the same.
+            if channels.all(|channel| policy.asks(channel) || (!publishes && !policy.is_private(channel))) {
+                return Ok(Admission { asks: true, ..Admission::default() });
+            }
             return Err(match (&policy.access, &policy.token) {
                 (None, None) if publishes => {
                     let text = "nobody may publish here by HTTP; the operator may set notify_token, notify_jwt_keys or \
@@ -169,7 +186,7 @@ impl Shard {
             Err(Denied::Fault(fault)) => return Err(invalid(fault.text())),
         };
         if channels.all(|channel| grant.covers(act, channel) || (!publishes && !policy.is_private(channel))) {
-            return Ok(Admission { trusted: false, grant: Some(grant) });
+            return Ok(Admission { grant: Some(grant), ..Admission::default() });
         }
         let challenge = format!("{CHALLENGE}, error=\"insufficient_scope\"");
         let text = match act {
@@ -213,7 +230,7 @@ impl Shard {
             Ok(grant) => {
                 let grant = Arc::new(grant);
                 self.counters.notify_tokens_verified.one();
-                self.grants.keep(hash, grant.clone());
+                self.grants.grants.keep(hash, grant.clone());
                 Ok(grant)
             }
             Err(denied) => {
@@ -232,11 +249,21 @@ impl Shard {
     pub(super) fn is_granted(&self, listener: &Listener) -> bool {
         let now_s = self.now.wall_us / 1_000_000;
         let access = self.settings.web.channels.access.as_ref();
-        listener.grant.as_ref().is_none_or(|grant| access.is_some_and(|access| access.holds(grant, now_s)))
+        let permitted = listener.permit.as_ref().is_none_or(|permit| self.now.mono_s() < permit.until_s);
+        permitted && listener.grant.as_ref().is_none_or(|grant| access.is_some_and(|access| access.holds(grant, now_s)))
     }
 }
 
-/// What ends a request that waits when its token does.
-pub(super) fn over() -> Response {
-    invalid("the token has expired, or was taken back")
+/// What ends a request that waits when that is over by which it does.
+pub(super) fn over(listener: &Listener) -> Response {
+    match listener.permit {
+        Some(_) => unauthorized("", "what was allowed is over; ask again"),
+        None => invalid("the token has expired, or was taken back"),
+    }
+}
+
+/// What ends a request of which nobody has said whether it may be done.
+pub(super) fn unanswered() -> Response {
+    let text = "whether this is allowed is not known now; try again later";
+    Response::text(Status::ServiceUnavailable, text).with("Retry-After", "5")
 }

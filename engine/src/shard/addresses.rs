@@ -4,7 +4,10 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use hashbrown::HashMap;
 
-use crate::limits::{NOTIFY_ADDRESSES_MAX, NOTIFY_JWT_WRONG_AHEAD_MS, NOTIFY_MADE_AT_ONCE};
+use crate::limits::{
+    NOTIFY_ADDRESSES_MAX, NOTIFY_ASKED_AHEAD_MS, NOTIFY_HELD_BYTES_PER_ADDRESS_MAX, NOTIFY_JWT_WRONG_AHEAD_MS,
+    NOTIFY_MADE_AT_ONCE,
+};
 use crate::turn::Fixed;
 
 /// What is known of an address.
@@ -14,12 +17,16 @@ struct Address {
     waiting: u32,
     /// Those that have been answered, and are expected again.
     away: u32,
+    /// Bytes of requests that wait until others have said whether they may be done.
+    held: usize,
     /// Up to when what it has published would take, by what it may, milliseconds (monotonic).
     paid_ms: u64,
     /// The same of channels that it has made.
     made_ms: u64,
     /// The same of tokens that it has shown, and of which the signature was wrong.
     wrong_ms: u64,
+    /// The same of questions to others whether its requests may be done.
+    asked_ms: u64,
 }
 
 /// Publications are refused when an address is ahead of what it may by so much, milliseconds.
@@ -36,6 +43,8 @@ pub(super) enum Held {
     Published(u64),
     /// Its address has shown too many tokens that were wrong, and may show others in so many seconds.
     Wrong(u64),
+    /// Others were asked about its requests too often, and may be again in so many seconds.
+    Asked(u64),
 }
 
 /// Whom an address counts for: an IPv6 /64 is what one customer of a provider has.
@@ -57,7 +66,7 @@ impl Address {
 
     /// When nothing of it is left to count, but what waits.
     fn until_ms(&self) -> u64 {
-        self.paid_ms.max(self.made_ms).max(self.wrong_ms)
+        self.paid_ms.max(self.made_ms).max(self.wrong_ms).max(self.asked_ms)
     }
 }
 
@@ -152,6 +161,34 @@ impl Addresses {
     pub(super) fn was_wrong(&mut self, now_ms: u64, network: IpAddr, each_ms: u64) {
         let address = self.0.entry(network).or_default();
         address.wrong_ms = address.wrong_ms.max(now_ms) + each_ms;
+    }
+
+    /// Others are asked about a request of it, of which each takes so many milliseconds; once [`Addresses::may_wait`] has made room for it.
+    pub(super) fn may_ask(&mut self, now_ms: u64, network: IpAddr, each_ms: u64) -> Result<(), Held> {
+        let address = self.0.entry(network).or_default();
+        let ahead = address.asked_ms.saturating_sub(now_ms);
+        if ahead > NOTIFY_ASKED_AHEAD_MS {
+            return Err(Held::Asked((ahead - NOTIFY_ASKED_AHEAD_MS).div_ceil(1_000)));
+        }
+        address.asked_ms = address.asked_ms.max(now_ms) + each_ms;
+        Ok(())
+    }
+
+    /// Whether so many bytes more of its requests may be held.
+    pub(super) fn may_hold(&self, network: IpAddr, bytes: usize) -> bool {
+        self.0.get(&network).map_or(0, |address| address.held) + bytes <= NOTIFY_HELD_BYTES_PER_ADDRESS_MAX
+    }
+
+    /// So many bytes of a request that waits are held.
+    pub(super) fn holds(&mut self, network: IpAddr, bytes: usize) {
+        self.0.entry(network).or_default().held += bytes;
+    }
+
+    /// They are not any more.
+    pub(super) fn holds_no_more(&mut self, network: IpAddr, bytes: usize) {
+        if let Some(address) = self.0.get_mut(&network) {
+            address.held -= bytes;
+        }
     }
 
     /// It has made one.

@@ -55,6 +55,7 @@ impl Shard {
             Command::Revoke { actor, id } => {
                 return self.invitation_work(&actor, Work::Revoke { reply: token, id });
             }
+            Command::Dismiss { domain, ids } => return self.dismiss(token, &domain, ids),
             Command::FlushWaiting { account } => return self.flush_waiting(token, account),
             Command::Retain { users } => return self.retain(token, users),
             Command::Restore { users, last } => self.restore_users(users, last),

@@ -169,6 +169,7 @@ impl Shard {
             Letter::ChannelGoOnWho => self.go_on_telling_who(),
             Letter::Looked { session, work } => self.looked(*session, *work),
             Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),
+            Letter::Filed { token } => self.filed(*token),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
             Letter::LoginFailed { peer } => self.failed_logins.charge(now_ms, *peer),
             Letter::LoginSpared { account, peer, seen } => {
@@ -334,9 +335,12 @@ impl Shard {
             Pending::Announcement { user, session } => self.seen_found(user, session, &found),
             Pending::CommandAccount(command) => self.command_account_unreadable(&command),
             Pending::Invitation(read) => self.invitation_unreadable(read),
+            Pending::Reports(domain) => self.reports_found(&domain, Vec::new()),
             Pending::Retention(_)
+            | Pending::Filed(_)
             | Pending::Keys(_)
             | Pending::Verdict(_)
+            | Pending::Inquiry(..)
             | Pending::SessionKeys(_)
             | Pending::OrderKeys(_)
             | Pending::Order(_)
@@ -373,9 +377,12 @@ impl Shard {
             Some(Pending::Announcement { user, session }) => self.seen_found(user, session, &found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
             Some(Pending::Invitation(read)) => self.invitation_found(read, found),
+            Some(Pending::Reports(domain)) => self.reports_found(&domain, found),
             Some(
                 other @ (Pending::Keys(_)
+                | Pending::Filed(_)
                 | Pending::Verdict(_)
+                | Pending::Inquiry(..)
                 | Pending::SessionKeys(_)
                 | Pending::OrderKeys(_)
                 | Pending::Order(_)

@@ -252,7 +252,7 @@ impl Shard {
                 self.answer(asker, Ok(&payload));
             }
             Step::Paced(step) => self.paced(asker, place, *step),
-            Step::Write(_, _) | Step::Change(_, _) if self.storage == StorageState::Full => {
+            Step::Write(_, _) | Step::Change(_, _) | Step::Report(_, _) if self.storage == StorageState::Full => {
                 self.answer(asker, Err(Limit::Disk.into()));
             }
             Step::Write(batch, payload) => {
@@ -263,14 +263,12 @@ impl Shard {
                 self.answer(asker, Ok(&payload));
             }
             Step::Change(changes, payload) => {
-                let before = self.done_so_far();
-                for change in changes {
-                    self.do_change(&asker, place, change);
-                }
-                if let Some((session, _)) = asker.session {
-                    self.charge_since(session, before);
-                }
+                self.do_changes(&asker, place, changes);
                 self.answer(asker, Ok(&payload));
+            }
+            Step::Report(changes, reports) => {
+                self.do_changes(&asker, place, changes);
+                self.report(asker, reports);
             }
             Step::Refuse(changes, refusal) => {
                 changes.into_iter().for_each(|change| self.do_change(&asker, place, change));
@@ -301,6 +299,17 @@ impl Shard {
             Step::Account(action) => self.do_account_action(asker, account, action),
             Step::Command(act) => self.adhoc(asker, *act),
             Step::Activate(activation) => self.activate(asker, activation),
+        }
+    }
+
+    /// Carries out changes in their order, at the cost of the session that asks.
+    fn do_changes(&mut self, asker: &Asker, place: usize, changes: Vec<Change>) {
+        let before = self.done_so_far();
+        for change in changes {
+            self.do_change(asker, place, change);
+        }
+        if let Some((session, _)) = asker.session {
+            self.charge_since(session, before);
         }
     }
 
@@ -358,10 +367,6 @@ impl Shard {
             Change::Mark(on) => self.mark(session, place, on),
             Change::Push(payload) => self.push_to_marked(user, place, &payload),
             Change::Hide(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: false }),
-            Change::Report(report) => {
-                let bare = self.bare_of_user(user);
-                self.note_change(Happened::Reported(report), &bare, asker);
-            }
             Change::Show(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: true }),
         }
     }

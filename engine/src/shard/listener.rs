@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use crate::id::ConnId;
 use crate::shard::crowd::channel_of;
+use crate::shard::decisions::Permit;
 use crate::shard::occupants::Occupant;
 use crate::shard::places::{Gathered, Place, Standing};
 use crate::shard::talker::Talker;
 use crate::web::access::Grant;
+use crate::web::channel::Asked;
 use crate::web::handshake::Accept;
 use crate::web::mercure::first::First;
 use crate::web::response::Response;
@@ -31,8 +33,21 @@ pub(super) enum Kind {
     Socket(Option<Box<Accept>>),
     /// Who subscribes is asked.
     Occupancy,
+    /// It is held until others have said whether it may be done.
+    Held(Box<Held>),
     /// Commands of Centrifugo's protocol come, which say for which channels.
     Talk(Box<Talker>),
+}
+
+/// A request that is held: it waits for no channel yet.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// What is asked, without the fields of its answer.
+    pub(super) asked: Asked,
+    /// By this the answer is known.
+    pub(super) token: u64,
+    /// What it takes.
+    pub(super) bytes: usize,
 }
 
 /// By which way somebody waits for items.
@@ -53,7 +68,7 @@ impl Kind {
             Kind::Poll(_) => Some(Way::Poll),
             Kind::Stream(_) | Kind::Updates(_) => Some(Way::Events),
             Kind::Socket(_) | Kind::Talk(_) => Some(Way::Socket),
-            Kind::Publish(_) | Kind::Occupancy => None,
+            Kind::Publish(_) | Kind::Occupancy | Kind::Held(_) => None,
         }
     }
 
@@ -91,6 +106,8 @@ pub(super) struct Listener {
     pub(super) hears: bool,
     /// What its token grants, by which it waits.
     pub(super) grant: Option<Arc<Grant>>,
+    /// What others have allowed, by which it waits.
+    pub(super) permit: Option<Arc<Permit>>,
     /// Header fields of the answer.
     pub(super) fields: Box<[(&'static str, std::borrow::Cow<'static, str>)]>,
 }
@@ -142,7 +159,9 @@ impl Listener {
 
     /// What of it is counted, where that is told.
     pub(super) fn occupant(&self, conn: ConnId) -> Occupant<'_> {
-        Occupant { conn, network: self.network, name: self.grant.as_ref().and_then(|grant| grant.subject()) }
+        let permitted = self.permit.as_ref().and_then(|permit| permit.name.as_ref());
+        let name = self.grant.as_ref().and_then(|grant| grant.subject()).or(permitted);
+        Occupant { conn, network: self.network, name }
     }
 
     /// Where it stands in all channels: what it says to go on from there.

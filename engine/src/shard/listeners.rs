@@ -5,13 +5,16 @@
 //! who waits but the place.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use crate::id::ConnId;
-use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S};
+use crate::limits::{
+    CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_HELD_BYTES_MAX, NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S,
+};
 use crate::shard::addresses::Addresses;
 use crate::shard::listener::{Kind, Listener, Way};
 use crate::shard::occupants::Occupants;
@@ -114,6 +117,8 @@ pub(super) struct Listeners {
     numbers: u32,
     /// Connections of Centrifugo's protocol, and to how many channels they subscribe together.
     talkers: (usize, usize),
+    /// Bytes of those that are held.
+    held_bytes: usize,
     /// A letter is under way by which the telling goes on.
     pub(super) going: bool,
     renewed_ms: u64,
@@ -138,13 +143,23 @@ impl Listeners {
         self.ways[way as usize]
     }
 
+    /// Bytes of those that are held.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Whether so many bytes more of an address may be held.
+    pub(super) fn may_hold(&self, network: IpAddr, bytes: usize) -> bool {
+        self.held_bytes + bytes <= NOTIFY_HELD_BYTES_MAX && self.addresses.may_hold(network, bytes)
+    }
+
     /// What they take, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let watched = self.watched.len() * (size_of::<Watched>() + 64);
         let place = size_of::<Place>() + 2 * size_of::<ConnId>();
         let (talkers, subs) = self.talkers;
         let talkers = talkers * size_of::<Talker>() + subs * (size_of::<Sub>() + place);
-        let places = self.all.len() * place + talkers;
+        let places = self.all.len() * place + talkers + self.held_bytes;
         self.all.capacity() * size_of::<(ConnId, Listener)>() + places + watched + self.addresses.memory_bytes()
     }
 
@@ -184,6 +199,10 @@ impl Listeners {
     /// A request begins to wait.
     pub(super) fn begin(&mut self, id: ConnId, listener: Listener) {
         self.addresses.waits(listener.network);
+        if let Kind::Held(held) = &listener.kind {
+            self.held_bytes += held.bytes;
+            self.addresses.holds(listener.network, held.bytes);
+        }
         self.talkers.0 += usize::from(listener.talker().is_some());
         if !matches!(listener.kind, Kind::Publish(_) | Kind::Occupancy) {
             for place in &listener.places {
@@ -267,6 +286,10 @@ impl Listeners {
 
     fn take(&mut self, id: ConnId) -> Option<Listener> {
         let listener = self.all.remove(&id)?;
+        if let Kind::Held(held) = &listener.kind {
+            self.held_bytes -= held.bytes;
+            self.addresses.holds_no_more(listener.network, held.bytes);
+        }
         let subs = listener.talker().map_or(0, |talker| talker.subs.len());
         self.talkers = (self.talkers.0 - usize::from(listener.talker().is_some()), self.talkers.1 - subs);
         (0..=subs / CENTRIFUGO_CHANNELS_PER_WAITING).for_each(|_| self.addresses.waits_no_more(listener.network));
@@ -364,6 +387,7 @@ mod tests {
             occupies: false,
             hears: false,
             grant: None,
+            permit: None,
             fields: Box::default(),
         }
     }

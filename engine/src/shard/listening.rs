@@ -18,7 +18,6 @@ use crate::shard::crowd::channel_of;
 use crate::shard::listener::{Kind, Listener};
 use crate::shard::listener_words::{Telling, json, write_beat, written_id};
 use crate::shard::places::{Gathered, Place, Standing};
-use crate::web::access::Act;
 use crate::web::channel::{Asked, Publication, Wish};
 use crate::web::mercure::first::First;
 use crate::web::notify::NEXT_AFTER;
@@ -34,30 +33,24 @@ const PUBLISH_S: u32 = 30;
 const EXPIRED: &[u8] = b"event: expired\ndata: {}\n\n";
 
 impl Shard {
-    /// A connection asks something of channels: it waits from now on.
-    pub(super) fn listen(&mut self, id: ConnId, keeps_alive: bool, asked: Asked) {
+    /// A connection asks something of channels, and waits from now on; or is refused what it asks.
+    pub(super) fn begin_listening(
+        &mut self,
+        id: ConnId,
+        keeps_alive: bool,
+        asked: Asked,
+        may: Result<Admission, Response>,
+    ) {
         let settings = self.settings.clone();
         let policy = &settings.web.channels;
         let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
-        let Some(opening) = self.opening(id) else { return };
-        // What it is told may be told only when it is durable.
-        (opening.promised, opening.blocked) = (true, true);
-        let address = opening.peer.to_canonical();
+        let Some(address) = self.opening(id).map(|opening| opening.peer.to_canonical()) else { return };
         let network = network(address);
-        let may = self.listeners.addresses.may_wait(now_ms, network, policy.waiting_max).map_err(Response::from);
-        let channels = asked.channels.iter().map(|place| &*place.channel);
-        let may = may.and_then(|()| self.admit(network, &asked.shown, asked.wish.act(), channels.clone()));
-        // Who reads a channel need not know who else does.
-        let may = may.and_then(|admission| match asked.occupancy && asked.wish.act() == Act::Subscribe {
-            true => self.admit(network, &asked.shown, Act::Presence, channels).map(|_| admission),
-            false => Ok(admission),
-        });
         let occupies = matches!(asked.wish, Wish::Poll(1..) | Wish::Stream | Wish::Socket(_));
         let asks_who = asked.wish == Wish::Occupancy;
         let admission = may.as_ref().cloned().unwrap_or_default();
-        // It is over with the token by which it waits.
-        let now_wall_s = self.now.wall_us / 1_000_000;
-        let granted_s = admission.expires_s().map_or(u64::MAX, |expires_s| expires_s.saturating_sub(now_wall_s));
+        // It is over with that by which it waits.
+        let granted_s = admission.left_s(self.now).unwrap_or(u64::MAX);
         let (kind, until_s, publication) = match asked.wish {
             Wish::Publish(publication) => (Kind::Publish(publication.update), now_s + PUBLISH_S, Some(publication)),
             Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
@@ -74,6 +67,7 @@ impl Shard {
             standing: Standing::Behind,
         });
         let (places, fields, grant) = (places.collect(), asked.fields.into(), admission.grant.clone());
+        let permit = admission.permit.clone();
         let trusted = admission.trusted;
         let (asked_s, hears) = (now_s, asked.occupancy);
         let listener = Listener {
@@ -87,6 +81,7 @@ impl Shard {
             occupies: false,
             hears,
             grant,
+            permit,
             fields,
         };
         let free = admission.trusted || policy.publications_s == 0;
@@ -125,7 +120,7 @@ impl Shard {
         let home = self.home(&node);
         let letters = self.letters_to(home);
         let from = if admission.trusted { String::new() } else { address.to_string() };
-        let granted = admission.grant.is_some();
+        let granted = admission.is_granted();
         let (node, from) = (letters.name(&node), letters.name(&from));
         let key = letters.name(publication.key.as_deref().unwrap_or_default());
         let keys = letters.name(&publication.keys.join("\n"));
@@ -151,7 +146,7 @@ impl Shard {
                 Some(published) => self.published(id, published),
                 None => self.refused_by_home(id, unreadable()),
             },
-            Kind::Talk(_) => {}
+            Kind::Talk(_) | Kind::Held(_) => {}
             Kind::Occupancy => self.respond(id, json(Cow::Owned(String::from_utf8_lossy(body).into_owned()))),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) => match Page::decode(body) {
                 Some(page) if listener.kind.streams() => {
@@ -419,11 +414,12 @@ impl Shard {
             (matches!(listener.kind, Kind::Publish(_)), matches!(listener.kind, Kind::Stream(true)));
         // A poll has been cut to the time of its token, and is answered as at the end of any wait.
         let exempt = publishes || (polls && is_over);
-        if !exempt && self.listeners.get(id).is_some_and(|listener| !self.is_granted(listener)) {
+        if let Some(listener) = self.listeners.get(id).filter(|listener| !exempt && !self.is_granted(listener)) {
+            let over = access::over(listener);
             if begun {
                 self.send_bytes(id, EXPIRED);
             }
-            self.respond(id, access::over());
+            self.respond(id, over);
             return true;
         }
         let Some(listener) = self.listeners.get_mut(id) else { return false };
@@ -436,7 +432,8 @@ impl Shard {
                 let text = "the channel has not answered in time; try again";
                 self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
-            Kind::Publish(_) | Kind::Occupancy | Kind::Talk(_) => {}
+            Kind::Held(_) if is_over => self.respond(id, access::unanswered()),
+            Kind::Publish(_) | Kind::Occupancy | Kind::Talk(_) | Kind::Held(_) => {}
             // A home that has just been asked has its time, too.
             Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) => {

@@ -97,6 +97,7 @@ impl Shard {
     fn sweep_step(&mut self, elapsed_ms: u64) {
         self.go_on_announcing();
         self.tell_administrators();
+        self.sweep_reports();
         self.sweep_pushes();
         self.sweep_components();
         self.sweep_watchers();
@@ -274,7 +275,8 @@ impl Shard {
         c.bosh_waiting.set(sweeper.bosh.told);
         c.bosh_bytes.set(sweeper.bosh_bytes.1);
         c.pushes_pending.set(self.pushes.pending());
-        let listeners = self.listeners.memory_bytes() + self.grants.memory_bytes();
+        let known = self.grants.memory_bytes() + self.decisions.memory_bytes();
+        let listeners = self.listeners.memory_bytes() + known;
         let listeners = listeners + self.listeners.occupants.memory_bytes() + self.occupancy.memory_bytes();
         let others = interests + self.pushes.memory_bytes() as u64 + listeners as u64;
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);

@@ -59,6 +59,7 @@ impl Shard {
             occupies: true,
             hears: false,
             grant: None,
+            permit: None,
             fields: Box::default(),
         };
         self.listeners.begin(id, listener);

@@ -4,6 +4,7 @@ use crate::counters::Counter;
 use crate::extension::pubsub::service::channel::Page;
 use crate::shard::Shard;
 use crate::shard::listener::{Kind, Way};
+use crate::web::access::Act;
 use crate::web::head::{Head, Method};
 use crate::web::status::Status;
 use crate::web::table;
@@ -13,6 +14,7 @@ impl Shard {
     pub(super) fn tally_listeners(&self) {
         let counters = &self.counters;
         counters.notify_waiting.set(self.listeners.len() as u64);
+        counters.notify_held_bytes.set(self.listeners.held_bytes() as u64);
         for (way, gauge) in [
             (Way::Poll, &counters.notify_polls),
             (Way::Events, &counters.notify_events),
@@ -36,6 +38,7 @@ impl Shard {
         }
         match kind {
             Kind::Publish(_) => counters.notify_publish_refused.one(),
+            Kind::Held(held) if held.asked.wish.act() == Act::Publish => counters.notify_publish_refused.one(),
             kind if kind.has_begun() => counters.notify_ended.one(),
             _ => counters.notify_subscribe_refused.one(),
         }

@@ -345,18 +345,21 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     }
 }
 
-fn put_text(out: &mut Vec<u8>, text: &str) {
+/// Appends a text with its length.
+pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&(text.len() as u16).to_be_bytes());
     out.extend_from_slice(text.as_bytes());
 }
 
-fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+/// Takes bytes off the front.
+pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, after) = rest.split_first_chunk::<N>()?;
     *rest = after;
     Some(*taken)
 }
 
-fn take_text(rest: &mut &[u8]) -> Option<Box<str>> {
+/// Takes a text off the front, as [`put_text`] has written it.
+pub(super) fn take_text(rest: &mut &[u8]) -> Option<Box<str>> {
     let len = usize::from(u16::from_be_bytes(take(rest)?));
     let (text, after) = rest.split_at_checked(len)?;
     *rest = after;

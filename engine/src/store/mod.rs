@@ -18,6 +18,7 @@ pub mod op;
 pub mod password;
 pub mod peers;
 pub mod private;
+pub mod report;
 pub mod retractions;
 pub mod roster;
 pub mod sessions;
@@ -48,11 +49,13 @@ pub enum Table {
     Sessions = 7,
     /// Who may come by which token, and who waits for approval; see [`invitation`].
     Invitations = 8,
+    /// Whom users have reported to the operator; see [`report`].
+    Reports = 9,
 }
 
 impl Table {
     /// All tables, in the order of their numbers.
-    pub const ALL: [Table; 9] = [
+    pub const ALL: [Table; 10] = [
         Table::Meta,
         Table::Accounts,
         Table::Roster,
@@ -62,6 +65,7 @@ impl Table {
         Table::Nodes,
         Table::Sessions,
         Table::Invitations,
+        Table::Reports,
     ];
 
     /// The table of a stored number.

@@ -1,8 +1,8 @@
 //! Long work that is handed out: key derivations. What waits is bounded by the connections that it is for.
 
 use crate::id::ConnId;
-use crate::io::{Effect, Job, Question};
-use crate::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE, OUTSIDE_ASKS_MAX};
+use crate::io::{Effect, Inquiry, Job, Question};
+use crate::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE, NOTIFY_INQUIRIES_MAX, OUTSIDE_ASKS_MAX};
 use crate::streams::Streams;
 use crate::turn::pending::Pending;
 
@@ -27,6 +27,18 @@ impl Streams {
         self.counters.outside_asks.one();
         self.effects.push(Effect::Ask { token, question: Box::new(question) });
         true
+    }
+
+    /// Asks whoever the operator has named about a request for channels; if not too much is asked already, by which token the answer comes.
+    pub(crate) fn inquire(&mut self, conn: ConnId, key: [u8; 32], inquiry: Inquiry) -> Option<u64> {
+        if self.inquiries_under_way >= NOTIFY_INQUIRIES_MAX {
+            return None;
+        }
+        let token = self.token(Pending::Inquiry(conn, Box::new(key)));
+        self.inquiries_under_way += 1;
+        self.counters.notify_asked.one();
+        self.effects.push(Effect::Inquire { token, inquiry: Box::new(inquiry) });
+        Some(token)
     }
 
     /// Hands out jobs that wait, the latest first, and drops those that nobody waits for any more.

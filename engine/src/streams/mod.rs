@@ -71,6 +71,8 @@ pub struct Streams {
     pub(crate) bosh: bosh::Table,
     /// Questions handed out about users who are kept elsewhere: bounded by `OUTSIDE_ASKS_MAX`.
     pub(crate) asks_under_way: usize,
+    /// Questions handed out about requests for channels: bounded by `NOTIFY_INQUIRIES_MAX`.
+    pub(crate) inquiries_under_way: usize,
     /// What is sent since this second has not left for the network yet; the highest when all has.
     pub(crate) held_s: u32,
 }
@@ -98,6 +100,7 @@ impl Streams {
             jobs_under_way: 0,
             bosh: bosh::Table::default(),
             asks_under_way: 0,
+            inquiries_under_way: 0,
             held_s: u32::MAX,
         }
     }
@@ -126,7 +129,9 @@ impl Streams {
         c.paused.set(self.conns.paused() as u64);
         c.outbound_bytes.set(self.outbound_bytes as u64);
         c.jobs_pending.set((self.jobs_under_way + self.jobs_waiting.len()) as u64);
-        c.reads_pending.set((self.pending.len() - self.jobs_under_way - self.asks_under_way) as u64);
+        let elsewhere = self.jobs_under_way + self.asks_under_way + self.inquiries_under_way;
+        c.reads_pending.set((self.pending.len() - elsewhere) as u64);
         c.outside_pending.set(self.asks_under_way as u64);
+        c.notify_asking.set(self.inquiries_under_way as u64);
     }
 }

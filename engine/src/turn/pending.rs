@@ -40,6 +40,8 @@ pub(crate) enum Pending {
     Keys(ConnId),
     /// What whoever keeps a user elsewhere says, for a connection's login.
     Verdict(ConnId),
+    /// Whether a request of a connection for channels may be done, and by what the same question is known again.
+    Inquiry(ConnId, Box<[u8; 32]>),
     /// Keys derived for a session's change of password.
     SessionKeys(PasswordChange),
     /// The tail of a log, for a session of an earlier process that is being resumed.
@@ -73,6 +75,10 @@ pub(crate) enum Pending {
     Activation(Asker, Box<str>),
     /// An actor's invitations.
     Invitation(InvitationRead),
+    /// Reports that the home of the asker's domain is to keep.
+    Filed(Asker),
+    /// The reports of a domain.
+    Reports(Box<str>),
 }
 
 /// A session of an earlier process is being resumed: something is read of what it had written.

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use super::access::Act;
 use super::access::shown::Shown;
 use super::handshake::Accept;
+use super::inquiry::Sent;
 
 /// What is asked of channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +18,27 @@ pub struct Asked {
     pub occupancy: bool,
     /// What shows that the client may.
     pub shown: Shown,
+    /// What whoever the operator has named is told of the request, if they are asked.
+    pub sent: Sent,
     /// Header fields of the answer, for pages of other origins.
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
+}
+
+impl Asked {
+    /// Bytes that it takes.
+    pub fn bytes(&self) -> usize {
+        let places = self.channels.iter().map(|place| place.channel.len() + size_of::<Place>());
+        let wish = match &self.wish {
+            Wish::Publish(publication) => {
+                let keys = publication.keys.iter().map(|key| key.len() + size_of::<Box<str>>());
+                publication.body.len() + publication.kind.len() + keys.sum::<usize>()
+            }
+            Wish::Updates(Some(id)) => id.len(),
+            _ => 0,
+        };
+        let fields = self.fields.iter().map(|(name, value)| name.len() + value.len());
+        size_of::<Asked>() + places.sum::<usize>() + wish + fields.sum::<usize>() + self.sent.bytes()
+    }
 }
 
 /// A channel, and the place in it from which items are wanted.

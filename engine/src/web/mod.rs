@@ -9,6 +9,7 @@
 //! - [`response`] writes answers; [`status`] names what is wrong with a request.
 //! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer. [`access`] says who may ask, and [`keys`]
 //!   which items replace each other.
+//! - [`inquiry`] is what others are asked of a request, where the operator wants that, and what they may answer.
 //! - [`mercure`] reads what clients of that protocol ask of the same channels, and writes what they are told.
 //! - [`centrifugo`] reads commands of clients of that protocol, and writes replies and pushes.
 //! - [`throng_js`] has the client for pages.
@@ -24,6 +25,7 @@ pub mod framed;
 pub mod handshake;
 pub mod head;
 pub mod host_meta;
+pub mod inquiry;
 pub mod keys;
 pub mod mercure;
 pub mod notify;

@@ -8,6 +8,7 @@ use super::access::shown::Shown;
 use super::channel::{Asked, Place, Publication, Wish, lines};
 use super::handshake;
 use super::head::{Head, Method};
+use super::inquiry::Sent;
 use super::keys::keys;
 use super::policy::Channels;
 use super::request::{Request, Site};
@@ -102,7 +103,7 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
         _ => return Err(Box::new(Response::empty(Status::Ok))),
     };
     let channels = names.into_iter().zip(after).map(|(name, after)| Place { channel: name.into(), after }).collect();
-    Ok(Asked { channels, wish, occupancy, shown, fields: Vec::new() })
+    Ok(Asked { channels, wish, occupancy, shown, sent: Sent::default(), fields: Vec::new() })
 }
 
 /// The value of a parameter.

@@ -43,6 +43,8 @@ pub struct Channels {
     pub private: Box<[Box<str>]>,
     /// Channels whose names begin so tell who subscribes to them.
     pub occupancy: Box<[Box<str>]>,
+    /// Of which channels others are asked who may.
+    pub asks: Asks,
     /// Everybody may publish at those that are open.
     pub publish_open: bool,
     /// They are topics of Mercure, too.
@@ -70,6 +72,7 @@ impl Default for Channels {
             prefixes: Box::default(),
             private: Box::default(),
             occupancy: Box::default(),
+            asks: Asks::default(),
             publish_open: false,
             mercure: false,
             centrifugo: false,
@@ -86,7 +89,7 @@ impl Default for Channels {
 impl Channels {
     /// Whether there are any.
     pub fn any(&self) -> bool {
-        !(self.prefixes.is_empty() && self.private.is_empty())
+        !(self.prefixes.is_empty() && self.private.is_empty() && self.asks.prefixes.is_empty())
     }
 
     /// Whether a channel of this name is there, for everybody or for some.
@@ -94,14 +97,37 @@ impl Channels {
         begins(&self.prefixes, name) || self.is_private(name)
     }
 
-    /// Whether a channel of this name needs a token.
+    /// Whether a channel of this name is not for everybody: it needs a token, or others are asked.
     pub fn is_private(&self, name: &str) -> bool {
-        begins(&self.private, name)
+        begins(&self.private, name) || self.asks(name)
+    }
+
+    /// Whether others are asked who may at a channel of this name.
+    pub fn asks(&self, name: &str) -> bool {
+        begins(&self.asks.prefixes, name)
     }
 
     /// Whether a channel of this name tells who subscribes to it.
     pub fn tells(&self, name: &str) -> bool {
         begins(&self.occupancy, name)
+    }
+}
+
+/// What an operator wants who is asked itself, or has others asked, whether something may be done at channels.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Asks {
+    /// About channels whose names begin so.
+    pub prefixes: Box<[Box<str>]>,
+    /// It is told of these header fields of a request; names in lower case, each once.
+    pub fields: Box<[Box<str>]>,
+    /// Questions a second for one address, in the long run; 0 for any number.
+    pub questions_s: u32,
+}
+
+impl Asks {
+    /// Whether it is told of cookies.
+    pub fn takes_cookies(&self) -> bool {
+        self.fields.iter().any(|name| **name == *"cookie")
     }
 }
 

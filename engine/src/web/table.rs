@@ -1,6 +1,7 @@
 //! The table of paths. A new one is a file beside this and a row here; who answers is a pure function of data.
 
 use super::head::{Content, Head, Method};
+use super::inquiry::Sent;
 use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
@@ -69,6 +70,9 @@ pub fn answer(row: &Row, request: &Request<'_>, site: &Site<'_>) -> Answer {
         Answer::Response(response) => Answer::Response(shared(response, row, request.head.one("origin"), site)),
         Answer::Channels(mut asked) => {
             asked.fields = shared(Response::empty(Status::Ok), row, request.head.one("origin"), site).fields;
+            if asked.channels.iter().any(|place| site.policy.channels.asks(&place.channel)) {
+                asked.sent = Sent::of(request, site.policy);
+            }
             Answer::Channels(asked)
         }
         answer => answer,
@@ -118,9 +122,10 @@ pub fn shared(response: Response, row: &Row, origin: Option<&str>, site: &Site<'
         (Origins::Any, ..) | (Origins::Policy, None, _) => response.with("Access-Control-Allow-Origin", "*"),
         (Origins::Policy, Some(_), Some(origin)) if site.policy.allows(Some(origin)) => {
             let response = response.with("Access-Control-Allow-Origin", origin.to_owned()).with("Vary", "Origin");
-            match row.path {
-                mercure::PATH => response.with("Access-Control-Allow-Credentials", "true"),
-                _ => response,
+            let reads_cookies = row.path == notify::ROW.path && site.policy.channels.asks.takes_cookies();
+            match reads_cookies || row.path == mercure::PATH {
+                true => response.with("Access-Control-Allow-Credentials", "true"),
+                false => response,
             }
         }
         _ => response.with("Vary", "Origin"),

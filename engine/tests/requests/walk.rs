@@ -110,7 +110,7 @@ requests! {
     "private: get", [large_private()], "<iq type='get' id='1'><query xmlns='jabber:iq:private'><x xmlns='x'/></query></iq>", "512 KiB a user; outbound_bytes_max";
     "blocking: the list", [format!("<iq type='set' id='0'><block xmlns='urn:xmpp:blocking'>{}</block></iq>", strangers(500))], "<iq type='get' id='1'><blocklist xmlns='urn:xmpp:blocking'/></iq>", "1,000 addresses, 64 KiB a user; outbound_bytes_max";
     "blocking: block a stranger", [], format!("<iq type='set' id='1'><block xmlns='urn:xmpp:blocking'>{}</block></iq>", strangers(1)), "1,000 addresses, 64 KiB a user";
-    "blocking: block a friend and report", [], "<iq type='set' id='1'><block xmlns='urn:xmpp:blocking'><item jid='friend001@localhost'><report xmlns='urn:xmpp:reporting:1' reason='urn:xmpp:reporting:spam'/></item></block></iq>", "10 reports a request; a line a second of the log";
+    "blocking: block a friend and report", [], "<iq type='set' id='1'><block xmlns='urn:xmpp:blocking'><item jid='friend001@localhost'><report xmlns='urn:xmpp:reporting:1' reason='urn:xmpp:reporting:spam'/></item></block></iq>", "10 reports a request, 20 kept of an account; a line a second of the log";
     "blocking: one more", [format!("<iq type='set' id='0'><block xmlns='urn:xmpp:blocking'>{}</block></iq>", strangers(500))], "<iq type='set' id='1'><block xmlns='urn:xmpp:blocking'><item jid='one@more'/></block></iq>", "1,000 addresses, 64 KiB a user";
     "blocking: unblock", ["<iq type='set' id='0'><block xmlns='urn:xmpp:blocking'><item jid='localhost'/></block></iq>"], "<iq type='set' id='1'><unblock xmlns='urn:xmpp:blocking'/></iq>", "contacts: 2,000 a roster";
     "carbons: enable", [], "<iq type='set' id='1'><enable xmlns='urn:xmpp:carbons:2'/></iq>", "a bit a session";

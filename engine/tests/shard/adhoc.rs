@@ -11,14 +11,14 @@ use throng_sim::host::{Host, said};
 
 const ADMIN: &str = "http://jabber.org/protocol/admin#";
 
-fn settings() -> Settings {
+pub(super) fn settings() -> Settings {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
     settings.admins = Arc::new(["romeo@localhost".into()]);
     settings
 }
 
 /// Romeo, an administrator, and Juliet, who is none.
-fn host() -> (Host, ConnId, ConnId) {
+pub(super) fn host() -> (Host, ConnId, ConnId) {
     let mut host = Host::new(settings());
     host.account("romeo");
     host.account("juliet");
@@ -28,15 +28,19 @@ fn host() -> (Host, ConnId, ConnId) {
 }
 
 fn command(node: &str, rest: &str, inside: &str) -> String {
+    command_at(&format!("{ADMIN}{node}"), rest, inside)
+}
+
+pub(super) fn command_at(node: &str, rest: &str, inside: &str) -> String {
     format!(
-        "<iq type='set' id='c' to='localhost'><command xmlns='http://jabber.org/protocol/commands' node='{ADMIN}{node}'{rest}>{inside}</command></iq>"
+        "<iq type='set' id='c' to='localhost'><command xmlns='http://jabber.org/protocol/commands' node='{node}'{rest}>{inside}</command></iq>"
     )
 }
 
 /// Fields of a form, with their values.
-type Fields<'a> = &'a [(&'a str, &'a [&'a str])];
+pub(super) type Fields<'a> = &'a [(&'a str, &'a [&'a str])];
 
-fn form(fields: Fields<'_>) -> String {
+pub(super) fn form(fields: Fields<'_>) -> String {
     let fields = fields.iter().map(|(var, values)| {
         let values: String = values.iter().map(|value| format!("<value>{value}</value>")).collect();
         format!("<field var='{var}'>{values}</field>")
@@ -44,12 +48,12 @@ fn form(fields: Fields<'_>) -> String {
     format!("<x xmlns='jabber:x:data' type='submit'>{}</x>", fields.collect::<String>())
 }
 
-fn session(text: &str) -> String {
+pub(super) fn session(text: &str) -> String {
     text.split("sessionid='").nth(1).and_then(|rest| rest.split('\'').next()).expect("a session").to_owned()
 }
 
 /// The order among these effects.
-fn order(effects: &[Effect]) -> Option<(u64, Order)> {
+pub(super) fn order(effects: &[Effect]) -> Option<(u64, Order)> {
     effects.iter().find_map(|effect| match effect {
         Effect::Order { token, order } => Some((*token, (**order).clone())),
         _ => None,
@@ -58,10 +62,14 @@ fn order(effects: &[Effect]) -> Option<(u64, Order)> {
 
 /// Begins a command and submits this form.
 fn submit(host: &mut Host, conn: ConnId, node: &str, fields: Fields<'_>) -> Vec<Effect> {
-    let begun = said(&host.ask(conn, &command(node, "", "")));
+    submit_at(host, conn, &format!("{ADMIN}{node}"), fields)
+}
+
+pub(super) fn submit_at(host: &mut Host, conn: ConnId, node: &str, fields: Fields<'_>) -> Vec<Effect> {
+    let begun = said(&host.ask(conn, &command_at(node, "", "")));
     assert!(begun.contains("status='executing'") && begun.contains("<complete/>"), "{begun}");
     let id = session(&begun);
-    host.ask(conn, &command(node, &format!(" sessionid='{id}' action='complete'"), &form(fields)))
+    host.ask(conn, &command_at(node, &format!(" sessionid='{id}' action='complete'"), &form(fields)))
 }
 
 fn disco(what: &str, node: &str) -> String {
@@ -76,7 +84,7 @@ fn commands_are_for_administrators_alone_xep0133_7() {
     let (mut host, romeo, juliet) = host();
     let list = disco("items", "http://jabber.org/protocol/commands");
     let (seen, hidden) = (said(&host.ask(romeo, &list)), said(&host.ask(juliet, &list)));
-    assert_eq!(seen.matches("<item ").count(), 12, "{seen}");
+    assert_eq!(seen.matches("<item ").count(), 26, "{seen}");
     assert!(seen.contains(&format!("<item jid='localhost' node='{ADMIN}add-user' name=")), "{seen}");
     assert!(hidden.contains("type='result'") && !hidden.contains(ADMIN), "{hidden}");
     let node = disco("info", &format!("{ADMIN}add-user"));
@@ -178,7 +186,7 @@ fn each_command_leads_to_an_order_xep0133_4() {
     }
 }
 
-fn full(host: &mut Host, conn: ConnId) -> String {
+pub(super) fn full(host: &mut Host, conn: ConnId) -> String {
     let ping = said(&host.ask(conn, "<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>"));
     ping.split("to='").nth(1).and_then(|rest| rest.split('\'').next()).expect("a JID").to_owned()
 }

@@ -20,20 +20,20 @@ const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://
 const PATIENCE_US: u64 = 20_000_000;
 const DAY_S: u64 = 86_400;
 
-struct Line {
+pub(super) struct Line {
     socket: SocketId,
-    heard: RefCell<String>,
+    pub(super) heard: RefCell<String>,
 }
 
 /// A world in which lines are talked on one after the other.
-struct Talk {
-    world: World,
-    lines: Vec<Line>,
+pub(super) struct Talk {
+    pub(super) world: World,
+    pub(super) lines: Vec<Line>,
     ended: Vec<SocketId>,
     replies: Vec<(u64, Reply)>,
 }
 
-fn settings(shards: u16, rule: Rule) -> Settings {
+pub(super) fn settings(shards: u16, rule: Rule) -> Settings {
     let mut settings = Settings { preauth_s_max: 3_000, ..Settings::new("localhost", shards, [0; 32], 0) };
     settings.facts.registration = true;
     settings.facts.rule = rule;
@@ -52,13 +52,13 @@ fn everywhere(rule: Rule, mut play: impl FnMut(Talk)) {
 }
 
 impl Talk {
-    fn with(seed: u64, settings: Settings) -> Talk {
+    pub(super) fn with(seed: u64, settings: Settings) -> Talk {
         let mut world = World::new(seed, settings, Pace::default(), &["romeo", "nurse", "tybalt"]);
         world.listener.registration = true;
         Talk { world, lines: Vec::new(), ended: Vec::new(), replies: Vec::new() }
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         match self.world.step() {
             Occurrence::Bytes(socket, bytes) => {
                 if let Some(line) = self.lines.iter().find(|line| line.socket == socket) {
@@ -71,19 +71,19 @@ impl Talk {
         }
     }
 
-    fn pass(&mut self, us: u64) {
+    pub(super) fn pass(&mut self, us: u64) {
         let until = self.world.now_us() + us;
         while self.world.now_us() < until {
             self.step();
         }
     }
 
-    fn say(&mut self, line: usize, text: &str) {
+    pub(super) fn say(&mut self, line: usize, text: &str) {
         self.world.write(self.lines[line].socket, text.as_bytes());
     }
 
     /// Waits until a line has heard one of these, or has ended; takes what was heard.
-    fn hear(&mut self, line: usize, signs: &[&str]) -> String {
+    pub(super) fn hear(&mut self, line: usize, signs: &[&str]) -> String {
         let until = self.world.now_us() + PATIENCE_US;
         loop {
             let heard = self.lines[line].heard.borrow().clone();
@@ -95,7 +95,7 @@ impl Talk {
         }
     }
 
-    fn ask(&mut self, line: usize, text: &str, signs: &[&str]) -> String {
+    pub(super) fn ask(&mut self, line: usize, text: &str, signs: &[&str]) -> String {
         self.say(line, text);
         self.hear(line, signs)
     }
@@ -117,7 +117,7 @@ impl Talk {
     }
 
     /// A session that has asked for its roster and is available.
-    fn bound(&mut self, user: &str, password: &str) -> usize {
+    pub(super) fn bound(&mut self, user: &str, password: &str) -> usize {
         let (line, said) = self.log_in(user, password);
         assert!(said.contains("<success"), "{said}");
         self.ask(line, HEADER, &["</stream:features>"]);
@@ -133,7 +133,7 @@ impl Talk {
         self.ask(line, "<iq type='get' id='ro'><query xmlns='jabber:iq:roster'/></iq>", &["id='ro'"])
     }
 
-    fn command(&mut self, actor: &str, command: Command) -> Reply {
+    pub(super) fn command(&mut self, actor: &str, command: Command) -> Reply {
         let home = self.world.home(actor);
         self.world.command(home, 7, command);
         let until = self.world.now_us() + PATIENCE_US;

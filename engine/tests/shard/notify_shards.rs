@@ -2,11 +2,12 @@
 //! comes back with the place where it was.
 
 use serde_json::{Value, json};
+use throng_engine::id::ShardId;
 use throng_engine::settings::Settings;
-use throng_engine::web::policy::Channels;
+use throng_engine::web::policy::{Asks, Channels};
 use throng_sim::frame::frame;
 use throng_sim::net::SocketId;
-use throng_sim::world::{Occurrence, Pace, Plant, World};
+use throng_sim::world::{Occurrence, Pace, Plant, Service, World};
 
 use crate::notify_world::{KEY, first_frame, open, post, settings, upgrade};
 
@@ -52,8 +53,12 @@ const CHANNELS: &str = "a,b,c,d";
 
 impl Stage {
     fn new(seed: u64, shards: u16) -> Stage {
+        Stage::with(seed, shards, open())
+    }
+
+    fn with(seed: u64, shards: u16, channels: Channels) -> Stage {
         let pace = Pace { read_bytes: [0, 100, 4_096][seed as usize % 3], ..Pace::default() };
-        let settings: Settings = settings(shards, Channels { mercure: true, centrifugo: true, ..open() });
+        let settings: Settings = settings(shards, Channels { mercure: true, centrifugo: true, ..channels });
         let mut world = World::new(seed, settings, pace, &[]);
         world.http = true;
         let publisher = (world.connect(), String::new());
@@ -167,6 +172,11 @@ impl Stage {
 impl Reader {
     /// Takes whole events, messages or answers off what has come. Whether the next question is due.
     fn take(&mut self) -> bool {
+        // Nobody has said whether it may.
+        if self.heard.starts_with(b"HTTP/1.1 503") && self.heard.ends_with(b"\n") {
+            (self.heard, self.read) = (Vec::new(), 0);
+            return true;
+        }
         match self.by {
             By::Events => self.events(),
             By::Updates => self.updates(),
@@ -388,6 +398,29 @@ fn who_has_begun_misses_nothing_though_nothing_has_come() {
         }
         stage.run(2);
         expect(&stage, 3, seed);
+    }
+}
+
+/// What a service allows for three seconds each, and does not answer one time of ten.
+#[test]
+fn who_is_asked_about_again_and_again_has_each_item_once() {
+    for seed in 0..8 {
+        let asks = Asks { prefixes: ["".into()].into(), ..Asks::default() };
+        let mut stage = Stage::with(400 + seed, 1 + (seed % 4) as u16, Channels { asks, ..open() });
+        stage.world.service = Service { seconds: Some(3), failing: 100 };
+        let ways = [By::Polls, By::Events, By::Messages, By::Updates];
+        ways.repeat(2).into_iter().for_each(|by| stage.reader(by));
+        for number in 0..20 {
+            CHANNELS.split(',').for_each(|channel| stage.publish(channel, &format!("{channel}{number}")));
+            stage.run(1);
+            if number == 10 {
+                stage.world.crash();
+            }
+        }
+        stage.run(15);
+        expect(&stage, 20, seed);
+        let counters = stage.world.shard(ShardId(0)).counters();
+        assert!(counters.notify_asked.get() > 0 && counters.notify_held_bytes.get() == 0, "seed {seed}");
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn settings(shards: u16, channels: Channels) -> Settings {
     let mut settings = Settings::new("localhost", shards, [0; 32], 0);
     settings.idle_s_max = 0;
     settings.serve_service("pubsub.localhost", Service::PubSub);
-    settings.facts.pubsub.reserved = channels.private.clone();
+    settings.facts.pubsub.reserved = channels.private.iter().chain(&channels.asks.prefixes).cloned().collect();
     settings.admins = ["admin@localhost".into()].into();
     settings.web = Policy { channels, ..Policy::default() }.into();
     settings

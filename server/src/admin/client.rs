@@ -14,7 +14,7 @@ use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Request, Say, VERS
 use super::socket::with_short_path;
 use super::{
     ACCOUNTS_PER_BATCH_MAX, AccountRow, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow, Invited,
-    NewAccount, NewInvite, Page, Put,
+    NewAccount, NewInvite, Page, Put, ReportRow,
 };
 
 /// Longest wait for one line of an answer; a server with a full disk answers when there is space again.
@@ -216,6 +216,20 @@ impl Accounts for Remote {
     fn decide(&self, user: &str, approve: bool) -> Result<(), Fault> {
         match self.ask(Ask::Decide { user: user.to_owned(), approve })? {
             Done::Ok {} => Ok(()),
+            other => strange(other),
+        }
+    }
+
+    fn reports(&self, after: Option<&str>, limit: usize) -> Result<Page<ReportRow>, Fault> {
+        match self.ask(Ask::Reports { after: after.map(str::to_owned), limit })? {
+            Done::Reports { rows, next } => Ok(Page { rows, next }),
+            other => strange(other),
+        }
+    }
+
+    fn dismiss(&self, ids: &[String]) -> Result<u64, Fault> {
+        match self.ask(Ask::Dismiss { ids: ids.to_vec() })? {
+            Done::Count(count) => Ok(count),
             other => strange(other),
         }
     }

@@ -12,6 +12,7 @@ pub mod client;
 pub mod keys;
 mod orders;
 pub mod protocol;
+pub(crate) mod seen;
 pub mod socket;
 pub mod trace;
 pub mod users;
@@ -38,11 +39,20 @@ pub const ROWS_PER_PAGE_MAX: usize = 500;
 /// Accounts of a domain that [`Accounts::applicants`] tells of.
 pub const APPLICANTS_MAX: u32 = 10_000;
 
+/// Most ids of [`Accounts::dismiss`].
+pub const REPORTS_DISMISSED_MAX: usize = 5_000;
+
 /// Longest value of [`Control::set_knob`], in bytes.
 pub const VALUE_BYTES_MAX: usize = 1_024;
 
 /// Longest text of [`Control::say`], in bytes.
 pub const SAY_BYTES_MAX: usize = 8_192;
+
+/// Longest time before a stop of [`Control::shutdown`].
+pub const STOPS_IN_MAX: Duration = Duration::from_secs(86_400);
+
+/// On whose behalf the control socket acts, for the events.
+pub const BY_SOCKET: &str = "control socket";
 
 /// Longest time for which [`Control::announce`] keeps an announcement.
 pub const ANNOUNCED_FOR_MAX: Duration = Duration::from_secs(366 * 86_400);
@@ -168,6 +178,9 @@ pub struct Status {
     /// Domains whose users are kept elsewhere, where nobody answers questions about their passwords.
     #[serde(default)]
     pub external_down: Vec<String>,
+    /// Nobody answers questions about requests for channels (`notify_ask`).
+    #[serde(default)]
+    pub ask_down: bool,
     /// Why nothing is recorded any more: the recorder has failed.
     #[serde(default)]
     pub unrecorded: Option<String>,
@@ -176,6 +189,9 @@ pub struct Status {
     pub log_lines_lost: u64,
     /// The server is on its way out.
     pub stopping: bool,
+    /// Seconds until a stop that is to come.
+    #[serde(default)]
+    pub stops_in_s: Option<u64>,
     /// Counters by name since start, summed over the shards.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
@@ -536,6 +552,39 @@ pub struct ApplicantRow {
     pub address: String,
 }
 
+/// What a user has reported (XEP-0377).
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ReportRow {
+    /// By what it is dismissed.
+    pub id: String,
+    /// The domain that keeps it.
+    pub domain: String,
+    /// When it came, seconds since the Unix epoch.
+    pub at_s: u64,
+    /// Who has reported: a bare JID.
+    pub by: String,
+    /// Who is reported.
+    pub jid: String,
+    /// Why: a URN.
+    pub reason: String,
+    /// What the user says to it; may be empty.
+    pub text: String,
+    /// Stanza-ids of the messages in question.
+    pub messages: Vec<String>,
+}
+
+impl ReportRow {
+    /// Its place in a listing, to go on from.
+    pub fn place(&self) -> String {
+        place_of_report(&self.domain, self.at_s, &self.id)
+    }
+}
+
+/// The place of a report in a listing: no part holds a space.
+pub fn place_of_report(domain: &str, at_s: u64, id: impl fmt::Display) -> String {
+    format!("{domain} {at_s} {id}")
+}
+
 /// The accounts of a store, by a running server or directly.
 ///
 /// Calls block until what they did is durable.
@@ -590,9 +639,22 @@ pub trait Accounts {
     /// # Errors
     /// [`FaultKind::NotFound`]: there is none that waits.
     fn decide(&self, user: &str, approve: bool) -> Result<(), Fault>;
+
+    /// Up to `limit` reports after the one that `after` names, and not more than fit into an answer: by domain, the latest first.
+    ///
+    /// # Errors
+    /// The store's.
+    fn reports(&self, after: Option<&str>, limit: usize) -> Result<Page<ReportRow>, Fault>;
+
+    /// Lets up to [`REPORTS_DISMISSED_MAX`] reports go, by their ids; how many.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`]: there is none of them.
+    fn dismiss(&self, ids: &[String]) -> Result<u64, Fault>;
 }
 
-/// A running server, as the control socket sees it.
+/// A running server, as the control socket sees it. Where the server's list of events has a line of what was done, `by` says on whose
+/// behalf.
 ///
 /// Called from the socket's one thread, one call at a time. A call may block for as long as its work takes (a commit, a
 /// turn of each shard), and should not for longer than a second, because other clients of the socket wait.
@@ -612,7 +674,7 @@ pub trait Control: Accounts + Send + Sync {
 
     /// Sends a message from the server to sessions; how many got it. An urgent one goes ahead of what waits for their
     /// connections.
-    fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault>;
+    fn say(&self, by: &str, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault>;
 
     /// Begins to tell all sessions, if `online`, and keeps the text for who logs in within `later`, if that is given, in place of
     /// what was kept before. A million sessions take about a minute; [`Control::announced`] tells how far it is.
@@ -635,13 +697,13 @@ pub trait Control: Accounts + Send + Sync {
     ///
     /// # Errors
     /// [`FaultKind::NotFound`] when there is no connection.
-    fn flush_queue(&self, jid: &str) -> Result<u64, Fault>;
+    fn flush_queue(&self, by: &str, jid: &str) -> Result<u64, Fault>;
 
     /// Drops what waits for a user who is not there; how many messages. They stay in the archive, if there is one.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`]; [`FaultKind::Busy`] while the user has sessions.
-    fn flush_waiting(&self, jid: &str) -> Result<u64, Fault>;
+    fn flush_waiting(&self, by: &str, jid: &str) -> Result<u64, Fault>;
 
     /// The components that are configured, in the order of their domains; at most 256.
     ///
@@ -656,10 +718,20 @@ pub trait Control: Accounts + Send + Sync {
     ///
     /// # Errors
     /// [`FaultKind::Invalid`]: not an account of this server.
-    fn release(&self, whom: &Release) -> Result<u64, Fault>;
+    fn release(&self, by: &str, whom: &Release) -> Result<u64, Fault>;
 
-    /// Begins a graceful stop and returns at once. `grace` none is the configured time.
-    fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault>;
+    /// Begins a graceful stop, now or in `after`, and returns at once. `grace` none is the configured time. Of stops that are to come the
+    /// one wished last counts.
+    ///
+    /// # Errors
+    /// [`FaultKind::Busy`]: it is stopping already.
+    fn shutdown(&self, grace: Option<Duration>, after: Option<Duration>) -> Result<(), Fault>;
+
+    /// A stop that is to come does not.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`]: none is.
+    fn cancel_shutdown(&self) -> Result<(), Fault>;
 
     /// Reads certificates and knobs again. What is set at run time stays.
     fn reload(&self) -> Result<Reloaded, Fault>;
@@ -671,13 +743,13 @@ pub trait Control: Accounts + Send + Sync {
     ///
     /// # Errors
     /// [`FaultKind::Invalid`]: there is no such knob, or the value is not allowed or does not go with others.
-    fn set_knob(&self, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault>;
+    fn set_knob(&self, by: &str, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault>;
 
     /// Gives one, or all, the value of the configuration again.
     ///
     /// # Errors
     /// As [`Control::set_knob`].
-    fn reset_knobs(&self, key: Option<&str>) -> Result<Vec<KnobChange>, Fault>;
+    fn reset_knobs(&self, by: &str, key: Option<&str>) -> Result<Vec<KnobChange>, Fault>;
 
     /// Copies the store as of one moment to a folder (absolute path) that is not there or empty. The first call begins
     /// and returns; further calls with the same folder tell how far it is, until one has told of its end.

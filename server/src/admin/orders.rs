@@ -45,7 +45,10 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
             };
             ("limits release", of)
         }
-        Ask::Shutdown { .. } => ("shutdown", String::new()),
+        Ask::Shutdown { after_s, .. } => {
+            ("shutdown", after_s.map_or_else(String::new, |seconds| format!("in {seconds} s")))
+        }
+        Ask::CancelShutdown {} => ("shutdown cancel", String::new()),
         Ask::Reload {} => ("reload", String::new()),
         Ask::SetKnob { key, value, for_s } => {
             let lasting = for_s.map_or_else(String::new, |seconds| format!(" for {seconds} s"));
@@ -69,6 +72,7 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
         Ask::Revoke { actor, id } => ("invite revoke", format!("{actor} {id}")),
         Ask::Decide { user, approve: true } => ("account approve", user.clone()),
         Ask::Decide { user, approve: false } => ("account reject", user.clone()),
+        Ask::Dismiss { ids } => ("report dismiss", listed(ids.iter().map(String::as_str), "reports")),
         _ => return None,
     };
     Some(Order { name, of })

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AccountRow, ApplicantRow, Audience, BackupState, ComponentRow, Existing, Fault, Held, InviteRow, Invited,
-    KnobChange, KnobRow, NewAccount, NewInvite, Put, Release, Reloaded, SessionRow, Status,
+    KnobChange, KnobRow, NewAccount, NewInvite, Put, Release, Reloaded, ReportRow, SessionRow, Status,
 };
 
 /// Version of the language. A server answers other versions with a fault that names its own.
@@ -98,7 +98,12 @@ pub enum Ask {
     Shutdown {
         /// Seconds; the configured time when none.
         grace_s: Option<u64>,
+        /// Seconds until it begins.
+        #[serde(default)]
+        after_s: Option<u64>,
     },
+    /// [`super::Control::cancel_shutdown`].
+    CancelShutdown {},
     /// [`super::Control::reload`].
     Reload {},
     /// [`super::Control::knobs`].
@@ -174,6 +179,18 @@ pub enum Ask {
         user: String,
         /// Put it to use.
         approve: bool,
+    },
+    /// [`super::Accounts::reports`], one page.
+    Reports {
+        /// From the page before.
+        after: Option<String>,
+        /// Rows wanted.
+        limit: usize,
+    },
+    /// [`super::Accounts::dismiss`].
+    Dismiss {
+        /// Which.
+        ids: Vec<String>,
     },
 }
 
@@ -259,6 +276,13 @@ pub enum Done {
     },
     /// Accounts that wait for approval.
     Applicants(Vec<ApplicantRow>),
+    /// A page of reports.
+    Reports {
+        /// The rows.
+        rows: Vec<ReportRow>,
+        /// Where the next page starts.
+        next: Option<String>,
+    },
 }
 
 /// Reads a request line.

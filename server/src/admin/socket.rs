@@ -18,8 +18,8 @@ use std::time::{Duration, Instant};
 
 use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Say, VERSION, read_request, write_line};
 use super::{
-    ACCOUNTS_PER_BATCH_MAX, ANNOUNCED_FOR_MAX, Audience, Control, Fault, FaultKind, REASON_BYTES_MAX,
-    ROWS_PER_PAGE_MAX, SAY_BYTES_MAX, SAY_JIDS_MAX, VALUE_BYTES_MAX,
+    ACCOUNTS_PER_BATCH_MAX, ANNOUNCED_FOR_MAX, Audience, BY_SOCKET, Control, Fault, FaultKind, REASON_BYTES_MAX,
+    REPORTS_DISMISSED_MAX, ROWS_PER_PAGE_MAX, SAY_BYTES_MAX, SAY_JIDS_MAX, STOPS_IN_MAX, VALUE_BYTES_MAX,
 };
 use crate::audit::By;
 use crate::end;
@@ -362,7 +362,7 @@ impl Client {
                 }
                 ask => {
                     let order = super::orders::order(&ask);
-                    let answer = one_answer(|| answer(control, ask));
+                    let answer = one_answer(|| answer(control, BY_SOCKET, ask));
                     if let Some(order) = order {
                         order.tell(&self.by, &answer);
                     }
@@ -423,7 +423,7 @@ fn one_answer<T>(ask: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
 }
 
 /// Carries out a request that has one answer, within the bounds that the requests state.
-pub(super) fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
+pub(super) fn answer(control: &dyn Control, by: &str, ask: Ask) -> Result<Done, Fault> {
     let bounded = |count: usize, max: usize, what: &str| match count <= max {
         true => Ok(()),
         false => Err(Fault::new(FaultKind::Invalid, format!("at most {max} {what}"))),
@@ -435,14 +435,14 @@ pub(super) fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
             bounded(reason.as_ref().map_or(0, String::len), REASON_BYTES_MAX, "bytes of reason")?;
             control.kick(&jid, reason.as_deref()).map(Done::Count)
         }
-        Ask::FlushWaiting { jid } => control.flush_waiting(&jid).map(Done::Count),
-        Ask::FlushQueue { jid } => control.flush_queue(&jid).map(Done::Count),
+        Ask::FlushWaiting { jid } => control.flush_waiting(by, &jid).map(Done::Count),
+        Ask::FlushQueue { jid } => control.flush_queue(by, &jid).map(Done::Count),
         Ask::Say { text, to, urgent } => {
             bounded(text.len(), SAY_BYTES_MAX, "bytes of text")?;
             if let Audience::These(jids) = &to {
                 bounded(jids.len(), SAY_JIDS_MAX, "addresses")?;
             }
-            control.say(&text, &to, urgent).map(Done::Count)
+            control.say(by, &text, &to, urgent).map(Done::Count)
         }
         Ask::Announce { text, online, later_s } => {
             bounded(text.len(), SAY_BYTES_MAX, "bytes of text")?;
@@ -456,17 +456,24 @@ pub(super) fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
         Ask::WithdrawAnnouncement {} => control.withdraw_announcement().map(|()| Done::Ok {}),
         Ask::Components {} => control.components().map(Done::Components),
         Ask::Limits {} => control.limits().map(Done::Limits),
-        Ask::Release { whom } => control.release(&whom).map(Done::Count),
-        Ask::Shutdown { grace_s } => control.shutdown(grace_s.map(Duration::from_secs)).map(|()| Done::Ok {}),
+        Ask::Release { whom } => control.release(by, &whom).map(Done::Count),
+        Ask::Shutdown { grace_s, after_s } => {
+            let after = after_s.map(Duration::from_secs);
+            if after.is_some_and(|after| after > STOPS_IN_MAX) {
+                return Err(Fault::new(FaultKind::Invalid, "a stop can be put off by a day at most"));
+            }
+            control.shutdown(grace_s.map(Duration::from_secs), after).map(|()| Done::Ok {})
+        }
+        Ask::CancelShutdown {} => control.cancel_shutdown().map(|()| Done::Ok {}),
         Ask::Reload {} => control.reload().map(Done::Reloaded),
         Ask::Knobs {} => Ok(Done::Knobs(control.knobs())),
         Ask::SetKnob { key, value, for_s } => {
             bounded(key.len().max(value.len()), VALUE_BYTES_MAX, "bytes of a name or value")?;
-            control.set_knob(&key, &value, for_s.map(Duration::from_secs)).map(Done::Turned)
+            control.set_knob(by, &key, &value, for_s.map(Duration::from_secs)).map(Done::Turned)
         }
         Ask::ResetKnobs { key } => {
             bounded(key.as_ref().map_or(0, String::len), VALUE_BYTES_MAX, "bytes of a name")?;
-            control.reset_knobs(key.as_deref()).map(Done::Turned)
+            control.reset_knobs(by, key.as_deref()).map(Done::Turned)
         }
         Ask::Trace(ask) => control.trace(ask).map(Done::Trace),
         Ask::Profile(ask) => control.profile(ask).map(Done::Profile),
@@ -488,6 +495,14 @@ pub(super) fn answer(control: &dyn Control, ask: Ask) -> Result<Done, Fault> {
         }
         Ask::Revoke { actor, id } => control.revoke(&actor, &id).map(|()| Done::Ok {}),
         Ask::Applicants {} => control.applicants().map(Done::Applicants),
+        Ask::Reports { after, limit } => {
+            let page = control.reports(after.as_deref(), limit.clamp(1, ROWS_PER_PAGE_MAX))?;
+            Ok(Done::Reports { rows: page.rows, next: page.next })
+        }
+        Ask::Dismiss { ids } => {
+            bounded(ids.len(), REPORTS_DISMISSED_MAX, "reports")?;
+            control.dismiss(&ids).map(Done::Count)
+        }
         Ask::Decide { user, approve } => control.decide(&user, approve).map(|()| Done::Ok {}),
     }
 }

@@ -4,21 +4,28 @@
 use std::collections::BTreeSet;
 
 use throng_engine::limits::{ADHOC_ROWS_MAX, INVITATIONS_INVITER_MAX};
-use throng_engine::orders::{Order, Outcome, SessionSeen, Wanted, Why};
+use throng_engine::orders::{Order, Outcome, Wanted, Why};
 
 use super::protocol::{Ask, Done};
 use super::socket::answer;
 use super::{
-    ANNOUNCED_FOR, Control, Existing, Fault, FaultKind, Invited, NewAccount, NewInvite, Put, ROWS_PER_PAGE_MAX,
-    ScramKeys, orders,
+    ANNOUNCED_FOR, Audience, Control, Existing, Fault, FaultKind, Invited, NewAccount, NewInvite, Put,
+    ROWS_PER_PAGE_MAX, Release, ScramKeys, orders, seen,
 };
 use crate::audit::By;
 
 /// Carries one out.
 pub fn carry_out(control: &dyn Control, order: &Order) -> Outcome {
+    let by = format!("administrator {}", order.by);
     let ask = |ask: Ask| {
         let named = orders::order(&ask);
-        let answered = answer(control, ask);
+        let answered = match &ask {
+            Ask::SetKnob { key, .. } | Ask::ResetKnobs { key: Some(key) } if is_for_the_host(key) => {
+                let text = format!("{key} is set at the server's host alone: throng ctl knob set");
+                Err(Fault::new(FaultKind::Invalid, text))
+            }
+            _ => answer(control, &by, ask),
+        };
         if let Some(named) = named {
             named.tell(&By::Administrator(order.by.to_string()), &answered);
         }
@@ -38,9 +45,9 @@ pub fn carry_out(control: &dyn Control, order: &Order) -> Outcome {
             Outcome::Applicants { jids }
         }),
         Wanted::Decide { accounts, approve } => each(accounts, |user| ask(Ask::Decide { user, approve: *approve })),
-        Wanted::Sessions(account) => {
-            control.sessions(Some(account), None, ROWS_PER_PAGE_MAX).map(|page| Outcome::Sessions(seen(page.rows)))
-        }
+        Wanted::Sessions(account) => control
+            .sessions(Some(account), None, ROWS_PER_PAGE_MAX)
+            .map(|page| Outcome::Sessions(seen::sessions(page.rows))),
         Wanted::CountRegistered => registered(control).map(Outcome::Count),
         Wanted::CountOnline => Ok(Outcome::Count(control.status().sessions)),
         Wanted::ListOnline { after, most } => control.sessions(None, after.as_deref(), *most).map(|page| {
@@ -56,8 +63,78 @@ pub fn carry_out(control: &dyn Control, order: &Order) -> Outcome {
             ask(Ask::Announce { text: text.to_string(), online: true, later_s }).map(|_| Outcome::Done)
         }
         Wanted::DeleteMotd => ask(Ask::WithdrawAnnouncement {}).map(|_| Outcome::Done),
+        Wanted::Say { to, text } => {
+            let to = Audience::These(to.iter().map(|jid| jid.to_string()).collect());
+            counted(ask(Ask::Say { text: text.to_string(), to, urgent: false }))
+        }
+        Wanted::ListReports { after, most } => {
+            control.reports(after.as_deref(), *most).map(|page| Outcome::Listing(seen::reports(page)))
+        }
+        Wanted::DismissReports(ids) => {
+            ask(Ask::Dismiss { ids: ids.iter().map(|id| id.to_string()).collect() }).map(|_| Outcome::Done)
+        }
+        Wanted::Status => Ok(Outcome::Facts(seen::status(control.status()))),
+        Wanted::ListComponents => control.components().map(|rows| Outcome::Listing(seen::components(rows))),
+        Wanted::ListLimits => control.limits().map(|held| Outcome::Listing(seen::limits(held))),
+        Wanted::Release(whom) => counted(ask(Ask::Release { whom: release(whom) })),
+        Wanted::ListKnobs => {
+            let rows = control.knobs().into_iter().filter(|row| !is_for_the_host(&row.key));
+            Ok(Outcome::Listing(seen::knobs(rows)))
+        }
+        Wanted::SetKnob { key, value, for_s } => {
+            let key = key.to_string();
+            let turned = ask(match value {
+                Some(value) => Ask::SetKnob { key, value: value.to_string(), for_s: *for_s },
+                None => Ask::ResetKnobs { key: Some(key) },
+            });
+            turned.and_then(|done| match done {
+                Done::Turned(changes) => Ok(Outcome::Listing(seen::changes(changes))),
+                _ => Err(strange()),
+            })
+        }
+        Wanted::FlushQueue(jids) => each(jids, |jid| ask(Ask::FlushQueue { jid })),
+        Wanted::FlushWaiting(jids) => each(jids, |jid| ask(Ask::FlushWaiting { jid })),
+        Wanted::Reload => ask(Ask::Reload {}).and_then(|done| match done {
+            Done::Reloaded(reloaded) => Ok(Outcome::Facts(seen::reloaded(reloaded))),
+            _ => Err(strange()),
+        }),
+        Wanted::Shutdown { after_s, text } => shut_down(*after_s, text.as_deref(), ask),
+        Wanted::CancelShutdown => ask(Ask::CancelShutdown {}).map(|_| Outcome::Done),
     };
     outcome.unwrap_or_else(refused)
+}
+
+fn strange() -> Fault {
+    Fault::new(FaultKind::Internal, "an answer to another question")
+}
+
+fn counted(answer: Result<Done, Fault>) -> Result<Outcome, Fault> {
+    match answer? {
+        Done::Count(count) => Ok(Outcome::Count(count)),
+        _ => Err(strange()),
+    }
+}
+
+/// Whether an option is for those alone who have the server's host: who is an administrator. A stolen account makes no other one an
+/// administrator, and cannot be kept on the list.
+fn is_for_the_host(key: &str) -> bool {
+    key == "admins"
+}
+
+fn release(whom: &str) -> Release {
+    match (whom, whom.parse()) {
+        ("all", _) => Release::All,
+        (_, Ok(address)) => Release::Address(address),
+        (account, Err(_)) => Release::Account(account.to_owned()),
+    }
+}
+
+/// Everybody is told first, and if that cannot be, nothing stops.
+fn shut_down(after_s: u64, text: Option<&str>, ask: impl Fn(Ask) -> Result<Done, Fault>) -> Result<Outcome, Fault> {
+    if let Some(text) = text {
+        ask(Ask::Announce { text: text.to_owned(), online: true, later_s: None })?;
+    }
+    ask(Ask::Shutdown { grace_s: None, after_s: Some(after_s) }).map(|_| Outcome::Done)
 }
 
 fn invite(
@@ -78,7 +155,7 @@ fn invite(
     };
     match ask(Ask::Invite { new })? {
         Done::Invited(Invited { uri, page, until_s, .. }) => Ok(Outcome::Invited { uri, page, until_s }),
-        _ => Err(Fault::new(FaultKind::Internal, "an answer to another question")),
+        _ => Err(strange()),
     }
 }
 
@@ -103,7 +180,7 @@ fn put(answer: Result<Done, Fault>) -> Result<Outcome, Fault> {
             Some(Put::Invalid(why)) => fault(FaultKind::Invalid, why),
             None => fault(FaultKind::Internal, "no answer"),
         },
-        _ => fault(FaultKind::Internal, "an answer to another question"),
+        _ => Err(strange()),
     }
 }
 
@@ -118,11 +195,6 @@ fn each(of: &[Box<str>], carry_out: impl Fn(String) -> Result<Done, Fault>) -> R
         }
     }
     Ok(if failed.is_empty() { Outcome::Done } else { Outcome::Partly(failed) })
-}
-
-fn seen(rows: Vec<super::SessionRow>) -> Vec<SessionSeen> {
-    let resource = |jid: &str| jid.split_once('/').map(|(_, resource)| resource.to_owned()).unwrap_or_default();
-    rows.into_iter().map(|row| SessionSeen { resource: resource(&row.jid), address: row.address }).collect()
 }
 
 /// How many accounts there are: page by page, as `throng user list` has them.

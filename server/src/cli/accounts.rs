@@ -55,7 +55,7 @@ pub fn open(
         || user.and_then(|user| user.split_once('@')).and_then(|(_, domain)| read_domain(domain)).filter(is_main);
     let access = match doing {
         "list" => Access::Read,
-        "passwd" | "del" | "approve" | "reject" | "invite" | "revoke" => Access::Change,
+        "passwd" | "del" | "approve" | "reject" | "invite" | "revoke" | "dismiss" => Access::Change,
         _ => Access::Make,
     };
     let end = Instant::now() + HOLDER_WAIT;

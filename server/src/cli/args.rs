@@ -13,6 +13,7 @@ Examples:
   throng serve --open-registration      a server for this machine; data in the user's data folder
   throng user add romeo                 make romeo@localhost, asking for a password
   throng invite                         an address by which somebody makes an account
+  throng report list                    whom users have reported for spam and abuse
   throng ctl status                     what the running server does
   throng config explain c2s             what an option means
   throng load --sessions 1000 --pairs 100   synthetic users against a server that runs
@@ -90,6 +91,7 @@ Examples:
   throng ctl limits list                   who is held by which limit, and until when
   throng ctl housekeeping pause --for 1h
   throng ctl shutdown --grace 30
+  throng ctl shutdown --after 5m           and --cancel calls it off
   throng ctl reload                        certificates and knobs, without a restart
   throng ctl knob set log_level debug --for 10m
   throng ctl trace --jid romeo@localhost   one user's stanzas as they come and go
@@ -158,6 +160,9 @@ pub fn root() -> Command {
                 );
                 of_invitations || matches!(row.key, "data" | "domain" | "virtual_hosts" | "admin_socket")
             })
+        }))
+        .subcommand(super::report::command(|command| {
+            with_rows(command, |row| matches!(row.key, "data" | "domain" | "virtual_hosts" | "admin_socket"))
         }))
         .subcommand(config())
         .subcommands(portable())
@@ -375,7 +380,15 @@ fn ctl() -> Command {
                     value("grace", "SECONDS", "Time that streams have to close; as configured when not given")
                         .value_parser(value_parser!(u64).range(0..=3_600)),
                 )
-                .arg(flag("no-wait", "Return once the stop has begun")),
+                .arg(flag("no-wait", "Return once the stop has begun"))
+                .arg(
+                    value("after", "TIME", "Begin in this time: 90, 5m; up to a day; returns at once")
+                        .value_parser(super::ctl::stops_in)
+                        .conflicts_with("no-wait"),
+                )
+                .arg(
+                    flag("cancel", "Call off a stop that is to come").conflicts_with_all(["grace", "no-wait", "after"]),
+                ),
         )
         .subcommand(rows(Command::new("reload")).about("Read certificates and knobs again"))
         .subcommand(knob(rows))

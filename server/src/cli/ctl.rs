@@ -10,7 +10,9 @@ use super::accounts::ask_failure;
 use super::{Exit, Failure, Io, age, to_json};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done, Part};
-use crate::admin::{ANNOUNCED_FOR, ANNOUNCED_FOR_MAX, Audience, ComponentRow, Reloaded, SessionRow, Status};
+use crate::admin::{
+    ANNOUNCED_FOR, ANNOUNCED_FOR_MAX, Audience, ComponentRow, Reloaded, STOPS_IN_MAX, SessionRow, Status,
+};
 use crate::config::Loaded;
 use crate::config::kind::{Field, Kind};
 
@@ -56,16 +58,50 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
             to: audience(matches),
             urgent: matches.get_flag("urgent"),
         },
-        "shutdown" => Ask::Shutdown { grace_s: matches.get_one::<u64>("grace").copied() },
+        "shutdown" if matches.get_flag("cancel") => Ask::CancelShutdown {},
+        "shutdown" => Ask::Shutdown { grace_s: matches.get_one::<u64>("grace").copied(), after_s: after_s(matches) },
         _ => Ask::Reload {},
     };
     let done = client.ask(asked, drop).map_err(ask_failure)?;
-    if name == "shutdown" && !matches.get_flag("no-wait") {
+    let waits = name == "shutdown" && !matches.get_flag("no-wait") && !matches.get_flag("cancel");
+    if waits && after_s(matches).is_none() {
         let grace = matches.get_one::<u64>("grace").copied().map(Duration::from_secs);
         // The server may have been started with another grace than the one this command sees.
         wait(&path, grace.unwrap_or(loaded.config.shutdown_grace_seconds).max(Duration::from_secs(60)) + STOP_WAIT)?;
     }
-    tell(name, done, io)
+    match name {
+        "shutdown" if matches.get_flag("cancel") => said(io, json!({ "done": "cancelled" }), "it does not stop"),
+        "shutdown" => match after_s(matches) {
+            Some(seconds) => said(io, json!({ "stops_in_s": seconds }), &format!("stops in {}", age(seconds))),
+            None => return tell(name, done, io),
+        },
+        _ => return tell(name, done, io),
+    }
+    Ok(())
+}
+
+fn said(io: &mut Io, value: Value, text: &str) {
+    match io.json {
+        true => io.say_json(&value),
+        false => io.say(text),
+    }
+}
+
+fn after_s(matches: &ArgMatches) -> Option<u64> {
+    matches.get_one::<Duration>("after").map(Duration::as_secs)
+}
+
+/// In what time the server is to stop, as it was given.
+///
+/// # Errors
+/// What is allowed.
+pub fn stops_in(text: &str) -> Result<Duration, String> {
+    time(text, STOPS_IN_MAX)
+}
+
+fn time(text: &str, most: Duration) -> Result<Duration, String> {
+    let kind = Kind::Seconds { min: 1, max: most.as_secs() };
+    Duration::read(&[text.to_owned()], &kind).ok_or_else(|| format!("allowed: {}", kind.allowed()))
 }
 
 /// How long an announcement is kept, as it was given.
@@ -73,8 +109,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
 /// # Errors
 /// What is allowed.
 pub fn kept_for(text: &str) -> Result<Duration, String> {
-    let kind = Kind::Seconds { min: 1, max: ANNOUNCED_FOR_MAX.as_secs() };
-    Duration::read(&[text.to_owned()], &kind).ok_or_else(|| format!("allowed: {}", kind.allowed()))
+    time(text, ANNOUNCED_FOR_MAX)
 }
 
 /// Tells, and waits until all have been told.
@@ -146,10 +181,7 @@ fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
         ("reload", Done::Reloaded(reloaded)) => (to_json(&reloaded), reloaded_text(&reloaded)),
         (_, other) => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
     };
-    match io.json {
-        true => io.say_json(&value),
-        false => io.say(text),
-    }
+    said(io, value, &text);
     Ok(())
 }
 
@@ -163,10 +195,11 @@ fn domains(status: &Status) -> String {
 }
 
 fn status_text(status: &Status, io: &Io) -> String {
+    let soon = status.stops_in_s.map(|left| format!("stops in {}", age(left)));
     let state = match (status.stopping, status.storage_full) {
         (true, _) => io.paint("33", "stopping"),
         (_, true) => io.paint("31", "disk full, new messages are refused"),
-        _ => io.paint("32", "running"),
+        _ => soon.map_or_else(|| io.paint("32", "running"), |soon| io.paint("33", &soon)),
     };
     let mut text = format!(
         "throng {} (process {}), {state}, up {}\ndomain      {}\ndriver      {}, {} shards\n",
@@ -194,6 +227,12 @@ fn status_text(status: &Status, io: &Io) -> String {
     for domain in &status.external_down {
         text +=
             &format!("\n{}    external authentication of {domain}: its users cannot log in", io.paint("31", "down"));
+    }
+    if status.ask_down {
+        text += &format!(
+            "\n{}    the service of notify_ask: what it would have to allow is refused",
+            io.paint("31", "down")
+        );
     }
     if let Some(why) = &status.unrecorded {
         text += &format!("\n{}  nothing any more: {why}", io.paint("31", "records"));

@@ -21,6 +21,7 @@ pub mod partitions;
 pub mod portable;
 pub mod profile;
 pub mod reference;
+pub mod report;
 pub mod sar;
 pub mod serve;
 pub mod signals;
@@ -461,6 +462,11 @@ pub fn age(seconds: u64) -> String {
     }
 }
 
+/// Somebody else's text for a terminal: what a terminal would obey, and ends of lines, are escaped.
+fn harmless(text: &str) -> String {
+    text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'")
+}
+
 /// Help and version go to `out` and are no failure; the rest goes to `err`.
 fn usage(error: &clap::Error, io: &mut Io) -> Exit {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
@@ -499,6 +505,7 @@ fn dispatch(
         ("config", Some((name, matches))) => config::run(name, matches, loaded(matches), io, program),
         ("user", Some((name, matches))) => user::run(name, matches, &loaded(matches)?, io, program),
         ("invite", Some((name, matches))) => invite::run_named(name, matches, &loaded(matches)?, io, program),
+        ("report", Some((name, matches))) => report::run(name, matches, &loaded(matches)?, io, program),
         ("invite", None) => invite::run(matches, &loaded(matches)?, io, program),
         ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
         ("ctl", Some((name, matches))) => {

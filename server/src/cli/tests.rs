@@ -1,367 +1,18 @@
 //! Command lines run in memory: a program without a server, streams that are kept, a server that is a table.
 
-use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use super::*;
 use crate::admin::socket::{AdminServer, Patience};
-use crate::admin::trace;
-use crate::admin::{
-    AccountRow, Announced, ApplicantRow, Audience, BackupState, ComponentRow, Control, Existing, Held, HeldRow,
-    InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount, NewInvite, Page, Put, Release, Reloaded, ScramKeys,
-    SessionRow, Status,
-};
-use crate::events::{Event, What};
+use crate::admin::{Existing, NewAccount, NewInvite, ScramKeys};
 
+mod administrators;
+mod memory;
 mod moving;
 
-/// Accounts, and a server, in memory.
-#[derive(Clone, Default)]
-pub(crate) struct Memory {
-    pub(super) accounts: Arc<Mutex<BTreeMap<String, ScramKeys>>>,
-    pub(super) calls: Arc<Mutex<Vec<String>>>,
-    /// After this many accounts every put fails.
-    pub(super) fails_after: Option<usize>,
-    /// Of this process.
-    pub(super) profiles: Arc<crate::profile::Profiles>,
-}
-
-impl Memory {
-    pub(super) fn keys(&self, user: &str) -> ScramKeys {
-        self.accounts.lock().unwrap()[&format!("{user}@localhost")].clone()
-    }
-
-    pub(super) fn count(&self) -> usize {
-        self.accounts.lock().unwrap().len()
-    }
-
-    fn note(&self, call: impl Into<String>) {
-        self.calls.lock().unwrap().push(call.into());
-    }
-}
-
-impl Accounts for Memory {
-    fn domain(&self) -> Result<String, Fault> {
-        Ok("localhost".into())
-    }
-
-    fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
-        let mut accounts = self.accounts.lock().unwrap();
-        if self.fails_after.is_some_and(|most| accounts.len() >= most) {
-            return Err(Fault::new(FaultKind::Internal, "the disk is on fire"));
-        }
-        let put = |NewAccount { user, keys }| {
-            if !user.ends_with("@localhost") {
-                return Put::Invalid("elsewhere is not served here".into());
-            }
-            if user.contains(' ') {
-                return Put::Invalid("a space is not allowed in a localpart (RFC 7622 3.3)".into());
-            }
-            match (accounts.contains_key(&user), existing) {
-                (true, Existing::Refuse) => return Put::Exists,
-                (true, Existing::Skip) => return Put::Skipped,
-                (false, Existing::Require) => return Put::Missing,
-                _ => {}
-            }
-            match accounts.insert(user, keys) {
-                Some(_) => Put::Updated,
-                None => Put::Added,
-            }
-        };
-        Ok(batch.into_iter().map(put).collect())
-    }
-
-    fn delete(&self, user: &str) -> Result<(), Fault> {
-        let gone = self.accounts.lock().unwrap().remove(user);
-        gone.map(drop).ok_or_else(|| Fault::new(FaultKind::NotFound, format!("there is no {user}")))
-    }
-
-    fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
-        let accounts = self.accounts.lock().unwrap();
-        let users = accounts.keys().filter(|user| after.is_none_or(|after| user.as_str() > after));
-        let rows: Vec<AccountRow> = users.take(limit).map(|user| AccountRow { user: user.clone() }).collect();
-        let next = (rows.len() == limit).then(|| rows[limit - 1].user.clone());
-        Ok(Page { rows, next })
-    }
-
-    fn invite(&self, new: &NewInvite) -> Result<Invited, Fault> {
-        self.note(format!("invite {new:?}"));
-        let uri = "xmpp:localhost?register;preauth=abc".into();
-        Ok(Invited { uri, id: "0123456789abcdef0123456789abcdef".into(), until_s: u64::MAX, ..Invited::default() })
-    }
-
-    /// Three, of which two begin alike, in two pages.
-    fn invitations(&self, after: Option<&str>, _: usize) -> Result<Page<InviteRow>, Fault> {
-        let row = |id: &str, state: &str| InviteRow {
-            id: id.repeat(8),
-            actor: "localhost".into(),
-            state: state.into(),
-            registers: true,
-            until_s: u64::MAX,
-            ..InviteRow::default()
-        };
-        Ok(match after {
-            None => Page { rows: vec![row("aaab", "open"), row("aaac", "open")], next: Some("more".into()) },
-            Some(_) => Page { rows: vec![row("bbbb", "used")], next: None },
-        })
-    }
-
-    fn revoke(&self, actor: &str, id: &str) -> Result<(), Fault> {
-        self.note(format!("revoke {actor} {id}"));
-        Ok(())
-    }
-
-    fn applicants(&self) -> Result<Vec<ApplicantRow>, Fault> {
-        Ok(vec![ApplicantRow { user: "juliet@localhost".into(), since_s: 0, address: "192.0.2.1".into() }])
-    }
-
-    fn decide(&self, user: &str, approve: bool) -> Result<(), Fault> {
-        self.note(format!("decide {user} {approve}"));
-        match user {
-            "ghost@localhost" => Err(Fault::new(FaultKind::NotFound, "ghost@localhost does not wait")),
-            _ => Ok(()),
-        }
-    }
-}
-
-impl Control for Memory {
-    fn status(&self) -> Status {
-        let listeners = vec![Listening {
-            address: "127.0.0.1:5222".into(),
-            direct_tls: false,
-            proxied: false,
-            component: false,
-            http: false,
-        }];
-        let counters = BTreeMap::from([("messages_in".to_owned(), 12)]);
-        let key = || "log_level".to_owned();
-        let what = What::Knob { key: key(), from: "info".into(), to: "debug".into(), until_s: None };
-        let events = vec![Event { number: 1, at_s: 1_700_000_000, by: "control socket".into(), what }];
-        let knobs_set = vec![KnobRow { key: key(), value: "debug".into(), ..KnobRow::default() }];
-        let (version, domain) = ("9.9".into(), "localhost".into());
-        Status { version, domain, listeners, counters, knobs_set, events, ..Status::default() }
-    }
-
-    /// 1,200 sessions, numbered.
-    fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault> {
-        let from = after.map_or(0, |after| after.parse().expect("ours"));
-        let all = if of.is_some() { 1 } else { 1_200 };
-        let to = all.min(from + limit);
-        let row = |at| SessionRow { jid: format!("u{at}@localhost/r"), ..SessionRow::default() };
-        Ok(Page { rows: (from..to).map(row).collect(), next: (to < all).then(|| to.to_string()) })
-    }
-
-    fn kick(&self, jid: &str, reason: Option<&str>) -> Result<u64, Fault> {
-        self.note(format!("kick {jid} {reason:?}"));
-        match jid {
-            "ghost@localhost" => Err(Fault::new(FaultKind::NotFound, "ghost@localhost has no session")),
-            _ => Ok(2),
-        }
-    }
-
-    fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault> {
-        self.note(format!("say {text} {to:?}{}", if urgent { " urgent" } else { "" }));
-        Ok(3)
-    }
-
-    fn announce(&self, text: &str, online: bool, later: Option<Duration>) -> Result<(), Fault> {
-        self.note(format!("announce {text} {online} {later:?}"));
-        Ok(())
-    }
-
-    fn components(&self) -> Result<Vec<ComponentRow>, Fault> {
-        let row = |domain: &str| ComponentRow { domain: domain.into(), ..ComponentRow::default() };
-        let echo = ComponentRow {
-            connected: true,
-            address: Some("127.0.0.1:40000".into()),
-            stanzas_in: 12,
-            waiting: 3,
-            ..row("echo.localhost")
-        };
-        Ok(vec![echo, row("irc.localhost")])
-    }
-
-    /// Over with the second look after it has begun.
-    fn announced(&self) -> Result<Announced, Fault> {
-        let looks = self.calls.lock().unwrap().iter().filter(|call| *call == "announced").count() as u64;
-        self.note("announced");
-        Ok(Announced { told: 10 * looks, done: looks > 1 })
-    }
-
-    fn withdraw_announcement(&self) -> Result<(), Fault> {
-        self.note("withdraw");
-        Ok(())
-    }
-
-    fn limits(&self) -> Result<Held, Fault> {
-        let row = HeldRow {
-            limit: "pair-logins".into(),
-            who: "192.0.2.7 romeo@localhost".into(),
-            since_s: 1_700_000_000,
-            until_s: Some(1_700_000_060),
-            refused: 12,
-        };
-        Ok(Held { rows: vec![row], more: 3 })
-    }
-
-    fn release(&self, whom: &Release) -> Result<u64, Fault> {
-        self.note(format!("release {whom:?}"));
-        Ok(4)
-    }
-
-    fn flush_waiting(&self, jid: &str) -> Result<u64, Fault> {
-        self.note(format!("empty {jid}"));
-        Ok(7)
-    }
-
-    fn flush_queue(&self, jid: &str) -> Result<u64, Fault> {
-        self.note(format!("flush {jid}"));
-        Ok(2)
-    }
-
-    /// One page, then the end.
-    fn trace(&self, ask: trace::Ask) -> Result<trace::Told, Fault> {
-        self.note(format!("{ask:?}"));
-        Ok(match ask {
-            trace::Ask::Begin { jid, .. } => trace::Told::Begun { trace: 7, jid, sessions: 1 },
-            trace::Ask::Fetch { .. } => trace::Told::Page(trace::Page { over: true, ..trace::Page::default() }),
-            trace::Ask::End { .. } => trace::Told::Ended {},
-        })
-    }
-
-    fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault> {
-        self.note(format!("shutdown {grace:?}"));
-        Ok(())
-    }
-
-    fn reload(&self) -> Result<Reloaded, Fault> {
-        let overridden = vec!["log_level".into()];
-        Ok(Reloaded { applied: vec!["tls_certificate".into()], waiting: vec!["shards".into()], overridden })
-    }
-
-    fn knobs(&self) -> Vec<KnobRow> {
-        let row = |key: &str, until_s| KnobRow {
-            key: key.into(),
-            value: "debug".into(),
-            source: "set at run time".into(),
-            until_s,
-            ..KnobRow::default()
-        };
-        vec![row("log_level", Some(1_700_000_000)), row("shutdown_grace_seconds", None)]
-    }
-
-    fn set_knob(&self, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault> {
-        self.note(format!("set {key} {value} {lasting:?}"));
-        let (from, until_s) = ("info".into(), lasting.map(|lasting| 1_700_000_000 + lasting.as_secs()));
-        Ok(vec![KnobChange { key: key.into(), from, to: value.into(), until_s }])
-    }
-
-    fn reset_knobs(&self, key: Option<&str>) -> Result<Vec<KnobChange>, Fault> {
-        self.note(format!("reset {key:?}"));
-        Ok(Vec::new())
-    }
-
-    fn profile(&self, ask: crate::profile::Ask) -> Result<crate::profile::Told, Fault> {
-        self.profiles.answer(ask).map_err(|refused| Fault::new(FaultKind::Busy, format!("{refused:?}")))
-    }
-
-    fn backup(&self, to: &str) -> Result<BackupState, Fault> {
-        self.note(format!("backup {to}"));
-        Ok(BackupState { rows: 5, done: self.calls.lock().unwrap().len() > 1 })
-    }
-}
-
-impl Program for Memory {
-    fn serve(&self, loaded: Loaded, _: LogHandle, _: FolderLock) -> Result<(), Failure> {
-        self.note(format!("serve {}", loaded.config.domain));
-        Ok(())
-    }
-
-    fn accounts(&self, _: &Config, _: &FolderLock, _: Access, _: Option<&str>) -> Result<Box<dyn Accounts>, Failure> {
-        self.note("open");
-        Ok(Box::new(self.clone()))
-    }
-
-    fn check(&self, _: &Config, _: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
-        say("reading accounts");
-        let (counts, wrong) = (vec![("accounts".into(), 4)], vec!["a row without an owner".into()]);
-        Ok(StoreReport { counts, wrong, ..StoreReport::default() })
-    }
-
-    fn backup(&self, _: &Config, _: &FolderLock, to: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
-        self.note(format!("copy {}", to.display()));
-        Ok(StoreReport::default())
-    }
-
-    fn verify(&self, from: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
-        self.note(format!("verify {}", from.display()));
-        let wrong = if from.ends_with("rotten") { vec!["store/tree/tables/0 at byte 7".into()] } else { Vec::new() };
-        Ok(StoreReport { counts: vec![("files".into(), 5)], wrong, ..StoreReport::default() })
-    }
-
-    fn salvage(&self, _: &Config, _: &FolderLock, into: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
-        self.note(format!("salvage {}", into.display()));
-        Ok(StoreReport::default())
-    }
-
-    fn restore(&self, _: &FolderLock, from: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
-        self.note(format!("restore {}", from.display()));
-        Ok(StoreReport::default())
-    }
-
-    fn partitions(&self, _: &Config, _: &FolderLock, _: Say<'_>) -> Result<Partitions, Failure> {
-        let count =
-            |partition, rows| PartitionCount { partition, rows, bytes: rows * 100, ..PartitionCount::default() };
-        let owned = PartitionCount { shard: Some(1), users: 1, ..count(17, 3) };
-        Ok(Partitions { epoch: Some(2), shards: Some(2), counts: vec![count(0, 0), owned, count(4095, 4)] })
-    }
-
-    fn export(&self, _: &Config, _: &FolderLock, which: &[u16], to: &Path, _: Say<'_>) -> Result<StoreReport, Failure> {
-        self.note(format!("export {which:?} {}", to.display()));
-        Ok(StoreReport { counts: vec![("rows".into(), 7)], ..StoreReport::default() })
-    }
-
-    fn import(&self, _: &Config, _: &FolderLock, import: Import<'_>, _: Say<'_>) -> Result<StoreReport, Failure> {
-        self.note(format!("{import:?}"));
-        Ok(StoreReport::default())
-    }
-
-    fn leave(&self, _: &Config, _: &FolderLock, leave: &Leave<'_>, _: Say<'_>) -> Result<Summary, Failure> {
-        self.note(format!("{leave:?}"));
-        let mut summary = Summary::default();
-        summary.users = 2;
-        Ok(summary)
-    }
-
-    fn arrive(
-        &self,
-        _: &Config,
-        lock: Option<&FolderLock>,
-        arrive: &Arrive<'_>,
-        _: Say<'_>,
-    ) -> Result<(Summary, Result<(), Failure>), Failure> {
-        self.note(format!("{arrive:?} {}", if lock.is_some() { "locked" } else { "not locked" }));
-        let end = if arrive.from.ends_with("cut.xml") { Err(Failure::failed("cut.xml:7: it ends")) } else { Ok(()) };
-        let mut summary = Summary::default();
-        (summary.users, summary.left) = (3, u64::from(arrive.from.ends_with("odd.xml")));
-        Ok((summary, end))
-    }
-
-    fn migrate(&self, _: &Config, _: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure> {
-        say("changing the store");
-        Ok(StoreReport { notes: vec!["the store has format 5".into()], ..StoreReport::default() })
-    }
-
-    fn certificate(&self, _: &Config) -> Result<Option<crate::tls::Standing>, Failure> {
-        Ok(None)
-    }
-
-    fn bench(&self, _plan: &crate::bench::Plan, _say: Say<'_>) -> Result<serde_json::Value, Failure> {
-        Err(Failure::failed("there is no server in memory"))
-    }
-}
+pub(crate) use memory::Memory;
 
 #[derive(Clone, Default)]
 struct Kept(Arc<Mutex<Vec<u8>>>);
@@ -759,6 +410,12 @@ fn ctl_commands_reach_a_running_server() {
     let reloaded = "took effect: tls_certificate\nwaits for a restart: shards\nstays as set at run time: log_level\n";
     assert_eq!(bench.run("ctl reload").out, reloaded);
     assert_eq!(bench.run("ctl shutdown --grace 7 --no-wait").exit, Exit::Done);
+    assert_eq!(bench.run("ctl shutdown --after 2m").out, "stops in 2m00s\n");
+    assert_eq!(bench.run("ctl shutdown --after 5 --json").out, "{\"stops_in_s\":5}\n");
+    assert_eq!(bench.run("ctl shutdown --cancel").out, "it does not stop\n");
+    for line in ["ctl shutdown --after 25h", "ctl shutdown --after 0", "ctl shutdown --cancel --after 5"] {
+        assert_eq!(bench.run(line).exit, Exit::Usage, "{line}");
+    }
     let calls = bench.calls();
     assert_eq!(
         calls,
@@ -767,7 +424,10 @@ fn ctl_commands_reach_a_running_server() {
             "kick ghost@localhost None",
             "say noon All",
             "say noon These([\"a@b\", \"c@d\"])",
-            "shutdown Some(7s)"
+            "shutdown Some(7s)",
+            "shutdown None in 120s",
+            "shutdown None in 5s",
+            "shutdown cancel"
         ]
     );
     let stop = std::thread::spawn(move || {
@@ -876,63 +536,6 @@ fn announcements_are_made_and_withdrawn() {
         assert_eq!(bench.run(line).exit, Exit::Usage, "{line}");
     }
     assert_eq!(bench.run("ctl announce a --later --for 367d").exit, Exit::Usage);
-}
-
-/// Administrators who are users are served by the same code.
-#[test]
-fn orders_of_administrators_are_requests_of_operators_xep0133() {
-    use throng_engine::orders::{Order, Outcome, Wanted, Why};
-    use throng_engine::store::account::Credentials;
-    let memory = Memory::default();
-    let order = |what: Wanted| {
-        let order = Order { by: "romeo@localhost/r".into(), what };
-        crate::admin::users::carry_out(&memory, &order)
-    };
-    let credentials = Box::new(Credentials::derive("s3cret", 4_096, &[7; 16], 0).expect("keys"));
-    let put = |create| Wanted::Put { account: "paris@localhost".into(), credentials: credentials.clone(), create };
-    let why = |outcome: Outcome| match outcome {
-        Outcome::Refused { why, .. } => why,
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(why(order(put(false))), Why::NotFound);
-    assert_eq!(order(put(true)), Outcome::Done);
-    assert_eq!(why(order(put(true))), Why::Exists);
-    assert_eq!(order(put(false)), Outcome::Done);
-    assert_eq!(memory.keys("paris").credentials(0), credentials.clone().made_at(0));
-    assert_eq!(order(Wanted::CountRegistered), Outcome::Count(1));
-    assert_eq!(order(Wanted::CountOnline), Outcome::Count(0));
-    let Outcome::Users { jids, next } = order(Wanted::ListOnline { after: Some("1190".into()), most: 5 }) else {
-        panic!("no list");
-    };
-    assert_eq!((jids.first().map(String::as_str), next.as_deref()), (Some("u1190@localhost"), Some("1195")));
-    let Outcome::Sessions(sessions) = order(Wanted::Sessions("u0@localhost".into())) else { panic!("no sessions") };
-    assert_eq!(sessions[0].resource, "r");
-    // Of one address its fault is told, of several those that failed.
-    assert_eq!(why(order(Wanted::Delete(vec!["ghost@localhost".into()]))), Why::NotFound);
-    let some = Wanted::Delete(vec!["ghost@localhost".into(), "paris@localhost".into()]);
-    assert_eq!(order(some), Outcome::Partly(vec!["ghost@localhost: there is no ghost@localhost".into()]));
-    assert_eq!(order(Wanted::End(vec!["romeo@localhost".into(), "juliet@localhost/r".into()])), Outcome::Done);
-    let Outcome::Invited { uri, .. } = order(Wanted::Invite { local: Some("juliet".into()), befriends: true }) else {
-        panic!("no invitation");
-    };
-    assert_eq!(uri, "xmpp:localhost?register;preauth=abc");
-    let Outcome::Applicants { jids } = order(Wanted::ListApplicants) else { panic!("no list") };
-    assert_eq!(jids, ["juliet@localhost"]);
-    let decide = |approve| Wanted::Decide { accounts: vec!["juliet@localhost".into()], approve };
-    assert_eq!((order(decide(true)), order(decide(false))), (Outcome::Done, Outcome::Done));
-    for what in [Wanted::Announce("a".into()), Wanted::SetMotd("b".into()), Wanted::DeleteMotd] {
-        assert_eq!(order(what), Outcome::Done);
-    }
-    let calls = memory.calls.lock().expect("whole").clone();
-    let asked = calls.iter().find(|call| call.starts_with("invite ")).expect("it was asked for");
-    assert!(
-        asked.contains("user: Some(\"juliet@localhost\"), inviter: Some(\"romeo@localhost\"), befriends: true"),
-        "{asked}"
-    );
-    assert!(calls.contains(&"decide juliet@localhost true".to_owned()));
-    let expected = ["kick romeo@localhost None", "kick juliet@localhost/r None", "announce a true None"];
-    assert!(expected.iter().all(|call| calls.contains(&(*call).to_owned())), "{calls:?}");
-    assert!(calls.contains(&"announce b true Some(2592000s)".to_owned()) && calls.contains(&"withdraw".to_owned()));
 }
 
 /// Puts a file into the folder of uploads, as the server leaves it.

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 
 use super::accounts::ask_failure;
-use super::{Failure, Io, to_json};
+use super::{Failure, Io, harmless, to_json};
 use crate::admin::client::Client;
 use crate::admin::protocol::{Ask, Done};
 use crate::admin::trace::{self, Page, Record, SECONDS_MAX, Told};
@@ -158,7 +158,7 @@ fn line(record: &Record, io: &Io) -> String {
     }
     text += &format!(" [{}] {} B  {fate}", record.payload.join(" "), record.bytes.unwrap_or_default());
     if let Some(xml) = &record.xml {
-        text += &format!("\n             {}", xml.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'"));
+        text += &format!("\n             {}", harmless(xml));
     }
     text
 }

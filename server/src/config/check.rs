@@ -45,6 +45,11 @@ fn is_loopback(authority: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
+/// Whether others can read on the way what a URL is sent.
+fn is_readable(url: &str) -> bool {
+    url.strip_prefix("http://").is_some_and(|rest| !is_loopback(rest.split(['/', '?']).next().unwrap_or_default()))
+}
+
 /// One thing that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Problem {
@@ -166,10 +171,16 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             "which is not loopback: passwords would cross the network readable; --i-know allows it all the same";
         clash("http", format!("refused on {address}, {reason}"));
     }
-    let (open, private) = (!config.notify.is_empty(), !config.notify_private.is_empty());
+    let (open, asks) = (!config.notify.is_empty(), !config.notify_ask.is_empty());
+    let private = !config.notify_private.is_empty() || asks;
     if (open || private) && (!config.has_nodes() || (config.http.is_empty() && config.https.is_empty())) {
         let reason = "without effect: channels are nodes of the service of pubsub, and asked for at http or https";
-        clash(if open { "notify" } else { "notify_private" }, reason.into());
+        let key = match open {
+            true => "notify",
+            false if asks => "notify_ask",
+            false => "notify_private",
+        };
+        clash(key, reason.into());
     }
     if !open && config.notify_publish_open {
         clash("notify", "names no channel, so that notify_publish_open is without effect".into());
@@ -188,13 +199,34 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         clash("notify", "names no channel, so that notify_occupancy is without effect".into());
     }
     let jwt = [
-        ("notify_private", private),
+        ("notify_private", !config.notify_private.is_empty()),
         ("notify_jwt_revoked", config.notify_jwt_revoked.is_some()),
         ("notify_jwt_issuer", !config.notify_jwt_issuer.is_empty()),
         ("notify_jwt_audience", !config.notify_jwt_audience.is_empty()),
     ];
     if let (None, Some((key, _))) = (&config.notify_jwt_keys, jwt.into_iter().find(|(_, given)| *given)) {
         clash(key, "without effect: no token counts, since notify_jwt_keys names no file".into());
+    }
+    let url = &config.notify_ask_url;
+    if asks && url.is_empty() {
+        clash("notify_ask", "names channels, and notify_ask_url nobody to ask about them".into());
+    }
+    for (key, given) in [
+        ("notify_ask_url", !url.is_empty()),
+        ("notify_ask_token", config.notify_ask_token.is_some()),
+        ("notify_ask_authorities", config.notify_ask_authorities.is_some()),
+    ] {
+        if given && !asks {
+            clash(key, "without effect: notify_ask names no channel".into());
+        }
+    }
+    let is_http = url.starts_with("http://") || url.starts_with("https://");
+    if !(url.is_empty() || is_http && url.bytes().all(|byte| byte.is_ascii_graphic() && !matches!(byte, b'@' | b'#'))) {
+        clash("notify_ask_url", "is no URL of HTTP or HTTPS, as https://app.example.org/channels".into());
+    }
+    if !config.i_know && is_readable(url) {
+        let reason = "is neither HTTPS nor loopback: what requests show would cross the network readable; --i-know allows it all the same";
+        clash("notify_ask_url", format!("{url} {reason}"));
     }
     if config.http_forwarded && config.http.is_empty() {
         clash("http_forwarded", "without effect: http names no address".into());
@@ -288,8 +320,7 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             clash("external_auth", format!("{domain} is not served: it has to be domain, or among virtual_hosts"));
         }
         if let (false, AskedBy::Url(url)) = (config.i_know, &back_end.asked)
-            && let Some(rest) = url.strip_prefix("http://")
-            && !is_loopback(rest.split('/').next().unwrap_or_default())
+            && is_readable(url)
         {
             let reason = "is neither HTTPS nor loopback: passwords would cross the network readable; --i-know allows it all the same";
             clash("external_auth", format!("{url} {reason}"));

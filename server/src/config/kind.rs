@@ -85,6 +85,8 @@ pub enum Kind {
     Origins,
     /// Beginnings of names of channels; several are separated by commas or given one a flag; `any` is all there are, `off` is none.
     Prefixes,
+    /// Names of header fields (RFC 9110 5.1); several are separated by commas or given one a flag; `off` is none.
+    FieldNames,
     /// A domain name or an IP address, perhaps with a port, or nothing.
     HostOrNone,
     /// Some text on one line, or nothing.
@@ -130,6 +132,7 @@ impl Kind {
             Kind::SocketUrlOrNone => "a URL such as wss://xmpp.example.org/xmpp-websocket, or empty for none".into(),
             Kind::Origins => "SCHEME://HOST or SCHEME://HOST:PORT such as https://chat.example.org, separated by commas, or any".into(),
             Kind::Prefixes => "beginnings of names such as news.,public., separated by commas, any for all, or off".into(),
+            Kind::FieldNames => "names of header fields such as Cookie,Authorization, separated by commas, or off".into(),
             Kind::HostOrNone => "HOST or HOST:PORT such as proxy.example.org:7777 or [2001:db8::1]:7777, or empty for none".into(),
             Kind::TextOrNone => "text of at most 255 bytes, or empty for none".into(),
             Kind::Path => "a path".into(),
@@ -163,6 +166,7 @@ impl Kind {
             Kind::SocketUrlOrNone => "websocket-url",
             Kind::Origins => "origins",
             Kind::Prefixes => "prefixes",
+            Kind::FieldNames => "field-names",
             Kind::HostOrNone => "host",
             Kind::TextOrNone => "text",
             Kind::Path | Kind::PathOrNone => "path",
@@ -199,7 +203,7 @@ impl Kind {
             Kind::Bytes { .. } => "BYTES",
             Kind::Seconds { .. } => "SECONDS",
             Kind::Choice(_) | Kind::Words(_) => "WORD",
-            Kind::Domain | Kind::Domains | Kind::Names | Kind::Prefixes => "NAME",
+            Kind::Domain | Kind::Domains | Kind::Names | Kind::Prefixes | Kind::FieldNames => "NAME",
             Kind::Contacts => "ROLE=URI",
             Kind::Services => "URI",
             Kind::Jids => "JID",
@@ -217,7 +221,8 @@ impl Kind {
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
         use Kind::{
-            BackEnds, Components, Contacts, Domains, Jids, Listeners, Names, Origins, Prefixes, Services, Words,
+            BackEnds, Components, Contacts, Domains, FieldNames, Jids, Listeners, Names, Origins, Prefixes, Services,
+            Words,
         };
         matches!(
             self,
@@ -232,6 +237,7 @@ impl Kind {
                 | BackEnds
                 | Origins
                 | Prefixes
+                | FieldNames
         )
     }
 }

@@ -14,6 +14,7 @@
 //! configuration file.
 
 pub mod check;
+pub mod field_name;
 pub mod kind;
 pub mod knobs;
 pub mod page;
@@ -417,6 +418,30 @@ mod tests {
         assert_eq!(loaded.config.admin_socket_path(), folder.path().join("throng.sock"));
         std::fs::write(folder.path().join(FILE_NAME), "data = \"/elsewhere\"\n").expect("a file");
         assert!(load(&flags(&[("data", data)]), &Environment::new(), None).is_err());
+    }
+
+    #[test]
+    fn a_service_that_is_asked_about_channels_is_named_whole() {
+        let of = |more: &[(&'static str, &str)]| {
+            let all = [&[("http", "127.0.0.1:1"), ("notify_ask", "app.")][..], more].concat();
+            load(&flags(&all), &Environment::new(), None).map_err(|problems| problems.to_string())
+        };
+        for url in ["http://127.0.0.1:8080/", "http://localhost?of=channels", "https://app.example/ask"] {
+            of(&[("notify_ask_url", url)]).unwrap_or_else(|problems| panic!("{problems}"));
+        }
+        for (url, why) in [
+            ("", "nobody to ask"),
+            ("http://app.example/", "cross the network readable"),
+            ("app.example", "no URL"),
+            ("ftp://localhost/", "no URL"),
+            ("http://localhost:1@app.example/", "no URL"),
+        ] {
+            let said = of(&[("notify_ask_url", url)]).map(|_| ()).unwrap_err();
+            assert!(said.contains(why), "{url}: {said}");
+        }
+        let alone = flags(&[("http", "127.0.0.1:1"), ("notify", "any"), ("notify_ask_url", "https://app.example/")]);
+        let said = load(&alone, &Environment::new(), None).unwrap_err().to_string();
+        assert!(said.starts_with("notify_ask_url: without effect"), "{said}");
     }
 
     #[test]

@@ -12,6 +12,7 @@ use throng_engine::extension::contact::Contact;
 use throng_engine::extension::service::Service;
 use throng_engine::limits::{NOTIFY_ITEMS_MAX, SCRAM_ITERATIONS_MAX, SCRAM_ITERATIONS_MIN, UPLOAD_SLOTS_MAX};
 
+use super::field_name::FieldName;
 use super::kind::{BackEnd, BareJid, Component, Domain, Field, Kind, LocalName, Origin, choice};
 use super::prefix::Prefix;
 
@@ -429,6 +430,34 @@ options! {
         "Channels of notifications that tell who subscribes to them, and how many, by the beginnings of their names.",
         "May be given several times. In channels of notify everybody may ask how many; nobody is named. In channels of notify_private \
          subscribers are named by the sub of their tokens, to those whose tokens grant it (presence).";
+    Addresses Main Restart notify_ask: Vec<Prefix>, Kind::Prefixes, "off",
+        "Channels of notifications of which a web service says who may publish and subscribe, by the beginnings of their names.",
+        "May be given several times, and counts more than notify. A token that counts decides, otherwise notify_ask_url is asked. By XMPP only \
+         administrators make nodes with these names. docs/notifications.md describes questions and answers.";
+    Addresses Detail Restart notify_ask_url: String, Kind::TextOrNone, "",
+        "URL of the web service that is asked about requests for the channels of notify_ask, by POST.",
+        "HTTPS, or HTTP on this machine unless i_know: it is sent what requests show.";
+    Addresses Detail Restart notify_ask_headers: Vec<FieldName>, Kind::FieldNames, "authorization",
+        "Header fields of a request that the web service is told of.",
+        "May be given several times. Cookie is passed on for pages of the server's own address and of http_origins.";
+    Addresses Detail Restart notify_ask_token: Option<PathBuf>, Kind::PathOrNone, "",
+        "File with the token that notify_ask_url is shown, as `Authorization: Bearer`.",
+        "One line of at least 16 characters.";
+    Addresses Detail Restart notify_ask_authorities: Option<PathBuf>, Kind::PathOrNone, "",
+        "File of the certificates (PEM) by which an HTTPS URL of notify_ask_url is checked; empty takes the system's.",
+        "";
+    Addresses Detail Restart notify_ask_lines: u64, Kind::Count { min: 1, max: 64, unit: "connections" }, "8",
+        "Connections to the web service, each of which has one question at a time.",
+        "";
+    Addresses Detail Restart notify_ask_waiting_max: u64, Kind::Count { min: 1, max: 65_536, unit: "questions" }, "2000",
+        "Questions for the web service that may wait; with more, requests are answered with 503.",
+        "";
+    Addresses Detail Restart notify_ask_seconds: Duration, Kind::Seconds { min: 1, max: 30 }, "5s",
+        "Time for an answer of the web service, and for which a question may wait before it is asked.",
+        "";
+    Addresses Detail Restart notify_ask_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "questions" }, "20",
+        "Questions a second about requests of one address (IPv6: /64) in the long run; 0 for any number.",
+        "Ten seconds' worth may come at once. What the web service has answered for some time is no question.";
     Addresses Detail Restart notify_publish_open: bool, Kind::Switch, "false",
         "Everybody may publish at the channels of notify, without a token.",
         "Each publication at a new name makes a channel, which stays until an administrator deletes its node.";
@@ -677,6 +706,12 @@ options! {
     SignIn Detail Reload applicants_seconds: Duration, Kind::Seconds { min: 60, max: 366 * DAY }, "14d",
         "Time for which an account may wait for approval.",
         "It goes when the next one comes.";
+    SignIn Detail Reload reports_max: u64, Kind::Count { min: 1, max: 5_000, unit: "reports" }, "1000",
+        "Reports of a domain's users (XEP-0377) that are kept for the operator.",
+        "Of more, the oldest of whoever has reported most goes. A user has 20 a day at the most. `throng report list` shows them.";
+    SignIn Detail Reload reports_seconds: Duration, Kind::Seconds { min: 60, max: 366 * DAY }, "90d",
+        "Time for which a report is kept.",
+        "";
     SignIn Main Reload admins: Vec<BareJid>, Kind::Jids, "",
         "Users who administer the service by the commands of their clients (XEP-0133); may be given several times.",
         "They may add and remove users, change passwords, end sessions and send announcements. Their names cannot be registered in \

@@ -1,8 +1,9 @@
 //! A line to a web service: one connection, kept alive, with one request at a time.
 //!
-//! The paths and answers are those of MongooseIM's HTTP authentication; the request is a POST of JSON, so that no password stands in a
-//! URL, which servers and proxies write into their logs. Only `200` with `true` or `false` is an answer: whatever else comes (a redirect,
-//! `404` of a wrong path, a page of a proxy) is a failure of the service, and not a word on a user.
+//! Paths and answers about users are those of MongooseIM's HTTP authentication; the request is a POST of JSON, so that no password stands
+//! in a URL, which servers and proxies write into their logs. Only `200` with `true` or `false` is an answer: whatever else comes (a
+//! redirect, `404` of a wrong path, a page of a proxy) is a failure of the service, and not a word on a user. What is asked about requests
+//! for channels, and how it is answered, is written in `inquiry`.
 
 use std::sync::Arc;
 
@@ -14,12 +15,12 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
-use throng_engine::io::Question;
+use throng_engine::io::Verdict;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use super::Fault;
+use super::{Fault, Said, What, inquiry};
 
 /// Bytes of an answer's body, at the most.
 const BODY_BYTES_MAX: usize = 1024;
@@ -35,6 +36,8 @@ pub struct Service {
     port: u16,
     authority: String,
     path: String,
+    /// Path and query, as they were given.
+    target: String,
     tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
     token: Option<String>,
 }
@@ -94,20 +97,27 @@ impl Service {
             true => Some((tls()?, ServerName::try_from(host.clone()).map_err(|error| format!("{url}: {error}"))?)),
         };
         let path = uri.path().trim_end_matches('/').to_owned();
-        Ok(Service { host, port, authority: authority.to_string(), path, tls, token })
+        let target = uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
+        Ok(Service { host, port, authority: authority.to_string(), path, target, tls, token })
     }
 
-    fn request(&self, question: &Question) -> Result<Request<Full<Bytes>>, Fault> {
-        let (user, domain) = question.user();
-        let (what, body) = match question.password() {
-            Some(password) => {
-                ("check_password", serde_json::json!({ "user": user, "server": domain, "pass": password }))
+    fn request(&self, what: &What) -> Result<Request<Full<Bytes>>, Fault> {
+        let (target, body) = match what {
+            What::User(question) => {
+                let (user, domain) = question.user();
+                match question.password() {
+                    Some(password) => (
+                        format!("{}/check_password", self.path),
+                        serde_json::json!({ "user": user, "server": domain, "pass": password }),
+                    ),
+                    None => {
+                        (format!("{}/user_exists", self.path), serde_json::json!({ "user": user, "server": domain }))
+                    }
+                }
             }
-            None => ("user_exists", serde_json::json!({ "user": user, "server": domain })),
+            What::Channels(asked) => (self.target.clone(), inquiry::body(asked)),
         };
-        let mut request = Request::post(format!("{}/{what}", self.path))
-            .header(HOST, &self.authority)
-            .header(CONTENT_TYPE, "application/json");
+        let mut request = Request::post(target).header(HOST, &self.authority).header(CONTENT_TYPE, "application/json");
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -141,7 +151,7 @@ impl Line {
 
     /// Asks. A connection that the service has closed meanwhile is opened again, once: the question changes nothing, so it may be asked
     /// twice.
-    pub(super) async fn ask(&mut self, question: &Question, started: &mut u64) -> Result<bool, Fault> {
+    pub(super) async fn ask(&mut self, what: &What, started: &mut u64) -> Result<Said, Fault> {
         for _ in 0..2 {
             let old = self.connection.take();
             let is_old = old.is_some();
@@ -153,12 +163,13 @@ impl Line {
                 }
             };
             // If this is given up in the middle, the connection goes with it.
-            match exchange(&mut connection, self.service.request(question)?).await {
+            match exchange(&mut connection, self.service.request(what)?).await {
                 Err(Fault::Ended) if is_old => continue,
                 Err(fault) => return Err(fault),
-                Ok(answer) => {
+                Ok(body) => {
+                    let said = read(what, &body)?;
                     self.connection = Some(connection);
-                    return Ok(answer);
+                    return Ok(said);
                 }
             }
         }
@@ -193,7 +204,8 @@ where
     Ok(Connection { sender, task })
 }
 
-async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) -> Result<bool, Fault> {
+/// The body of an answer.
+async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) -> Result<Bytes, Fault> {
     connection.sender.ready().await.map_err(|_| Fault::Ended)?;
     let response = connection.sender.send_request(request).await.map_err(|error| match error.is_parse() {
         true => Fault::Wrong("it does not answer in HTTP"),
@@ -203,10 +215,15 @@ async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) ->
         return Err(Fault::Status(response.status().as_u16()));
     }
     let body = Limited::new(response.into_body(), BODY_BYTES_MAX).collect().await;
-    let body = body.map_err(|_| Fault::Wrong("its answer is cut short, or longer than true or false"))?.to_bytes();
-    match body.trim_ascii() {
-        b"true" => Ok(true),
-        b"false" => Ok(false),
+    Ok(body.map_err(|_| Fault::Wrong("its answer is cut short, or longer than 1,024 bytes"))?.to_bytes())
+}
+
+/// What an answer says.
+fn read(what: &What, body: &[u8]) -> Result<Said, Fault> {
+    match (what, body.trim_ascii()) {
+        (What::Channels(_), body) => inquiry::answer(body).map(Said::Channels).map_err(Fault::Wrong),
+        (What::User(_), b"true") => Ok(Said::User(Verdict::Yes)),
+        (What::User(_), b"false") => Ok(Said::User(Verdict::No)),
         _ => Err(Fault::Wrong("it has answered with something else than true or false")),
     }
 }

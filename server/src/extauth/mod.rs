@@ -1,9 +1,10 @@
-//! Users who are kept elsewhere: a program or a web service of the operator's is asked whether a password is right.
+//! Who decides elsewhere: a program or a web service of the operator's is asked whether the password of a user who is kept there is right,
+//! and a web service whether a request for channels may be done.
 //!
 //! ```text
-//! shards -> port -> queue of a domain (bounded) ─┬─> line ─> process (extauth protocol) or connection (HTTP)
-//!                                                ├─> line
-//!             answers <- port <- ────────────────┴─> ...
+//! shards -> port -> queue of a back end (bounded) ─┬─> line ─> process (extauth protocol) or connection (HTTP)
+//!                                                  ├─> line
+//!             answers <- port <- ──────────────────┴─> ...
 //! ```
 //!
 //! One thread of its own for all of them, which sleeps when nobody asks. A shard hands a question in without waiting, and is woken by the
@@ -12,6 +13,7 @@
 
 mod breaker;
 mod http;
+mod inquiry;
 mod program;
 mod protocol;
 #[cfg(test)]
@@ -24,8 +26,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use throng_engine::counter_table;
-use throng_engine::io::{Question, Unknown, Verdict};
-use throng_engine::limits::OUTSIDE_ASKS_MAX;
+use throng_engine::io::{Decision, Inquiry, Question, Unknown, Verdict};
+use throng_engine::limits::{NOTIFY_INQUIRIES_MAX, OUTSIDE_ASKS_MAX};
 use tokio::sync::mpsc::{self, channel as bounded};
 
 use crate::audit;
@@ -44,7 +46,7 @@ counter_table! {
     /// What was asked of one back end.
     Asked:
     questions Count "Questions that were asked.";
-    yes Count "Answers that a password is right or a user is there.";
+    yes Count "Answers that a password is right or a user is there, or that a request is allowed.";
     no Count "Answers that it is not.";
     late Count "Questions without an answer in time.";
     wrong Count "Questions to which no answer came, or something else.";
@@ -73,11 +75,53 @@ pub enum By {
     Http(Box<Service>),
 }
 
+/// What a back end decides.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// Who is a user of this domain, which is normalised.
+    Users(String),
+    /// Who may do what at channels.
+    Channels,
+}
+
+/// What is asked.
+#[derive(Debug)]
+pub enum What {
+    /// Whether a password is right, or a user is there.
+    User(Box<Question>),
+    /// Whether a request for channels may be done.
+    Channels(Box<Inquiry>),
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// Of a user.
+    User(Verdict),
+    /// Of a request for channels.
+    Channels(Decision),
+}
+
+impl Said {
+    /// Nothing, and why.
+    fn unknown(what: &What, why: Unknown) -> Said {
+        match what {
+            What::User(_) => Said::User(Verdict::Unknown(why)),
+            What::Channels(_) => Said::Channels(Decision::Unknown),
+        }
+    }
+
+    /// Whether it is a yes.
+    fn is_yes(&self) -> bool {
+        matches!(self, Said::User(Verdict::Yes) | Said::Channels(Decision::Allowed { .. }))
+    }
+}
+
 /// A back end.
 #[derive(Clone, Debug)]
 pub struct BackEnd {
-    /// Whose users it has: a domain, normalised.
-    pub domain: String,
+    /// What it decides.
+    pub of: Of,
     /// Who is asked.
     pub by: By,
     /// Processes or connections.
@@ -118,16 +162,16 @@ impl std::fmt::Display for Fault {
 /// How a back end stands.
 #[derive(Debug)]
 pub struct Standing {
-    domain: String,
+    of: Of,
     breaker: Mutex<Breaker>,
     down: AtomicBool,
     counters: Arc<Asked>,
 }
 
 impl Standing {
-    /// Whose users it has.
-    pub fn domain(&self) -> &str {
-        &self.domain
+    /// What it decides.
+    pub fn of(&self) -> &Of {
+        &self.of
     }
 
     /// Whether it has failed so often that it is not asked for a while.
@@ -147,18 +191,27 @@ impl Standing {
     fn answered(&self) {
         if self.breaker().answered() {
             self.stands(false);
-            tracing::info!(domain = self.domain, "external authentication answers again");
+            match &self.of {
+                Of::Users(domain) => tracing::info!(domain, "external authentication answers again"),
+                Of::Channels => tracing::info!("the service of notify_ask answers again"),
+            }
         }
     }
 
     fn failed(&self, fault: &Fault) {
         if self.breaker().failed(Instant::now()) {
             self.stands(true);
-            tracing::warn!(
-                domain = self.domain,
-                %fault,
-                "external authentication is down: logins of this domain are refused until it answers a trial"
-            );
+            match &self.of {
+                Of::Users(domain) => tracing::warn!(
+                    domain,
+                    %fault,
+                    "external authentication is down: logins of this domain are refused until it answers a trial"
+                ),
+                Of::Channels => tracing::warn!(
+                    %fault,
+                    "the service of notify_ask is down: what it would have to allow is refused until it answers a trial"
+                ),
+            }
         }
     }
 
@@ -170,7 +223,7 @@ impl Standing {
 
 /// A question on its way.
 struct Waiting {
-    given: Given<Box<Question>>,
+    given: Given<What>,
     at: Instant,
 }
 
@@ -180,29 +233,41 @@ struct Door {
     queue: mpsc::Sender<Waiting>,
 }
 
-/// The ways into all of them, by domain.
-pub struct Doors(Arc<HashMap<String, Door>>);
+/// The ways into all of them.
+#[derive(Clone)]
+pub struct Doors(Arc<Doorways>);
+
+#[derive(Default)]
+struct Doorways {
+    /// By domain.
+    users: HashMap<String, Door>,
+    channels: Option<Door>,
+}
 
 /// A shard's end.
 pub type AskPort = Port<Doors>;
 
 impl Entry for Doors {
-    type What = Box<Question>;
-    type Answer = Verdict;
+    type What = What;
+    type Answer = Said;
 
-    fn give(&mut self, given: Given<Box<Question>>) -> Result<(), Verdict> {
-        let taken = match self.0.get(given.what.user().1) {
-            None => Err(Unknown::Down),
-            Some(door) if !door.standing.breaker().may_ask(Instant::now()) => Err(Unknown::Down),
-            Some(door) => door.queue.try_send(Waiting { given, at: Instant::now() }).map_err(|error| {
-                door.standing.breaker().unasked(Instant::now());
-                match error {
-                    mpsc::error::TrySendError::Full(_) => Unknown::Busy,
-                    mpsc::error::TrySendError::Closed(_) => Unknown::Down,
-                }
-            }),
+    fn give(&mut self, given: Given<What>) -> Result<(), Said> {
+        let door = match &given.what {
+            What::User(question) => self.0.users.get(question.user().1),
+            What::Channels(_) => self.0.channels.as_ref(),
         };
-        taken.map_err(Verdict::Unknown)
+        match door {
+            Some(door) if door.standing.breaker().may_ask(Instant::now()) => {
+                door.queue.try_send(Waiting { given, at: Instant::now() }).map_err(|error| {
+                    door.standing.breaker().unasked(Instant::now());
+                    match error {
+                        mpsc::error::TrySendError::Full(left) => Said::unknown(&left.given.what, Unknown::Busy),
+                        mpsc::error::TrySendError::Closed(left) => Said::unknown(&left.given.what, Unknown::Down),
+                    }
+                })
+            }
+            _ => Err(Said::unknown(&given.what, Unknown::Down)),
+        }
     }
 }
 
@@ -224,21 +289,25 @@ impl BackEnds {
 /// # Errors
 /// The system's when there can be no thread.
 pub fn start(back_ends: Vec<BackEnd>, wakes: &[Arc<dyn Wake>]) -> std::io::Result<(Vec<AskPort>, BackEnds)> {
-    let (mut doors, mut works, mut standings) = (HashMap::new(), Vec::new(), Vec::new());
+    let (mut doors, mut works, mut standings) = (Doorways::default(), Vec::new(), Vec::new());
     for back_end in back_ends {
         let standing = Arc::new(Standing {
-            domain: back_end.domain.clone(),
+            of: back_end.of.clone(),
             breaker: Mutex::default(),
             down: AtomicBool::new(false),
             counters: Arc::default(),
         });
         let (queue, given) = bounded(back_end.waiting_max.max(1));
-        doors.insert(back_end.domain.clone(), Door { standing: standing.clone(), queue });
+        let door = Door { standing: standing.clone(), queue };
+        match &back_end.of {
+            Of::Users(domain) => drop(doors.users.insert(domain.clone(), door)),
+            Of::Channels => doors.channels = Some(door),
+        }
         standings.push(standing.clone());
         works.push((back_end, standing, given));
     }
-    let doors = Arc::new(doors);
-    let (ports, answers) = port::ports(wakes, OUTSIDE_ASKS_MAX, || Doors(doors.clone()));
+    let doors = Doors(Arc::new(doors));
+    let (ports, answers) = port::ports(wakes, OUTSIDE_ASKS_MAX + NOTIFY_INQUIRIES_MAX, || doors.clone());
     if works.is_empty() {
         return Ok((ports, BackEnds { _thread: None, standings }));
     }
@@ -271,10 +340,16 @@ impl Line {
         }
     }
 
-    async fn ask(&mut self, question: &Question, started: &mut u64) -> Result<bool, Fault> {
-        match self {
-            Line::Program(line) => line.ask(question, started).await,
-            Line::Http(line) => line.ask(question, started).await,
+    async fn ask(&mut self, what: &What, started: &mut u64) -> Result<Said, Fault> {
+        match (self, what) {
+            (Line::Http(line), what) => line.ask(what, started).await,
+            (Line::Program(line), What::User(question)) => {
+                let yes = line.ask(question, started).await?;
+                Ok(Said::User(if yes { Verdict::Yes } else { Verdict::No }))
+            }
+            (Line::Program(_), What::Channels(_)) => {
+                Err(Fault::NotThere("programs are not asked about channels".into()))
+            }
         }
     }
 }
@@ -285,7 +360,7 @@ async fn work(
     limit: Duration,
     standing: Arc<Standing>,
     given: Arc<tokio::sync::Mutex<mpsc::Receiver<Waiting>>>,
-    answers: Answers<Verdict>,
+    answers: Answers<Said>,
 ) {
     let (mut back_off, counters) = (BackOff::default(), standing.counters.clone());
     loop {
@@ -295,7 +370,7 @@ async fn work(
             counters.waiting.set(given.len() as u64);
             next
         };
-        let Some(Waiting { given: Given { shard, token, what: question }, at }) = next else { return };
+        let Some(Waiting { given: Given { shard, token, what }, at }) = next else { return };
         let unasked = match standing.breaker().is_open() {
             true => Some(Unknown::Down),
             false => (at.elapsed() >= limit).then_some(Unknown::Busy),
@@ -303,24 +378,24 @@ async fn work(
         if let Some(why) = unasked {
             counters.unasked.one();
             standing.breaker().unasked(Instant::now());
-            answers.answer(shard, token, Verdict::Unknown(why));
+            answers.answer(shard, token, Said::unknown(&what, why));
             continue;
         }
         let (begun, mut started) = (Instant::now(), 0);
-        let asked = tokio::time::timeout(limit, line.ask(&question, &mut started)).await;
+        let asked = tokio::time::timeout(limit, line.ask(&what, &mut started)).await;
         counters.questions.one();
         counters.started.add(started);
         let fault = match asked {
-            Ok(Ok(yes)) => {
+            Ok(Ok(said)) => {
                 counters.ask_us.add(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
-                if yes {
+                if said.is_yes() {
                     counters.yes.one()
                 } else {
                     counters.no.one()
                 }
                 standing.answered();
                 back_off = BackOff::default();
-                answers.answer(shard, token, if yes { Verdict::Yes } else { Verdict::No });
+                answers.answer(shard, token, said);
                 continue;
             }
             Ok(Err(fault)) => fault,
@@ -337,9 +412,12 @@ async fn work(
                 if matches!(fault, Fault::NotThere(_)) { Unknown::Down } else { Unknown::Wrong }
             }
         };
-        audit::back_end(&standing.domain, &fault);
+        match &standing.of {
+            Of::Users(domain) => audit::back_end(domain, &fault),
+            Of::Channels => audit::ask_service(&fault),
+        }
         standing.failed(&fault);
-        answers.answer(shard, token, Verdict::Unknown(why));
+        answers.answer(shard, token, Said::unknown(&what, why));
         tokio::time::sleep(back_off.next()).await;
     }
 }

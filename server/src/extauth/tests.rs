@@ -32,15 +32,20 @@ struct Desk {
 
 impl Desk {
     fn new(by: By, lines: usize, waiting_max: usize) -> Desk {
+        Desk::of(Of::Users(DOMAIN.into()), by, lines, waiting_max)
+    }
+
+    fn of(of: Of, by: By, lines: usize, waiting_max: usize) -> Desk {
         let (wake, woken) = std::sync::mpsc::channel();
-        let back_end = BackEnd { domain: DOMAIN.into(), by, lines, waiting_max, limit: LIMIT };
+        let back_end = BackEnd { of, by, lines, waiting_max, limit: LIMIT };
         let (mut ports, back_ends) = start(vec![back_end], &[Arc::new(Woken(wake))]).expect("a thread");
         Desk { port: ports.remove(0), back_ends, woken, next: 0 }
     }
 
     fn submit(&mut self, user: &str, password: Option<&str>) -> u64 {
         self.next += 1;
-        self.port.submit(self.next, Box::new(Question::of(&format!("{user}@{DOMAIN}"), password)));
+        let question = Question::of(&format!("{user}@{DOMAIN}"), password);
+        self.port.submit(self.next, What::User(Box::new(question)));
         self.next
     }
 
@@ -49,9 +54,18 @@ impl Desk {
         let mut answers = HashMap::new();
         while answers.len() < count {
             self.woken.recv_timeout(Duration::from_secs(20)).expect("an answer");
-            answers.extend(std::iter::from_fn(|| self.port.poll()));
+            answers.extend(self.polled());
         }
         answers
+    }
+
+    /// Answers that are there.
+    fn polled(&mut self) -> HashMap<u64, Verdict> {
+        let verdict = |said| match said {
+            Said::User(verdict) => verdict,
+            Said::Channels(_) => panic!("nothing was asked about channels"),
+        };
+        std::iter::from_fn(|| self.port.poll()).map(|(token, said)| (token, verdict(said))).collect()
     }
 
     fn ask(&mut self, user: &str, password: Option<&str>) -> Verdict {
@@ -219,7 +233,7 @@ fn what_waits_is_bounded_and_has_an_answer_in_bounded_time() {
     }
     std::thread::sleep(Duration::from_millis(100));
     let tokens: Vec<u64> = (0..500).map(|_| desk.submit("romeo", Some("pen:cil"))).collect();
-    let refused: HashMap<u64, Verdict> = std::iter::from_fn(|| desk.port.poll()).collect();
+    let refused = desk.polled();
     assert_eq!(refused.len(), 480, "at once");
     assert!(refused.values().all(|verdict| *verdict == Verdict::Unknown(Unknown::Busy)));
     let answers = desk.answers(22);
@@ -246,8 +260,8 @@ fn a_back_end_that_is_down_costs_nobody_time() {
     for _ in 0..1_000 {
         desk.submit("romeo", Some("x"));
     }
-    let refused = std::iter::from_fn(|| desk.port.poll()).filter(|(_, told)| *told == Verdict::Unknown(Unknown::Down));
-    assert!(refused.count() >= 998 && begun.elapsed() < LIMIT);
+    let refused = desk.polled().into_values().filter(|told| *told == Verdict::Unknown(Unknown::Down)).count();
+    assert!(refused >= 998 && begun.elapsed() < LIMIT);
     std::fs::remove_file(&broken).expect("removed");
     while desk.is_right("x") != Verdict::Yes {
         assert!(Instant::now() < end, "down for ever");
@@ -258,8 +272,8 @@ fn a_back_end_that_is_down_costs_nobody_time() {
     let nowhere = By::Program(Program { path: folder.path().join("nowhere"), arguments: Vec::new() });
     assert_eq!(Desk::new(nowhere, 1, 10).is_right("x"), Verdict::Unknown(Unknown::Down));
     // And a domain that nobody keeps is asked of nobody.
-    desk.port.submit(0, Box::new(Question::of("romeo@b.example", None)));
-    assert_eq!(desk.port.poll(), Some((0, Verdict::Unknown(Unknown::Down))));
+    desk.port.submit(0, What::User(Box::new(Question::of("romeo@b.example", None))));
+    assert_eq!(desk.polled(), HashMap::from([(0, Verdict::Unknown(Unknown::Down))]));
 }
 
 /// The server's environment has options, with secrets among them.
@@ -396,6 +410,58 @@ fn whatever_else_a_web_service_says_is_no_answer() {
     assert_eq!(desk.is_right("x"), Verdict::Yes, "on another connection");
     let nobody = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port");
     assert_eq!(Desk::new(at(nobody, None), 1, 10).is_right("x"), Verdict::Unknown(Unknown::Down));
+}
+
+/// Requests for channels are asked about at the very URL that was given, beside users who are kept elsewhere, and each has a breaker.
+#[test]
+fn a_web_service_decides_about_channels_and_users_are_nobodys_matter_there() {
+    use throng_engine::web::access::Act;
+    use throng_engine::web::inquiry::Sent;
+    let (address, _) = serve(|head, body| {
+        assert!(head.starts_with("POST /ask?of=channels HTTP/1.1\r\n"), "{head}");
+        let question: serde_json::Value = serde_json::from_str(body).unwrap_or_default();
+        match question["channels"][0].as_str() {
+            Some("good") => ok(r#"{"allow":true,"name":"romeo","seconds":60}"#),
+            Some("bad") => ok(r#"{"allow":false}"#),
+            Some("slow") => {
+                std::thread::sleep(3 * LIMIT);
+                ok(r#"{"allow":true}"#)
+            }
+            Some("endless") => ok(&" ".repeat(1 << 20)),
+            _ => ok("true"),
+        }
+    });
+    let no_tls = || -> Result<_, String> { Err("no TLS here".into()) };
+    let service = Service::new(&format!("http://{address}/ask?of=channels"), no_tls, None).expect("a URL");
+    let by = By::Http(Box::new(service));
+    let mut desk = Desk::of(Of::Channels, by, 2, 10);
+    let mut decided = |channel: &str| {
+        let inquiry = Inquiry {
+            act: Act::Subscribe,
+            occupancy: false,
+            channels: vec![channel.into()],
+            address: [192, 0, 2, 1].into(),
+            sent: Sent::default(),
+        };
+        desk.port.submit(7, What::Channels(Box::new(inquiry)));
+        loop {
+            desk.woken.recv_timeout(Duration::from_secs(20)).expect("an answer");
+            match desk.port.poll() {
+                Some((7, Said::Channels(decision))) => return decision,
+                Some(other) => panic!("{other:?}"),
+                None => {}
+            }
+        }
+    };
+    assert_eq!(decided("good"), Decision::Allowed { name: Some("romeo".into()), seconds: Some(60) });
+    assert_eq!(decided("bad"), Decision::Denied);
+    for wrong in ["slow", "endless", "other"] {
+        assert_eq!(decided(wrong), Decision::Unknown, "{wrong}");
+        assert_eq!(decided("bad"), Decision::Denied, "it goes on");
+    }
+    assert_eq!(desk.ask("romeo", Some("x")), Verdict::Unknown(Unknown::Down), "nobody keeps users");
+    let counted = ["questions", "yes", "no", "late", "wrong"].map(|name| desk.counted(name));
+    assert_eq!(counted, [8, 1, 4, 1, 2]);
 }
 
 /// A service that closes a connection after each answer is asked on another one.

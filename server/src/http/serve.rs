@@ -308,7 +308,9 @@ async fn ready(State(seen): State<Seen>) -> Response {
         .external_down
         .iter()
         .map(|domain| format!("external authentication of {domain} is down: its users cannot log in"));
-    let degraded: Vec<_> = status.damaged.into_iter().chain(unrecorded).chain(unanswered).collect();
+    let ask = "the service of notify_ask is down: what it would have to allow at channels is refused";
+    let ask = status.ask_down.then(|| ask.to_owned());
+    let degraded: Vec<_> = status.damaged.into_iter().chain(unrecorded).chain(unanswered).chain(ask).collect();
     let told = json!({ "ready": why.is_empty(), "why": why, "warnings": warnings, "degraded": degraded });
     (code, Json(told)).into_response()
 }

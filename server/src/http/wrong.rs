@@ -111,6 +111,11 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         );
         found.push(wrong(Bad, "external authentication", text));
     }
+    if status.ask_down {
+        let text = "does not answer: what it would have to allow at channels is refused; the log says why, and the server asks again within \
+                    half a minute";
+        found.push(wrong(Bad, "service of notify_ask", text));
+    }
     if let Some(why) = &status.unrecorded {
         let text = format!(
             "has failed ({why}): nothing is recorded, and most of what could be wrong is not told here, until the server is \

@@ -7,15 +7,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use throng_engine::extension::roster::Roster;
 use throng_engine::id::Domains;
 use throng_engine::store::account::{self, Credentials, Incarnation};
-use throng_engine::store::{Batch, Found, Query, Table, invitation, roster};
+use throng_engine::store::{Batch, Found, Query, Table, invitation, report, roster};
 
-use super::Rows;
 use super::invites::{self, Inviting};
 use super::names::fault;
 pub(super) use super::names::{prepare, prepare_account, prepare_kept};
+use super::{Rows, reports};
 use crate::admin::{
     AccountRow, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow, Invited, NewAccount, NewInvite, Page,
-    Put, ScramKeys,
+    Put, ReportRow, ScramKeys,
 };
 use crate::disk::Engine;
 use crate::entropy::Entropy;
@@ -156,6 +156,18 @@ impl Accounts for AtRest {
         }
         self.engine.commit(&[writes]).map_err(|error| fault(&error))?;
         if approve { Ok(()) } else { self.delete(user) }
+    }
+
+    fn reports(&self, after: Option<&str>, limit: usize) -> Result<Page<ReportRow>, Fault> {
+        reports::list(&*self.engine, &self.domains, after, limit)
+    }
+
+    fn dismiss(&self, ids: &[String]) -> Result<u64, Fault> {
+        let found = reports::find(&*self.engine, &self.domains, &reports::read_ids(ids)?)?;
+        let mut writes = Batch::new();
+        found.iter().for_each(|(domain, key)| report::delete(&mut writes, domain, *key));
+        self.engine.commit(&[writes]).map_err(|error| fault(&error))?;
+        Ok(found.len() as u64)
     }
 }
 

@@ -19,18 +19,18 @@ use super::backups::Backups;
 use super::invites::{self, Inviting};
 use super::known::Known;
 use super::wishes::Wishes;
-use super::{Rows, Shared, accounts};
+use super::{Rows, Shared, accounts, reports};
 use crate::admin::{
     AccountRow, Accounts, Announced, ApplicantRow, Audience, BackupState, CertificateState, ComponentRow, Control,
     Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount, NewInvite, Page, Put,
-    Reloaded, SessionRow, Status,
+    Reloaded, ReportRow, SessionRow, Status,
 };
 use crate::bytestreams::StreamCounters;
 use crate::config::{Knobs, Loaded, Source};
 use crate::disk;
 use crate::driver::Peer;
 use crate::events::Events;
-use crate::extauth::Standing;
+use crate::extauth::{Of, Standing};
 use crate::log::LogHandle;
 use crate::profile::{self, Profiles};
 use crate::record::owners::Owed;
@@ -41,9 +41,6 @@ use crate::waits::{self, Mutex, Place, Stuck};
 
 /// Longest wait for a shard's answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
-
-/// Who gives an order at the control socket, for the log and the events.
-pub(super) const BY_SOCKET: &str = "control socket";
 
 /// What the control needs of the server.
 pub(super) struct Links {
@@ -356,6 +353,14 @@ impl Accounts for Running {
         let reply = self.ask(self.home(&jid), Command::Decide { account: jid.as_str().into(), approve })?;
         done(reply, &format!("user {jid} who waits for approval")).map(drop)
     }
+
+    fn reports(&self, after: Option<&str>, limit: usize) -> Result<Page<ReportRow>, Fault> {
+        reports::list(&*self.links.engine, &self.links.settings.domains, after, limit)
+    }
+
+    fn dismiss(&self, ids: &[String]) -> Result<u64, Fault> {
+        self.dismiss_reports(ids)
+    }
 }
 
 impl Control for Running {
@@ -388,11 +393,14 @@ impl Control for Running {
             damaged: self.links.engine.damage(),
             external_down: {
                 let down = self.links.back_ends.iter().filter(|back_end| back_end.is_down());
-                down.map(|back_end| back_end.domain().to_owned()).collect()
+                let domain = |of: &Of| if let Of::Users(domain) = of { Some(domain.clone()) } else { None };
+                down.filter_map(|back_end| domain(back_end.of())).collect()
             },
+            ask_down: self.links.back_ends.iter().any(|back_end| *back_end.of() == Of::Channels && back_end.is_down()),
             unrecorded: crate::record::failure().map(str::to_owned),
             log_lines_lost: crate::log::lost_lines(),
             stopping: self.stopping.load(Ordering::Acquire),
+            stops_in_s: self.links.wishes.stops_in().map(|left| left.as_secs()),
             counters,
             memory: self.links.known.memory_by_part().into_iter().map(|(part, n)| (part.to_owned(), n)).collect(),
             knobs_set: self
@@ -454,7 +462,7 @@ impl Control for Running {
         done(self.ask(shard, kick)?, &format!("session of {jid}"))
     }
 
-    fn say(&self, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault> {
+    fn say(&self, by: &str, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault> {
         let mut said = 0;
         match to {
             Audience::All => {
@@ -479,7 +487,7 @@ impl Control for Running {
                 Audience::All => "all".to_owned(),
                 Audience::These(jids) => jids.join(" "),
             };
-            self.note_order("say --urgent", to, said);
+            self.note_order(by, "say --urgent", to, said);
         }
         Ok(said)
     }
@@ -500,20 +508,20 @@ impl Control for Running {
         self.keep(None)
     }
 
-    fn flush_waiting(&self, jid: &str) -> Result<u64, Fault> {
+    fn flush_waiting(&self, by: &str, jid: &str) -> Result<u64, Fault> {
         let jid = self.account(jid)?;
         let reply = self.ask(self.home(&jid), Command::FlushWaiting { account: jid.as_str().into() })?;
         let count = done(reply, &format!("user {jid}"))?;
-        self.note_order("waiting flush", jid.as_str().to_owned(), count);
+        self.note_order(by, "waiting flush", jid.as_str().to_owned(), count);
         Ok(count)
     }
 
-    fn flush_queue(&self, jid: &str) -> Result<u64, Fault> {
+    fn flush_queue(&self, by: &str, jid: &str) -> Result<u64, Fault> {
         let jid = self.jid(jid)?;
         let shard = self.home(&jid);
         let reply = self.ask(shard, Command::Detach { jid: jid.as_str().into() })?;
         let count = done(reply, &format!("connection of {jid}"))?;
-        self.note_order("queue flush", jid.as_str().to_owned(), count);
+        self.note_order(by, "queue flush", jid.as_str().to_owned(), count);
         Ok(count)
     }
 
@@ -521,15 +529,25 @@ impl Control for Running {
         self.held_by_limits()
     }
 
-    fn release(&self, whom: &crate::admin::Release) -> Result<u64, Fault> {
-        self.let_go(whom)
+    fn release(&self, by: &str, whom: &crate::admin::Release) -> Result<u64, Fault> {
+        self.let_go(by, whom)
     }
 
-    fn shutdown(&self, grace: Option<Duration>) -> Result<(), Fault> {
-        self.stopping.store(true, Ordering::Release);
-        match self.links.wishes.stop(grace) {
+    fn shutdown(&self, grace: Option<Duration>, after: Option<Duration>) -> Result<(), Fault> {
+        let wished = match after {
+            Some(after) => self.links.wishes.stop_in(after, grace),
+            None => {
+                self.stopping.store(true, Ordering::Release);
+                self.links.wishes.stop(grace)
+            }
+        };
+        if wished { Ok(()) } else { Err(Fault::new(FaultKind::Busy, "stopping already")) }
+    }
+
+    fn cancel_shutdown(&self) -> Result<(), Fault> {
+        match self.links.wishes.stay() {
             true => Ok(()),
-            false => Err(Fault::new(FaultKind::Busy, "stopping already")),
+            false => Err(Fault::new(FaultKind::NotFound, "no stop is to come")),
         }
     }
 
@@ -541,12 +559,12 @@ impl Control for Running {
         self.knob_rows().to_vec()
     }
 
-    fn set_knob(&self, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault> {
-        self.turn(BY_SOCKET, |knobs, now| knobs.set(key, value, lasting, now))
+    fn set_knob(&self, by: &str, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault> {
+        self.turn(by, |knobs, now| knobs.set(key, value, lasting, now))
     }
 
-    fn reset_knobs(&self, key: Option<&str>) -> Result<Vec<KnobChange>, Fault> {
-        self.turn(BY_SOCKET, |knobs, now| knobs.reset(key, now))
+    fn reset_knobs(&self, by: &str, key: Option<&str>) -> Result<Vec<KnobChange>, Fault> {
+        self.turn(by, |knobs, now| knobs.reset(key, now))
     }
 
     fn trace(&self, ask: crate::admin::trace::Ask) -> Result<crate::admin::trace::Told, Fault> {

@@ -27,7 +27,7 @@ impl Running {
     }
 
     /// Lets go of an address, an account or everybody, at all shards: pairs are counted by the accounts' homes.
-    pub(super) fn let_go(&self, whom: &Release) -> Result<u64, Fault> {
+    pub(super) fn let_go(&self, by: &str, whom: &Release) -> Result<u64, Fault> {
         let (whom, named) = match whom {
             Release::Address(address) => (Whom::Address(*address), address.to_string()),
             Release::Account(user) => {
@@ -40,7 +40,7 @@ impl Running {
         for answer in self.ask_all(&Command::Release { whom }) {
             count += done(answer?, "limit")?;
         }
-        self.note_order("limits release", named, count);
+        self.note_order(by, "limits release", named, count);
         Ok(count)
     }
 

@@ -24,6 +24,7 @@ mod outside;
 mod owners;
 mod partitions;
 mod portable;
+mod reports;
 mod restoring;
 mod retention;
 mod settings;
@@ -506,7 +507,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
 
 /// Does what is wanted of the serving thread, puts back knobs whose time is over and ends traces whose command has gone, until the server is to stop: with this
 /// time for last words, if one is named.
-fn obey(running: &control::Running, wishes: &Wishes) -> Option<Duration> {
+fn obey(running: &control::Running, wishes: &Arc<Wishes>) -> Option<Duration> {
     loop {
         let next = [running.put_back_knobs(), running.end_abandoned_traces()];
         let wanted = wishes.next(next.into_iter().flatten().min());

@@ -1,19 +1,45 @@
-//! Whoever keeps the users of domains elsewhere, as the configuration names them.
+//! Whoever decides elsewhere, as the configuration names them: about users of domains, and about requests for channels.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use rustls::ClientConfig;
 
 use crate::cli::{Exit, Failure};
 use crate::config::{AskedBy, Config};
 use crate::disk::Wake;
-use crate::extauth::{self, AskPort, BackEnd, BackEnds, By, Program, Service, authorities};
+use crate::extauth::{self, AskPort, BackEnd, BackEnds, By, Of, Program, Service, authorities};
 
-/// Starts the thread that asks them. Programs are started when they are asked for the first time.
-pub(super) fn start(config: &Config, wakes: &[Arc<dyn Wake>]) -> Result<(Vec<AskPort>, BackEnds), Failure> {
-    let wrong = |key: &str, what: &str| Failure::new(Exit::Usage, format!("{key}: {what}"));
-    let token = config.external_auth_token.as_ref();
-    let token = token.map(|file| super::settings::shared_secret("external_auth_token", file)).transpose()?;
-    let mut tls = None;
+fn wrong(key: &str, what: &str) -> Failure {
+    Failure::new(Exit::Usage, format!("{key}: {what}"))
+}
+
+/// The token in a file that this option names.
+fn token(key: &str, file: Option<&Path>) -> Result<Option<String>, Failure> {
+    let token = file.map(|file| super::settings::shared_secret(key, file)).transpose()?;
+    Ok(token.map(|token| token.0.to_string()))
+}
+
+/// Services whose certificates are checked by the same authorities.
+struct Checked<'a> {
+    file: Option<&'a Path>,
+    /// Read once, and only if there is HTTPS.
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl Checked<'_> {
+    fn service(&mut self, key: &str, url: &str, token: Option<String>) -> Result<By, Failure> {
+        let known = || match &self.tls {
+            Some(known) => Ok(known.clone()),
+            None => authorities(self.file).inspect(|read| self.tls = Some(read.clone())),
+        };
+        Ok(By::Http(Box::new(Service::new(url, known, token).map_err(|why| wrong(key, &why))?)))
+    }
+}
+
+fn users(config: &Config) -> Result<Vec<BackEnd>, Failure> {
+    let token = token("external_auth_token", config.external_auth_token.as_deref())?;
+    let mut checked = Checked { file: config.external_auth_authorities.as_deref(), tls: None };
     let mut back_ends = Vec::new();
     for one in &config.external_auth {
         let by = match &one.asked {
@@ -25,25 +51,36 @@ pub(super) fn start(config: &Config, wakes: &[Arc<dyn Wake>]) -> Result<(Vec<Ask
                 }
                 By::Program(Program { path, arguments: arguments.to_vec() })
             }
-            AskedBy::Url(url) => {
-                // Read once, and only if there is HTTPS.
-                let known = || match &tls {
-                    Some(known) => Ok(Arc::clone(known)),
-                    None => authorities(config.external_auth_authorities.as_deref())
-                        .inspect(|read| tls = Some(read.clone())),
-                };
-                let token = token.as_ref().map(|token| token.0.to_string());
-                let service = Service::new(url, known, token);
-                By::Http(Box::new(service.map_err(|why| wrong("external_auth", &why))?))
-            }
+            AskedBy::Url(url) => checked.service("external_auth", url, token.clone())?,
         };
         back_ends.push(BackEnd {
-            domain: one.domain.clone(),
+            of: Of::Users(one.domain.clone()),
             by,
             lines: usize::try_from(config.external_auth_lines).unwrap_or(1),
             waiting_max: usize::try_from(config.external_auth_waiting_max).unwrap_or(1),
             limit: config.external_auth_seconds,
         });
     }
+    Ok(back_ends)
+}
+
+fn channels(config: &Config) -> Result<Option<BackEnd>, Failure> {
+    if config.notify_ask.is_empty() {
+        return Ok(None);
+    }
+    let token = token("notify_ask_token", config.notify_ask_token.as_deref())?;
+    let mut checked = Checked { file: config.notify_ask_authorities.as_deref(), tls: None };
+    Ok(Some(BackEnd {
+        of: Of::Channels,
+        by: checked.service("notify_ask_url", &config.notify_ask_url, token)?,
+        lines: usize::try_from(config.notify_ask_lines).unwrap_or(1),
+        waiting_max: usize::try_from(config.notify_ask_waiting_max).unwrap_or(1),
+        limit: config.notify_ask_seconds,
+    }))
+}
+
+/// Starts the thread that asks them. Programs are started when they are asked for the first time.
+pub(super) fn start(config: &Config, wakes: &[Arc<dyn Wake>]) -> Result<(Vec<AskPort>, BackEnds), Failure> {
+    let back_ends = users(config)?.into_iter().chain(channels(config)?).collect();
     extauth::start(back_ends, wakes).map_err(Failure::failed)
 }

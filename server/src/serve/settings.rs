@@ -21,7 +21,7 @@ use throng_engine::store::hash::Hashes;
 use throng_engine::store::kind;
 use throng_engine::store::waiting;
 use throng_engine::store::{Batch, Found, Query, Table};
-use throng_engine::web::policy::{Channels, Policy, Token};
+use throng_engine::web::policy::{Asks, Channels, Policy, Token};
 use throng_engine::wire::jid::normalise_domain;
 
 use super::meta::{has_sessions, meta, put_meta};
@@ -239,7 +239,7 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given
                 NodeMakers::Nobody | NodeMakers::Off => Makers::Nobody,
             },
             nodes_max: config.pubsub_nodes_max as u32,
-            reserved: config.notify_private.iter().map(|prefix| prefix.0.clone()).collect(),
+            reserved: config.notify_private.iter().chain(&config.notify_ask).map(|prefix| prefix.0.clone()).collect(),
         };
     }
     config.external_auth.iter().for_each(|back_end| s.keep_outside(&back_end.domain));
@@ -317,6 +317,8 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.reserved_names = config.reserved_names.iter().map(|name| name.0.clone()).collect();
     s.applicants_max = count(config.applicants_max);
     s.applicants_s = config.applicants_seconds.as_secs();
+    s.reports_max = count(config.reports_max);
+    s.reports_s = config.reports_seconds.as_secs();
     s.scram_iterations = count(config.scram_iterations);
     s.note_logins = matches!(config.log_level, config::LogLevel::Debug | config::LogLevel::Trace);
     s.auth_attempts_max = u8::try_from(config.auth_attempts_max).unwrap_or(u8::MAX);
@@ -342,6 +344,11 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
         channels: Channels {
             prefixes: config.notify.iter().map(|prefix| prefix.0.clone()).collect(),
             occupancy: config.notify_occupancy.iter().map(|prefix| prefix.0.clone()).collect(),
+            asks: Asks {
+                prefixes: config.notify_ask.iter().map(|prefix| prefix.0.clone()).collect(),
+                fields: config.notify_ask_headers.iter().map(|field| field.0.clone()).collect(),
+                questions_s: count(config.notify_ask_per_second),
+            },
             publish_open: config.notify_publish_open,
             mercure: config.mercure,
             centrifugo: config.centrifugo,
@@ -466,6 +473,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
         Table::Nodes => throng_engine::store::nodes::is_whole(sort, value),
         Table::Sessions => throng_engine::store::sessions::is_whole(sort, value),
         Table::Invitations => throng_engine::store::invitation::is_whole(sort, value),
+        Table::Reports => throng_engine::store::report::is_whole(sort, value),
         Table::Meta | Table::Private => true,
     };
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }

@@ -16,7 +16,7 @@ use crate::cli::{Exit, Failure};
 use crate::config::{Loaded, Source};
 use crate::driver;
 use crate::entropy::Entropy;
-use crate::extauth::Standing;
+use crate::extauth::{Of, Standing};
 use crate::http::{Guard, History, HttpServer, Number, Numbers, Telemetry, TokenFault};
 use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
@@ -78,12 +78,15 @@ impl Telemetry for Running {
         };
         let uploads = self.uploads.get().map(|counters| alone("upload", counters.list()));
         let bytestreams = self.bytestreams.get().map(|counters| alone("bytestreams", counters.list()));
-        let asked = |back_end: &Arc<Standing>| {
-            (back_end.domain().to_owned(), back_end.counters().list().into_iter().map(number).collect())
+        let users = |back_end: &Arc<Standing>| match back_end.of() {
+            Of::Users(domain) => Some((domain.clone(), back_end.counters().list().into_iter().map(number).collect())),
+            Of::Channels => None,
         };
-        let sets: Vec<_> = self.links.back_ends.iter().map(asked).collect();
-        let asked = (!sets.is_empty()).then_some(Numbers { of: "external_auth", by: Some("domain"), sets });
-        let alone = uploads.into_iter().chain(bytestreams).chain(asked);
+        let sets: Vec<_> = self.links.back_ends.iter().filter_map(users).collect();
+        let users = (!sets.is_empty()).then_some(Numbers { of: "external_auth", by: Some("domain"), sets });
+        let asked = self.links.back_ends.iter().find(|back_end| *back_end.of() == Of::Channels);
+        let asked = asked.map(|back_end| alone("notify_ask", back_end.counters().list()));
+        let alone = uploads.into_iter().chain(bytestreams).chain(users).chain(asked);
         self.links.known.works().into_iter().map(numbers).chain(alone).collect()
     }
 

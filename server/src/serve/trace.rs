@@ -10,10 +10,10 @@ use throng_engine::io::{Command, Reply};
 use throng_engine::observers::trace::{Fate, News, Record as Seen, Way, What as Thing};
 use throng_engine::observers::{TRACES_MAX, trace};
 
-use super::control::{BY_SOCKET, Running};
+use super::control::Running;
 use super::traces::Open;
 use crate::admin::trace::{Ask, Page, Record, SECONDS_MAX, Told};
-use crate::admin::{Fault, FaultKind};
+use crate::admin::{BY_SOCKET, Fault, FaultKind};
 use crate::events::What;
 
 fn gone() -> Fault {

@@ -10,9 +10,9 @@ use throng_engine::id::Now;
 use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 
-use super::control::{BY_SOCKET, Running};
+use super::control::Running;
 use super::{access, retention, settings, shown};
-use crate::admin::{Fault, FaultKind, KnobChange, KnobRow, Reloaded};
+use crate::admin::{BY_SOCKET, Fault, FaultKind, KnobChange, KnobRow, Reloaded};
 use crate::config::knobs::Turn;
 use crate::config::{Config, Knobs, Problems};
 use crate::events::{Event, What};
@@ -122,9 +122,9 @@ impl Running {
         self.shown.load_full()
     }
 
-    /// Adds an order of somebody at the control socket that was carried out to the events.
-    pub(super) fn note_order(&self, order: &str, to: String, count: u64) {
-        self.note_event(What::Done { order: order.to_owned(), to, count });
+    /// Adds an order that was carried out on somebody's behalf to the events.
+    pub(super) fn note_order(&self, by: &str, order: &str, to: String, count: u64) {
+        self.events.note(seconds(self.links.clock.now()), by, What::Done { order: order.to_owned(), to, count });
     }
 
     /// Adds what somebody at the control socket did to the events.

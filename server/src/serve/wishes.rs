@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::end;
 use crate::waits::{self, Place};
@@ -25,6 +25,8 @@ pub(super) enum Wanted {
 #[derive(Default)]
 struct Wished {
     stop: Option<Option<Duration>>,
+    /// A stop that is to come, and when.
+    later: Option<(Instant, Option<Duration>)>,
     reload: bool,
     look: bool,
 }
@@ -78,6 +80,29 @@ impl Wishes {
         true
     }
 
+    /// Wishes a stop at a later time, in place of another one that is to come. False if one is wished already.
+    pub(super) fn stop_in(&self, after: Duration, grace: Option<Duration>) -> bool {
+        let mut wished = self.wished();
+        if wished.stop.is_some() {
+            return false;
+        }
+        wished.later = Some((Instant::now() + after, grace));
+        drop(wished);
+        // Whoever waits for the next wish sees when that is.
+        self.look();
+        true
+    }
+
+    /// A stop that is to come does not. False if there is none.
+    pub(super) fn stay(&self) -> bool {
+        self.wished().later.take().is_some()
+    }
+
+    /// In which time a stop is to come, if one is.
+    pub(super) fn stops_in(&self) -> Option<Duration> {
+        self.wished().later.map(|(at, _)| at.saturating_duration_since(Instant::now()))
+    }
+
     /// Ends the process after this time, whatever it is at.
     fn end_after(&self, most: Duration) {
         let _at = waits::at(Place::Interval);
@@ -109,8 +134,9 @@ impl Wishes {
     }
 
     /// The next wish, a stop before all others; none when this time has passed.
-    pub(super) fn next(&self, patience: Option<Duration>) -> Option<Wanted> {
+    pub(super) fn next(self: &Arc<Wishes>, patience: Option<Duration>) -> Option<Wanted> {
         let _at = waits::at(Place::Wishes);
+        let patience = patience.into_iter().chain(self.stops_in()).min();
         let nothing = |wished: &mut Wished| wished.stop.is_none() && !wished.reload && !wished.look;
         let mut wished = match patience {
             Some(patience) => {
@@ -119,6 +145,13 @@ impl Wishes {
             }
             None => self.changed.wait_while(self.wished(), nothing).unwrap_or_else(PoisonError::into_inner),
         };
+        let due = wished.later.filter(|(at, _)| *at <= Instant::now()).map(|(_, grace)| grace);
+        if let Some(grace) = due.filter(|_| wished.stop.is_none()) {
+            wished.later = None;
+            drop(wished);
+            self.stop(grace);
+            return Some(Wanted::Stop(grace));
+        }
         if let Some(grace) = wished.stop {
             return Some(Wanted::Stop(grace));
         }
@@ -148,11 +181,26 @@ mod tests {
 
     #[test]
     fn each_wish_is_heard_once() {
-        let wishes = Wishes::default();
+        let wishes = Arc::new(Wishes::default());
         wishes.look();
         wishes.look();
         wishes.reload();
         assert_eq!([wishes.next(None), wishes.next(None)], [Some(Wanted::Reload), Some(Wanted::Look)]);
         assert_eq!(wishes.next(Some(Duration::ZERO)), None);
+    }
+
+    #[test]
+    fn a_stop_that_is_to_come_is_put_off_and_called_off() {
+        let wishes = Arc::new(Wishes::default());
+        wishes.set_times(Duration::from_secs(3_600), Duration::ZERO);
+        let (soon, grace) = (Duration::from_millis(20), Some(Duration::from_secs(3)));
+        assert!(!wishes.stay() && wishes.stop_in(soon, None) && wishes.stay());
+        assert_eq!((wishes.stops_in(), wishes.next(Some(2 * soon))), (None, Some(Wanted::Look)));
+        assert_eq!(wishes.next(Some(2 * soon)), None, "it was called off");
+        assert!(wishes.stop_in(soon, None) && wishes.stop_in(Duration::from_secs(3_600), None), "put off");
+        assert_eq!((wishes.next(None), wishes.next(Some(2 * soon))), (Some(Wanted::Look), None));
+        assert!(wishes.stop_in(soon, grace));
+        assert_eq!((wishes.next(None), wishes.next(None)), (Some(Wanted::Look), Some(Wanted::Stop(grace))));
+        assert!(!wishes.stop_in(soon, None) && !wishes.stay(), "it stops");
     }
 }

@@ -117,7 +117,7 @@ places! {
 
     // Around them.
     Jobs, "jobs", Rest, EVER, "for passwords to check";
-    BackEnds, "back ends", Rest, EVER, "for questions about users who are kept elsewhere, and for their answers";
+    BackEnds, "back ends", Rest, EVER, "for questions about users who are kept elsewhere and about channels, and for their answers";
     Orders, "orders", Rest, EVER, "for orders of administrators";
     Clients, "control clients", Rest, EVER, "for somebody at the control socket";
     ShardAnswer, "shard answer", Channel, 1_000, "for a shard's answer to a question of the operator's";

@@ -21,6 +21,7 @@ mod private;
 mod profile;
 mod remote;
 mod removed;
+mod reports;
 mod sar;
 mod scripts;
 mod stalls;

@@ -1,10 +1,37 @@
 //! A client's look at its user's archive (XEP-0313), page by page.
 
-use super::{Client, News, numbers};
+use super::{Client, News, number_of_id, numbers};
 use crate::xml::Node;
 
 /// The namespace of archives.
 const MAM: &str = "urn:xmpp:mam:2";
+
+/// The namespace of retractions.
+pub(super) const RETRACT: &str = "urn:xmpp:message-retract:1";
+
+/// A result of a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shown {
+    /// Its id in the archive.
+    pub id: u64,
+    /// Number of the message.
+    pub number: u64,
+    /// Number of the retraction that has made it a tombstone (XEP-0424 4).
+    pub retracted: Option<u64>,
+}
+
+impl Shown {
+    /// That of a message, which a tombstone names by its `id` alone.
+    fn of(id: u64, message: &Node) -> Option<Shown> {
+        let named = |node: &Node| node.attribute("id").and_then(number_of_id);
+        let body = message.child("body");
+        match message.child("retracted").filter(|retracted| retracted.namespace == RETRACT) {
+            Some(_) if body.is_some() => None,
+            Some(retracted) => Some(Shown { id, number: named(message)?, retracted: Some(named(retracted)?) }),
+            None => Some(Shown { id, number: *numbers(body?.text.as_bytes()).first()?, retracted: None }),
+        }
+    }
+}
 
 /// A look at an archive.
 #[derive(Debug)]
@@ -15,11 +42,11 @@ pub struct Look {
     pub max: u64,
     /// With this bare JID alone.
     pub with: Option<String>,
-    /// What it has come to: ids in the archive, and numbers of messages.
-    pub seen: Vec<(u64, u64)>,
+    /// What it has come to.
+    pub seen: Vec<Shown>,
     /// It has seen all.
     pub done: bool,
-    page: Vec<(u64, u64)>,
+    page: Vec<Shown>,
 }
 
 impl Client {
@@ -34,9 +61,9 @@ impl Client {
         let Some(look) = &self.look else { return };
         let at = if look.back { look.seen.first() } else { look.seen.last() };
         let place = match (look.back, at) {
-            (true, Some((id, _))) => format!("<before>{id}</before>"),
+            (true, Some(Shown { id, .. })) => format!("<before>{id}</before>"),
             (true, None) => "<before/>".into(),
-            (false, Some((id, _))) => format!("<after>{id}</after>"),
+            (false, Some(Shown { id, .. })) => format!("<after>{id}</after>"),
             (false, None) => String::new(),
         };
         let query = query(&format!("look{id}"), look.with.as_deref(), look.max, &place);
@@ -52,15 +79,14 @@ impl Client {
     /// Whether a message is a result of a query.
     pub(super) fn is_result(&mut self, node: &Node) -> bool {
         let Some(result) = node.child("result").filter(|result| result.namespace == MAM) else { return false };
-        let number = || {
-            let message = result.child("forwarded")?.child("message")?;
-            numbers(message.child("body")?.text.as_bytes()).first().copied()
+        let shown = || {
+            let id = result.attribute("id")?.parse().ok()?;
+            Shown::of(id, result.child("forwarded")?.child("message")?)
         };
-        let id = result.attribute("id").and_then(|id| id.parse().ok());
         let looks = result.attribute("queryid").is_some_and(|id| id.starts_with("look"));
-        match (id, number(), &mut self.look) {
-            (Some(id), Some(number), Some(look)) if looks => look.page.push((id, number)),
-            (Some(_), Some(_), _) => {}
+        match (shown(), &mut self.look) {
+            (Some(shown), Some(look)) if looks => look.page.push(shown),
+            (Some(_), _) => {}
             _ => self.news.push(News::Wrong(format!("a result that is none: {node}"))),
         }
         true

@@ -1,10 +1,10 @@
 //! What must hold: the bounds of a shard all the time, and the balance at the end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use throng_engine::settings::BareDelivery;
 use throng_engine::store::Table;
-use throng_engine::store::archive::{entries, is_void, number_of};
+use throng_engine::store::archive::entries;
 use throng_engine::store::roster::ItemView;
 use throng_engine::store::waiting::{self, Cursor};
 
@@ -49,6 +49,7 @@ impl Run {
             return Err(format!("{} of {} rosters came", self.compared, self.clients.len()));
         }
         self.check_messages()?;
+        self.check_copies()?;
         self.check_quotas()?;
         self.check_archive()?;
         self.check_looks()?;
@@ -91,80 +92,6 @@ impl Run {
                 if quota > 0 && is > most {
                     return Err(format!("{from} is over its quota: {is} {what}, {most} are allowed"));
                 }
-            }
-        }
-        Ok(())
-    }
-
-    /// What was acknowledged stands in the archive of its receiver, once, and in that of its sender, unless it was dropped
-    /// for its age.
-    fn check_archive(&self) -> Result<(), String> {
-        if !self.world.settings().archive {
-            return Ok(());
-        }
-        let mut kept = [BTreeMap::new(), BTreeMap::new()];
-        for (index, user) in self.users.iter().enumerate() {
-            let mut void = BTreeSet::new();
-            for (sort, row) in self.world.disk.rows_of(Table::Archive, user) {
-                if is_void(row) {
-                    void.extend(number_of(sort));
-                }
-                for (number, entry) in entries(sort, row).ok_or("an archive row cannot be read")? {
-                    if void.contains(&number) {
-                        continue;
-                    }
-                    if let Some(&n) = numbers(entry.xml).first() {
-                        *kept[usize::from(entry.incoming)].entry((index, n)).or_insert(0) += 1;
-                    }
-                }
-            }
-        }
-        for (n, s) in self.ledger.sent.iter().enumerate() {
-            let unheard = self.refusals && self.sessions[s.client] != s.session;
-            let times = |way: usize, user: usize| kept[way].get(&(user, n as u64)).copied().unwrap_or(0);
-            let (sent, received) = (times(0, self.clients[s.client].user), times(1, s.to_user));
-            if received > 1 || sent > 1 {
-                return Err(format!(
-                    "message {n} stands {received} times in its receiver's archive, {sent} in its sender's"
-                ));
-            }
-            let dropped = self.world.settings().retention_s > 0;
-            if s.kept && s.acked && !s.refused && !unheard && !dropped && (sent, received) != (1, 1) {
-                return Err(format!(
-                    "message {n} is acknowledged and lost from an archive: {sent} sent, {received} received"
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    /// What clients see of an archive is all that stands in it and was not refused, in order, whichever way they look. What users write
-    /// to themselves they see once.
-    fn check_looks(&self) -> Result<(), String> {
-        for client in &self.clients {
-            let Some(look) = &client.look else { continue };
-            if !look.done {
-                return Err(format!("{} has not seen all of its archive, but {:?}", client.full(), look.seen));
-            }
-            let (mut void, mut wanted) = (BTreeSet::new(), Vec::new());
-            for (sort, row) in self.world.disk.rows_of(Table::Archive, &client.bare) {
-                if is_void(row) {
-                    void.extend(number_of(sort));
-                }
-                for (number, entry) in entries(sort, row).ok_or("an archive row cannot be read")? {
-                    let peer = entry.peer.split('/').next().unwrap_or_default();
-                    let with = look.with.as_deref().is_none_or(|with| peer == with);
-                    if with && (entry.incoming || peer != client.bare) && !void.contains(&number) {
-                        wanted.push((number, numbers(entry.xml).first().copied().unwrap_or(u64::MAX)));
-                    }
-                }
-            }
-            if look.seen != wanted {
-                let (full, with) = (client.full(), &look.with);
-                return Err(format!(
-                    "{full} sees in the archive {:?}, with {with:?}, but there are {wanted:?}",
-                    look.seen
-                ));
             }
         }
         Ok(())

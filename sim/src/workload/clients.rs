@@ -6,6 +6,9 @@ use super::{Follows, MEND, Run};
 use crate::checks::Sent;
 use crate::client::{Client, News, Phase, Received};
 
+/// Messages of late, of which one may be retracted.
+const LATE: usize = 40;
+
 impl Run {
     pub(super) fn flush(&mut self, index: usize) {
         let client = &mut self.clients[index];
@@ -183,8 +186,9 @@ impl Run {
         padding: &str,
     ) {
         let number = self.ledger.sent.len() as u64;
-        let xml = format!("<message to='{to}' type='{kind}' id='m{number}'><body>#{number}#{padding}</body></message>");
+        let retracts = self.choose_to_retract(index, to_user);
         let client = &mut self.clients[index];
+        let bytes = client.message_to(&to, kind, number, retracts, padding);
         self.ledger.sent.push(Sent {
             client: index,
             session: self.sessions[index],
@@ -192,7 +196,8 @@ impl Run {
             to_user,
             to,
             kept,
-            bytes: xml.len() as u64,
+            retracts,
+            bytes,
             acked: false,
             refused: false,
             delivered: false,
@@ -200,7 +205,18 @@ impl Run {
             volatile: false,
             again: false,
         });
-        client.stanza(xml, Some(number));
+    }
+
+    /// The message that the next one is to retract, if it is to: mostly one of the sender's to the same user, or else any of late.
+    fn choose_to_retract(&mut self, index: usize, to_user: usize) -> Option<u64> {
+        if !self.retracting.chance(120) {
+            return None;
+        }
+        let own = self.retracting.chance(600).then_some(&self.clients[index].bare);
+        let late = self.ledger.sent.iter().enumerate().rev().take(LATE);
+        let fitting = late.filter(|(_, s)| own.is_none_or(|own| s.from == *own && s.to_user == to_user));
+        let fitting: Vec<u64> = fitting.map(|(n, _)| n as u64).collect();
+        fitting.get(self.retracting.index(fitting.len())).copied()
     }
 
     pub(super) fn news(&mut self, index: usize) -> Result<(), String> {

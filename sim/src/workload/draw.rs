@@ -95,5 +95,6 @@ pub(super) fn pace(random: &mut Random) -> Pace {
         read_us: up_to(20_000),
         job_us: up_to(50_000),
         detect_us: up_to(4_000_000),
+        ..Pace::default()
     }
 }

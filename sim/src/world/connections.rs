@@ -6,8 +6,8 @@ use throng_engine::id::{ConnId, ShardId};
 use throng_engine::io::Lost;
 
 use super::machine::{Envelope, Feed};
-use super::{Event, Occurrence, Plant, World};
-use crate::net::{ClientEnd, SocketId, Then};
+use super::{Event, Occurrence, World};
+use crate::net::{ClientEnd, SocketId, Then, take};
 
 impl World {
     pub(super) fn socket_of(&self, shard: ShardId, conn: ConnId) -> Option<usize> {
@@ -86,7 +86,7 @@ impl World {
             most => 1 + self.random.index(most),
         };
         let n = most.min(s.up.len());
-        let bytes: Vec<u8> = s.up.drain(..n).collect();
+        let bytes = take(&mut s.up, n);
         let shard = s.shard;
         self.feed(shard, Feed::Received(conn, bytes));
         self.kick_up(index);
@@ -120,7 +120,7 @@ impl World {
             most => 1 + self.random.index(most),
         };
         let n = most.min(s.down.len());
-        let bytes = s.down.drain(..n).collect();
+        let bytes = take(&mut s.down, n);
         self.kick_down(index);
         self.kick_flush(index);
         Occurrence::Bytes(SocketId(index), bytes)
@@ -135,47 +135,10 @@ impl World {
             }
             return;
         };
-        if self.plant == Some(Plant::DoubleDelivery) {
-            double_after_resumed(&mut bytes);
-        }
-        self.spoil(&mut bytes);
-        if self.plant == Some(Plant::Overflow) && bytes.len() > 500 && self.random.chance(20) {
-            bytes.extend_from_slice(
-                b"<stream:error><resource-constraint xmlns='urn:ietf:params:xml:ns:xmpp-streams'/></stream:error>",
-            );
+        if let Some(plant) = self.plant {
+            plant.spoil_bytes(&mut bytes, &mut self.random);
         }
         self.send_to(index, bytes, owes, then);
-    }
-
-    /// Puts a fault into what a client is sent.
-    fn spoil(&mut self, bytes: &mut Vec<u8>) {
-        const COPY: &[u8] = b"xmlns='urn:xmpp:carbons:2'><forwarded ";
-        const EVENT: &[u8] = b"<event xmlns='http://jabber.org/protocol/pubsub#event'>";
-        let copy = |from: usize, bytes: &[u8]| {
-            let sent = stanza(bytes, from, COPY, b"</sent></message>");
-            let received = stanza(bytes, from, COPY, b"</received></message>");
-            [sent, received].into_iter().flatten().min_by_key(|range| range.end)
-        };
-        match self.plant {
-            Some(Plant::LostCopy) if self.random.chance(125) => {
-                // Another stanza is in its place: both ends count them (XEP-0198 4).
-                if let Some(range) = copy(0, bytes) {
-                    bytes.splice(range, *b"<message type='headline'/>");
-                }
-            }
-            Some(Plant::SwappedCopies) => {
-                let Some(first) = copy(0, bytes) else { return };
-                let Some(second) = copy(first.end, bytes).filter(|second| second.start == first.end) else { return };
-                bytes[first.start..second.end].rotate_left(first.len());
-            }
-            Some(Plant::DoubledEvent) if self.random.chance(125) => {
-                if let Some(range) = stanza(bytes, 0, EVENT, b"</event></message>") {
-                    let event = bytes[range.clone()].to_vec();
-                    bytes.splice(range.end..range.end, event);
-                }
-            }
-            _ => {}
-        }
     }
 
     fn send_to(&mut self, index: usize, bytes: Vec<u8>, owes: bool, then: Option<Then>) {
@@ -286,25 +249,4 @@ impl World {
         }
         self.kick_down(index);
     }
-}
-
-/// Where the first message behind `from` is in which `sign` comes and which ends by `end`.
-fn stanza(bytes: &[u8], from: usize, sign: &[u8], end: &[u8]) -> Option<std::ops::Range<usize>> {
-    let find = |from: usize, what: &[u8]| {
-        let at = bytes.get(from..)?.windows(what.len()).position(|window| window == what)?;
-        Some(from + at)
-    };
-    let at = find(from, sign)?;
-    let begin = b"<message ";
-    let start = from + bytes[from..at].windows(begin.len()).rposition(|window| window == begin)?;
-    Some(start..find(at, end)? + end.len())
-}
-
-/// Puts the first stanza behind `<resumed/>` in twice.
-fn double_after_resumed(bytes: &mut Vec<u8>) {
-    let Some(at) = memchr::memmem::find(bytes, b"<resumed ") else { return };
-    let Some(start) = memchr::memmem::find(&bytes[at..], b"<message ").map(|n| at + n) else { return };
-    let Some(end) = memchr::memmem::find(&bytes[start..], b"</message>").map(|n| start + n + 10) else { return };
-    let again = bytes[start..end].to_vec();
-    bytes.splice(end..end, again);
 }

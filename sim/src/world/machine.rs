@@ -8,21 +8,23 @@ use throng_engine::extension::bytestreams::Activated;
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, ShardId};
 use throng_engine::io::{
-    Command, Effect, Input, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts, Unknown, Verdict,
+    Command, Decision, Effect, Input, Inquiry, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts, Unknown,
+    Verdict,
 };
 use throng_engine::letters::{Letter, Letters};
 use throng_engine::orders::{Outcome, Why};
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
-use throng_engine::store::archive::{Entry, entries, is_void};
-use throng_engine::store::sessions::{Step, Trail, steps};
-use throng_engine::store::{Batch, Found, OpView, Query, Row, Table};
+use throng_engine::store::{Found, Query, Table};
 
 use super::{Event, Occurrence, Plant, World};
 use crate::net::{ClientEnd, Then};
 
 /// Time that a closing connection has to take its last words.
 const LAST_WORDS_US: u64 = 10_000_000;
+
+/// Channels whose names have this in them are closed to everybody, as the service has it that is asked about them.
+const CLOSED: &str = ".closed";
 
 /// What waits for a shard's next turn.
 #[derive(Debug)]
@@ -44,6 +46,7 @@ pub(super) enum Feed {
     Ordered(u64, Outcome),
     Activated(u64, Activated),
     Told(u64, Verdict),
+    Decided(u64, Decision),
 }
 
 #[derive(Debug)]
@@ -65,6 +68,7 @@ pub(super) struct Thread {
     pub(super) was: BTreeMap<ConnId, usize>,
     pub(super) reads: VecDeque<(u64, Vec<Query>)>,
     pub(super) jobs: VecDeque<(u64, Job)>,
+    pub(super) inquiries: VecDeque<(u64, Decision)>,
     /// Reads that must not see too little although the gate is ignored.
     pub(super) early_reads: VecDeque<(Gate, u64, Vec<Query>)>,
 }
@@ -133,22 +137,11 @@ impl World {
                     Input::Secured { conn: *conn, tls: Box::new(tls) }
                 }
                 Feed::Told(token, verdict) => Input::Told { token: *token, verdict: *verdict },
+                Feed::Decided(token, decision) => Input::Decided { token: *token, decision: decision.clone() },
                 Feed::Found(token, queries) => {
                     let mut found: Vec<Found> = queries.iter().map(|q| self.disk.read(q)).collect();
-                    if self.plant == Some(Plant::SkippedRow) && self.random.chance(250) {
-                        skip_row(queries, &mut found);
-                    }
-                    if self.plant == Some(Plant::SwappedEntries) && self.random.chance(250) {
-                        swap_rows(queries, &mut found);
-                    }
-                    if self.plant == Some(Plant::OldCounts) {
-                        found.iter_mut().zip(queries).for_each(hide_counts);
-                    }
-                    if self.plant == Some(Plant::LostTrail) {
-                        found.iter_mut().zip(queries).for_each(hide_handed);
-                    }
-                    if self.plant == Some(Plant::RefusedShown) {
-                        found.iter_mut().for_each(hide_void);
+                    if let Some(plant) = self.plant {
+                        plant.spoil_answers(queries, &mut found, &mut self.random);
                     }
                     Input::Found { token: *token, found }
                 }
@@ -171,7 +164,9 @@ impl World {
         thread.shard.handle(now, Input::EndOfTurn, &mut out);
         if !out.writes.is_empty() {
             let accounts = out.writes.concerns(Table::Accounts);
-            let ticket = self.disk.submit(std::mem::take(&mut out.writes));
+            let writes = std::mem::take(&mut out.writes);
+            let spoiled = self.plant.and_then(|plant| plant.spoiled_writes(&writes, &mut self.random));
+            let ticket = self.disk.submit(spoiled.unwrap_or(writes));
             self.threads[shard.index()].gate.wrote(ticket, accounts);
             self.kick_commit();
         }
@@ -213,11 +208,32 @@ impl World {
             Effect::Resume { conn, durable: false } => self.resume(shard, conn),
             // This world has nobody who keeps users elsewhere.
             Effect::Ask { token, .. } => self.feed(shard, Feed::Told(token, Verdict::Unknown(Unknown::Down))),
+            Effect::Inquire { token, inquiry } => {
+                let decision = self.decision(&inquiry);
+                self.threads[shard.index()].inquiries.push_back((token, decision));
+                let delay = self.random.below(self.pace.inquiry_us + 1);
+                self.after(delay, Event::Decided(shard.0));
+            }
             // Here all that arrives is handed over when it arrives.
             Effect::Favour { .. } => {}
             other => {
                 let now_s = self.now().mono_s();
                 self.threads[shard.index()].gate.push(other, now_s);
+            }
+        }
+    }
+
+    /// What the service says that is asked about requests for channels.
+    fn decision(&mut self, inquiry: &Inquiry) -> Decision {
+        if self.random.chance(self.service.failing) {
+            return Decision::Unknown;
+        }
+        match inquiry.channels.iter().any(|channel| channel.contains(CLOSED)) {
+            true => Decision::Denied,
+            false => {
+                let mut fields = inquiry.sent.fields.iter();
+                let name = fields.find(|(name, _)| **name == *"x-name").map(|(_, value)| (**value).into());
+                Decision::Allowed { name, seconds: self.service.seconds }
             }
         }
     }
@@ -312,6 +328,7 @@ impl World {
                 Effect::Letters { .. }
                 | Effect::Job { .. }
                 | Effect::Ask { .. }
+                | Effect::Inquire { .. }
                 | Effect::Pause { .. }
                 | Effect::Favour { .. } => {
                     unreachable!("these do not wait at the gate");
@@ -345,71 +362,5 @@ impl World {
             self.release(shard);
         }
         self.kick_commit();
-    }
-}
-
-/// Rows with the later counts of sessions are not found.
-fn hide_counts((found, query): (&mut Found, &Query)) {
-    if let (Found::Rows { rows, .. }, Query::Range { table: Table::Sessions, .. }) = (found, query) {
-        rows.retain(|row| row.sort.last() != Some(&b'C'));
-    }
-}
-
-/// Entries of an archive say only who has sent them.
-fn hide_handed((found, query): (&mut Found, &Query)) {
-    if let (Found::Rows { rows, .. }, Query::Range { table: Table::Archive, .. }) = (found, query) {
-        for row in rows.iter_mut() {
-            let Some(entries) = entries(&row.sort, &row.value) else { continue };
-            let mut batch = Batch::new();
-            for (number, entry) in entries {
-                let mut trail = Trail::default();
-                steps(entry.trail).filter(|step| matches!(step, Step::Sent { .. })).for_each(|step| trail.add(step));
-                Entry { trail: trail.bytes(), ..entry }.put(&mut batch, "somebody@localhost", number);
-            }
-            if let Some(OpView::Put { value, .. }) = batch.last() {
-                row.value = value.into();
-            }
-        }
-    }
-}
-
-/// Takes away what says that entries are void.
-fn hide_void(found: &mut Found) {
-    if let Found::Rows { rows, .. } = found {
-        rows.retain(|row| !is_void(&row.value));
-    }
-}
-
-/// Takes the first row off a page of a log.
-fn skip_row(queries: &[Query], found: &mut [Found]) {
-    if let Some(rows) = page(queries, found).filter(|rows| !rows.is_empty()) {
-        rows.remove(0);
-    }
-}
-
-/// What two rows of a page hold that stand one behind the other changes places: entries of one sender, one in each.
-fn swap_rows(queries: &[Query], found: &mut [Found]) {
-    let Some(rows) = page(queries, found) else { return };
-    let sender = |row: &Row| match &entries(&row.sort, &row.value)?[..] {
-        [(_, entry)] if entry.incoming => Some(entry.peer.to_owned()),
-        _ => None,
-    };
-    let pair = rows.windows(2).position(|pair| sender(&pair[0]).is_some_and(|of| sender(&pair[1]) == Some(of)));
-    if let Some(at) = pair {
-        let [first, second] = &mut rows[at..at + 2] else { unreachable!("two rows") };
-        std::mem::swap(&mut first.value, &mut second.value);
-    }
-}
-
-/// The page of a log that is read for a session which follows it.
-fn page<'a>(queries: &[Query], found: &'a mut [Found]) -> Option<&'a mut Vec<Row>> {
-    // Sessions read what waits as well; clients' queries, which meet faults in other ways, do not.
-    if !queries.iter().any(|query| matches!(query, Query::Range { table: Table::Waiting, .. })) {
-        return None;
-    }
-    let is_page = |query: &Query| matches!(query, Query::Range { table: Table::Archive, rows_max: 2.., .. });
-    match queries.iter().zip(found).find(|(query, _)| is_page(query)) {
-        Some((_, Found::Rows { rows, .. })) => Some(rows),
-        _ => None,
     }
 }

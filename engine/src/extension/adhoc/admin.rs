@@ -2,8 +2,8 @@
 
 use super::BAD_PAYLOAD;
 use super::act::Wish;
-use super::command::{Command, Who};
-use super::form::{Field, Filled, Form, result};
+use super::command::{Command, asks, at_once, nothing};
+use super::form::{Field, Filled, result};
 use crate::extension::iq::{Condition, Context, Limit, Refusal};
 use crate::limits::{ADHOC_JIDS_MAX, ADHOC_ROWS_MAX, ADHOC_TEXT_BYTES_MAX, PASSWORD_BYTES_MAX};
 use crate::orders::{Outcome, Wanted};
@@ -11,44 +11,29 @@ use crate::orders::{Outcome, Wanted};
 /// The namespace of nodes, and the type of forms (XEP-0133 7.2).
 const NS: &str = "http://jabber.org/protocol/admin";
 
-const fn field(var: &'static str, kind: &'static str, label: &'static str, required: bool) -> Field {
-    Field { var, kind, label, required }
-}
+/// Longest place in a list: that of a report has a domain.
+const PLACE_BYTES_MAX: usize = 1_100;
 
-const ACCOUNT: Field = field("accountjid", "jid-single", "The Jabber ID of the account", true);
-const PASSWORD: Field = field("password", "text-private", "The password for this account", true);
-const VERIFY: Field = field("password-verify", "text-private", "Retype password", false);
+const ACCOUNT: Field = Field::new("accountjid", "jid-single", "The Jabber ID of the account", true);
+const PASSWORD: Field = Field::new("password", "text-private", "The password for this account", true);
+const VERIFY: Field = Field::new("password-verify", "text-private", "Retype password", false);
 
-const fn form(title: &'static str, fields: &'static [Field]) -> Option<Form> {
-    Some(Form { form_type: NS, title, fields })
-}
-
-/// A command with a form.
-const fn asks(
-    node: &'static str,
-    name: &'static str,
-    fields: &'static [Field],
-    read: fn(&Context<'_>, &Filled) -> Result<Wish, Refusal>,
-    tell: fn(&Outcome) -> Vec<u8>,
-) -> Command {
-    Command { node, name, who: Who::Administrators, form: form(name, fields), at_once: None, read, tell }
-}
-
-/// A command without one.
-const fn at_once(
-    node: &'static str,
-    name: &'static str,
-    wish: fn(&Context<'_>, &str) -> Wish,
-    tell: fn(&Outcome) -> Vec<u8>,
-) -> Command {
-    let read = |_: &Context<'_>, _: &Filled| Err(BAD_PAYLOAD);
-    Command { node, name, who: Who::Administrators, form: None, at_once: Some(wish), read, tell }
-}
+/// The delays of XEP-0133 4.31, seconds; the first one, if none is chosen.
+const DELAYS: &[(&str, &str)] = &[
+    ("30", "30 seconds"),
+    ("60", "60 seconds"),
+    ("90", "90 seconds"),
+    ("120", "2 minutes"),
+    ("180", "3 minutes"),
+    ("240", "4 minutes"),
+    ("300", "5 minutes"),
+];
 
 /// All of them, by the clauses of XEP-0133 4.
 pub(super) static COMMANDS: &[Command] = &[
     // 4.1
     asks(
+        NS,
         "http://jabber.org/protocol/admin#add-user",
         "Add a user",
         &[ACCOUNT, PASSWORD, VERIFY],
@@ -57,22 +42,25 @@ pub(super) static COMMANDS: &[Command] = &[
     ),
     // 4.2
     asks(
+        NS,
         "http://jabber.org/protocol/admin#delete-user",
         "Delete users",
-        &[field("accountjids", "jid-multi", "The Jabber IDs to delete", true)],
+        &[Field::new("accountjids", "jid-multi", "The Jabber IDs to delete", true)],
         |context, filled| Ok(Wish::Order(Wanted::Delete(jids(filled, context.bare)?))),
         nothing,
     ),
     // 4.5
     asks(
+        NS,
         "http://jabber.org/protocol/admin#end-user-session",
         "End the sessions of users",
-        &[field("accountjids", "jid-multi", "The Jabber IDs for which to end sessions", true)],
+        &[Field::new("accountjids", "jid-multi", "The Jabber IDs for which to end sessions", true)],
         |context, filled| Ok(Wish::Order(Wanted::End(jids(filled, context.jid)?))),
         nothing,
     ),
     // 4.7
     asks(
+        NS,
         "http://jabber.org/protocol/admin#change-user-password",
         "Change a user's password",
         &[ACCOUNT, PASSWORD],
@@ -81,6 +69,7 @@ pub(super) static COMMANDS: &[Command] = &[
     ),
     // 4.10
     asks(
+        NS,
         "http://jabber.org/protocol/admin#user-stats",
         "Get user statistics",
         &[ACCOUNT],
@@ -103,28 +92,31 @@ pub(super) static COMMANDS: &[Command] = &[
     ),
     // 4.20
     asks(
+        NS,
         "http://jabber.org/protocol/admin#get-online-users-list",
         "Get a list of online users",
         &[
-            field("max_items", "text-single", "Maximum number of sessions to look at, up to 200", false),
-            field("after", "text-single", "Go on after this place, as the list before has named it", false),
+            Field::new("max_items", "text-single", "Maximum number of sessions to look at, up to 200", false),
+            Field::new("after", "text-single", "Go on after this place, as the list before has named it", false),
         ],
         online,
         users,
     ),
     // 4.23
     asks(
+        NS,
         "http://jabber.org/protocol/admin#announce",
         "Send an announcement to online users",
-        &[field("announcement", "text-multi", "Announcement", true)],
+        &[Field::new("announcement", "text-multi", "Announcement", true)],
         |_, filled| Ok(Wish::Order(Wanted::Announce(text(filled, "announcement")?))),
         nothing,
     ),
     // 4.24
     asks(
+        NS,
         "http://jabber.org/protocol/admin#set-motd",
         "Set the message of the day",
-        &[field("motd", "text-multi", "Message for those who are online, and once for who logs in later", true)],
+        &[Field::new("motd", "text-multi", "Message for those who are online, and once for who logs in later", true)],
         |_, filled| Ok(Wish::Order(Wanted::SetMotd(text(filled, "motd")?))),
         nothing,
     ),
@@ -133,6 +125,18 @@ pub(super) static COMMANDS: &[Command] = &[
         "http://jabber.org/protocol/admin#delete-motd",
         "Delete the message of the day",
         |_, _| Wish::Order(Wanted::DeleteMotd),
+        nothing,
+    ),
+    // 4.31
+    asks(
+        NS,
+        "http://jabber.org/protocol/admin#shutdown",
+        "Shut down the service",
+        &[
+            Field { options: DELAYS, ..Field::new("delay", "list-single", "Time delay before shutting down", false) },
+            Field::new("announcement", "text-multi", "Announcement", false),
+        ],
+        shutdown,
         nothing,
     ),
 ];
@@ -151,12 +155,23 @@ pub(super) fn jids(filled: &Filled, read: fn(&str) -> Option<Box<str>>) -> Resul
     given.into_iter().map(read).collect()
 }
 
-fn text(filled: &Filled, var: &str) -> Result<Box<str>, Refusal> {
+pub(super) fn text(filled: &Filled, var: &str) -> Result<Box<str>, Refusal> {
     let text = filled.lines(var);
     if text.trim().is_empty() || text.len() > ADHOC_TEXT_BYTES_MAX {
         return Err(BAD_PAYLOAD);
     }
     Ok(text.into())
+}
+
+fn shutdown(_: &Context<'_>, filled: &Filled) -> Result<Wish, Refusal> {
+    let (first, _) = DELAYS[0];
+    let delay = filled.all("delay").next().unwrap_or(first);
+    let after_s = DELAYS.iter().find(|(known, _)| *known == delay).and_then(|(known, _)| known.parse().ok());
+    let text = match filled.lines("announcement").trim().is_empty() {
+        true => None,
+        false => Some(text(filled, "announcement")?),
+    };
+    Ok(Wish::Order(Wanted::Shutdown { after_s: after_s.ok_or(BAD_PAYLOAD)?, text }))
 }
 
 fn password(context: &Context<'_>, filled: &Filled, create: bool) -> Result<Wish, Refusal> {
@@ -175,20 +190,21 @@ fn password(context: &Context<'_>, filled: &Filled, create: bool) -> Result<Wish
 }
 
 fn online(_: &Context<'_>, filled: &Filled) -> Result<Wish, Refusal> {
-    let most = match filled.one("max_items") {
-        None | Some("none") => ADHOC_ROWS_MAX,
-        Some(number) => number.parse::<usize>().map_err(|_| BAD_PAYLOAD)?.clamp(1, ADHOC_ROWS_MAX),
-    };
-    let after = filled.one("after");
-    // A place is a shard and a slot.
-    if after.is_some_and(|after| after.len() > 32) {
-        return Err(BAD_PAYLOAD);
-    }
-    Ok(Wish::Order(Wanted::ListOnline { after: after.map(Into::into), most }))
+    let (after, most) = page(filled, ADHOC_ROWS_MAX)?;
+    Ok(Wish::Order(Wanted::ListOnline { after, most }))
 }
 
-fn nothing(_: &Outcome) -> Vec<u8> {
-    Vec::new()
+/// Which page of a list is wanted: behind which place, and how many rows at most.
+pub(super) fn page(filled: &Filled, rows_max: usize) -> Result<(Option<Box<str>>, usize), Refusal> {
+    let most = match filled.one("max_items") {
+        None | Some("none") => rows_max,
+        Some(number) => number.parse::<usize>().map_err(|_| BAD_PAYLOAD)?.clamp(1, rows_max),
+    };
+    let after = filled.one("after");
+    if after.is_some_and(|after| after.len() > PLACE_BYTES_MAX) {
+        return Err(BAD_PAYLOAD);
+    }
+    Ok((after.map(Into::into), most))
 }
 
 fn count(var: &str, outcome: &Outcome) -> Vec<u8> {

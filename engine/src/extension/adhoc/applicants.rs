@@ -11,6 +11,8 @@ use crate::orders::{Outcome, Wanted};
 /// The type of the forms.
 const NS: &str = "urn:throng:applicants";
 
+const ACCOUNTS: &[Field] = &[Field::new("accountjids", "jid-multi", "The Jabber IDs of the accounts", true)];
+
 const fn decides(node: &'static str, name: &'static str, read: Read) -> Command {
     Command {
         node,
@@ -19,12 +21,7 @@ const fn decides(node: &'static str, name: &'static str, read: Read) -> Command 
         form: Some(Form {
             form_type: NS,
             title: name,
-            fields: &[Field {
-                var: "accountjids",
-                kind: "jid-multi",
-                label: "The Jabber IDs of the accounts",
-                required: true,
-            }],
+            fields: ACCOUNTS,
         }),
         at_once: None,
         read,

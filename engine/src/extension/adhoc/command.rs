@@ -1,7 +1,8 @@
 //! A command: who may execute it, what it asks for, and what it tells.
 
+use super::BAD_PAYLOAD;
 use super::act::Wish;
-use super::form::{Filled, Form};
+use super::form::{Field, Filled, Form};
 use crate::extension::iq::{Context, Refusal};
 use crate::orders::Outcome;
 
@@ -35,4 +36,33 @@ pub(super) struct Command {
     pub(super) read: fn(&Context<'_>, &Filled) -> Result<Wish, Refusal>,
     /// What a completed command tells.
     pub(super) tell: fn(&Outcome) -> Vec<u8>,
+}
+
+/// A command for administrators that begins with a form.
+pub(super) const fn asks(
+    form_type: &'static str,
+    node: &'static str,
+    name: &'static str,
+    fields: &'static [Field],
+    read: fn(&Context<'_>, &Filled) -> Result<Wish, Refusal>,
+    tell: fn(&Outcome) -> Vec<u8>,
+) -> Command {
+    let form = Some(Form { form_type, title: name, fields });
+    Command { node, name, who: Who::Administrators, form, at_once: None, read, tell }
+}
+
+/// A command for administrators without one.
+pub(super) const fn at_once(
+    node: &'static str,
+    name: &'static str,
+    wish: fn(&Context<'_>, &str) -> Wish,
+    tell: fn(&Outcome) -> Vec<u8>,
+) -> Command {
+    let read = |_: &Context<'_>, _: &Filled| Err(BAD_PAYLOAD);
+    Command { node, name, who: Who::Administrators, form: None, at_once: Some(wish), read, tell }
+}
+
+/// A command that is done tells nothing more.
+pub(super) fn nothing(_: &Outcome) -> Vec<u8> {
+    Vec::new()
 }

@@ -3,6 +3,7 @@
 use minidom::Element;
 
 use super::super::xml;
+use crate::orders::Listing;
 
 const NS: &str = "jabber:x:data";
 
@@ -17,6 +18,15 @@ pub(super) struct Field {
     pub(super) label: &'static str,
     /// Whether it has to be filled in.
     pub(super) required: bool,
+    /// What can be chosen, and what a person reads for it; nothing for what is written freely.
+    pub(super) options: &'static [(&'static str, &'static str)],
+}
+
+impl Field {
+    /// A field that is written freely.
+    pub(super) const fn new(var: &'static str, kind: &'static str, label: &'static str, required: bool) -> Field {
+        Field { var, kind, label, required, options: &[] }
+    }
 }
 
 /// A form that is to be filled in.
@@ -53,7 +63,19 @@ impl Form {
             xml::attribute(&mut out, "type", field.kind);
             xml::attribute(&mut out, "var", field.var);
             xml::attribute(&mut out, "label", field.label);
-            out.extend_from_slice(if field.required { b"><required/></field>" } else { b"/>" });
+            if !field.required && field.options.is_empty() {
+                out.extend_from_slice(b"/>");
+                continue;
+            }
+            out.extend_from_slice(if field.required { b"><required/>" } else { b">" });
+            for (value, label) in field.options {
+                out.extend_from_slice(b"<option");
+                xml::attribute(&mut out, "label", label);
+                out.push(b'>');
+                xml::text_element(&mut out, "value", value);
+                out.extend_from_slice(b"</option>");
+            }
+            out.extend_from_slice(b"</field>");
         }
         out.extend_from_slice(b"</x>");
         out
@@ -110,17 +132,47 @@ impl Filled {
     }
 }
 
-/// Writes a result: fields with their values.
-pub(super) fn result<'a>(form_type: &str, fields: impl IntoIterator<Item = (&'a str, Vec<String>)>) -> Vec<u8> {
-    let mut out = Vec::new();
-    open(&mut out, "result", form_type, "");
+/// Writes fields with their values.
+fn fields<'a>(out: &mut Vec<u8>, fields: impl IntoIterator<Item = (&'a str, &'a [String])>) {
     for (var, values) in fields {
         out.extend_from_slice(b"<field");
-        xml::attribute(&mut out, "var", var);
+        xml::attribute(out, "var", var);
         out.push(b'>');
-        values.iter().for_each(|value| xml::text_element(&mut out, "value", value));
+        values.iter().for_each(|value| xml::text_element(out, "value", value));
         out.extend_from_slice(b"</field>");
     }
+}
+
+/// Writes a result: fields with their values.
+pub(super) fn result<'a>(form_type: &str, all: impl IntoIterator<Item = (&'a str, Vec<String>)>) -> Vec<u8> {
+    let mut out = Vec::new();
+    open(&mut out, "result", form_type, "");
+    all.into_iter().for_each(|(var, values)| fields(&mut out, [(var, &*values)]));
+    out.extend_from_slice(b"</x>");
+    out
+}
+
+/// Writes a result of rows (XEP-0004 3.4). Where to go on, or how many more there are, is a field behind them.
+pub(super) fn rows(form_type: &str, listing: &Listing) -> Vec<u8> {
+    let mut out = Vec::new();
+    open(&mut out, "result", form_type, "");
+    out.extend_from_slice(b"<reported>");
+    for column in listing.columns {
+        out.extend_from_slice(b"<field");
+        for (name, value) in [("var", *column), ("label", column), ("type", "text-single")] {
+            xml::attribute(&mut out, name, value);
+        }
+        out.extend_from_slice(b"/>");
+    }
+    out.extend_from_slice(b"</reported>");
+    for row in &listing.rows {
+        out.extend_from_slice(b"<item>");
+        fields(&mut out, listing.columns.iter().copied().zip(row.iter().map(std::slice::from_ref)));
+        out.extend_from_slice(b"</item>");
+    }
+    let next = listing.next.clone().map(|next| ("after", next));
+    let more = (listing.more > 0).then(|| ("more", listing.more.to_string()));
+    next.into_iter().chain(more).for_each(|(var, value)| fields(&mut out, [(var, &[value][..])]));
     out.extend_from_slice(b"</x>");
     out
 }

@@ -36,8 +36,8 @@ pub(super) static COMMANDS: &[Command] = &[
             form_type: "urn:xmpp:invite#create-account",
             title: "Create account",
             fields: &[
-                Field { var: "username", kind: "text-single", label: "Username; any if left empty", required: false },
-                Field { var: "roster-subscription", kind: "boolean", label: "Become contacts", required: false },
+                Field::new("username", "text-single", "Username; any if left empty", false),
+                Field::new("roster-subscription", "boolean", "Become contacts", false),
             ],
         }),
         at_once: None,

@@ -13,6 +13,8 @@ mod applicants;
 mod command;
 mod form;
 mod invites;
+mod operate;
+mod reports;
 pub mod sessions;
 #[cfg(test)]
 mod tests;
@@ -60,7 +62,8 @@ pub const EXTENSION: Extension = Extension {
 
 /// Every command.
 fn commands() -> impl Iterator<Item = &'static Command> {
-    admin::COMMANDS.iter().chain(applicants::COMMANDS).chain(invites::COMMANDS)
+    let own = applicants::COMMANDS.iter().chain(invites::COMMANDS).chain(reports::COMMANDS).chain(operate::COMMANDS);
+    admin::COMMANDS.iter().chain(own)
 }
 
 /// Whether a command is there: some are of an extension that may be switched off.

@@ -8,10 +8,7 @@ use super::form::{Field, Form, result};
 const FORM: Form = Form {
     form_type: "t",
     title: "Title",
-    fields: &[
-        Field { var: "a", kind: "text-single", label: "A", required: true },
-        Field { var: "b", kind: "text-multi", label: "B", required: false },
-    ],
+    fields: &[Field::new("a", "text-single", "A", true), Field::new("b", "text-multi", "B", false)],
 };
 
 fn read(form: &str) -> Option<Vec<String>> {

@@ -241,7 +241,7 @@ impl Unverified<'_> {
 }
 
 /// Whether others can be told this as the name of a subscriber: it has 1 to [`NOTIFY_SUBJECT_BYTES_MAX`] bytes, and is one line.
-fn is_name(subject: &str) -> bool {
+pub fn is_name(subject: &str) -> bool {
     (1..=NOTIFY_SUBJECT_BYTES_MAX).contains(&subject.len()) && !subject.chars().any(char::is_control)
 }
 

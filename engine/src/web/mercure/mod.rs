@@ -20,6 +20,7 @@ use super::access::shown::Shown;
 use super::access::topic;
 use super::channel::{Asked, Place, Publication, Wish};
 use super::head::{Head, Method};
+use super::inquiry::Sent;
 use super::keys::keys;
 use super::notify;
 use super::policy::{Channels, Policy};
@@ -71,7 +72,7 @@ fn read(request: &Request<'_>, policy: &Policy) -> Result<Asked, Refused> {
         _ => return Err(Box::new(Response::empty(Status::Ok))),
     };
     let shown: Shown = shown::by(request, policy)?;
-    Ok(Asked { channels, wish, shown, fields: Vec::new(), occupancy: false })
+    Ok(Asked { channels, wish, shown, sent: Sent::default(), fields: Vec::new(), occupancy: false })
 }
 
 /// The channel of a topic, if there is one.

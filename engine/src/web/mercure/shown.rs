@@ -5,7 +5,6 @@
 
 use super::form::decoded;
 use crate::web::access::shown::Shown;
-use crate::web::head::{Head, Method};
 use crate::web::policy::Policy;
 use crate::web::request::Request;
 use crate::web::response::Response;
@@ -51,32 +50,10 @@ pub fn by(request: &Request<'_>, policy: &Policy) -> Result<Shown, Refused> {
     if cookies.next().is_some() {
         return several();
     }
-    if !is_of_us(request, policy) {
+    if !request.is_of_us(policy) {
         let text =
             "the cookie counts for pages of the server's own address, and of those that its option http_origins names";
         return Err(Box::new(Response::text(Status::Forbidden, text)));
     }
     Ok(Shown::Query(token.into()))
-}
-
-/// Whether the page that asks may use cookies. Pages of which no origin is said ask of their own (Fetch 3.2): with GET, and what they are
-/// answered nobody else reads.
-fn is_of_us(request: &Request<'_>, policy: &Policy) -> bool {
-    let head = request.head;
-    let Some(origin) = head.one("origin") else {
-        // Newer browsers say it in any case (Fetch Metadata 2.4).
-        return head.method != Method::Post
-            && head.one("sec-fetch-site").is_none_or(|site| ["same-origin", "none"].contains(&site));
-    };
-    policy.lists(origin) || is_own(head, origin, request.secured)
-}
-
-/// Whether an origin is the server's as the client has asked for it. Before a proxy either scheme may be its own.
-fn is_own(head: &Head<'_>, origin: &str, secured: bool) -> bool {
-    let host = match origin.split_once("://") {
-        Some(("https", host)) => Some(host),
-        Some(("http", host)) if !secured => Some(host),
-        _ => None,
-    };
-    host.is_some_and(|host| head.host.is_some_and(|own| own.eq_ignore_ascii_case(host)))
 }

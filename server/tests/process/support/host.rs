@@ -80,8 +80,20 @@ impl Host {
     /// Stops the server as an operator does.
     pub(crate) fn stop(&mut self) {
         self.good(&["ctl", "shutdown"]);
+        self.ends();
+    }
+
+    /// Waits until the server has ended by itself, in order.
+    pub(crate) fn ends(&mut self) {
         let status = self.child.take().expect("a server").wait().expect("a child");
-        assert!(status.success());
+        assert!(status.success(), "{}", self.log());
+    }
+
+    /// Ends the server as `kill -9` does.
+    pub(crate) fn kill(&mut self) {
+        let mut child = self.child.take().expect("a server");
+        child.kill().expect("killed");
+        child.wait().expect("a child");
     }
 
     /// A client of one of the accounts.

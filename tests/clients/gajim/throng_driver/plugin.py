@@ -6,13 +6,26 @@ import os
 import socket
 from pathlib import Path
 
-from gajim.common import app, ged
+from gajim.common import app, configpaths, ged
 from gajim.common.structs import OutgoingMessage
 from gajim.plugins import GajimPlugin
-from gi.repository import GLib
+from gi.repository import Gio, GLib
+from nbxmpp.http import HTTPSession
 from nbxmpp.protocol import JID
 
 ACCOUNT = "main"
+
+
+def trust_by_http(certificate):
+    """Its HTTP trusts what the system trusts, and not the certificate that its streams have been told to trust."""
+    trusted = Gio.TlsFileDatabase.new(certificate)
+    made = HTTPSession.__init__
+
+    def make(session, *arguments, **named):
+        made(session, *arguments, **named)
+        session.get_soup_session().set_tls_database(trusted)
+
+    HTTPSession.__init__ = make
 
 
 class ThrongDriver(GajimPlugin):
@@ -24,10 +37,11 @@ class ThrongDriver(GajimPlugin):
             "message-sent": (ged.POSTGUI, lambda event: self.say(event="sent", body=event.message,
                                                                  encrypted=self.encrypted(event))),
             "archiving-interval-finished": (ged.POSTGUI, lambda event: self.say(event="archive read")),
-            "http-upload-started": (ged.POSTGUI, lambda event: self.say(event="upload started")),
+            "http-upload-started": (ged.POSTGUI, self.on_upload),
             "http-upload-error": (ged.POSTGUI, lambda event: self.say(event="upload failed", text=event.error_msg)),
         }
         self.socket = None
+        trust_by_http(str(configpaths.get("CERT_STORE") / "server"))
 
     def activate(self):
         self.socket = socket.socket(socket.AF_UNIX)
@@ -46,6 +60,12 @@ class ThrongDriver(GajimPlugin):
 
     def on_message(self, event):
         self.say(event=event.name, sender=str(event.jid), body=event.msgtxt, encrypted=self.encrypted(event))
+
+    def on_upload(self, event):
+        event.transfer.connect("state-changed", self.on_upload_changed)
+
+    def on_upload_changed(self, _transfer, _signal, state):
+        self.say(event="upload", state=state.name)
 
     def on_input(self, _source, _condition):
         data = self.socket.recv(1 << 16)

@@ -1,0 +1,301 @@
+//! What users report to the operator (XEP-0377), at the home of their domain: kept for a time, so many of each account and of all.
+//!
+//! Who comes when there is no room takes the place of the oldest report of whoever has most: an account that reports on and on pushes
+//! out its own. Which reports there are is kept in memory, and read from the store before the first one of a domain.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use rand_core::RngCore;
+
+use crate::accounts::Accounts;
+use crate::accounts::telling::Untold;
+use crate::id::ShardId;
+use crate::io::{Effect, Reply, StorageState};
+use crate::letters::{Filing, Letter};
+use crate::limits::{
+    REPORTS_DOMAINS_A_SECOND, REPORTS_MAX, REPORTS_TOLD_S, REPORTS_USER_MAX, REPORTS_USER_S, REPORTS_WAITING_MAX,
+};
+use crate::store::Found;
+use crate::store::report::{self as rows, ReportId, ReportKey};
+use crate::turn::pending::Pending;
+
+/// Seconds after the start from which on reports are looked at for such that are too old.
+const FIRST_SWEEP_S: u32 = 60;
+
+/// The reports of the domains whose home this is.
+#[derive(Debug, Default)]
+pub(crate) struct Reports {
+    books: BTreeMap<Box<str>, Book>,
+    /// Reports of which administrators were not told.
+    untold: Untold,
+    /// The domain that is swept next, by its place among all.
+    at: usize,
+    /// When, seconds of the monotonic clock.
+    from_s: u32,
+}
+
+#[derive(Debug)]
+enum Book {
+    /// Its rows are being read, and so much waits for it: [`REPORTS_WAITING_MAX`] at the most.
+    Unread(Vec<Work>),
+    Read(Index),
+}
+
+#[derive(Debug)]
+enum Work {
+    /// Keep what was reported; the shard waits for it.
+    File(ShardId, Filing),
+    /// Let these go, for the operator.
+    Dismiss(u64, Vec<ReportId>),
+}
+
+/// Which reports a domain has.
+#[derive(Debug, Default)]
+struct Index {
+    /// Who has reported, in the order of time.
+    rows: BTreeMap<ReportKey, Box<str>>,
+    by: BTreeMap<Box<str>, BTreeSet<ReportKey>>,
+}
+
+impl Index {
+    fn insert(&mut self, key: ReportKey, by: &str) {
+        self.rows.insert(key, by.into());
+        self.by.entry(by.into()).or_default().insert(key);
+    }
+
+    fn remove(&mut self, key: ReportKey) {
+        let Some(by) = self.rows.remove(&key) else { return };
+        let Some(own) = self.by.get_mut(&by) else { return };
+        own.remove(&key);
+        if own.is_empty() {
+            self.by.remove(&by);
+        }
+    }
+
+    /// Makes room for a report of this account, of `most` in all: which give way. None if the account has had as many kept as one may.
+    fn make_room(&mut self, by: &str, now_s: u64, most: usize) -> Option<Vec<ReportKey>> {
+        let mut gone = Vec::new();
+        if let Some(own) = self.by.get(by).filter(|own| own.len() >= REPORTS_USER_MAX) {
+            let oldest = own.first().filter(|key| key.at_s.saturating_add(REPORTS_USER_S) <= now_s)?;
+            gone.push(*oldest);
+        }
+        gone.iter().for_each(|key| self.remove(*key));
+        while self.rows.len() >= most.max(1) {
+            let Some(key) = self.oldest_of_most() else { break };
+            self.remove(key);
+            gone.push(key);
+        }
+        Some(gone)
+    }
+
+    /// The oldest report of whoever has most; of several, the oldest.
+    fn oldest_of_most(&self) -> Option<ReportKey> {
+        let firsts = self.by.values().filter_map(|own| own.first().map(|key| (own.len(), Reverse(*key))));
+        firsts.max().map(|(_, Reverse(key))| key)
+    }
+
+    /// Takes out those that came before this time.
+    fn expire(&mut self, before_s: u64) -> Vec<ReportKey> {
+        let mut gone = Vec::new();
+        while let Some((key, _)) = self.rows.first_key_value().filter(|(key, _)| key.at_s < before_s) {
+            gone.push(*key);
+            self.remove(gone[gone.len() - 1]);
+        }
+        gone
+    }
+}
+
+impl Accounts {
+    /// A user of this domain has reported: the shard hears of it when it is kept, or left out.
+    pub(super) fn file(&mut self, shard: ShardId, filing: Filing) {
+        let domain: Box<str> = filing.by.split_once('@').map_or("", |(_, domain)| domain).into();
+        self.on_reports(&domain, Work::File(shard, filing));
+    }
+
+    /// Lets reports of a domain go, for the operator.
+    pub(crate) fn dismiss(&mut self, token: u64, domain: &str, ids: Vec<ReportId>) {
+        self.on_reports(domain, Work::Dismiss(token, ids));
+    }
+
+    fn on_reports(&mut self, domain: &str, work: Work) {
+        match self.reports.books.get_mut(domain) {
+            Some(Book::Read(_)) => self.do_on_reports(domain, work),
+            Some(Book::Unread(waiting)) if waiting.len() < REPORTS_WAITING_MAX => waiting.push(work),
+            Some(Book::Unread(_)) => self.leave_out(work, Reply::Busy),
+            None => self.read_reports(domain, vec![work]),
+        }
+    }
+
+    fn read_reports(&mut self, domain: &str, waiting: Vec<Work>) {
+        self.reports.books.insert(domain.into(), Book::Unread(waiting));
+        self.read(Pending::Reports(domain.into()), vec![rows::before(domain, None, REPORTS_MAX, u32::MAX)]);
+    }
+
+    /// The reports of a domain have come, or cannot be read: then the next one asks again.
+    pub(crate) fn reports_found(&mut self, domain: &str, found: Vec<Found>) {
+        let Some(Book::Unread(waiting)) = self.reports.books.remove(domain) else { return };
+        let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
+            return waiting.into_iter().for_each(|work| self.leave_out(work, Reply::Unreadable));
+        };
+        let mut index = Index::default();
+        for row in all {
+            let by = rows::decode(&row.value).map(|(by, _)| by);
+            // One that is not known is nobody's, and goes in time.
+            if let Some(key) = ReportKey::of_sort(&row.sort) {
+                index.insert(key, by.as_deref().unwrap_or_default());
+            }
+        }
+        self.reports.books.insert(domain.into(), Book::Read(index));
+        waiting.into_iter().for_each(|work| self.do_on_reports(domain, work));
+    }
+
+    fn do_on_reports(&mut self, domain: &str, work: Work) {
+        match work {
+            work if self.storage == StorageState::Full => self.leave_out(work, Reply::StoreFull),
+            Work::File(shard, filing) => self.keep_reports(domain, shard, filing),
+            Work::Dismiss(token, ids) => {
+                let Some(Book::Read(index)) = self.reports.books.get_mut(domain) else { return };
+                let ids: BTreeSet<ReportId> = ids.into_iter().collect();
+                let gone: Vec<ReportKey> = index.rows.keys().copied().filter(|key| ids.contains(&key.id)).collect();
+                gone.iter().for_each(|key| index.remove(*key));
+                gone.iter().for_each(|key| rows::delete(&mut self.writes, domain, *key));
+                let reply = if gone.is_empty() { Reply::NotFound } else { Reply::Done(gone.len() as u32) };
+                self.effects.push(Effect::Reply { token, reply, durable: true });
+            }
+        }
+    }
+
+    fn keep_reports(&mut self, domain: &str, shard: ShardId, filing: Filing) {
+        let (now_s, most) = (self.wall_s(), self.settings.reports_max.min(REPORTS_MAX) as usize);
+        let Filing { by, reports, token } = filing;
+        for report in reports {
+            let id = ReportId(self.entropy.next_u64());
+            let key = ReportKey { at_s: now_s, id };
+            let Some(Book::Read(index)) = self.reports.books.get_mut(domain) else { return };
+            let Some(gone) = index.make_room(&by, now_s, most) else {
+                self.counters.reports_left_out.one();
+                continue;
+            };
+            index.insert(key, &by);
+            gone.iter().for_each(|key| rows::delete(&mut self.writes, domain, *key));
+            report.put(&mut self.writes, domain, key, &by);
+            self.counters.reports_kept.one();
+            self.counters.reports_pushed_out.add(gone.len() as u64);
+            self.reports.untold.note(domain, &format!("{by}, {}: {}", report.reason_word(), report.jid));
+        }
+        self.letters_to(shard).push(Letter::Filed { token });
+        self.tell_of_reports();
+    }
+
+    /// It is not done. Who has reported is not held up by that: the log has a line of it.
+    fn leave_out(&mut self, work: Work, reply: Reply) {
+        match work {
+            Work::File(shard, filing) => {
+                self.counters.reports_left_out.add(filing.reports.len() as u64);
+                self.letters_to(shard).push(Letter::Filed { token: filing.token });
+            }
+            Work::Dismiss(token, _) => self.effects.push(Effect::Reply { token, reply, durable: false }),
+        }
+    }
+
+    fn tell_of_reports(&mut self) {
+        let Some(news) = self.reports.untold.due(self.now.mono_s(), REPORTS_TOLD_S) else { return };
+        let text = news.text(
+            "reports of users",
+            "List and dismiss them by your client's commands, or with throng report list and dismiss.",
+        );
+        self.message_administrators(&news.domain, "Users have reported others", &text);
+    }
+
+    /// Tells administrators, and lets go what is too old: of some domains in a second.
+    pub(crate) fn sweep_reports(&mut self) {
+        self.tell_of_reports();
+        let now_s = self.now.mono_s();
+        if self.reports.from_s > now_s {
+            return;
+        }
+        let first = self.reports.from_s == 0;
+        self.reports.from_s = now_s.saturating_add(if first { FIRST_SWEEP_S } else { 1 });
+        if first || self.storage == StorageState::Full {
+            return;
+        }
+        let settings = self.settings.clone();
+        let some = settings.domains.names().skip(self.reports.at).take(REPORTS_DOMAINS_A_SECOND);
+        let mut seen = 0;
+        for domain in some {
+            seen += 1;
+            if self.home(domain) == self.id {
+                self.expire_reports(domain);
+            }
+        }
+        self.reports.at = if seen < REPORTS_DOMAINS_A_SECOND { 0 } else { self.reports.at + seen };
+    }
+
+    fn expire_reports(&mut self, domain: &str) {
+        let before_s = self.wall_s().saturating_sub(self.settings.reports_s);
+        match self.reports.books.get_mut(domain) {
+            Some(Book::Read(index)) => {
+                let gone = index.expire(before_s);
+                gone.iter().for_each(|key| rows::delete(&mut self.writes, domain, *key));
+            }
+            Some(Book::Unread(_)) => {}
+            None => self.read_reports(domain, Vec::new()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(at_s: u64, id: u64) -> ReportKey {
+        ReportKey { at_s, id: ReportId(id) }
+    }
+
+    /// One that is kept if there is room for it; what gave way.
+    fn report(index: &mut Index, by: &str, at_s: u64, id: u64, most: usize) -> Option<Vec<ReportKey>> {
+        let gone = index.make_room(by, at_s, most)?;
+        index.insert(key(at_s, id), by);
+        Some(gone)
+    }
+
+    #[test]
+    fn an_account_has_so_many_a_day_and_then_replaces_its_oldest() {
+        let mut index = Index::default();
+        for n in 0..REPORTS_USER_MAX as u64 {
+            assert_eq!(report(&mut index, "a@x", 100 + n, n, 1_000), Some(vec![]));
+        }
+        assert_eq!(report(&mut index, "a@x", 200, 99, 1_000), None);
+        assert_eq!(report(&mut index, "b@x", 200, 98, 1_000), Some(vec![]), "others are not held");
+        let next_day = 100 + REPORTS_USER_S;
+        assert_eq!(report(&mut index, "a@x", next_day, 99, 1_000), Some(vec![key(100, 0)]));
+        assert_eq!(report(&mut index, "a@x", next_day, 97, 1_000), None, "the next one is a second younger");
+        assert_eq!(index.by["a@x"].len(), REPORTS_USER_MAX);
+    }
+
+    #[test]
+    fn who_has_most_gives_way_and_of_equals_the_oldest() {
+        let mut index = Index::default();
+        report(&mut index, "victim@x", 1, 1, 6);
+        (0..5).for_each(|n| drop(report(&mut index, "flood@x", 10 + n, 10 + n, 6)));
+        assert_eq!(report(&mut index, "other@x", 20, 20, 6), Some(vec![key(10, 10)]));
+        assert_eq!(report(&mut index, "flood@x", 21, 21, 6), Some(vec![key(11, 11)]), "its own");
+        assert!(index.rows.contains_key(&key(1, 1)));
+        // With one of each it is the oldest; fewer are kept from now on.
+        assert_eq!(report(&mut index, "third@x", 30, 30, 2).map(|gone| gone.len()), Some(5));
+        assert_eq!(index.rows.keys().copied().collect::<Vec<_>>(), [key(20, 20), key(30, 30)]);
+        assert_eq!(report(&mut index, "fourth@x", 31, 31, 2), Some(vec![key(20, 20)]));
+        assert_eq!(index.by.len(), 2);
+    }
+
+    #[test]
+    fn what_is_too_old_goes() {
+        let mut index = Index::default();
+        (1..4).for_each(|n| drop(report(&mut index, "a@x", n, n, 9)));
+        assert_eq!(index.expire(3), [key(1, 1), key(2, 2)]);
+        assert_eq!((index.rows.len(), index.by["a@x"].len()), (1, 1));
+        assert_eq!(index.expire(9), [key(3, 3)]);
+        assert!(index.by.is_empty());
+    }
+}

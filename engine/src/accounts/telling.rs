@@ -1,0 +1,84 @@
+//! What administrators are told by the server: in one message what has gathered, and not too often.
+
+use crate::accounts::Accounts;
+use crate::extension::offline::Keep;
+use crate::letters::{Kind, MessageClass};
+use crate::limits::beginning;
+use crate::wire::text::Writer;
+
+/// Lines that one message has.
+const LINES_MAX: usize = 20;
+/// Longest line, in bytes; of a longer one the beginning is told.
+const LINE_BYTES_MAX: usize = 256;
+
+/// What administrators were not told of yet.
+#[derive(Debug, Default)]
+pub(super) struct Untold {
+    domain: Box<str>,
+    /// The first of it.
+    lines: Vec<Box<str>>,
+    count: u32,
+    /// When they may be told again, seconds of the monotonic clock.
+    from_s: u32,
+}
+
+/// What they are told now.
+pub(super) struct News {
+    /// The domain that tells it.
+    pub(super) domain: Box<str>,
+    lines: Vec<Box<str>>,
+    count: u32,
+}
+
+impl Untold {
+    /// One more, of this domain.
+    pub(super) fn note(&mut self, domain: &str, line: &str) {
+        if self.count == 0 {
+            self.domain = domain.into();
+        }
+        self.count += 1;
+        if self.lines.len() < LINES_MAX {
+            self.lines.push(beginning(line, LINE_BYTES_MAX).into());
+        }
+    }
+
+    /// What has gathered, if there is something, and they were told longer ago than this.
+    pub(super) fn due(&mut self, now_s: u32, every_s: u32) -> Option<News> {
+        if self.count == 0 || self.from_s > now_s {
+            return None;
+        }
+        let Untold { domain, lines, count, .. } = std::mem::take(self);
+        self.from_s = now_s.saturating_add(every_s);
+        Some(News { domain, lines, count })
+    }
+}
+
+impl News {
+    /// The message: how many of what, the first of them, and what to do about it.
+    pub(super) fn text(&self, what: &str, advice: &str) -> String {
+        let mut text = format!("{} {what}:", self.count);
+        self.lines.iter().for_each(|line| text.extend(["\n", line]));
+        let more = self.count as usize - self.lines.len();
+        if more > 0 {
+            text += &format!("\nand {more} more");
+        }
+        text.extend(["\n", advice]);
+        text
+    }
+}
+
+impl Accounts {
+    /// A message of the domain's to each administrator, which waits for those who are away.
+    pub(super) fn message_administrators(&mut self, domain: &str, subject: &str, text: &str) {
+        let admins = self.settings.admins.clone();
+        for admin in admins.iter() {
+            let home = self.home(admin);
+            let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::Archive };
+            self.post(home, kind, None, domain, admin, |out| {
+                let mut w = Writer::new(out);
+                w.open("message").attribute("from", domain).attribute("to", admin);
+                w.leaf("subject", subject).leaf("body", text).close();
+            });
+        }
+    }
+}

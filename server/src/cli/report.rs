@@ -1,0 +1,159 @@
+//! `throng report`: list and dismiss what users have reported, with the server stopped or running.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::json;
+
+use super::accounts::{Opened, bare, open};
+use super::{Exit, Failure, Io, Program, age, harmless, to_json};
+use crate::admin::{REPORTS_DISMISSED_MAX, ROWS_PER_PAGE_MAX, ReportRow};
+use crate::config::Loaded;
+
+const HELP: &str = "\
+Users report whom they block for spam or abuse (XEP-0377). A report is kept for reports_seconds (90 days); of a domain reports_max \
+(1,000) are kept, and 20 a day of one user. Administrators (admins) are told of new ones every ten minutes at most, and have the same \
+by the commands of their clients.
+
+Works with the server stopped (on the data folder) and running (through its control socket).
+
+Examples:
+  throng report list
+  throng report list --of spammer@example.net --json
+  throng report dismiss 3f0a91c2
+  throng report dismiss --by juliet            all that she has reported";
+
+const LIST: &str = "\
+ID      by which it is dismissed; as many digits as tell it from others will do
+AGE     since it came
+BY      who has reported
+REASON  spam, abuse or other; --json has it in full
+OF      who is reported
+TEXT    what the user says to it; --json has the stanza-ids of messages, too";
+
+/// The command, with the options of the data folder that `rows` adds.
+pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
+    let chosen = |command: Command| {
+        command
+            .arg(Arg::new("of").long("of").value_name("JID").help("Of whom: an account, an address, or a domain"))
+            .arg(Arg::new("by").long("by").value_name("USER").help("By whom: localpart, or localpart@domain"))
+    };
+    Command::new("report")
+        .about("List and dismiss what users have reported for spam and abuse")
+        .after_help(HELP)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommand(
+            chosen(rows(Command::new("list"))).about("List reports, the latest first, one a line").after_help(LIST),
+        )
+        .subcommand(
+            chosen(rows(Command::new("dismiss")))
+                .about("Let reports go")
+                .arg(Arg::new("id").value_name("ID").num_args(1..).help("Their ids, or the beginnings of them"))
+                .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("All"))
+                .group(clap::ArgGroup::new("whole").args(["id", "all"]))
+                .group(clap::ArgGroup::new("some").args(["of", "by"]).multiple(true).conflicts_with("whole"))
+                .group(clap::ArgGroup::new("which").args(["id", "all", "of", "by"]).multiple(true).required(true)),
+        )
+}
+
+/// Runs `throng report NAME`.
+///
+/// # Errors
+/// What the accounts say; there is no such report, or more than one.
+pub(super) fn run(
+    name: &str,
+    matches: &ArgMatches,
+    loaded: &Loaded,
+    io: &mut Io,
+    program: &dyn Program,
+) -> Result<(), Failure> {
+    let opened = open(loaded, name, None, program, io)?;
+    let by = matches.get_one::<String>("by").map(|by| bare(by, &opened.domain)).transpose();
+    let by = by.map_err(|reason| Failure::new(Exit::Usage, reason))?;
+    let of = matches.get_one::<String>("of");
+    let mut rows = all(&opened)?;
+    rows.retain(|row| by.as_ref().is_none_or(|by| row.by == *by) && of.is_none_or(|of| is_of(&row.jid, of)));
+    rows.sort_by(|a, b| (b.at_s, &b.id).cmp(&(a.at_s, &a.id)));
+    if name == "list" {
+        list(&rows, io);
+        return Ok(());
+    }
+    let ids = match matches.get_many::<String>("id") {
+        Some(given) => given.map(|given| one(&rows, given)).collect::<Result<Vec<String>, Failure>>()?,
+        None => rows.into_iter().map(|row| row.id).collect(),
+    };
+    let mut count = 0;
+    for some in ids.chunks(REPORTS_DISMISSED_MAX) {
+        count += opened.accounts.dismiss(some)?;
+    }
+    match io.json {
+        true => io.say_json(&json!({ "dismissed": count })),
+        false => io.say(format!("{count} dismissed")),
+    }
+    match count {
+        0 => Err(Failure::new(Exit::NotThere, "there is no such report: `throng report list` shows them")),
+        _ => Ok(()),
+    }
+}
+
+/// Whether somebody is meant by an address, by the account of it, or by its domain.
+fn is_of(jid: &str, of: &str) -> bool {
+    let account = jid.split('/').next().unwrap_or_default();
+    jid == of || account == of || account.split_once('@').is_some_and(|(_, domain)| domain == of)
+}
+
+/// The whole id of the only report whose id begins so.
+fn one(rows: &[ReportRow], given: &str) -> Result<String, Failure> {
+    let given = given.to_ascii_lowercase();
+    let mut fits = rows.iter().filter(|row| row.id.starts_with(&given) && !given.is_empty());
+    match (fits.next(), fits.count()) {
+        (Some(row), 0) => Ok(row.id.clone()),
+        (Some(_), more) => {
+            let text = format!("{} reports begin with {given}: give more of the id", more + 1);
+            Err(Failure::new(Exit::Usage, text))
+        }
+        (None, _) => {
+            let text = format!("there is no report {given}: `throng report list` shows them");
+            Err(Failure::new(Exit::NotThere, text))
+        }
+    }
+}
+
+fn all(opened: &Opened) -> Result<Vec<ReportRow>, Failure> {
+    let (mut rows, mut after) = (Vec::new(), None);
+    loop {
+        let page = opened.accounts.reports(after.as_deref(), ROWS_PER_PAGE_MAX)?;
+        rows.extend(page.rows);
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(rows),
+        }
+    }
+}
+
+fn list(rows: &[ReportRow], io: &mut Io) {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    if !io.json && !rows.is_empty() {
+        io.say(format!("{:<8}  {:>7}  {:<28}  {:<6}  {:<28}  TEXT", "ID", "AGE", "BY", "REASON", "OF"));
+    }
+    for row in rows {
+        if io.json {
+            io.say_json(&to_json(row));
+            continue;
+        }
+        let id = row.id.get(..8).unwrap_or(&row.id);
+        let age = age(now_s.saturating_sub(row.at_s));
+        // Somebody else's words: nothing of them reaches the terminal but as it is shown.
+        let [by, jid, text] = [&row.by, &row.jid, &row.text].map(|text| harmless(text));
+        io.say(format!("{id:<8}  {age:>7}  {by:<28}  {:<6}  {jid:<28}  {text}", reason(&row.reason)));
+    }
+}
+
+/// The reason in a word: those of XEP-0377 3 have one.
+fn reason(urn: &str) -> &str {
+    match urn.strip_prefix("urn:xmpp:reporting:") {
+        Some(word @ ("spam" | "abuse")) => word,
+        _ => "other",
+    }
+}
