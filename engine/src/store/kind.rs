@@ -4,7 +4,9 @@
 //! a new format** (`FORMAT_VERSION` of the server): a program of before would take such a store for its own. `throng store check` and
 //! imports refuse a row of no kind, and a test compares what is written of each kind with a store that is kept.
 
-use super::{Table, account, announcement, archive, invitation, nodes, peers, private, retractions, sessions, waiting};
+use super::{
+    Table, account, announcement, archive, invitation, nodes, peers, private, report, retractions, sessions, waiting,
+};
 
 /// How the sort keys of rows begin that say up to where a shard may have given out numbers of entries.
 pub const NUMBER_FLOOR_PREFIX: &str = "number-floor/";
@@ -109,6 +111,7 @@ pub const KINDS: &[Kind] = &[
     kind(Table::Sessions, "push for a session", Sort::Has(sessions::PUSH, sessions::KEY_BYTES)),
     kind(Table::Invitations, "invitation", Sort::Begins(&[invitation::INVITATION])),
     kind(Table::Invitations, "applicant", Sort::Begins(&[invitation::WAITING])),
+    kind(Table::Reports, "report", Sort::Long(report::KEY_BYTES)),
 ];
 
 /// The kind of a row; `None` if it is of none that this program knows.

@@ -11,6 +11,9 @@ use super::{Batch, Query, Table};
 
 const FORMAT: u8 = 1;
 
+/// Bytes of a sort key.
+pub(super) const KEY_BYTES: usize = 16;
+
 /// Which report of a domain: drawn at random.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReportId(pub u64);

@@ -46,7 +46,14 @@ fn a_login_of_a_user_who_only_sends_replays_no_own_entries() {
         let script = |rest: &str| Script::parse(&format!("{clients}{LOGIN}{rest}")).expect("a script");
         let first = script(&format!("{said}romeo receives nothing\nromeo disconnects\ntime passes: 9000 ms\n"));
         let second = script("time passes: 9000 ms\n");
-        let settings = Settings { cache_s: 2, archive, ..Settings::new("localhost", 1, [0; 32], 0) };
+        // Nothing is owed, so that the user leaves memory in between.
+        let settings = Settings {
+            cache_s: 2,
+            archive,
+            log_messages_day: 0,
+            log_bytes_day: 0,
+            ..Settings::new("localhost", 1, [0; 32], 0)
+        };
         let mut stage = Stage::new(1, settings, Pace::default(), &first);
         first.play(&mut stage, "localhost", PASSWORD).unwrap();
         let rows = stage.world.disk.rows_of(Table::Archive, "romeo@localhost");

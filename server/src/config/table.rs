@@ -740,7 +740,7 @@ options! {
         "A whitespace, a ping (XEP-0199) or the answer to one is enough to be heard.";
     Streams Detail Reload send_timeout_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "60",
         "Time that a client may leave sent bytes unread before its session is detached.",
-        "It begins anew with each 16 KiB that the client takes, so that a slow link stays.";
+        "It begins anew at the latest with each 64 KiB that the client takes, so that a slow link stays.";
     Streams Detail Reload outbound_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "2MiB",
         "Bytes that may wait for a slow connection, or be unacknowledged by its client.",
         "Nobody else's traffic ends a session: beyond it presence and the like from others are dropped. A client that goes on asking, and \

@@ -57,8 +57,9 @@ pub use peer::Peer;
 pub use throng_engine::id::ConnId;
 use throng_engine::settings::SEND_STALL_S_DEFAULT;
 /// Bytes of a send between two [`Event::Progressed`]: a peer that takes less than these within its time is taken for one that
-/// takes nothing.
+/// takes nothing. It may be told of up to [`SEND_BYTES_MAX`] at a time.
 pub use throng_sys::PROGRESS_BYTES;
+use throng_sys::uring::SEND_BYTES_MAX;
 
 /// Bytes that the kernel takes of a send beyond what it has sent to the peer (`TCP_NOTSENT_LOWAT`). It says that there is room again when
 /// half of them have gone. Without this bound it takes up to 4 MiB, and says so only when a third of that has gone: of a
@@ -68,9 +69,10 @@ pub const UNSENT_BYTES: u32 = 64 << 10;
 /// A link of so many bytes per second, which takes them all the while, is not taken for one that stands.
 const SLOW_LINK_BYTES_S: usize = 4 << 10;
 
-// A step of it is heard twice within its time.
+// It is heard of twice within its time: io_uring says how far a send has come when one of its operations is over.
 const _: () =
-    assert!(2 * (UNSENT_BYTES as usize / 2 + PROGRESS_BYTES) <= SLOW_LINK_BYTES_S * SEND_STALL_S_DEFAULT as usize);
+    assert!(2 * (UNSENT_BYTES as usize / 2 + SEND_BYTES_MAX) <= SLOW_LINK_BYTES_S * SEND_STALL_S_DEFAULT as usize);
+const _: () = assert!(PROGRESS_BYTES <= SEND_BYTES_MAX);
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};

@@ -29,6 +29,7 @@ use throng_engine::store::invitation::{Applicant, Claim, Invitation, InvitationI
 use throng_engine::store::nodes::{Item, Named};
 use throng_engine::store::peers::{Directory as Peers, OPEN, Part, Peer};
 use throng_engine::store::private::{self, LastLogout};
+use throng_engine::store::report::{Report, ReportId, ReportKey};
 use throng_engine::store::retractions::{Key as Retracted, Retraction};
 use throng_engine::store::roster::{self, Groups, ItemView, Unconfirmed, Version};
 use throng_engine::store::sessions::{self, Counts, Kept, Step, Trail};
@@ -465,7 +466,7 @@ fn fill_sessions(batch: &mut Batch) {
     Apart { holder: Holder::of_tag(key.tag()), entry }.put(batch, ROMEO, 10);
 }
 
-/// An invitation with a use that has begun, one that has ended, and an account that waits for approval.
+/// An invitation with a use that has begun, one that has ended, an account that waits for approval, and a report.
 fn fill_invitations(batch: &mut Batch) {
     let claim = Claim { account: "paris@localhost".into(), incarnation: Incarnation::drawn(80), life: 9, at_s: THEN_S };
     let invitation = Invitation {
@@ -485,6 +486,13 @@ fn fill_invitations(batch: &mut Batch) {
     of_domain.put(batch, "localhost", InvitationId::of("another"));
     let applicant = Applicant { incarnation: Incarnation::drawn(81), since_s: THEN_S, address: "192.0.2.1".into() };
     applicant.put(batch, "localhost", "mercutio@localhost");
+    let report = Report {
+        jid: "tybalt@localhost".into(),
+        reason: "urn:xmpp:reporting:abuse".into(),
+        text: "thou art a villain".into(),
+        messages: "3".into(),
+    };
+    report.put(batch, "localhost", ReportKey { at_s: THEN_S, id: ReportId(5) }, ROMEO);
 }
 
 /// Makes the folder of this program's format, and its listing.

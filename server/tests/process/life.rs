@@ -599,9 +599,8 @@ fn a_slow_reader_stays_as_long_as_it_takes_enough() {
             }
         }
         romeo.ask("<iq type='get' id='p'><query xmlns='jabber:iq:roster'/></iq>", "</iq>");
-        // Steps of 16 KiB are counted, and the kernel says that there is room when 32 KiB have gone: 60 KiB per second are enough,
-        // and 4 KiB are not.
-        let (mut piece, mut ended) = ([0; 15 << 10], None);
+        // A step is heard of after 64 KiB at the latest: 96 KiB per second are enough, and 4 KiB are not.
+        let (mut piece, mut ended) = ([0; 24 << 10], None);
         for quarter in 0..40 {
             std::thread::sleep(Duration::from_millis(250));
             enough.socket.read_exact(&mut piece).unwrap_or_else(|error| panic!("{driver}: {error}"));

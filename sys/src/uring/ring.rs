@@ -39,8 +39,9 @@ use std::time::Duration;
 
 /// Bytes of one send at most. The kernel waits for room without a thread, but only 128 times in one operation; after that a
 /// worker thread of the kernel blocks in it for as long as the peer reads by drops. Room is told of when a third of the
-/// socket's buffer is free, so 128 KiB take fewer turns than that also in the smallest of buffers (4.6 KB).
-pub const SEND_BYTES_MAX: usize = 128 << 10;
+/// socket's buffer is free, so 64 KiB take fewer turns than that also in the smallest of buffers (4.6 KB). How far a send has come
+/// is known when one of these is over.
+pub const SEND_BYTES_MAX: usize = 64 << 10;
 
 /// `IORING_MSG_RING_CQE_SKIP`: the other ring is not told; who has sent the socket tells its owner.
 const MSG_RING_CQE_SKIP: u32 = 1;
