@@ -284,8 +284,8 @@ mod tests {
         assert!(index.rows.contains_key(&key(1, 1)));
         // With one of each it is the oldest; fewer are kept from now on.
         assert_eq!(report(&mut index, "third@x", 30, 30, 2).map(|gone| gone.len()), Some(5));
-        assert_eq!(index.rows.keys().copied().collect::<Vec<_>>(), [key(20, 20), key(30, 30)]);
-        assert_eq!(report(&mut index, "fourth@x", 31, 31, 2), Some(vec![key(20, 20)]));
+        assert_eq!(index.rows.keys().copied().collect::<Vec<_>>(), [key(21, 21), key(30, 30)]);
+        assert_eq!(report(&mut index, "fourth@x", 31, 31, 2), Some(vec![key(21, 21)]));
         assert_eq!(index.by.len(), 2);
     }
 

@@ -98,7 +98,7 @@ fn a_flood_of_one_account_pushes_out_its_own() {
         assert!(longest <= Some(REPORT_TEXT_BYTES_MAX), "{longest:?}");
         assert!(counted(&talk, |counters| counters.reports_left_out.get()) > 10);
         // With room for fewer than there are, who has most gives way: never the one of who has one.
-        let fewer = Settings { reports_max: 3, ..on_shards(shards) };
+        let fewer = Settings { reports_max: 3, ..talk.world.settings().clone() };
         let home = talk.world.home("localhost");
         talk.world.command(home, 9, Command::Turn(fewer.into()));
         talk.pass(100_000);

@@ -714,8 +714,9 @@ options! {
         "";
     SignIn Main Reload admins: Vec<BareJid>, Kind::Jids, "",
         "Users who administer the service by the commands of their clients (XEP-0133); may be given several times.",
-        "They may add and remove users, change passwords, end sessions and send announcements. Their names cannot be registered in \
-         band. A user who is taken off the list may do none of it from then on.";
+        "They may add and remove users, change passwords, end sessions, send announcements, see what users report, set knobs other than \
+         this one, and stop the server. Their names cannot be registered in band. A user who is taken off the list may do none of it \
+         from then on.";
     SignIn Detail Restart scram_iterations: u64, ITERATIONS, "10000",
         "PBKDF2 iterations of new passwords; more slows down guessing from a stolen store and every login by PLAIN.",
         "4096 is the least that RFC 7677 4 allows, and what `throng user import` takes unless told otherwise. Accounts in \
