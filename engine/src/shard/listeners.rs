@@ -17,7 +17,7 @@ use crate::limits::{
     NOTIFY_RECENT_MAX, NOTIFY_RENEW_S,
 };
 use crate::shard::addresses::Addresses;
-use crate::shard::listener::{Listener, Way};
+use crate::shard::listener::{Kind, Listener, Way};
 use crate::shard::occupants::Occupants;
 use crate::shard::places::Place;
 use crate::shard::talker::{Sub, Talker};
