@@ -6,8 +6,8 @@ use super::access::Act;
 use super::access::shown::Shown;
 use super::handshake::Accept;
 use super::inquiry::Sent;
-use super::nchan::Subscription;
 use super::nchan::info::Format;
+use super::nchan::subscription::Subscription;
 
 /// What is asked of channels.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -41,7 +41,7 @@ pub(crate) fn reports(page: Page<ReportRow>) -> Listing {
     let (mut rows, mut next, mut bytes) = (Vec::new(), None, 0);
     let more = page.next.is_some();
     let mut all = page.rows.into_iter().peekable();
-    while let Some(row) = all.next() {
+    for row in all.by_ref() {
         next = Some(row.place());
         let values = vec![row.id, moment(row.at_s), row.by, row.jid, row.reason, row.text, row.messages.join(" ")];
         bytes += values.iter().map(String::len).sum::<usize>();

@@ -9,15 +9,17 @@
 pub mod id;
 pub mod info;
 pub mod message;
+pub mod subscription;
 
 use percent_encoding::percent_decode_str;
 
 use self::id::Id;
 use self::info::Format;
+pub use self::subscription::{Subscription, Way};
 use super::access::shown::Shown;
 use super::access::topic;
 use super::channel::{Answered, Asked, Place, Publication, Wish};
-use super::handshake::{self, Accept};
+use super::handshake;
 use super::head::{Head, Method};
 use super::inquiry::Sent;
 use super::keys::keys;
@@ -56,30 +58,6 @@ pub const FIELDS: &str = "If-None-Match, If-Modified-Since, Etag, Content-Type, 
 
 /// The subprotocol in which messages say where they stand, and of what type they are.
 pub const META: &str = "ws+meta.nchan";
-
-/// How a subscriber is told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// One message, for which it waits so many seconds.
-    Poll(u32),
-    /// One message, if there is one.
-    Ask,
-    /// All, as server-sent events.
-    Events,
-    /// All, as messages of a WebSocket, whose opening handshake is answered with this; by the subprotocol [`META`] or not.
-    Socket(Box<Accept>, bool),
-}
-
-/// What a subscriber wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subscription {
-    /// How.
-    pub way: Way,
-    /// Messages of earlier seconds are not wanted, of channels of which it says no more than the time.
-    pub since_s: u64,
-    /// Where it says it stands: the second, and the tags.
-    pub from: Option<(u64, Box<str>)>,
-}
 
 fn subscribe(request: &Request<'_>, site: &Site<'_>) -> Answer {
     answer(request, site, &SUB, |head, _, names| subscription(head, names, false))
