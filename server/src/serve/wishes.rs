@@ -193,7 +193,8 @@ mod tests {
     fn a_stop_that_is_to_come_is_put_off_and_called_off() {
         let wishes = Arc::new(Wishes::default());
         wishes.set_times(Duration::from_secs(3_600), Duration::ZERO);
-        let (soon, grace) = (Duration::from_millis(20), Some(Duration::from_secs(3)));
+        // A stop ends the process when its time is over: not while other tests run.
+        let (soon, grace) = (Duration::from_millis(20), Some(Duration::from_secs(7_200)));
         assert!(!wishes.stay() && wishes.stop_in(soon, None) && wishes.stay());
         assert_eq!((wishes.stops_in(), wishes.next(Some(2 * soon))), (None, Some(Wanted::Look)));
         assert_eq!(wishes.next(Some(2 * soon)), None, "it was called off");
