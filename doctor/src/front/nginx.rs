@@ -101,8 +101,9 @@ fn site(text: &mut String, front: &Front, web: &Web) {
     for path in PATHS {
         let _ = writeln!(text, "        location = {path} {{ proxy_pass http://throng_web; }}");
     }
-    for path in PATHS_BELOW {
-        let _ = writeln!(text, "        location {path} {{ proxy_pass http://throng_web; }}");
-    }
-    text.push_str("        location / { return 404; }\n    }\n}\n");
+    let _ = write!(
+        text,
+        "        location {PATHS_BELOW} {{ proxy_pass http://throng_web; }}\n        \
+         location / {{ return 404; }}\n    }}\n}}\n"
+    );
 }
