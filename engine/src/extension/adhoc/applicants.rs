@@ -18,11 +18,7 @@ const fn decides(node: &'static str, name: &'static str, read: Read) -> Command 
         node,
         name,
         who: Who::Approvers,
-        form: Some(Form {
-            form_type: NS,
-            title: name,
-            fields: ACCOUNTS,
-        }),
+        form: Some(Form { form_type: NS, title: name, fields: ACCOUNTS }),
         at_once: None,
         read,
         tell: |_| Vec::new(),
