@@ -253,7 +253,8 @@ async def test_what_operators_do(world, kind):
     listed = await commands.listed()
     assert {CTL + "status", CTL + "set-knob", ADMIN + "shutdown"} <= listed
     status = await commands.run(CTL + "status")
-    assert values(status, "state") == ["running"] and values(status, "driver") == [world.server.driver]
+    assert values(status, "state") == ["running"]
+    assert values(status, "driver")[0].removeprefix("io_") == world.server.driver
     assert int(values(status, "sessions")[0]) >= 1
     knobs = {row["key"]: row for row in items(await commands.run(CTL + "knobs"))}
     assert "log_level" in knobs and "admins" not in knobs

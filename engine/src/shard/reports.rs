@@ -30,6 +30,7 @@ impl Shard {
 
     /// The reports of a request are kept, or left out.
     pub(super) fn filed(&mut self, token: u64) {
+        // Whoever asked is in the table until this comes.
         let Some(Pending::Filed(asker)) = self.pending.remove(&token) else { return };
         if self.asks_still(&asker) {
             self.answer(asker, Ok(b""));

@@ -38,6 +38,7 @@ use crate::thread::{Answer, Ask, Clock, Tuning};
 use crate::tls::Certificates;
 use crate::upload::UploadCounters;
 use crate::waits::{self, Mutex, Place, Stuck};
+use crate::webpush;
 
 /// Longest wait for a shard's answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
@@ -58,6 +59,8 @@ pub(super) struct Links {
     pub(super) wishes: Arc<Wishes>,
     pub(super) clock: Clock,
     pub(super) back_ends: Vec<Arc<Standing>>,
+    /// Push services, as they stand.
+    pub(super) push_services: Vec<Arc<webpush::Standing>>,
 }
 
 /// The running server.
@@ -359,7 +362,20 @@ impl Accounts for Running {
     }
 
     fn dismiss(&self, ids: &[String]) -> Result<u64, Fault> {
-        self.dismiss_reports(ids)
+        let found = reports::find(&*self.links.engine, &self.links.settings.domains, &reports::read_ids(ids)?)?;
+        let mut count = 0;
+        for of in found.chunk_by(|a, b| a.0 == b.0) {
+            let domain = &of[0].0;
+            let ids = of.iter().map(|(_, key)| key.id).collect();
+            let command = Command::Dismiss { domain: domain.as_str().into(), ids };
+            count += match self.ask(self.partitions().home(domain).index(), command)? {
+                // Somebody else was faster.
+                Reply::NotFound => 0,
+                Reply::Busy => return Err(Fault::new(FaultKind::Busy, "the reports are being read: try again")),
+                reply => done(reply, "domain's reports")?,
+            };
+        }
+        Ok(count)
     }
 }
 

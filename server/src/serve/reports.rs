@@ -3,13 +3,11 @@
 use std::collections::BTreeSet;
 
 use throng_engine::id::Domains;
-use throng_engine::io::{Command, Reply};
 use throng_engine::limits::REPORTS_MAX;
 use throng_engine::store::Found;
 use throng_engine::store::report::{self as rows, ReportId, ReportKey};
 
 use super::Rows;
-use super::control::{Running, done};
 use super::names::fault;
 use crate::admin::{Fault, FaultKind, Page, ReportRow, place_of_report};
 
@@ -94,25 +92,5 @@ pub(super) fn find(
     match all.is_empty() {
         true => Err(Fault::new(FaultKind::NotFound, "there is no such report: `throng report list` shows them")),
         false => Ok(all),
-    }
-}
-
-impl Running {
-    /// Lets reports go, each at the home of its domain.
-    pub(super) fn dismiss_reports(&self, ids: &[String]) -> Result<u64, Fault> {
-        let found = find(&*self.links.engine, &self.links.settings.domains, &read_ids(ids)?)?;
-        let mut count = 0;
-        for of in found.chunk_by(|a, b| a.0 == b.0) {
-            let domain = &of[0].0;
-            let ids = of.iter().map(|(_, key)| key.id).collect();
-            let command = Command::Dismiss { domain: domain.as_str().into(), ids };
-            count += match self.ask(self.partitions().home(domain).index(), command)? {
-                // Somebody else was faster.
-                Reply::NotFound => 0,
-                Reply::Busy => return Err(Fault::new(FaultKind::Busy, "the reports are being read: try again")),
-                reply => done(reply, "domain's reports")?,
-            };
-        }
-        Ok(count)
     }
 }

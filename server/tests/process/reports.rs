@@ -33,7 +33,7 @@ fn command(client: &mut Client, node: &str, fields: &[(&str, &str)]) -> String {
         client.ask(&command, "</iq>")
     };
     let begun = ask(client, "", "");
-    if begun.contains("status='completed'") {
+    if !begun.contains("status='executing'") {
         return begun;
     }
     let id = begun.split("sessionid='").nth(1).and_then(|rest| rest.split('\'').next()).expect(&begun);

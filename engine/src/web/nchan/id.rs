@@ -27,12 +27,16 @@ pub fn write_tag(out: &mut String, index: usize, number: u64, places: impl Exact
     }
 }
 
+/// Tags that are none, or of another number of channels than are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoId;
+
 impl Id {
     /// Reads one that is written in one piece. `None`: it is none, and whoever sent it begins at the beginning.
     ///
     /// # Errors
     /// It is one, but not of so many channels.
-    pub fn read(text: &str, channels: usize) -> Result<Option<Id>, ()> {
+    pub fn read(text: &str, channels: usize) -> Result<Option<Id>, NoId> {
         let Some((time, tags)) = text.split_once(':') else { return Ok(None) };
         match time.parse() {
             Ok(time_s) => Id::of(time_s, tags, channels).map(Some),
@@ -44,17 +48,17 @@ impl Id {
     ///
     /// # Errors
     /// These are no tags, or not of so many channels.
-    pub fn of(time_s: u64, tags: &str, channels: usize) -> Result<Id, ()> {
+    pub fn of(time_s: u64, tags: &str, channels: usize) -> Result<Id, NoId> {
         let tags = tags.trim_start_matches("W/").trim_matches('"');
         let tag = |tag: &str| match tag.trim_start_matches('[').trim_end_matches(']') {
             "-" | "-1" => Ok(None),
-            number if number.bytes().all(|byte| byte.is_ascii_digit()) => number.parse().map(Some).map_err(|_| ()),
-            _ => Err(()),
+            number if number.bytes().all(|byte| byte.is_ascii_digit()) => number.parse().map(Some).map_err(|_| NoId),
+            _ => Err(NoId),
         };
         // One more than there can be is as wrong as any other number of them.
-        let mut tags = tags.split(',').take(channels + 1).map(tag).collect::<Result<Vec<_>, ()>>()?;
+        let mut tags = tags.split(',').take(channels + 1).map(tag).collect::<Result<Vec<_>, NoId>>()?;
         if tags.len() > channels {
-            return Err(());
+            return Err(NoId);
         }
         tags.resize(channels, None);
         Ok(Id { time_s, tags })
