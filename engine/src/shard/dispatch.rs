@@ -59,7 +59,7 @@ impl Shard {
                 match self.up.pop_front() {
                     Some(Up::GoesOn(conn)) => self.received(conn, b""),
                     Some(Up::Inline(conn)) => self.inline_goes_on(conn),
-                    Some(Up::Room(session)) => {
+                    Some(Up::Lighter(session)) => {
                         if let Some((asker, place, step)) = self.take_paced(session) {
                             self.do_step(asker, "", place, step);
                         }

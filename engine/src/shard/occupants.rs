@@ -82,7 +82,7 @@ struct View {
 
 /// A channel for which somebody waits here.
 #[derive(Debug)]
-struct Room {
+struct Occupied {
     /// Those with tokens are named: the channel is not open to everybody.
     names: bool,
     own: Crowd,
@@ -102,7 +102,7 @@ struct Room {
     due_ms: u64,
 }
 
-impl Room {
+impl Occupied {
     fn is_due_ms(&self) -> u64 {
         let report = if self.changed { self.next_ms } else { self.whole_ms.max(self.next_ms) };
         let view = self.view.as_ref().filter(|view| view.changed && view.walk.is_none());
@@ -178,7 +178,7 @@ pub(super) struct Told {
 /// All channels of a shard that tell who subscribes.
 #[derive(Debug, Default)]
 pub(super) struct Occupants {
-    rooms: BTreeMap<Arc<str>, Room>,
+    channels: BTreeMap<Arc<str>, Occupied>,
     due: BTreeSet<(u64, Arc<str>)>,
     /// Those who have been answered lately, and those before them.
     young: HashMap<Away, u32, Fixed>,
@@ -196,22 +196,22 @@ impl Occupants {
     /// What they take, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let away = (self.young.capacity() + self.old.capacity() + self.gone.capacity()) * size_of::<(Away, u32)>();
-        self.rooms.len() * (size_of::<Room>() + 128) + away
+        self.channels.len() * (size_of::<Occupied>() + 128) + away
     }
 
     /// Whether there is nothing to be done, and nothing is known.
     pub(super) fn is_empty(&self) -> bool {
-        self.rooms.is_empty()
+        self.channels.is_empty()
     }
 
-    fn change(&mut self, node: &str, change: impl FnOnce(&mut Room)) {
-        let Some(node) = self.rooms.get_key_value(node).map(|(node, _)| node.clone()) else { return };
-        let Some(room) = self.rooms.get_mut(&node) else { return };
-        change(room);
-        let due_ms = room.is_due_ms();
-        if due_ms != room.due_ms {
-            self.due.remove(&(room.due_ms, node.clone()));
-            room.due_ms = due_ms;
+    fn change(&mut self, node: &str, change: impl FnOnce(&mut Occupied)) {
+        let Some(node) = self.channels.get_key_value(node).map(|(node, _)| node.clone()) else { return };
+        let Some(channel) = self.channels.get_mut(&node) else { return };
+        change(channel);
+        let due_ms = channel.is_due_ms();
+        if due_ms != channel.due_ms {
+            self.due.remove(&(channel.due_ms, node.clone()));
+            channel.due_ms = due_ms;
             self.due.insert((due_ms, node));
         }
     }
@@ -240,7 +240,7 @@ impl Occupants {
         addresses: &mut Addresses,
     ) {
         for node in nodes {
-            if !self.rooms.contains_key(node) || !addresses.may_go_away(who.network, away_max) {
+            if !self.channels.contains_key(node) || !addresses.may_go_away(who.network, away_max) {
                 self.leave(node, who);
             } else if self.stay(node, who) {
                 addresses.went_away(who.network);
@@ -250,8 +250,8 @@ impl Occupants {
 
     /// Whether it has come back in time, so that it has been there.
     fn arrive(&mut self, node: &Arc<str>, names: bool, who: Occupant<'_>, hears: bool) -> bool {
-        if !self.rooms.contains_key(node) {
-            let room = Room {
+        if !self.channels.contains_key(node) {
+            let channel = Occupied {
                 names,
                 own: Crowd::default(),
                 unlisted: 0,
@@ -263,20 +263,20 @@ impl Occupants {
                 view: None,
                 due_ms: 0,
             };
-            self.rooms.insert(node.clone(), room);
+            self.channels.insert(node.clone(), channel);
             self.due.insert((0, node.clone()));
         }
         let is_back = self.is_back(node, who);
-        self.change(node, |room| {
+        self.change(node, |channel| {
             if !is_back {
-                room.comes(who.name);
+                channel.comes(who.name);
             }
             if hears {
-                if room.hears.is_empty() {
+                if channel.hears.is_empty() {
                     // The home says how it is to who tells it everything, and that some are told.
-                    room.whole_ms = 0;
+                    channel.whole_ms = 0;
                 }
-                room.hears.insert(who.conn, 0);
+                channel.hears.insert(who.conn, 0);
             }
         });
         is_back
@@ -300,9 +300,9 @@ impl Occupants {
     }
 
     fn leave(&mut self, node: &str, who: Occupant<'_>) {
-        self.change(node, |room| {
-            room.goes(who.name);
-            room.hear_no_more(who.conn);
+        self.change(node, |channel| {
+            channel.goes(who.name);
+            channel.hear_no_more(who.conn);
         });
     }
 
@@ -327,7 +327,7 @@ impl Occupants {
         let mut out = Vec::new();
         for _ in 0..self.gone.len().min(NOTIFY_WHO_AT_ONCE) {
             let Some((away, count)) = self.gone.pop() else { break };
-            self.change(&away.node, |room| (0..count).for_each(|_| room.goes(away.name.as_ref())));
+            self.change(&away.node, |channel| (0..count).for_each(|_| channel.goes(away.name.as_ref())));
             out.push((away.network, count));
         }
         out
@@ -340,31 +340,31 @@ impl Occupants {
             return None;
         }
         let (_, node) = self.due.pop_first()?;
-        let are_many = self.rooms.len() > NOTIFY_EMPTY_MAX;
-        let room = self.rooms.get_mut(&node)?;
-        let (report, is_over) = room.report(now_ms);
+        let are_many = self.channels.len() > NOTIFY_EMPTY_MAX;
+        let channel = self.channels.get_mut(&node)?;
+        let (report, is_over) = channel.report(now_ms);
         // Where nobody is any more the home is told twice, as long as there are not too many of these.
-        let is_empty = room.own.subscribers == 0 && !room.changed;
+        let is_empty = channel.own.subscribers == 0 && !channel.changed;
         if is_over || (is_empty && are_many) {
-            self.rooms.remove(&node);
+            self.channels.remove(&node);
             return Some((node, report));
         }
-        if room.begin_walk(now_ms, channel_of(&node)) {
+        if channel.begin_walk(now_ms, channel_of(&node)) {
             self.walks.push_back(node.clone());
         }
-        room.due_ms = room.is_due_ms();
-        self.due.insert((room.due_ms, node.clone()));
+        channel.due_ms = channel.is_due_ms();
+        self.due.insert((channel.due_ms, node.clone()));
         Some((node, report))
     }
 
     /// The home of a channel says who subscribes to it.
     pub(super) fn take(&mut self, node: &str, said: Said<'_>) {
-        self.change(node, |room| {
+        self.change(node, |channel| {
             // Nobody may be told any more.
-            if room.hears.is_empty() {
+            if channel.hears.is_empty() {
                 return;
             }
-            let view = room.view.get_or_insert_default();
+            let view = channel.view.get_or_insert_default();
             view.now.take(said, true);
             view.changed = view.number == 0 || view.now != view.told;
         });
@@ -374,19 +374,19 @@ impl Occupants {
     pub(super) fn next_told(&mut self, most: usize) -> Option<Told> {
         loop {
             let node = self.walks.pop_front()?;
-            let Some(room) = self.rooms.get_mut(&node) else { continue };
-            let Some(view) = &mut room.view else { continue };
+            let Some(channel) = self.channels.get_mut(&node) else { continue };
+            let Some(view) = &mut channel.view else { continue };
             let number = view.number;
             let Some(walk) = &mut view.walk else { continue };
             let from = walk.last.map_or(Unbounded, Excluded);
-            let batch: Vec<_> = room.hears.range((from, Unbounded)).take(most).map(|(id, at)| (*id, *at)).collect();
+            let batch: Vec<_> = channel.hears.range((from, Unbounded)).take(most).map(|(id, at)| (*id, *at)).collect();
             let (change, state) = (walk.change.clone(), walk.state.clone());
             walk.last = batch.last().map(|(id, _)| *id).or(walk.last);
             let is_over = batch.len() < most;
             let told = batch.into_iter().filter(|(_, at)| *at != number);
             let batch = told.map(|(id, at)| (id, at > 0 && at + 1 == number)).collect();
             match is_over {
-                true => self.change(&node, |room| room.end_walk()),
+                true => self.change(&node, |channel| channel.end_walk()),
                 false => self.walks.push_back(node.clone()),
             }
             return Some(Told { node, batch, change, state });
@@ -400,24 +400,24 @@ impl Occupants {
 
     /// Somebody has been told what the last telling says.
     pub(super) fn was_told(&mut self, node: &str, id: ConnId) {
-        let Some(room) = self.rooms.get_mut(node) else { return };
-        let number = room.view.as_ref().map_or(0, |view| view.number);
-        if let Some(heard) = room.hears.get_mut(&id) {
+        let Some(channel) = self.channels.get_mut(node) else { return };
+        let number = channel.view.as_ref().map_or(0, |view| view.number);
+        if let Some(heard) = channel.hears.get_mut(&id) {
             *heard = number;
         }
     }
 
     /// What somebody is to be told who has not heard the last telling: all of it.
     pub(super) fn missed(&self, node: &str, id: ConnId) -> Option<Vec<u8>> {
-        let room = self.rooms.get(node)?;
-        let (heard, view) = (*room.hears.get(&id)?, room.view.as_ref()?);
+        let channel = self.channels.get(node)?;
+        let (heard, view) = (*channel.hears.get(&id)?, channel.view.as_ref()?);
         // The telling that is under way may have it before it.
         let is_ahead = view.walk.as_ref().is_some_and(|walk| walk.last.is_none_or(|last| id > last));
         (heard != view.number && !is_ahead).then(|| view.told.state(channel_of(node)))
     }
 }
 
-impl Room {
+impl Occupied {
     /// A connection is told nothing any more.
     fn hear_no_more(&mut self, id: ConnId) {
         if self.hears.remove(&id).is_some() && self.hears.is_empty() {

@@ -44,7 +44,7 @@ impl Shard {
         paced.waiting.push_back(Waits { session, asker, place, step });
         // It may wait for what the client acknowledges, which must not wait for it.
         self.stanza_done(session, seq);
-        self.up.push_back(Up::Room(session));
+        self.up.push_back(Up::Lighter(session));
     }
 
     /// The next request of the user of a session, if it is time: it is under way from now on.
@@ -82,7 +82,7 @@ impl Shard {
         // It goes on when the request under way has ended.
         let Some(paced) = self.paced.get(&user).filter(|paced| paced.under_way.is_none()) else { return };
         match paced.waiting.front().map(|waits| waits.session) {
-            Some(session) => self.up.push_back(Up::Room(session)),
+            Some(session) => self.up.push_back(Up::Lighter(session)),
             None => drop(self.paced.remove(&user)),
         }
     }

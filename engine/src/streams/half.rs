@@ -239,7 +239,7 @@ pub(crate) enum Up {
     /// What came with the connection's authentication may go on.
     Inline(ConnId),
     /// A session that has waited for room in what it leaves unread and unacknowledged has some.
-    Room(SessionId),
+    Lighter(SessionId),
     /// The session has another connection (XEP-0198 5).
     Resumed {
         /// The session.

@@ -154,7 +154,7 @@ impl Streams {
     pub(crate) fn lightened(&mut self, id: SessionId) {
         if !self.awaiting_room.is_empty() && self.awaiting_room.contains(&id) && self.has_room(id) {
             self.awaiting_room.remove(&id);
-            self.up.push_back(Up::Room(id));
+            self.up.push_back(Up::Lighter(id));
         }
     }
 
