@@ -405,6 +405,28 @@ pub enum Letter {
         /// The node's actor.
         node: Name,
     },
+    /// A publisher by Nchan's protocol asks what there is to tell of a channel of this home: [`Letter::ChannelAnswer`] says it.
+    ChannelInfo {
+        /// The connection.
+        conn: ConnRef,
+        /// What its shard knows the request by.
+        number: u32,
+        /// The node's actor.
+        node: Name,
+        /// The address of who asks; empty for who has shown the operator's token.
+        from: Name,
+        /// Who asks has shown a token that grants to publish there.
+        granted: bool,
+        /// And its items are to be deleted.
+        deletes: bool,
+    },
+    /// A channel that this shard watches was deleted by Nchan's protocol: its subscribers by that are told.
+    ChannelGone {
+        /// The node's actor.
+        node: Name,
+        /// Those behind this connection; `None`: all.
+        behind: Option<ConnId>,
+    },
     /// To itself: subscribers are left to be told who the others are.
     ChannelGoOnWho,
     /// All users that were asked after for this session have been looked at.

@@ -11,6 +11,7 @@
 //! full-disk=30s@3s             the journal finds no space for so long
 //! panic=shard-1@3s             the first thread that comes by a place of this name panics, once
 //! fail-driver=1@3s             the driver of shard 1 fails
+//! echo=on                      no fault: `/echo` at http and https is an echo of WebSockets, for suites that test frames
 //! ```
 //!
 //! All times count from the end of the server's start. Places are named where they are: [`pass`].
@@ -41,6 +42,7 @@ pub struct Plan {
     disk_full: Option<When>,
     panic: Option<(String, Duration)>,
     driver: Option<(usize, Duration)>,
+    echo: bool,
 }
 
 impl Plan {
@@ -74,6 +76,7 @@ impl Plan {
                     let shard = shard.parse().map_err(|_| wrong())?;
                     plan.driver = Some((shard, seconds(after).ok_or_else(wrong)?));
                 }
+                "echo" if value == "on" => plan.echo = true,
                 _ => return Err(wrong()),
             }
         }
@@ -127,6 +130,11 @@ pub fn start() -> Result<Option<(String, When)>, String> {
     let (slept, panicked) = (AtomicBool::new(false), AtomicBool::new(false));
     let _ = PLANTED.set(Planted { plan, started: Instant::now(), slept, panicked });
     Ok(lock)
+}
+
+/// Whether there is to be an echo of WebSockets.
+pub fn echoes() -> bool {
+    PLANTED.get().is_some_and(|planted| planted.plan.echo)
 }
 
 /// Called before each sync of the journal.
@@ -192,12 +200,14 @@ mod tests {
         let when = |after, lasts| When { after: Duration::from_secs(after), lasts: Duration::from_secs(lasts) };
         assert_eq!(plan.sync, Duration::from_millis(200));
         assert_eq!((plan.shard, plan.lock), (Some((1, when(3, 30))), Some(("knobs".to_owned(), when(0, 9)))));
-        let text = "stop-disk=9s@1s,full-disk=8s@2s,panic=http request@1s,fail-driver=1@0s";
-        let plan = Plan::parse(text).expect("four faults");
+        let text = "stop-disk=9s@1s,full-disk=8s@2s,panic=http request@1s,fail-driver=1@0s,echo=on";
+        let plan = Plan::parse(text).expect("four faults, and an echo");
+        assert!(plan.echo);
         assert_eq!((plan.disk_stops, plan.disk_full), (Some(when(1, 9)), Some(when(2, 8))));
         assert_eq!(plan.panic, Some(("http request".to_owned(), Duration::from_secs(1))));
         assert_eq!(plan.driver, Some((1, Duration::ZERO)));
-        for wrong in ["sync", "sync-ms=x", "sleep-shard=1", "sleep-shard=1:3@3s", "flood=1", "panic=shard-1"] {
+        for wrong in ["sync", "sync-ms=x", "sleep-shard=1", "sleep-shard=1:3@3s", "flood=1", "panic=shard-1", "echo=1"]
+        {
             assert!(Plan::parse(wrong).is_err(), "{wrong}");
         }
     }

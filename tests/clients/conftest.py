@@ -176,8 +176,12 @@ def notifying_server(server, request, loop):
         pytest.skip("a second server, of Throng only")
     shards = request.config.getoption("--shards")
     options = ["--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0", "--notify-occupancy", "any",
-               "--mercure", "--centrifugo"]
-    yield from running(Throng(server.driver, shards, accounts=50, options=options), loop)
+               "--mercure", "--centrifugo", "--nchan"]
+    notifying = Throng(server.driver, shards, accounts=50, options=options)
+    notifying.token = notifying.folder / "notify.token"
+    notifying.token.write_text("a token of those who delete\n")
+    notifying.options += ["--notify-token", str(notifying.token)]
+    yield from running(notifying, loop)
 
 
 @pytest.fixture(scope="session")
@@ -195,6 +199,19 @@ def keyed_server(server, request, loop):
 def keyed_world(keyed_server, loop, request):
     """The clients of one test on that server."""
     yield from new_world(keyed_server, "starttls", loop, request)
+
+
+@pytest.fixture(scope="session")
+def nchan_reference(server):
+    """Debian's nginx with Nchan, for the same clients as this server."""
+    if server.driver == "prosody":
+        pytest.skip("beside Throng only")
+    from nchan import Reference
+    reference = Reference()
+    try:
+        yield reference.start()
+    finally:
+        reference.stop()
 
 
 @pytest.fixture(scope="session")

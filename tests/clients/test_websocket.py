@@ -275,6 +275,64 @@ async def test_frames_that_are_wrong(web, name):
     assert await slow.closed() == code
 
 
+HELLO = "<open xmlns='urn:ietf:params:xml:ns:xmpp-framing' to='localhost' version='1.0' xml:lang='é'/>".encode()
+
+
+def pieces(content, *lengths):
+    """A message of text in frames of these lengths, and one with what is left."""
+    frames, at = [], 0
+    for length in lengths:
+        frames.append(frame(0x00 if frames else 0x01, content[at:at + length]))
+        at += length
+    return [*frames, frame(0x80, content[at:])]
+
+
+#: What is fine: frames that say hello in some way, and with which contents pings are answered.
+RIGHT = {
+    "one frame (5.6)": (frame(TEXT, HELLO), []),
+    "a mask of zeros (5.3)": (frame(TEXT, HELLO, mask=bytes(4)), []),
+    "a length in two bytes (5.2)": (frame(TEXT, HELLO + b" " * 100), []),
+    "white space before it (RFC 7395 3.8)": (frame(TEXT, b" ") + frame(TEXT) + frame(TEXT, HELLO), []),
+    "two frames (5.4)": (b"".join(pieces(HELLO, 9)), []),
+    "a frame for each byte": (b"".join(pieces(HELLO, *[1] * (len(HELLO) - 1))), []),
+    "an empty frame at the beginning": (b"".join(pieces(HELLO, 0)), []),
+    "empty frames in the middle": (b"".join(pieces(HELLO, 9, 0, 0, 7)), []),
+    "an empty frame at the end": (b"".join(pieces(HELLO, len(HELLO))), []),
+    "nothing but empty frames before": (frame(0x01) + frame(0x00) + frame(0x80) + frame(TEXT, HELLO), []),
+    "a character in two frames (5.6)": (b"".join(pieces(HELLO, HELLO.index("é".encode()) + 1)), []),
+    "a ping within a message (5.4)": (frame(PING, b"within").join(pieces(HELLO, 9)), [b"within"]),
+    "pings within a message": (frame(PING, b"w").join(pieces(HELLO, 9, 0, 3)), [b"w"] * 3),
+    "a pong within a message (5.5.3)": (frame(0x80 | 10, b"w").join(pieces(HELLO, 9)), []),
+    "an empty ping (5.5.2)": (frame(PING) + frame(TEXT, HELLO), [b""]),
+    "a ping of 125 bytes": (frame(PING, b"a" * 125) + frame(TEXT, HELLO), [b"a" * 125]),
+    "a ping that is no text": (frame(PING, bytes(range(131, 256))) + frame(TEXT, HELLO), [bytes(range(131, 256))]),
+    "ten pings": (b"".join(frame(PING, bytes([n])) for n in range(10)) + frame(TEXT, HELLO), [bytes([n]) for n in range(10)]),
+    "a pong that nobody asked for (5.5.3)": (frame(0x80 | 10, b"a") + frame(0x80 | 10) + frame(TEXT, HELLO), []),
+}
+
+
+@pytest.mark.parametrize("name", RIGHT)
+async def test_frames_that_are_right(web, name):
+    """RFC 6455 5: what is in them comes across, whole or in single bytes."""
+    good, pongs = RIGHT[name]
+    for slowly in (False, True):
+        connection = await (await Bytes(web).open()).upgrade()
+        if slowly:
+            for byte in good:
+                connection.send(bytes([byte]))
+                await asyncio.sleep(0)
+        else:
+            connection.send(good)
+        connection.send(frame(PING, b"end"))
+        told = []
+        while not told or told[-1] != (PONG, b"end"):
+            told.append(await connection.frame())
+        assert [content for first, content in told[:-1] if first == PONG] == pongs
+        texts = [content for first, content in told if first == TEXT]
+        assert texts[0].startswith(b"<open ") and texts[1].startswith(b"<stream:features "), told
+        connection.writer.close()
+
+
 @pytest.mark.parametrize("bad, status", [
     (b"GET / HTTP/1.1\nHost: localhost\n\n", 400),
     (b"GET / HTTP/1.1\r\n\r\n", 400),

@@ -1,4 +1,4 @@
-// As much of XMLHttpRequest as Strophe.js asks of a browser for BOSH, over Node's own HTTP: connections
+// As much of XMLHttpRequest as Strophe.js asks of a browser for BOSH, and NchanSubscriber, over Node's own HTTP: connections
 // stay and are used again, two at a time.
 
 import http from "node:http";
@@ -14,8 +14,8 @@ globalThis.XMLHttpRequest ??= class {
   readyState = 0;
   status = 0;
   responseText = "";
-  responseXML = null;
   headers = {};
+  answered = {};
 
   #become(state) {
     this.readyState = state;
@@ -35,23 +35,28 @@ globalThis.XMLHttpRequest ??= class {
     return "";
   }
 
+  getResponseHeader(name) {
+    return this.answered[name.toLowerCase()] ?? null;
+  }
+
+  get responseXML() {
+    return this.readyState === 4 ? new DOMParser().parseFromString(this.responseText, "text/xml") : null;
+  }
+
   send(data) {
     const { request } = this.url.protocol === "https:" ? https : http;
-    const headers = { ...this.headers, "Content-Length": Buffer.byteLength(data) };
+    const headers = { ...this.headers, ...(data == null ? {} : { "Content-Length": Buffer.byteLength(data) }) };
     this.request = request(this.url, { method: this.method, agent: pools[this.url.protocol], headers }, (answer) => {
-      this.status = answer.statusCode;
+      [this.status, this.answered] = [answer.statusCode, answer.headers];
       answer.setEncoding("utf8");
       answer.on("data", (piece) => (this.responseText += piece));
-      answer.on("end", () => {
-        this.responseXML = new DOMParser().parseFromString(this.responseText, "text/xml");
-        this.#become(4);
-      });
+      answer.on("end", () => this.#become(4));
     });
     this.request.on("error", () => {
       this.status = 0;
       this.#become(4);
     });
-    this.request.end(data);
+    this.request.end(data ?? undefined);
   }
 
   abort() {

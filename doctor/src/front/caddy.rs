@@ -43,7 +43,7 @@ fn proxied(text: &mut String, web: &Web) {
     let to: Vec<_> = web.to.iter().map(ToString::to_string).collect();
     let _ = write!(
         text,
-        "(throng) {{\n\t@throng path {paths} {PATHS_BELOW}*\n\thandle @throng {{\n\t\treverse_proxy {to} {{\n\t\t\t\
+        "(throng) {{\n\t@throng path {paths} {below}\n\thandle @throng {{\n\t\treverse_proxy {to} {{\n\t\t\t\
          lb_policy least_conn\n\t\t\t\
          # What Caddy has seen replaces what the client claims. The server reads it with --http-forwarded.\n\t\t\t\
          header_up X-Forwarded-For {{remote_host}}\n\t\t\t\
@@ -53,6 +53,7 @@ fn proxied(text: &mut String, web: &Web) {
          # A request has a connection of its own, so that none meets one that is being closed.\n\t\t\t\t\
          keepalive off\n\t\t\t}}\n\t\t}}\n\t}}\n\thandle {{\n\t\trespond 404\n\t}}\n}}\n",
         paths = PATHS.join(" "),
+        below = PATHS_BELOW.map(|path| format!("{path}*")).join(" "),
         to = to.join(" "),
     );
 }

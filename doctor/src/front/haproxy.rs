@@ -86,7 +86,7 @@ fn site(text: &mut String, front: &Front, web: &Web) {
     let _ = write!(
         text,
         "    timeout http-request 10s\n    timeout http-keep-alive 75s\n    timeout client {silence}s\n    \
-         acl throng path {paths}\n    acl throng path_beg {PATHS_BELOW}\n    \
+         acl throng path {paths}\n    acl throng path_beg {below}\n    \
          http-request return status 404 unless throng\n    \
          # What HAProxy has seen replaces what the client claims. The server reads it with --http-forwarded.\n    \
          http-request set-header X-Forwarded-For %[src]\n    \
@@ -98,6 +98,7 @@ fn site(text: &mut String, front: &Front, web: &Web) {
          # A request has a connection of its own, so that none meets one that is being closed.\n    option http-server-close\n",
         silence = front.web_silence_s(),
         paths = PATHS.join(" "),
+        below = PATHS_BELOW.join(" "),
     );
     for (at, to) in web.to.iter().enumerate() {
         let _ = writeln!(text, "    server web{} {to}", at + 1);

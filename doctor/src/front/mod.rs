@@ -83,8 +83,8 @@ const PATHS: [&str; 6] = [
     "/connection/websocket",
 ];
 
-/// The server's paths that begin so: notifications.
-const PATHS_BELOW: &str = "/n/";
+/// The server's paths that begin so: notifications, and the same as Nchan has them.
+const PATHS_BELOW: [&str; 5] = ["/n/", "/sub/", "/poll/", "/pub/", "/pubsub/"];
 
 /// Longest body that the server takes of anybody (BOSH), bytes.
 const BODY_BYTES_MAX: u64 = 512 << 10;

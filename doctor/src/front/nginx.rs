@@ -101,9 +101,8 @@ fn site(text: &mut String, front: &Front, web: &Web) {
     for path in PATHS {
         let _ = writeln!(text, "        location = {path} {{ proxy_pass http://throng_web; }}");
     }
-    let _ = write!(
-        text,
-        "        location {PATHS_BELOW} {{ proxy_pass http://throng_web; }}\n        \
-         location / {{ return 404; }}\n    }}\n}}\n"
-    );
+    for path in PATHS_BELOW {
+        let _ = writeln!(text, "        location {path} {{ proxy_pass http://throng_web; }}");
+    }
+    text.push_str("        location / { return 404; }\n    }\n}\n");
 }

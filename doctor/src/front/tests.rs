@@ -52,8 +52,7 @@ fn each_configuration_of_streams_has_what_was_planned() {
 fn each_configuration_of_the_web_has_what_was_planned() {
     for proxy in ["nginx", "haproxy", "caddy"] {
         let text = text(&format!("{proxy} --domain Example.org --to-web 127.0.0.1:5280 --to-web 127.0.0.2:5280"));
-        for part in PATHS.iter().chain(&[
-            PATHS_BELOW,
+        for part in PATHS.iter().chain(&PATHS_BELOW).chain(&[
             "X-Forwarded-For",
             ":443",
             "127.0.0.1:5280",

@@ -14,7 +14,7 @@ pub mod carbons;
 pub mod change;
 pub mod contact;
 pub mod csi;
-pub mod datetime;
+pub use crate::wire::datetime;
 pub mod disco;
 pub mod hook;
 pub mod invite;
@@ -311,6 +311,12 @@ pub fn channel_publish(publication: pubsub::service::channel::Publication) -> (u
 /// Items of a node of a service are wanted by HTTP: what follows, and the place of the extension.
 pub fn channel_read(wanted: pubsub::service::channel::Wanted) -> (usize, Step) {
     (place_of_service(), pubsub::service::channel::read(wanted))
+}
+
+/// A publisher by HTTP asks what there is to tell of a node of a service, and perhaps that it be emptied: what follows, and the place of the
+/// extension.
+pub fn channel_info(question: pubsub::service::info::Question) -> (usize, Step) {
+    (place_of_service(), pubsub::service::info::ask(question))
 }
 
 fn place_of_service() -> usize {

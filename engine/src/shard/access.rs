@@ -254,6 +254,11 @@ impl Shard {
     }
 }
 
+/// What one is told who may publish without a token, and wants to delete.
+pub(super) fn needs_token() -> Response {
+    unauthorized("", "channels are deleted by those who show a token: Authorization: Bearer TOKEN")
+}
+
 /// What ends a request that waits when that is over by which it does.
 pub(super) fn over(listener: &Listener) -> Response {
     match listener.permit {

@@ -1,6 +1,5 @@
 //! Questions of this shard's connections to the homes of channels, for what is behind their places.
 
-use crate::extension::pubsub::service::channel::Published;
 use crate::id::ConnId;
 use crate::letters::{ConnRef, Letter};
 use crate::shard::Shard;
@@ -21,8 +20,8 @@ impl Shard {
 
     /// Asks the home of a channel for what is behind the place of a request.
     pub(super) fn ask_home_of(&mut self, id: ConnId, index: usize) {
-        let share = self.listeners.get(id).map_or(1, |listener| listener.places.len());
-        self.ask_for_share(id, index, share as u8);
+        let share = self.listeners.get(id).map_or(1, Listener::share);
+        self.ask_for_share(id, index, share);
     }
 
     /// The same, for so much of a page: one that is shared by so many.
@@ -45,16 +44,5 @@ impl Shard {
     pub(super) fn has_missed(&self, id: ConnId, index: usize) -> bool {
         let Some(place) = self.listeners.get(id).map(|listener| &listener.places[index]) else { return false };
         place.at < self.listeners.watched(&place.node).map_or(0, |watched| watched.heard)
-    }
-
-    /// A connection has published, and the home has said what came of it.
-    pub(super) fn count_published(&mut self, id: ConnId, published: Published) {
-        let Some(listener) = self.listeners.get(id) else { return };
-        if published.made && !listener.trusted && self.settings.web.channels.publications_s > 0 {
-            let (network, each_ms) = (listener.network, self.settings.each_channel_ms());
-            self.listeners.addresses.made(self.now.mono_ms, network, each_ms);
-        }
-        let items = published.batch().map_or(1, |numbers| numbers.count() as u64);
-        self.counters.notify_published.add(if published.repeated { 0 } else { items });
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::extension;
 use crate::extension::pubsub::service::channel::{JSON, Publication, Wanted, payload};
+use crate::extension::pubsub::service::info::Question;
 use crate::letters::ConnRef;
 use crate::limits::{NOTIFY_PAGE_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX};
 use crate::shard::Shard;
@@ -49,6 +50,7 @@ impl Shard {
         // Who has shown the operator's token is named by nothing, others by their address.
         let is_operator = from.is_empty();
         let policy = &self.settings.web.channels;
+        let (subscribers, requested_s) = self.watchers.crowd(node, self.now.mono_s());
         let publication = Publication {
             actor: node.into(),
             service: service.into(),
@@ -64,6 +66,7 @@ impl Shard {
             batch,
             items_max: policy.items_max,
             items_s: policy.items_s,
+            crowd: (subscribers, requested_s),
             now_us: self.now.wall_us,
         };
         let (place, step) = extension::channel_publish(publication);
@@ -80,7 +83,7 @@ impl Shard {
         (watchers, share): (u32, u8),
     ) {
         let asker = asker(Front { conn, number }, TRUSTED, node);
-        if !self.watch(node, conn.shard, watchers) {
+        if !self.watch_for(node, conn.shard, watchers) {
             return self.answer(asker, Err(Limit::Waiting.into()));
         }
         let share = u32::from(share.max(1));
@@ -95,6 +98,21 @@ impl Shard {
         };
         let (place, step) = extension::channel_read(wanted);
         self.do_step(asker, node, place, step);
+    }
+
+    /// A publisher wants to know what there is to tell of a channel, and that it be emptied, or not.
+    pub(super) fn channel_info(&mut self, front: Front, node: &str, by: By<'_>, deletes: bool) {
+        let is_operator = by.from.is_empty();
+        let question = Question {
+            actor: node.into(),
+            operator: is_operator,
+            granted: by.granted,
+            deletes,
+            crowd: self.watchers.crowd(node, self.now.mono_s()),
+            now_us: self.now.wall_us,
+        };
+        let (place, step) = extension::channel_info(question);
+        self.do_step(asker(front, if is_operator { TRUSTED } else { by.from }, node), node, place, step);
     }
 
     /// Items behind a place, or before one, are wanted once.

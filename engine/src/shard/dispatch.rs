@@ -166,6 +166,12 @@ impl Shard {
                 self.channel_occupied(batch.str(*node), said);
             }
             Letter::ChannelCount { conn, number, node } => self.channel_count(*conn, *number, batch.str(*node)),
+            Letter::ChannelInfo { conn, number, node, from, granted, deletes } => {
+                let front = Front { conn: *conn, number: *number };
+                let by = By { from: batch.str(*from), makes: false, granted: *granted };
+                self.channel_info(front, batch.str(*node), by, *deletes);
+            }
+            Letter::ChannelGone { node, behind } => self.channel_gone(batch.str(*node), *behind),
             Letter::ChannelGoOnWho => self.go_on_telling_who(),
             Letter::Looked { session, work } => self.looked(*session, *work),
             Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),

@@ -54,6 +54,8 @@ impl Shard {
                 Transport::WebSocket => self.websocket_step(id, rest, &mut begun),
                 Transport::Channels => self.subscriber_step(id, rest),
                 Transport::Commands => self.talk_step(id, rest, &mut begun),
+                #[cfg(debug_assertions)]
+                Transport::Echo => self.echo_step(id, rest, &mut begun),
                 Transport::Stream | Transport::Closed | Transport::Bosh => Step { used: rest.len(), goes_on: false },
             };
             at += step.used;
@@ -193,6 +195,8 @@ impl Shard {
             Answer::Bosh => return self.bosh_came(id, head, body),
             Answer::WebSocket { accept } => accept,
             Answer::Channels(asked) => return self.listen(id, head.keeps_alive, *asked),
+            #[cfg(debug_assertions)]
+            Answer::Echo { accept } => return self.begin_echo(id, &accept),
             Answer::Commands { accept, named } => {
                 if let Err(refusal) = self.begin_talk(id, &accept, named) {
                     self.http_answer(id, head, refusal);

@@ -329,6 +329,7 @@ impl Shard {
                 return;
             }
             Change::Notice(notice) => return self.notice(&notice),
+            Change::Gone(node) => return self.channel_deleted(&node),
             Change::News(news) => return self.news(&news, &asker.from, asker.front),
             Change::Message { from, to, xml } => return self.service_message(&from, &to, &xml),
             Change::Belongs { to, node, own, row } => return self.belongs(&to, &node, own, &row),
@@ -354,6 +355,7 @@ impl Shard {
             | Change::Event(_)
             | Change::Notice(_)
             | Change::News(_)
+            | Change::Gone(_)
             | Change::Message { .. }
             | Change::Belongs { .. }
             | Change::Charge { .. }

@@ -4,15 +4,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::id::ConnId;
+use crate::limits::NOTIFY_PAGE_ITEMS_MAX;
 use crate::shard::crowd::channel_of;
 use crate::shard::decisions::Permit;
+use crate::shard::nchan::Subscriber;
 use crate::shard::occupants::Occupant;
 use crate::shard::places::{Gathered, Place, Standing};
 use crate::shard::talker::Talker;
 use crate::web::access::Grant;
-use crate::web::channel::Asked;
+use crate::web::channel::{Answered, Asked};
 use crate::web::handshake::Accept;
 use crate::web::mercure::first::First;
+use crate::web::nchan;
+use crate::web::nchan::id::write_tag;
+use crate::web::nchan::info::Format;
 use crate::web::response::Response;
 
 /// The header field that says when to ask again (RFC 9110 10.2.3).
@@ -21,8 +26,8 @@ const RETRY_AFTER: &str = "Retry-After";
 /// What a request is for.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// An item is published, as an update of Mercure or not.
-    Publish(bool),
+    /// An item is published.
+    Publish(Answered),
     /// The next items are wanted, if there are none at once, so many seconds later.
     Poll(Option<Box<Gathered>>),
     /// All are wanted, as events. The head of the answer was sent.
@@ -31,8 +36,12 @@ pub(super) enum Kind {
     Updates(Option<Box<First>>),
     /// All are wanted, as messages of a WebSocket. Its opening handshake is to be answered with this, until it was.
     Socket(Option<Box<Accept>>),
+    /// Messages are wanted, by Nchan's protocol.
+    Nchan(Box<Subscriber>),
     /// Who subscribes is asked.
     Occupancy,
+    /// What there is to tell of the channel by Nchan's protocol is asked.
+    Info(Format),
     /// It is held until others have said whether it may be done.
     Held(Box<Held>),
     /// Commands of Centrifugo's protocol come, which say for which channels.
@@ -68,18 +77,29 @@ impl Kind {
             Kind::Poll(_) => Some(Way::Poll),
             Kind::Stream(_) | Kind::Updates(_) => Some(Way::Events),
             Kind::Socket(_) | Kind::Talk(_) => Some(Way::Socket),
-            Kind::Publish(_) | Kind::Occupancy | Kind::Held(_) => None,
+            Kind::Nchan(own) => Some(match own.way() {
+                nchan::Way::Poll(_) | nchan::Way::Ask => Way::Poll,
+                nchan::Way::Events => Way::Events,
+                nchan::Way::Socket(..) => Way::Socket,
+            }),
+            Kind::Publish(_) | Kind::Occupancy | Kind::Info(_) | Kind::Held(_) => None,
         }
     }
 
     /// Whether items go out as long as the connection is there.
     pub(super) fn streams(&self) -> bool {
-        matches!(self, Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_))
+        match self {
+            Kind::Nchan(own) => own.streams(),
+            kind => matches!(kind, Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_)),
+        }
     }
 
     /// The same of one whose answer has begun.
     pub(super) fn has_begun(&self) -> bool {
-        matches!(self, Kind::Stream(true) | Kind::Updates(None) | Kind::Socket(None) | Kind::Talk(_))
+        match self {
+            Kind::Nchan(own) => own.has_begun(),
+            kind => matches!(kind, Kind::Stream(true) | Kind::Updates(None) | Kind::Socket(None) | Kind::Talk(_)),
+        }
     }
 }
 
@@ -120,6 +140,15 @@ impl Listener {
         self.places.iter().any(|place| matches!(place.standing, Standing::Asked(_)))
     }
 
+    /// What it asks a home for is one of so many shares of a page.
+    pub(super) fn share(&self) -> u8 {
+        match &self.kind {
+            // One item, and no more.
+            Kind::Nchan(own) if own.takes_any() => NOTIFY_PAGE_ITEMS_MAX as u8,
+            _ => self.places.len() as u8,
+        }
+    }
+
     /// Whether it is known of all channels where it stands. One of Centrifugo's protocol stands in each for itself.
     pub(super) fn is_placed(&self) -> bool {
         matches!(self.kind, Kind::Talk(_)) || self.places.iter().all(|place| place.known)
@@ -137,6 +166,21 @@ impl Listener {
     pub(super) fn talker_mut(&mut self) -> Option<&mut Talker> {
         match &mut self.kind {
             Kind::Talk(talker) => Some(talker),
+            _ => None,
+        }
+    }
+
+    /// The tag of a message of this number at one of its places.
+    pub(super) fn tag(&self, index: usize, number: u64) -> String {
+        let mut tag = String::new();
+        write_tag(&mut tag, index, number, self.places.iter().map(|place| place.at));
+        tag
+    }
+
+    /// What it is beside that, if it is one of Nchan's protocol.
+    pub(super) fn nchan(&self) -> Option<&Subscriber> {
+        match &self.kind {
+            Kind::Nchan(own) => Some(own),
             _ => None,
         }
     }

@@ -2,24 +2,27 @@
 
 use std::borrow::Cow;
 
+use crate::extension::pubsub::service::info::Info;
 use crate::id::ConnId;
 use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
 use crate::shard::Shard;
 use crate::shard::crowd::channel_of;
 use crate::shard::listener::{Kind, Listener};
+use crate::shard::nchan::Subscriber;
 use crate::shard::places::Gathered;
 use crate::streams::ended::Ended;
 use crate::web::centrifugo::crowd;
 use crate::web::frame::{self, Code, FrameFault};
 use crate::web::mercure::{event, place};
+use crate::web::nchan::{META, Way, info};
 use crate::web::response::Response;
 use crate::web::status::Status;
 use crate::web::{Transport, handshake};
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::{Limit, Refusal};
 
-/// The head of a stream of events (HTML 9.2.5). It has no length: its end is that of the connection. Proxies are asked not to keep it back.
-const STREAM: &[(&str, &str)] = &[("Content-Type", "text/event-stream"), ("X-Accel-Buffering", "no")];
+/// The type of a stream of events.
+const EVENTS: &str = "text/event-stream";
 
 /// What a poll is answered, and what a message of a WebSocket says: items with commas between them, the channels of which some are
 /// missing, and from where to go on.
@@ -57,6 +60,8 @@ impl Telling {
     /// Items behind this place of a listener are missing.
     pub(super) fn gap(&mut self, listener: &Listener, index: usize) {
         match &mut self.message {
+            // Clients of Nchan know of no such thing.
+            None if matches!(listener.kind, Kind::Nchan(_)) => {}
             Some(message) => message.gaps.push(index),
             // Clients of Mercure know of no such event, and some would take it for an update.
             None if self.updates => self.out.extend_from_slice(b": updates are missing here\n"),
@@ -70,6 +75,9 @@ impl Telling {
 
     /// An item, with which the place has this number.
     pub(super) fn item(&mut self, listener: &Listener, index: usize, number: u64, item: &[u8]) {
+        if let Kind::Nchan(own) = &listener.kind {
+            return own.tell(&mut self.out, item, &listener.tag(index, number));
+        }
         match &mut self.message {
             Some(message) => {
                 message.push(item);
@@ -127,8 +135,9 @@ fn write_message(out: &mut Vec<u8>, gathered: &Gathered, listener: &Listener, po
 
 /// What is said to one who has had nothing for long: a comment, or a message with no items from where to go on.
 pub(super) fn write_beat(out: &mut Vec<u8>, listener: &Listener) {
-    match listener.kind {
+    match &listener.kind {
         Kind::Socket(_) => write_message(out, &Gathered::default(), listener, &listener.position()),
+        Kind::Nchan(own) => own.beat(out),
         // With an empty line behind it some clients take it for an update without content.
         Kind::Updates(_) => out.extend_from_slice(b":\n"),
         _ => out.extend_from_slice(b":\n\n"),
@@ -201,7 +210,7 @@ impl Shard {
         let mut body = Vec::with_capacity(gathered.items.len() + 64);
         write_answer(&mut body, &gathered.items, &gathered.gaps_of(&listener.places), &listener.position());
         body.push(b'\n');
-        self.respond(id, json(Cow::Owned(String::from_utf8_lossy(&body).into_owned())));
+        self.respond(id, json(body));
     }
 
     /// The answer of one who takes all items begins, unless it has.
@@ -221,10 +230,11 @@ impl Shard {
             }
             Kind::Stream(begun @ false) => *begun = true,
             Kind::Updates(_) if !is_asking => return self.begin_updates(id),
+            Kind::Nchan(_) => return self.begin_nchan(id),
             _ => return,
         }
         let response = listener.dressed(Response::empty(Status::Ok));
-        self.send_stream_head(id, response);
+        self.send_stream_head(id, response, EVENTS);
         if is_placed {
             self.say_place(id);
         }
@@ -241,13 +251,35 @@ impl Shard {
                 [("Last-Event-ID", id.into_string()), ("Access-Control-Expose-Headers", "Last-Event-ID".into())];
             response.fields.extend(fields.map(|(name, value)| (name, Cow::Owned(value))));
         }
-        self.send_stream_head(id, response);
+        self.send_stream_head(id, response, EVENTS);
         self.send_told(id, &first.out);
     }
 
-    fn send_stream_head(&mut self, id: ConnId, response: Response) {
-        let mut response = response.closing();
-        response.fields.extend(STREAM.iter().map(|(name, value)| (*name, Cow::Borrowed(*value))));
+    /// The answer to one who takes all messages begins, unless it has.
+    fn begin_nchan(&mut self, id: ConnId) {
+        let now_s = self.now.mono_s();
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let Kind::Nchan(own) = &mut listener.kind else { return };
+        if !own.begin() {
+            return;
+        }
+        if let Way::Socket(accept, meta) = own.way() {
+            let (accept, meta) = (**accept, *meta);
+            (listener.fields, listener.until_s) = (Box::default(), now_s + NOTIFY_HEARTBEAT_S);
+            self.counters.http_requests.one();
+            self.send_with(id, |out| handshake::write_accepted(out, &accept, meta.then_some(META)));
+            self.conns.set_transport(id, Transport::Channels);
+            return self.unblock(id);
+        }
+        let response = listener.dressed(Response::empty(Status::Ok));
+        self.send_stream_head(id, response, "text/event-stream; charset=utf-8");
+        self.send_bytes(id, b": hi\n\n");
+    }
+
+    /// The head of a stream of events (HTML 9.2.5). It has no length: its end is that of the connection. Proxies are asked not to keep it
+    /// back.
+    fn send_stream_head(&mut self, id: ConnId, response: Response, content_type: &'static str) {
+        let response = response.closing().with("Content-Type", content_type).with("X-Accel-Buffering", "no");
         let wall_us = self.now.wall_us;
         self.counters.http_requests.one();
         self.send_with(id, |out| response.write_endless(out, wall_us));
@@ -271,10 +303,13 @@ impl Shard {
     /// Answers a request that waits, which ends that; of a stream that has begun it is the end.
     pub(super) fn respond(&mut self, id: ConnId, response: Response) {
         // Who was answered a long poll asks again, or is gone.
-        let is_expected = matches!(response.status, Status::Ok | Status::NoContent);
+        let is_expected =
+            matches!(response.status, Status::Ok | Status::NoContent | Status::NotModified | Status::RequestTimeout);
         let away_max = if is_expected { self.settings.web.channels.waiting_max } else { 0 };
         let Some(listener) = self.listeners.end_expected(id, away_max) else { return };
-        self.tally_answer(&listener.kind, response.status);
+        if !is_expected {
+            self.tally_answer(&listener.kind, response.status);
+        }
         let (now_s, wall_us) = (self.now.mono_s(), self.now.wall_us);
         let Some(opening) = self.opening(id) else { return };
         opening.requests = opening.requests.saturating_add(1);
@@ -282,6 +317,9 @@ impl Shard {
         opening.accepted_s = now_s;
         let mut response = listener.dressed(response);
         response.closes |= !listener.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
+        if let Some(own) = listener.nchan().filter(|own| own.has_begun()) {
+            return self.end_nchan(id, own, response.status);
+        }
         if matches!(listener.kind, Kind::Stream(true) | Kind::Updates(None)) {
             return self.end_stream(id, Ended::Server);
         }
@@ -296,7 +334,7 @@ impl Shard {
             return self.socket_fails(id, fault, Ended::Server);
         }
         self.counters.http_requests.one();
-        if response.status.is_refusal() {
+        if response.status.is_refusal() && !is_expected {
             self.counters.http_refused.one();
         }
         self.send_with(id, |out| response.write(out, None, wall_us));
@@ -320,6 +358,22 @@ impl Shard {
         }
     }
 
+    /// What one was told ends who takes all messages, with this status.
+    fn end_nchan(&mut self, id: ConnId, own: &Subscriber, status: Status) {
+        let line = status.line();
+        if let Way::Socket(..) = own.way() {
+            let code = match status {
+                Status::Gone => Code::GoingAway,
+                Status::Forbidden | Status::Unauthorized => Code::Policy,
+                _ => Code::TryAgain,
+            };
+            return self.socket_fails(id, FrameFault { code, text: line }, Ended::Server);
+        }
+        let number = line.split(' ').next().unwrap_or_default();
+        self.send_bytes(id, format!(":{number}: {line}\n\n").as_bytes());
+        self.end_stream(id, Ended::Server);
+    }
+
     /// A WebSocket ends, for a reason of this side's (RFC 6455 7.1.7).
     pub(super) fn socket_fails(&mut self, id: ConnId, fault: FrameFault, why: Ended) {
         self.send_with(id, |out| frame::write_fault(out, fault));
@@ -335,10 +389,20 @@ impl Shard {
 
 /// The identifier of an update, to who has published it.
 pub(super) fn written_id(id: String) -> Response {
-    Response { body: Cow::Owned(id), content_type: "text/plain; charset=utf-8", ..Response::empty(Status::Ok) }
+    Response {
+        body: Cow::Owned(id.into_bytes()),
+        content_type: "text/plain; charset=utf-8",
+        ..Response::empty(Status::Ok)
+    }
+}
+
+/// What a home says of a channel, for a publisher by Nchan's protocol.
+pub(super) fn told(own: Info) -> info::Info {
+    let Info { there, kept, last, subscribers, requested_s } = own;
+    info::Info { there, kept, last, subscribers, requested_s }
 }
 
 /// An answer for programs.
-pub(super) fn json(body: Cow<'static, str>) -> Response {
-    Response { body, content_type: "application/json", ..Response::empty(Status::Ok) }
+pub(super) fn json(body: Vec<u8>) -> Response {
+    Response { body: Cow::Owned(body), content_type: "application/json", ..Response::empty(Status::Ok) }
 }

@@ -13,7 +13,8 @@ use hashbrown::HashMap;
 
 use crate::id::ConnId;
 use crate::limits::{
-    CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_HELD_BYTES_MAX, NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX, NOTIFY_RENEW_S,
+    CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_EMPTY_MAX, NOTIFY_HELD_BYTES_MAX, NOTIFY_RECENT_BYTES_MAX,
+    NOTIFY_RECENT_MAX, NOTIFY_RENEW_S,
 };
 use crate::shard::addresses::Addresses;
 use crate::shard::listener::{Kind, Listener, Way};
@@ -94,6 +95,12 @@ impl Watched {
         (self.recent, self.recent_bytes) = (VecDeque::new(), 0);
     }
 
+    /// The next of those who wait, so many at the most.
+    pub(super) fn next_behind(&self, last: Option<ConnId>, most: usize) -> Vec<ConnId> {
+        let from = last.map_or(Unbounded, Excluded);
+        self.listeners.range((from, Unbounded)).take(most).copied().collect()
+    }
+
     /// All items behind a place, if they are held.
     pub(super) fn behind(&self, at: u64) -> Option<impl Iterator<Item = (u64, &[u8])>> {
         let held = self.recent.front()?.since <= at;
@@ -125,6 +132,10 @@ pub(super) struct Listeners {
     renewed: Option<Arc<str>>,
     /// Channels that are renewed a second in this round.
     share: usize,
+    /// Homes hear soon when fewer wait for a channel.
+    pub(super) tells_left: bool,
+    /// Channels of which they have not heard it.
+    left: BTreeSet<Arc<str>>,
 }
 
 impl Listeners {
@@ -204,7 +215,7 @@ impl Listeners {
             self.addresses.holds(listener.network, held.bytes);
         }
         self.talkers.0 += usize::from(listener.talker().is_some());
-        if !matches!(listener.kind, Kind::Publish(_) | Kind::Occupancy) {
+        if listener.kind.way().is_some() {
             for place in &listener.places {
                 self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
             }
@@ -265,9 +276,20 @@ impl Listeners {
     fn unwatch(&mut self, id: ConnId, node: &str) {
         let Some(watched) = self.watched.get_mut(node) else { return };
         watched.listeners.remove(&id);
-        if watched.listeners.is_empty() {
+        let is_empty = watched.listeners.is_empty();
+        if self.tells_left && self.left.len() < NOTIFY_EMPTY_MAX {
+            self.left.insert(self.name(node));
+        }
+        if is_empty {
             self.watched.remove(node);
         }
+    }
+
+    /// Channels for which fewer wait than before, with what is known of each.
+    fn fewer(&mut self) -> Vec<(Arc<str>, u64, u32)> {
+        let left = std::mem::take(&mut self.left).into_iter();
+        let now = |node: &Arc<str>| self.watched.get(node).map_or((0, 0), |watched| (watched.heard, watched.len()));
+        left.map(|node| (now(&node), node)).map(|((heard, waiting), node)| (node, heard, waiting)).collect()
     }
 
     /// A long poll has been answered: its client is expected again, if so many at most are of its address.
@@ -323,8 +345,7 @@ impl Listeners {
             let node = self.walks.pop_front()?;
             let Some(watched) = self.watched.get_mut(&node) else { continue };
             let Some(last) = watched.telling else { continue };
-            let from = last.map_or(Unbounded, Excluded);
-            let batch: Vec<ConnId> = watched.listeners.range((from, Unbounded)).take(most).copied().collect();
+            let batch = watched.next_behind(last, most);
             watched.telling = Some(batch.last().copied().or(last));
             return Some((node, batch));
         }
@@ -357,10 +378,11 @@ impl Listeners {
         let share = self.watched.len().div_ceil(NOTIFY_RENEW_S as usize).max(self.share);
         let from = self.renewed.take().map_or(Unbounded, Excluded);
         let due = self.watched.range::<Arc<str>, _>((from, Unbounded)).take(share);
-        let due: Vec<_> = due.map(|(node, watched)| (node.clone(), watched.heard, watched.len())).collect();
+        let mut due: Vec<_> = due.map(|(node, watched)| (node.clone(), watched.heard, watched.len())).collect();
         self.renewed = due.last().filter(|_| due.len() == share).map(|(node, ..)| node.clone());
         // What goes meanwhile does not make the round longer.
         self.share = if self.renewed.is_some() { share } else { 0 };
+        due.extend(self.fewer());
         due
     }
 }
@@ -368,6 +390,7 @@ impl Listeners {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shard::listener::Kind;
     use crate::shard::places::Standing;
 
     fn conn(slot: u32) -> ConnId {

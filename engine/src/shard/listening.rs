@@ -3,23 +3,21 @@
 //!
 //! Letters may be lost: a question without an answer is asked again, and a publication without one is said to be in doubt.
 
-use std::borrow::Cow;
-use std::net::IpAddr;
-
 use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::{ConnId, Service, ShardId};
-use crate::letters::{ConnRef, Letter};
-use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_TOLD_AT_ONCE, NOTIFY_TOLD_PER_PUBLICATION};
+use crate::letters::Letter;
+use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_TOLD_AT_ONCE};
 use crate::session::conn::Pause;
 use crate::shard::Shard;
 use crate::shard::access::{self, Admission};
 use crate::shard::addresses::network;
-use crate::shard::crowd::channel_of;
-use crate::shard::listener::{Kind, Listener};
-use crate::shard::listener_words::{Telling, json, write_beat, written_id};
+use crate::shard::listener::{self, Kind, Listener};
+use crate::shard::listener_words::{Telling, json, write_beat};
+use crate::shard::nchan::Subscriber;
 use crate::shard::places::{Gathered, Place, Standing};
-use crate::web::channel::{Asked, Publication, Wish};
+use crate::web::channel::{Asked, Wish};
 use crate::web::mercure::first::First;
+use crate::web::nchan::{Subscription, Way};
 use crate::web::notify::NEXT_AFTER;
 use crate::web::response::Response;
 use crate::web::status::Status;
@@ -46,18 +44,34 @@ impl Shard {
         let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
         let Some(address) = self.opening(id).map(|opening| opening.peer.to_canonical()) else { return };
         let network = network(address);
-        let occupies = matches!(asked.wish, Wish::Poll(1..) | Wish::Stream | Wish::Socket(_));
+        let occupies = match &asked.wish {
+            Wish::Nchan(Subscription { way, .. }) => !matches!(way, Way::Poll(0) | Way::Ask),
+            wish => matches!(wish, Wish::Poll(1..) | Wish::Stream | Wish::Socket(_)),
+        };
+        let (asks_info, deletes) = match &asked.wish {
+            Wish::Info(_, deletes) => (true, *deletes),
+            _ => (false, false),
+        };
         let asks_who = asked.wish == Wish::Occupancy;
         let admission = may.as_ref().cloned().unwrap_or_default();
         // It is over with that by which it waits.
         let granted_s = admission.left_s(self.now).unwrap_or(u64::MAX);
         let (kind, until_s, publication) = match asked.wish {
-            Wish::Publish(publication) => (Kind::Publish(publication.update), now_s + PUBLISH_S, Some(publication)),
+            Wish::Publish(publication) => (Kind::Publish(publication.answered), now_s + PUBLISH_S, Some(publication)),
             Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
             Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
             Wish::Updates(id) => (Kind::Updates(Some(First::behind(id))), now_s + NOTIFY_HEARTBEAT_S, None),
             Wish::Socket(accept) => (Kind::Socket(Some(accept)), now_s + NOTIFY_HEARTBEAT_S, None),
+            Wish::Nchan(wants) => {
+                let wait_s = match wants.way {
+                    Way::Poll(wait_s) => u64::from(wait_s).min(granted_s) as u32,
+                    Way::Ask => 0,
+                    _ => NOTIFY_HEARTBEAT_S,
+                };
+                (Kind::Nchan(Subscriber::new(wants)), now_s + wait_s, None)
+            }
             Wish::Occupancy => (Kind::Occupancy, now_s + NOTIFY_ANSWER_S, None),
+            Wish::Info(format, _) => (Kind::Info(format), now_s + NOTIFY_ANSWER_S, None),
         };
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
         let places = asked.channels.iter().map(|place| Place {
@@ -85,13 +99,19 @@ impl Shard {
             fields,
         };
         let free = admission.trusted || policy.publications_s == 0;
-        let may = may.and_then(|_| match &publication {
-            Some(publication) if !free => {
-                let items = publication.batch.unwrap_or(1) as f64;
-                let may = self.listeners.addresses.may_publish(now_ms, network, items * settings.each_publication_ms());
-                may.map_err(Response::from)
+        let may = may.and_then(|_| {
+            if deletes && !admission.trusted && !admission.is_granted() {
+                return Err(access::needs_token());
             }
-            _ => Ok(()),
+            let items = match &publication {
+                Some(publication) => publication.batch.unwrap_or(1),
+                None => usize::from(deletes),
+            };
+            if free || items == 0 {
+                return Ok(());
+            }
+            let cost = items as f64 * settings.each_publication_ms();
+            self.listeners.addresses.may_publish(now_ms, network, cost).map_err(Response::from)
         });
         self.listeners.begin(id, listener);
         match (may, publication) {
@@ -99,6 +119,10 @@ impl Shard {
             (Err(refusal), _) => self.respond(id, refusal),
             (Ok(()), Some(publication)) => self.send_publication(id, address, &publication, &admission),
             (Ok(()), None) if asks_who => self.ask_occupancy(id),
+            (Ok(()), None) if asks_info => {
+                let from = if admission.trusted { String::new() } else { address.to_string() };
+                self.ask_info(id, &from, deletes);
+            }
             (Ok(()), None) => {
                 if occupies {
                     self.occupy(id);
@@ -106,27 +130,6 @@ impl Shard {
                 self.ask_all(id);
             }
         }
-    }
-
-    fn send_publication(&mut self, id: ConnId, address: IpAddr, publication: &Publication, admission: &Admission) {
-        let number = self.listeners.number();
-        let now_ms = self.now.mono_ms;
-        let Some(listener) = self.listeners.get_mut(id) else { return };
-        listener.places[0].standing = Standing::Asked(number);
-        let (node, network) = (listener.places[0].node.clone(), listener.network);
-        let free = admission.trusted || self.settings.web.channels.publications_s == 0;
-        let makes = free || self.listeners.addresses.may_make(now_ms, network, self.settings.each_channel_ms());
-        let conn = ConnRef { shard: self.id, conn: id };
-        let home = self.home(&node);
-        let letters = self.letters_to(home);
-        let from = if admission.trusted { String::new() } else { address.to_string() };
-        let granted = admission.is_granted();
-        let (node, from) = (letters.name(&node), letters.name(&from));
-        let key = letters.name(publication.key.as_deref().unwrap_or_default());
-        let keys = letters.name(&publication.keys.join("\n"));
-        let (kind, body) = (letters.name(&publication.kind), letters.write(&publication.body));
-        let batch = publication.batch.is_some();
-        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, keys, body, makes, granted, batch });
     }
 
     /// The home of a channel has answered. What nobody waits for any more is passed over.
@@ -147,40 +150,20 @@ impl Shard {
                 None => self.refused_by_home(id, unreadable()),
             },
             Kind::Talk(_) | Kind::Held(_) => {}
-            Kind::Occupancy => self.respond(id, json(Cow::Owned(String::from_utf8_lossy(body).into_owned()))),
-            Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) => match Page::decode(body) {
-                Some(page) if listener.kind.streams() => {
-                    self.page_for_stream(id, index, &page);
-                    self.greet(id);
+            Kind::Occupancy => self.respond(id, json(body.to_vec())),
+            Kind::Info(_) => self.info_came(id, body),
+            Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
+                match Page::decode(body) {
+                    Some(page) if listener.kind.streams() => {
+                        self.page_for_stream(id, index, &page);
+                        self.greet(id);
+                    }
+                    Some(page) if listener.nchan().is_some() => self.page_for_nchan(id, index, &page),
+                    Some(page) => self.page_for_poll(id, index, &page),
+                    None => self.refused_by_home(id, unreadable()),
                 }
-                Some(page) => self.page_for_poll(id, index, &page),
-                None => self.refused_by_home(id, unreadable()),
-            },
+            }
         }
-    }
-
-    fn published(&mut self, id: ConnId, published: Published) {
-        let Some(listener) = self.listeners.get(id) else { return };
-        let channel = channel_of(&listener.places[0].node);
-        let quoted = |number: u64| format!("\"{number}\"");
-        let ids = match published.batch() {
-            None => format!("\"id\":{}", quoted(published.number)),
-            Some(numbers) => format!("\"ids\":[{}]", numbers.map(quoted).collect::<Vec<_>>().join(",")),
-        };
-        let body = format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{}}}\n", published.repeated);
-        let response = match listener.kind {
-            Kind::Publish(true) => written_id(listener.update(0, published.number)),
-            _ => json(Cow::Owned(body)),
-        };
-        self.count_published(id, published);
-        self.respond(id, response);
-    }
-
-    /// What an address has published was told to so many.
-    pub(super) fn channel_charged(&mut self, address: IpAddr, told: u32) {
-        let each = f64::from(told) / f64::from(NOTIFY_TOLD_PER_PUBLICATION);
-        let cost = each * self.settings.each_publication_ms();
-        self.listeners.addresses.charge(self.now.mono_ms, network(address), cost);
     }
 
     fn page_for_poll(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
@@ -346,6 +329,9 @@ impl Shard {
             return;
         }
         let at = place.at;
+        if !streams && listener.nchan().is_some() {
+            return self.tell_nchan(id, index);
+        }
         let held = self.listeners.watched(node).and_then(|watched| watched.behind(at));
         let Some(held) = held.filter(|_| listener.is_placed() && !(streams && is_heavy)) else {
             if streams {
@@ -390,7 +376,7 @@ impl Shard {
     pub(super) fn heard_while_waiting(&mut self, id: ConnId) -> bool {
         match self.listeners.get(id) {
             None => true,
-            Some(listener) if matches!(listener.kind, Kind::Stream(_) | Kind::Updates(_)) => false,
+            Some(listener) if listener.kind.way() == Some(listener::Way::Events) => false,
             Some(listener) if listener.kind.has_begun() => true,
             Some(_) => {
                 self.pause(id, Pause::Answer);
@@ -409,7 +395,7 @@ impl Shard {
         }
         let lost = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
         let is_over = now_s >= listener.until_s;
-        let polls = matches!(listener.kind, Kind::Poll(_));
+        let polls = listener.kind.way() == Some(listener::Way::Poll);
         let (publishes, begun) =
             (matches!(listener.kind, Kind::Publish(_)), matches!(listener.kind, Kind::Stream(true)));
         // A poll has been cut to the time of its token, and is answered as at the end of any wait.
@@ -428,15 +414,16 @@ impl Shard {
                 let text = "whether it was published is not known; try again with the same Idempotency-Key";
                 self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
-            Kind::Occupancy if is_over => {
+            Kind::Occupancy | Kind::Info(_) if is_over => {
                 let text = "the channel has not answered in time; try again";
                 self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
             Kind::Held(_) if is_over => self.respond(id, access::unanswered()),
-            Kind::Publish(_) | Kind::Occupancy | Kind::Talk(_) | Kind::Held(_) => {}
+            Kind::Publish(_) | Kind::Occupancy | Kind::Info(_) | Kind::Talk(_) | Kind::Held(_) => {}
             // A home that has just been asked has its time, too.
             Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
-            Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) => {
+            Kind::Nchan(_) if polls && is_over && (lost || !listener.is_asking()) => self.nchan_is_over(id),
+            Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
                 let beats = is_over && listener.kind.has_begun();
                 if is_over {
                     listener.until_s = now_s + NOTIFY_HEARTBEAT_S;
@@ -459,6 +446,7 @@ impl Shard {
 
     /// One turn's share of saying which channels are watched still.
     pub(super) fn sweep_listeners(&mut self) {
+        self.listeners.tells_left = self.settings.web.channels.nchan;
         self.tally_listeners();
         for (name, heard, watchers) in self.listeners.renewals(self.now.mono_ms) {
             let home = self.home(&name);

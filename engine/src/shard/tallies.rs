@@ -54,7 +54,7 @@ impl Shard {
 
     fn refused_of(&self, method: Method) -> Option<&Counter> {
         match method {
-            Method::Post => Some(&self.counters.notify_publish_refused),
+            Method::Post | Method::Put | Method::Delete => Some(&self.counters.notify_publish_refused),
             Method::Get | Method::Head => Some(&self.counters.notify_subscribe_refused),
             _ => None,
         }

@@ -29,6 +29,8 @@ struct Watched {
     by: Vec<Watcher>,
     /// The number of the last item of which they were told.
     told: u64,
+    /// Second (monotonic) when one of their subscribers has asked last; known where publishers are told.
+    asked_s: Option<u32>,
 }
 
 /// The channels of this home that are watched.
@@ -60,12 +62,32 @@ impl Watchers {
         }
         let Some(watched) = self.all.get_mut(node) else { return false };
         watched.by.retain(|watcher| watcher.shard != shard);
+        let is_known = watched.asked_s.is_some_and(|asked_s| now_s < asked_s + NOTIFY_FORGET_S);
         if waiting > 0 {
             watched.by.push(Watcher { shard, waiting, since_s: now_s });
-        } else if watched.by.is_empty() {
+        } else if watched.by.is_empty() && !is_known {
             self.all.remove(node);
         }
         true
+    }
+
+    /// A subscriber of a channel has asked.
+    fn asked(&mut self, node: &str, now_s: u32) {
+        if let Some(watched) = self.all.get_mut(node) {
+            watched.asked_s = Some(now_s);
+        }
+    }
+
+    /// The shards that watch a channel.
+    pub(super) fn shards(&self, node: &str) -> impl Iterator<Item = ShardId> {
+        self.all.get(node).into_iter().flat_map(|watched| watched.by.iter().map(|watcher| watcher.shard))
+    }
+
+    /// How many wait for a channel, and how many seconds ago one has asked, if that is known.
+    pub(super) fn crowd(&self, node: &str, now_s: u32) -> (u32, Option<u32>) {
+        let Some(watched) = self.all.get(node) else { return (0, None) };
+        let waiting = watched.by.iter().fold(0, |all: u32, watcher| all.saturating_add(watcher.waiting));
+        (waiting, watched.asked_s.map(|asked_s| now_s.saturating_sub(asked_s)))
     }
 
     /// Forgets shards that have not said for long that they watch, of a share of all channels.
@@ -80,7 +102,8 @@ impl Watchers {
         let (mut last, mut gone, mut seen) = (None, Vec::new(), 0);
         for (node, watched) in self.all.range_mut::<Box<str>, _>((from, Unbounded)).take(share) {
             watched.by.retain(|watcher| u64::from(watcher.since_s) >= late_s);
-            if watched.by.is_empty() {
+            let is_known = watched.asked_s.is_some_and(|asked_s| u64::from(asked_s) >= late_s);
+            if watched.by.is_empty() && !is_known {
                 gone.push(node.clone());
             }
             (last, seen) = (Some(node.clone()), seen + 1);
@@ -97,6 +120,16 @@ impl Shard {
     pub(super) fn watch(&mut self, node: &str, shard: ShardId, waiting: u32) -> bool {
         let now_s = self.now.mono_s();
         self.watchers.watch(node, shard, waiting, now_s)
+    }
+
+    /// A subscriber of a shard asks for items of a channel of this home, and the shard watches it; whether there is room for that.
+    pub(super) fn watch_for(&mut self, node: &str, shard: ShardId, waiting: u32) -> bool {
+        let fits = self.watch(node, shard, waiting);
+        if self.settings.web.channels.nchan {
+            let now_s = self.now.mono_s();
+            self.watchers.asked(node, now_s);
+        }
+        fits
     }
 
     /// A shard says that it watches a channel still. If it has not heard of an item, it hears now that there is one.

@@ -289,7 +289,7 @@ impl Streams {
                 let usual = "text/xml; charset=utf-8".to_owned();
                 let content_type = content_type.map_or(usual, String::from);
                 let mut response = Response::empty(Status::Ok).with("Content-Type", content_type);
-                response.body = String::from_utf8(body).unwrap_or_default().into();
+                response.body = body.into();
                 response
             }
         };

@@ -6,6 +6,8 @@ use super::access::Act;
 use super::access::shown::Shown;
 use super::handshake::Accept;
 use super::inquiry::Sent;
+use super::nchan::info::Format;
+use super::nchan::subscription::Subscription;
 
 /// What is asked of channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,7 @@ impl Asked {
                 publication.body.len() + publication.kind.len() + keys.sum::<usize>()
             }
             Wish::Updates(Some(id)) => id.len(),
+            Wish::Nchan(wants) => wants.from.as_ref().map_or(0, |(_, tag)| tag.len()),
             _ => 0,
         };
         let fields = self.fields.iter().map(|(name, value)| name.len() + value.len());
@@ -63,16 +66,20 @@ pub enum Wish {
     Updates(Option<Box<str>>),
     /// All items, as messages of a WebSocket, whose opening handshake is answered with this.
     Socket(Box<Accept>),
+    /// What a subscriber of Nchan wants.
+    Nchan(Subscription),
     /// Who subscribes to the one channel.
     Occupancy,
+    /// What publishers are told of the one channel by Nchan's protocol; and it is emptied, or not.
+    Info(Format, bool),
 }
 
 impl Wish {
     /// What is done at the channels.
     pub fn act(&self) -> Act {
         match self {
-            Wish::Publish(_) => Act::Publish,
-            Wish::Poll(_) | Wish::Stream | Wish::Updates(_) | Wish::Socket(_) => Act::Subscribe,
+            Wish::Publish(_) | Wish::Info(..) => Act::Publish,
+            Wish::Poll(_) | Wish::Stream | Wish::Updates(_) | Wish::Socket(_) | Wish::Nchan(_) => Act::Subscribe,
             Wish::Occupancy => Act::Presence,
         }
     }
@@ -91,10 +98,21 @@ pub struct Publication {
     /// It is a batch of so many items, which are its [`lines`]: at most
     /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX); `None`: one item.
     pub batch: Option<usize>,
-    /// It is an update of Mercure, and answered as one.
-    pub update: bool,
+    /// How it is answered.
+    pub answered: Answered,
     /// The content.
     pub body: Vec<u8>,
+}
+
+/// What a publisher is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// The number of the item.
+    Item,
+    /// The identifier of the update, by Mercure.
+    Update,
+    /// What there is to tell of the channel, by Nchan's protocol.
+    Info(Format),
 }
 
 /// The items of a batch: lines, of which each is JSON. What is empty is none.

@@ -110,6 +110,9 @@ pub struct Assembly {
     open: bool,
     /// It is whole, and not used up.
     whole: bool,
+    /// It is binary, where such are taken.
+    binary: bool,
+    takes_binary: bool,
     /// It is one of the long ones, of which there may be some only.
     pub long: Option<Arc<()>>,
 }
@@ -141,6 +144,18 @@ impl Assembly {
         Assembly { bytes: memory, ..Assembly::default() }
     }
 
+    /// Nothing, and messages may be binary.
+    #[cfg(debug_assertions)]
+    pub fn of_any() -> Assembly {
+        Assembly { takes_binary: true, ..Assembly::default() }
+    }
+
+    /// Whether the message is binary.
+    #[cfg(debug_assertions)]
+    pub fn is_binary(&self) -> bool {
+        self.binary
+    }
+
     /// The memory, for another.
     pub fn into_memory(self) -> Vec<u8> {
         self.bytes
@@ -159,7 +174,7 @@ impl Assembly {
     /// The message is used up.
     pub fn clear(&mut self) {
         self.bytes.clear();
-        (self.whole, self.long) = (false, None);
+        (self.whole, self.binary, self.long) = (false, false, None);
     }
 
     /// The message is to be looked at once more: it is what comes next.
@@ -202,6 +217,7 @@ impl Assembly {
             }
             match (head.opcode, self.open) {
                 (OPCODE_CONTINUATION, true) | (OPCODE_TEXT, false) => {}
+                (OPCODE_BINARY, false) if self.takes_binary => {}
                 (OPCODE_BINARY, false) => return fault(Code::Unsupported, "messages are text here"),
                 (OPCODE_CONTINUATION, _) => return fault(Code::Protocol, "there is no message to go on with"),
                 _ => return fault(Code::Protocol, "a message begins within another one"),
@@ -210,6 +226,7 @@ impl Assembly {
                 return fault(Code::TooLong, "the message is too long");
             }
             at += head.bytes;
+            self.binary |= head.opcode == OPCODE_BINARY;
             self.frame = Some(Frame { left: head.length, mask: head.mask, last: head.fin });
         }
     }
@@ -319,7 +336,12 @@ fn unmask(out: &mut Vec<u8>, masked: &[u8], mask: &mut [u8; 4]) {
 
 /// Appends the head of a frame of this server's, which is a whole message of text.
 pub fn write_head(out: &mut Vec<u8>, bytes: usize) {
-    out.push(FIN | OPCODE_TEXT);
+    write_head_of(out, false, bytes);
+}
+
+/// The same of a message that is binary, or text.
+pub fn write_head_of(out: &mut Vec<u8>, binary: bool, bytes: usize) {
+    out.push(FIN | if binary { OPCODE_BINARY } else { OPCODE_TEXT });
     match bytes {
         0..126 => out.push(bytes as u8),
         126..=0xffff => {
@@ -337,6 +359,11 @@ pub fn write_head(out: &mut Vec<u8>, bytes: usize) {
 pub fn write_pong(out: &mut Vec<u8>, content: &Control) {
     out.extend_from_slice(&[FIN | OPCODE_PONG, content.len]);
     out.extend_from_slice(content.bytes());
+}
+
+/// Appends a ping without content.
+pub fn write_ping(out: &mut Vec<u8>) {
+    out.extend_from_slice(&[FIN | OPCODE_PING, 0]);
 }
 
 /// Appends the last frame of this side.

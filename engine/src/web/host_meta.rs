@@ -57,7 +57,7 @@ fn document(
         [] => Response::text(Status::NotFound, "no address of a WebSocket is known for this host"),
         links => {
             let mut response = Response::empty(Status::Ok);
-            (response.content_type, response.body) = (content_type, Cow::Owned(write(links)));
+            (response.content_type, response.body) = (content_type, Cow::Owned(write(links).into_bytes()));
             response
         }
     };

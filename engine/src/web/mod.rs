@@ -12,6 +12,7 @@
 //! - [`inquiry`] is what others are asked of a request, where the operator wants that, and what they may answer.
 //! - [`mercure`] reads what clients of that protocol ask of the same channels, and writes what they are told.
 //! - [`centrifugo`] reads commands of clients of that protocol, and writes replies and pushes.
+//! - [`nchan`] reads what clients of that protocol ask, and writes what they are told.
 //! - [`throng_js`] has the client for pages.
 //! - [`frame`] reads frames to messages; [`framed`] writes what a stream sends as messages (RFC 7395 3.3); [`open`] reads `<open/>`.
 
@@ -20,6 +21,8 @@ pub mod body;
 pub mod bosh;
 pub mod centrifugo;
 pub mod channel;
+#[cfg(debug_assertions)]
+pub mod echo;
 pub mod frame;
 pub mod framed;
 pub mod handshake;
@@ -28,6 +31,7 @@ pub mod host_meta;
 pub mod inquiry;
 pub mod keys;
 pub mod mercure;
+pub mod nchan;
 pub mod notify;
 pub mod open;
 pub mod policy;
@@ -65,6 +69,9 @@ pub enum Transport {
     Channels,
     /// The same, on which commands of Centrifugo's protocol go the other way.
     Commands,
+    /// A WebSocket whose messages come back.
+    #[cfg(debug_assertions)]
+    Echo,
 }
 
 impl Transport {

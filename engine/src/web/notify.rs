@@ -5,7 +5,7 @@
 
 use super::access::pattern::is_of_name;
 use super::access::shown::Shown;
-use super::channel::{Asked, Place, Publication, Wish, lines};
+use super::channel::{Answered, Asked, Place, Publication, Wish, lines};
 use super::handshake;
 use super::head::{Head, Method};
 use super::inquiry::Sent;
@@ -143,7 +143,7 @@ fn publication(request: &Request<'_>) -> Result<Publication, Refused> {
     let key = key(head)?;
     let batch = batch(kind, request.body)?;
     let keys = keys(head, batch.is_some(), request.body)?;
-    Ok(Publication { kind: kind.into(), key, keys, batch, update: false, body: request.body.to_vec() })
+    Ok(Publication { kind: kind.into(), key, keys, batch, answered: Answered::Item, body: request.body.to_vec() })
 }
 
 /// What the publisher knows an item by.

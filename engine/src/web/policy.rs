@@ -17,6 +17,9 @@ pub struct Policy {
     pub forwarded: bool,
     /// Channels of notifications.
     pub channels: Channels,
+    /// Tests want an echo of the messages of WebSockets.
+    #[cfg(debug_assertions)]
+    pub echo: bool,
 }
 
 impl Policy {
@@ -51,6 +54,8 @@ pub struct Channels {
     pub mercure: bool,
     /// Clients of Centrifugo's protocol have them, too.
     pub centrifugo: bool,
+    /// Clients of Nchan's protocol have them, too.
+    pub nchan: bool,
     /// Who shows this may publish at all.
     pub token: Option<Token>,
     /// What tokens of others are held against that grant some channels; `None`: there are no such tokens.
@@ -76,6 +81,7 @@ impl Default for Channels {
             publish_open: false,
             mercure: false,
             centrifugo: false,
+            nchan: false,
             token: None,
             access: None,
             items_max: 100,

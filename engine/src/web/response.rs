@@ -16,7 +16,7 @@ pub struct Response {
     /// The type of the body.
     pub content_type: &'static str,
     /// The body.
-    pub body: Cow<'static, str>,
+    pub body: Cow<'static, [u8]>,
     /// The connection ends with it.
     pub closes: bool,
 }
@@ -24,13 +24,13 @@ pub struct Response {
 impl Response {
     /// One with a sentence for people.
     pub fn text(status: Status, text: &'static str) -> Response {
-        let body = Cow::Owned(format!("{text}\n"));
+        let body = Cow::Owned(format!("{text}\n").into_bytes());
         Response { status, fields: Vec::new(), content_type: "text/plain; charset=utf-8", body, closes: false }
     }
 
     /// One without a body.
     pub fn empty(status: Status) -> Response {
-        Response { status, fields: Vec::new(), content_type: "", body: Cow::Borrowed(""), closes: false }
+        Response { status, fields: Vec::new(), content_type: "", body: Cow::Borrowed(b""), closes: false }
     }
 
     /// With another header field.
@@ -51,7 +51,7 @@ impl Response {
     pub fn write(&self, out: &mut Vec<u8>, method: Option<Method>, wall_us: u64) {
         self.write_head(out, wall_us, !matches!(self.status, Status::NoContent | Status::NotModified));
         if method != Some(Method::Head) {
-            out.extend_from_slice(self.body.as_bytes());
+            out.extend_from_slice(&self.body);
         }
     }
 

@@ -49,6 +49,12 @@ pub enum Answer {
         /// The subprotocol is named in the answer, as in the request.
         named: bool,
     },
+    /// The connection becomes a WebSocket whose messages come back.
+    #[cfg(debug_assertions)]
+    Echo {
+        /// `Sec-WebSocket-Accept`.
+        accept: Accept,
+    },
     /// It is for channels of notifications, whose homes answer.
     Channels(Box<Asked>),
 }

@@ -5,6 +5,10 @@
 pub enum Status {
     /// 200
     Ok,
+    /// 201
+    Created,
+    /// 202
+    Accepted,
     /// 204
     NoContent,
     /// 304
@@ -21,6 +25,8 @@ pub enum Status {
     MethodNotAllowed,
     /// 408
     RequestTimeout,
+    /// 410
+    Gone,
     /// 413
     ContentTooLarge,
     /// 414
@@ -44,13 +50,15 @@ pub enum Status {
 impl Status {
     /// Whether it says that what was asked is not done.
     pub fn is_refusal(self) -> bool {
-        !matches!(self, Status::Ok | Status::NoContent | Status::NotModified)
+        !matches!(self, Status::Ok | Status::Created | Status::Accepted | Status::NoContent | Status::NotModified)
     }
 
     /// The code and its reason phrase.
     pub fn line(self) -> &'static str {
         match self {
             Status::Ok => "200 OK",
+            Status::Created => "201 Created",
+            Status::Accepted => "202 Accepted",
             Status::NoContent => "204 No Content",
             Status::NotModified => "304 Not Modified",
             Status::BadRequest => "400 Bad Request",
@@ -59,6 +67,7 @@ impl Status {
             Status::NotFound => "404 Not Found",
             Status::MethodNotAllowed => "405 Method Not Allowed",
             Status::RequestTimeout => "408 Request Timeout",
+            Status::Gone => "410 Gone",
             Status::ContentTooLarge => "413 Content Too Large",
             Status::UriTooLong => "414 URI Too Long",
             Status::ExpectationFailed => "417 Expectation Failed",

@@ -6,7 +6,7 @@ use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
-use super::{bosh, centrifugo, host_meta, mercure, notify, throng_js, websocket};
+use super::{bosh, centrifugo, host_meta, mercure, nchan, notify, throng_js, websocket};
 
 /// All paths.
 pub const TABLE: &[Row] = &[
@@ -17,7 +17,13 @@ pub const TABLE: &[Row] = &[
     notify::ROW,
     mercure::ROW,
     centrifugo::ROW,
+    nchan::SUB,
+    nchan::POLL,
+    nchan::PUB,
+    nchan::PUBSUB,
     throng_js::ROW,
+    #[cfg(debug_assertions)]
+    super::echo::ROW,
 ];
 
 /// Whose path it is; or what is answered without anybody's help.
@@ -55,7 +61,7 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
 
 /// Whether a path is one at which channels are published at and read.
 pub fn is_of_channels(path: &str) -> bool {
-    [&notify::ROW, &mercure::ROW, &centrifugo::ROW].into_iter().any(|row| is_at(row, path))
+    [&notify::ROW, &mercure::ROW, &centrifugo::ROW].into_iter().chain(nchan::ROWS).any(|row| is_at(row, path))
 }
 
 /// Whether a path is a row's.
@@ -100,6 +106,7 @@ fn methods(row: &Row) -> String {
 fn fields_of(row: &Row) -> &'static str {
     match row.path {
         mercure::PATH => mercure::FIELDS,
+        path if nchan::ROWS.iter().any(|row| row.path == path) => nchan::FIELDS,
         _ => notify::fields_of(row),
     }
 }

@@ -34,7 +34,7 @@ fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
     let known = request.head.list("if-none-match").any(|own| own == "*" || own.trim_start_matches("W/") == tag);
     let mut response = Response::empty(if known { Status::NotModified } else { Status::Ok });
     if !known {
-        (response.content_type, response.body) = ("text/javascript; charset=utf-8", Cow::Borrowed(MODULE));
+        (response.content_type, response.body) = ("text/javascript; charset=utf-8", Cow::Borrowed(MODULE.as_bytes()));
     }
     // A page asks each time, so that it gets another one as soon as the server is another one.
     Answer::Response(response.with("ETag", tag).with("Cache-Control", "no-cache"))

@@ -9,11 +9,13 @@
 //! - [`mod@splice`] copies a stanza with another `from` and `to`; [`text`] decodes, escapes and writes XML.
 //! - [`stream`] reads and writes stream headers; [`scope`] keeps what a header declared.
 //! - [`jid`] reads addresses; [`limit`] names the limits that refuse somebody.
+//! - [`datetime`] reads and writes moments (XEP-0082).
 //! - [`fault`] names what can be wrong and the stream error it is answered with.
 
 mod attribute;
 mod chars;
 pub mod cursor;
+pub mod datetime;
 mod declaration;
 pub mod element;
 pub mod error;

@@ -30,6 +30,7 @@ mod left_early;
 mod letters;
 mod limits;
 mod mercure;
+mod nchan;
 mod nodes;
 mod notify;
 mod notify_access;

@@ -21,12 +21,16 @@ enum By {
     Updates,
     /// Of Centrifugo's.
     Pushes,
+    /// Of Nchan's, one message at a time.
+    Single,
+    /// The same as events.
+    Told,
 }
 
 impl By {
     /// One of each, in turn.
     fn turn(number: usize) -> By {
-        [By::Polls, By::Events, By::Messages, By::Updates, By::Pushes][number % 5]
+        [By::Polls, By::Events, By::Messages, By::Updates, By::Pushes, By::Single, By::Told][number % 7]
     }
 }
 
@@ -58,7 +62,8 @@ impl Stage {
 
     fn with(seed: u64, shards: u16, channels: Channels) -> Stage {
         let pace = Pace { read_bytes: [0, 100, 4_096][seed as usize % 3], ..Pace::default() };
-        let settings: Settings = settings(shards, Channels { mercure: true, centrifugo: true, ..channels });
+        let settings: Settings =
+            settings(shards, Channels { mercure: true, centrifugo: true, nchan: true, ..channels });
         let mut world = World::new(seed, settings, pace, &[]);
         world.http = true;
         let publisher = (world.connect(), String::new());
@@ -70,6 +75,8 @@ impl Stage {
         let all = match by {
             By::Updates => "earliest",
             By::Pushes => "{}",
+            By::Single => "",
+            By::Told => "0:0",
             _ => "0,0,0,0",
         };
         self.reader_from(by, Some(all.into()));
@@ -104,6 +111,17 @@ impl Stage {
                 format!("GET /.well-known/mercure?{topics} HTTP/1.1\r\n{fields}\r\n")
             }
             By::Pushes => return,
+            By::Single => {
+                let place = last.as_deref().and_then(|last| last.split_once('|'));
+                let fields = place.map_or(String::new(), |(date, tag)| {
+                    format!("If-Modified-Since: {date}\r\nIf-None-Match: {tag}\r\n")
+                });
+                format!("GET /sub/{CHANNELS}?wait=20 HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
+            }
+            By::Told => {
+                let path = format!("/sub/{CHANNELS}?last_event_id={}", last.as_deref().unwrap_or_default());
+                format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
+            }
             By::Polls => format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
             By::Events => {
                 format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
@@ -179,10 +197,10 @@ impl Reader {
         }
         match self.by {
             By::Events => self.events(),
-            By::Updates => self.updates(),
+            By::Updates | By::Told => self.updates(),
             By::Messages => self.messages(),
             By::Pushes => return self.pushes(),
-            By::Polls => return self.answer(),
+            By::Polls | By::Single => return self.answer(),
         }
         false
     }
@@ -209,7 +227,8 @@ impl Reader {
         {
             let head = std::str::from_utf8(&heard[..end]).unwrap();
             let from = head.lines().find_map(|line| line.strip_prefix("Last-Event-ID: "));
-            self.gaps += usize::from(head.starts_with("HTTP/1.1 200") && from != self.last.as_deref());
+            let tells = self.by == By::Updates && head.starts_with("HTTP/1.1 200");
+            self.gaps += usize::from(tells && from != self.last.as_deref());
             self.read = end + 4;
         }
         while self.read > 0 {
@@ -285,7 +304,7 @@ impl Reader {
     fn answer(&mut self) -> bool {
         let heard = String::from_utf8(self.heard.clone()).unwrap();
         let Some((head, body)) = heard.split_once("\r\n\r\n") else { return false };
-        if head.starts_with("HTTP/1.1 204") {
+        if head.starts_with("HTTP/1.1 204") || (head.starts_with("HTTP/1.1 408") && self.by == By::Single) {
             self.heard.clear();
             return true;
         }
@@ -293,7 +312,11 @@ impl Reader {
         if body.len() < length.parse().unwrap() {
             return false;
         }
-        if head.starts_with("HTTP/1.1 200") {
+        if head.starts_with("HTTP/1.1 200") && self.by == By::Single {
+            let field = |name| head.lines().find_map(|line| line.strip_prefix(name)).expect("a place");
+            self.last = Some(format!("{}|{}", field("Last-Modified: "), field("Etag: ")));
+            self.got.push(body.to_owned());
+        } else if head.starts_with("HTTP/1.1 200") {
             self.gaps += usize::from(!body.contains("\"gaps\":[]"));
             self.items(body);
             self.after(body);
@@ -341,7 +364,7 @@ fn expect(stage: &Stage, rounds: usize, seed: u64) {
 fn subscribers_of_all_shards_have_each_item_once_and_in_order() {
     for seed in 0..12 {
         let mut stage = Stage::new(seed, 1 + (seed % 4) as u16);
-        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
+        (0..7).for_each(|reader| stage.reader(By::turn(reader)));
         for number in 0..12 {
             for channel in CHANNELS.split(',') {
                 stage.publish(channel, &format!("{channel}{number}"));
@@ -360,7 +383,7 @@ fn subscribers_of_all_shards_have_each_item_once_and_in_order() {
 fn a_crash_neither_loses_nor_doubles_an_item_of_a_durable_channel() {
     for seed in 0..12 {
         let mut stage = Stage::new(100 + seed, 3);
-        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
+        (0..7).for_each(|reader| stage.reader(By::turn(reader)));
         for number in 0..20 {
             for channel in CHANNELS.split(',') {
                 stage.publish(channel, &format!("{channel}{number}"));
@@ -429,7 +452,7 @@ fn lost_letters_are_made_good() {
     let mut seen = 0;
     for seed in 0..8 {
         let mut stage = Stage::new(200 + seed, 3);
-        (0..6).for_each(|reader| stage.reader(By::turn(reader)));
+        (0..7).for_each(|reader| stage.reader(By::turn(reader)));
         stage.world.plant = Some(Plant::LostBatch);
         for number in 0..30 {
             for channel in CHANNELS.split(',') {

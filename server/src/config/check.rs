@@ -194,6 +194,9 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     if !(open || private) && config.centrifugo {
         clash("centrifugo", "without effect: neither notify nor notify_private names any channel".into());
     }
+    if !(open || private) && config.nchan {
+        clash("nchan", "without effect: neither notify nor notify_private names any channel".into());
+    }
     let tells = !config.notify_occupancy.is_empty();
     if tells && !open && !private {
         clash("notify", "names no channel, so that notify_occupancy is without effect".into());

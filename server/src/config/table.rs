@@ -469,6 +469,10 @@ options! {
         "Clients of Centrifugo have channels as well, at /connection/websocket of http and https.",
         "notify, notify_private and the other options of channels apply. Tokens of notify_jwt_keys may have Centrifugo's claims. \
          docs/centrifugo.md describes what is there.";
+    Addresses Main Restart nchan: bool, Kind::Switch, "false",
+        "Clients of Nchan have channels as well, at /sub/NAME, /poll/NAME, /pub/NAME and /pubsub/NAME of http and https.",
+        "notify, notify_private and the other options of channels apply. Whoever may publish at a channel is told how many subscribe. \
+         docs/nchan.md describes what is there.";
     Addresses Detail Restart notify_items_max: u64, Kind::Count { min: 1, max: NOTIFY_ITEMS_MAX as u64, unit: "items" }, "100",
         "Items that a channel keeps which was made by a publication at /n/; with more, the oldest one goes.",
         "Channels that were made before, or by XMPP, keep what their node's configuration says.";

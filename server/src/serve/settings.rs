@@ -341,6 +341,8 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
         websocket_url: (!config.websocket_url.is_empty()).then(|| config.websocket_url.as_str().into()),
         bosh_url: (!config.bosh_url.is_empty()).then(|| config.bosh_url.as_str().into()),
         forwarded: config.http_forwarded,
+        #[cfg(debug_assertions)]
+        echo: crate::plant::echoes(),
         channels: Channels {
             prefixes: config.notify.iter().map(|prefix| prefix.0.clone()).collect(),
             occupancy: config.notify_occupancy.iter().map(|prefix| prefix.0.clone()).collect(),
@@ -352,6 +354,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
             publish_open: config.notify_publish_open,
             mercure: config.mercure,
             centrifugo: config.centrifugo,
+            nchan: config.nchan,
             token: s.web.channels.token.clone(),
             private: config.notify_private.iter().map(|prefix| prefix.0.clone()).collect(),
             access: s.web.channels.access.clone(),

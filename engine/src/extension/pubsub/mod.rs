@@ -133,6 +133,20 @@ struct Asked {
 }
 
 impl Asked {
+    /// One of nobody's, at a node of a service: what follows is decided elsewhere.
+    fn of_service(actor: &str, service: &str, now_us: u64) -> Asked {
+        Asked {
+            actor: actor.into(),
+            jid: service.into(),
+            service: true,
+            from: "".into(),
+            owner: false,
+            presence: true,
+            groups: Vec::new(),
+            now_us,
+        }
+    }
+
     fn new(context: &Context<'_>, request: &IqRequest<'_>) -> Asked {
         let service = request.target == Target::Node;
         let owner = request.target == Target::Own || (service && context.admin);

@@ -15,7 +15,12 @@ pub const RETRY_DIGITS_MAX: usize = 10;
 
 /// The content type of an update. What cannot stand in it was refused.
 pub fn kind(event: Option<&str>, retry: Option<&str>) -> String {
-    let mut kind = String::from("text/plain; charset=utf-8");
+    kind_of("text/plain; charset=utf-8", event, retry)
+}
+
+/// The same of content of another type.
+pub fn kind_of(kind: &str, event: Option<&str>, retry: Option<&str>) -> String {
+    let mut kind = kind.to_owned();
     if let Some(event) = event {
         kind = format!("{kind}; event={}", utf8_percent_encode(event, ESCAPED));
     }
@@ -35,13 +40,27 @@ pub fn is_type(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(char::is_control)
 }
 
+/// What a content type says of the update itself: a parameter of it.
+fn parameter<'a>(kind: &'a str, name: &str) -> Option<Cow<'a, str>> {
+    let mut all = kind.split(';').skip(1);
+    all.find_map(|own| own.trim().strip_prefix(name)).map(|value| percent_decode_str(value).decode_utf8_lossy())
+}
+
+/// A content type without what it says of the update itself, and the type of the event.
+pub fn parts(kind: &str) -> (String, Option<Cow<'_, str>>) {
+    let mut own = kind.split(';');
+    let mut bare = own.next().unwrap_or_default().to_owned();
+    for parameter in own.filter(|own| ["event=", "retry="].iter().all(|name| !own.trim().starts_with(name))) {
+        bare.push(';');
+        bare.push_str(parameter);
+    }
+    (bare, parameter(kind, "event=").filter(|event| is_type(event)))
+}
+
 /// Appends an item, which is one line of JSON as homes write it.
 pub fn write(out: &mut Vec<u8>, id: &str, item: &[u8]) {
     let (kind, data) = (member(item, b"type"), member(item, b"data"));
-    let parameter = |name: &str| {
-        let mut all = kind.as_deref().unwrap_or_default().split(';').skip(1);
-        all.find_map(|own| own.trim().strip_prefix(name)).map(|value| percent_decode_str(value).decode_utf8_lossy())
-    };
+    let parameter = |name: &str| parameter(kind.as_deref().unwrap_or_default(), name);
     let mut line = |name: &str, value: &str| {
         [name, ": ", value, "\n"].iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
     };

@@ -18,7 +18,7 @@ use self::place::{EARLIEST, Places};
 use self::shown::Refused;
 use super::access::shown::Shown;
 use super::access::topic;
-use super::channel::{Asked, Place, Publication, Wish};
+use super::channel::{Answered, Asked, Place, Publication, Wish};
 use super::head::{Head, Method};
 use super::inquiry::Sent;
 use super::keys::keys;
@@ -193,7 +193,7 @@ fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Pl
     let key = notify::key(request.head)?;
     // An update has no such thing; who publishes both here and at `/n/` may want it.
     let keys = keys(request.head, false, b"")?;
-    let publication = Publication { kind: kind.into(), key, keys, batch: None, update: true, body };
+    let publication = Publication { kind: kind.into(), key, keys, batch: None, answered: Answered::Update, body };
     Ok((Wish::Publish(publication), vec![Place { channel, after: None }]))
 }
 

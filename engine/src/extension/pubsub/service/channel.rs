@@ -16,6 +16,7 @@ use super::super::event::Event;
 use super::super::node::{Access, Audience, Config, Directory, PublishModel, SendLast};
 use super::super::notice::News;
 use super::super::{Asked, error, go_on, keep, place, range, row, xml};
+use super::info::Info;
 use super::said::show;
 use super::tell;
 use crate::store::nodes::{self as rows, Item, Named, Place, Span};
@@ -57,6 +58,8 @@ pub struct Publication {
     pub items_max: u32,
     /// And for how long each, seconds; 0 for ever.
     pub items_s: u32,
+    /// How many subscribe, and how many seconds ago one has asked last, if that is known.
+    pub crowd: (u32, Option<u32>),
     /// Microseconds since the Unix epoch.
     pub now_us: u64,
 }
@@ -72,12 +75,16 @@ pub struct Published {
     pub repeated: bool,
     /// The node was made for it.
     pub made: bool,
+    /// How the channel is now.
+    pub info: Info,
 }
 
 impl Published {
     fn encode(self) -> Vec<u8> {
         let flags = u8::from(self.repeated) | u8::from(self.made) << 1;
-        [&self.number.to_be_bytes()[..], &[self.items, flags]].concat()
+        let mut out = [&self.number.to_be_bytes()[..], &[self.items, flags]].concat();
+        self.info.encode(&mut out);
+        out
     }
 
     /// The numbers of the items of a batch.
@@ -88,9 +95,9 @@ impl Published {
 
     /// Reads the answer.
     pub fn decode(answer: &[u8]) -> Option<Published> {
-        let (number, &[items, flags]) = answer.split_first_chunk()? else { return None };
-        let number = u64::from_be_bytes(*number);
-        Some(Published { number, items, repeated: flags & 1 != 0, made: flags & 2 != 0 })
+        let (number, [items, flags, info @ ..]) = answer.split_first_chunk()? else { return None };
+        let (number, items, info) = (u64::from_be_bytes(*number), *items, Info::decode(info)?);
+        Some(Published { number, items, repeated: flags & 1 != 0, made: flags & 2 != 0, info })
     }
 }
 
@@ -108,16 +115,7 @@ fn made(publication: &Publication) -> Config {
 
 /// Publishes all items, or none. Each is an item of its own to everybody else.
 pub fn publish(publication: Publication) -> Step {
-    let asked = Asked {
-        actor: publication.actor.clone(),
-        jid: publication.service.clone(),
-        service: true,
-        from: "".into(),
-        owner: false,
-        presence: true,
-        groups: Vec::new(),
-        now_us: publication.now_us,
-    };
+    let asked = Asked::of_service(&publication.actor, &publication.service, publication.now_us);
     let node: Box<str> = publication.actor.split_once('/').map_or("", |(_, node)| node).into();
     // The last one has this id, and is kept the longest.
     let known = match publication.keys.last() {
@@ -146,8 +144,14 @@ pub fn publish(publication: Publication) -> Step {
         if there.is_none() && !publication.makes {
             return Err(Limit::Nodes.into());
         }
+        let info = |number, kept| {
+            let (subscribers, requested_s) = publication.crowd;
+            Info { there: true, kept, last: (number, publication.now_us / 1_000_000), subscribers, requested_s }
+        };
         if let Some(before) = repeated(&publication, found)? {
-            return Ok(Step::Result(Published { number: before.number, items, repeated: true, made: false }.encode()));
+            let (number, kept) = (before.number, directory.get(&node).map_or(0, |node| node.items));
+            let info = info(number, kept);
+            return Ok(Step::Result(Published { number, items, repeated: true, made: false, info }.encode()));
         }
         // XEP-0060 7.1.3.6: items of such a node have nothing in them. And what keeps none does not know a key again.
         if !config.persist && (!config.payloads || publication.key.is_some()) {
@@ -182,7 +186,8 @@ pub fn publish(publication: Publication) -> Step {
         let events: Vec<_> = items_of().filter(|_| config.notifications).map(|(_, item)| event(&item)).collect();
         let mut more: Vec<Change> = there.is_none().then(|| show(&asked, entry)).into_iter().collect();
         more.extend(items_of().filter_map(|(number, item)| news(&asked, &config, number, &item)));
-        let answer = Published { number: last, items, repeated: false, made: there.is_none() }.encode();
+        let info = info(last, entry.items);
+        let answer = Published { number: last, items, repeated: false, made: there.is_none(), info }.encode();
         Ok(tell::tell(&asked, entry, batch, events, answer).with(more))
     });
     Step::InTurn(queries, go_on)
@@ -539,7 +544,8 @@ mod tests {
         assert_eq!(Page::decode(&page.encode()), Some(page.clone()));
         assert_eq!(Page::decode(&page.encode()[..20]), None);
         for (items, repeated, made) in [(0, false, false), (2, true, false), (64, false, true)] {
-            let published = Published { number: 70, items, repeated, made };
+            let info = Info { there: true, last: (70, 5), ..Info::default() };
+            let published = Published { number: 70, items, repeated, made, info };
             assert_eq!(Published::decode(&published.encode()), Some(published));
             assert_eq!(published.batch().map(|numbers| numbers.count()), (items > 0).then_some(items.into()));
         }

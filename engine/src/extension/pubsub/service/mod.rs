@@ -5,6 +5,7 @@
 //! Such a row is written before the request leaves, so none is missing after a crash; the node says afterwards what came of it.
 
 pub mod channel;
+pub mod info;
 pub mod own;
 pub mod owner;
 pub mod said;

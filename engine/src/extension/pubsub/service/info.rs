@@ -1,0 +1,135 @@
+//! What publishers by Nchan's protocol are told of a channel, and how it is emptied by it (docs/nchan.md). What it has is deleted, and its
+//! numbers go on: who comes back with the number of an item that is gone misses none of those that come.
+
+use super::super::event::Event;
+use super::super::node::{Access, Audience};
+use super::super::{Asked, error, go_on, range};
+use super::tell;
+use crate::extension::change::Change;
+use crate::extension::iq::Step;
+use crate::store::Batch;
+use crate::store::nodes::{self as rows, Item, Span};
+
+/// How a channel is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    /// Somebody has published there.
+    pub there: bool,
+    /// How many items are kept.
+    pub kept: u32,
+    /// The number of the last one, and its second.
+    pub last: (u64, u64),
+    /// How many subscribe.
+    pub subscribers: u32,
+    /// Seconds since a subscriber has asked last; `None`: not lately.
+    pub requested_s: Option<u32>,
+}
+
+impl Info {
+    /// Appends it, for another shard.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        out.push(u8::from(self.there));
+        [self.kept, self.subscribers, self.requested_s.unwrap_or(u32::MAX)]
+            .iter()
+            .for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
+        [self.last.0, self.last.1].iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
+    }
+
+    /// Reads what [`Info::encode`] writes.
+    pub fn decode(bytes: &[u8]) -> Option<Info> {
+        let (&[there, ref numbers @ ..], last) = bytes.split_first_chunk::<13>()?;
+        let mut numbers = numbers.chunks_exact(4).map(|four| u32::from_be_bytes([four[0], four[1], four[2], four[3]]));
+        let (kept, subscribers, requested) = (numbers.next()?, numbers.next()?, numbers.next()?);
+        let (number, time_s) = last.split_first_chunk::<8>()?;
+        Some(Info {
+            there: there != 0,
+            kept,
+            subscribers,
+            requested_s: (requested != u32::MAX).then_some(requested),
+            last: (u64::from_be_bytes(*number), u64::from_be_bytes(*time_s.first_chunk()?)),
+        })
+    }
+}
+
+/// What is asked of a channel.
+#[derive(Clone, Debug)]
+pub struct Question {
+    /// The node's actor.
+    pub actor: Box<str>,
+    /// Who has shown the operator's token may ask, and delete, whatever the node says.
+    pub operator: bool,
+    /// The same of who has shown a token that grants to publish, but for deleting what belongs to somebody.
+    pub granted: bool,
+    /// The items are to be deleted.
+    pub deletes: bool,
+    /// How many subscribe, and how many seconds ago one has asked last.
+    pub crowd: (u32, Option<u32>),
+    /// Microseconds since the Unix epoch.
+    pub now_us: u64,
+}
+
+/// Answers it: how it is, or was before.
+pub fn ask(question: Question) -> Step {
+    let node: Box<str> = question.actor.split_once('/').map_or("", |(_, node)| node).into();
+    let queries = vec![rows::directory(&question.actor), rows::items(&question.actor, &node, Span::LAST)];
+    let deletes = question.deletes;
+    let go_on = go_on(move |mut directory, found| {
+        let (subscribers, requested_s) = question.crowd;
+        let gone = Change::Gone(question.actor.clone());
+        let last = directory.last;
+        let answer = |info: Info| {
+            let mut out = Vec::new();
+            info.encode(&mut out);
+            out
+        };
+        let Some(entry) = directory.get_mut(&node) else {
+            let info = answer(Info { subscribers, requested_s, ..Info::default() });
+            return Ok(if question.deletes { Step::Change(vec![gone], info) } else { Step::Result(info) });
+        };
+        let is_open = entry.config.access == Access::Open;
+        let may = match question.deletes {
+            true => question.granted && entry.owners.is_empty(),
+            false => question.granted || is_open,
+        };
+        if !question.operator && !may {
+            return Err(error::FORBIDDEN);
+        }
+        let row = range(found.first())?.0.first();
+        // Of an item that is not kept any more only the number is known, and that is what counts.
+        let at_us = row.and_then(|row| Item::decode(&row.value)).map_or(question.now_us, |item| item.at_us);
+        let time_s = if last > 0 { at_us / 1_000_000 } else { 0 };
+        let info = Info { there: true, kept: entry.items, last: (last, time_s), subscribers, requested_s };
+        if !question.deletes {
+            return Ok(Step::Result(answer(info)));
+        }
+        let told = entry.config.notifications && entry.config.notify_retract && entry.items > 0;
+        let audience = Audience::of(&entry.config, Default::default());
+        (entry.items, entry.bytes) = (0, 0);
+        entry.lose(last);
+        let mut batch = Batch::new();
+        rows::delete_items(&mut batch, &question.actor, &node);
+        directory.put(&mut batch, &question.actor)?;
+        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
+        let service = question.actor.split_once('/').map_or("", |(service, _)| service);
+        let asked = Asked::of_service(&question.actor, service, question.now_us);
+        let events = told.then(|| Event::purged(&node, audience)).into_iter().collect();
+        Ok(tell::tell(&asked, entry, batch, events, answer(info)).with(vec![gone]))
+    });
+    if deletes { Step::InTurn(queries, go_on) } else { Step::Read(queries, go_on) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Info;
+
+    #[test]
+    fn it_goes_from_shard_to_shard() {
+        for requested_s in [None, Some(7)] {
+            let info = Info { there: true, kept: 3, last: (9, 1_795_690_167), subscribers: 2, requested_s };
+            let mut bytes = Vec::new();
+            info.encode(&mut bytes);
+            assert_eq!(Info::decode(&bytes), Some(info));
+            (0..bytes.len()).for_each(|end| assert_eq!(Info::decode(&bytes[..end]), None));
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! Messages of WebSockets that come back, for suites of tests. No release has it.
+
+use crate::id::ConnId;
+use crate::shard::Shard;
+use crate::shard::http::Step;
+use crate::streams::ended::Ended;
+use crate::web::echo::MESSAGE_BYTES_MAX;
+use crate::web::frame::{self, Assembly, Code, Event, FrameFault};
+use crate::web::handshake::{self, Accept};
+use crate::web::{Begun, Transport};
+
+impl Shard {
+    /// A connection becomes a WebSocket with an echo.
+    pub(super) fn begin_echo(&mut self, id: ConnId, accept: &Accept) {
+        self.send_with(id, |out| handshake::write_accepted(out, accept, None));
+        self.conns.set_transport(id, Transport::Echo);
+    }
+
+    /// Reads up to the end of one message, or one control frame, as for XMPP.
+    pub(super) fn echo_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
+        let over = Step { used: input.len(), goes_on: false };
+        let mut message = match begun.take() {
+            Some(Begun::Message(message)) => *message,
+            _ => Assembly::of_any(),
+        };
+        let (used, event) = match message.read(input, MESSAGE_BYTES_MAX) {
+            Ok(read) => read,
+            Err(fault) => {
+                self.echo_fails(id, fault);
+                return over;
+            }
+        };
+        let goes_on = event != Event::More;
+        match event {
+            Event::More | Event::Pong => {}
+            Event::Ping(content) => self.send_with(id, |out| frame::write_pong(out, &content)),
+            Event::Close(code) => {
+                self.send_with(id, |out| frame::write_close(out, code));
+                self.end_stream(id, Ended::Client);
+            }
+            Event::Message if !message.is_binary() && simdutf8::basic::from_utf8(message.bytes()).is_err() => {
+                self.echo_fails(id, FrameFault { code: Code::NotUtf8, text: "a message is no UTF-8" });
+                return over;
+            }
+            Event::Message => {
+                self.send_with(id, |out| {
+                    frame::write_head_of(out, message.is_binary(), message.bytes().len());
+                    out.extend_from_slice(message.bytes());
+                });
+                message.clear();
+            }
+        }
+        self.wait_if_heavy(id);
+        *begun = (!message.is_idle()).then(|| Begun::Message(Box::new(message)));
+        Step { used, goes_on }
+    }
+
+    fn echo_fails(&mut self, id: ConnId, fault: FrameFault) {
+        self.send_with(id, |out| frame::write_fault(out, fault));
+        self.end_stream(id, Ended::Protocol);
+    }
+}

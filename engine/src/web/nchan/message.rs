@@ -1,0 +1,183 @@
+//! Items as messages of Nchan: content as it was published, and nothing else, where others are told an object of JSON.
+
+use std::borrow::Cow;
+use std::time::{Duration, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Deserialize;
+
+use crate::web::frame;
+use crate::web::mercure::event;
+use crate::web::response::Response;
+use crate::web::status::Status;
+use crate::wire::datetime;
+
+/// What the answer to a request of a message says with it, beside where it stands. A page of the server's own address may be asked for a
+/// message as for a document: whoever may publish must not run anything there.
+const FIELDS: &[(&str, &str)] = &[("X-Content-Type-Options", "nosniff"), ("Content-Security-Policy", "sandbox")];
+
+/// What the answers to requests of messages depend on (RFC 9110 12.5.5).
+pub const VARY: (&str, &str) = ("Vary", "If-None-Match, If-Modified-Since");
+
+/// What pages of other origins are shown of them.
+pub const EXPOSED: (&str, &str) = ("Access-Control-Expose-Headers", "Last-Modified, Etag, Content-Type");
+
+/// An item as homes write it.
+#[derive(Default, Deserialize)]
+struct Item<'a> {
+    #[serde(borrow, default, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    base64: bool,
+    #[serde(borrow, default)]
+    data: Cow<'a, str>,
+    #[serde(borrow, default)]
+    time: Cow<'a, str>,
+}
+
+/// A message.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Message<'a> {
+    /// The second in which it was published.
+    pub time_s: u64,
+    /// Its content type, which can stand in a header; empty for none.
+    kind: String,
+    /// The type of the event that it is.
+    event: Option<String>,
+    data: Cow<'a, [u8]>,
+    /// The content is text.
+    is_text: bool,
+}
+
+impl<'a> Message<'a> {
+    /// Reads an item. It is always one; what cannot be read has no content.
+    pub fn read(item: &'a [u8]) -> Message<'a> {
+        let item: Item<'_> = serde_json::from_slice(item).unwrap_or_default();
+        let (kind, event) = event::parts(&item.kind);
+        // By XMPP anything may have been said.
+        let fits = kind.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        let bytes = |text: Cow<'a, str>| match text {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        };
+        Message {
+            time_s: datetime::parse(&item.time).unwrap_or_default() / 1_000_000,
+            kind: if fits { kind } else { String::new() },
+            event: event.map(Cow::into_owned),
+            data: if item.base64 { BASE64.decode(&*item.data).unwrap_or_default().into() } else { bytes(item.data) },
+            is_text: !item.base64,
+        }
+    }
+
+    /// Appends it as an event (HTML 9.2.5).
+    pub fn write_event(&self, out: &mut Vec<u8>, tag: &str) {
+        if let Some(event) = &self.event {
+            [&b"event: "[..], event.as_bytes(), b"\n"].iter().for_each(|part| out.extend_from_slice(part));
+        }
+        out.extend_from_slice(format!("id: {}:{tag}\n", self.time_s).as_bytes());
+        // HTML 9.2.6 knows three ends of a line.
+        let mut rest = Some(&*self.data);
+        while let Some(data) = rest {
+            let end = memchr::memchr2(b'\r', b'\n', data);
+            let (line, behind) = data.split_at(end.unwrap_or(data.len()));
+            rest = end.map(|_| behind.strip_prefix(b"\r\n").unwrap_or(&behind[1..]));
+            [&b"data: "[..], line, b"\n"].iter().for_each(|part| out.extend_from_slice(part));
+        }
+        out.push(b'\n');
+    }
+
+    /// Appends it as a message of a WebSocket: with where it stands and its type before it, if these are wanted. What is no text is
+    /// binary, since a text has to be UTF-8 (RFC 6455 5.6).
+    pub fn write_frame(&self, out: &mut Vec<u8>, tag: &str, meta: bool) {
+        let mut head = String::new();
+        if meta {
+            head = format!("id: {}:{tag}\n", self.time_s);
+            if !self.kind.is_empty() {
+                head = format!("{head}content-type: {}\n", self.kind);
+            }
+            head.push('\n');
+        }
+        let binary = !self.is_text || self.kind.eq_ignore_ascii_case("application/octet-stream");
+        frame::write_head_of(out, binary, head.len() + self.data.len());
+        out.extend_from_slice(head.as_bytes());
+        out.extend_from_slice(&self.data);
+    }
+
+    /// It as the answer to a request.
+    pub fn into_response(self, tag: String) -> Response {
+        let mut response = at(Response::empty(Status::Ok), self.time_s, tag);
+        if !self.kind.is_empty() {
+            response = response.with("Content-Type", self.kind);
+        }
+        response.fields.extend(FIELDS.iter().map(|(name, value)| (*name, Cow::Borrowed(*value))));
+        Response { body: Cow::Owned(self.data.into_owned()), ..response }
+    }
+}
+
+/// An answer that says from where to go on.
+pub fn at(response: Response, time_s: u64, tag: String) -> Response {
+    // The end of the year 9999, beyond which dates cannot be written.
+    let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(time_s.min(253_402_300_799)));
+    response.with("Last-Modified", date).with("Etag", tag)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn item(kind: &str, data: &str, more: &str) -> Vec<u8> {
+        let quote = |text: &str| serde_json::to_string(text).unwrap();
+        let (kind, data) = (quote(kind), quote(data));
+        let time = "2026-11-26T10:49:27.042Z";
+        format!(
+            "{{\"channel\":\"a\",\"id\":\"7\",\"item\":\"i\\\"\",\"time\":\"{time}\",\"type\":{kind}{more},\"data\":{data}}}"
+        )
+        .into_bytes()
+    }
+
+    fn event(kind: &str, data: &str) -> String {
+        let (mut out, item) = (Vec::new(), item(kind, data, ""));
+        Message::read(&item).write_event(&mut out, "7");
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn items_become_events() {
+        assert_eq!(event("text/plain", "x"), "id: 1795690167:7\ndata: x\n\n");
+        assert_eq!(event("", ""), "id: 1795690167:7\ndata: \n\n");
+        let lines = "data: a\ndata: b\ndata: c\ndata: d\ndata: \ndata: \n\n";
+        assert_eq!(event("x", "a\r\nb\nc\rd\n\n"), format!("id: 1795690167:7\n{lines}"));
+        assert_eq!(event("text/plain; event=foo", "\u{e9}"), "event: foo\nid: 1795690167:7\ndata: \u{e9}\n\n");
+        assert_eq!(event("x; event=a%0Adata: b", "x"), "id: 1795690167:7\ndata: x\n\n", "nothing is put in");
+    }
+
+    #[test]
+    fn items_become_frames_and_answers() {
+        let frame = |item: &[u8], meta| {
+            let mut out = Vec::new();
+            Message::read(item).write_frame(&mut out, "7", meta);
+            (out[0], String::from_utf8_lossy(&out[2..]).into_owned())
+        };
+        let text = item("text/plain; event=foo", "x", "");
+        let meta = "id: 1795690167:7\ncontent-type: text/plain\n\nx".to_owned();
+        assert_eq!((frame(&text, false), frame(&text, true)), ((0x81, "x".into()), (0x81, meta)));
+        assert_eq!(frame(&item("", "x", ""), true), (0x81, "id: 1795690167:7\n\nx".into()));
+        assert_eq!(frame(&item("application/octet-stream", "x", ""), false), (0x82, "x".into()));
+        assert_eq!(frame(&item("image/x", "AP8=", ",\"base64\":true"), false), (0x82, "\0\u{fffd}".into()));
+
+        let binary = item("image/x; a=b; event=e; retry=5", "AP8=", ",\"base64\":true");
+        let response = Message::read(&binary).into_response("7".into());
+        let field = |name| response.fields.iter().find(|(own, _)| *own == name).map(|(_, value)| &**value);
+        assert_eq!((field("Content-Type"), field("Etag")), (Some("image/x; a=b"), Some("7")));
+        assert_eq!(field("Last-Modified"), Some("Thu, 26 Nov 2026 10:49:27 GMT"));
+        assert_eq!(&*response.body, [0, 0xff]);
+        let hostile = item("text/plain\r\nSet-Cookie: a=b", "x", "");
+        assert!(
+            Message::read(&hostile).into_response("7".into()).fields.iter().all(|(name, _)| *name != "Content-Type")
+        );
+        for broken in ["", "{", "[]", "{\"time\":\"x\",\"data\":1}"] {
+            assert_eq!(Message::read(broken.as_bytes()).into_response("7".into()).body.len(), 0);
+        }
+    }
+}

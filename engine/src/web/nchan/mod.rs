@@ -1,0 +1,236 @@
+//! The protocol of Nchan (1.3) on channels of notifications, as data: subscribers by long poll, by asking now and then, by server-sent
+//! events and by WebSocket; publishers, who are told of the channel what there is to tell.
+//!
+//! In Nchan operators choose the addresses. Here they are fixed: `/sub/` and `/poll/` for subscribers, `/pub/` for publishers, `/pubsub/` for
+//! both. What is asked becomes what is asked of channels at `/n/`; what is told is written as clients of Nchan expect it.
+//!
+//! - [`id`] reads and writes identifiers of messages. [`message`] writes items as messages. [`info`] is what publishers are told.
+
+pub mod id;
+pub mod info;
+pub mod message;
+pub mod subscription;
+
+use percent_encoding::percent_decode_str;
+
+use self::id::Id;
+use self::info::Format;
+pub use self::subscription::{Subscription, Way};
+use super::access::shown::Shown;
+use super::access::topic;
+use super::channel::{Answered, Asked, Place, Publication, Wish};
+use super::handshake;
+use super::head::{Head, Method};
+use super::inquiry::Sent;
+use super::keys::keys;
+use super::mercure::{event, form};
+use super::notify::{self, is_kind};
+use super::policy::Channels;
+use super::request::{Request, Site};
+use super::response::Response;
+use super::row::{Answer, Origins, Row};
+use super::status::Status;
+use crate::limits::{NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_TYPE_BYTES_MAX, NOTIFY_WAIT_S_MAX};
+
+/// Where messages are waited for.
+pub const SUB: Row = Row { path: "/sub/", handle: subscribe, ..PUBSUB_GET };
+/// Where they are asked for, and not waited for.
+pub const POLL: Row = Row { path: "/poll/", handle: poll, ..PUBSUB_GET };
+/// Where they are published, and channels looked at and emptied.
+pub const PUB: Row = Row { path: "/pub/", handle: publish, ..PUBSUB };
+/// Where they are published, and waited for.
+pub const PUBSUB: Row = Row {
+    path: "/pubsub/",
+    methods: &[Method::Get, Method::Post, Method::Put, Method::Delete],
+    body_bytes_max: NOTIFY_BODY_BYTES_MAX,
+    origins: Origins::Policy,
+    handle: both,
+};
+const PUBSUB_GET: Row = Row { methods: &[Method::Get], body_bytes_max: 0, ..PUBSUB };
+
+/// All of these.
+pub const ROWS: [&Row; 4] = [&SUB, &POLL, &PUB, &PUBSUB];
+
+/// Header fields that a page of another origin may send. What has been seen last is sent as `Etag` by a client that begins where another
+/// has ended.
+pub const FIELDS: &str = "If-None-Match, If-Modified-Since, Etag, Content-Type, Cache-Control, X-EventSource-Event, Authorization, \
+                          Idempotency-Key, Item-Key, Last-Event-ID";
+
+/// The subprotocol in which messages say where they stand, and of what type they are.
+pub const META: &str = "ws+meta.nchan";
+
+fn subscribe(request: &Request<'_>, site: &Site<'_>) -> Answer {
+    answer(request, site, &SUB, |head, _, names| subscription(head, names, false))
+}
+
+fn poll(request: &Request<'_>, site: &Site<'_>) -> Answer {
+    answer(request, site, &POLL, |head, _, names| subscription(head, names, true))
+}
+
+fn publish(request: &Request<'_>, site: &Site<'_>) -> Answer {
+    answer(request, site, &PUB, |head, body, names| match head.method {
+        Method::Post | Method::Put => publication(head, body, names),
+        method if names != 1 => bad(match method {
+            Method::Delete => "one channel is deleted at a time",
+            _ => "one channel is asked about at a time",
+        }),
+        Method::Delete => Ok((Wish::Info(Format::of(head), true), vec![None])),
+        _ => Ok((Wish::Info(Format::of(head), false), vec![None])),
+    })
+}
+
+fn both(request: &Request<'_>, site: &Site<'_>) -> Answer {
+    match request.head.method {
+        Method::Get | Method::Head => answer(request, site, &PUBSUB, |head, _, names| subscription(head, names, false)),
+        _ => answer(request, site, &PUBSUB, |head, body, names| match head.method {
+            Method::Delete if names != 1 => bad("one channel is deleted at a time"),
+            Method::Delete => Ok((Wish::Info(Format::of(head), true), vec![None])),
+            _ => publication(head, body, names),
+        }),
+    }
+}
+
+type Refused = Box<Response>;
+type Read = Result<(Wish, Vec<Option<u64>>), Refused>;
+
+fn refuse<T>(status: Status, text: &'static str) -> Result<T, Refused> {
+    Err(Box::new(Response::text(status, text)))
+}
+
+fn bad<T>(text: &'static str) -> Result<T, Refused> {
+    refuse(Status::BadRequest, text)
+}
+
+/// Reads what is asked of so many channels by `read`, and says of which.
+fn answer(request: &Request<'_>, site: &Site<'_>, row: &Row, read: impl Fn(&Head<'_>, &[u8], usize) -> Read) -> Answer {
+    let head = request.head;
+    let asked = || -> Result<Asked, Refused> {
+        let channels = channels(&head.path[row.path.len()..], &site.policy.channels)?;
+        // A client that wants no messages waits for none.
+        if head.method == Method::Head {
+            return Err(Box::new(Response::empty(Status::Ok)));
+        }
+        if is_run(head) {
+            return refuse(Status::Forbidden, "messages are data; pages do not run them, or take style from them");
+        }
+        let Some(shown) = Shown::by(head) else {
+            let text = "a token is shown once: by Authorization, or by access_token";
+            let challenge = "Bearer realm=\"channels\", error=\"invalid_request\"";
+            return Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)));
+        };
+        let (wish, after) = read(head, request.body, channels.len())?;
+        let channels = channels.into_iter().zip(after).map(|(channel, after)| Place { channel, after }).collect();
+        Ok(Asked { channels, wish, occupancy: false, shown, sent: Sent::default(), fields: Vec::new() })
+    };
+    match asked() {
+        Ok(asked) => Answer::Channels(Box::new(asked)),
+        Err(response) => Answer::Response(*response),
+    }
+}
+
+/// Whether a page wants to run what it is told, or the like (Fetch Metadata 2.1). The content type is the publisher's choice, and the page
+/// may trust its own address.
+fn is_run(head: &Head<'_>) -> bool {
+    let runs = |to: &str| ["script", "style", "xslt", "embed", "object"].contains(&to) || to.ends_with("worker");
+    head.one("sec-fetch-dest").is_some_and(|to| runs(to) || to.ends_with("worklet"))
+}
+
+/// The channels of a path, with commas between them. What cannot be the name of one is escaped as a topic is.
+fn channels(path: &str, policy: &Channels) -> Result<Vec<Box<str>>, Refused> {
+    if !policy.nchan || !policy.any() {
+        return refuse(Status::NotFound, "there is nothing here");
+    }
+    let mut channels = Vec::<Box<str>>::new();
+    for name in path.split(',') {
+        if channels.len() == NOTIFY_CHANNELS_MAX {
+            return bad("there are too many channels in one request; ask for 16 at the most");
+        }
+        let Ok(name) = percent_decode_str(name).decode_utf8() else { return bad("the name of a channel is no UTF-8") };
+        let channel = match topic::channel(&name) {
+            Ok(channel) => Box::from(&*channel),
+            Err(_) => {
+                return bad(
+                    "the name of a channel has 1 to 128 bytes, escapes included, and no braces or control characters",
+                );
+            }
+        };
+        if channels.contains(&channel) {
+            return bad("a channel is named twice");
+        }
+        if !policy.is_there(&channel) {
+            return refuse(
+                Status::NotFound,
+                "there is no such channel; the server's option notify says which are open, and notify_private which need a token",
+            );
+        }
+        channels.push(channel);
+    }
+    Ok(channels)
+}
+
+fn subscription(head: &Head<'_>, channels: usize, asks: bool) -> Read {
+    let pairs = || form::pairs(head.query).flatten();
+    let way = match handshake::is_asked(head) && !asks {
+        true => {
+            let accept = handshake::accept(head).map_err(Box::new)?;
+            Way::Socket(Box::new(accept), head.list("sec-websocket-protocol").any(|offered| offered == META))
+        }
+        false if asks => Way::Ask,
+        false if head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) => Way::Events,
+        false => Way::Poll(match pairs().find(|(name, _)| name == "wait") {
+            None => NOTIFY_WAIT_S_MAX,
+            Some((_, seconds)) => match seconds.parse::<u32>() {
+                Ok(seconds) => seconds.min(NOTIFY_WAIT_S_MAX),
+                Err(_) => return bad("wait has to be a number of seconds"),
+            },
+        }),
+    };
+    let said = || {
+        // What cannot be read as a date is as none.
+        let date = head.one("if-modified-since").and_then(|date| httpdate::parse_http_date(date).ok());
+        let seconds = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok());
+        if let Some(seconds) = seconds.map(|since| since.as_secs()).filter(|seconds| *seconds > 0) {
+            return Id::of(seconds, head.one("if-none-match").unwrap_or("none"), channels).map(Some);
+        }
+        let field = |name| head.one(name).map(str::to_owned);
+        let last = field("last-event-id").filter(|id| !id.is_empty());
+        let query = || pairs().find(|(name, _)| name == "last_event_id").map(|(_, id)| id.into_owned());
+        match last.or_else(query).or_else(|| field("etag")) {
+            Some(id) => Id::read(&id, channels),
+            None => Ok(None),
+        }
+    };
+    let Ok(id) = said() else { return bad("Message ID invalid") };
+    let id = id.filter(|id| id.time_s > 0);
+    // Nothing is said of a channel but the time: all of it is wanted from then on. A tag that is said of several may be 0 because there
+    // was nothing before.
+    let of_time = id.as_ref().is_some_and(|id| id.tags.contains(&None) || (channels == 1 && id.is_time()));
+    let from = id.as_ref().map(|id| {
+        let tag = |tag: &Option<u64>| tag.map_or("-".into(), |tag| tag.to_string());
+        (id.time_s, id.tags.iter().map(tag).collect::<Vec<_>>().join(",").into())
+    });
+    let since_s = id.as_ref().filter(|_| of_time).map_or(0, |id| id.time_s);
+    let after = id.map_or(vec![0; channels], |id| id.tags.into_iter().map(Option::unwrap_or_default).collect());
+    Ok((Wish::Nchan(Subscription { way, since_s, from }), after.into_iter().map(Some).collect()))
+}
+
+fn publication(head: &Head<'_>, body: &[u8], channels: usize) -> Read {
+    if channels > 1 {
+        return bad("a message is published at one channel");
+    }
+    let mut kind = head.one("content-type").unwrap_or_default().to_owned();
+    if let Some(event) = head.one("x-eventsource-event").filter(|event| !event.is_empty()) {
+        if !event::is_type(event) {
+            return bad("the type of an event has no control characters");
+        }
+        kind = event::kind_of(&kind, Some(event), None);
+    }
+    if kind.len() > NOTIFY_TYPE_BYTES_MAX || !kind.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
+        return bad("the content type, or that of the event, is too long, or none");
+    }
+    let key = notify::key(head)?;
+    let keys = keys(head, false, b"")?;
+    let answered = Answered::Info(Format::of(head));
+    let publication = Publication { kind: kind.into(), key, keys, batch: None, answered, body: body.to_vec() };
+    Ok((Wish::Publish(publication), vec![None]))
+}
