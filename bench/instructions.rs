@@ -1,10 +1,13 @@
 //! What `bench/instructions` counts the engine's instructions on: one shard, straight, and messages of 180 bytes between pairs.
 //!
-//! `cargo run --release -p throng-engine --example instructions -- [--messages N] [--a-turn K] [--archive] [--managed] [--resumable]`
+//! `cargo run --release -p throng-engine --example instructions -- [--messages N] [--a-turn K] [--archive] [--managed] [--resumable]
+//! [--full] [--second delivered|received|sent]`
 //!
 //! K senders write one message each in a turn, and the next turn says that all was sent. With `--managed` each sender asks for
 //! an acknowledgement behind its message, and each receiver gives the one that it is asked for; with `--resumable` their sessions may be
-//! resumed, so that they are stored. All that the shard does for
+//! resumed, so that they are stored. With `--full` messages are for the full JID of the receiver. With `--second` there is a second device,
+//! which gets each message as well: the receiver's, by the bare JID (`delivered`) or as a carbon copy of what is for the full one
+//! (`received`), or the sender's, as a carbon copy (`sent`). All that the shard does for
 //! these messages, and nothing else, happens in `measured`; nothing in here depends on chance or time.
 
 use std::sync::Arc;
@@ -114,8 +117,8 @@ impl Scene {
         self.end(false);
     }
 
-    /// Logs a user in, who has authenticated elsewhere.
-    fn log_in(&mut self, slot: usize, local: &str, managed: Option<&str>, available: bool) {
+    /// Logs a user in, who has authenticated elsewhere; then the session says the rest.
+    fn log_in(&mut self, slot: usize, local: &str, resource: &str, says: &[&str]) {
         let conn = ConnId { slot: slot as u32, generation: 1 };
         self.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", b"");
         self.shard.handle(
@@ -126,19 +129,52 @@ impl Scene {
         self.say(conn, HEADER);
         self.say(
             conn,
-            "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>r</resource></bind></iq>",
+            &format!(
+                "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'><resource>{resource}</resource></bind></iq>"
+            ),
         );
-        if let Some(enable) = managed {
-            self.say(conn, enable);
-        }
-        if available {
-            self.say(conn, "<presence/>");
+        for text in says {
+            self.say(conn, text);
         }
     }
 }
 
-fn message(to: usize, managed: bool) -> Vec<u8> {
-    let (head, foot) = (format!("<message to='to{to:04}@localhost' type='chat'><body>"), "</body></message>");
+/// Whose second device there is, and how it gets the messages.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Second {
+    Nobodys,
+    Delivered,
+    Received,
+    Sent,
+}
+
+impl Second {
+    fn read(word: Option<&str>, full: bool) -> Second {
+        match (word, full) {
+            (None, _) => Second::Nobodys,
+            (Some("delivered"), false) => Second::Delivered,
+            (Some("received"), true) => Second::Received,
+            (Some("sent"), _) => Second::Sent,
+            _ => panic!("--second delivered, --full --second received, or --second sent"),
+        }
+    }
+
+    /// Ends of messages that clients are sent for each message: a copy has another one in it.
+    fn ends(self) -> usize {
+        match self {
+            Second::Nobodys => 1,
+            Second::Delivered => 2,
+            Second::Received | Second::Sent => 3,
+        }
+    }
+}
+
+const AVAILABLE: &str = "<presence/>";
+const CARBONS: &str = "<iq type='set' id='c'><enable xmlns='urn:xmpp:carbons:2'/></iq>";
+
+fn message(to: usize, full: bool, managed: bool) -> Vec<u8> {
+    let resource = if full { "/r" } else { "" };
+    let (head, foot) = (format!("<message to='to{to:04}@localhost{resource}' type='chat'><body>"), "</body></message>");
     let body = "m".repeat(BYTES - head.len() - foot.len());
     let ask = if managed { "<r xmlns='urn:xmpp:sm:3'/>" } else { "" };
     [&head, &body, foot, ask].concat().into()
@@ -153,24 +189,37 @@ fn main() {
     };
     let (messages, a_turn, managed) = (number("--messages", 20_000), number("--a-turn", 1), has("--managed"));
     assert!((1..=PAIRS).contains(&a_turn), "1 to {PAIRS} messages a turn");
+    let full = has("--full");
+    let word = args.iter().position(|arg| arg == "--second").and_then(|at| args.get(at + 1));
+    let second = Second::read(word.map(String::as_str), full);
     let mut scene = Scene::new(has("--archive"));
     let enable = match has("--resumable") {
         true => "<enable xmlns='urn:xmpp:sm:3' resume='true'/>",
         false => "<enable xmlns='urn:xmpp:sm:3'/>",
     };
-    let enable = Some(enable).filter(|_| managed);
+    let (sender, receiver): (&[&str], &[&str]) =
+        if managed { (&[enable], &[enable, AVAILABLE]) } else { (&[], &[AVAILABLE]) };
     for pair in 0..PAIRS {
-        scene.log_in(2 * pair, &format!("from{pair:04}"), enable, false);
-        scene.log_in(2 * pair + 1, &format!("to{pair:04}"), enable, true);
+        let (from, to) = (format!("from{pair:04}"), format!("to{pair:04}"));
+        scene.log_in(2 * pair, &from, "r", sender);
+        scene.log_in(2 * pair + 1, &to, "r", receiver);
+        // Behind those of all pairs.
+        let slot = 2 * PAIRS + pair;
+        match second {
+            Second::Nobodys => {}
+            Second::Delivered => scene.log_in(slot, &to, "second", &[AVAILABLE]),
+            Second::Received => scene.log_in(slot, &to, "second", &[CARBONS, AVAILABLE]),
+            Second::Sent => scene.log_in(slot, &from, "second", &[CARBONS, AVAILABLE]),
+        }
     }
     // What is written of logins is written before anything is measured.
     for _ in 0..10 {
         scene.now.wall_us += 1_000_000;
         scene.end(false);
     }
-    let texts: Vec<Vec<u8>> = (0..PAIRS).map(|pair| message(pair, managed)).collect();
+    let texts: Vec<Vec<u8>> = (0..PAIRS).map(|pair| message(pair, full, managed)).collect();
     // Each pair once before, so that what is made with the first message is there.
-    let (mut received, mut acknowledged, mut h) = (0, 0, vec![0_u32; PAIRS]);
+    let (mut sent, mut ends, mut acknowledged, mut h) = (0, 0, 0, vec![0_u32; PAIRS]);
     for turn in 0..(PAIRS + messages).div_ceil(a_turn) {
         let measure = turn * a_turn >= PAIRS;
         let handle = if measure { measured } else { Shard::handle };
@@ -181,7 +230,8 @@ fn main() {
         scene.said.clear();
         scene.end(measure);
         if measure {
-            received += scene.said.windows(10).filter(|window| window == b"</message>").count();
+            sent += a_turn;
+            ends += scene.said.windows(10).filter(|window| window == b"</message>").count();
         }
         scene.take(measure);
         acknowledged += scene.asked.len();
@@ -193,7 +243,7 @@ fn main() {
         }
         scene.end(measure);
     }
-    assert!(received >= messages, "{received} of {messages} messages have come");
+    assert!(sent >= messages && ends == sent * second.ends(), "{ends} ends of {sent} messages have come");
     assert_eq!(acknowledged > 0, managed, "who counts is asked, and who does not is not");
-    println!("{{ \"messages\": {received} }}");
+    println!("{{ \"messages\": {sent} }}");
 }

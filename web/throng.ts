@@ -12,8 +12,8 @@ export interface Item {
   channel: string;
   /** Its number in the channel, which grows. */
   id: string;
-  /** Its id as an item of the node (XEP-0060). */
-  item: string;
+  /** Its id as an item of the node (XEP-0060); absent in binary messages. */
+  item?: string;
   /** Its key, if it has one: it replaces the item before with this key. */
   key?: string;
   /** When it was published (RFC 3339). */
@@ -24,13 +24,15 @@ export interface Item {
   data?: string;
   /** `data` is Base64, because the content is not text. */
   base64?: boolean;
+  /** Its content instead of `data`, if it came as a binary message; see {@link bytes}. */
+  bytes?: Uint8Array;
 }
 
 /** Items of a channel that can no longer be had. */
 export interface Gap {
-  /** The channel. */
+  /** The channel, or the prefix with its `*`. */
   channel: string;
-  /** They are behind this id; absent if that is not known. */
+  /** They are behind this id; absent if that is not known. Of a prefix it is a place. */
   after?: string;
 }
 
@@ -91,6 +93,8 @@ export interface SubscribeOptions extends Handlers {
    * Default: what is published from now on.
    */
   after?: string;
+  /** The id of this page's registration for pushes ({@link Throng.push}): while it listens it is sent none. */
+  push?: string;
   /** Transports in the order in which they are tried. Default: all. */
   transports?: Transport[];
   /** The longest time until a transport has said where it begins, ms. Default: 10,000. */
@@ -99,6 +103,8 @@ export interface SubscribeOptions extends Handlers {
   silenceMs?: number;
   /** The time that a long poll waits, s, at most 300. Default: 50. */
   pollSeconds?: number;
+  /** Items come as bytes, without Base64, where WebSocket passes: see {@link bytes}. Default: false. */
+  binary?: boolean;
 }
 
 /** How to publish. */
@@ -125,6 +131,16 @@ export interface Published {
   id: string;
   /** An earlier attempt with the same key had been successful. */
   repeated: boolean;
+}
+
+/** A registration for pushes. */
+export interface Registered {
+  /** The channel. */
+  channel: string;
+  /** Its id, for {@link SubscribeOptions.push} and {@link Throng.unpush}. */
+  push: string;
+  /** Until when it holds (RFC 3339), unless it is made again. */
+  until: string;
 }
 
 /** How to reach a server. */
@@ -207,6 +223,7 @@ interface Attempt {
   openMs: number;
   silenceMs: number;
   pollSeconds: number;
+  binary: boolean;
   /** Whether the place is known. */
   placed(): boolean;
   /** Whether it is time to look if an earlier transport passes by now. */
@@ -219,12 +236,22 @@ interface Attempt {
   count(headers: Record<string, string>): Promise<void>;
 }
 
-/** The content of an item: parsed JSON, bytes, or text. */
+/** The content of an item: parsed JSON, bytes, or text. Of a binary message, text is what its type calls so. */
 export function content(item: Item): unknown {
-  const data = item.data ?? "";
-  if (item.base64) return Uint8Array.from(atob(data), (char) => char.charCodeAt(0));
-  return /^application\/json\b/i.test(item.type ?? "") ? JSON.parse(data) : data;
+  const type = item.type ?? "";
+  const isJson = /^application\/json\b/i.test(type);
+  if (item.base64 || (item.bytes && !isJson && !/^text\//i.test(type))) return bytes(item);
+  const data = item.data ?? decoder.decode(item.bytes);
+  return isJson ? JSON.parse(data) : data;
 }
+
+/** The content of an item as bytes, however it has come. */
+export function bytes(item: Item): Uint8Array {
+  const data = item.data ?? "";
+  return item.bytes ?? (item.base64 ? Uint8Array.from(atob(data), (char) => char.charCodeAt(0)) : new TextEncoder().encode(data));
+}
+
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
 
 /** A server. */
 export class Throng {
@@ -240,7 +267,8 @@ export class Throng {
   }
 
   /**
-   * Subscribes to one to 16 channels.
+   * Subscribes to one to 16 channels. `news.*` is all whose names begin with `news.`, as far as the
+   * server lets it (`notify_wildcards`).
    * @throws TypeError if a name cannot be one.
    */
   subscribe(channels: string | string[], options: SubscribeOptions): Subscription {
@@ -282,6 +310,37 @@ export class Throng {
       if (Date.now() + delay >= end) throw error;
       await pause(delay, error.retryMs);
     }
+  }
+
+  /**
+   * Registers for pushes of a channel, which this service worker gets while no page listens. The
+   * browser asks the user if it has to. Call it at each start of the page: it renews the registration.
+   * @throws ThrongError if it was refused; what the browser throws if it or the user does not allow it.
+   */
+  async push(channel: string, { pushManager }: ServiceWorkerRegistration): Promise<Registered> {
+    const url = this.#at([channel]);
+    let own = await pushManager.getSubscription();
+    if (!own) {
+      const asked = new URL(this.#url);
+      asked.search = "push-key";
+      const { key } = await (await this.#ask(asked, "GET")).json();
+      own = await pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });
+    }
+    url.search = "push";
+    return (await this.#ask(url, "PUT", JSON.stringify(own))).json();
+  }
+
+  /** Ends a registration for pushes, by its id. */
+  async unpush(channel: string, push: string): Promise<void> {
+    const url = this.#at([channel]);
+    url.search = `push=${push}`;
+    await this.#ask(url, "DELETE");
+  }
+
+  async #ask(url: URL, method: string, body?: string): Promise<Response> {
+    const response = await fetch(url, { method, body, headers: bearer(await current(this.#token)) });
+    if (!response.ok) throw await refusal(response);
+    return response;
   }
 
   #at(names: string[]): URL {
@@ -387,10 +446,27 @@ function batch(json: string): Batch {
   return batch;
 }
 
+/** An item as a binary message; the server's documentation has the table. */
+function unpack(data: ArrayBuffer): Batch {
+  const view = new DataView(data);
+  if (view.getUint8(0) !== 1) throw new ThrongError("an item of another version");
+  let at = 24;
+  const text = (length: number) => decoder.decode(new Uint8Array(data, (at += length) - length, length));
+  const after = text(view.getUint16(6));
+  const channel = text(view.getUint8(1));
+  const key = text(view.getUint16(2)) || undefined;
+  const type = text(view.getUint16(4)) || undefined;
+  const time = new Date(Number(view.getBigUint64(16))).toISOString();
+  const item = { channel, id: `${view.getBigUint64(8)}`, key, time, type, bytes: new Uint8Array(data, at) };
+  return { items: [item], gaps: [], after };
+}
+
 function websocket(attempt: Attempt): Promise<never> {
   return new Promise((_, fail) => {
-    const token = attempt.token ? `access_token=${encodeURIComponent(attempt.token)}` : "";
-    const socket = new WebSocket(attempt.url(token).replace(/^http/, "ws"));
+    const token = attempt.token && `access_token=${encodeURIComponent(attempt.token)}`;
+    const query = [token, attempt.binary && "format=binary"].filter(Boolean).join("&");
+    const socket = new WebSocket(attempt.url(query).replace(/^http/, "ws"));
+    socket.binaryType = "arraybuffer";
     attempt.signal.addEventListener("abort", () => {
       socket.close();
       fail(attempt.signal.reason);
@@ -404,7 +480,7 @@ function websocket(attempt: Attempt): Promise<never> {
     socket.onmessage = ({ data }) => {
       attempt.expect(attempt.silenceMs);
       try {
-        attempt.take(batch(data));
+        attempt.take(typeof data === "string" ? batch(data) : unpack(data));
       } catch (error) {
         fail(error);
       }
@@ -478,7 +554,7 @@ function follow(
   token: Options["token"],
   options: SubscribeOptions,
 ): Subscription {
-  const { openMs = 10_000, silenceMs = 30_000, pollSeconds = 50 } = options;
+  const { openMs = 10_000, silenceMs = 30_000, pollSeconds = 50, binary = false } = options;
   const transports = options.transports ?? (Object.keys(TRANSPORTS) as Transport[]);
   // The place in each channel, once all are known.
   let places = options.after?.split(",");
@@ -507,7 +583,9 @@ function follow(
     }
     for (const item of items) {
       if (isClosed()) return;
-      if (places) places[names.indexOf(item.channel)] = item.id;
+      const at = names.indexOf(item.channel);
+      // Where it stands with an item of a prefix is said behind all that came together.
+      if (places && at >= 0) places[at] = item.id;
       tell(options.onItem, item);
     }
     if (after && !isClosed()) places = after.split(",");
@@ -562,7 +640,8 @@ function follow(
         url: (query) => {
           const at = new URL(url);
           const tells = options.onOccupancy && !query.startsWith("wait") && "occupancy=1";
-          at.search = [query, tells, places && `after=${places}`].filter(Boolean).join("&");
+          const page = options.push && `push=${options.push}`;
+          at.search = [query, tells, page, places && `after=${places}`].filter(Boolean).join("&");
           return at.href;
         },
         token: shown,
@@ -570,6 +649,7 @@ function follow(
         openMs,
         silenceMs,
         pollSeconds,
+        binary,
         placed: () => places !== undefined,
         isDue: () => from > 0 && Date.now() >= until,
         expect,

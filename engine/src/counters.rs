@@ -180,6 +180,12 @@ counter_table! {
     notify_asking Gauge "Questions to the service of notify_ask that are under way.";
     notify_held_bytes Gauge "Bytes of requests at /n/ that are held until that service answers.";
     notify_occupancy_told Count "Times that one who waits at /n/ was told who subscribes, each to each.";
+    notify_push_registered Count "Registrations for pushes at /n/ that were made or renewed.";
+    notify_push_sent Count "Pushes that the push service of a page has taken.";
+    notify_push_failed Count "Pushes that no push service has taken, though it was asked again, or that could not be sent.";
+    notify_push_unsent Count "Pushes that were not tried: the push service was busy for too long, too many channels had some, or the store could not be read.";
+    notify_push_removed Count "Registrations that have ended: the push service knows them no more, or their time or token is over.";
+    notify_push_under_way Gauge "Pushes that are under way.";
     notify_gaps Count "Times that one who waits at /n/ was told that it has missed items which are not kept.";
     notify_behind Count "Times that one who waits at /n/ took items too slowly, so that it reads the rest of them from the channel.";
     notify_publish_refused Count "Requests to publish at /n/ that were answered with an error.";

@@ -66,6 +66,10 @@ pub struct SessionId {
     pub generation: u32,
 }
 
+/// A page's registration for pushes, at any channel: a part of the hash of the address at which its push service takes them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct PushId(pub [u8; 16]);
+
 /// Position in the one sequence of commits of a process. What carries a gate must not leave the process before all
 /// commits up to it are durable; zero waits for nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]

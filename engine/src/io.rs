@@ -577,6 +577,13 @@ pub enum Input<'a> {
         /// What came of it.
         activated: Activated,
     },
+    /// What came of a push.
+    Pushed {
+        /// The token of the push.
+        token: u64,
+        /// What came of it.
+        outcome: PushOutcome,
+    },
     /// The store filled up, or has room again.
     Storage(StorageState),
     /// An operator's command.
@@ -658,6 +665,34 @@ pub enum Happened {
     Reported(Box<Report>),
     /// A service is told of a user's messages no more, because of what it has answered (XEP-0357 7.1).
     PushDropped(Box<crate::extension::change::Dropped>),
+}
+
+/// What a page is told while it is closed: for the host to encrypt (RFC 8291) and send (RFC 8030 5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebPush {
+    /// The push resource, an address of HTTPS of which [`authority`](crate::web::push::authority) is known.
+    pub endpoint: Box<str>,
+    /// The page's public key.
+    pub p256dh: [u8; 65],
+    /// Its authentication secret.
+    pub auth: [u8; 16],
+    /// The entry of [`Push::services`](crate::web::push::Push::services) by which it may be asked.
+    pub service: u8,
+    /// A later push of this name replaces it (RFC 8030 5.4).
+    pub topic: Option<Arc<str>>,
+    /// The content, at most [`NOTIFY_PUSH_BYTES_MAX`](crate::limits::NOTIFY_PUSH_BYTES_MAX) bytes.
+    pub content: Arc<[u8]>,
+}
+
+/// What came of a push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PushOutcome {
+    /// The push service has taken it.
+    Sent,
+    /// The push service does not know the registration any more (RFC 8030 7.3).
+    Gone,
+    /// It was not taken, though it was tried again; or it could not be tried.
+    Failed,
 }
 
 /// One thing that the host has to do.
@@ -772,6 +807,13 @@ pub enum Effect {
         /// Which, and for whom.
         activation: Box<Activation>,
     },
+    /// Send a push to a page's push service (RFC 8030 5); `Pushed` comes back, in bounded time.
+    Push {
+        /// Comes back with what came of it.
+        token: u64,
+        /// The push.
+        push: Box<WebPush>,
+    },
     /// Write into the log what has happened. Boxed, because it is rare.
     Note(Box<Note>),
     /// Answer an operator.
@@ -818,7 +860,8 @@ impl Effect {
             | Effect::Depart { .. }
             | Effect::Note(_)
             | Effect::Order { .. }
-            | Effect::Activate { .. } => Rests::OnAll,
+            | Effect::Activate { .. }
+            | Effect::Push { .. } => Rests::OnAll,
             Effect::Pause { .. }
             | Effect::Favour { .. }
             | Effect::Letters { .. }

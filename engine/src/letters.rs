@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use crate::extension::offline::Keep;
 use crate::extension::push::answer::Outcome;
 use crate::extension::subscription;
-use crate::id::{ConnId, DomainId, Gate, Peer, SessionId, ShardId};
+use crate::id::{ConnId, DomainId, Gate, Peer, PushId, SessionId, ShardId};
 use crate::session::bosh::{Place, Reply};
 use crate::session::moved::Handover;
 use crate::store::account::{Credentials, Incarnation, KeySet};
@@ -404,6 +404,41 @@ pub enum Letter {
         number: u32,
         /// The node's actor.
         node: Name,
+    },
+    /// A page registers for pushes at a channel of this home: [`Letter::ChannelAnswer`] says what came of it.
+    ChannelRegister {
+        /// The connection.
+        conn: ConnRef,
+        /// What its shard knows the request by.
+        number: u32,
+        /// The node's actor.
+        node: Name,
+        /// The registration.
+        id: PushId,
+        /// Its row.
+        row: Span,
+        /// There may be registrations if there is no such channel yet.
+        makes: bool,
+    },
+    /// A page does not want pushes any more: [`Letter::ChannelAnswer`] says when it is done.
+    ChannelUnregister {
+        /// The connection.
+        conn: ConnRef,
+        /// What its shard knows the request by.
+        number: u32,
+        /// The node's actor.
+        node: Name,
+        /// The registration.
+        id: PushId,
+    },
+    /// A page that has registered at a channel of this home listens to it at the sending shard, or does not any more.
+    ChannelListens {
+        /// The node's actor.
+        node: Name,
+        /// The registration.
+        id: PushId,
+        /// It does.
+        listens: bool,
     },
     /// A publisher by Nchan's protocol asks what there is to tell of a channel of this home: [`Letter::ChannelAnswer`] says it.
     ChannelInfo {

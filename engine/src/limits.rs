@@ -662,6 +662,27 @@ pub const NOTIFY_NAME_BYTES_MAX: usize = 128;
 /// Most channels that one request asks for.
 pub const NOTIFY_CHANNELS_MAX: usize = 16;
 
+/// Most prefixes that one request asks for.
+pub const NOTIFY_PREFIXES_PER_REQUEST_MAX: usize = 4;
+
+/// A request that asks for several prefixes stands at so many feeds at the most: one of each prefix at each shard.
+pub const NOTIFY_FEEDS_PER_REQUEST_MAX: usize = 128;
+
+/// Most separators in a prefix: so an item is told to that many feeds and one, twice if there are private channels among them.
+pub const NOTIFY_PREFIX_PARTS_MAX: usize = 8;
+
+/// Prefixes for which the requests of one address wait at a shard.
+pub const NOTIFY_PREFIXES_PER_ADDRESS_MAX: usize = 16;
+
+/// Prefixes for which the requests of a shard wait.
+pub const NOTIFY_PREFIXES_MAX: usize = 1_024;
+
+/// Items that a feed knows by their numbers, for who comes back or takes them slowly.
+pub const NOTIFY_FEED_ITEMS_MAX: usize = 4_096;
+
+/// The same of all feeds of a home. If it is reached, each has the same share.
+pub const NOTIFY_FEED_ITEMS_ALL_MAX: usize = 65_536;
+
 /// Longest content of an item that is published by HTTP, bytes. In XML it may become a third longer.
 pub const NOTIFY_BODY_BYTES_MAX: usize = 32 << 10;
 
@@ -723,6 +744,40 @@ pub const NOTIFY_MADE_AT_ONCE: u64 = 10;
 
 /// So many who are told count as one publication.
 pub const NOTIFY_TOLD_PER_PUBLICATION: u32 = 16;
+
+/// Longest body by which a page registers for pushes, bytes.
+pub const NOTIFY_PUSH_BODY_BYTES_MAX: usize = 4 << 10;
+
+/// Longest address at which a push service takes pushes, bytes.
+pub const NOTIFY_PUSH_ENDPOINT_BYTES_MAX: usize = 1_024;
+
+/// Longest content of a push, bytes: with the header of RFC 8188 (21), the sender's key in it (65), the delimiter (1) and the tag (16) it has
+/// the 4,096 that any push service takes (RFC 8291 4, RFC 8030 7.2).
+pub const NOTIFY_PUSH_BYTES_MAX: usize = 4_096 - 21 - 65 - 1 - 16;
+
+/// Most push services that an operator names.
+pub const NOTIFY_PUSH_SERVICES_MAX: usize = 16;
+
+/// Pushes of a shard to one push service that are under way.
+pub const NOTIFY_PUSH_UNDER_WAY_MAX: usize = 256;
+
+/// Registrations that are read at once.
+pub const NOTIFY_PUSH_PAGE: u32 = 64;
+
+/// Channels of which a shard has a round to go, or an item that waits for one.
+pub const NOTIFY_PUSH_ROUNDS_MAX: usize = 4_096;
+
+/// Channels of which a shard knows that they have no registrations, or when they were told last.
+pub const NOTIFY_PUSH_CHANNELS_MAX: usize = 65_536;
+
+/// Pages of which a home knows that they listen.
+pub const NOTIFY_PUSH_LISTENING_MAX: usize = 65_536;
+
+/// A round that finds a push service full looks again after so long, milliseconds.
+pub const NOTIFY_PUSH_AGAIN_MS: u64 = 100;
+
+/// And gives up on what that service gets after so long without any progress, milliseconds.
+pub const NOTIFY_PUSH_PATIENCE_MS: u64 = 30_000;
 
 /// Longest form by which an update of Mercure is published, bytes: content of which each byte is escaped, and 8 KiB for the rest.
 pub const MERCURE_FORM_BYTES_MAX: usize = 3 * NOTIFY_BODY_BYTES_MAX + (8 << 10);

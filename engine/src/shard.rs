@@ -16,10 +16,12 @@
 //! - [`dispatch`]: letters, answers of the store and finished work
 //! - [`iq`]: requests that the server answers, and [`in_turn`]: those that are answered one after another
 //! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
-//! - [`listening`]: requests at `/n/`, which wait as [`listeners`] of [`addresses`] (each a [`listener`]), and [`listener_words`] to them; [`channels`]: what they ask of channels by [`asking`], and [`watchers`] of these
+//! - [`listening`]: requests at `/n/`, which wait as [`listeners`] of [`addresses`] (each a [`listener`]) for what is [`watched`], and [`listener_words`] to them; [`channels`]: what they ask of channels by [`asking`], and [`watchers`] of these
+//! - [`feeds`] ([`feed_names`]) are channels at one home by a prefix of their names, for requests that wait for [`prefixes`]
 //! - [`inquiring`]: whether they may be done, where others say so; [`decisions`] of these that count still
 //! - [`talking`]: commands of Centrifugo's protocol to what each wants ([`talk`]), of a [`talker`]; [`talk_answers`] of homes, and [`talk_words`] to it
 //! - who waits there are [`occupants`], a [`crowd`] of each channel: [`occupying`] it, and its [`occupancy`] at its home
+//! - pages register there for pushes by [`registering`], and are told while none of them is [`awake`]: [`web_push`], by [`web_pushes`]
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`bytestreams`]: those that users want to begin, by the host's proxy
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
@@ -37,7 +39,9 @@ pub mod adhoc;
 pub mod again;
 pub mod asking;
 pub mod at_nodes;
+pub mod awake;
 pub mod backlog;
+pub mod binary;
 pub mod bind;
 pub mod bosh;
 pub mod bytestreams;
@@ -51,6 +55,8 @@ pub mod dispatch;
 pub mod echo;
 pub mod ending;
 pub mod features;
+pub mod feed_names;
+pub mod feeds;
 pub mod from_component;
 pub mod halves;
 pub mod handover;
@@ -78,11 +84,13 @@ pub mod outgoing;
 pub mod outside;
 pub mod paced;
 pub mod places;
+pub mod prefixes;
 pub mod proven;
 pub mod publishing;
 pub mod push;
 pub mod pushes;
 pub mod register;
+pub mod registering;
 pub mod reports;
 pub mod restore;
 pub mod seats;
@@ -97,7 +105,10 @@ pub mod talking;
 pub mod tallies;
 pub mod to_component;
 pub mod upgrade;
+pub mod watched;
 pub mod watchers;
+pub mod web_push;
+pub mod web_pushes;
 pub mod websocket;
 
 use std::sync::Arc;
@@ -150,6 +161,8 @@ pub struct Shard {
     orders_under_way: usize,
     activations: bytestreams::Activations,
     pushes: pushes::Pushes,
+    /// Pages that are told of items of channels of this home while they are closed.
+    web_pushes: web_pushes::WebPushes,
     /// Components whose home this is.
     seats: seats::Seats,
     /// Tokens that were verified.
@@ -160,6 +173,8 @@ pub struct Shard {
     listeners: listeners::Listeners,
     /// Who watches channels of this home.
     watchers: watchers::Watchers,
+    /// What was published lately below prefixes that are watched.
+    feeds: feeds::Feeds,
     /// Who subscribes to channels of this home.
     occupancy: occupancy::Occupancy,
     tails: tail::Tails,
@@ -196,11 +211,13 @@ impl Shard {
             orders_under_way: 0,
             activations: bytestreams::Activations::default(),
             pushes: pushes::Pushes::default(),
+            web_pushes: web_pushes::WebPushes::default(),
             seats: seats::Seats::default(),
             grants: access::Known::default(),
             decisions: decisions::Decisions::default(),
             listeners: listeners::Listeners::default(),
             watchers: watchers::Watchers::default(),
+            feeds: feeds::Feeds::default(),
             occupancy: occupancy::Occupancy::default(),
             tails: tail::Tails::default(),
             tail_attempts: 0,
@@ -247,6 +264,7 @@ impl Shard {
             Input::Decided { token, decision } => self.decided(token, decision),
             Input::Ordered { token, outcome } => self.ordered(token, &outcome),
             Input::Activated { token, activated } => self.activated(token, activated),
+            Input::Pushed { token, outcome } => self.page_pushed(token, outcome),
             Input::Storage(state) => {
                 self.storage = state;
                 self.counters.storage_full.set(u64::from(state == StorageState::Full));

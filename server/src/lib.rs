@@ -6,8 +6,10 @@
 pub mod admin;
 pub mod audit;
 pub mod bench;
+mod breaker;
 pub mod bytestreams;
 pub mod cli;
+mod client;
 pub mod config;
 pub mod disk;
 pub mod driver;
@@ -35,3 +37,4 @@ pub mod top;
 pub mod upload;
 pub mod waits;
 pub mod waking;
+pub mod webpush;

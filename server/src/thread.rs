@@ -38,6 +38,7 @@ use crate::links::Links;
 use crate::orders::OrderPort;
 use crate::tls::{ClientNames, TlsConnection, TlsEntries};
 use crate::waits::{self, Place};
+use crate::webpush::PushPort;
 use clients::streams;
 pub use clients::{Client, Stream};
 pub use ending::{Ending, Report, Stage};
@@ -100,6 +101,8 @@ pub struct Parts {
     pub orders: OrderPort,
     /// Bytestreams that users begin.
     pub activations: ActivationPort,
+    /// To push services.
+    pub pushes: PushPort,
     /// Letters.
     pub letters: LetterRings,
     /// All shards' drivers, by shard.
@@ -581,6 +584,9 @@ impl Thread {
         while let Some((token, outcome)) = self.p.orders.poll() {
             self.p.shard.handle(now, Input::Ordered { token, outcome }, &mut self.out);
         }
+        while let Some((token, outcome)) = self.p.pushes.poll() {
+            self.p.shard.handle(now, Input::Pushed { token, outcome }, &mut self.out);
+        }
         while let Some((token, activated)) = self.p.activations.poll() {
             self.p.shard.handle(now, Input::Activated { token, activated }, &mut self.out);
         }
@@ -720,6 +726,7 @@ impl Thread {
                 }
                 Effect::Order { token, order } => self.p.orders.submit(token, order),
                 Effect::Activate { token, activation } => self.p.activations.submit(token, activation),
+                Effect::Push { token, push } => self.p.pushes.submit(token, push),
                 Effect::Resume { conn, .. } => driver.resume(conn),
                 Effect::Letters { .. }
                 | Effect::Job { .. }

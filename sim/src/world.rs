@@ -164,6 +164,8 @@ pub struct World {
     replied: VecDeque<(u64, Reply)>,
     /// What shards have noted for the log.
     pub notes: Vec<throng_engine::io::Note>,
+    /// What push services have taken.
+    pub pushes: Vec<throng_engine::io::WebPush>,
     steps: u64,
 }
 
@@ -217,6 +219,7 @@ impl World {
             out: Output::default(),
             replied: VecDeque::new(),
             notes: Vec::new(),
+            pushes: Vec::new(),
             steps: 0,
         };
         world.start();

@@ -57,7 +57,7 @@ def paths():
             *(ask(b"/n/" + name) for name in [
                 b"", b"../http-bind", b"../../etc/passwd", b"./open.a", b"open.a/", b"open.a/../own.b", b"/open.a", b"%2e%2e", b"%2e%2e%2fown.b",
                 b"open.a%2f..%2fown.b", b"open.a%5c..%5cown.b", b"open.a%00", b"open.a%00own.b", b"open.%61", b"open.a;own.b", b"open.a%0d%0aX:%201",
-                b"open.*", b"*", b"open.a,", b",open.a", b"open.a,,open.b", b"open.a,open.a", b",".join(b"open.%d" % n for n in range(17)), long,
+                b"open.wild*", b"open.wild.**", b"*.open.wild.", b"open.*.wild.*", b"open.wild./*", b"open.wild.a.b.c.d.e.f.g.*", b"open.a,", b",open.a", b"open.a,,open.b", b"open.a,open.a", b",".join(b"open.%d" % n for n in range(17)), long,
                 b"open.a\0", b"open.\xc3\xa9", b"open.\xff", b"open.a\x7f", b"open.a\tb", b"open.a\\..\\own.b", b"open.<b>", b"open.'--",
             ]),
             *(post(b"/n/" + name) for name in [b"open.a,open.b", b"open.a%2fb", long]),
@@ -77,6 +77,21 @@ def paths():
                 b"after=x", b"after=-1", b"after=1,2", b"after=18446744073709551616", b"after=1%00", b"after=+1%2C", b"wait=x", b"wait=-1", b"wait=1e9",
                 b"wait=4294967296", b"occupancy=2", b"after=" + b"9" * 1500, b"after=" + b"1," * 700,
             ]),
+        ),
+        http(
+            "channels: prefixes beyond what is let", "RFC 9110 15.5.4, 15.5.5", ("400", "403", "404"),
+            *(ask(b"/n/" + path) for path in [
+                b"*", b"%2A", b"open.*", b"o*", b"secret.*", b"ow.*", b"open.wild.*", b"open.wild.*?wait=1&occupancy=1", b"open.wild.*,open.wild.a?wait=1",
+                b"open.wild.a.*,open.wild.*?wait=1", b"open.wild.*?after=" + b"1." * 900 + b"x", b"open.wild.*?after=-1", b"open.wild.*?wait=1&after=",
+                b"open.wild.*?wait=1&format=binary", b",".join(b"open.wild.%d.*" % n for n in range(5)) + b"?wait=1",
+            ]),
+            post(b"/n/open.wild.*"), upgrade(path="/n/open.*", connection="Upgrade, close"),
+        ),
+        http(
+            "channels: prefixes that a token does not cover", "RFC 6750 3.1", ("401", "403"),
+            ask(b"/n/own.*?wait=1"), ask(b"/n/own.%2A?wait=1"), ask(b"/n/open.wild.*,own.*?wait=1"),
+            *(ask(b"/n/own.*?wait=1", bearer(good(subscribe=names))) for names in ([], ["own.a"], ["own.a.*"], ["open.*"], ["ow"], ["own"], ["Own.*"])),
+            ask(b"/n/own.*?wait=1", bearer(good(publish=["*"], subscribe=[]))),
         ),
         http("channels: an address that is too long", "RFC 9110 15.5.15", "414", ask(b"/n/open." + b"a" * 2100), ask(b"/n/open.a?after=" + b"1" * 2100)),
         http(

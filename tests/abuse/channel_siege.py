@@ -495,6 +495,59 @@ async def account_at_channels(server, quick, _half_open, _times):
     return tally.result(listeners + 1)
 
 
+async def prefixes_without_end(server, quick, _half_open, _times):
+    """addresses that wait for prefixes without end, and publish at names that have very many"""
+    expected = ["waits", "429", "told", "nothing private", "bystanders served"]
+    tally = Tally("addresses that wait for prefixes without end, and publish at names that have very many", "RFC 6585 4", expected)
+    addresses, each = (4, 60) if quick else (20, 120)
+    # A name of which each beginning could be a prefix, if that were let.
+    deep = "open.wild." + "a." * 59
+
+    async def attempt(scene, address, number):
+        """Prefixes with something below them, all those of one name, and such that nothing begins with."""
+        kinds = ["open.wild.*", ",".join(f"open.wild.{address}-{number}-{part}.*" for part in range(4)), f"{deep[: 10 + 2 * (number % 7)]}*"]
+        wire = await Wire.connect(server.http_port, f"127.0.243.{1 + address}")
+        scene.wires.append(wire)
+        await wire.send(request(f"/n/{kinds[number % 3]}", EVENTS))
+        head = await wire.until(b"\r\n\r\n")
+        status = head.split(b" ")[1].decode()
+        if status == "429" and b"Retry-After: " not in head:
+            return "wrong: nobody says when to try again"
+        return "waits" if status == "200" else status
+
+    async with Scene(server, tally, quick) as scene:
+        jobs = [attempt(scene, address, number) for number in range(each) for address in range(addresses)]
+        await asyncio.gather(*(tally.judge(job) for job in jobs))
+        waits, most = tally.outcomes.get("waits", 0), addresses * SHARDS * WAITING
+        if waits > most:
+            tally.add(f"wrong: {waits} wait, and {most} may")
+        # One watches all of it, and has each item once and in order; what is private is not among it.
+        reader = await stream(server, 0, "/n/open.wild.*", "127.0.244.1")
+        writer = await Wire.connect(server.http_port, "127.0.244.2")
+        before = (await scene.counters())["notify_told"]
+        for number in range(40):
+            await answered(writer, publication("own.a", b"secret", OPERATOR))
+            status, _, said = await answered(writer, publication(deep[:128].ljust(128, "b") if number % 2 else f"open.wild.{number}", b"%d" % number, OPERATOR))
+            if status != 200:
+                raise Surprise(f"{status} {said[:200]!r}")
+            item = await event(reader)
+            if item["data"] != str(number) or not item["channel"].startswith("open.wild."):
+                raise Surprise(f"{item} and not {number}")
+        tally.add("told")
+        tally.notes["told_per_item"] = ((await scene.counters())["notify_told"] - before) // 40
+        for wire in scene.wires:
+            if b"secret" in wire.heard:
+                tally.add("wrong: somebody was told what it may not read")
+        tally.add("nothing private")
+        for wire in (reader, writer):
+            wire.close()
+        scene.grown(GROWN_BYTES + waits * WAITING_BYTES)
+        for wire in scene.wires:
+            wire.close()
+        await scene.until("nobody of them waits", lambda counters: counters["notify_waiting"] <= 4)
+    return tally.result(len(jobs))
+
+
 async def nothing_came(server, _quick, _half_open, _times):
     """nothing that was smuggled, forged or asked for by pages of others was published"""
     tally = Tally("nothing that was smuggled, forged or asked for by pages of others was published", "RFC 9112 11.2", ["nothing"])
@@ -519,5 +572,5 @@ async def nothing_came(server, _quick, _half_open, _times):
 
 ALL = [
     nothing_came, slow_channels, crowd_of_one, channels_without_end, too_much_published, subscribers_that_do_not_read, forged_tokens,
-    sessions_of_bosh, account_at_channels,
+    prefixes_without_end, sessions_of_bosh, account_at_channels,
 ]  # fmt: skip

@@ -64,6 +64,7 @@ class Server:
         for name, content in files.items():
             (self.folder / name).write_text(content)
         options = ["--notify", "open.", "--notify-publish-open", "--notify-private", "own.", "--mercure"]
+        options += ["--notify-wildcards", "open.wild.", "--notify-wildcards", "own."]
         options += ["--notify-token", str(self.folder / "token"), "--notify-jwt-keys", str(self.folder / "keys")]
         options += ["--notify-jwt-audience", AUDIENCE, "--notify-jwt-issuer", ISSUER]
         return [*options, "--notify-waiting-per-address-max", str(WAITING), "--notify-publications-per-second", str(PUBLICATIONS)]

@@ -21,7 +21,7 @@ CASES = 247
 #: refused then (RFC 6455 8.1 leaves that open). INFORMATIONAL are cases of which the RFC does not say what follows.
 GOOD = {"OK", "NON-STRICT", "INFORMATIONAL"}
 #: Cases that are not strict: those in which invalid text comes in several frames or pieces.
-NOT_STRICT_MAX = 12
+NOT_STRICT_MAX = 4
 
 
 def free_port():

@@ -176,7 +176,7 @@ def notifying_server(server, request, loop):
         pytest.skip("a second server, of Throng only")
     shards = request.config.getoption("--shards")
     options = ["--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0", "--notify-occupancy", "any",
-               "--mercure", "--centrifugo", "--nchan"]
+               "--mercure", "--centrifugo", "--nchan", "--notify-wildcards", "any"]
     notifying = Throng(server.driver, shards, accounts=50, options=options)
     notifying.token = notifying.folder / "notify.token"
     notifying.token.write_text("a token of those who delete\n")
@@ -193,6 +193,29 @@ def keyed_server(server, request, loop):
     keyed = Keyed(server.driver, request.config.getoption("--shards"), accounts=50)
     keyed.jwks = JWKS
     yield from running(keyed, loop)
+
+
+@pytest.fixture(scope="session")
+def pushing_server(server, request, loop, tmp_path_factory):
+    """A second one that sends pushes to a push service of the tests', which tests may restart."""
+    if server.driver == "prosody":
+        pytest.skip("a second server, of Throng only")
+    from push_service import PushService
+    service = PushService(tmp_path_factory.mktemp("push"))
+    options = ["--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0", "--notify-push",
+               "--notify-push-contact", "mailto:admin@localhost", "--notify-push-services", f"localhost:{service.port}",
+               "--notify-push-private", "--notify-push-authorities", str(service.authority),
+               "--notify-push-interval-seconds", "1", "--notify-push-ttl-seconds", "1h", "--notify-push-urgency", "high"]
+    throng = Throng(server.driver, request.config.getoption("--shards"), accounts=50, options=options)
+    throng.push_service = service
+    yield from running(throng, loop)
+    service.shutdown()
+
+
+@pytest.fixture
+def pushing_world(pushing_server, loop, request):
+    """The clients of one test on that server."""
+    yield from new_world(pushing_server, "starttls", loop, request)
 
 
 @pytest.fixture

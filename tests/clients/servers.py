@@ -359,7 +359,7 @@ class Keyed(Throng):
                          "--mercure", "--centrifugo", "--notify-private", "https:",
                          "--notify-jwt-revoked", str(self.revoked), "--notify-jwt-issuer", "https://issuer.example",
                          "--notify-jwt-audience", "throng", "--notify-publications-per-second", "0",
-                         "--notify-occupancy", "own."]
+                         "--notify-occupancy", "own.", "--notify-wildcards", "any"]
 
     def reload(self):
         """`throng ctl reload`; what it says."""

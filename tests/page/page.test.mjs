@@ -44,7 +44,7 @@ async function until(what, holds, seconds = 20) {
 async function start() {
   const args = ["--data", join(folder, "data"), "--domain", "localhost", "--c2s", `127.0.0.1:${c2s}`, "--c2s-tls", "off", "--plain-auth"];
   const web = ["--http", `127.0.0.1:${http}`, "--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0"];
-  const tokens = ["--notify-occupancy", "any", "--notify-private", "own.", "--notify-jwt-keys", keys];
+  const tokens = ["--notify-wildcards", "any", "--notify-occupancy", "any", "--notify-private", "own.", "--notify-jwt-keys", keys];
   const child = spawn(process.env.THRONG_BIN, ["serve", ...args, ...web, ...tokens, "--shards", "2"], { stdio: ["ignore", "pipe", "pipe"] });
   let log = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (bytes) => (log += bytes));
@@ -250,6 +250,78 @@ test("who comes late or comes back has the last item of each key, by each transp
     }
   }
   await page.context().close();
+});
+
+test("a prefix is all channels that begin so, by each transport, over lost connections; a kill of the server is a gap", { timeout: 90000 }, async () => {
+  const one = await front();
+  const page = await open(one.url);
+  const ways = ["websocket", "sse", "poll"];
+  for (const way of ways) {
+    await follow(page, way, ["wide.*", "beside"], { transports: [way], binary: true });
+    await isOpen(page, way, way);
+  }
+  const expected = [];
+  for (let number = 0; number < 12; number++) {
+    const channel = `wide.${number % 4}`;
+    await publish(channel, number);
+    expected.push(`${channel} ${number}`);
+    if (number % 3 === 2) one.cut();
+  }
+  const sorted = (items) => items.toSorted((a, b) => a.localeCompare(b, "en", { numeric: true }));
+  for (const way of ways) {
+    await until(`all by ${way}`, async () => (await got(page, way)).length >= expected.length, 40);
+    // Each channel has its order, and they have none among each other. Without a type of text, content is bytes there.
+    assert.deepEqual(sorted(await got(page, way)), sorted(expected), way);
+    assert.deepEqual(await gaps(page, way), [], way);
+    assert.match(await place(page, way), /^[0-9a-z]+\.[0-9a-z]+,0$/, "one number of each thread");
+  }
+  await kill();
+  for (const way of ways) {
+    await until(`a gap by ${way}`, async () => (await gaps(page, way)).some(({ channel }) => channel === "wide.*"), 40);
+    await isOpen(page, way, way);
+  }
+  await publish("wide.new", "behind it");
+  for (const way of ways) await until(`${way} goes on`, async () => (await got(page, way)).at(-1) === "wide.new behind it");
+});
+
+test("binary messages have the bytes that were published, and the same places as text", { timeout: 40000 }, async () => {
+  const page = await open();
+  const told = await page.evaluate(async () => {
+    const throng = new Throng();
+    const all = new Uint8Array(70_000 / 5).map((_, at) => at);
+    const sent = [all, "gr\u00fc\u00df", { n: 1 }, new Uint8Array(0), "\ufeffwith a mark"];
+    for (const [at, data] of sent.entries()) await throng.publish("binary.page", data, { itemKey: `k${at}` });
+    const read = (options) =>
+      new Promise((done) => {
+        const items = [];
+        const subscription = throng.subscribe("binary.page", {
+          after: "0",
+          ...options,
+          onItem: (item) => {
+            items.push(item);
+            if (items.length < sent.length) return;
+            setTimeout(() => {
+              const { after } = subscription;
+              subscription.close();
+              done({ items, after });
+            }, 100);
+          },
+        });
+      });
+    const show = ({ items, after }) => ({
+      after,
+      binary: items.every((item) => item.bytes instanceof Uint8Array && item.data === undefined),
+      items: items.map((item) => ({ id: item.id, key: item.key, type: item.type, time: item.time, bytes: [...bytes(item)] })),
+      contents: items.slice(1).map((item) => (content(item) instanceof Uint8Array ? [...content(item)] : content(item))),
+    });
+    return { binary: show(await read({ binary: true })), text: show(await read({})), all: [...all] };
+  });
+  assert.equal(told.binary.binary, true);
+  assert.equal(told.text.binary, false);
+  assert.deepEqual(told.binary.items, told.text.items);
+  assert.deepEqual(told.binary.items[0].bytes, told.all);
+  assert.equal(told.binary.after, told.text.after);
+  assert.deepEqual(told.binary.contents, ["gr\u00fc\u00df", { n: 1 }, [], "\ufeffwith a mark"]);
 });
 
 test("what passes is used: WebSocket, else events, else polls; also where events are kept back", { timeout: 60000 }, async () => {

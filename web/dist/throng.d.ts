@@ -84,6 +84,8 @@ export interface SubscribeOptions extends Handlers {
      * Default: what is published from now on.
      */
     after?: string;
+    /** The id of this page's registration for pushes ({@link Throng.push}): while it listens it is sent none. */
+    push?: string;
     /** Transports in the order in which they are tried. Default: all. */
     transports?: Transport[];
     /** The longest time until a transport has said where it begins, ms. Default: 10,000. */
@@ -116,6 +118,15 @@ export interface Published {
     id: string;
     /** An earlier attempt with the same key had been successful. */
     repeated: boolean;
+}
+/** A registration for pushes. */
+export interface Registered {
+    /** The channel. */
+    channel: string;
+    /** Its id, for {@link SubscribeOptions.push} and {@link Throng.unpush}. */
+    push: string;
+    /** Until when it holds (RFC 3339), unless it is made again. */
+    until: string;
 }
 /** How to reach a server. */
 export interface Options {
@@ -169,4 +180,12 @@ export declare class Throng {
      * @throws ThrongError if it was refused, or if the outcome is not known in time.
      */
     publish(channel: string, data: unknown, options?: PublishOptions): Promise<Published>;
+    /**
+     * Registers for pushes of a channel, which this service worker gets while no page listens. The
+     * browser asks the user if it has to. Call it at each start of the page: it renews the registration.
+     * @throws ThrongError if it was refused; what the browser throws if it or the user does not allow it.
+     */
+    push(channel: string, { pushManager }: ServiceWorkerRegistration): Promise<Registered>;
+    /** Ends a registration for pushes, by its id. */
+    unpush(channel: string, push: string): Promise<void>;
 }

@@ -14,6 +14,25 @@ const MAM: &str = "urn:xmpp:mam:2";
 const FORWARD: &str = "urn:xmpp:forward:0";
 const UPLOAD: &str = "urn:xmpp:http:upload:0";
 const PUBSUB: &str = "http://jabber.org/protocol/pubsub";
+const DISCO: &str = "http://jabber.org/protocol/disco#info";
+
+/// What a phone's client asks for once it is bound: copies of messages (XEP-0280), and to be woken (XEP-0357).
+const USES: &str = "<iq type='set' id='use1'><enable xmlns='urn:xmpp:carbons:2'/></iq>\
+                    <iq type='set' id='use2'><enable xmlns='urn:xmpp:push:0' jid='pusher@localhost' node='yxs32uqsflafdk3iuqo'/></iq>";
+/// What such a client can do (XEP-0115), with what it wants to be told of (XEP-0060 9.2), in order.
+const FEATURES: [&str; 9] = [
+    "eu.siacs.conversations.axolotl.devicelist+notify",
+    "http://jabber.org/protocol/caps",
+    "http://jabber.org/protocol/disco#info",
+    "http://jabber.org/protocol/nick+notify",
+    "urn:xmpp:avatar:metadata+notify",
+    "urn:xmpp:bookmarks:1+notify",
+    "urn:xmpp:mds:displayed:0+notify",
+    "urn:xmpp:ping",
+    "urn:xmpp:receipts",
+];
+/// The hash (XEP-0115 5.1) of `client/phone//accept<` and these.
+const HASH: &str = "0BHSgUV+KXkambivfTsEAYOXe+w=";
 
 /// Who logs in, and how.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +49,8 @@ pub(crate) struct Login {
     pub(crate) resume: Option<(String, u32)>,
     /// Send available presence.
     pub(crate) available: bool,
+    /// Use what phones use: carbons, push, interests in nodes, and the client state, which is inactive.
+    pub(crate) in_use: bool,
 }
 
 /// What a client has read.
@@ -95,6 +116,8 @@ pub(crate) enum Said {
 enum Step {
     LoggingIn,
     Enabling,
+    /// So many of its requests are not answered yet.
+    Asking(usize),
     Ready,
     Over,
 }
@@ -204,15 +227,45 @@ impl Session {
             self.step = Step::Enabling;
             return None;
         }
+        self.begin(out)
+    }
+
+    /// The session is bound, and managed if it is to be.
+    fn begin(&mut self, out: &mut Vec<u8>) -> Option<Said> {
+        if self.login.in_use {
+            out.extend_from_slice(USES.as_bytes());
+            self.step = Step::Asking(USES.matches("<iq ").count());
+            return None;
+        }
         Some(self.ready(out))
     }
 
     fn ready(&mut self, out: &mut Vec<u8>) -> Said {
         self.step = Step::Ready;
-        if self.login.available {
-            out.extend_from_slice(b"<presence/>");
+        match (self.login.available, self.login.in_use) {
+            (false, _) => {}
+            (true, false) => out.extend_from_slice(b"<presence/>"),
+            (true, true) => out.extend_from_slice(
+                format!(
+                    "<presence><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='urn:accept' ver='{HASH}'/></presence>\
+                     <inactive xmlns='urn:xmpp:csi:0'/>"
+                )
+                .as_bytes(),
+            ),
         }
         Said::Ready
+    }
+
+    /// A request for what phones use is answered.
+    fn asked(&mut self, element: &Element<'_>, left: usize, out: &mut Vec<u8>) -> Option<Said> {
+        if !element.id().is_some_and(|id| id.starts_with("use")) {
+            return None;
+        }
+        if element.kind().as_deref() != Some("result") {
+            return Some(Said::Refused(String::from_utf8_lossy(element.bytes()).into_owned()));
+        }
+        self.step = Step::Asking(left - 1);
+        (left == 1).then(|| self.ready(out))
     }
 
     fn item(&mut self, element: &Element<'_>, out: &mut Vec<u8>) -> Option<Said> {
@@ -227,7 +280,7 @@ impl Session {
         }
         if element.is("enabled", SM) && self.step == Step::Enabling {
             self.previd = element.attribute("id").map(|id| id.into_owned()).unwrap_or_default();
-            return Some(self.ready(out));
+            return self.begin(out);
         }
         if element.is("r", SM) {
             out.extend_from_slice(format!("<a xmlns='{SM}' h='{}'/>", self.received).as_bytes());
@@ -241,8 +294,30 @@ impl Session {
         if element.is("message", ns::CLIENT) {
             return Some(found(element).unwrap_or_else(|| message(element)));
         }
-        element.is("iq", ns::CLIENT).then(|| answer(element)).flatten()
+        if !element.is("iq", ns::CLIENT) {
+            return None;
+        }
+        if let Step::Asking(left) = self.step {
+            return self.asked(element, left, out);
+        }
+        if self.login.in_use && element.kind().as_deref() == Some("get") && element.child("query", DISCO).is_some() {
+            capabilities(element, out);
+        }
+        answer(element)
     }
+}
+
+/// Answers what the client can do (XEP-0115 6.2).
+fn capabilities(asks: &Element<'_>, out: &mut Vec<u8>) {
+    let (id, from) = (asks.id().unwrap_or_default(), asks.from().unwrap_or_default());
+    let features: String = FEATURES.iter().map(|var| format!("<feature var='{var}'/>")).collect();
+    out.extend_from_slice(
+        format!(
+            "<iq type='result' id='{id}' to='{from}'><query xmlns='{DISCO}'><identity category='client' type='phone' name='accept'/>\
+             {features}</query></iq>"
+        )
+        .as_bytes(),
+    );
 }
 
 /// Why a stream has ended.

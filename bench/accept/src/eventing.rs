@@ -142,14 +142,7 @@ struct Crowd {
 impl Crowd {
     fn new(server: &Server, options: &Options) -> io::Result<Crowd> {
         let mut swarm = Swarm::new()?;
-        let login = |name: String| Login {
-            name,
-            resource: "r".into(),
-            managed: false,
-            available: false,
-            resumable: false,
-            resume: None,
-        };
+        let login = |name: String| Login { name, resource: "r".into(), ..Login::default() };
         let logins = (0..options.contacts).map(contact).chain(["publisher".to_owned()]).map(login);
         swarm.log_in(server.plain, logins.collect(), 100)?;
         let mut contacts = swarm.into_streams();

@@ -93,7 +93,7 @@ fn uploader_name(index: usize) -> String {
 }
 
 fn login(name: String, resource: String, managed: bool, available: bool) -> Login {
-    Login { name, resource, managed, available, resumable: false, resume: None }
+    Login { name, resource, managed, available, ..Login::default() }
 }
 
 /// The messages of one sender go to the receivers in turn.

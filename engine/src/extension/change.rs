@@ -80,6 +80,8 @@ pub enum Change {
     Notice(Box<Notice>),
     /// Whoever waits by HTTP for items of a node of a service is told of this one.
     News(Box<News>),
+    /// A page has registered for pushes of this node of a service.
+    Awaited(Box<str>),
     /// Whoever waits by Nchan's protocol for items of this node of a service is told that they were deleted.
     Gone(Box<str>),
     /// A message of type `normal`, unaddressed, goes to a user (bare JID), and may wait there.

@@ -313,6 +313,21 @@ pub fn channel_read(wanted: pubsub::service::channel::Wanted) -> (usize, Step) {
     (place_of_service(), pubsub::service::channel::read(wanted))
 }
 
+/// Pages register for pushes of a node of a service.
+pub fn channel_register(asked: pubsub::service::registration::Registering) -> (usize, Step) {
+    (place_of_service(), pubsub::service::registration::register(asked))
+}
+
+/// Such registrations go.
+pub fn channel_unregister(actor: &str, ids: Vec<crate::id::PushId>) -> (usize, Step) {
+    (place_of_service(), pubsub::service::registration::remove(actor, ids))
+}
+
+/// Items of several nodes of a service are wanted by HTTP: what follows, and the place of the extension.
+pub fn channel_gather(gathered: pubsub::service::channel::Gathered) -> (usize, Step) {
+    (place_of_service(), pubsub::service::channel::gather(gathered))
+}
+
 /// A publisher by HTTP asks what there is to tell of a node of a service, and perhaps that it be emptied: what follows, and the place of the
 /// extension.
 pub fn channel_info(question: pubsub::service::info::Question) -> (usize, Step) {

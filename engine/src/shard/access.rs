@@ -19,6 +19,7 @@ use crate::shard::halves::{Halves, Weighs};
 use crate::shard::listener::Listener;
 use crate::web::access::shown::Shown;
 use crate::web::access::{Access, Act, Fault, Grant};
+use crate::web::prefix;
 use crate::web::response::Response;
 use crate::web::status::Status;
 
@@ -155,7 +156,12 @@ impl Shard {
         {
             return Ok(Admission { trusted: true, ..Admission::default() });
         }
-        let open = !channels.clone().any(|channel| policy.is_private(channel));
+        // A prefix of which a part is private is open without a token; with one it is to be seen how much of it that grants.
+        let may_be_private = |name: &str| {
+            let part = prefix::of(name).is_some_and(|prefix| policy.has_private(prefix));
+            policy.is_private(name) || (part && policy.access.is_some() && shown.token().is_some())
+        };
+        let open = !channels.clone().any(may_be_private);
         // Who shows something to publish means it to count. What everybody reads needs no token, whatever is shown.
         if open && (!publishes || (policy.publish_open && *shown == Shown::Nothing)) {
             return Ok(Admission::default());

@@ -3,6 +3,7 @@
 use crate::id::ConnId;
 use crate::letters::{ConnRef, Letter};
 use crate::shard::Shard;
+use crate::shard::feed_names::is_feed;
 use crate::shard::listener::Listener;
 use crate::shard::places::Standing;
 
@@ -32,8 +33,11 @@ impl Shard {
         let watchers = watched.len();
         let place = &mut listener.places[index];
         place.standing = Standing::Asked(number);
-        let (node, after) = (place.node.clone(), if place.known { place.at } else { u64::MAX });
-        let home = self.home(&node);
+        let (node, feed) = (place.node.clone(), is_feed(&place.node));
+        // Of a prefix, all homes say first whether they know its place.
+        let after = if place.known || feed { place.at } else { u64::MAX };
+        let share = if feed && !place.known { 0 } else { share };
+        let home = self.source(&node);
         let letters = self.letters_to(home);
         let node = letters.name(&node);
         let conn = ConnRef { shard, conn: id };

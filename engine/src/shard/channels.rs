@@ -1,11 +1,12 @@
 //! What is asked by HTTP of channels of this home: items are published and read there as by XMPP, and whoever asks is told by a letter.
 
 use crate::extension;
-use crate::extension::pubsub::service::channel::{JSON, Publication, Wanted, payload};
+use crate::extension::pubsub::service::channel::{Gathered, JSON, Page, Picked, Publication, Wanted, payload};
 use crate::extension::pubsub::service::info::Question;
 use crate::letters::ConnRef;
 use crate::limits::{NOTIFY_PAGE_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX};
 use crate::shard::Shard;
+use crate::shard::feed_names::FeedName;
 use crate::turn::pending::{Asker, Front};
 use crate::web::channel::lines;
 use crate::web::policy::Channels;
@@ -33,6 +34,16 @@ pub(super) fn is_private(policy: &Channels, node: &str) -> bool {
 fn asker(front: Front, from: &str, node: &str) -> Asker {
     let service = node.split_once('/').map_or(node, |(service, _)| service);
     Asker { front: Some(front), from: from.into(), ..Asker::nobody(service) }
+}
+
+/// Somebody who is charged for nothing at the home, because its address was before.
+pub(super) fn node_asker(front: Front, node: &str) -> Asker {
+    asker(front, TRUSTED, node)
+}
+
+/// Who asks for items on behalf of a connection.
+fn asker_of(conn: ConnRef, number: u32, node: &str) -> Asker {
+    asker(Front { conn, number }, TRUSTED, node)
 }
 
 impl Shard {
@@ -82,7 +93,7 @@ impl Shard {
         after: u64,
         (watchers, share): (u32, u8),
     ) {
-        let asker = asker(Front { conn, number }, TRUSTED, node);
+        let asker = asker_of(conn, number, node);
         if !self.watch_for(node, conn.shard, watchers) {
             return self.answer(asker, Err(Limit::Waiting.into()));
         }
@@ -97,6 +108,44 @@ impl Shard {
             now_us: self.now.wall_us,
         };
         let (place, step) = extension::channel_read(wanted);
+        self.do_step(asker, node, place, step);
+    }
+
+    /// Items of a feed are wanted as those of a channel. With a share of 0 it is nothing but whether all behind the place are known.
+    pub(super) fn feed_read(
+        &mut self,
+        conn: ConnRef,
+        number: u32,
+        (node, name): (&str, FeedName<'_>),
+        after: u64,
+        (watchers, share): (u32, u8),
+    ) {
+        let asker = asker_of(conn, number, node);
+        if !self.watch(node, conn.shard, watchers) {
+            return self.answer(asker, Err(Limit::Waiting.into()));
+        }
+        self.open_feed(name);
+        let Some(feed) = self.feeds.get(name.prefix, name.all) else { return };
+        let (start, last) = (feed.start(), feed.last);
+        let (from, gap) = match after {
+            u64::MAX => (last, false),
+            // It is of another time.
+            after if after > last => (last, true),
+            after => (after.max(start), after < start),
+        };
+        if share == 0 || from == last {
+            return self.answer(asker, Ok(&Page { last, upto: from, gap, ..Page::default() }.encode()));
+        }
+        let share = u32::from(share);
+        let items_max = NOTIFY_PAGE_ITEMS_MAX.div_ceil(share) as usize;
+        let policy = &self.settings.web.channels;
+        let picked = feed.behind(from, items_max, NOTIFY_PAGE_BYTES_MAX / share).map(|known| Picked {
+            actor: known.actor.clone(),
+            number: known.number,
+            private: is_private(policy, &known.actor),
+        });
+        let gathered = Gathered { from, last, gap, picked: picked.collect(), now_us: self.now.wall_us };
+        let (place, step) = extension::channel_gather(gathered);
         self.do_step(asker, node, place, step);
     }
 
@@ -124,7 +173,7 @@ impl Shard {
         (after, before): (u64, u64),
         items: u32,
     ) {
-        let asker = asker(Front { conn, number }, TRUSTED, node);
+        let asker = asker_of(conn, number, node);
         let wanted = Wanted {
             actor: node.into(),
             after: (items > 0 && before == 0).then_some(after),

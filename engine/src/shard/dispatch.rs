@@ -10,6 +10,7 @@ use crate::session::conn::NONE;
 use crate::shard::Shard;
 use crate::shard::channels::By;
 use crate::shard::crowd::Said;
+use crate::shard::feed_names::FeedName;
 use crate::shard::from_component::is_component;
 use crate::store::Found;
 use crate::store::account::Incarnation;
@@ -140,7 +141,11 @@ impl Shard {
                 self.channel_publish(front, batch.str(*node), by, names, body);
             }
             Letter::ChannelRead { conn, number, node, after, watchers, share } => {
-                self.channel_read(*conn, *number, batch.str(*node), *after, (*watchers, *share));
+                let (node, by) = (batch.str(*node), (*watchers, *share));
+                match FeedName::read(node) {
+                    Some(feed) => self.feed_read(*conn, *number, (node, feed), *after, by),
+                    None => self.channel_read(*conn, *number, node, *after, by),
+                }
             }
             Letter::ChannelHistory { conn, number, node, after, before, items } => {
                 self.channel_history(*conn, *number, batch.str(*node), (*after, *before), *items);
@@ -166,6 +171,18 @@ impl Shard {
                 self.channel_occupied(batch.str(*node), said);
             }
             Letter::ChannelCount { conn, number, node } => self.channel_count(*conn, *number, batch.str(*node)),
+            Letter::ChannelRegister { conn, number, node, id, row, makes } => {
+                let front = Front { conn: *conn, number: *number };
+                self.channel_register(front, batch.str(*node), *id, batch.bytes(*row), *makes);
+            }
+            Letter::ChannelUnregister { conn, number, node, id } => {
+                let front = Front { conn: *conn, number: *number };
+                self.channel_unregister(Some(front), batch.str(*node), vec![*id]);
+            }
+            Letter::ChannelListens { node, id, listens } => {
+                let now_s = self.now.mono_s();
+                self.web_pushes.listens(batch.str(*node), *id, batch.from, listens.then_some(now_s));
+            }
             Letter::ChannelInfo { conn, number, node, from, granted, deletes } => {
                 let front = Front { conn: *conn, number: *number };
                 let by = By { from: batch.str(*from), makes: false, granted: *granted };
@@ -341,6 +358,7 @@ impl Shard {
             Pending::Announcement { user, session } => self.seen_found(user, session, &found),
             Pending::CommandAccount(command) => self.command_account_unreadable(&command),
             Pending::Invitation(read) => self.invitation_unreadable(read),
+            Pending::Registrations(node) => self.registrations_found(&node, &found),
             Pending::Reports(domain) => self.reports_found(&domain, Vec::new()),
             Pending::Retention(_)
             | Pending::Filed(_)
@@ -350,7 +368,8 @@ impl Shard {
             | Pending::SessionKeys(_)
             | Pending::OrderKeys(_)
             | Pending::Order(_)
-            | Pending::Activation(..) => {}
+            | Pending::Activation(..)
+            | Pending::Push { .. } => {}
         }
     }
 
@@ -383,6 +402,7 @@ impl Shard {
             Some(Pending::Announcement { user, session }) => self.seen_found(user, session, &found),
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
             Some(Pending::Invitation(read)) => self.invitation_found(read, found),
+            Some(Pending::Registrations(node)) => self.registrations_found(&node, &found),
             Some(Pending::Reports(domain)) => self.reports_found(&domain, found),
             Some(
                 other @ (Pending::Keys(_)
@@ -392,7 +412,8 @@ impl Shard {
                 | Pending::SessionKeys(_)
                 | Pending::OrderKeys(_)
                 | Pending::Order(_)
-                | Pending::Activation(..)),
+                | Pending::Activation(..)
+                | Pending::Push { .. }),
             ) => {
                 debug_assert!(false, "a job's token answered by the store: {other:?}");
             }

@@ -16,7 +16,7 @@ use crate::turn::pending::Pending;
 use crate::web::access::Act;
 use crate::web::access::shown::Shown;
 use crate::web::access::token::is_name;
-use crate::web::channel::Asked;
+use crate::web::channel::{Asked, Wish};
 use crate::web::response::Response;
 use crate::web::status::Status;
 
@@ -40,7 +40,11 @@ impl Shard {
         let network = network(address);
         let may = self.listeners.addresses.may_wait(now_ms, network, waiting_max).map_err(Response::from);
         let channels = asked.channels.iter().map(|place| &*place.channel);
-        let may = may.and_then(|()| self.admit(network, &asked.shown, asked.wish.act(), channels.clone()));
+        let may = may.and_then(|()| match asked.wish {
+            // Whoever knows a registration may remove it, also when the token is over by which it was made.
+            Wish::Unregister(_) => Ok(Admission::default()),
+            _ => self.admit(network, &asked.shown, asked.wish.act(), channels.clone()),
+        });
         // Who reads a channel need not know who else does.
         let may = may.and_then(|admission| match asked.occupancy && asked.wish.act() == Act::Subscribe {
             true => self.admit(network, &asked.shown, Act::Presence, channels).map(|_| admission),
@@ -73,6 +77,7 @@ impl Shard {
             trusted: false,
             occupies: false,
             hears: false,
+            binary: false,
             grant: None,
             permit: None,
             fields,
@@ -87,6 +92,7 @@ impl Shard {
         let channels = asked.channels.iter().map(|place| &place.channel).filter(|channel| policy.asks(channel));
         let inquiry = Inquiry {
             act: asked.wish.act(),
+            deletes: matches!(asked.wish, Wish::Info(_, true)),
             occupancy: asked.occupancy && asked.wish.act() == Act::Subscribe,
             channels: channels.cloned().collect(),
             address,

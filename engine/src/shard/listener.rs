@@ -3,10 +3,11 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::id::ConnId;
-use crate::limits::NOTIFY_PAGE_ITEMS_MAX;
+use crate::id::{ConnId, PushId};
+use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_PAGE_ITEMS_MAX};
 use crate::shard::crowd::channel_of;
 use crate::shard::decisions::Permit;
+use crate::shard::feed_names::{is_feed, is_same_prefix};
 use crate::shard::nchan::Subscriber;
 use crate::shard::occupants::Occupant;
 use crate::shard::places::{Gathered, Place, Standing};
@@ -40,12 +41,23 @@ pub(super) enum Kind {
     Nchan(Box<Subscriber>),
     /// Who subscribes is asked.
     Occupancy,
+    /// A page registers for pushes, or does not want them any more; none before it is known whether it may.
+    Push(Option<Box<Wanted>>),
     /// What there is to tell of the channel by Nchan's protocol is asked.
     Info(Format),
     /// It is held until others have said whether it may be done.
     Held(Box<Held>),
     /// Commands of Centrifugo's protocol come, which say for which channels.
     Talk(Box<Talker>),
+}
+
+/// What a page has asked for that waits for its channel's home.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// It is told until this second since 1970.
+    Registered(PushId, u64),
+    /// It is not told any more.
+    Unregistered,
 }
 
 /// A request that is held: it waits for no channel yet.
@@ -82,7 +94,7 @@ impl Kind {
                 nchan::Way::Events => Way::Events,
                 nchan::Way::Socket(..) => Way::Socket,
             }),
-            Kind::Publish(_) | Kind::Occupancy | Kind::Info(_) | Kind::Held(_) => None,
+            Kind::Publish(_) | Kind::Occupancy | Kind::Info(_) | Kind::Held(_) | Kind::Push(_) => None,
         }
     }
 
@@ -101,6 +113,13 @@ impl Kind {
             kind => matches!(kind, Kind::Stream(true) | Kind::Updates(None) | Kind::Socket(None) | Kind::Talk(_)),
         }
     }
+}
+
+/// Appends a number in few characters.
+fn write_base36(out: &mut String, number: u64) {
+    let digits = std::iter::successors(Some(number), |rest| Some(rest / 36).filter(|rest| *rest > 0));
+    let digits: Vec<_> = digits.filter_map(|rest| char::from_digit((rest % 36) as u32, 36)).collect();
+    out.extend(digits.iter().rev());
 }
 
 /// A request that waits.
@@ -124,6 +143,8 @@ pub(super) struct Listener {
     pub(super) occupies: bool,
     /// It is told who the others are.
     pub(super) hears: bool,
+    /// It wants items as binary messages.
+    pub(super) binary: bool,
     /// What its token grants, by which it waits.
     pub(super) grant: Option<Arc<Grant>>,
     /// What others have allowed, by which it waits.
@@ -196,9 +217,14 @@ impl Listener {
         own.unwrap_or_else(|| channel_of(&self.places[index].node))
     }
 
-    /// The nodes of its channels.
+    /// The nodes of its channels. Who waits for a prefix is no subscriber of any.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.places.iter().map(|place| &place.node)
+        self.places.iter().map(|place| &place.node).filter(|node| !is_feed(node))
+    }
+
+    /// As how many requests it counts for its address, unless it is one of Centrifugo's protocol.
+    pub(super) fn weight(&self) -> usize {
+        self.places.len().div_ceil(NOTIFY_CHANNELS_MAX).max(1)
     }
 
     /// What of it is counted, where that is told.
@@ -215,9 +241,21 @@ impl Listener {
 
     /// The same, if it stood here in one of them.
     pub(super) fn position_with(&self, index: usize, number: u64) -> String {
-        let at = |(place, other): (usize, &Place)| if place == index { number } else { other.at };
-        let places: Vec<_> = self.places.iter().enumerate().map(|place| at(place).to_string()).collect();
-        places.join(",")
+        let (mut out, mut before) = (String::new(), None::<&Place>);
+        for (at, place) in self.places.iter().enumerate() {
+            let number = if at == index { number } else { place.at };
+            match before.map(|before| is_same_prefix(&before.node, &place.node)) {
+                None => {}
+                Some(true) => out.push('.'),
+                Some(false) => out.push(','),
+            }
+            match is_feed(&place.node) {
+                true => write_base36(&mut out, number),
+                false => out.push_str(&number.to_string()),
+            }
+            before = Some(place);
+        }
+        out
     }
 
     /// The answer with the header fields of this one's.

@@ -6,7 +6,9 @@ use crate::extension::pubsub::service::info::Info;
 use crate::id::ConnId;
 use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
 use crate::shard::Shard;
+use crate::shard::binary;
 use crate::shard::crowd::channel_of;
+use crate::shard::feed_names::is_feed;
 use crate::shard::listener::{Kind, Listener};
 use crate::shard::nchan::Subscriber;
 use crate::shard::places::Gathered;
@@ -46,15 +48,18 @@ pub(super) struct Telling {
     out: Vec<u8>,
     /// What the next message says.
     message: Option<Gathered>,
+    /// Each item is a message of its own, behind what is said of those that are missing.
+    binary: bool,
     /// It is events of Mercure.
     updates: bool,
 }
 
 impl Telling {
-    /// Nothing yet, for one of this kind.
-    pub(super) fn new(kind: &Kind) -> Telling {
-        let message = matches!(kind, Kind::Socket(_)).then(Gathered::default);
-        Telling { out: Vec::new(), message, updates: matches!(kind, Kind::Updates(_)) }
+    /// Nothing yet, for this one.
+    pub(super) fn new(listener: &Listener) -> Telling {
+        let message = matches!(listener.kind, Kind::Socket(_)).then(Gathered::default);
+        let (updates, binary) = (matches!(listener.kind, Kind::Updates(_)), listener.binary);
+        Telling { out: Vec::new(), message, binary, updates }
     }
 
     /// Items behind this place of a listener are missing.
@@ -62,12 +67,18 @@ impl Telling {
         match &mut self.message {
             // Clients of Nchan know of no such thing.
             None if matches!(listener.kind, Kind::Nchan(_)) => {}
-            Some(message) => message.gaps.push(index),
+            Some(message) => {
+                message.gaps.push(index);
+                if self.binary {
+                    self.message(listener, index, listener.places[index].at);
+                }
+            }
             // Clients of Mercure know of no such event, and some would take it for an update.
             None if self.updates => self.out.extend_from_slice(b": updates are missing here\n"),
             None => {
                 let place = &listener.places[index];
-                let data = format!("{{\"channel\":\"{}\",\"after\":\"{}\"}}", channel_of(&place.node), place.at);
+                let after = if is_feed(&place.node) { String::new() } else { format!(",\"after\":\"{}\"", place.at) };
+                let data = format!("{{\"channel\":\"{}\"{after}}}", channel_of(&place.node));
                 write_event(&mut self.out, "gap", &listener.position_with(index, place.at), data.as_bytes());
             }
         }
@@ -79,6 +90,7 @@ impl Telling {
             return own.tell(&mut self.out, item, &listener.tag(index, number));
         }
         match &mut self.message {
+            Some(_) if self.binary => binary::write(&mut self.out, item, &listener.position_with(index, number)),
             Some(message) => {
                 message.push(item);
                 // As much as a poll is answered.
@@ -178,6 +190,7 @@ impl Shard {
     /// The home of a channel does not do what was asked.
     pub(super) fn refused_by_home(&mut self, id: ConnId, refusal: Refusal) {
         let publishes = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Publish(_)));
+        let registers = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Push(_)));
         let (status, text) = match refusal.condition {
             StanzaCondition::Forbidden if publishes => (
                 Status::Forbidden,
@@ -190,7 +203,11 @@ impl Shard {
                 Status::BadRequest,
                 "the node of this channel keeps no items, so it cannot know a key again; leave it out",
             ),
-            _ if refusal.held.is_some_and(|held| held.limit == Limit::Nodes) && publishes => {
+            _ if refusal.held.is_some_and(|held| held.limit == Limit::Memberships) && registers => {
+                let text = "this channel, or this address at it, has as many registrations for pushes as it may have";
+                (Status::TooManyRequests, text)
+            }
+            _ if refusal.held.is_some_and(|held| held.limit == Limit::Nodes) && (publishes || registers) => {
                 let text = "this address has made too many channels, or the channel is full; try again later";
                 (Status::TooManyRequests, text)
             }
@@ -298,6 +315,21 @@ impl Shard {
             _ => place.extend_from_slice(format!("id: {}\n\n", listener.position()).as_bytes()),
         }
         self.send_bytes(id, &place);
+    }
+
+    /// Who has come back to prefixes is told once of each that items behind its place are missing.
+    pub(super) fn say_missed(&mut self, id: ConnId) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let mut missed: Vec<_> = (0..listener.places.len()).filter(|at| listener.places[*at].missed).collect();
+        listener.places.iter_mut().for_each(|place| place.missed = false);
+        let name = |at: usize| channel_of(&listener.places[at].node);
+        missed.dedup_by(|next, one| name(*next) == name(*one));
+        let Some(last) = missed.last().copied() else { return };
+        let mut telling = Telling::new(listener);
+        missed.iter().for_each(|at| telling.gap(listener, *at));
+        let out = telling.finish(listener, last, listener.places[last].at);
+        self.counters.notify_gaps.add(missed.len() as u64);
+        self.send_told(id, &out);
     }
 
     /// Answers a request that waits, which ends that; of a stream that has begun it is the end.

@@ -12,101 +12,17 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::id::ConnId;
-use crate::limits::{
-    CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_EMPTY_MAX, NOTIFY_HELD_BYTES_MAX, NOTIFY_RECENT_BYTES_MAX,
-    NOTIFY_RECENT_MAX, NOTIFY_RENEW_S,
-};
+use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_EMPTY_MAX, NOTIFY_HELD_BYTES_MAX, NOTIFY_RENEW_S};
 use crate::shard::addresses::Addresses;
+use crate::shard::awake::Awake;
 use crate::shard::listener::{Kind, Listener, Way};
 use crate::shard::occupants::Occupants;
 use crate::shard::places::Place;
+use crate::shard::prefixes::Prefixes;
 use crate::shard::talker::{Sub, Talker};
+use crate::shard::watched::Watched;
 use crate::turn::Fixed;
 use crate::web::policy::Channels;
-
-/// An item that is held until all have been told.
-#[derive(Debug)]
-struct Held {
-    /// Behind this place it is the next one. What was between has been replaced by others of its key.
-    since: u64,
-    number: u64,
-    /// By this it replaces others; empty for none.
-    key: Box<str>,
-    item: Box<[u8]>,
-}
-
-/// A channel that some of this shard's wait for.
-#[derive(Debug, Default)]
-pub(super) struct Watched {
-    /// Who.
-    listeners: BTreeSet<ConnId>,
-    /// The number of the last item that it is known to have.
-    pub(super) heard: u64,
-    /// The last items, one behind the other, until all have been told; bounded by [`NOTIFY_RECENT_MAX`].
-    recent: VecDeque<Held>,
-    recent_bytes: usize,
-    /// Some are left to be told: those behind this one, if there is one.
-    telling: Option<Option<ConnId>>,
-    /// And more has come since that began.
-    again: bool,
-}
-
-impl Watched {
-    /// How many wait.
-    pub(super) fn len(&self) -> u32 {
-        self.listeners.len() as u32
-    }
-
-    /// An item has come, or just its number. Whether that is news.
-    fn hear(&mut self, number: u64, (key, item): (&str, &[u8])) -> bool {
-        if number <= self.heard {
-            return false;
-        }
-        if number != self.heard + 1 || item.is_empty() {
-            // What is missing in between may have been lost on the way: whoever has not got it asks for it.
-            self.forget_recent();
-        }
-        self.heard = number;
-        if !item.is_empty() {
-            self.recent.push_back(Held { since: number - 1, number, key: key.into(), item: item.into() });
-            self.recent_bytes += item.len();
-            self.replace(key);
-        }
-        while self.recent.len() > NOTIFY_RECENT_MAX || self.recent_bytes > NOTIFY_RECENT_BYTES_MAX {
-            let gone = self.recent.pop_front();
-            self.recent_bytes -= gone.map_or(0, |held| held.item.len());
-        }
-        true
-    }
-
-    /// Who has not been told of the item before of this key is told of the last one only.
-    fn replace(&mut self, key: &str) {
-        let others = self.recent.len().saturating_sub(1);
-        let before = self.recent.iter().take(others).position(|held| !key.is_empty() && *held.key == *key);
-        let Some(before) = before.and_then(|at| Some((at, self.recent.remove(at)?))) else { return };
-        let (at, before) = before;
-        self.recent_bytes -= before.item.len();
-        if let Some(next) = self.recent.get_mut(at) {
-            next.since = before.since;
-        }
-    }
-
-    fn forget_recent(&mut self) {
-        (self.recent, self.recent_bytes) = (VecDeque::new(), 0);
-    }
-
-    /// The next of those who wait, so many at the most.
-    pub(super) fn next_behind(&self, last: Option<ConnId>, most: usize) -> Vec<ConnId> {
-        let from = last.map_or(Unbounded, Excluded);
-        self.listeners.range((from, Unbounded)).take(most).copied().collect()
-    }
-
-    /// All items behind a place, if they are held.
-    pub(super) fn behind(&self, at: u64) -> Option<impl Iterator<Item = (u64, &[u8])>> {
-        let held = self.recent.front()?.since <= at;
-        held.then(|| self.recent.iter().filter(move |held| held.number > at).map(|held| (held.number, &*held.item)))
-    }
-}
 
 /// All of a shard.
 #[derive(Debug, Default)]
@@ -119,9 +35,15 @@ pub(super) struct Listeners {
     walks: VecDeque<Arc<str>>,
     /// What each address may still do.
     pub(super) addresses: Addresses,
+    /// Prefixes for which some wait.
+    pub(super) prefixes: Prefixes,
     /// Who they are, where that is told.
     pub(super) occupants: Occupants,
+    /// Of which pages they are that have registered for pushes.
+    pub(super) awake: Awake,
     numbers: u32,
+    /// At how many feeds all stand together.
+    feeds: usize,
     /// Connections of Centrifugo's protocol, and to how many channels they subscribe together.
     talkers: (usize, usize),
     /// Bytes of those that are held.
@@ -170,7 +92,7 @@ impl Listeners {
         let place = size_of::<Place>() + 2 * size_of::<ConnId>();
         let (talkers, subs) = self.talkers;
         let talkers = talkers * size_of::<Talker>() + subs * (size_of::<Sub>() + place);
-        let places = self.all.len() * place + talkers + self.held_bytes;
+        let places = (self.all.len() + self.feeds) * place + talkers + self.prefixes.memory_bytes() + self.held_bytes;
         self.all.capacity() * size_of::<(ConnId, Listener)>() + places + watched + self.addresses.memory_bytes()
     }
 
@@ -209,19 +131,19 @@ impl Listeners {
 
     /// A request begins to wait.
     pub(super) fn begin(&mut self, id: ConnId, listener: Listener) {
-        self.addresses.waits(listener.network);
+        (0..listener.weight()).for_each(|_| self.addresses.waits(listener.network));
+        self.prefixes.begin(listener.network, &listener.places);
+        self.feeds += listener.places.len() - listener.nodes().count();
         if let Kind::Held(held) = &listener.kind {
             self.held_bytes += held.bytes;
             self.addresses.holds(listener.network, held.bytes);
         }
         self.talkers.0 += usize::from(listener.talker().is_some());
-        if listener.kind.way().is_some() {
+        if let Some(way) = listener.kind.way() {
+            self.ways[way as usize] += 1;
             for place in &listener.places {
                 self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
             }
-        }
-        if let Some(way) = listener.kind.way() {
-            self.ways[way as usize] += 1;
         }
         self.all.insert(id, listener);
     }
@@ -314,11 +236,15 @@ impl Listeners {
         }
         let subs = listener.talker().map_or(0, |talker| talker.subs.len());
         self.talkers = (self.talkers.0 - usize::from(listener.talker().is_some()), self.talkers.1 - subs);
-        (0..=subs / CENTRIFUGO_CHANNELS_PER_WAITING).for_each(|_| self.addresses.waits_no_more(listener.network));
+        let weight = listener.talker().map_or(listener.weight(), |_| 1 + subs / CENTRIFUGO_CHANNELS_PER_WAITING);
+        (0..weight).for_each(|_| self.addresses.waits_no_more(listener.network));
+        self.prefixes.end(listener.network, &listener.places);
+        self.feeds -= listener.places.len() - listener.nodes().count();
         if let Some(way) = listener.kind.way() {
             self.ways[way as usize] -= 1;
         }
         listener.places.iter().for_each(|place| self.unwatch(id, &place.node));
+        self.awake.end(id, listener.nodes());
         Some(listener)
     }
 
@@ -390,7 +316,6 @@ impl Listeners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shard::listener::Kind;
     use crate::shard::places::Standing;
 
     fn conn(slot: u32) -> ConnId {
@@ -398,7 +323,7 @@ mod tests {
     }
 
     fn listener(node: &str, kind: Kind) -> Listener {
-        let place = Place { node: node.into(), at: 0, known: true, standing: Standing::Live };
+        let place = Place { standing: Standing::Live, ..Place::at(node.into(), 0, true) };
         Listener {
             kind,
             places: Box::new([place]),
@@ -409,55 +334,11 @@ mod tests {
             trusted: false,
             occupies: false,
             hears: false,
+            binary: false,
             grant: None,
             permit: None,
             fields: Box::default(),
         }
-    }
-
-    #[test]
-    fn what_is_held_is_bounded_and_has_no_holes() {
-        let mut watched = Watched::default();
-        let held = |watched: &Watched, at| watched.behind(at).map(|items| items.map(|(number, _)| number).collect());
-        for number in 1..=3 {
-            assert!(
-                watched.hear(number, ("", b"x")) && !watched.hear(number, ("", b"x")),
-                "what comes again is no news"
-            );
-        }
-        assert_eq!(held(&watched, 1), Some(vec![2, 3]));
-        // A letter was lost: what is held begins anew, and who stands before that has to ask.
-        assert!(watched.hear(5, ("", b"x")));
-        assert_eq!((held(&watched, 3), held(&watched, 4)), (None, Some(vec![5])));
-        (6..200).for_each(|number| assert!(watched.hear(number, ("", b"x"))));
-        assert_eq!(
-            held(&watched, 199 - NOTIFY_RECENT_MAX as u64).map(|all: Vec<_>| all.len()),
-            Some(NOTIFY_RECENT_MAX)
-        );
-        assert_eq!(held(&watched, 198 - NOTIFY_RECENT_MAX as u64), None);
-        assert!(watched.hear(200, ("", &[b'x'; NOTIFY_RECENT_BYTES_MAX])));
-        assert_eq!((held(&watched, 199), held(&watched, 198)), (Some(vec![200]), None));
-        assert!(watched.hear(201, ("", b"")), "only a number");
-        assert_eq!(held(&watched, 200), None);
-    }
-
-    #[test]
-    fn of_what_is_held_the_last_of_a_key_is_left() {
-        let mut watched = Watched::default();
-        let held = |watched: &Watched, at| watched.behind(at).map(|items| items.map(|(number, _)| number).collect());
-        let hear = |watched: &mut Watched, number, key| assert!(watched.hear(number, (key, &[b'x'; 1_000])));
-        for (number, key) in [(1, "a"), (2, ""), (3, "b"), (4, "a"), (5, ""), (6, "b")] {
-            hear(&mut watched, number, key);
-        }
-        assert_eq!(held(&watched, 0), Some(vec![2, 4, 5, 6]), "the first one has gone, and nothing is missing");
-        assert_eq!((held(&watched, 2), held(&watched, 5)), (Some(vec![4, 5, 6]), Some(vec![6])));
-        // However often one key comes, the others stay.
-        (7..7_000).for_each(|number| hear(&mut watched, number, "a"));
-        assert_eq!(held(&watched, 1), Some(vec![2, 5, 6, 6_999]));
-        assert_eq!((watched.recent.len(), watched.recent_bytes), (4, 4_000));
-        // A letter was lost.
-        hear(&mut watched, 7_001, "c");
-        assert_eq!((held(&watched, 6_999), held(&watched, 7_000)), (None, Some(vec![7_001])));
     }
 
     #[test]
@@ -477,7 +358,7 @@ mod tests {
         let (node, batch) = all.next(9).unwrap();
         assert_eq!(batch.len(), 5);
         all.told(node, true);
-        assert!(!all.is_telling() && all.watched("a").unwrap().behind(1).is_none(), "nothing is held");
+        assert!(!all.is_telling() && all.watched("a").unwrap().behind(1, false).is_none(), "nothing is held");
         (0..5).for_each(|slot| drop(all.end(conn(slot))));
         assert!(all.watched.is_empty() && all.addresses.is_empty() && !all.any());
     }

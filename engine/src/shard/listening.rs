@@ -11,6 +11,8 @@ use crate::session::conn::Pause;
 use crate::shard::Shard;
 use crate::shard::access::{self, Admission};
 use crate::shard::addresses::network;
+use crate::shard::binary;
+use crate::shard::feed_names::is_feed;
 use crate::shard::listener::{self, Kind, Listener};
 use crate::shard::listener_words::{Telling, json, write_beat};
 use crate::shard::nchan::Subscriber;
@@ -44,15 +46,18 @@ impl Shard {
         let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
         let Some(address) = self.opening(id).map(|opening| opening.peer.to_canonical()) else { return };
         let network = network(address);
+        let may = may.and_then(|admission| self.may_follow(network, &asked.channels).map(|()| admission));
+        let binary = matches!(asked.wish, Wish::Socket(_, true));
         let occupies = match &asked.wish {
             Wish::Nchan(Subscription { way, .. }) => !matches!(way, Way::Poll(0) | Way::Ask),
-            wish => matches!(wish, Wish::Poll(1..) | Wish::Stream | Wish::Socket(_)),
+            wish => matches!(wish, Wish::Poll(1..) | Wish::Stream | Wish::Socket(..)),
         };
         let (asks_info, deletes) = match &asked.wish {
             Wish::Info(_, deletes) => (true, *deletes),
             _ => (false, false),
         };
-        let asks_who = asked.wish == Wish::Occupancy;
+        let (asks_who, push) = (asked.wish == Wish::Occupancy, asked.push);
+        let mut registration = None;
         let admission = may.as_ref().cloned().unwrap_or_default();
         // It is over with that by which it waits.
         let granted_s = admission.left_s(self.now).unwrap_or(u64::MAX);
@@ -61,7 +66,7 @@ impl Shard {
             Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
             Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
             Wish::Updates(id) => (Kind::Updates(Some(First::behind(id))), now_s + NOTIFY_HEARTBEAT_S, None),
-            Wish::Socket(accept) => (Kind::Socket(Some(accept)), now_s + NOTIFY_HEARTBEAT_S, None),
+            Wish::Socket(accept, _) => (Kind::Socket(Some(accept)), now_s + NOTIFY_HEARTBEAT_S, None),
             Wish::Nchan(wants) => {
                 let wait_s = match wants.way {
                     Way::Poll(wait_s) => u64::from(wait_s).min(granted_s) as u32,
@@ -71,18 +76,16 @@ impl Shard {
                 (Kind::Nchan(Subscriber::new(wants)), now_s + wait_s, None)
             }
             Wish::Occupancy => (Kind::Occupancy, now_s + NOTIFY_ANSWER_S, None),
+            Wish::Register(_) | Wish::Unregister(_) => {
+                registration = Some(asked.wish);
+                (Kind::Push(None), now_s + PUBLISH_S, None)
+            }
             Wish::Info(format, _) => (Kind::Info(format), now_s + NOTIFY_ANSWER_S, None),
         };
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
-        let places = asked.channels.iter().map(|place| Place {
-            node: self.listeners.name(&format!("{service}/{}", place.channel)),
-            at: place.after.unwrap_or_default(),
-            known: place.after.is_some(),
-            standing: Standing::Behind,
-        });
-        let (places, fields, grant) = (places.collect(), asked.fields.into(), admission.grant.clone());
+        let places = self.places_of(service, &asked.channels, &admission);
+        let (trusted, fields, grant) = (admission.trusted, asked.fields.into(), admission.grant.clone());
         let permit = admission.permit.clone();
-        let trusted = admission.trusted;
         let (asked_s, hears) = (now_s, asked.occupancy);
         let listener = Listener {
             kind,
@@ -94,6 +97,7 @@ impl Shard {
             trusted,
             occupies: false,
             hears,
+            binary,
             grant,
             permit,
             fields,
@@ -119,6 +123,7 @@ impl Shard {
             (Err(refusal), _) => self.respond(id, refusal),
             (Ok(()), Some(publication)) => self.send_publication(id, address, &publication, &admission),
             (Ok(()), None) if asks_who => self.ask_occupancy(id),
+            (Ok(()), None) if registration.is_some() => self.send_push_wish(id, registration, &admission),
             (Ok(()), None) if asks_info => {
                 let from = if admission.trusted { String::new() } else { address.to_string() };
                 self.ask_info(id, &from, deletes);
@@ -126,6 +131,7 @@ impl Shard {
             (Ok(()), None) => {
                 if occupies {
                     self.occupy(id);
+                    push.into_iter().for_each(|push| self.page_listens(id, push));
                 }
                 self.ask_all(id);
             }
@@ -152,6 +158,7 @@ impl Shard {
             Kind::Talk(_) | Kind::Held(_) => {}
             Kind::Occupancy => self.respond(id, json(body.to_vec())),
             Kind::Info(_) => self.info_came(id, body),
+            Kind::Push(_) => self.push_answered(id, body),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
                 match Page::decode(body) {
                     Some(page) if listener.kind.streams() => {
@@ -171,7 +178,7 @@ impl Shard {
         watched.heard = watched.heard.max(page.last);
         let place = &mut listener.places[index];
         (place.at, place.standing) = (page.upto, Standing::Live);
-        let known = std::mem::replace(&mut place.known, true);
+        let known = std::mem::replace(&mut place.known, true) || is_feed(&place.node);
         if known && (page.gap || !page.items.is_empty()) {
             let Kind::Poll(gathered) = &mut listener.kind else { return };
             let gathered = gathered.get_or_insert_default();
@@ -225,12 +232,13 @@ impl Shard {
         watched.heard = watched.heard.max(page.last);
         let place = &mut listener.places[index];
         if !std::mem::replace(&mut place.known, true) {
-            (place.at, place.standing) = (page.upto, Standing::Live);
+            (place.at, place.standing, place.missed) = (page.upto, Standing::Live, page.gap);
             // Others have waited for that, so that each event can say where all channels stand.
             if listener.is_placed() {
                 // A WebSocket begins with that.
                 self.begin_stream(id);
                 self.say_place(id);
+                self.say_missed(id);
                 self.catch_up(id);
             }
             return;
@@ -243,11 +251,16 @@ impl Shard {
         if !takes || !listener.is_placed() {
             return self.begin_stream(id);
         }
-        let mut telling = Telling::new(&listener.kind);
+        let mut telling = Telling::new(listener);
         if page.gap {
             telling.gap(listener, index);
         }
-        page.items.iter().for_each(|(number, item)| telling.item(listener, index, *number, item));
+        for (number, item) in &page.items {
+            match listener.binary {
+                true => telling.item(listener, index, *number, &binary::of(item)),
+                false => telling.item(listener, index, *number, item),
+            }
+        }
         let out = telling.finish(listener, index, page.upto);
         let place = &mut listener.places[index];
         place.at = page.upto;
@@ -332,14 +345,14 @@ impl Shard {
         if !streams && listener.nchan().is_some() {
             return self.tell_nchan(id, index);
         }
-        let held = self.listeners.watched(node).and_then(|watched| watched.behind(at));
+        let held = self.listeners.watched(node).and_then(|watched| watched.behind(at, listener.binary));
         let Some(held) = held.filter(|_| listener.is_placed() && !(streams && is_heavy)) else {
             if streams {
                 return self.catch_up(id);
             }
             return self.ask_home_of(id, index);
         };
-        let (mut telling, mut gathered) = (Telling::new(&listener.kind), Gathered::default());
+        let (mut telling, mut gathered) = (Telling::new(listener), Gathered::default());
         let (mut told, mut last) = (0, at);
         for (number, item) in held {
             (last, told) = (number, told + 1);
@@ -399,7 +412,7 @@ impl Shard {
         let (publishes, begun) =
             (matches!(listener.kind, Kind::Publish(_)), matches!(listener.kind, Kind::Stream(true)));
         // A poll has been cut to the time of its token, and is answered as at the end of any wait.
-        let exempt = publishes || (polls && is_over);
+        let exempt = publishes || matches!(listener.kind, Kind::Push(_)) || (polls && is_over);
         if let Some(listener) = self.listeners.get(id).filter(|listener| !exempt && !self.is_granted(listener)) {
             let over = access::over(listener);
             if begun {
@@ -414,12 +427,12 @@ impl Shard {
                 let text = "whether it was published is not known; try again with the same Idempotency-Key";
                 self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
-            Kind::Occupancy | Kind::Info(_) if is_over => {
+            Kind::Occupancy | Kind::Info(_) | Kind::Push(_) if is_over => {
                 let text = "the channel has not answered in time; try again";
                 self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
             Kind::Held(_) if is_over => self.respond(id, access::unanswered()),
-            Kind::Publish(_) | Kind::Occupancy | Kind::Info(_) | Kind::Talk(_) | Kind::Held(_) => {}
+            Kind::Publish(_) | Kind::Occupancy | Kind::Info(_) | Kind::Push(_) | Kind::Talk(_) | Kind::Held(_) => {}
             // A home that has just been asked has its time, too.
             Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
             Kind::Nchan(_) if polls && is_over && (lost || !listener.is_asking()) => self.nchan_is_over(id),
@@ -449,11 +462,13 @@ impl Shard {
         self.listeners.tells_left = self.settings.web.channels.nchan;
         self.tally_listeners();
         for (name, heard, watchers) in self.listeners.renewals(self.now.mono_ms) {
-            let home = self.home(&name);
+            self.listeners.awake.renew(&name);
+            let home = self.source(&name);
             let letters = self.letters_to(home);
             let node = letters.name(&name);
             letters.push(Letter::ChannelWatch { node, heard, watchers });
         }
+        self.tell_awake();
     }
 
     /// A connection ends.

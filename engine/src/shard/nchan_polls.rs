@@ -64,7 +64,7 @@ impl Shard {
     pub(super) fn tell_nchan(&mut self, id: ConnId, index: usize) {
         let Some(listener) = self.listeners.get(id) else { return };
         let (Kind::Nchan(own), place) = (&listener.kind, &listener.places[index]) else { return };
-        let held = self.listeners.watched(&place.node).and_then(|watched| watched.behind(place.at));
+        let held = self.listeners.watched(&place.node).and_then(|watched| watched.behind(place.at, false));
         let wanted = |(_, item): &(u64, &[u8])| own.wants(&Message::read(item));
         let first = held.map(|mut held| held.find(wanted).map(|(number, item)| (number, Box::from(item))));
         let (number, item): (u64, Box<[u8]>) = match first {

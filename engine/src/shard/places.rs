@@ -1,5 +1,6 @@
 //! Where one who waits for channels stands in each, and what has come for it meanwhile.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::shard::crowd::channel_of;
@@ -26,6 +27,15 @@ pub(super) struct Place {
     pub(super) known: bool,
     /// How far the next ones are.
     pub(super) standing: Standing,
+    /// Of a prefix: items behind where it stood are missing, and it has not been told.
+    pub(super) missed: bool,
+}
+
+impl Place {
+    /// A place behind an item, if it is `known`. The next ones are to be asked for.
+    pub(super) fn at(node: Arc<str>, at: u64, known: bool) -> Place {
+        Place { node, at, known, standing: Standing::Behind, missed: false }
+    }
 }
 
 /// What has come for a request that still waits for other channels.
@@ -46,8 +56,9 @@ impl Gathered {
         self.items.extend_from_slice(item);
     }
 
-    /// The channels of which items are missing, in quotes.
+    /// The channels of which items are missing, in quotes; each once.
     pub(super) fn gaps_of(&self, places: &[Place]) -> Vec<String> {
-        self.gaps.iter().map(|index| format!("\"{}\"", channel_of(&places[*index].node))).collect()
+        let names: BTreeSet<&str> = self.gaps.iter().map(|index| channel_of(&places[*index].node)).collect();
+        names.into_iter().map(|name| format!("\"{name}\"")).collect()
     }
 }

@@ -82,6 +82,8 @@ impl Shard {
         self.sweep_work();
         self.sweep_lasts();
         self.sweep_listeners();
+        self.sweep_watchers();
+        self.sweep_web_pushes();
         self.sweep_occupants();
         self.sweep_occupancy();
         self.write_moved_rows();
@@ -275,9 +277,12 @@ impl Shard {
         c.bosh_waiting.set(sweeper.bosh.told);
         c.bosh_bytes.set(sweeper.bosh_bytes.1);
         c.pushes_pending.set(self.pushes.pending());
+        c.notify_push_under_way.set(self.web_pushes.under_way() as u64);
         let known = self.grants.memory_bytes() + self.decisions.memory_bytes();
         let listeners = self.listeners.memory_bytes() + known;
         let listeners = listeners + self.listeners.occupants.memory_bytes() + self.occupancy.memory_bytes();
+        let listeners = listeners + self.web_pushes.memory_bytes() + self.listeners.awake.memory_bytes();
+        let listeners = listeners + self.feeds.memory_bytes();
         let others = interests + self.pushes.memory_bytes() as u64 + listeners as u64;
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();

@@ -16,7 +16,7 @@ use crate::shard::Shard;
 use crate::shard::access::Denied;
 use crate::shard::addresses::network;
 use crate::shard::listener::{Kind, Listener};
-use crate::shard::places::{Place, Standing};
+use crate::shard::places::Place;
 use crate::shard::talker::{Stage, Step, Sub, Talker, Waiting, What};
 use crate::streams::ended::Ended;
 use crate::web::access::{Act, Fault, Grant, topic};
@@ -58,6 +58,7 @@ impl Shard {
             trusted: false,
             occupies: true,
             hears: false,
+            binary: false,
             grant: None,
             permit: None,
             fields: Box::default(),
@@ -274,12 +275,8 @@ impl Shard {
             may.map_err(|_| Some(reply::TOO_MANY_REQUESTS))?;
         }
         let after = place.filter(|(_, epoch)| epoch.is_empty() || *epoch == self.epoch_of(&node));
-        let place_of = Place {
-            node: self.listeners.name(&node),
-            at: after.map_or(0, |(offset, _)| offset),
-            known: after.is_some(),
-            standing: Standing::Behind,
-        };
+        let (node, at) = (self.listeners.name(&node), after.map_or(0, |(offset, _)| offset));
+        let place_of = Place::at(node, at, after.is_some());
         let name = (*subscribe.channel != *channel).then(|| subscribe.channel.clone());
         let step = Step::Asked { id: number, recovers: place.is_some() };
         self.listeners.join(id, place_of, Sub { name, grant, step, hears, since_s: 0 }, policy);

@@ -109,7 +109,9 @@ impl Shard {
         }
         let at = place.at;
         let (mut out, mut told, mut last) = (Vec::new(), 0, at);
-        if let Some(held) = self.listeners.watched(node).and_then(|watched| watched.behind(at)).filter(|_| !is_heavy) {
+        if let Some(held) =
+            self.listeners.watched(node).and_then(|watched| watched.behind(at, false)).filter(|_| !is_heavy)
+        {
             for (number, item) in held {
                 (last, told) = (number, told + 1);
                 write_publication(&mut out, listener.called(index), number, item);

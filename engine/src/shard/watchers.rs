@@ -1,5 +1,6 @@
 //! Which shards watch which channels of this home, and the news of these: one letter to each shard, however many wait there.
 
+use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
@@ -10,8 +11,13 @@ use crate::letters::Letter;
 use crate::limits::{NOTIFY_FORGET_S, NOTIFY_WATCHED_MAX};
 use crate::shard::Shard;
 use crate::shard::channels::is_private;
+use crate::shard::feed_names::FeedName;
+use crate::shard::web_pushes::{Woken, told};
 use crate::store::nodes::key_of;
 use crate::turn::pending::Front;
+
+/// What an item takes beside its payload when it is told, about, bytes.
+const ITEM_BYTES: usize = 256;
 
 /// A shard that watches a channel.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +53,11 @@ impl Watchers {
     /// How many channels are watched.
     pub(super) fn len(&self) -> usize {
         self.all.len()
+    }
+
+    /// Whether a channel is watched.
+    pub(super) fn has(&self, node: &str) -> bool {
+        self.all.contains_key(node)
     }
 
     /// A shard watches a channel, or does not any more; whether there is room for it.
@@ -135,7 +146,10 @@ impl Shard {
     /// A shard says that it watches a channel still. If it has not heard of an item, it hears now that there is one.
     pub(super) fn watches_still(&mut self, shard: ShardId, node: &str, heard: u64, waiting: u32) {
         self.watch(node, shard, waiting);
-        let told = self.watchers.all.get(node).map_or(0, |watched| watched.told);
+        let told = match FeedName::read(node).filter(|_| waiting > 0) {
+            Some(feed) => self.open_feed(feed),
+            None => self.watchers.all.get(node).map_or(0, |watched| watched.told),
+        };
         if waiting > 0 && told > heard {
             let letters = self.letters_to(shard);
             let (node, key, item) = (letters.name(node), letters.name(""), letters.write(b""));
@@ -149,17 +163,50 @@ impl Shard {
         if !news.open && !is_private(&self.settings.web.channels, &news.actor) {
             return;
         }
-        let Some(watched) = self.watchers.all.get_mut(&news.actor) else { return };
-        watched.told = watched.told.max(news.number);
+        let (told, key) = (LazyCell::new(|| channel::told(news)), key_of(&news.id).unwrap_or_default());
+        let mut waiting = self.tell_watchers(&news.actor, news.number, key, &told);
+        let feeds = self.feed(&news.actor, news.number, (news.payload.len() + ITEM_BYTES) as u32);
+        // Items of two channels do not replace each other.
+        let key = if key.is_empty() { String::new() } else { format!("{} {key}", news.actor) };
+        for (feed, number) in feeds {
+            waiting = waiting.saturating_add(self.tell_watchers(&feed, number, &key, &told));
+        }
+        waiting = waiting.saturating_add(self.wake_pages(news));
+        self.charge_front(from, front, waiting);
+    }
+
+    /// Pages that are closed are to be told, if some have registered; as far as is known so many.
+    fn wake_pages(&mut self, news: &News) -> u32 {
+        let policy = &self.settings.web.channels;
+        let channel = news.actor.split_once('/').map_or("", |(_, channel)| channel);
+        if policy.push.is_none() || !policy.is_there(channel) {
+            return 0;
+        }
+        match self.web_pushes.news(self.now.mono_ms, &news.actor, |more| told(news, more)) {
+            Woken::Told(count) => return count,
+            Woken::Nobody => {}
+            Woken::Full => self.counters.notify_push_unsent.one(),
+        }
+        0
+    }
+
+    /// An item goes to the shards that watch a channel or a feed. How many wait there.
+    fn tell_watchers<F: FnOnce() -> Vec<u8>>(
+        &mut self,
+        node: &str,
+        number: u64,
+        key: &str,
+        told: &LazyCell<Vec<u8>, F>,
+    ) -> u32 {
+        let Some(watched) = self.watchers.all.get_mut(node) else { return 0 };
+        watched.told = watched.told.max(number);
         let by = watched.by.clone();
-        let (told, key) = (channel::told(news), key_of(&news.id).unwrap_or_default());
         for watcher in &by {
             let letters = self.letters_to(watcher.shard);
-            let (node, key, item) = (letters.name(&news.actor), letters.name(key), letters.write(&told));
-            letters.push(Letter::ChannelNews { node, number: news.number, key, item });
+            let (node, key, item) = (letters.name(node), letters.name(key), letters.write(told));
+            letters.push(Letter::ChannelNews { node, number, key, item });
         }
-        let waiting = by.iter().fold(0, |all: u32, watcher| all.saturating_add(watcher.waiting));
-        self.charge_front(from, front, waiting);
+        by.iter().fold(0, |all: u32, watcher| all.saturating_add(watcher.waiting))
     }
 
     /// The address that has published by HTTP is charged for all who are told.
@@ -173,6 +220,9 @@ impl Shard {
     /// One turn's share of forgetting.
     pub(super) fn sweep_watchers(&mut self) {
         self.watchers.sweep(self.now.mono_ms);
+        let (now_s, home) = (self.now.mono_s(), self.id);
+        let watchers = &self.watchers;
+        self.feeds.sweep(now_s, |all, prefix| watchers.has(&FeedName { home, all, prefix }.write()));
         self.counters.notify_channels.set(self.watchers.len() as u64);
     }
 }

@@ -25,8 +25,17 @@
 //! 7 | service/node                 a node with which the user is affiliated by others' doing
 //! 8 | node                         at the service: a node that is shown to all, with its title
 //! ```
+//!
+//! A node of a service has rows of the pages that are told of its items by web push:
+//!
+//! ```text
+//! 9 | id                           a registration: 16 bytes of the hash of the address at which its push service takes pushes
+//! 10                               how many there are
+//! 10 | network                     how many of an address: its 4 bytes, or the first 8 of IPv6
+//! ```
 
 use super::{Batch, OpView, Query, Table};
+use crate::id::PushId;
 use crate::limits::{NODE_DIRECTORY_BYTES_MAX, NODE_ITEM_ROW_BYTES_MAX};
 
 pub(super) const DIRECTORY: u8 = 0;
@@ -46,7 +55,9 @@ pub(super) const AFFILIATED: u8 = 5;
 pub(super) const OWN: u8 = 6;
 pub(super) const GIVEN: u8 = 7;
 pub(super) const SHOWN: u8 = 8;
-const END: u8 = 9;
+pub(super) const PUSH: u8 = 9;
+pub(super) const PUSHES: u8 = 10;
+const END: u8 = 11;
 
 fn sort(kind: u8, node: &str, rest: &[u8]) -> Box<[u8]> {
     [&[kind], node.as_bytes(), &[0], rest].concat().into()
@@ -181,6 +192,62 @@ impl Named {
 pub fn delete_published(batch: &mut Batch, actor: &str) {
     batch.delete_range(Table::Nodes, actor.as_bytes(), &[DIRECTORY], &[OWN]);
     batch.delete_range(Table::Nodes, actor.as_bytes(), &[SHOWN], &[END]);
+}
+
+/// The question for a registration for pushes.
+pub fn push(actor: &str, id: PushId) -> Query {
+    get(actor, [&[PUSH][..], &id.0].concat().into())
+}
+
+/// The question for registrations behind one; from the first one on if there is none.
+pub fn pushes(actor: &str, after: Option<PushId>, rows_max: u32, bytes_max: u32) -> Query {
+    let from: Box<[u8]> = match after {
+        None => Box::new([PUSH]),
+        Some(id) => [&[PUSH][..], &id.0, &[0]].concat().into(),
+    };
+    let (actor, until) = (actor.as_bytes().into(), Some(Box::from([PUSHES])));
+    Query::Range { table: Table::Nodes, actor, from, until, reverse: false, rows_max, bytes_max }
+}
+
+/// Whose registration a row of [`pushes`] is.
+pub fn push_id(sort: &[u8]) -> Option<PushId> {
+    Some(PushId(sort.strip_prefix(&[PUSH])?.try_into().ok()?))
+}
+
+/// Writes a registration, or removes it if it is empty.
+pub fn put_push(batch: &mut Batch, actor: &str, id: PushId, row: &[u8]) {
+    let sort = [&[PUSH][..], &id.0].concat();
+    match row.is_empty() {
+        true => batch.delete(Table::Nodes, actor.as_bytes(), &sort),
+        false => batch.put(Table::Nodes, actor.as_bytes(), &sort, &[row]),
+    }
+}
+
+/// The question for how many registrations there are of an address, or of all if it is empty.
+pub fn push_count(actor: &str, network: &[u8]) -> Query {
+    get(actor, [&[PUSHES], network].concat().into())
+}
+
+/// Reads the answer.
+pub fn read_push_count(row: Option<&[u8]>) -> Option<u32> {
+    match row {
+        None => Some(0),
+        Some(row) => Some(u32::from_be_bytes(row.strip_prefix(&[FORMAT])?.try_into().ok()?)),
+    }
+}
+
+/// Writes it.
+pub fn put_push_count(batch: &mut Batch, actor: &str, network: &[u8], count: u32) {
+    let sort = [&[PUSHES], network].concat();
+    match count {
+        0 => batch.delete(Table::Nodes, actor.as_bytes(), &sort),
+        _ => batch.put(Table::Nodes, actor.as_bytes(), &sort, &[&[FORMAT], &count.to_be_bytes()]),
+    }
+}
+
+/// Removes all registrations of a node.
+pub fn delete_pushes(batch: &mut Batch, actor: &str) {
+    batch.delete_range(Table::Nodes, actor.as_bytes(), &[PUSH], &[END]);
 }
 
 /// The question for an item by its number.
@@ -342,7 +409,8 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
         Some(&ID) => Place::decode(value).is_some(),
         // A directory in which a node has a time after which its items are gone is of the second format.
         Some(&DIRECTORY) => matches!(value.first(), Some(&(FORMAT | FORMAT_EXPIRES | FORMAT_OWNED | FORMAT_KEYED))),
-        Some(&(AFFILIATES | MEMBER | AFFILIATED | OWN | GIVEN | SHOWN)) => value.first() == Some(&FORMAT),
+        Some(&(AFFILIATES | MEMBER | AFFILIATED | OWN | GIVEN | SHOWN | PUSH)) => value.first() == Some(&FORMAT),
+        Some(&PUSHES) => read_push_count(Some(value)).is_some(),
         _ => false,
     }
 }

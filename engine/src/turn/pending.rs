@@ -1,8 +1,10 @@
 //! What an answer of the store, or of long work, is for: all that is waited for, as data.
 
+use std::sync::Arc;
+
 use crate::extension::Resume;
 use crate::extension::pubsub::node::Node;
-use crate::id::{ConnId, SessionId};
+use crate::id::{ConnId, PushId, SessionId};
 use crate::io::{Job, PutMode};
 use crate::letters::{Apply, ConnRef, Gained, Leave, Origin, Redeem, Settle, Shows};
 use crate::router::users::{Look, Parked, Seen};
@@ -75,6 +77,17 @@ pub(crate) enum Pending {
     Activation(Asker, Box<str>),
     /// An actor's invitations.
     Invitation(InvitationRead),
+    /// Registrations of a channel, of which the next are told.
+    Registrations(Arc<str>),
+    /// A push to one of them.
+    Push {
+        /// The channel's node.
+        node: Arc<str>,
+        /// The registration.
+        id: PushId,
+        /// By which entry of the operator's list.
+        service: u8,
+    },
     /// Reports that the home of the asker's domain is to keep.
     Filed(Asker),
     /// The reports of a domain.

@@ -8,6 +8,8 @@ use super::handshake::Accept;
 use super::inquiry::Sent;
 use super::nchan::info::Format;
 use super::nchan::subscription::Subscription;
+use super::push;
+use crate::id::PushId;
 
 /// What is asked of channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct Asked {
     pub wish: Wish,
     /// Who takes all items wants to be told as well who subscribes to the channels, and of each change of that.
     pub occupancy: bool,
+    /// Who takes the items has this registration for pushes, which is told nothing meanwhile.
+    pub push: Option<PushId>,
     /// What shows that the client may.
     pub shown: Shown,
     /// What whoever the operator has named is told of the request, if they are asked.
@@ -29,13 +33,14 @@ pub struct Asked {
 impl Asked {
     /// Bytes that it takes.
     pub fn bytes(&self) -> usize {
-        let places = self.channels.iter().map(|place| place.channel.len() + size_of::<Place>());
+        let places = self.channels.iter().map(|place| place.channel.len() + place.after.bytes() + size_of::<Place>());
         let wish = match &self.wish {
             Wish::Publish(publication) => {
                 let keys = publication.keys.iter().map(|key| key.len() + size_of::<Box<str>>());
                 publication.body.len() + publication.kind.len() + keys.sum::<usize>()
             }
             Wish::Updates(Some(id)) => id.len(),
+            Wish::Register(subscription) => size_of::<push::Subscription>() + subscription.endpoint.len(),
             Wish::Nchan(wants) => wants.from.as_ref().map_or(0, |(_, tag)| tag.len()),
             _ => 0,
         };
@@ -47,10 +52,34 @@ impl Asked {
 /// A channel, and the place in it from which items are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its name.
+    /// Its name; with a `*` behind it, all channels that begin so.
     pub channel: Box<str>,
-    /// Items behind the one of this number are wanted; `None`: those that are published from now on.
-    pub after: Option<u64>,
+    /// Which items are wanted.
+    pub after: After,
+}
+
+/// From where items are wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Those that are published from now on.
+    Now,
+    /// Those behind the one of this number.
+    Number(u64),
+    /// Of a prefix, those behind these numbers, one of each home.
+    Numbers(Box<[u64]>),
+}
+
+impl After {
+    /// Bytes that it takes beside itself.
+    fn bytes(&self) -> usize {
+        if let After::Numbers(numbers) = self { size_of_val(&**numbers) } else { 0 }
+    }
+}
+
+impl From<Option<u64>> for After {
+    fn from(number: Option<u64>) -> After {
+        number.map_or(After::Now, After::Number)
+    }
 }
 
 /// What is to be done.
@@ -64,12 +93,16 @@ pub enum Wish {
     Stream,
     /// All items, as events of Mercure. Who goes on where it was is told by which identifier, if nothing is missing.
     Updates(Option<Box<str>>),
-    /// All items, as messages of a WebSocket, whose opening handshake is answered with this.
-    Socket(Box<Accept>),
+    /// All items, as messages of a WebSocket, whose opening handshake is answered with this; or, if it says so, as binary ones.
+    Socket(Box<Accept>, bool),
     /// What a subscriber of Nchan wants.
-    Nchan(Subscription),
+    Nchan(nchan::Subscription),
     /// Who subscribes to the one channel.
     Occupancy,
+    /// A page registers at the one channel for pushes.
+    Register(Box<push::Subscription>),
+    /// It does not want them any more.
+    Unregister(PushId),
     /// What publishers are told of the one channel by Nchan's protocol; and it is emptied, or not.
     Info(Format, bool),
 }
@@ -79,7 +112,13 @@ impl Wish {
     pub fn act(&self) -> Act {
         match self {
             Wish::Publish(_) | Wish::Info(..) => Act::Publish,
-            Wish::Poll(_) | Wish::Stream | Wish::Updates(_) | Wish::Socket(_) | Wish::Nchan(_) => Act::Subscribe,
+            Wish::Poll(_)
+            | Wish::Stream
+            | Wish::Updates(_)
+            | Wish::Socket(..)
+            | Wish::Nchan(_)
+            | Wish::Register(_)
+            | Wish::Unregister(_) => Act::Subscribe,
             Wish::Occupancy => Act::Presence,
         }
     }

@@ -71,6 +71,8 @@ impl Sent {
 pub struct Inquiry {
     /// What.
     pub act: Act,
+    /// Who publishes wants what the channel keeps deleted. What was said of publications does not count for that.
+    pub deletes: bool,
     /// Who subscribes wants to know who the others are.
     pub occupancy: bool,
     /// Of which channels; of those that nobody has to ask for none is told.
@@ -85,6 +87,7 @@ impl Inquiry {
     /// The name of what is to be done.
     pub fn operation(&self) -> &'static str {
         match self.act {
+            Act::Publish if self.deletes => "delete",
             Act::Publish => "publish",
             Act::Subscribe => "subscribe",
             Act::Presence => "presence",
@@ -179,6 +182,7 @@ mod tests {
     fn no_two_inquiries_have_one_key() {
         let own = Inquiry {
             act: Act::Subscribe,
+            deletes: false,
             occupancy: false,
             channels: vec!["a".into(), "b".into()],
             address: [192, 0, 2, 1].into(),
@@ -192,6 +196,8 @@ mod tests {
         others[4].address = [192, 0, 2, 2].into();
         others[5].sent.origin = Some("".into());
         others[6].sent.fields = vec![("cookie".into(), "".into()), ("x".into(), "".into())];
+        others.push(Inquiry { deletes: true, ..others[0].clone() });
+        assert_ne!(others[7].key(), others[0].key(), "a yes to a publication deletes nothing");
         for other in &others {
             assert_ne!(other.key(), own.key(), "{other:?}");
         }

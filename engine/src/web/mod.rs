@@ -8,7 +8,8 @@
 //! - [`handshake`] answers the opening one of a WebSocket, [`websocket`] that for XMPP, [`host_meta`] tells where it is. [`bosh`] is a stream in requests.
 //! - [`response`] writes answers; [`status`] names what is wrong with a request.
 //! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer. [`access`] says who may ask, and [`keys`]
-//!   which items replace each other.
+//!   which items replace each other. A [`prefix`] is many channels at once.
+//! - [`push`] reads the registrations of pages that are to be told while they are closed.
 //! - [`inquiry`] is what others are asked of a request, where the operator wants that, and what they may answer.
 //! - [`mercure`] reads what clients of that protocol ask of the same channels, and writes what they are told.
 //! - [`centrifugo`] reads commands of clients of that protocol, and writes replies and pushes.
@@ -35,6 +36,8 @@ pub mod nchan;
 pub mod notify;
 pub mod open;
 pub mod policy;
+pub mod prefix;
+pub mod push;
 pub mod request;
 pub mod response;
 pub mod row;

@@ -5,25 +5,28 @@
 
 use super::access::pattern::is_of_name;
 use super::access::shown::Shown;
-use super::channel::{Answered, Asked, Place, Publication, Wish, lines};
+use super::channel::{After, Answered, Asked, Place, Publication, Wish, lines};
 use super::handshake;
 use super::head::{Head, Method};
 use super::inquiry::Sent;
 use super::keys::keys;
 use super::policy::Channels;
+use super::prefix;
+use super::push;
 use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::Status;
+use crate::id::PushId;
 use crate::limits::{
     NOTIFY_BATCH_BYTES_MAX, NOTIFY_BATCH_ITEMS_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_KEY_BYTES_MAX,
-    NOTIFY_NAME_BYTES_MAX, NOTIFY_TYPE_BYTES_MAX, NOTIFY_WAIT_S_MAX,
+    NOTIFY_NAME_BYTES_MAX, NOTIFY_PREFIXES_PER_REQUEST_MAX, NOTIFY_TYPE_BYTES_MAX, NOTIFY_WAIT_S_MAX,
 };
 
 /// Its row.
 pub const ROW: Row = Row {
     path: "/n/",
-    methods: &[Method::Get, Method::Post],
+    methods: &[Method::Get, Method::Post, Method::Put, Method::Delete],
     body_bytes_max: NOTIFY_BATCH_BYTES_MAX,
     origins: Origins::Policy,
     handle,
@@ -62,25 +65,26 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
     if !policy.any() {
         return refuse(Status::NotFound, "there is nothing here");
     }
-    let names: Vec<&str> = head.path[ROW.path.len()..].split(',').collect();
-    if names.len() > NOTIFY_CHANNELS_MAX {
-        return bad("there are too many channels in one request; ask for 16 at the most");
+    if head.path == ROW.path && head.query == "push-key" && head.method == Method::Get {
+        return Err(Box::new(pushes(policy)?.shown()));
+    }
+    let names = head.path[ROW.path.len()..].split(',');
+    let names: Vec<Box<str>> =
+        names.map(|name| prefix::of(name).map_or(name.into(), |prefix| format!("{prefix}*").into())).collect();
+    let prefixes = names.iter().filter(|name| prefix::of(name).is_some()).count();
+    if names.len() > NOTIFY_CHANNELS_MAX || prefixes > NOTIFY_PREFIXES_PER_REQUEST_MAX {
+        return bad("there are too many channels in one request; ask for 16 at the most, 4 prefixes among them");
     }
     for (at, name) in names.iter().enumerate() {
-        if name.is_empty() || name.len() > NOTIFY_NAME_BYTES_MAX || !name.bytes().all(is_of_name) {
-            return bad("the name of a channel is 1 to 128 letters, digits, and characters of -._~:@+");
-        }
-        if names[..at].contains(name) {
-            return bad("a channel is named twice");
-        }
-        if !policy.is_there(name) {
-            return refuse(
-                Status::NotFound,
-                "there is no such channel; the server's option notify says which are open, and notify_private which need a token",
-            );
+        named(name, policy)?;
+        if names[..at].iter().any(|other| covers(other, name) || covers(name, other)) {
+            return bad("a channel is named twice, or by a prefix as well");
         }
     }
     let occupancy = occupancy(head)?;
+    if occupancy && prefixes > 0 {
+        return bad("who subscribes is told of channels, and not of prefixes");
+    }
     if occupancy && !names.iter().all(|name| policy.tells(name)) {
         return refuse(
             Status::Forbidden,
@@ -93,17 +97,81 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
         return Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)));
     };
     let (wish, after) = match head.method {
-        Method::Post if names.len() > 1 => return bad("an item is published at one channel"),
-        Method::Post => (Wish::Publish(publication(request)?), vec![None]),
-        Method::Get => match subscription(head, names.len())? {
-            (Wish::Poll(_), _) if occupancy => (only_occupancy(head, names.len())?, vec![None]),
+        Method::Post if names.len() > 1 || prefixes > 0 => return bad("an item is published at one channel"),
+        Method::Post => (Wish::Publish(publication(request)?), vec![After::Now]),
+        Method::Put | Method::Delete => {
+            (registration(request, pushes(policy)?, names.len(), prefixes)?, vec![After::Now])
+        }
+        Method::Get => match subscription(head, &names)? {
+            (Wish::Poll(_), _) if occupancy => (only_occupancy(head, names.len())?, vec![After::Now]),
             subscription => subscription,
         },
         // A client that wants no items waits for none.
         _ => return Err(Box::new(Response::empty(Status::Ok))),
     };
-    let channels = names.into_iter().zip(after).map(|(name, after)| Place { channel: name.into(), after }).collect();
-    Ok(Asked { channels, wish, occupancy, shown, sent: Sent::default(), fields: Vec::new() })
+    let channels = names.into_iter().zip(after).map(|(channel, after)| Place { channel, after }).collect();
+    let push = match push::named(head).filter(|_| head.method == Method::Get && policy.push.is_some()) {
+        None => None,
+        Some(id) => match PushId::read(id) {
+            Some(id) => Some(id),
+            None => return bad("push has to be the id that the registration was answered with"),
+        },
+    };
+    Ok(Asked { channels, wish, occupancy, push, shown, sent: Sent::default(), fields: Vec::new() })
+}
+
+/// What the operator wants of pushes.
+fn pushes(policy: &Channels) -> Result<&push::Push, Refused> {
+    let text = "there are no pushes here; the server's option notify_push turns them on";
+    policy.push.as_deref().ok_or_else(|| Box::new(Response::text(Status::NotFound, text)))
+}
+
+/// A page registers for pushes, or does not want them any more.
+fn registration(request: &Request<'_>, pushes: &push::Push, channels: usize, prefixes: usize) -> Result<Wish, Refused> {
+    let head = request.head;
+    match (push::named(head), head.method) {
+        (Some(_), _) if channels > 1 || prefixes > 0 => bad("register at one channel at a time"),
+        (Some(""), Method::Put) => match pushes.read(request.body) {
+            Ok(subscription) => Ok(Wish::Register(Box::new(subscription))),
+            Err(text) => bad(text),
+        },
+        (Some(id), Method::Delete) => match PushId::read(id) {
+            Some(id) => Ok(Wish::Unregister(id)),
+            None => bad("a registration is removed by its id: DELETE /n/CHANNEL?push=ID"),
+        },
+        _ => bad("a page registers for pushes by PUT /n/CHANNEL?push, and is removed by DELETE /n/CHANNEL?push=ID"),
+    }
+}
+
+/// Whether a name may be asked for: that of a channel, or a prefix with its `*`.
+fn named(name: &str, policy: &Channels) -> Result<(), Refused> {
+    let asked = prefix::of(name);
+    if asked.is_some_and(|prefix| !prefix::is_one(prefix)) {
+        return bad(
+            "a prefix is empty or ends with one of -._~:@+, of which it has 8 at the most, and has 127 characters at the most",
+        );
+    }
+    if asked.is_none() && (name.is_empty() || name.len() > NOTIFY_NAME_BYTES_MAX || !name.bytes().all(is_of_name)) {
+        return bad("the name of a channel is 1 to 128 letters, digits, and characters of -._~:@+");
+    }
+    if !asked.map_or_else(|| policy.is_there(name), |prefix| policy.has_some(prefix)) {
+        return refuse(
+            Status::NotFound,
+            "there is no such channel; the server's option notify says which are open, and notify_private which need a token",
+        );
+    }
+    if asked.is_some_and(|prefix| !policy.takes_prefix(prefix)) {
+        return refuse(
+            Status::Forbidden,
+            "this prefix may not be subscribed to; the server's option notify_wildcards says which may",
+        );
+    }
+    Ok(())
+}
+
+/// Whether the second one is among what the first one names.
+fn covers(one: &str, other: &str) -> bool {
+    prefix::of(one).map_or_else(|| one == other, |prefix| other.starts_with(prefix))
 }
 
 /// The value of a parameter.
@@ -181,9 +249,15 @@ fn batch(kind: &str, body: &[u8]) -> Result<Option<usize>, Refused> {
     }
 }
 
-fn subscription(head: &Head<'_>, channels: usize) -> Result<(Wish, Vec<Option<u64>>), Refused> {
+fn subscription(head: &Head<'_>, names: &[Box<str>]) -> Result<(Wish, Vec<After>), Refused> {
+    let binary = match value(head, "format") {
+        None | Some("json") => false,
+        Some("binary") if handshake::is_asked(head) => true,
+        Some("binary") => return bad("items are binary by WebSocket only"),
+        Some(_) => return bad("format is json or binary"),
+    };
     let wish = if handshake::is_asked(head) {
-        Wish::Socket(Box::new(handshake::accept(head).map_err(Box::new)?))
+        Wish::Socket(Box::new(handshake::accept(head).map_err(Box::new)?), binary)
     } else if head.list("accept").any(|kind| is_kind(kind, "text/event-stream")) {
         Wish::Stream
     } else {
@@ -200,14 +274,26 @@ fn subscription(head: &Head<'_>, channels: usize) -> Result<(Wish, Vec<Option<u6
     let Some(after) = last.or(value(head, "after")) else {
         // Who asks for nothing else is told all that is kept.
         let all = (wish == Wish::Poll(0)).then_some(0);
-        return Ok((wish, vec![all; channels]));
+        if all.is_some() && names.iter().any(|name| prefix::of(name).is_some()) {
+            return bad("a prefix has no history; wait for its items, or ask for what each channel keeps");
+        }
+        return Ok((wish, vec![all.into(); names.len()]));
     };
     let after = after.replace("%2C", ",").replace("%2c", ",");
-    let after: Option<Vec<_>> = after.split(',').map(|number| number.parse::<u64>().ok().map(Some)).collect();
-    match after {
-        Some(after) if after.len() == channels => Ok((wish, after)),
-        _ => bad("after has to be the id of an item, or one for each channel, separated by commas"),
+    let places: Option<Vec<_>> = names.iter().zip(after.split(',')).map(|(name, place)| behind(name, place)).collect();
+    match places.filter(|places| places.len() == names.len() && places.len() == after.split(',').count()) {
+        Some(places) => Ok((wish, places)),
+        None => bad("after has to be the id of an item, or one place for each channel, separated by commas"),
     }
+}
+
+/// A place as it is told: the number of an item, or of a prefix numbers of all homes.
+fn behind(name: &str, place: &str) -> Option<After> {
+    if prefix::of(name).is_none() {
+        return place.parse().ok().map(After::Number);
+    }
+    let numbers = place.split('.').map(|number| u64::from_str_radix(number, 36).ok());
+    numbers.collect::<Option<_>>().map(After::Numbers)
 }
 
 /// Whether a media type is this one, whatever its parameters.

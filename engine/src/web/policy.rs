@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::access::Access;
+use super::push::Push;
 
 /// It, the same for all shards of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct Channels {
     pub private: Box<[Box<str>]>,
     /// Channels whose names begin so tell who subscribes to them.
     pub occupancy: Box<[Box<str>]>,
+    /// Prefixes that begin so may be subscribed to: all channels at once whose names begin with one.
+    pub wildcards: Box<[Box<str>]>,
     /// Of which channels others are asked who may.
     pub asks: Asks,
     /// Everybody may publish at those that are open.
@@ -60,6 +63,8 @@ pub struct Channels {
     pub token: Option<Token>,
     /// What tokens of others are held against that grant some channels; `None`: there are no such tokens.
     pub access: Option<Arc<Access>>,
+    /// Pages may register for pushes; `None`: there are none.
+    pub push: Option<Arc<Push>>,
     /// Most items that a channel keeps which is made by a publication here; at most
     /// [`NOTIFY_ITEMS_MAX`](crate::limits::NOTIFY_ITEMS_MAX).
     pub items_max: u32,
@@ -77,6 +82,7 @@ impl Default for Channels {
             prefixes: Box::default(),
             private: Box::default(),
             occupancy: Box::default(),
+            wildcards: Box::default(),
             asks: Asks::default(),
             publish_open: false,
             mercure: false,
@@ -84,6 +90,7 @@ impl Default for Channels {
             nchan: false,
             token: None,
             access: None,
+            push: None,
             items_max: 100,
             items_s: 86_400,
             waiting_max: 10_000,
@@ -116,6 +123,23 @@ impl Channels {
     /// Whether a channel of this name tells who subscribes to it.
     pub fn tells(&self, name: &str) -> bool {
         begins(&self.occupancy, name)
+    }
+
+    /// Whether a prefix may be subscribed to.
+    pub fn takes_prefix(&self, prefix: &str) -> bool {
+        begins(&self.wildcards, prefix)
+    }
+
+    /// Whether a channel whose name begins so may be there.
+    pub fn has_some(&self, prefix: &str) -> bool {
+        self.has_private(prefix)
+            || begins(&self.prefixes, prefix)
+            || self.prefixes.iter().any(|own| own.starts_with(prefix))
+    }
+
+    /// Whether a channel whose name begins so may be not for everybody.
+    pub fn has_private(&self, prefix: &str) -> bool {
+        self.is_private(prefix) || self.private.iter().chain(&self.asks.prefixes).any(|own| own.starts_with(prefix))
     }
 }
 

@@ -1,5 +1,9 @@
 //! One shard, and a few: what it says and does, on the simulated world or straight.
 
+/// Counts what each test's thread holds.
+#[global_allocator]
+static ALLOCATOR: throng_sys::testing::Counting = throng_sys::testing::Counting;
+
 mod adhoc;
 mod announce;
 mod archive;
@@ -36,10 +40,15 @@ mod notify;
 mod notify_access;
 mod notify_ask;
 mod notify_batch;
+mod notify_binary;
 mod notify_bounds;
 mod notify_keys;
 mod notify_occupancy;
 mod notify_occupancy_world;
+mod notify_prefix;
+mod notify_prefix_bounds;
+mod notify_push;
+mod notify_push_shards;
 mod notify_shards;
 mod notify_socket;
 mod notify_tallies;

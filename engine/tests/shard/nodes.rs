@@ -12,6 +12,7 @@ use throng_engine::limits::{NODE_MEMBERSHIPS_MAX, NODE_TOLD_AT_ONCE, NODE_WAITIN
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_sim::host::{Host, said as words};
+use throng_sys::testing::Counting;
 
 const NS: &str = "http://jabber.org/protocol/pubsub";
 const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
@@ -149,6 +150,28 @@ fn a_user_owns_so_many_nodes_and_administrators_ten_thousand() {
         }
     }
     assert_eq!(listed, 10_005);
+}
+
+/// Bytes that a shard holds when each of 1,000 users has made so many nodes and published an item at each.
+fn held_with_nodes(of_each: usize) -> isize {
+    let names: Vec<String> = (0..1_000).map(|n| format!("user{n:03}")).collect();
+    let (mut host, users) = host(settings(1), &names.iter().map(String::as_str).collect::<Vec<_>>());
+    for n in 0..of_each {
+        for (conn, name) in users.iter().zip(&names) {
+            let node = format!("{name}-{n}");
+            assert!(is_result(&create(&mut host, *conn, &node, &[])), "{node}");
+            assert!(is_result(&publish(&mut host, *conn, &node, "a")), "{node}");
+        }
+    }
+    let before = Counting::live();
+    drop(host.shard);
+    before - Counting::live()
+}
+
+#[test]
+fn a_hundred_thousand_nodes_at_rest_take_no_memory() {
+    let (few, many) = (held_with_nodes(1), held_with_nodes(100));
+    assert!(few > 0 && many - few < 1_024, "{many} bytes with 100,000 nodes, {few} with 1,000");
 }
 
 #[test]

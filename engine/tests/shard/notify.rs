@@ -269,8 +269,8 @@ fn what_may_not_be_is_refused_with_what_to_do() {
     let largest = "x".repeat(NOTIFY_BODY_BYTES_MAX);
     assert_eq!(desk.publish_with("news.a", &right, &largest).status(), "200");
     check(desk.publish_with("news.a", &right, &(largest + "x")), "413", "too long");
-    let heard = desk.says(conn, "PUT /n/news.a HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    assert_eq!((heard.status(), heard.field("Allow")), ("405", Some("GET, POST, HEAD, OPTIONS")));
+    let heard = desk.says(conn, "PATCH /n/news.a HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!((heard.status(), heard.field("Allow")), ("405", Some("GET, POST, PUT, DELETE, HEAD, OPTIONS")));
     assert_eq!(desk.says(conn, "HEAD /n/news.a HTTP/1.1\r\nHost: localhost\r\n\r\n").status(), "200");
     // Nobody at all.
     let mut desk = Desk::new(Channels { token: None, ..only_token });

@@ -335,6 +335,26 @@ fn mercure_asks_the_same_and_centrifugo_needs_a_token() {
     assert_eq!(desk.host.shard.counters().notify_asked.get(), 2);
 }
 
+/// By Nchan's protocol channels are deleted. Who may publish may not do that, unless the service says so.
+#[test]
+fn a_yes_to_a_publication_deletes_nothing() {
+    let mut desk = Desk::new(Channels { nchan: true, ..channels() });
+    let conn = desk.connect();
+    let request =
+        |method: &str| format!("{method} /pub/app.a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+    let (token, inquiry) = desk.holds(conn, &post("app.a", "", "kept"));
+    assert_eq!(inquiry.operation(), "publish");
+    assert_eq!(Heard::of(&desk.decides(token, allowed("", 600)), conn).status(), "200");
+    let (token, inquiry) = desk.holds(conn, &request("DELETE"));
+    assert_eq!((inquiry.operation(), &inquiry.channels[..]), ("delete", &["app.a".into()][..]));
+    assert_eq!(Heard::of(&desk.decides(token, Decision::Denied), conn).status(), "403");
+    let heard = desk.decided(conn, &get("app.a?after=0", ""), yes());
+    assert_eq!(heard.text.matches("\"id\":\"1\"").count(), 1, "{}", heard.text);
+    desk.passes(6);
+    assert_eq!(desk.decided(conn, &request("DELETE"), yes()).status(), "200");
+    assert_eq!(desk.decided(conn, &get("app.a?after=0", ""), yes()).status(), "204");
+}
+
 /// Nodes of such channels are nobody's by XMPP.
 #[test]
 fn by_xmpp_nobody_reads_or_makes_such_a_channel() {

@@ -96,7 +96,7 @@ fn what_is_refused_is_counted_once_for_what_it_wanted() {
         assert!(desk.says(conn, &format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n")).status().starts_with('4'));
     }
     let conn = desk.connect();
-    assert_eq!(desk.says(conn, "DELETE /n/a HTTP/1.1\r\nHost: localhost\r\n\r\n").status(), "405");
+    assert_eq!(desk.says(conn, "PATCH /n/a HTTP/1.1\r\nHost: localhost\r\n\r\n").status(), "405");
     assert_eq!(figures(&desk, REFUSED), [6, 5, 0]);
     let refused = desk.host.shard.counters().http_refused.get();
     assert_eq!(refused, 6 + 5 + 5, "all of them are refused requests");

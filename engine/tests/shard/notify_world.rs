@@ -261,6 +261,7 @@ pub(super) fn first_frame(bytes: &[u8]) -> Option<(String, usize)> {
     let said = match bytes[0] {
         0x81 => text.into_owned(),
         0x8a => format!("pong {text}"),
+        0x82 => format!("binary {text}"),
         0x88 => format!("close {}", content.first_chunk().map_or(0, |code| u16::from_be_bytes(*code))),
         other => panic!("a frame {other:#x} that this server does not send"),
     };

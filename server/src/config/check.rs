@@ -201,6 +201,20 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     if tells && !open && !private {
         clash("notify", "names no channel, so that notify_occupancy is without effect".into());
     }
+    if config.notify_push && !(open || private) {
+        clash("notify_push", "without effect: neither notify nor notify_private names any channel".into());
+    }
+    let contact = &config.notify_push_contact;
+    if config.notify_push && !["mailto:", "https:"].iter().any(|scheme| contact.starts_with(scheme)) {
+        let reason = "push services ask for a contact (RFC 8292 2.1): set it to a mailto: or https: address";
+        clash("notify_push_contact", reason.into());
+    }
+    if config.notify_push && config.notify_push_services.is_empty() {
+        clash("notify_push_services", "names nobody to ask: name push services, or turn notify_push off".into());
+    }
+    if !config.notify_wildcards.is_empty() && !open && !private {
+        clash("notify", "names no channel, so that notify_wildcards is without effect".into());
+    }
     let jwt = [
         ("notify_private", !config.notify_private.is_empty()),
         ("notify_jwt_revoked", config.notify_jwt_revoked.is_some()),

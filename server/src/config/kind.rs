@@ -85,6 +85,8 @@ pub enum Kind {
     Origins,
     /// Beginnings of names of channels; several are separated by commas or given one a flag; `any` is all there are, `off` is none.
     Prefixes,
+    /// Hosts of push services, or ends of hosts; several are separated by commas or given one a flag; `off` is none.
+    PushServices,
     /// Names of header fields (RFC 9110 5.1); several are separated by commas or given one a flag; `off` is none.
     FieldNames,
     /// A domain name or an IP address, perhaps with a port, or nothing.
@@ -132,6 +134,7 @@ impl Kind {
             Kind::SocketUrlOrNone => "a URL such as wss://xmpp.example.org/xmpp-websocket, or empty for none".into(),
             Kind::Origins => "SCHEME://HOST or SCHEME://HOST:PORT such as https://chat.example.org, separated by commas, or any".into(),
             Kind::Prefixes => "beginnings of names such as news.,public., separated by commas, any for all, or off".into(),
+            Kind::PushServices => "hosts such as fcm.googleapis.com, or ends of hosts such as .push.apple.com, separated by commas, or off".into(),
             Kind::FieldNames => "names of header fields such as Cookie,Authorization, separated by commas, or off".into(),
             Kind::HostOrNone => "HOST or HOST:PORT such as proxy.example.org:7777 or [2001:db8::1]:7777, or empty for none".into(),
             Kind::TextOrNone => "text of at most 255 bytes, or empty for none".into(),
@@ -166,6 +169,7 @@ impl Kind {
             Kind::SocketUrlOrNone => "websocket-url",
             Kind::Origins => "origins",
             Kind::Prefixes => "prefixes",
+            Kind::PushServices => "push-services",
             Kind::FieldNames => "field-names",
             Kind::HostOrNone => "host",
             Kind::TextOrNone => "text",
@@ -211,7 +215,7 @@ impl Kind {
             Kind::BackEnds => "DOMAIN=PROGRAM|URL",
             Kind::UrlOrNone | Kind::PageOrNone | Kind::SocketUrlOrNone | Kind::PathUrlOrNone => "URL",
             Kind::Origins => "ORIGIN",
-            Kind::HostOrNone => "HOST[:PORT]",
+            Kind::HostOrNone | Kind::PushServices => "HOST[:PORT]",
             Kind::TextOrNone => "TEXT",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
@@ -221,8 +225,8 @@ impl Kind {
     /// Whether the option may be given several times.
     pub fn is_list(&self) -> bool {
         use Kind::{
-            BackEnds, Components, Contacts, Domains, FieldNames, Jids, Listeners, Names, Origins, Prefixes, Services,
-            Words,
+            BackEnds, Components, Contacts, Domains, FieldNames, Jids, Listeners, Names, Origins, Prefixes,
+            PushServices, Services, Words,
         };
         matches!(
             self,
@@ -237,6 +241,7 @@ impl Kind {
                 | BackEnds
                 | Origins
                 | Prefixes
+                | PushServices
                 | FieldNames
         )
     }

@@ -19,6 +19,7 @@ pub mod kind;
 pub mod knobs;
 pub mod page;
 pub mod prefix;
+pub mod push;
 pub mod source;
 pub mod table;
 

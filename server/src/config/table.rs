@@ -1,7 +1,7 @@
 //! The one table of options: each row names an option, its type, unit, range, default and meaning.
 //!
 //! Flags, environment, file, `throng config`, the reference page and the typed [`Config`] all come from these rows. To
-//! add an option, add a row. This module knows no source and no consumer.
+//! add an option, add a row. This module knows no source and no consumer. It is long because it is one table.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use throng_engine::limits::{NOTIFY_ITEMS_MAX, SCRAM_ITERATIONS_MAX, SCRAM_ITERAT
 use super::field_name::FieldName;
 use super::kind::{BackEnd, BareJid, Component, Domain, Field, Kind, LocalName, Origin, choice};
 use super::prefix::Prefix;
+use super::push::{PushService, PushUrgency};
 
 choice! {
     /// Which interface to the kernel carries the sockets.
@@ -430,6 +431,43 @@ options! {
         "Channels of notifications that tell who subscribes to them, and how many, by the beginnings of their names.",
         "May be given several times. In channels of notify everybody may ask how many; nobody is named. In channels of notify_private \
          subscribers are named by the sub of their tokens, to those whose tokens grant it (presence).";
+    Addresses Main Restart notify_push: bool, Kind::Switch, "false",
+        "Pages may register for pushes of channels, which they get while they are closed (RFC 8030).",
+        "Needs notify_push_contact. The server makes a key for push services in push.key in the data folder. docs/notifications.md describes it.";
+    Addresses Detail Restart notify_push_contact: String, Kind::TextOrNone, "",
+        "Whom push services may write to about pushes: an address such as mailto:admin@example.org or https://example.org/contact.",
+        "";
+    Addresses Detail Restart notify_push_services: Vec<PushService>, Kind::PushServices, "fcm.googleapis.com,.push.services.mozilla.com,.push.apple.com,.notify.windows.com",
+        "Push services that are asked, by host, or by the end of hosts with a dot before it; may be given several times.",
+        "Pages say where their push service is. At others than these they cannot register. At most 16.";
+    Addresses Detail Restart notify_push_private: bool, Kind::Switch, "false",
+        "Push services may have addresses that are not of the public internet.",
+        "Only for push services of your own. Whoever decides about a name in notify_push_services decides then what the server connects to.";
+    Addresses Detail Restart notify_push_authorities: Option<PathBuf>, Kind::PathOrNone, "",
+        "File of the certificates (PEM) by which push services are checked; empty takes the system's.",
+        "";
+    Addresses Detail Restart notify_push_interval_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "10",
+        "Time between two pushes of a channel to one page.",
+        "The first item is told at once, of those that come within this time the last one at its end.";
+    Addresses Detail Restart notify_push_ttl_seconds: Duration, Kind::Seconds { min: 0, max: 28 * DAY }, "1d",
+        "For how long push services keep a push for a device that is off (RFC 8030 5.2).",
+        "";
+    Addresses Detail Restart notify_push_urgency: PushUrgency, Kind::Choice(PushUrgency::WORDS), "normal",
+        "How urgent pushes are (RFC 8030 5.3): devices that save their battery take only urgent ones.",
+        "";
+    Addresses Detail Restart notify_push_hold_seconds: Duration, Kind::Seconds { min: HOUR, max: 3_650 * DAY }, "60d",
+        "Time after which a registration for pushes ends that its page has not made again.",
+        "";
+    Addresses Detail Restart notify_push_per_channel_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "registrations" }, "10000",
+        "Registrations for pushes of one channel.",
+        "";
+    Addresses Detail Restart notify_push_per_address_max: u64, Kind::Count { min: 1, max: 1_000_000, unit: "registrations" }, "100",
+        "Registrations for pushes of one channel that come from one address (IPv6: /64).",
+        "Behind a proxy all come from its address, unless http_forwarded is on.";
+    Addresses Detail Restart notify_wildcards: Vec<Prefix>, Kind::Prefixes, "off",
+        "Prefixes of channels of notifications that may be subscribed to (/n/PREFIX*), by their beginnings.",
+        "May be given several times. Who subscribes to a prefix learns the names of channels, so do not name those whose names are secrets. \
+         Channels of notify_private are among them for those whose tokens grant the whole prefix (subscribe).";
     Addresses Main Restart notify_ask: Vec<Prefix>, Kind::Prefixes, "off",
         "Channels of notifications of which a web service says who may publish and subscribe, by the beginnings of their names.",
         "May be given several times, and counts more than notify. A token that counts decides, otherwise notify_ask_url is asked. By XMPP only \

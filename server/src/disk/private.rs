@@ -11,7 +11,8 @@ use std::path::Path;
 use rustix::process::geteuid;
 
 /// What a data folder has that is the program's. Other files in it are the operator's, who may mean their modes.
-const OWN: [&str; 7] = ["store", "recorder", "tls", "throng.lock", "reserve", "http.token", "backup.complete"];
+const OWN: [&str; 8] =
+    ["store", "recorder", "tls", "throng.lock", "reserve", "http.token", "push.key", "backup.complete"];
 
 /// Bits of a mode that let others than the owner in.
 const OTHERS: u32 = 0o077;

@@ -9,25 +9,18 @@ use std::sync::Arc;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
-use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use throng_engine::io::Verdict;
 use tokio::net::TcpStream;
-use tokio::task::JoinHandle;
-use tokio_rustls::TlsConnector;
 
 use super::{Fault, Said, What, inquiry};
+use crate::client::{Connection, Lost, Tls};
 
 /// Bytes of an answer's body, at the most.
 const BODY_BYTES_MAX: usize = 1024;
-
-/// Where the certificates of authorities are that the system trusts.
-const SYSTEM_AUTHORITIES: [&str; 3] =
-    ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
 /// A web service.
 #[derive(Clone)]
@@ -38,7 +31,7 @@ pub struct Service {
     path: String,
     /// Path and query, as they were given.
     target: String,
-    tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    tls: Option<Tls>,
     token: Option<String>,
 }
 
@@ -46,30 +39,6 @@ impl std::fmt::Debug for Service {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Service({}{})", self.authority, self.path)
     }
-}
-
-/// What a program that speaks TLS checks its peers by: the certificates in this file (PEM), or the system's.
-///
-/// # Errors
-/// Why there is none.
-pub fn authorities(file: Option<&std::path::Path>) -> Result<Arc<ClientConfig>, String> {
-    let system = || SYSTEM_AUTHORITIES.iter().map(std::path::Path::new).find(|path| path.exists());
-    let file = file.or_else(system).ok_or("the system has no certificates of authorities: name a file")?;
-    let wrong = |what: &dyn std::fmt::Display| format!("{}: {what}", file.display());
-    let text = std::fs::read(file).map_err(|error| wrong(&error))?;
-    let mut roots = RootCertStore::empty();
-    for certificate in rustls_pemfile::certs(&mut &text[..]) {
-        let certificate = certificate.map_err(|error| wrong(&error))?;
-        // The system's file may have some that rustls does not take.
-        let _ = roots.add(certificate);
-    }
-    if roots.is_empty() {
-        return Err(wrong(&"there is no certificate of an authority in it"));
-    }
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let builder = versions.map_err(|error| error.to_string())?;
-    Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
 impl Service {
@@ -133,17 +102,6 @@ pub(super) struct Line {
     connection: Option<Connection>,
 }
 
-struct Connection {
-    sender: SendRequest<Full<Bytes>>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
-
 impl Line {
     pub(super) fn new(service: Service) -> Line {
         Line { service, connection: None }
@@ -180,36 +138,15 @@ impl Line {
         let not_there = |error: &dyn std::fmt::Display| Fault::NotThere(error.to_string());
         let to = (self.service.host.as_str(), self.service.port);
         let socket = TcpStream::connect(to).await.map_err(|error| not_there(&error))?;
-        let _ = socket.set_nodelay(true);
-        match &self.service.tls {
-            None => open(TokioIo::new(socket)).await,
-            Some((config, name)) => {
-                let connector = TlsConnector::from(config.clone());
-                let socket = connector.connect(name.clone(), socket).await.map_err(|error| not_there(&error))?;
-                open(TokioIo::new(socket)).await
-            }
-        }
+        Connection::open(socket, self.service.tls.as_ref()).await.map_err(|error| not_there(&error))
     }
-}
-
-async fn open<S>(socket: S) -> Result<Connection, Fault>
-where
-    S: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static,
-{
-    let (sender, connection) = handshake(socket).await.map_err(|error| Fault::NotThere(error.to_string()))?;
-    let task = tokio::spawn(async move {
-        // What it ends by is told by the request.
-        let _ = connection.await;
-    });
-    Ok(Connection { sender, task })
 }
 
 /// The body of an answer.
 async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) -> Result<Bytes, Fault> {
-    connection.sender.ready().await.map_err(|_| Fault::Ended)?;
-    let response = connection.sender.send_request(request).await.map_err(|error| match error.is_parse() {
-        true => Fault::Wrong("it does not answer in HTTP"),
-        false => Fault::Ended,
+    let response = connection.exchange(request).await.map_err(|lost| match lost {
+        Lost::NoHttp => Fault::Wrong("it does not answer in HTTP"),
+        Lost::Ended => Fault::Ended,
     })?;
     if response.status() != StatusCode::OK {
         return Err(Fault::Status(response.status().as_u16()));

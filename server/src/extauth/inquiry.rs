@@ -62,7 +62,7 @@ mod tests {
         };
         let channels = vec!["room.1".into(), "room.2".into()];
         let address = "2001:db8::1".parse().expect("an address");
-        let mut inquiry = Inquiry { act: Act::Subscribe, occupancy: true, channels, address, sent };
+        let mut inquiry = Inquiry { act: Act::Subscribe, deletes: false, occupancy: true, channels, address, sent };
         assert_eq!(
             body(&inquiry),
             json!({

@@ -11,7 +11,6 @@
 //! answer, as it is by jobs. Every question has an answer in bounded time. This module knows no connection and no account; passwords
 //! pass through it and are written nowhere.
 
-mod breaker;
 mod http;
 mod inquiry;
 mod program;
@@ -31,12 +30,12 @@ use throng_engine::limits::{NOTIFY_INQUIRIES_MAX, OUTSIDE_ASKS_MAX};
 use tokio::sync::mpsc::{self, channel as bounded};
 
 use crate::audit;
+use crate::breaker::Breaker;
 use crate::disk::Wake;
 use crate::port::{self, Answers, Entry, Given, Port};
 use crate::runtime::{Aside, Blocking};
 use crate::waits::{self, Place};
-use breaker::Breaker;
-pub use http::{Service, authorities};
+pub use http::Service;
 use program::BackOff;
 
 /// Names of web services that are looked up at once.

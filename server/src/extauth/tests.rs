@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use throng_engine::counters::Counted;
 
 use super::*;
+use crate::client::authorities;
 
 const DOMAIN: &str = "a.example";
 const LIMIT: Duration = Duration::from_millis(700);
@@ -438,6 +439,7 @@ fn a_web_service_decides_about_channels_and_users_are_nobodys_matter_there() {
     let mut decided = |channel: &str| {
         let inquiry = Inquiry {
             act: Act::Subscribe,
+            deletes: false,
             occupancy: false,
             channels: vec![channel.into()],
             address: [192, 0, 2, 1].into(),

@@ -38,6 +38,7 @@ use crate::thread::{Answer, Ask, Clock, Tuning};
 use crate::tls::Certificates;
 use crate::upload::UploadCounters;
 use crate::waits::{self, Mutex, Place, Stuck};
+use crate::webpush;
 
 /// Longest wait for a shard's answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
@@ -58,6 +59,8 @@ pub(super) struct Links {
     pub(super) wishes: Arc<Wishes>,
     pub(super) clock: Clock,
     pub(super) back_ends: Vec<Arc<Standing>>,
+    /// Push services, as they stand.
+    pub(super) push_services: Vec<Arc<webpush::Standing>>,
 }
 
 /// The running server.

@@ -24,6 +24,7 @@ mod outside;
 mod owners;
 mod partitions;
 mod portable;
+mod push;
 mod reports;
 mod restoring;
 mod retention;
@@ -75,6 +76,7 @@ use crate::record::owners::watch;
 use crate::thread::{Ask, Clock, Ending, Entrance, Parts, Thread, Tuning};
 use crate::tls::{Certificates, Standing, TlsEntries};
 use crate::waits;
+use crate::webpush::{self, PushPort, Pushing};
 use known::Known;
 use stop::{Stopped, stop};
 use wishes::{Wanted, Wishes};
@@ -312,6 +314,7 @@ struct Rest {
     reads: ReadPort,
     jobs: JobPort,
     outside: AskPort,
+    pushes: PushPort,
     orders: OrderPort,
     activations: ActivationPort,
     letters: LetterRings,
@@ -359,6 +362,7 @@ fn spawn(
             reads: rest.reads,
             jobs: rest.jobs,
             outside: rest.outside,
+            pushes: rest.pushes,
             orders: rest.orders,
             activations: rest.activations,
             letters: rest.letters,
@@ -398,6 +402,8 @@ struct Server {
     activations: Option<Activations>,
     /// Whoever keeps users elsewhere; asked no more when the threads have ended.
     back_ends: BackEnds,
+    /// To push services, in the same way.
+    pushing: Pushing,
 }
 
 fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failure> {
@@ -436,6 +442,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let given = settings::Given {
         upload: uploads.as_ref().map(|uploads| uploads.given.clone()),
         bytestreams: bytestreams.as_ref().map(|bytestreams| bytestreams.given.clone()),
+        push: None,
     };
     let (mut server, running) =
         start(loaded, store, certificates.as_ref(), wishes.clone(), log, &sockets(config), given)?;
@@ -554,6 +561,8 @@ fn start(
     let engine = store.engine();
     let (cores, shards) = (cores::count(), shards(config));
     let own_cores = cores::of_shards(shards).filter(|_| config.shards_on_cores);
+    let pushes = push::settings(config)?;
+    let given = settings::Given { push: pushes.as_ref().map(|pushes| pushes.vapid.key()), ..given };
     let settings = Arc::new(settings::engine_settings(config, shards, &*engine, given)?);
 
     // Drivers first: their addresses are what everything else wakes.
@@ -596,6 +605,7 @@ fn start(
     let (order_ports, orders) = orders::ports(&wakes);
     let (activation_ports, activations) = crate::bytestreams::ports(&wakes);
     let (outside_ports, back_ends) = outside::start(config, &wakes)?;
+    let (push_ports, pushing) = webpush::start(pushes, &wakes).map_err(Failure::failed)?;
 
     // Listeners, one socket a shard each.
     let (mut entrances, mut listening) = (Vec::new(), Vec::new());
@@ -641,8 +651,12 @@ fn start(
     let traffic = rings.first().map(|own| own.traffic().clone());
     let parts =
         submitters.into_iter().zip(ports).zip(job_ports).zip(order_ports).zip(activation_ports).zip(outside_ports);
-    let parts = parts.zip(rings).zip(sockets).zip(rests).enumerate();
-    for (index, ((((((((submitter, reads), jobs), orders), activations), outside), letters), sockets), rest)) in parts {
+    let parts = parts.zip(push_ports).zip(rings).zip(sockets).zip(rests).enumerate();
+    for (
+        index,
+        (((((((((submitter, reads), jobs), orders), activations), outside), pushes), letters), sockets), rest),
+    ) in parts
+    {
         let own = Arc::new(Counters::default());
         counters.push(own.clone());
         let (ask_in, ask) = sync_channel(ASKS_MAX);
@@ -654,6 +668,7 @@ fn start(
             reads,
             jobs,
             outside,
+            pushes,
             orders,
             activations,
             letters,
@@ -690,10 +705,23 @@ fn start(
         wishes,
         clock,
         back_ends: back_ends.standings().to_vec(),
+        push_services: pushing.standings().to_vec(),
     });
     let (orders, activations) = (Some(orders), Some(activations));
-    let server =
-        Server { threads, readers, committer, store, ending, peers, counters, known, orders, activations, back_ends };
+    let server = Server {
+        threads,
+        readers,
+        committer,
+        store,
+        ending,
+        peers,
+        counters,
+        known,
+        orders,
+        activations,
+        back_ends,
+        pushing,
+    };
     Ok((server, running))
 }
 

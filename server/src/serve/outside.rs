@@ -6,9 +6,10 @@ use std::sync::Arc;
 use rustls::ClientConfig;
 
 use crate::cli::{Exit, Failure};
+use crate::client::authorities;
 use crate::config::{AskedBy, Config};
 use crate::disk::Wake;
-use crate::extauth::{self, AskPort, BackEnd, BackEnds, By, Of, Program, Service, authorities};
+use crate::extauth::{self, AskPort, BackEnd, BackEnds, By, Of, Program, Service};
 
 fn wrong(key: &str, what: &str) -> Failure {
     Failure::new(Exit::Usage, format!("{key}: {what}"))

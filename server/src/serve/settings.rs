@@ -211,6 +211,8 @@ pub(super) struct Given {
     pub(super) upload: Option<Upload>,
     /// Where the proxy of bytestreams is, if there is one.
     pub(super) bytestreams: Option<StreamHost>,
+    /// By what push services know the server, if there are pushes: the public key.
+    pub(super) push: Option<String>,
 }
 
 /// What the engine takes. Also claims the store for the domain.
@@ -261,7 +263,9 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given
         let token = shared_secret("notify_token", file)?.0;
         Arc::make_mut(&mut s.web).channels.token = Some(Token((*token).into()));
     }
-    Arc::make_mut(&mut s.web).channels.access = super::access::read(config)?;
+    let channels = &mut Arc::make_mut(&mut s.web).channels;
+    channels.access = super::access::read(config)?;
+    channels.push = given.push.map(|key| Arc::new(super::push::policy(config, &key)));
     take_options(&mut s, config);
     Ok(s)
 }
@@ -346,6 +350,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
         channels: Channels {
             prefixes: config.notify.iter().map(|prefix| prefix.0.clone()).collect(),
             occupancy: config.notify_occupancy.iter().map(|prefix| prefix.0.clone()).collect(),
+            wildcards: config.notify_wildcards.iter().map(|prefix| prefix.0.clone()).collect(),
             asks: Asks {
                 prefixes: config.notify_ask.iter().map(|prefix| prefix.0.clone()).collect(),
                 fields: config.notify_ask_headers.iter().map(|field| field.0.clone()).collect(),
@@ -358,6 +363,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
             token: s.web.channels.token.clone(),
             private: config.notify_private.iter().map(|prefix| prefix.0.clone()).collect(),
             access: s.web.channels.access.clone(),
+            push: s.web.channels.push.clone(),
             items_max: count(config.notify_items_max),
             items_s: seconds(config.notify_items_seconds),
             waiting_max: count(config.notify_waiting_per_address_max).div_ceil(u32::from(s.shards())),

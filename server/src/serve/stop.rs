@@ -25,7 +25,7 @@ pub(super) enum Stopped {
 /// Ends all streams, waits for their last words, for letters between shards and for the store. Streams have `grace` to close; all
 /// of it takes no longer than `grace` and `hard`, but for the closing of a store that has nothing left to write.
 pub(super) fn stop(server: Server, grace: Duration, hard: Duration) -> Result<Stopped, Failure> {
-    let Server { threads, readers, committer, store, ending, peers, back_ends, .. } = server;
+    let Server { threads, readers, committer, store, ending, peers, back_ends, pushing, .. } = server;
     let began = Instant::now();
     let end = began + grace + hard;
     let wake = || peers.iter().for_each(Peer::wake);
@@ -80,6 +80,7 @@ pub(super) fn stop(server: Server, grace: Duration, hard: Duration) -> Result<St
         }
     }
     drop(back_ends);
+    drop(pushing);
     drop(readers);
     committer.stop();
     store.close();

@@ -20,6 +20,7 @@ use crate::extauth::{Of, Standing};
 use crate::http::{Guard, History, HttpServer, Number, Numbers, Telemetry, TokenFault};
 use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
+use crate::webpush;
 
 /// Longest wait for all shards' busiest sessions.
 const BUSIEST_WAIT: Duration = Duration::from_secs(2);
@@ -86,7 +87,12 @@ impl Telemetry for Running {
         let users = (!sets.is_empty()).then_some(Numbers { of: "external_auth", by: Some("domain"), sets });
         let asked = self.links.back_ends.iter().find(|back_end| *back_end.of() == Of::Channels);
         let asked = asked.map(|back_end| alone("notify_ask", back_end.counters().list()));
-        let alone = uploads.into_iter().chain(bytestreams).chain(users).chain(asked);
+        let pushed = |service: &Arc<webpush::Standing>| {
+            (service.entry().to_owned(), service.counters().list().into_iter().map(number).collect())
+        };
+        let sets: Vec<_> = self.links.push_services.iter().map(pushed).collect();
+        let pushed = (!sets.is_empty()).then_some(Numbers { of: "push_service", by: Some("service"), sets });
+        let alone = uploads.into_iter().chain(bytestreams).chain(users).chain(asked).chain(pushed);
         self.links.known.works().into_iter().map(numbers).chain(alone).collect()
     }
 

@@ -169,6 +169,7 @@ impl World {
         let (readers, reads) = Readers::start(&engine, &committer, sleepers, 2, &options, &fatal).unwrap();
         let jobs = crate::jobs::start(1, &wakes).unwrap();
         let (mut outside, _) = crate::extauth::start(Vec::new(), &wakes).unwrap();
+        let (mut pushes, _) = crate::webpush::start(None, &wakes).unwrap();
         let mut orders = crate::orders::ports(&wakes).0;
         let mut activations = crate::bytestreams::ports(&wakes).0;
         let settings = Arc::new(Settings::new("localhost", 2, [1; 32], 0));
@@ -188,6 +189,7 @@ impl World {
                 reads,
                 jobs,
                 outside: outside.remove(0),
+                pushes: pushes.remove(0),
                 orders: orders.remove(0),
                 activations: activations.remove(0),
                 letters,

@@ -117,6 +117,7 @@ places! {
 
     // Around them.
     Jobs, "jobs", Rest, EVER, "for passwords to check";
+    Pushes, "pushes", Rest, EVER, "for pushes to send, and for answers of push services";
     BackEnds, "back ends", Rest, EVER, "for questions about users who are kept elsewhere and about channels, and for their answers";
     Orders, "orders", Rest, EVER, "for orders of administrators";
     Clients, "control clients", Rest, EVER, "for somebody at the control socket";

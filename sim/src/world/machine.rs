@@ -8,8 +8,8 @@ use throng_engine::extension::bytestreams::Activated;
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, ShardId};
 use throng_engine::io::{
-    Command, Decision, Effect, Input, Inquiry, Job, JobDone, ListenerKind, Lost, StorageState, TlsFacts, Unknown,
-    Verdict,
+    Command, Decision, Effect, Input, Inquiry, Job, JobDone, ListenerKind, Lost, PushOutcome, StorageState, TlsFacts,
+    Unknown, Verdict,
 };
 use throng_engine::letters::{Letter, Letters};
 use throng_engine::orders::{Outcome, Why};
@@ -46,6 +46,7 @@ pub(super) enum Feed {
     Ordered(u64, Outcome),
     Activated(u64, Activated),
     Told(u64, Verdict),
+    Pushed(u64, PushOutcome),
     Decided(u64, Decision),
 }
 
@@ -137,6 +138,7 @@ impl World {
                     Input::Secured { conn: *conn, tls: Box::new(tls) }
                 }
                 Feed::Told(token, verdict) => Input::Told { token: *token, verdict: *verdict },
+                Feed::Pushed(token, outcome) => Input::Pushed { token: *token, outcome: *outcome },
                 Feed::Decided(token, decision) => Input::Decided { token: *token, decision: decision.clone() },
                 Feed::Found(token, queries) => {
                     let mut found: Vec<Found> = queries.iter().map(|q| self.disk.read(q)).collect();
@@ -323,6 +325,11 @@ impl World {
                 }
                 // Nor a proxy.
                 Effect::Activate { token, .. } => self.feed(shard, Feed::Activated(token, Activated::Failed)),
+                // Push services of this world take everything.
+                Effect::Push { token, push } => {
+                    self.pushes.push(*push);
+                    self.feed(shard, Feed::Pushed(token, PushOutcome::Sent));
+                }
                 Effect::Reply { token, reply, .. } => self.replied.push_back((token, reply)),
                 Effect::Resume { conn, .. } => self.resume(shard, conn),
                 Effect::Letters { .. }

@@ -148,6 +148,7 @@ pub(super) fn delete(asked: Asked, delete: &Element) -> Answered {
         let event = told.then(|| Event::deleted(&node, audience, redirect.as_deref()));
         if asked.service {
             rows::put_directory(&mut batch, &actor, b"");
+            rows::delete_pushes(&mut batch, &actor);
             return Ok(tell::deleted(&asked, &entry, batch, event));
         }
         Affiliates::default().put(&mut batch, &actor, &node)?;

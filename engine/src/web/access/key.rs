@@ -46,6 +46,13 @@ enum Material {
     Public(Box<[u8]>),
 }
 
+impl Id {
+    /// As it is stored.
+    pub fn bytes(self) -> [u8; 32] {
+        self.0
+    }
+}
+
 /// A key.
 #[derive(Clone)]
 pub struct Key {
@@ -167,8 +174,8 @@ impl Keys {
     }
 
     /// Whether it is among these keys still.
-    pub(super) fn has(&self, id: Id) -> bool {
-        self.0.iter().any(|key| key.id == id)
+    pub(super) fn has(&self, id: [u8; 32]) -> bool {
+        self.0.iter().any(|key| key.id.0 == id)
     }
 }
 

@@ -53,6 +53,7 @@ pub struct Grant {
     channel: Option<Box<str>>,
     channels: Box<[Box<str>]>,
     expires_s: u64,
+    push_s: Option<u64>,
     key: key::Id,
     name: Option<Box<str>>,
 }
@@ -118,6 +119,7 @@ impl Access {
             channel: claims.channel,
             channels: claims.channels.into(),
             expires_s: claims.expires_s,
+            push_s: claims.push_s,
             key: key.id(),
             name: claims.name,
         })
@@ -125,7 +127,12 @@ impl Access {
 
     /// Whether a grant counts that was given before: the operator may have read other keys since, or taken back the token.
     pub fn holds(&self, grant: &Grant, now_s: u64) -> bool {
-        now_s < grant.expires_s && self.keys.has(grant.key) && !self.is_revoked(grant.name.as_deref())
+        now_s < grant.expires_s && self.stands(grant.key.bytes(), grant.name.as_deref())
+    }
+
+    /// The same whatever the time, of a grant of which no more is known than the key of its token and the token's name.
+    pub fn stands(&self, key: [u8; 32], name: Option<&str>) -> bool {
+        self.keys.has(key) && !self.is_revoked(name)
     }
 
     fn is_revoked(&self, name: Option<&str>) -> bool {
@@ -161,6 +168,16 @@ impl Grant {
     /// Until when, seconds since 1970.
     pub fn expires_s(&self) -> u64 {
         self.expires_s
+    }
+
+    /// Until when pushes may be sent to a page that registers with it, seconds since 1970: for as long as it says, or as it counts.
+    pub fn push_s(&self) -> u64 {
+        self.push_s.unwrap_or(self.expires_s)
+    }
+
+    /// The key of its token, and the token's name: by them it can be taken back ([`Access::stands`]).
+    pub fn stands_by(&self) -> ([u8; 32], Option<&str>) {
+        (self.key.bytes(), self.name.as_deref())
     }
 
     /// Bytes that it takes.

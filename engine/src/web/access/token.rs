@@ -46,6 +46,8 @@ pub struct Claims {
     pub(super) channels: Vec<Box<str>>,
     /// `exp` (RFC 7519 4.1.4), seconds since 1970.
     pub(super) expires_s: u64,
+    /// `push`: until when pushes may be sent to the pages that register with it, seconds since 1970.
+    pub(super) push_s: Option<u64>,
     /// `jti` (4.1.7).
     pub(super) name: Option<Box<str>>,
     begins_s: u64,
@@ -199,6 +201,10 @@ impl Unverified<'_> {
             None => 0,
             Some(begins) => seconds(begins).ok_or(Fault::Token("nbf of the token is no time"))?,
         };
+        let push_s = match self.claims.get("push") {
+            None => None,
+            Some(until) => Some(seconds(until).ok_or(Fault::Token("push of the token is no time"))?),
+        };
         let audiences = match self.claims.get("aud") {
             None => None,
             Some(Value::Text(one)) => Some(vec![one.as_str().into()]),
@@ -232,6 +238,7 @@ impl Unverified<'_> {
             channel,
             channels,
             expires_s,
+            push_s,
             name,
             begins_s,
             issuer,

@@ -18,7 +18,7 @@ use self::place::{EARLIEST, Places};
 use self::shown::Refused;
 use super::access::shown::Shown;
 use super::access::topic;
-use super::channel::{Answered, Asked, Place, Publication, Wish};
+use super::channel::{After, Answered, Asked, Place, Publication, Wish};
 use super::head::{Head, Method};
 use super::inquiry::Sent;
 use super::keys::keys;
@@ -72,7 +72,7 @@ fn read(request: &Request<'_>, policy: &Policy) -> Result<Asked, Refused> {
         _ => return Err(Box::new(Response::empty(Status::Ok))),
     };
     let shown: Shown = shown::by(request, policy)?;
-    Ok(Asked { channels, wish, shown, sent: Sent::default(), fields: Vec::new(), occupancy: false })
+    Ok(Asked { channels, wish, shown, sent: Sent::default(), fields: Vec::new(), occupancy: false, push: None })
 }
 
 /// The channel of a topic, if there is one.
@@ -123,9 +123,10 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
     let places = last.as_deref().and_then(Places::read);
     let all = last.as_deref() == Some(EARLIEST);
     let after = |channel: &str| if all { Some(0) } else { places.as_ref()?.of(channel) };
-    let channels: Vec<_> = channels.into_iter().map(|channel| Place { after: after(&channel), channel }).collect();
+    let channels: Vec<_> =
+        channels.into_iter().map(|channel| Place { after: after(&channel).into(), channel }).collect();
     // What cannot be read is not said again; and of a topic that is not in it, updates may be missing.
-    let lost = channels.iter().any(|place| place.after.is_none());
+    let lost = channels.iter().any(|place| place.after == After::Now);
     let said = last.map(|id| if lost { EARLIEST.into() } else { id.into() });
     Ok((Wish::Updates(said), channels))
 }
@@ -194,7 +195,7 @@ fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Pl
     // An update has no such thing; who publishes both here and at `/n/` may want it.
     let keys = keys(request.head, false, b"")?;
     let publication = Publication { kind: kind.into(), key, keys, batch: None, answered: Answered::Update, body };
-    Ok((Wish::Publish(publication), vec![Place { channel, after: None }]))
+    Ok((Wish::Publish(publication), vec![Place { channel, after: After::Now }]))
 }
 
 /// Whether a topic is one of those that hubs publish at themselves (draft 08, 5).

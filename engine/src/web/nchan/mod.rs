@@ -119,8 +119,9 @@ fn answer(request: &Request<'_>, site: &Site<'_>, row: &Row, read: impl Fn(&Head
             return Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)));
         };
         let (wish, after) = read(head, request.body, channels.len())?;
-        let channels = channels.into_iter().zip(after).map(|(channel, after)| Place { channel, after }).collect();
-        Ok(Asked { channels, wish, occupancy: false, shown, sent: Sent::default(), fields: Vec::new() })
+        let place = |(channel, after): (_, Option<u64>)| Place { channel, after: after.into() };
+        let channels = channels.into_iter().zip(after).map(place).collect();
+        Ok(Asked { channels, wish, occupancy: false, push: None, shown, sent: Sent::default(), fields: Vec::new() })
     };
     match asked() {
         Ok(asked) => Answer::Channels(Box::new(asked)),

@@ -5,17 +5,18 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::super::super::change::Change;
 use super::super::super::datetime::{self, Precision};
-use super::super::super::iq::Step;
+use super::super::super::iq::{Resume, Step};
 use super::super::event::Event;
 use super::super::node::{Access, Audience, Config, Directory, PublishModel, SendLast};
 use super::super::notice::News;
-use super::super::{Asked, error, go_on, keep, place, range, row, xml};
+use super::super::{Asked, error, go_on, keep, place, range, row, step, xml};
 use super::info::Info;
 use super::said::show;
 use super::tell;
@@ -116,7 +117,7 @@ fn made(publication: &Publication) -> Config {
 /// Publishes all items, or none. Each is an item of its own to everybody else.
 pub fn publish(publication: Publication) -> Step {
     let asked = Asked::of_service(&publication.actor, &publication.service, publication.now_us);
-    let node: Box<str> = publication.actor.split_once('/').map_or("", |(_, node)| node).into();
+    let node: Box<str> = node_of(&publication.actor).into();
     // The last one has this id, and is kept the longest.
     let known = match publication.keys.last() {
         Some(key) => Some(rows::keyed(key)),
@@ -289,7 +290,8 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
-    fn encode(&self) -> Vec<u8> {
+    /// Writes the answer.
+    pub fn encode(&self) -> Vec<u8> {
         let mut out = [self.last.to_be_bytes(), self.upto.to_be_bytes()].concat();
         out.push(u8::from(self.more) | u8::from(self.gap) << 1);
         for (number, item) in &self.items {
@@ -320,7 +322,7 @@ impl<'a> Page<'a> {
 
 /// Reads items.
 pub fn read(wanted: Wanted) -> Step {
-    let node: Box<str> = wanted.actor.split_once('/').map_or("", |(_, node)| node).into();
+    let node: Box<str> = node_of(&wanted.actor).into();
     let mut queries = vec![rows::directory(&wanted.actor)];
     if wanted.after.is_some() || wanted.before.is_some() {
         let (after, reverse) = (wanted.after.unwrap_or_default(), wanted.before.is_some());
@@ -375,11 +377,87 @@ fn page<'a>(
     Ok(Page { last: last.max(read), upto, more, gap, items })
 }
 
+/// An item of some channel.
+#[derive(Clone, Debug)]
+pub struct Picked {
+    /// The node's actor.
+    pub actor: Arc<str>,
+    /// Its number there.
+    pub number: u64,
+    /// Who asks has shown a token that grants it, whatever the node says.
+    pub private: bool,
+}
+
+/// Items of channels of one home that stand in an order with numbers of their own.
+#[derive(Clone, Debug)]
+pub struct Gathered {
+    /// They are behind this number, one behind the other.
+    pub from: u64,
+    /// The last one there is.
+    pub last: u64,
+    /// Some before them are missing.
+    pub gap: bool,
+    /// Which.
+    pub picked: Vec<Picked>,
+    /// Microseconds since the Unix epoch.
+    pub now_us: u64,
+}
+
+/// Reads items of several channels. What somebody may not read any more is left out.
+pub fn gather(wanted: Gathered) -> Step {
+    let actors: BTreeSet<Arc<str>> = wanted.picked.iter().map(|picked| picked.actor.clone()).collect();
+    let item = |picked: &Picked| rows::item(&picked.actor, node_of(&picked.actor), picked.number);
+    let queries = actors.iter().map(|actor| rows::directory(actor)).chain(wanted.picked.iter().map(item)).collect();
+    Step::Read(queries, Resume::with(move |found| step(gathered(&wanted, &actors, found).map(Step::Result))))
+}
+
+fn node_of(actor: &str) -> &str {
+    actor.split_once('/').map_or("", |(_, node)| node)
+}
+
+fn gathered(wanted: &Gathered, actors: &BTreeSet<Arc<str>>, found: &[Found]) -> Result<Vec<u8>, error::Error> {
+    let (directories, found) = found.split_at_checked(actors.len()).ok_or(error::UNREADABLE)?;
+    let read = |(actor, found): (&Arc<str>, &Found)| Some((actor.clone(), Directory::decode(row(found)?)?));
+    let directories: BTreeMap<_, _> =
+        actors.iter().zip(directories).map(read).collect::<Option<_>>().ok_or(error::UNREADABLE)?;
+    let (mut items, mut gap) = (Vec::new(), wanted.gap);
+    for (number, (picked, found)) in (wanted.from + 1..).zip(wanted.picked.iter().zip(found)) {
+        let node = node_of(&picked.actor);
+        let Some(entry) = directories.get(&picked.actor).and_then(|directory| directory.get(node)) else {
+            gap = true;
+            continue;
+        };
+        if !picked.private && entry.config.access != Access::Open {
+            continue;
+        }
+        let Some(found) = row(found).ok_or(error::UNREADABLE)? else {
+            // Otherwise another one of its key has come since.
+            gap |= picked.number <= entry.lost.unwrap_or(u64::MAX);
+            continue;
+        };
+        let item = Item::decode(found).ok_or(error::UNREADABLE)?;
+        if item.at_us < entry.config.gone_before_us(wanted.now_us) {
+            gap = true;
+            continue;
+        }
+        items.push((number, Cow::Owned(written(node, picked.number, &item, entry.config.payloads))));
+    }
+    let upto = wanted.from + wanted.picked.len() as u64;
+    Ok(Page { last: wanted.last, upto, more: upto < wanted.last, gap, items }.encode())
+}
+
 /// An item as those are told who wait by HTTP: one line of JSON.
 pub fn told(news: &News) -> Vec<u8> {
-    let node = news.actor.split_once('/').map_or("", |(_, node)| node);
     let item = Item { at_us: news.at_us, id: &news.id, payload: &news.payload };
-    written(node, news.number, &item, true)
+    written(node_of(&news.actor), news.number, &item, true)
+}
+
+/// The same without the content, and no longer than a name and a number are.
+pub fn told_without_content(news: &News) -> Vec<u8> {
+    let mut out = b"{\"channel\":".to_vec();
+    string(&mut out, node_of(&news.actor));
+    out.extend_from_slice(format!(",\"id\":\"{}\"}}", news.number).as_bytes());
+    out
 }
 
 fn written(channel: &str, number: u64, item: &Item<'_>, payload: bool) -> Vec<u8> {

@@ -8,6 +8,7 @@ pub mod channel;
 pub mod info;
 pub mod own;
 pub mod owner;
+pub mod registration;
 pub mod said;
 pub mod tell;
 

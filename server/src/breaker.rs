@@ -1,10 +1,10 @@
-//! When a back end is asked no more for a while, because it has failed too often: logins are refused at once then, instead of each
-//! waiting for as long as it may.
+//! When somebody else's service is asked no more for a while, because it has failed too often: what would be asked is refused at once then,
+//! instead of each question waiting for as long as it may. For users who are kept elsewhere, and for pushes.
 
 use std::time::{Duration, Instant};
 
 /// Failures one after another that open the breaker: an answer, whatever it is, begins anew.
-pub(super) const FAILURES_MAX: u32 = 5;
+pub(crate) const FAILURES_MAX: u32 = 5;
 
 /// How long nothing is asked first, and at the most: it doubles with each trial that fails.
 const WAIT_MIN: Duration = Duration::from_secs(1);
@@ -22,7 +22,7 @@ enum State {
 
 /// Counts failures. Time is an argument.
 #[derive(Debug)]
-pub(super) struct Breaker {
+pub(crate) struct Breaker {
     state: State,
     wait: Duration,
 }
@@ -35,7 +35,7 @@ impl Default for Breaker {
 
 impl Breaker {
     /// Whether a question may be asked now. When the time is over, one may, and what comes of it decides.
-    pub(super) fn may_ask(&mut self, now: Instant) -> bool {
+    pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
         let may = match self.state {
             State::Closed { .. } => return true,
             State::Open { until } => now >= until,
@@ -48,26 +48,26 @@ impl Breaker {
     }
 
     /// Whether a question that has waited may still be asked.
-    pub(super) fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self.state, State::Open { .. })
     }
 
     /// A question that was let through was not asked. If it was the trial, the next one is.
-    pub(super) fn unasked(&mut self, now: Instant) {
+    pub(crate) fn unasked(&mut self, now: Instant) {
         if let State::Trial { .. } = self.state {
             self.state = State::Open { until: now };
         }
     }
 
     /// There was an answer. Whether the back end was down before.
-    pub(super) fn answered(&mut self) -> bool {
+    pub(crate) fn answered(&mut self) -> bool {
         let was_down = !matches!(self.state, State::Closed { .. });
         *self = Breaker::default();
         was_down
     }
 
     /// There was none. Whether the back end is down from now on, and was not before.
-    pub(super) fn failed(&mut self, now: Instant) -> bool {
+    pub(crate) fn failed(&mut self, now: Instant) -> bool {
         match self.state {
             State::Closed { failures } if failures + 1 < FAILURES_MAX => {
                 self.state = State::Closed { failures: failures + 1 };

@@ -1,0 +1,224 @@
+//! Registrations of pages that are told of the items of a channel by web push (RFC 8030), as rows of its node: made, renewed and removed in
+//! the node's turn, with the counts that bound them.
+
+use std::collections::BTreeMap;
+
+use super::super::super::change::Change;
+use super::super::super::iq::{Resume, Step};
+use super::super::node::Access;
+use super::super::{error, go_on, row, step};
+use crate::id::PushId;
+use crate::store::nodes as rows;
+use crate::store::{Batch, Found};
+use crate::wire::limit::Limit;
+
+const FORMAT: u8 = 1;
+
+/// By what right a page was registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Everybody may.
+    Everybody,
+    /// By a token: of this key, and with this name.
+    Token([u8; 32], Option<Box<str>>),
+    /// Whoever was asked has allowed it.
+    Permit,
+}
+
+/// What stands for a permit, where a key is longer.
+const PERMIT: [u8; 1] = [1];
+
+/// A registration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Until when it holds, seconds since 1970.
+    pub until_s: u64,
+    /// Whose it counts as: the 4 bytes of an address, or the first 8 of IPv6.
+    pub network: Box<[u8]>,
+    /// By what right.
+    pub by: By,
+    /// The page's public key.
+    pub p256dh: [u8; 65],
+    /// Its authentication secret.
+    pub auth: [u8; 16],
+    /// Where its push service takes pushes.
+    pub endpoint: Box<str>,
+}
+
+impl Registration {
+    /// Its row.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![FORMAT];
+        out.extend_from_slice(&self.until_s.to_be_bytes());
+        let mut part = |bytes: &[u8]| {
+            out.push(bytes.len() as u8);
+            out.extend_from_slice(bytes);
+        };
+        part(&self.network);
+        match &self.by {
+            By::Everybody => part(b""),
+            By::Permit => part(&PERMIT),
+            By::Token(key, name) => {
+                part(key);
+                part(name.as_deref().unwrap_or_default().as_bytes());
+            }
+        }
+        out.extend_from_slice(&self.p256dh);
+        out.extend_from_slice(&self.auth);
+        out.extend_from_slice(self.endpoint.as_bytes());
+        out
+    }
+
+    /// Reads a row; `None` if it is not one of a known format.
+    pub fn decode(row: &[u8]) -> Option<Registration> {
+        let (&FORMAT, rest) = row.split_first()? else { return None };
+        let (until_s, rest) = rest.split_first_chunk::<8>()?;
+        let part = |rest: &mut &[u8]| -> Option<Box<[u8]>> {
+            let (len, after) = rest.split_first()?;
+            let (part, after) = after.split_at_checked(usize::from(*len))?;
+            *rest = after;
+            Some(part.into())
+        };
+        let mut rest = rest;
+        let (network, key) = (part(&mut rest)?, part(&mut rest)?);
+        let by = match &*key {
+            [] => By::Everybody,
+            key if *key == PERMIT => By::Permit,
+            key => {
+                let name = String::from_utf8(part(&mut rest)?.into()).ok()?;
+                By::Token(key.try_into().ok()?, (!name.is_empty()).then(|| name.into()))
+            }
+        };
+        let (p256dh, rest) = rest.split_first_chunk()?;
+        let (auth, endpoint) = rest.split_first_chunk()?;
+        let endpoint = std::str::from_utf8(endpoint).ok()?.into();
+        let until_s = u64::from_be_bytes(*until_s);
+        Some(Registration { until_s, network, by, p256dh: *p256dh, auth: *auth, endpoint })
+    }
+}
+
+/// A registration that is to be made or renewed.
+#[derive(Clone, Debug)]
+pub struct Registering {
+    /// The node's actor.
+    pub actor: Box<str>,
+    /// What it is known by.
+    pub id: PushId,
+    /// It.
+    pub registration: Registration,
+    /// The channel is not for everybody: who asks has shown a token.
+    pub private: bool,
+    /// There may be registrations if there is no such node yet.
+    pub makes: bool,
+    /// Most of the channel.
+    pub channel_max: u32,
+    /// Most of these of one address.
+    pub address_max: u32,
+}
+
+fn count(found: Option<&Found>) -> Result<u32, error::Error> {
+    found.and_then(row).and_then(rows::read_push_count).ok_or(error::UNREADABLE)
+}
+
+/// Makes or renews one. The answer is a byte: 1 if the channel had neither a node nor a registration before.
+pub fn register(asked: Registering) -> Step {
+    let (actor, id) = (asked.actor.clone(), asked.id);
+    let network = asked.registration.network.clone();
+    let queries = vec![
+        rows::directory(&actor),
+        rows::push(&actor, id),
+        rows::push_count(&actor, b""),
+        rows::push_count(&actor, &network),
+    ];
+    let go_on = go_on(move |directory, found| {
+        let name = asked.actor.split_once('/').map_or("", |(_, node)| node);
+        let node = directory.get(name);
+        // Who may not read may not be told either.
+        if node.is_some_and(|node| !asked.private && node.config.access != Access::Open) {
+            return Err(error::FORBIDDEN);
+        }
+        let before = found.first().and_then(row).ok_or(error::UNREADABLE)?.and_then(Registration::decode);
+        let (all, own) = (count(found.get(1))?, count(found.get(2))?);
+        let mut batch = Batch::new();
+        let mut row = asked.registration.clone();
+        let made = node.is_none() && all == 0;
+        match before {
+            // It counts for whom it counted for before.
+            Some(before) => row.network = before.network,
+            None if all >= asked.channel_max || own >= asked.address_max => return Err(Limit::Memberships.into()),
+            None if made && !asked.makes => return Err(Limit::Nodes.into()),
+            None => {
+                rows::put_push_count(&mut batch, &asked.actor, b"", all + 1);
+                rows::put_push_count(&mut batch, &asked.actor, &network, own + 1);
+            }
+        }
+        rows::put_push(&mut batch, &asked.actor, id, &row.encode());
+        let changes = vec![Change::Write(batch), Change::Awaited(asked.actor.clone())];
+        Ok(Step::Change(changes, vec![u8::from(made)]))
+    });
+    Step::InTurn(queries, go_on)
+}
+
+/// Removes these, as far as they are there.
+pub fn remove(actor: &str, ids: Vec<PushId>) -> Step {
+    let actor: Box<str> = actor.into();
+    let queries = ids.iter().map(|id| rows::push(&actor, *id)).chain([rows::push_count(&actor, b"")]).collect();
+    let go_on = move |found: &[Found]| {
+        let mut gone = Vec::new();
+        for (id, found) in ids.iter().zip(found) {
+            match row(found) {
+                Some(Some(found)) => gone.push((*id, Registration::decode(found).map(|of| of.network))),
+                Some(None) => {}
+                None => return Step::Error(error::UNREADABLE),
+            }
+        }
+        let all = match count(found.last()) {
+            Ok(all) if !gone.is_empty() => all,
+            Ok(_) => return Step::Result(Vec::new()),
+            Err(why) => return Step::Error(why),
+        };
+        let mut networks: BTreeMap<Box<[u8]>, u32> = BTreeMap::new();
+        gone.iter().filter_map(|(_, network)| network.clone()).for_each(|of| *networks.entry(of).or_default() += 1);
+        let queries = networks.keys().map(|network| rows::push_count(&actor, network)).collect();
+        let actor = actor.clone();
+        let go_on = move |found: &[Found]| {
+            let mut batch = Batch::new();
+            let written = networks.iter().zip(found).try_for_each(|((network, gone), found)| {
+                let before = count(Some(found))?;
+                rows::put_push_count(&mut batch, &actor, network, before.saturating_sub(*gone));
+                Ok(())
+            });
+            gone.iter().for_each(|(id, _)| rows::put_push(&mut batch, &actor, *id, b""));
+            rows::put_push_count(&mut batch, &actor, b"", all.saturating_sub(gone.len() as u32));
+            step(written.map(|()| Step::Write(batch, Vec::new())))
+        };
+        Step::Read(queries, Resume::with(go_on))
+    };
+    Step::InTurn(queries, Resume::with(go_on))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_read_back_and_nothing_else_does() {
+        let plain = Registration {
+            until_s: 7,
+            network: [192, 0, 2, 1].into(),
+            by: By::Everybody,
+            p256dh: [4; 65],
+            auth: [5; 16],
+            endpoint: "https://push.example/x".into(),
+        };
+        let named = Registration { by: By::Token([6; 32], Some("jti".into())), ..plain.clone() };
+        let unnamed = Registration { by: By::Token([6; 32], None), network: [9; 8].into(), ..plain.clone() };
+        let allowed = Registration { by: By::Permit, ..plain.clone() };
+        for registration in [plain, named, unnamed, allowed] {
+            let row = registration.encode();
+            assert_eq!(Registration::decode(&row), Some(registration));
+            assert!((0..80).all(|cut| Registration::decode(&row[..cut]).is_none()), "cut short");
+        }
+        assert_eq!(Registration::decode(&[2; 200]), None);
+    }
+}

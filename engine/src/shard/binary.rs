@@ -1,0 +1,112 @@
+//! Items as binary messages of a WebSocket: a head of fixed length, names, and the content as it was published.
+//!
+//! | bytes | are |
+//! | --- | --- |
+//! | 0 | the version: 1 |
+//! | 1 | length of the channel's name |
+//! | 2 to 3, 4 to 5 | lengths of the item's key and of its content type; 0 for none |
+//! | 6 to 7 | length of the place behind the item |
+//! | 8 to 15 | the item's number in its channel (`id`) |
+//! | 16 to 23 | when it was published, milliseconds since 1970 |
+//! | from 24 | the place, the channel, the key, the content type, and the content up to the end of the message |
+//!
+//! Numbers have their first byte first, and names are UTF-8.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Deserialize;
+
+use crate::extension::datetime;
+use crate::web::frame;
+
+/// Bytes of the head.
+const HEAD_BYTES: usize = 24;
+
+const VERSION: u8 = 1;
+
+/// Where the head has the length of the place.
+const PLACE_AT: std::ops::Range<usize> = 6..8;
+
+/// An item as it is told as text.
+#[derive(Deserialize)]
+struct Told<'a> {
+    #[serde(borrow)]
+    channel: Cow<'a, str>,
+    #[serde(borrow)]
+    id: Cow<'a, str>,
+    #[serde(borrow, default)]
+    key: Cow<'a, str>,
+    #[serde(borrow)]
+    time: Cow<'a, str>,
+    #[serde(borrow, default, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(default)]
+    base64: bool,
+    #[serde(borrow, default)]
+    data: Cow<'a, str>,
+}
+
+/// An item that was told as text, as a binary message without its place.
+pub(super) fn of(told: &[u8]) -> Vec<u8> {
+    let Ok(item) = serde_json::from_slice::<Told<'_>>(told) else { return Vec::new() };
+    let content = match item.base64 {
+        true => BASE64.decode(&*item.data).unwrap_or_default(),
+        false => item.data.as_bytes().to_vec(),
+    };
+    // What users of XMPP say may be longer than anything that is published by HTTP.
+    let fits = |text: &'_ str| u16::try_from(text.len()).is_ok();
+    let key = Some(&*item.key).filter(|key| fits(key)).unwrap_or_default();
+    let kind = Some(&*item.kind).filter(|kind| fits(kind)).unwrap_or("application/octet-stream");
+    let channel = item.channel.as_bytes();
+    let number: u64 = item.id.parse().unwrap_or_default();
+    let time_ms = datetime::parse(&item.time).unwrap_or_default() / 1_000;
+    let mut out = Vec::with_capacity(HEAD_BYTES + channel.len() + key.len() + kind.len() + content.len());
+    out.extend_from_slice(&[VERSION, channel.len() as u8]);
+    [key.len(), kind.len(), 0].iter().for_each(|length| out.extend_from_slice(&(*length as u16).to_be_bytes()));
+    [number, time_ms].iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
+    [channel, key.as_bytes(), kind.as_bytes(), &content].iter().for_each(|part| out.extend_from_slice(part));
+    out
+}
+
+/// Appends such a message, with the place behind it.
+pub(super) fn write(out: &mut Vec<u8>, item: &[u8], place: &str) {
+    let Some((head, rest)) = item.split_first_chunk::<HEAD_BYTES>() else { return };
+    let mut head = *head;
+    head[PLACE_AT].copy_from_slice(&(place.len() as u16).to_be_bytes());
+    frame::write_head_of(out, true, item.len() + place.len());
+    [&head[..], place.as_bytes(), rest].iter().for_each(|part| out.extend_from_slice(part));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table above, as a client reads it.
+    #[test]
+    fn a_message_has_what_was_published() {
+        let json = r#"{"channel":"a.b","id":"258","item":"key-\u00e9\"","key":"\u00e9\"","time":"1970-01-01T00:00:01.002Z","type":"image/x","base64":true,"data":"//4A"}"#;
+        let mut out = Vec::new();
+        write(&mut out, &of(json.as_bytes()), "7,258");
+        let head = [0x82, 47, 1, 3, 0, 3, 0, 7, 0, 5, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0xea];
+        assert_eq!(out, [&head[..], b"7,258a.b", "\u{e9}\"".as_bytes(), b"image/x\xff\xfe\0"].concat());
+        // Text is no Base64, and has no escapes.
+        let json = r#"{"channel":"a","id":"1","item":"i","time":"2026-01-01T00:00:00.000Z","type":"text/plain","data":"a\n\"\u2028"}"#;
+        let item = of(json.as_bytes());
+        assert_eq!(item[HEAD_BYTES..], *"atext/plaina\n\"\u{2028}".as_bytes());
+        // A node may keep no content.
+        let item = of(br#"{"channel":"a","id":"1","item":"i","time":"2026-01-01T00:00:00.000Z"}"#);
+        assert_eq!((item.len(), item[4], item[5]), (HEAD_BYTES + 1, 0, 0));
+        assert_eq!(of(b"{"), b"");
+    }
+
+    #[test]
+    fn what_is_too_long_for_its_length_is_left_out() {
+        let long = "x".repeat(70_000);
+        let json = format!(
+            r#"{{"channel":"a","id":"1","item":"i","key":"{long}","time":"2026-01-01T00:00:00.000Z","type":"{long}","data":""}}"#
+        );
+        assert_eq!(of(json.as_bytes())[HEAD_BYTES..], *b"aapplication/octet-stream");
+    }
+}

@@ -1,0 +1,66 @@
+//! Prefixes of channels: `news.*` is all channels whose names begin with `news.`, those that are made later among them.
+//!
+//! A prefix ends behind a separator, which is any character of names that is no letter and no digit, or is empty. So a name has few
+//! prefixes, and an item is told to few of them, whoever subscribes.
+
+use super::access::pattern::is_of_name;
+use crate::limits::{NOTIFY_NAME_BYTES_MAX, NOTIFY_PREFIX_PARTS_MAX};
+
+/// What stands behind a prefix; some clients encode it (RFC 3986 2.1).
+const ANY: [&str; 2] = ["*", "%2A"];
+
+/// The prefix that is asked for by this name; `None`: it is a channel's.
+pub fn of(name: &str) -> Option<&str> {
+    ANY.into_iter().find_map(|any| name.strip_suffix(any))
+}
+
+fn is_separator(byte: u8) -> bool {
+    !byte.is_ascii_alphanumeric()
+}
+
+/// Whether something may be a prefix.
+pub fn is_one(prefix: &str) -> bool {
+    let parts = prefix.bytes().filter(|byte| is_separator(*byte)).count();
+    prefix.bytes().last().is_none_or(is_separator)
+        && prefix.len() < NOTIFY_NAME_BYTES_MAX
+        && prefix.bytes().all(is_of_name)
+        && parts <= NOTIFY_PREFIX_PARTS_MAX
+}
+
+/// All prefixes of a channel, if that may be one's name: at most [`NOTIFY_PREFIX_PARTS_MAX`] and one.
+pub fn all_of(channel: &str) -> impl Iterator<Item = &str> {
+    let fits = (1..=NOTIFY_NAME_BYTES_MAX).contains(&channel.len()) && channel.bytes().all(is_of_name);
+    let ends = channel.bytes().enumerate().filter(|(_, byte)| is_separator(*byte)).map(|(at, _)| at + 1);
+    let ends = std::iter::once(0).chain(ends.take(NOTIFY_PREFIX_PARTS_MAX));
+    ends.filter(move |_| fits).map(|end| &channel[..end])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_ends_behind_a_separator() {
+        assert_eq!(
+            (of("news.*"), of("*"), of("news.%2A"), of("news.")),
+            (Some("news."), Some(""), Some("news."), None)
+        );
+        for good in ["", "news.", "a-b_", "x:", "a.b.c.d.e.f.g.h."] {
+            assert!(is_one(good), "{good}");
+        }
+        for bad in ["news", "a.*", "a/", "a.b.c.d.e.f.g.h.i.", "\u{e9}.", &"x.".repeat(64)] {
+            assert!(!is_one(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_channel_has_few_prefixes() {
+        let all = |channel: &'static str| all_of(channel).collect::<Vec<_>>();
+        assert_eq!(all("news.it-today"), ["", "news.", "news.it-"]);
+        assert_eq!((all("a."), all("a"), all("")), (vec!["", "a."], vec![""], vec![]));
+        assert!(all("a b").is_empty() && all("news.*").is_empty(), "a node that is no channel");
+        let long = "a.".repeat(64);
+        assert_eq!(all_of(&long).count(), NOTIFY_PREFIX_PARTS_MAX + 1);
+        assert!(all_of(&long).all(is_one));
+    }
+}

@@ -1,0 +1,528 @@
+//! Pages that are told of items while they are closed (RFC 8030), at `/n/` of one shard: who may register, who is told of what, what a
+//! registration ends by, and what one address, one page and one push service can make the server do.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use throng_engine::id::{ConnId, PushId};
+use throng_engine::io::{Command, Effect, Input, PushOutcome, StorageState, WebPush};
+use throng_engine::limits::{NOTIFY_PUSH_BYTES_MAX, NOTIFY_PUSH_PATIENCE_MS, NOTIFY_PUSH_UNDER_WAY_MAX};
+use throng_engine::store::Table;
+use throng_engine::web::access::Access;
+use throng_engine::web::policy::Channels;
+use throng_engine::web::push::Push;
+
+use crate::issuer::{NOW_S, Signer, access};
+use crate::notify_world::{Desk, Heard, TOKEN, open, pubsub, settings, upgrade};
+
+const KEY: &str = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
+const DAY_S: u64 = 86_400;
+
+pub(super) fn push() -> Push {
+    Push {
+        key: KEY.into(),
+        services: Box::new(["push.example".into(), ".others.example".into()]),
+        channel_max: 1_000,
+        address_max: 400,
+        hold_s: 60 * DAY_S,
+        interval_ms: 10_000,
+    }
+}
+
+fn channels() -> Channels {
+    Channels { push: Some(Arc::new(push())), ..open() }
+}
+
+/// What a browser has subscribed to.
+pub(super) fn subscription(host: &str, number: u32) -> String {
+    let keys = format!("{{\"p256dh\":\"{KEY}\",\"auth\":\"BTBZMqHH6r4Tts7J_aSIgg\"}}");
+    format!("{{\"endpoint\":\"https://{host}/p/{number}\",\"expirationTime\":null,\"keys\":{keys}}}")
+}
+
+fn json(heard: &Heard) -> Value {
+    serde_json::from_str(heard.body()).unwrap_or_else(|_| panic!("{}", heard.text))
+}
+
+/// A push, and what its outcome is reported by.
+type Pushed = (u64, WebPush);
+
+fn pushes(effects: Vec<Effect>) -> Vec<Pushed> {
+    let pushed = |effect| if let Effect::Push { token, push } = effect { Some((token, *push)) } else { None };
+    effects.into_iter().filter_map(pushed).collect()
+}
+
+fn content(push: &WebPush) -> Value {
+    serde_json::from_slice(&push.content).expect("JSON")
+}
+
+impl Desk {
+    fn put(&mut self, path: &str, fields: &str, body: &str) -> Heard {
+        let conn = self.connect();
+        self.put_from(conn, path, fields, body)
+    }
+
+    fn put_from(&mut self, conn: ConnId, path: &str, fields: &str, body: &str) -> Heard {
+        let length = body.len();
+        let head = format!("PUT /n/{path} HTTP/1.1\r\nHost: localhost\r\n{fields}Content-Length: {length}\r\n\r\n");
+        self.says(conn, &(head + body))
+    }
+
+    /// A page registers; by what it is known.
+    fn registers(&mut self, channel: &str, number: u32) -> String {
+        let heard = self.put(&format!("{channel}?push"), "", &subscription("push.example", number));
+        assert_eq!(heard.status(), "200", "{}", heard.text);
+        json(&heard)["push"].as_str().expect("an id").into()
+    }
+
+    fn unregisters(&mut self, path: &str) -> Heard {
+        let conn = self.connect();
+        self.says(conn, &format!("DELETE /n/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+    }
+
+    /// Something is published; whom that wakes at once.
+    fn wakes(&mut self, channel: &str, fields: &str, body: &str) -> Vec<Pushed> {
+        let fields = format!("Content-Type: text/plain\r\n{fields}");
+        pushes(self.published(channel, &fields, body).1)
+    }
+
+    fn comes_of(&mut self, pushed: &[Pushed], outcome: PushOutcome) -> Vec<Pushed> {
+        let all = pushed.iter().flat_map(|(token, _)| self.host.turn(Input::Pushed { token: *token, outcome }));
+        pushes(all.collect())
+    }
+
+    fn counts(&self) -> [u64; 5] {
+        let c = self.host.shard.counters();
+        [
+            &c.notify_push_registered,
+            &c.notify_push_sent,
+            &c.notify_push_failed,
+            &c.notify_push_unsent,
+            &c.notify_push_removed,
+        ]
+        .map(|counter| counter.get())
+    }
+
+    /// Rows of registrations, and of how many there are.
+    fn rows(&self, channel: &str) -> usize {
+        let node = format!("pubsub.localhost/{channel}");
+        self.host.disk.rows_of(Table::Nodes, &node).filter(|(sort, _)| matches!(sort.first(), Some(9 | 10))).count()
+    }
+
+    fn turn_channels_to(&mut self, channels: Channels) {
+        self.host.turn(Input::Command { token: 1, command: Command::Turn(Arc::new(settings(1, channels))) });
+    }
+
+    /// The process ends, and another one begins with the same store.
+    fn restarts(self, channels: Channels) -> Desk {
+        let mut next = Desk::new(channels);
+        next.host.disk = self.host.disk;
+        next
+    }
+}
+
+#[test]
+fn a_page_that_has_registered_is_told_of_each_item_until_it_does_not_want_that_any_more() {
+    let mut desk = Desk::new(channels());
+    let conn = desk.connect();
+    assert_eq!(json(&desk.get(conn, "?push-key")), serde_json::json!({ "key": KEY }), "RFC 8292 3.2");
+    let heard = desk.put("a?push", "", &subscription("push.example", 1));
+    let answer = json(&heard);
+    let id = answer["push"].as_str().expect("an id").to_owned();
+    assert_eq!((heard.status(), &answer["channel"]), ("200", &Value::from("a")));
+    assert_eq!(answer["until"], "2024-01-13T22:13:20Z", "60 days later");
+    let pushed = desk.wakes("a", "", "one");
+    let [(_, push)] = &pushed[..] else { panic!("{pushed:?}") };
+    assert_eq!((&*push.endpoint, push.service, push.auth[0]), ("https://push.example/p/1", 0, 5));
+    assert_eq!((push.p256dh[0], &push.topic), (4, &None));
+    let told = content(push);
+    assert_eq!((&told["channel"], &told["id"], &told["data"]), (&"a".into(), &"1".into(), &"one".into()));
+    assert_eq!(told.get("more"), None);
+    desk.comes_of(&pushed, PushOutcome::Sent);
+    // To register again is to renew it.
+    assert_eq!((desk.registers("a", 1), desk.rows("a")), (id.clone(), 3));
+    assert_eq!(desk.unregisters(&format!("a?push={id}")).status(), "204");
+    assert_eq!((desk.rows("a"), desk.unregisters(&format!("a?push={id}")).status()), (0, "204"));
+    desk.passes(10);
+    assert!(desk.wakes("a", "", "two").is_empty());
+    assert_eq!(desk.counts(), [2, 1, 0, 0, 0]);
+}
+
+#[test]
+fn of_what_comes_within_the_interval_the_last_item_is_told_at_its_end() {
+    let mut desk = Desk::new(channels());
+    desk.registers("a", 1);
+    let first = desk.wakes("a", "", "one");
+    desk.comes_of(&first, PushOutcome::Sent);
+    for text in ["two", "three", "four"] {
+        assert!(desk.wakes("a", "", text).is_empty());
+    }
+    let told = pushes(desk.passes(9));
+    assert!(told.is_empty(), "{told:?}");
+    let told = pushes(desk.passes(2));
+    assert_eq!(told.len(), 1);
+    let item = content(&told[0].1);
+    assert_eq!((&item["data"], &item["id"], &item["more"]), (&"four".into(), &"4".into(), &2.into()));
+    desk.comes_of(&told, PushOutcome::Sent);
+    desk.passes(10);
+    assert_eq!(desk.wakes("a", "", "five").len(), 1, "after that it is told at once again");
+}
+
+#[test]
+fn a_page_that_listens_is_told_nothing() {
+    let mut desk = Desk::new(channels());
+    let (id, _) = (desk.registers("a", 1), desk.registers("a", 2));
+    let ways: [&dyn Fn(&mut Desk, ConnId); 3] = [
+        &|desk, conn| drop(desk.stream(conn, &format!("a?push={id}"), "")),
+        &|desk, conn| drop(desk.sends(conn, upgrade(&format!("a?push={id}"), crate::notify_world::KEY).as_bytes())),
+        &|desk, conn| drop(desk.get(conn, &format!("a?wait=60&push={id}"))),
+    ];
+    for (at, listens) in ways.iter().enumerate() {
+        let conn = desk.connect();
+        listens(&mut desk, conn);
+        let told = desk.wakes("a", "", "x");
+        assert_eq!(
+            told.iter().map(|(_, push)| &*push.endpoint).collect::<Vec<_>>(),
+            ["https://push.example/p/2"],
+            "{at}"
+        );
+        desk.comes_of(&told, PushOutcome::Sent);
+        desk.passes(40);
+        let told = desk.wakes("a", "", "x");
+        // A poll was answered by the first item: who is answered does not listen.
+        assert_eq!(told.len(), if at == 2 { 2 } else { 1 }, "it is told so still");
+        desk.comes_of(&told, PushOutcome::Sent);
+        desk.host.turn(Input::Closed { conn });
+        desk.passes(10);
+        let told = desk.wakes("a", "", "x");
+        assert_eq!(told.len(), 2, "it has been closed");
+        desk.comes_of(&told, PushOutcome::Sent);
+        desk.passes(10);
+    }
+    let conn = desk.connect();
+    assert_eq!(desk.get(conn, "a?wait=1&push=x").status(), "400");
+}
+
+#[test]
+fn an_item_with_a_key_has_a_topic_by_which_later_pushes_replace_it() {
+    let mut desk = Desk::new(channels());
+    desk.registers("a", 1);
+    let mut topics = Vec::new();
+    for (key, text) in [("ACME", "1"), ("ACME", "2"), ("OTHER", "3")] {
+        let told = desk.wakes("a", &format!("Item-Key: {key}\r\n"), text);
+        let topic = told[0].1.topic.clone().expect("a topic");
+        assert!(
+            topic.len() <= 32 && topic.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_".contains(&b)),
+            "RFC 8030 5.4"
+        );
+        assert_eq!(content(&told[0].1)["key"], key);
+        topics.push(topic);
+        desk.comes_of(&told, PushOutcome::Sent);
+        desk.passes(10);
+    }
+    assert!(topics[0] == topics[1] && topics[1] != topics[2]);
+}
+
+/// RFC 8291 4: a push service need not take more than 4,096 bytes.
+#[test]
+fn what_does_not_fit_into_a_push_is_read_from_the_channel() {
+    let mut desk = Desk::new(channels());
+    desk.registers("a", 1);
+    let told = desk.wakes("a", "", &"x".repeat(3_800));
+    assert!(told[0].1.content.len() <= NOTIFY_PUSH_BYTES_MAX);
+    assert_eq!(content(&told[0].1)["data"].as_str().map(str::len), Some(3_800));
+    desk.comes_of(&told, PushOutcome::Sent);
+    desk.passes(10);
+    let told = desk.wakes("a", "", &"x".repeat(32_000));
+    assert_eq!(content(&told[0].1), serde_json::json!({ "channel": "a", "id": "2" }));
+    // Also of what XMPP publishes with an id that is as long as one can be.
+    desk.comes_of(&told, PushOutcome::Sent);
+    desk.passes(10);
+    let admin = desk.user("admin");
+    let id = "&quot;".repeat(900);
+    let item = format!("<publish node='a'><item id='{id}'><x xmlns='y'/></item></publish>");
+    let told = pushes(desk.host.ask(admin, &pubsub(true, &item)));
+    assert_eq!(told.len(), 1);
+    assert!(told[0].1.content.len() <= NOTIFY_PUSH_BYTES_MAX);
+    assert_eq!(content(&told[0].1)["id"], "3");
+}
+
+/// RFC 8030 7.3.
+#[test]
+fn a_registration_ends_with_its_subscription_its_time_and_its_node() {
+    let mut desk = Desk::new(channels());
+    for number in 0..3 {
+        desk.registers("a", number);
+    }
+    let told = desk.wakes("a", "", "x");
+    assert_eq!(told.len(), 3);
+    desk.comes_of(&told[..1], PushOutcome::Gone);
+    desk.comes_of(&told[1..2], PushOutcome::Failed);
+    desk.comes_of(&told[2..], PushOutcome::Sent);
+    assert_eq!(desk.counts(), [3, 1, 1, 0, 1]);
+    assert_eq!(desk.rows("a"), 4, "what has failed stays");
+    // One has a time of its own, and is over already when it comes.
+    let at = |ms: u64| subscription("push.example", 9).replace("null", &ms.to_string());
+    let heard = desk.put("a?push", "", &at((NOW_S + 3_600) * 1_000));
+    assert_eq!(json(&heard)["until"], "2023-11-14T23:13:20Z");
+    assert_eq!(desk.put("a?push", "", &at(NOW_S * 1_000)).status(), "400");
+    desk.host.now.wall_us += 3_600_000_000;
+    desk.passes(10);
+    let told = desk.wakes("a", "", "x");
+    assert_eq!((told.len(), desk.rows("a")), (2, 4), "it has been removed");
+    desk.host.now.wall_us += 61 * DAY_S * 1_000_000;
+    desk.passes(10);
+    assert_eq!((desk.wakes("a", "", "x").len(), desk.rows("a")), (0, 0));
+    desk.registers("a", 1);
+    let admin = desk.user("admin");
+    let delete = "<iq type='set' id='q' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'>\
+                  <delete node='a'/></pubsub></iq>";
+    desk.host.ask(admin, delete);
+    assert_eq!(desk.rows("a"), 0);
+}
+
+#[test]
+fn registrations_are_there_after_a_restart() {
+    let mut desk = Desk::new(channels());
+    desk.registers("a", 1);
+    let mut desk = desk.restarts(channels());
+    assert_eq!(desk.wakes("a", "", "x").len(), 1);
+    assert!(desk.wakes("b", "", "x").is_empty());
+    // Where nobody was found nothing is read again, until somebody registers.
+    let reads = |desk: &mut Desk| {
+        let (_, effects) = desk.published("b", "Content-Type: text/plain\r\n", "x");
+        effects.iter().filter(|effect| matches!(effect, Effect::Read { .. })).count()
+    };
+    desk.passes(20);
+    let before = reads(&mut desk);
+    desk.registers("b", 1);
+    desk.passes(20);
+    assert_eq!(reads(&mut desk), before + 1);
+}
+
+#[test]
+fn there_are_no_pushes_unless_the_operator_wants_them() {
+    let mut desk = Desk::new(open());
+    let conn = desk.connect();
+    assert_eq!(desk.get(conn, "?push-key").status(), "404");
+    assert_eq!(desk.put("a?push", "", &subscription("push.example", 1)).status(), "404");
+    assert_eq!(desk.unregisters("a?push=AAAAAAAAAAAAAAAAAAAAAA").status(), "404");
+    // What was registered before waits until they are turned on again, and does no harm.
+    let mut desk = Desk::new(channels());
+    let id = desk.registers("a", 1);
+    let mut desk = desk.restarts(open());
+    assert!(desk.wakes("a", "", "x").is_empty());
+    let conn = desk.connect();
+    assert_eq!(desk.get(conn, &format!("a?wait=0&after=0&push={id}")).status(), "200");
+    let mut desk = desk.restarts(channels());
+    assert_eq!(desk.wakes("a", "", "x").len(), 1);
+    // Nor is anybody asked whom the operator has struck off the list.
+    let services = Box::new([".others.example".into()]);
+    let mut desk = desk.restarts(Channels { push: Some(Arc::new(Push { services, ..push() })), ..open() });
+    assert!(desk.wakes("a", "", "x").is_empty());
+    assert_eq!(desk.rows("a"), 3);
+}
+
+#[test]
+fn what_is_no_registration_is_refused() {
+    let mut desk = Desk::new(Channels { prefixes: Box::new(["a".into()]), ..channels() });
+    let good = subscription("push.example", 1);
+    for (path, body) in [
+        ("a?push", ""),
+        ("a?push", "[]"),
+        ("a?push", &subscription("10.0.0.1", 1)),
+        ("a?push", &subscription("push.example:8443", 1)),
+        ("a?push", &subscription("push.example@evil.example", 1)),
+        ("a?push", &good.replace("https", "http")),
+        ("a?push", &good.replace("BTBZ", "")),
+        ("a?push=x", &good),
+        ("a", &good),
+        ("a,ab?push", &good),
+    ] {
+        let heard = desk.put(path, "", body);
+        assert_eq!(heard.status(), "400", "{path} {body}: {}", heard.text);
+    }
+    assert_eq!(desk.put("b?push", "", &good).status(), "404");
+    assert_eq!(desk.put("a?push", "", &" ".repeat(5_000)).status(), "400");
+    for path in ["a", "a?push", "a?push=x"] {
+        assert_eq!(desk.unregisters(path).status(), "400", "{path}");
+    }
+    assert_eq!((desk.rows("a"), desk.counts()), (0, [0; 5]));
+    // The disk is full.
+    desk.host.turn(Input::Storage(StorageState::Full));
+    assert_eq!(desk.put("a?push", "", &good).status(), "503");
+}
+
+fn claims(more: &str) -> String {
+    let token =
+        Signer::Hs256.token(&format!("\"exp\":{},\"jti\":\"one\",\"subscribe\":[\"own.*\"]{more}", NOW_S + 600));
+    format!("Authorization: Bearer {token}\r\n")
+}
+
+fn private() -> Channels {
+    Channels { private: Box::new(["own.".into()]), access: Some(Arc::new(access())), ..channels() }
+}
+
+#[test]
+fn who_may_subscribe_may_register_for_as_long_as_the_token_says() {
+    let mut desk = Desk::new(private());
+    let good = subscription("push.example", 1);
+    assert_eq!(desk.put("own.a?push", "", &good).status(), "401");
+    let heard = desk.put("own.a?push", &claims(""), &good);
+    assert_eq!(json(&heard)["until"], "2023-11-14T22:23:20Z", "as long as the token");
+    let heard = desk.put("own.a?push", &claims(&format!(",\"push\":{}", NOW_S + DAY_S)), &good);
+    assert_eq!(json(&heard)["until"], "2023-11-15T22:13:20Z", "or as it says");
+    let heard = desk.put("own.a?push", &claims(",\"push\":\"x\""), &good);
+    assert_eq!(heard.status(), "401", "{}", heard.text);
+    assert_eq!(desk.put("own.a?push", &claims(",\"push\":1"), &good).status(), "400", "it is over");
+    let heard = desk.put("own.a?push", &claims(",\"push\":99999999999"), &good);
+    assert_eq!(json(&heard)["until"], "2024-01-13T22:13:20Z", "and never longer than others");
+    let other = Signer::Hs256.token(&format!("\"exp\":{},\"subscribe\":[\"other.*\"]", NOW_S + 600));
+    let heard = desk.put("own.a?push", &format!("Authorization: Bearer {other}\r\n"), &good);
+    assert_eq!(heard.status(), "403");
+    let publishes = format!("Authorization: Bearer {TOKEN}\r\n");
+    let told = desk.wakes("own.a", &publishes, "x");
+    assert_eq!(told.len(), 1);
+    desk.comes_of(&told, PushOutcome::Sent);
+    // The token is over, and the registration is not.
+    desk.host.now.wall_us += 3_600_000_000;
+    desk.passes(10);
+    assert_eq!(desk.wakes("own.a", &publishes, "x").len(), 1);
+    // Whoever has the id may end it without a token.
+    let id = json(&heard)["push"].as_str().map(str::to_owned);
+    assert_eq!(id, None, "who is refused is told none");
+}
+
+#[test]
+fn a_token_that_is_taken_back_ends_what_was_registered_by_it() {
+    let publishes = format!("Authorization: Bearer {TOKEN}\r\n");
+    let hold = format!(",\"push\":{}", NOW_S + DAY_S);
+    for (turned, left) in [
+        (Channels { access: Some(Arc::new(Access { revoked: ["one".into()].into(), ..access() })), ..private() }, 0),
+        (Channels { access: Some(Arc::new(Access { keys: Default::default(), ..access() })), ..private() }, 0),
+        // Nothing is told for now, and nothing goes, if the operator has taken the keys away, or closed what was open.
+        (Channels { access: None, ..private() }, 3),
+        (Channels { private: Box::default(), prefixes: Box::default(), ..private() }, 3),
+    ] {
+        let mut desk = Desk::new(private());
+        assert_eq!(desk.put("own.a?push", &claims(&hold), &subscription("push.example", 1)).status(), "200");
+        desk.turn_channels_to(turned);
+        assert!(desk.wakes("own.a", &publishes, "x").is_empty());
+        assert_eq!(desk.rows("own.a"), left);
+    }
+    // What was open to everybody is not any more: who has registered without a token is not told.
+    let mut desk = Desk::new(channels());
+    desk.registers("own.a", 1);
+    desk.turn_channels_to(private());
+    assert!(desk.wakes("own.a", &publishes, "x").is_empty());
+}
+
+#[test]
+fn a_node_that_is_not_open_tells_nobody() {
+    let mut desk = Desk::new(channels());
+    let romeo = desk.user("romeo");
+    desk.makes(romeo, "a", &[("pubsub#access_model", "whitelist")]);
+    assert_eq!(desk.put("a?push", "", &subscription("push.example", 1)).status(), "403");
+    desk.makes(romeo, "b", &[]);
+    desk.registers("b", 1);
+    let form = "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/\
+                pubsub#node_config</value></field><field var='pubsub#access_model'><value>whitelist</value></field></x>";
+    let closes = format!(
+        "<iq type='set' id='q' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'>\
+         <configure node='b'>{form}</configure></pubsub></iq>"
+    );
+    desk.host.ask(romeo, &closes);
+    let told = pushes(desk.host.ask(romeo, &pubsub(true, "<publish node='b'><item><x xmlns='y'/></item></publish>")));
+    assert!(told.is_empty());
+}
+
+#[test]
+fn registrations_of_a_channel_and_of_an_address_are_bounded() {
+    let few = Push { channel_max: 5, address_max: 3, ..push() };
+    let mut desk = Desk::new(Channels { push: Some(Arc::new(few)), ..open() });
+    let put = |desk: &mut Desk, address: [u8; 4], number: u32| {
+        let conn = desk.connect_from(address);
+        desk.put_from(conn, "a?push", "", &subscription("push.example", number)).status().to_owned()
+    };
+    let statuses: Vec<_> = (0..4).map(|number| put(&mut desk, [192, 0, 2, 1], number)).collect();
+    assert_eq!(statuses, ["200", "200", "200", "429"]);
+    let statuses: Vec<_> = (4..7).map(|number| put(&mut desk, [192, 0, 2, 2], number)).collect();
+    assert_eq!(statuses, ["200", "200", "429"]);
+    assert_eq!(put(&mut desk, [192, 0, 2, 9], 1), "200", "to renew one is no new one");
+    let told = desk.wakes("a", "", "x");
+    assert_eq!(told.len(), 5);
+    desk.comes_of(&told, PushOutcome::Gone);
+    assert_eq!(desk.rows("a"), 0, "all are given back");
+    assert_eq!(put(&mut desk, [192, 0, 2, 1], 1), "200");
+}
+
+#[test]
+fn an_address_registers_no_more_than_it_publishes_and_makes_few_channels() {
+    let mut desk = Desk::new(Channels { publications_s: 20, ..channels() });
+    let conn = desk.connect();
+    let mut made = 0;
+    while desk.put_from(conn, &format!("a{made}?push"), "", &subscription("push.example", 1)).status() == "200" {
+        made += 1;
+    }
+    assert_eq!(made, 11, "channels that nobody has published at count as made");
+    let mut taken = 0;
+    let heard = loop {
+        let heard = desk.put_from(conn, "a0?push", "", &subscription("push.example", 1));
+        if heard.status() != "200" || taken > 1_000 {
+            break heard;
+        }
+        taken += 1;
+    };
+    assert!((150..250).contains(&taken), "{taken}");
+    assert_eq!((heard.status(), heard.field("Retry-After")), ("429", Some("1")));
+    assert_eq!(desk.says(conn, "DELETE /n/a0?push=AAAAAAAAAAAAAAAAAAAAAA HTTP/1.1\r\nHost: x\r\n\r\n").status(), "429");
+}
+
+#[test]
+fn a_push_service_that_does_not_answer_holds_up_no_other_channel_and_is_given_up() {
+    let mut desk = Desk::new(channels());
+    for number in 0..350 {
+        desk.registers("a", number);
+    }
+    let told = desk.wakes("a", "", "x");
+    assert_eq!(told.len(), NOTIFY_PUSH_UNDER_WAY_MAX, "so many are under way");
+    let heard = desk.put("b?push", "", &subscription("eu.others.example", 1));
+    assert_eq!(heard.status(), "200");
+    assert_eq!(desk.wakes("b", "", "x").len(), 1, "another service is asked");
+    // As soon as some are taken, the round goes on where it was.
+    desk.comes_of(&told[..50], PushOutcome::Sent);
+    let more = pushes(desk.passes(1));
+    assert_eq!(more.len(), 50);
+    assert!(more.iter().all(|(_, push)| told.iter().all(|(_, before)| before.endpoint != push.endpoint)));
+    // And it comes to an end.
+    desk.passes(NOTIFY_PUSH_PATIENCE_MS / 1_000 + 1);
+    assert_eq!(desk.counts()[3], 44);
+    desk.comes_of(&told[50..], PushOutcome::Failed);
+    desk.comes_of(&more, PushOutcome::Failed);
+    assert_eq!(desk.wakes("a", "", "x").len(), NOTIFY_PUSH_UNDER_WAY_MAX);
+}
+
+#[test]
+fn who_publishes_is_charged_for_those_who_are_woken() {
+    let mut desk = Desk::new(Channels { publications_s: 20, ..channels() });
+    for number in 0..320 {
+        let conn = desk.connect_from([198, 51, 100, 1]);
+        desk.put_from(conn, "a?push", "", &subscription("push.example", number));
+        desk.passes(1);
+    }
+    let mut published = 0;
+    let conn = desk.connect();
+    while desk.publish_from(conn, "a", "Content-Type: text/plain\r\n", "x").status() == "200" {
+        published += 1;
+    }
+    // Ten seconds' worth may come at once, and each counts as one; the second one began a round of which it was known how many it tells.
+    assert_eq!(published, 201 - 20);
+}
+
+#[test]
+fn a_registration_that_cannot_be_read_tells_nobody() {
+    let mut desk = Desk::new(channels());
+    desk.registers("a", 1);
+    let id = PushId::read(&desk.registers("a", 2)).expect("an id");
+    desk.host.disk.put(Table::Nodes, "pubsub.localhost/a", &[&[9][..], &id.0].concat(), b"\x09");
+    assert_eq!(desk.wakes("a", "", "x").len(), 1);
+}

@@ -1,0 +1,185 @@
+//! A line to the push services of one entry of the operator's list: one connection, kept while the host stays the same, with one push at a
+//! time.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Bytes;
+use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
+use hyper::{Request, StatusCode};
+use rustls::pki_types::ServerName;
+use throng_engine::io::WebPush;
+use tokio::net::{TcpStream, lookup_host};
+
+use super::{Settings, address};
+use crate::client::{Connection, Lost};
+
+/// Bytes of an answer's body that are read so that the connection stays.
+const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// What a push service has answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// The status.
+    pub(super) status: StatusCode,
+    /// When it wants to be asked again.
+    pub(super) again: Option<Duration>,
+}
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The host has no address, or none that may be asked.
+    NoAddress(String),
+    /// Nobody is there, or it is somebody else.
+    NotThere(String),
+    /// The connection has ended, or what came is no HTTP.
+    Lost(Lost),
+    /// Nothing came in time.
+    Late,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::NoAddress(why) | Fault::NotThere(why) => write!(f, "it cannot be reached: {why}"),
+            Fault::Lost(Lost::Ended) => f.write_str("it has ended without an answer"),
+            Fault::Lost(Lost::NoHttp) => f.write_str("it does not answer in HTTP"),
+            Fault::Late => f.write_str("it has not answered in time"),
+        }
+    }
+}
+
+/// A push that is ready to be sent.
+#[derive(Debug)]
+pub(super) struct Sealed<'a> {
+    /// Where to.
+    pub(super) push: &'a WebPush,
+    /// The host of that.
+    pub(super) host: &'a str,
+    /// Its port.
+    pub(super) port: u16,
+    /// What is sent.
+    pub(super) body: Bytes,
+}
+
+impl Sealed<'_> {
+    /// The origin of the push resource (RFC 6454 6.2).
+    fn origin(&self) -> String {
+        let host = self.host.to_ascii_lowercase();
+        if self.port == 443 { format!("https://{host}") } else { format!("https://{host}:{}", self.port) }
+    }
+}
+
+/// A connection, or none yet.
+pub(super) struct Line {
+    settings: Arc<Settings>,
+    kept: Option<(String, Connection)>,
+}
+
+impl Line {
+    pub(super) fn new(settings: Arc<Settings>) -> Line {
+        Line { settings, kept: None }
+    }
+
+    /// Sends a push, and waits for the answer. A connection that the service has closed meanwhile is opened again, once.
+    ///
+    /// # Errors
+    /// There is no answer.
+    pub(super) async fn send(&mut self, sealed: &Sealed<'_>) -> Result<Answer, Fault> {
+        let limit = self.settings.limit;
+        tokio::time::timeout(limit, self.send_in_time(sealed)).await.unwrap_or(Err(Fault::Late))
+    }
+
+    async fn send_in_time(&mut self, sealed: &Sealed<'_>) -> Result<Answer, Fault> {
+        let origin = sealed.origin();
+        let request = self.request(sealed, &origin)?;
+        let kept = self.kept.take().filter(|(of, _)| *of == origin);
+        // If this is given up in the middle, the connection goes with it.
+        if let Some((_, mut connection)) = kept {
+            match exchange(&mut connection, request.clone()).await {
+                Err(Fault::Lost(Lost::Ended)) => {}
+                answer => return self.keep(origin, connection, answer),
+            }
+        }
+        let mut connection = self.connect(sealed).await?;
+        let answer = exchange(&mut connection, request).await;
+        self.keep(origin, connection, answer)
+    }
+
+    fn keep(&mut self, origin: String, by: Connection, came: Result<(Answer, bool), Fault>) -> Result<Answer, Fault> {
+        let (answer, whole) = came?;
+        self.kept = whole.then_some((origin, by));
+        Ok(answer)
+    }
+
+    async fn connect(&self, sealed: &Sealed<'_>) -> Result<Connection, Fault> {
+        let (host, no_address) = (sealed.host, |why: String| Fault::NoAddress(why));
+        let found = lookup_host((host, sealed.port)).await.map_err(|error| no_address(error.to_string()))?;
+        // What is connected to is what was looked at, so the name cannot lead elsewhere in between.
+        let may = |address: &std::net::SocketAddr| self.settings.private || address::is_public(address.ip());
+        let to: Vec<_> = found.filter(may).collect();
+        if to.is_empty() {
+            return Err(no_address("it has no public address (notify_push_private)".into()));
+        }
+        let not_there = |error: &dyn std::fmt::Display| Fault::NotThere(error.to_string());
+        let socket = TcpStream::connect(&to[..]).await.map_err(|error| not_there(&error))?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|error| not_there(&error))?;
+        let tls = (self.settings.tls.clone(), name);
+        Connection::open(socket, Some(&tls)).await.map_err(|error| not_there(&error))
+    }
+
+    /// RFC 8030 5, RFC 8291 4, RFC 8292 3.
+    fn request(&self, sealed: &Sealed<'_>, origin: &str) -> Result<Request<Full<Bytes>>, Fault> {
+        let cannot = |what: &dyn std::fmt::Display| Fault::NoAddress(what.to_string());
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let authorization = self.settings.vapid.authorization(origin, now_s).map_err(|error| cannot(&error))?;
+        let uri: hyper::Uri = sealed.push.endpoint.parse().map_err(|error| cannot(&error))?;
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let authority = origin.trim_start_matches("https://");
+        let mut request = Request::post(path)
+            .header(HOST, authority)
+            .header(AUTHORIZATION, authorization)
+            .header(CONTENT_ENCODING, "aes128gcm")
+            .header(CONTENT_TYPE, "application/octet-stream")
+            .header("TTL", self.settings.ttl.as_secs())
+            .header("Urgency", self.settings.urgency);
+        if let Some(topic) = &sealed.push.topic {
+            request = request.header("Topic", &**topic);
+        }
+        request.body(Full::new(sealed.body.clone())).map_err(|error| cannot(&error))
+    }
+}
+
+/// The answer, and whether all of it was read, so that the connection can be used again.
+async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) -> Result<(Answer, bool), Fault> {
+    let response = connection.exchange(request).await.map_err(Fault::Lost)?;
+    let again = response.headers().get(RETRY_AFTER).and_then(|field| field.to_str().ok()).and_then(retry_after);
+    let answer = Answer { status: response.status(), again };
+    let whole = Limited::new(response.into_body(), BODY_BYTES_MAX).collect().await.is_ok();
+    Ok((answer, whole))
+}
+
+/// RFC 9110 10.2.3: seconds, or a date.
+fn retry_after(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.trim().parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(text.trim()).ok()?;
+    Some(at.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_to_ask_again_is_a_number_or_a_date() {
+        assert_eq!(retry_after(" 120 "), Some(Duration::from_secs(120)));
+        let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_secs(90));
+        assert!((85..=90).contains(&retry_after(&date).unwrap().as_secs()));
+        assert_eq!(retry_after("Fri, 31 Dec 1999 23:59:59 GMT"), Some(Duration::ZERO));
+        assert_eq!((retry_after("soon"), retry_after("-1")), (None, None));
+    }
+}
