@@ -28,6 +28,7 @@ impl Shard {
     /// The same, for so much of a page: one that is shared by so many.
     pub(super) fn ask_for_share(&mut self, id: ConnId, index: usize, share: u8) {
         let (number, now_s, shard) = (self.listeners.number(), self.now.mono_s(), self.id);
+        // It has been answered, or its client has gone: then its channels are watched no more.
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         listener.asked_s = now_s;
         let watchers = watched.len();

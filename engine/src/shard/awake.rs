@@ -19,6 +19,7 @@ pub(super) struct Awake {
     by: HashMap<ConnId, PushId, Fixed>,
     /// How many connections of a page wait for a channel.
     counts: BTreeMap<Arc<str>, BTreeMap<PushId, u32>>,
+    /// What homes are to be told at the end of the turn: bounded by the requests that begin and end in it, and by what is renewed a second.
     changes: VecDeque<Change>,
 }
 

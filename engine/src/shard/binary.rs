@@ -72,6 +72,7 @@ pub(super) fn of(told: &[u8]) -> Vec<u8> {
 
 /// Appends such a message, with the place behind it.
 pub(super) fn write(out: &mut Vec<u8>, item: &[u8], place: &str) {
+    // Of an item that could not be read there is no message.
     let Some((head, rest)) = item.split_first_chunk::<HEAD_BYTES>() else { return };
     let mut head = *head;
     head[PLACE_AT].copy_from_slice(&(place.len() as u16).to_be_bytes());

@@ -125,6 +125,7 @@ impl Shard {
             return self.answer(asker, Err(Limit::Waiting.into()));
         }
         self.open_feed(name);
+        // It has just been opened.
         let Some(feed) = self.feeds.get(name.prefix, name.all) else { return };
         let (start, last) = (feed.start(), feed.last);
         let (from, gap) = match after {

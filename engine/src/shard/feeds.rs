@@ -93,6 +93,7 @@ impl Feeds {
         if !self.all.contains_key(prefix) {
             self.all.insert(prefix.into(), Both::default());
         }
+        // It has just been put there.
         let Some(both) = self.all.get_mut(prefix) else { return };
         let last = now_us.max(self.floor + 1);
         let feed = || Feed { last, known: VecDeque::new(), watched_s: now_s };

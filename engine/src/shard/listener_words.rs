@@ -113,6 +113,7 @@ impl Telling {
     }
 
     fn message(&mut self, listener: &Listener, index: usize, number: u64) {
+        // Events say each thing for itself.
         let Some(message) = self.message.replace(Gathered::default()) else { return };
         write_message(&mut self.out, &message, listener, &listener.position_with(index, number));
     }
@@ -276,6 +277,7 @@ impl Shard {
     fn begin_nchan(&mut self, id: ConnId) {
         let now_s = self.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return };
+        // Nobody else begins so.
         let Kind::Nchan(own) = &mut listener.kind else { return };
         if !own.begin() {
             return;
@@ -324,6 +326,7 @@ impl Shard {
         listener.places.iter_mut().for_each(|place| place.missed = false);
         let name = |at: usize| channel_of(&listener.places[at].node);
         missed.dedup_by(|next, one| name(*next) == name(*one));
+        // Nothing is missing.
         let Some(last) = missed.last().copied() else { return };
         let mut telling = Telling::new(listener);
         missed.iter().for_each(|at| telling.gap(listener, *at));

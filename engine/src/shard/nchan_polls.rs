@@ -23,9 +23,11 @@ use crate::web::status::Status;
 impl Shard {
     /// The home of a channel has answered one who polls.
     pub(super) fn page_for_nchan(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+        // The client has gone meanwhile.
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         watched.heard = watched.heard.max(page.last);
         let place = &mut listener.places[index];
+        // Nobody else is told pages by this.
         let Kind::Nchan(own) = &mut listener.kind else { return };
         place.standing = Standing::Live;
         let mut items = page.items.iter().map(|(number, item)| (*number, &**item));
@@ -47,7 +49,9 @@ impl Shard {
 
     /// One who polls and waits for no home is answered, if there is something to answer; or waits for what comes.
     fn settle_nchan(&mut self, id: ConnId) {
+        // Another home has not answered yet.
         let Some(listener) = self.listeners.get(id).filter(|listener| !listener.is_asking()) else { return };
+        // Nobody else polls so.
         let Kind::Nchan(own) = &listener.kind else { return };
         if own.has_first() || listener.until_s <= self.now.mono_s() {
             return self.nchan_is_over(id);
@@ -62,7 +66,9 @@ impl Shard {
 
     /// Messages have come of a channel for which one waits who polls.
     pub(super) fn tell_nchan(&mut self, id: ConnId, index: usize) {
+        // The client has gone since its channel was looked at.
         let Some(listener) = self.listeners.get(id) else { return };
+        // Nobody else polls so.
         let (Kind::Nchan(own), place) = (&listener.kind, &listener.places[index]) else { return };
         let held = self.listeners.watched(&place.node).and_then(|watched| watched.behind(place.at, false));
         let wanted = |(_, item): &(u64, &[u8])| own.wants(&Message::read(item));
@@ -80,8 +86,10 @@ impl Shard {
 
     /// One who polls is answered what there is.
     pub(super) fn nchan_is_over(&mut self, id: ConnId) {
+        // It was answered before its time came.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let is_asking = listener.is_asking();
+        // Nobody else polls so.
         let Kind::Nchan(own) = &mut listener.kind else { return };
         let mut response = match own.take_first() {
             None if is_asking => {
@@ -103,6 +111,7 @@ impl Shard {
     /// A publisher asks what there is to tell of a channel, and that it be emptied, or not.
     pub(super) fn ask_info(&mut self, id: ConnId, from: &str, deletes: bool) {
         let (number, shard) = (self.listeners.number(), self.id);
+        // It was refused.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         listener.places[0].standing = Standing::Asked(number);
         let (node, granted) = (listener.places[0].node.clone(), listener.grant.is_some() || listener.permit.is_some());
@@ -115,7 +124,9 @@ impl Shard {
 
     /// The home has said it.
     pub(super) fn info_came(&mut self, id: ConnId, body: &[u8]) {
+        // The client has gone meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
+        // Homes say this of nothing else.
         let Kind::Info(format) = listener.kind else { return };
         let response = match Info::decode(body) {
             Some(info) => told(info).asked(format),
@@ -136,6 +147,7 @@ impl Shard {
 
     /// A channel was deleted: the next of those who wait for it here are told, and it sends for itself if more are.
     pub(super) fn channel_gone(&mut self, node: &str, behind: Option<ConnId>) {
+        // All who waited here have gone.
         let Some(watched) = self.listeners.watched(node) else { return };
         let batch = watched.next_behind(behind, NOTIFY_TOLD_AT_ONCE);
         for id in &batch {

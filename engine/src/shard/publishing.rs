@@ -26,6 +26,7 @@ impl Shard {
     ) {
         let number = self.listeners.number();
         let now_ms = self.now.mono_ms;
+        // It was refused.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         listener.places[0].standing = Standing::Asked(number);
         let (node, network) = (listener.places[0].node.clone(), listener.network);
@@ -46,6 +47,7 @@ impl Shard {
 
     /// The home has said what came of it.
     pub(super) fn published(&mut self, id: ConnId, published: Published) {
+        // The client has gone meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
         let channel = channel_of(&listener.places[0].node);
         let quoted = |number: u64| format!("\"{number}\"");
@@ -72,6 +74,7 @@ impl Shard {
 
     /// A connection has published, and the home has said what came of it.
     pub(super) fn count_published(&mut self, id: ConnId, published: Published) {
+        // The client has gone meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
         if published.made && !listener.trusted && self.settings.web.channels.publications_s > 0 {
             let (network, each_ms) = (listener.network, self.settings.each_channel_ms());

@@ -96,7 +96,7 @@ pub enum Wish {
     /// All items, as messages of a WebSocket, whose opening handshake is answered with this; or, if it says so, as binary ones.
     Socket(Box<Accept>, bool),
     /// What a subscriber of Nchan wants.
-    Nchan(nchan::Subscription),
+    Nchan(Subscription),
     /// Who subscribes to the one channel.
     Occupancy,
     /// A page registers at the one channel for pushes.

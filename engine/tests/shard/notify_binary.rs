@@ -89,7 +89,7 @@ fn content_comes_as_it_was_published_rfc6455_5_6() {
     let told = messages(&effects, binary);
     assert_eq!(
         (&told[0].content[..], &*told[0].kind, &*told[0].after),
-        (&bytes[..], "application/octet-stream", "1,6")
+        (&bytes[..], "application/octet-stream", "1,5")
     );
     // What is kept comes in the same way, to who comes back.
     let conn = desk.connect();

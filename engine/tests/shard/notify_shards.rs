@@ -210,10 +210,13 @@ impl Stage {
 impl Reader {
     /// Takes whole events, messages or answers off what has come. Whether the next question is due.
     fn take(&mut self) -> bool {
-        // Nobody has said whether it may.
-        if self.heard.starts_with(b"HTTP/1.1 503") && self.heard.ends_with(b"\n") {
-            (self.heard, self.read) = (Vec::new(), 0);
-            return true;
+        // Nobody has said whether it may. What has come may end with any line of the head.
+        if self.heard.starts_with(b"HTTP/1.1 503") {
+            let is_whole = is_whole(&self.heard);
+            if is_whole {
+                (self.heard, self.read) = (Vec::new(), 0);
+            }
+            return is_whole;
         }
         match self.by {
             By::Events => self.events(),
@@ -354,6 +357,13 @@ impl Reader {
     fn of(&self, channel: &str) -> Vec<&str> {
         self.got.iter().filter(|item| item.starts_with(channel)).map(|item| &**item).collect()
     }
+}
+
+/// Whether all of a response with a length has come.
+fn is_whole(heard: &[u8]) -> bool {
+    let Some((head, body)) = std::str::from_utf8(heard).unwrap().split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: ")).expect("a length");
+    body.len() >= length.parse().unwrap()
 }
 
 /// A client of Centrifugo's protocol connects, and goes on at all channels.
