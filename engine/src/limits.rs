@@ -671,6 +671,9 @@ pub const NOTIFY_FEEDS_PER_REQUEST_MAX: usize = 128;
 /// Most separators in a prefix: so an item is told to that many feeds and one, twice if there are private channels among them.
 pub const NOTIFY_PREFIX_PARTS_MAX: usize = 8;
 
+/// As so many requests of its address counts a request that waits, for each prefix: whoever publishes below that is charged for it.
+pub const NOTIFY_REQUESTS_PER_PREFIX: usize = 16;
+
 /// Prefixes for which the requests of one address wait at a shard.
 pub const NOTIFY_PREFIXES_PER_ADDRESS_MAX: usize = 16;
 
@@ -763,6 +766,9 @@ pub const NOTIFY_PUSH_UNDER_WAY_MAX: usize = 256;
 
 /// Registrations that are read at once.
 pub const NOTIFY_PUSH_PAGE: u32 = 64;
+
+/// Bytes of registrations that are read at once to look for those that are over.
+pub const NOTIFY_PUSH_ENDS_BYTES_MAX: u32 = 32 << 10;
 
 /// Channels of which a shard has a round to go, or an item that waits for one.
 pub const NOTIFY_PUSH_ROUNDS_MAX: usize = 4_096;

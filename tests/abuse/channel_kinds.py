@@ -197,6 +197,43 @@ def tokens():
     ]  # fmt: skip
 
 
+def nchan():
+    """Nchan's protocol (docs/nchan.md) on the same channels."""
+    names = [b"", b"*", b"%2A", b"open.a%00", b"open.{a}", b"open.a,open.a", b"open.a,", b"secret", b"open." + b"a" * 124, b"open.%ff", b"open.a%0d%0aX:%201"]
+    runs = [b"script", b"style", b"xslt", b"worker", b"sharedworker", b"serviceworker", b"audioworklet", b"paintworklet", b"embed", b"object"]
+    origin, delete = b"Origin: https://evil.example", {"method": b"DELETE"}
+    reader = bearer(good(subscribe=["own.a"], publish=[]))
+    return [
+        http(
+            "Nchan: identifiers that are none", "RFC 9110 15.5.1", "400",
+            *(ask(b"/sub/open.a?last_event_id=1:" + tags) for tags in [b"x", b"1,2", b"18446744073709551616", b"--", b"-2", b"1," * 700]),
+            ask(b"/sub/open.a", b"If-Modified-Since: Thu, 26 Nov 2026 10:49:27 GMT", b"If-None-Match: 1,2"), ask(b"/sub/open.a,open.b?last_event_id=1:1,2,3"),
+            ask(b"/sub/open.a?wait=x"), ask(b"/sub/open.a?wait=-1"), ask(b"/poll/open.a?last_event_id=1:x"),
+        ),
+        http(
+            "Nchan: names that are none, or too many", "RFC 9110 15.5.1, 15.5.5", ("400", "404"),
+            *(ask(path + name) for name in names for path in (b"/sub/", b"/poll/", b"/pub/", b"/pubsub/")), ask(b"/sub/" + b",".join(b"open.%d" % n for n in range(17))),
+            ask(b"/pub/open.a,open.b"), ask(b"/pub/open.a,open.b", **delete), post(b"/pub/open.csrf,open.b"), post(b"/pubsub/open.csrf,open.b"),
+        ),
+        http("Nchan: messages as scripts and styles", "Fetch Metadata 2.1", "403", *(ask(b"/sub/open.content?wait=1", b"Sec-Fetch-Dest: " + to) for to in runs)),
+        http(
+            "Nchan: what takes a token", "RFC 6750 3.1", ("401", "403"),
+            *(ask(path, *shown, **delete) for path in (b"/pub/open.content", b"/pubsub/open.content", b"/pub/own.a") for shown in ([], [reader])),
+            ask(b"/pub/own.a"), ask(b"/pub/own.a", reader), ask(b"/sub/own.a?wait=1"), ask(b"/poll/own.a"), post(b"/pub/own.csrf"), post(b"/pub/own.csrf", reader),
+        ),
+        http(
+            "Nchan: types that are none", "RFC 9110 5.5", "400",
+            post(b"/pub/open.csrf", b"X-EventSource-Event: a\x01b"), post(b"/pub/open.csrf", b"Content-Type: " + b"a" * 200), post(b"/pub/open.csrf", b"X-EventSource-Event: " + b"a" * 200),
+            post(b"/pub/open.csrf", b"X-EventSource-Event: a\nX: 1"), post(b"/pub/open.csrf", b"Content-Type: text/html\r X: 1"),
+        ),
+        http(
+            "Nchan: pages of other origins", "RFC 6454 7, Fetch 3.2", "403",
+            post(b"/pub/open.csrf", origin, b"Content-Type: text/plain"), post(b"/pubsub/open.csrf", origin), ask(b"/pub/open.a", origin), ask(b"/sub/open.a?wait=1", origin),
+            ask(b"/pub/open.content", origin, **delete), upgrade("Origin: https://evil.example", connection="Upgrade, close", path="/sub/open.a"),
+        ),
+    ]  # fmt: skip
+
+
 def bodies():
     prefixes = b" ".join(b"xmlns:a%d='urn:%d'" % (n, n) for n in range(200))
     said = lambda name, expect, clause, *variants, **more: kind(f"BOSH: {name}", clause, WEB, expect, *variants, how="bosh", **more)
@@ -245,4 +282,4 @@ def subscribers():
 
 
 def channel_kinds():
-    return paths() + lengths() + pages() + tokens() + bodies() + subscribers()
+    return paths() + lengths() + pages() + tokens() + nchan() + bodies() + subscribers()

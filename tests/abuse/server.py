@@ -63,7 +63,7 @@ class Server:
         files = {"keys": JWKS, "token": TOKEN + "\n"}
         for name, content in files.items():
             (self.folder / name).write_text(content)
-        options = ["--notify", "open.", "--notify-publish-open", "--notify-private", "own.", "--mercure"]
+        options = ["--notify", "open.", "--notify-publish-open", "--notify-private", "own.", "--mercure", "--nchan"]
         options += ["--notify-wildcards", "open.wild.", "--notify-wildcards", "own."]
         options += ["--notify-token", str(self.folder / "token"), "--notify-jwt-keys", str(self.folder / "keys")]
         options += ["--notify-jwt-audience", AUDIENCE, "--notify-jwt-issuer", ISSUER]

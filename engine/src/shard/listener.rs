@@ -4,13 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::id::{ConnId, PushId};
-use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_PAGE_ITEMS_MAX};
+use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_PAGE_ITEMS_MAX, NOTIFY_REQUESTS_PER_PREFIX};
 use crate::shard::crowd::channel_of;
 use crate::shard::decisions::Permit;
 use crate::shard::feed_names::{is_feed, is_same_prefix};
 use crate::shard::nchan::Subscriber;
 use crate::shard::occupants::Occupant;
-use crate::shard::places::{Gathered, Place, Standing};
+use crate::shard::places::{Gathered, Place, Standing, prefixes};
 use crate::shard::talker::Talker;
 use crate::web::access::Grant;
 use crate::web::channel::{Answered, Asked};
@@ -222,9 +222,11 @@ impl Listener {
         self.places.iter().map(|place| &place.node).filter(|node| !is_feed(node))
     }
 
-    /// As how many requests it counts for its address, unless it is one of Centrifugo's protocol.
+    /// As how many requests it counts for its address, unless it is one of Centrifugo's protocol. Who waits for a prefix is told, at the
+    /// publishers' cost, of whatever is published below it.
     pub(super) fn weight(&self) -> usize {
-        self.places.len().div_ceil(NOTIFY_CHANNELS_MAX).max(1)
+        let channels = self.nodes().count().div_ceil(NOTIFY_CHANNELS_MAX);
+        (channels + prefixes(&self.places).count() * NOTIFY_REQUESTS_PER_PREFIX).max(1)
     }
 
     /// What of it is counted, where that is told.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::shard::crowd::channel_of;
+use crate::shard::feed_names::{is_feed, is_same_prefix};
 
 /// How far the next items of a channel are for one who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +37,15 @@ impl Place {
     pub(super) fn at(node: Arc<str>, at: u64, known: bool) -> Place {
         Place { node, at, known, standing: Standing::Behind, missed: false }
     }
+}
+
+/// The prefixes of some places, with their `*`; each once.
+pub(super) fn prefixes(places: &[Place]) -> impl Iterator<Item = &str> {
+    let is_first = |at: &usize| *at == 0 || !is_same_prefix(&places[*at - 1].node, &places[*at].node);
+    (0..places.len())
+        .filter(|at| is_feed(&places[*at].node))
+        .filter(is_first)
+        .map(|at| channel_of(&places[at].node))
 }
 
 /// What has come for a request that still waits for other channels.

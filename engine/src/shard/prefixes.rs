@@ -7,9 +7,8 @@ use crate::id::ShardId;
 use crate::limits::{NOTIFY_FEEDS_PER_REQUEST_MAX, NOTIFY_PREFIXES_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX};
 use crate::shard::Shard;
 use crate::shard::access::Admission;
-use crate::shard::crowd::channel_of;
-use crate::shard::feed_names::{FeedName, is_feed};
-use crate::shard::places::Place;
+use crate::shard::feed_names::FeedName;
+use crate::shard::places::{Place, prefixes};
 use crate::web::access::Act;
 use crate::web::channel::{After, Place as Asked};
 use crate::web::prefix;
@@ -23,15 +22,6 @@ pub(super) struct Prefixes {
     by: BTreeMap<(IpAddr, Box<str>), u32>,
     /// How many addresses wait for each.
     all: BTreeMap<Box<str>, u32>,
-}
-
-/// The prefixes of some places, with their `*`; each once.
-fn of(places: &[Place]) -> impl Iterator<Item = &str> {
-    let is_first = move |at: &usize| *at == 0 || channel_of(&places[*at - 1].node) != channel_of(&places[*at].node);
-    (0..places.len())
-        .filter(move |at| is_feed(&places[*at].node))
-        .filter(is_first)
-        .map(move |at| channel_of(&places[at].node))
 }
 
 impl Prefixes {
@@ -60,7 +50,7 @@ impl Prefixes {
 
     /// A request of an address waits at these places.
     pub(super) fn begin(&mut self, network: IpAddr, places: &[Place]) {
-        for prefix in of(places) {
+        for prefix in prefixes(places) {
             let count = self.by.entry((network, prefix.into())).or_default();
             *count += 1;
             if *count == 1 {
@@ -71,7 +61,7 @@ impl Prefixes {
 
     /// It does not any more.
     pub(super) fn end(&mut self, network: IpAddr, places: &[Place]) {
-        for prefix in of(places) {
+        for prefix in prefixes(places) {
             let key = (network, Box::<str>::from(prefix));
             let Some(count) = self.by.get_mut(&key) else { continue };
             *count -= 1;
@@ -95,13 +85,13 @@ impl Shard {
     /// # Errors
     /// The refusal.
     pub(super) fn may_follow(&self, network: IpAddr, channels: &[Asked]) -> Result<(), Response> {
-        let prefixes = || channels.iter().map(|place| &*place.channel).filter(|name| prefix::of(name).is_some());
-        let (count, shards) = (prefixes().count(), usize::from(self.settings.shards()));
+        let asked = || channels.iter().map(|place| &*place.channel).filter(|name| prefix::of(name).is_some());
+        let (count, shards) = (asked().count(), usize::from(self.settings.shards()));
         if count > 1 && count * shards > NOTIFY_FEEDS_PER_REQUEST_MAX {
             let text = "there are too many prefixes in one request, for a server with so many threads";
             return Err(Response::text(Status::BadRequest, text));
         }
-        self.listeners.prefixes.has_room(network, prefixes())
+        self.listeners.prefixes.has_room(network, asked())
     }
 
     /// Where a request stands that asks for these: a channel is one place, and a prefix one at each shard.

@@ -1,7 +1,9 @@
 //! What subscriptions to prefixes can make a shard do: each bound.
 
 use throng_engine::io::{Effect, Input};
-use throng_engine::limits::{NOTIFY_FORGET_S, NOTIFY_PREFIX_PARTS_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX};
+use throng_engine::limits::{
+    NOTIFY_FORGET_S, NOTIFY_PREFIX_PARTS_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX, NOTIFY_REQUESTS_PER_PREFIX,
+};
 use throng_engine::web::policy::Channels;
 
 use crate::notify_world::{Desk, Heard, KEY, bytes_to, data, first_frame, frames, open, settings};
@@ -44,7 +46,7 @@ fn an_address_waits_for_so_many_prefixes() {
     assert_eq!(desk.host.shard.counters().notify_channels.get(), 0);
 }
 
-/// A place at each shard costs, so a request that has very many counts for several.
+/// A prefix is told of very much, and has a place at each shard, so a request for some counts for many.
 #[test]
 fn a_request_counts_by_its_places() {
     let mut desk = Desk::of(settings(32, Channels { waiting_max: 5, ..any() }));
@@ -52,7 +54,7 @@ fn a_request_counts_by_its_places() {
         let conn = desk.connect();
         desk.get(conn, path).status().to_owned()
     };
-    assert_eq!(status(&mut desk, "a.*,b.*,c.*,d.*,e?wait=55"), "", "129 places: nine requests' worth");
+    assert_eq!(status(&mut desk, "a.*,b.*,c.*,d.*,e?wait=55"), "", "65 requests' worth");
     assert_eq!(status(&mut desk, "a?wait=55"), "429");
     let mut desk = Desk::of(settings(64, any()));
     assert_eq!(status(&mut desk, "a.*,b.*,c.*?wait=55"), "400", "too many places");
@@ -92,12 +94,27 @@ fn an_item_is_told_to_few_feeds() {
 #[test]
 fn who_publishes_to_many_by_prefix_pays_for_each() {
     let mut desk = Desk::new(Channels { publications_s: 10, ..any() });
-    for _ in 0..3_200 {
-        let conn = desk.connect_from([192, 0, 2, 9]);
-        desk.get(conn, "p.*?wait=300");
+    for number in 0..3_200 {
+        let conn = desk.connect_from([198, 51, 100, (number / 600) as u8]);
+        assert_eq!(desk.get(conn, "p.*?wait=300"), Heard::default());
     }
     assert_eq!(desk.publish("p.a", "x").status(), "200");
     assert_eq!(desk.publish("p.a", "x").status(), "429", "two hundred publications' worth");
+}
+
+/// One address that waits for all channels makes publications dearer, and does not stop them.
+#[test]
+fn one_address_does_not_stop_publishers_by_a_prefix() {
+    let mut desk = Desk::new(Channels { publications_s: Channels::default().publications_s, ..any() });
+    let waits = |desk: &mut Desk| {
+        let conn = desk.connect_from([198, 51, 100, 1]);
+        desk.get(conn, "*?wait=300").status().is_empty()
+    };
+    let waiting = (0..1_000).filter(|_| waits(&mut desk)).count();
+    assert_eq!(waiting, (Channels::default().waiting_max as usize).div_ceil(NOTIFY_REQUESTS_PER_PREFIX));
+    for channel in ["a", "b", "c", "d"] {
+        assert_eq!(desk.publish(channel, "x").status(), "200");
+    }
 }
 
 /// Who takes nothing costs what it would at one channel, and has all that is kept when it reads again; a gap says what is not.

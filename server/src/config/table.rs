@@ -519,7 +519,7 @@ options! {
         "";
     Addresses Detail Restart notify_waiting_per_address_max: u64, Kind::Count { min: 1, max: u32::MAX as u64, unit: "requests" }, "10000",
         "Requests at /n/ that wait at once from one address (IPv6: /64).",
-        "Behind a proxy all come from its address, unless http_forwarded is on. They count for unauthenticated_per_address_max, too.";
+        "Behind a proxy all come from its address, unless http_forwarded is on. They count for unauthenticated_per_address_max, too. Each prefix (notify_wildcards) counts as 16.";
     Addresses Detail Restart notify_publications_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "publications" }, "20",
         "Publications a second at /n/ of one address (IPv6: /64) in the long run, without the token; 0 for any number.",
         "Ten seconds' worth may come at once. 16 subscribers that are told count as one publication. Unless it is 0, an address makes one channel in ten seconds, and ten at once.";
