@@ -4,7 +4,7 @@ use crate::id::ConnId;
 use crate::letters::{ConnRef, Letter};
 use crate::shard::Shard;
 use crate::shard::feed_names::is_feed;
-use crate::shard::listener::Listener;
+use crate::shard::listener::{Kind, Listener};
 use crate::shard::places::Standing;
 
 impl Shard {
@@ -35,9 +35,10 @@ impl Shard {
         let place = &mut listener.places[index];
         place.standing = Standing::Asked(number);
         let (node, feed) = (place.node.clone(), is_feed(&place.node));
-        // Of a prefix, all homes say first whether they know its place.
         let after = if place.known || feed { place.at } else { u64::MAX };
-        let share = if feed && !place.known { 0 } else { share };
+        // Of a prefix, all homes say first whether they know its place. A poll is answered all at once.
+        let asks_place = feed && !place.known && !matches!(listener.kind, Kind::Poll(_));
+        let share = if asks_place { 0 } else { share };
         let home = self.source(&node);
         let letters = self.letters_to(home);
         let node = letters.name(&node);

@@ -166,7 +166,7 @@ impl Listener {
         match &self.kind {
             // One item, and no more.
             Kind::Nchan(own) if own.takes_any() => NOTIFY_PAGE_ITEMS_MAX as u8,
-            _ => self.places.len() as u8,
+            _ => u8::try_from(self.places.len()).unwrap_or(u8::MAX),
         }
     }
 
