@@ -680,6 +680,9 @@ pub const NOTIFY_PREFIXES_PER_ADDRESS_MAX: usize = 16;
 /// Prefixes for which the requests of a shard wait.
 pub const NOTIFY_PREFIXES_MAX: usize = 1_024;
 
+/// Prefixes of which a home has feeds, for each shard that may watch some: twice as many as those can.
+pub const NOTIFY_FEEDS_PER_SHARD_MAX: usize = 2 * NOTIFY_PREFIXES_MAX;
+
 /// Items that a feed knows by their numbers, for who comes back or takes them slowly.
 pub const NOTIFY_FEED_ITEMS_MAX: usize = 4_096;
 

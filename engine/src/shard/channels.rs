@@ -124,9 +124,10 @@ impl Shard {
         if !self.watch(node, conn.shard, watchers) {
             return self.answer(asker, Err(Limit::Waiting.into()));
         }
-        self.open_feed(name);
-        // It has just been opened.
-        let Some(feed) = self.feeds.get(name.prefix, name.all) else { return };
+        let opened = self.open_feed(name);
+        let Some(feed) = self.feeds.get(name.prefix, name.all).filter(|_| opened) else {
+            return self.answer(asker, Err(Limit::Waiting.into()));
+        };
         let (start, last) = (feed.start(), feed.last);
         let (from, gap) = match after {
             u64::MAX => (last, false),

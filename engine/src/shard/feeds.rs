@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::id::ShardId;
-use crate::limits::{NOTIFY_FEED_ITEMS_ALL_MAX, NOTIFY_FEED_ITEMS_MAX, NOTIFY_FORGET_S};
+use crate::limits::{NOTIFY_FEED_ITEMS_ALL_MAX, NOTIFY_FEED_ITEMS_MAX, NOTIFY_FEEDS_PER_SHARD_MAX, NOTIFY_FORGET_S};
 use crate::shard::Shard;
 use crate::shard::channels::is_private;
 use crate::shard::crowd::channel_of;
@@ -75,6 +75,8 @@ pub(super) struct Feeds {
     /// No feed that has gone had a higher number.
     floor: u64,
     swept_s: u32,
+    /// When all that nobody watched had to make room.
+    cleared_s: u32,
 }
 
 impl Feeds {
@@ -88,16 +90,29 @@ impl Feeds {
         self.all.get(prefix)?[usize::from(all)].as_ref()
     }
 
-    /// Somebody watches a feed: it is there from now on. It begins with the time, microseconds, which no earlier one has reached.
-    fn open(&mut self, prefix: &str, all: bool, (now_us, now_s): (u64, u32)) {
+    /// Somebody watches a feed: it is there from now on, if there is room among so many prefixes. It begins with the time, microseconds,
+    /// which no earlier one has reached.
+    fn open(
+        &mut self,
+        (prefix, all): (&str, bool),
+        (now_us, now_s): (u64, u32),
+        most: usize,
+        is_watched: impl Fn(bool, &str) -> bool,
+    ) -> bool {
         if !self.all.contains_key(prefix) {
-            self.all.insert(prefix.into(), Both::default());
+            // Whoever comes back to one of those that go has a gap.
+            if self.all.len() >= most && self.cleared_s != now_s {
+                self.cleared_s = now_s;
+                self.forget(now_s, 0, is_watched);
+            }
+            if self.all.len() >= most {
+                return false;
+            }
         }
-        // It has just been put there.
-        let Some(both) = self.all.get_mut(prefix) else { return };
         let last = now_us.max(self.floor + 1);
         let feed = || Feed { last, known: VecDeque::new(), watched_s: now_s };
-        both[usize::from(all)].get_or_insert_with(feed).watched_s = now_s;
+        self.all.entry(prefix.into()).or_default()[usize::from(all)].get_or_insert_with(feed).watched_s = now_s;
+        true
     }
 
     /// How many items each feed knows at the most.
@@ -132,6 +147,11 @@ impl Feeds {
             return;
         }
         self.swept_s = now_s;
+        self.forget(now_s, NOTIFY_FORGET_S, is_watched);
+    }
+
+    /// The same of those that nobody has watched for so many seconds.
+    fn forget(&mut self, now_s: u32, idle_s: u32, is_watched: impl Fn(bool, &str) -> bool) {
         let share = self.share();
         (self.known, self.busy) = (0, 0);
         let (mut floor, mut known, mut busy) = (self.floor, 0, 0);
@@ -140,8 +160,7 @@ impl Feeds {
                 let Some(feed) = slot else { continue };
                 if is_watched(all, prefix) {
                     feed.watched_s = now_s;
-                }
-                if now_s.saturating_sub(feed.watched_s) > NOTIFY_FORGET_S {
+                } else if now_s.saturating_sub(feed.watched_s) >= idle_s {
                     floor = floor.max(feed.last);
                     *slot = None;
                     continue;
@@ -157,11 +176,12 @@ impl Feeds {
 }
 
 impl Shard {
-    /// A shard watches a feed of this home; the number of its last item.
-    pub(super) fn open_feed(&mut self, feed: FeedName<'_>) -> u64 {
-        let now = (self.now.wall_us, self.now.mono_s());
-        self.feeds.open(feed.prefix, feed.all, now);
-        self.feeds.get(feed.prefix, feed.all).map_or(0, |feed| feed.last)
+    /// A shard watches a feed of this home; whether there is room for it.
+    pub(super) fn open_feed(&mut self, feed: FeedName<'_>) -> bool {
+        let (now, home, watchers) = ((self.now.wall_us, self.now.mono_s()), self.id, &self.watchers);
+        let most = usize::from(self.settings.shards()) * NOTIFY_FEEDS_PER_SHARD_MAX;
+        let is_watched = |all, prefix: &str| watchers.has(&FeedName { home, all, prefix }.write());
+        self.feeds.open((feed.prefix, feed.all), now, most, is_watched)
     }
 
     /// An item was published at a channel of this home. Feeds that have it, with its number in each.
@@ -185,9 +205,13 @@ impl Shard {
 mod tests {
     use super::*;
 
+    fn open(feeds: &mut Feeds, prefix: &str, all: bool, now_s: u32) -> bool {
+        feeds.open((prefix, all), (1_000, now_s), 100, |_, prefix| prefix.starts_with("w"))
+    }
+
     fn feeds(all: &[(&str, bool)]) -> Feeds {
         let mut feeds = Feeds::default();
-        all.iter().for_each(|(prefix, all)| feeds.open(prefix, *all, (1_000, 1)));
+        all.iter().for_each(|(prefix, all)| assert!(open(&mut feeds, prefix, *all, 1)));
         feeds
     }
 
@@ -211,7 +235,7 @@ mod tests {
     fn what_feeds_know_is_bounded_and_shared_by_those_that_know_some() {
         let names: Vec<String> = (0..40).map(|number| format!("{number}.")).collect();
         let mut feeds = Feeds::default();
-        names.iter().for_each(|name| feeds.open(name, false, (1_000, 1)));
+        names.iter().for_each(|name| assert!(open(&mut feeds, name, false, 1)));
         let fill = |feeds: &mut Feeds, name: &str, items: u64| {
             let actor = format!("pubsub.x/{name}a");
             (0..items).for_each(|number| drop(feeds.take(&actor, number, 1, false)));
@@ -237,7 +261,21 @@ mod tests {
         feeds.sweep(200, |_, prefix| prefix == "b.");
         assert_eq!((feeds.all.len(), feeds.known, feeds.busy), (1, 0, 0));
         // The clock was put back meanwhile.
-        feeds.open("a.", false, (10, 201));
+        assert!(feeds.open(("a.", false), (10, 201), 100, |_, _| true));
         assert_eq!(feeds.get("a.", false).unwrap().last, 1_002);
+    }
+
+    #[test]
+    fn feeds_that_nobody_watches_make_room_for_others() {
+        let mut feeds = Feeds::default();
+        for number in 0..1_000 {
+            assert!(open(&mut feeds, &format!("{number}."), false, 1 + number / 99));
+        }
+        assert!(feeds.all.len() <= 100);
+        for number in 0..200 {
+            open(&mut feeds, &format!("w{number}."), true, 20 + number);
+        }
+        assert_eq!((feeds.all.len(), open(&mut feeds, "x.", false, 300)), (100, false), "all are watched");
+        assert!(feeds.all.keys().all(|prefix| prefix.starts_with('w')) && open(&mut feeds, "w7.", false, 300));
     }
 }

@@ -15,6 +15,7 @@ use crate::id::ConnId;
 use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_EMPTY_MAX, NOTIFY_HELD_BYTES_MAX, NOTIFY_RENEW_S};
 use crate::shard::addresses::Addresses;
 use crate::shard::awake::Awake;
+use crate::shard::feed_names::is_feed;
 use crate::shard::listener::{Kind, Listener, Way};
 use crate::shard::occupants::Occupants;
 use crate::shard::places::Place;
@@ -54,7 +55,7 @@ pub(super) struct Listeners {
     renewed: Option<Arc<str>>,
     /// Channels that are renewed a second in this round.
     share: usize,
-    /// Homes hear soon when fewer wait for a channel.
+    /// Homes hear soon when fewer wait for a channel; of feeds they always do.
     pub(super) tells_left: bool,
     /// Channels of which they have not heard it.
     left: BTreeSet<Arc<str>>,
@@ -199,7 +200,7 @@ impl Listeners {
         let Some(watched) = self.watched.get_mut(node) else { return };
         watched.listeners.remove(&id);
         let is_empty = watched.listeners.is_empty();
-        if self.tells_left && self.left.len() < NOTIFY_EMPTY_MAX {
+        if (self.tells_left || is_feed(node)) && self.left.len() < NOTIFY_EMPTY_MAX {
             self.left.insert(self.name(node));
         }
         if is_empty {

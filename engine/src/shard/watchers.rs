@@ -146,8 +146,8 @@ impl Shard {
     /// A shard says that it watches a channel still. If it has not heard of an item, it hears now that there is one.
     pub(super) fn watches_still(&mut self, shard: ShardId, node: &str, heard: u64, waiting: u32) {
         self.watch(node, shard, waiting);
-        let told = match FeedName::read(node).filter(|_| waiting > 0) {
-            Some(feed) => self.open_feed(feed),
+        let told = match FeedName::read(node).filter(|feed| waiting > 0 && self.open_feed(*feed)) {
+            Some(feed) => self.feeds.get(feed.prefix, feed.all).map_or(0, |feed| feed.last),
             None => self.watchers.all.get(node).map_or(0, |watched| watched.told),
         };
         if waiting > 0 && told > heard {

@@ -2,7 +2,7 @@
 
 use throng_engine::io::{Effect, Input};
 use throng_engine::limits::{
-    NOTIFY_FORGET_S, NOTIFY_PREFIX_PARTS_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX, NOTIFY_REQUESTS_PER_PREFIX,
+    NOTIFY_FEEDS_PER_SHARD_MAX, NOTIFY_FORGET_S, NOTIFY_PREFIX_PARTS_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX, NOTIFY_REQUESTS_PER_PREFIX,
 };
 use throng_engine::web::policy::Channels;
 
@@ -44,6 +44,28 @@ fn an_address_waits_for_so_many_prefixes() {
     desk.passes(3 * u64::from(NOTIFY_FORGET_S));
     assert!(memory(&mut desk) < full);
     assert_eq!(desk.host.shard.counters().notify_channels.get(), 0);
+}
+
+/// Somebody asks for one prefix after another: what nobody waits for makes room.
+#[test]
+fn prefixes_that_were_asked_for_once_do_not_stay() {
+    let mut desk = Desk::new(any());
+    let memory = |desk: &mut Desk| {
+        desk.passes(2);
+        desk.host.shard.counters().mem_users_bytes.get()
+    };
+    let before = memory(&mut desk);
+    for number in 0..3 * NOTIFY_FEEDS_PER_SHARD_MAX {
+        let conn = desk.connect();
+        assert_eq!(desk.get(conn, &format!("p{number}.*?after=0")).status(), "200");
+        desk.host.turn(Input::Closed { conn });
+        if number % 500 == 0 {
+            desk.passes(1);
+        }
+    }
+    let grown = memory(&mut desk).saturating_sub(before);
+    assert!(grown < 1 << 20, "{grown} bytes");
+    assert_eq!(desk.host.shard.counters().notify_channels.get(), 0, "homes hear soon that nobody waits");
 }
 
 /// A prefix is told of very much, and has a place at each shard, so a request for some counts for many.
