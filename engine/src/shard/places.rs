@@ -41,11 +41,11 @@ impl Place {
 
 /// The prefixes of some places, with their `*`; each once.
 pub(super) fn prefixes(places: &[Place]) -> impl Iterator<Item = &str> {
-    let is_first = |at: &usize| *at == 0 || !is_same_prefix(&places[*at - 1].node, &places[*at].node);
+    let is_first = move |at: &usize| *at == 0 || !is_same_prefix(&places[*at - 1].node, &places[*at].node);
     (0..places.len())
-        .filter(|at| is_feed(&places[*at].node))
+        .filter(move |at| is_feed(&places[*at].node))
         .filter(is_first)
-        .map(|at| channel_of(&places[at].node))
+        .map(move |at| channel_of(&places[at].node))
 }
 
 /// What has come for a request that still waits for other channels.
