@@ -11,8 +11,8 @@ export interface Item {
     channel: string;
     /** Its number in the channel, which grows. */
     id: string;
-    /** Its id as an item of the node (XEP-0060). */
-    item: string;
+    /** Its id as an item of the node (XEP-0060); absent in binary messages. */
+    item?: string;
     /** Its key, if it has one: it replaces the item before with this key. */
     key?: string;
     /** When it was published (RFC 3339). */
@@ -23,12 +23,14 @@ export interface Item {
     data?: string;
     /** `data` is Base64, because the content is not text. */
     base64?: boolean;
+    /** Its content instead of `data`, if it came as a binary message; see {@link bytes}. */
+    bytes?: Uint8Array;
 }
 /** Items of a channel that can no longer be had. */
 export interface Gap {
-    /** The channel. */
+    /** The channel, or the prefix with its `*`. */
     channel: string;
-    /** They are behind this id; absent if that is not known. */
+    /** They are behind this id; absent if that is not known. Of a prefix it is a place. */
     after?: string;
 }
 /** Who subscribes to a channel. */
@@ -94,6 +96,8 @@ export interface SubscribeOptions extends Handlers {
     silenceMs?: number;
     /** The time that a long poll waits, s, at most 300. Default: 50. */
     pollSeconds?: number;
+    /** Items come as bytes, without Base64, where WebSocket passes: see {@link bytes}. Default: false. */
+    binary?: boolean;
 }
 /** How to publish. */
 export interface PublishOptions {
@@ -162,14 +166,17 @@ export declare class ThrongError extends Error {
     /** The time after which the server wants to be asked again, ms. */
     retryMs?: number);
 }
-/** The content of an item: parsed JSON, bytes, or text. */
+/** The content of an item: parsed JSON, bytes, or text. Of a binary message, text is what its type calls so. */
 export declare function content(item: Item): unknown;
+/** The content of an item as bytes, however it has come. */
+export declare function bytes(item: Item): Uint8Array;
 /** A server. */
 export declare class Throng {
     #private;
     constructor(options?: Options);
     /**
-     * Subscribes to one to 16 channels.
+     * Subscribes to one to 16 channels. `news.*` is all whose names begin with `news.`, as far as the
+     * server lets it (`notify_wildcards`).
      * @throws TypeError if a name cannot be one.
      */
     subscribe(channels: string | string[], options: SubscribeOptions): Subscription;
