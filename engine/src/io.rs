@@ -191,6 +191,12 @@ pub enum Command {
         /// Bare JIDs.
         users: Vec<Box<str>>,
     },
+    /// Remove registrations for pushes that are over from these channels, whether anything is published there or not: a step of the host's
+    /// slow sweep over all of them. The shard is their home.
+    EndRegistrations {
+        /// The nodes, with their service before them.
+        nodes: Vec<Box<str>>,
+    },
     /// Name connections and users for whom much waits, the longest first: a look at [`SLOTS_A_LOOK`] slots from this one on.
     Backlogs {
         /// Where to begin; 0, or where the look before says to go on.

@@ -21,7 +21,8 @@
 //! - [`inquiring`]: whether they may be done, where others say so; [`decisions`] of these that count still
 //! - [`talking`]: commands of Centrifugo's protocol to what each wants ([`talk`]), of a [`talker`]; [`talk_answers`] of homes, and [`talk_words`] to it
 //! - who waits there are [`occupants`], a [`crowd`] of each channel: [`occupying`] it, and its [`occupancy`] at its home
-//! - pages register there for pushes by [`registering`], and are told while none of them is [`awake`]: [`web_push`], by [`web_pushes`]
+//! - pages register there for pushes by [`registering`], and are told while none of them is [`awake`]: [`web_push`], by [`web_pushes`];
+//!   [`web_push_ends`] of registrations
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`bytestreams`]: those that users want to begin, by the host's proxy
 //! - [`push`]: services that wake devices are told of messages, by [`pushes`]
@@ -108,6 +109,7 @@ pub mod upgrade;
 pub mod watched;
 pub mod watchers;
 pub mod web_push;
+pub mod web_push_ends;
 pub mod web_pushes;
 pub mod websocket;
 

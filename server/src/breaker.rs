@@ -36,15 +36,20 @@ impl Default for Breaker {
 impl Breaker {
     /// Whether a question may be asked now. When the time is over, one may, and what comes of it decides.
     pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
-        let may = match self.state {
-            State::Closed { .. } => return true,
-            State::Open { until } => now >= until,
-            State::Trial { since } => now.duration_since(since) >= TRIAL_MAX,
-        };
-        if may {
+        let may = self.would_ask(now);
+        if may && !matches!(self.state, State::Closed { .. }) {
             self.state = State::Trial { since: now };
         }
         may
+    }
+
+    /// The same, for who does not ask yet.
+    pub(crate) fn would_ask(&self, now: Instant) -> bool {
+        match self.state {
+            State::Closed { .. } => true,
+            State::Open { until } => now >= until,
+            State::Trial { since } => now.duration_since(since) >= TRIAL_MAX,
+        }
     }
 
     /// Whether a question that has waited may still be asked.
@@ -115,6 +120,7 @@ mod tests {
             breaker.failed(now);
         });
         now += WAIT_MIN;
+        assert!(breaker.would_ask(now) && breaker.would_ask(now), "nothing is asked by that");
         assert!(breaker.may_ask(now) && !breaker.may_ask(now + WAIT_MAX) && breaker.may_ask(now + TRIAL_MAX));
         breaker.unasked(now);
         assert!(breaker.may_ask(now) && !breaker.may_ask(now));

@@ -58,13 +58,17 @@ class Browser:
         self.path = f"/push/{uuid.uuid4().hex}"
         self.endpoint = f"https://localhost:{service.port}{self.path}"
         self.got, self.heads = [], []
-        #: Statuses of the next answers, with the field Retry-After; then 201.
+        #: Statuses of the next answers, with fields of them; then 201.
         self.answers = []
+        #: How long the next answers take, seconds.
+        self.takes = []
+        #: When it ends by itself, milliseconds since 1970.
+        self.expires_ms = None
 
     def subscription(self):
         """PushSubscription.toJSON()."""
         keys = {"p256dh": b64(point(self.private.public_key())), "auth": b64(self.auth)}
-        return {"endpoint": self.endpoint, "expirationTime": None, "keys": keys}
+        return {"endpoint": self.endpoint, "expirationTime": self.expires_ms, "keys": keys}
 
     def data(self):
         """The content of all items that it was told of."""
@@ -135,8 +139,11 @@ class Resource(http.server.BaseHTTPRequestHandler):
         browser = service.browsers.get(self.path)
         if browser is None:
             return self.answer(410)
+        if browser.takes:
+            time.sleep(browser.takes.pop(0))
         if browser.answers:
-            return self.answer(*browser.answers.pop(0))
+            status, fields = browser.answers.pop(0)
+            return self.answer(status, **fields)
         fault = service.check(self.headers, body)
         if fault:
             service.faults.append(fault)
@@ -146,9 +153,9 @@ class Resource(http.server.BaseHTTPRequestHandler):
         browser.got.append(json.loads(content))
         return self.answer(201)
 
-    def answer(self, status, again=None):
+    def answer(self, status, **fields):
         self.send_response(status)
         self.send_header("Content-Length", "0")
-        if again is not None:
-            self.send_header("Retry-After", str(again))
+        for name, value in fields.items():
+            self.send_header(name.replace("_", "-"), str(value))
         self.end_headers()

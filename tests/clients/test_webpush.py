@@ -141,9 +141,9 @@ async def test_what_the_push_service_says(pushing_world, service):
     gone, busy, fails = service.browser(), service.browser(), service.browser()
     for browser in (gone, busy, fails):
         await register(world, channel, browser)
-    gone.answers = [(410,)]
-    busy.answers = [(429, 1)]
-    fails.answers = [(500,), (503,)]
+    gone.answers = [(410, {})]
+    busy.answers = [(429, {"Retry_After": 1})]
+    fails.answers = [(500, {}), (503, {})]
     before = values(world.server)
     await say(world, channel, "one")
     await until(lambda: busy.got and fails.got, "both in the end")
@@ -158,6 +158,86 @@ async def test_what_the_push_service_says(pushing_world, service):
     await until(lambda: grown()["throng_shard_notify_push_sent_total"] == 4, "it is counted")
     assert grown()["throng_shard_notify_push_removed_total"] == 1
     assert grown()["throng_push_service_busy_total"] == 1 and grown()["throng_push_service_faults_total"] == 2
+
+
+async def test_registrations_at_a_silent_channel_end(pushing_world, service):
+    """Push API 8: the push service says when a subscription ends. Nothing is published there, and the server ends by kill -9 meanwhile."""
+    world, channel, silent = pushing_world, fresh(), fresh()
+    page, brief = service.browser(), [service.browser() for _ in range(5)]
+    for browser in brief:
+        browser.expires_ms = int(time.time() * 1_000) + 3_000
+        await register(world, silent, browser)
+    await register(world, silent, page)
+    await register(world, channel, service.browser())
+    await asyncio.sleep(3.2)
+    await asyncio.to_thread(world.server.restart, kill=True)
+    def removed():
+        return values(world.server)["throng_shard_notify_push_removed_total"]
+    await until(lambda: removed() == 5, "they are removed by the sweep")
+    await say(world, silent, "late")
+    await until(lambda: page.got, "the other one holds still")
+    assert not any(browser.got for browser in brief) and removed() == 5
+
+
+async def test_a_push_service_that_is_slow(pushing_world, service):
+    """RFC 8030 8.4: it costs one connection for ten seconds at the most, and the push is tried again."""
+    world, channel = pushing_world, fresh()
+    slow, others = service.browser(), [service.browser() for _ in range(10)]
+    slow.takes = [12]
+    for browser in (slow, *others):
+        await register(world, channel, browser)
+    before = values(world.server)["throng_push_service_faults_total"]
+    began = time.monotonic()
+    await say(world, channel, "x")
+    await until(lambda: all(browser.got for browser in others), "all others are told")
+    assert time.monotonic() - began < 5
+    await asyncio.sleep(10)
+    await until(lambda: values(world.server)["throng_push_service_faults_total"] == before + 1, "it was given up once")
+    await until(lambda: "x" in slow.data(), "and told in the end")
+
+
+async def test_redirects_lead_nowhere(pushing_world, service):
+    """RFC 9110 15.4: whoever answers so does not make the server connect to anybody."""
+    world, channel, browser = pushing_world, fresh(), service.browser()
+    asked = []
+
+    async def elsewhere(_, writer):
+        asked.append(writer)
+        writer.close()
+    listener = await asyncio.start_server(elsewhere, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    browser.answers = [(status, {"Location": f"https://localhost:{port}/x"}) for status in (301, 307)]
+    await register(world, channel, browser)
+    before = values(world.server)["throng_push_service_refused_total"]
+    for number in (1, 2):
+        await say(world, channel, f"x{number}")
+        await until(lambda: values(world.server)["throng_push_service_refused_total"] == before + number,  # noqa: B023
+                    "it is refused, and not tried again")
+        await asyncio.sleep(1.2)
+    assert asked == []
+    # The registration is there still.
+    await say(world, channel, "x3")
+    await until(lambda: browser.data() == ["x3"], "it is told")
+    listener.close()
+
+
+async def test_registrations_of_an_address_are_bounded(pushing_world, service):
+    """Whoever makes up subscriptions fills neither memory nor disk: 100 of a channel by default."""
+    world, channel, browser = pushing_world, fresh(), service.browser()
+    form = browser.subscription()
+
+    def put(number):
+        return change(world, "PUT", f"{channel}?push", form | {"endpoint": f"{browser.endpoint}{number}"})[0]
+    assert [await asyncio.to_thread(put, number) for number in range(102)] == [200] * 100 + [429] * 2
+    assert await asyncio.to_thread(put, 7) == 200
+    # All are of nobody: each is asked once, and then gone.
+    requests = service.requests
+    await say(world, channel, "x")
+    await until(lambda: service.requests == requests + 100, "each is told")
+    await until(lambda: [put(200), put(201)] == [200, 200], "there is room again")
+    await asyncio.sleep(1.2)
+    await say(world, channel, "y")
+    await until(lambda: service.requests == requests + 102, "only these are left")
 
 
 async def test_endpoints_elsewhere_are_refused(pushing_world, service):

@@ -319,8 +319,8 @@ pub fn channel_register(asked: pubsub::service::registration::Registering) -> (u
 }
 
 /// Such registrations go.
-pub fn channel_unregister(actor: &str, ids: Vec<crate::id::PushId>) -> (usize, Step) {
-    (place_of_service(), pubsub::service::registration::remove(actor, ids))
+pub fn channel_unregister(actor: &str, removals: Vec<pubsub::service::registration::Removal>) -> (usize, Step) {
+    (place_of_service(), pubsub::service::registration::remove(actor, removals))
 }
 
 /// Items of several nodes of a service are wanted by HTTP: what follows, and the place of the extension.

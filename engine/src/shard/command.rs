@@ -58,6 +58,7 @@ impl Shard {
             Command::Dismiss { domain, ids } => return self.dismiss(token, &domain, ids),
             Command::FlushWaiting { account } => return self.flush_waiting(token, account),
             Command::Retain { users } => return self.retain(token, users),
+            Command::EndRegistrations { nodes } => return self.look_for_ends(token, nodes),
             Command::Restore { users, last } => self.restore_users(users, last),
             Command::Limits => self.list_limits(),
             Command::Release { whom } => self.release_limits(&whom),

@@ -1,6 +1,7 @@
 //! Letters, answers of the store and finished work, each to the floor that it is for; and what the floors have left to be done.
 
 use crate::contacts::Decided;
+use crate::extension::pubsub::service::registration::Removal;
 use crate::extension::{Step, Way};
 use crate::io::JobDone;
 use crate::letters::{AGAIN, Gained, Kind, Letter, Letters};
@@ -177,7 +178,7 @@ impl Shard {
             }
             Letter::ChannelUnregister { conn, number, node, id } => {
                 let front = Front { conn: *conn, number: *number };
-                self.channel_unregister(Some(front), batch.str(*node), vec![*id]);
+                self.channel_unregister(Some(front), batch.str(*node), vec![Removal { id: *id, over: None }]);
             }
             Letter::ChannelListens { node, id, listens } => {
                 let now_s = self.now.mono_s();
@@ -361,6 +362,7 @@ impl Shard {
             Pending::Registrations(node) => self.registrations_found(&node, &found),
             Pending::Reports(domain) => self.reports_found(&domain, Vec::new()),
             Pending::Retention(_)
+            | Pending::Ends(_)
             | Pending::Filed(_)
             | Pending::Keys(_)
             | Pending::Verdict(_)
@@ -379,6 +381,7 @@ impl Shard {
         match self.pending.remove(&token) {
             // Of those whose rows cannot be read, nothing goes.
             Some(Pending::Retention(read)) => self.retention_found(read, found),
+            Some(Pending::Ends(read)) => self.ends_found(read, &found),
             Some(pending) if damaged => self.unreadable(pending, found),
             Some(Pending::Receiver(account)) => self.receiver_found(&account, found),
             Some(Pending::Roster(account)) => self.roster_found(&account, found),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::extension;
-use crate::extension::pubsub::service::registration::{By, Registering, Registration};
+use crate::extension::pubsub::service::registration::{By, Registering, Registration, Removal};
 use crate::id::PushId;
 use crate::io::{Effect, PushOutcome, WebPush};
 use crate::limits::{NOTIFY_PUSH_ENDPOINT_BYTES_MAX, NOTIFY_PUSH_PAGE};
@@ -46,8 +46,8 @@ impl Shard {
     }
 
     /// Registrations go: a page does not want pushes any more, or nobody is behind them.
-    pub(super) fn channel_unregister(&mut self, front: Option<Front>, node: &str, ids: Vec<PushId>) {
-        let (place, step) = extension::channel_unregister(node, ids);
+    pub(super) fn channel_unregister(&mut self, front: Option<Front>, node: &str, removals: Vec<Removal>) {
+        let (place, step) = extension::channel_unregister(node, removals);
         let asker = match front {
             Some(front) => node_asker(front, node),
             None => Asker::nobody(node),
@@ -86,7 +86,7 @@ impl Shard {
         for row in rows {
             let Some(id) = rows::push_id(&row.sort) else { continue };
             match self.judge(&push, node, id, row) {
-                Standing::Over => over.push(id),
+                Standing::Over => over.push(Removal { id, over: Some(row.value.clone()) }),
                 Standing::Passed => {}
                 Standing::Told(service, registration) => match self.web_pushes.begin(now_ms, node, service) {
                     Verdict::Told => self.send_push(node, id, service, registration, &told),
@@ -100,10 +100,7 @@ impl Shard {
             self.web_pushes.passed(node, id);
             moved = true;
         }
-        if !over.is_empty() {
-            self.counters.notify_push_removed.add(over.len() as u64);
-            self.channel_unregister(None, node, over);
-        }
+        self.end_registrations(node, over);
         match (later, *more) {
             (true, _) => self.web_pushes.put_off(now_ms, node),
             (false, true) if moved => self.read_registrations(node.clone()),
@@ -111,15 +108,31 @@ impl Shard {
         }
     }
 
+    /// Registrations that were found to be over go.
+    pub(super) fn end_registrations(&mut self, node: &str, over: Vec<Removal>) {
+        if !over.is_empty() {
+            self.counters.notify_push_removed.add(over.len() as u64);
+            self.channel_unregister(None, node, over);
+        }
+    }
+
+    /// Whether a registration holds no more: its time is over, or its token was taken back.
+    pub(super) fn is_over(&self, registration: &Registration) -> bool {
+        let taken_back = match (&registration.by, &self.settings.web.channels.access) {
+            (By::Token(key, name), Some(access)) => !access.stands(*key, name.as_deref()),
+            _ => false,
+        };
+        taken_back || registration.until_s <= self.now.wall_us / 1_000_000
+    }
+
     /// Whether a registration is told. What holds no more goes; what the operator does not allow now stays, in case it is allowed again.
     fn judge(&self, push: &Push, node: &str, id: PushId, row: &Row) -> Standing {
         let policy = &self.settings.web.channels;
         let Some(registration) = Registration::decode(&row.value) else { return Standing::Passed };
-        if registration.until_s <= self.now.wall_us / 1_000_000 {
+        if self.is_over(&registration) {
             return Standing::Over;
         }
         match (&registration.by, &policy.access) {
-            (By::Token(key, name), Some(access)) if !access.stands(*key, name.as_deref()) => return Standing::Over,
             (By::Token(..), None) => return Standing::Passed,
             (By::Everybody, _) if is_private(policy, node) => return Standing::Passed,
             (By::Token(..) | By::Everybody | By::Permit, _) => {}
@@ -151,7 +164,7 @@ impl Shard {
             PushOutcome::Failed => self.counters.notify_push_failed.one(),
             PushOutcome::Gone => {
                 self.counters.notify_push_removed.one();
-                self.channel_unregister(None, &node, vec![id]);
+                self.channel_unregister(None, &node, vec![Removal { id, over: None }]);
             }
         }
     }

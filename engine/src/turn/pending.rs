@@ -79,6 +79,8 @@ pub(crate) enum Pending {
     Invitation(InvitationRead),
     /// Registrations of a channel, of which the next are told.
     Registrations(Arc<str>),
+    /// A look at registrations for those that are over.
+    Ends(EndsRead),
     /// A push to one of them.
     Push {
         /// The channel's node.
@@ -304,6 +306,18 @@ pub(crate) struct RetentionRead {
     pub(crate) users: Vec<Box<str>>,
     /// Users of whom something has gone.
     pub(crate) trimmed: u32,
+}
+
+/// Channels of which the registrations for pushes are being read, for those that are over.
+#[derive(Debug)]
+pub(crate) struct EndsRead {
+    pub(crate) token: u64,
+    /// The nodes that were not looked at yet. Before the first one, how many registrations each has.
+    pub(crate) nodes: Vec<Box<str>>,
+    /// The one that is looked at, and behind which registration.
+    pub(crate) at: Option<(Box<str>, Option<PushId>)>,
+    /// Registrations that have ended.
+    pub(crate) ended: u32,
 }
 
 /// Who waits for an invitation to be made.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use throng_engine::id::{ConnId, PushId};
-use throng_engine::io::{Command, Effect, Input, PushOutcome, StorageState, WebPush};
+use throng_engine::io::{Command, Effect, Input, PushOutcome, Reply, StorageState, WebPush};
 use throng_engine::limits::{NOTIFY_PUSH_BYTES_MAX, NOTIFY_PUSH_PATIENCE_MS, NOTIFY_PUSH_UNDER_WAY_MAX};
 use throng_engine::store::Table;
 use throng_engine::web::access::Access;
@@ -173,7 +173,10 @@ fn a_page_that_listens_is_told_nothing() {
     let (id, _) = (desk.registers("a", 1), desk.registers("a", 2));
     let ways: [&dyn Fn(&mut Desk, ConnId); 3] = [
         &|desk, conn| drop(desk.stream(conn, &format!("a?push={id}"), "")),
-        &|desk, conn| drop(desk.sends(conn, upgrade(&format!("a?push={id}"), crate::notify_world::KEY).as_bytes())),
+        &|desk, conn| {
+            let asks = upgrade(&format!("a?push={id}"), crate::notify_world::KEY);
+            drop(desk.host.turn(Input::Received { conn, bytes: asks.as_bytes() }));
+        },
         &|desk, conn| drop(desk.get(conn, &format!("a?wait=60&push={id}"))),
     ];
     for (at, listens) in ways.iter().enumerate() {
@@ -376,6 +379,7 @@ fn who_may_subscribe_may_register_for_as_long_as_the_token_says() {
     assert_eq!(desk.put("own.a?push", &claims(",\"push\":1"), &good).status(), "400", "it is over");
     let heard = desk.put("own.a?push", &claims(",\"push\":99999999999"), &good);
     assert_eq!(json(&heard)["until"], "2024-01-13T22:13:20Z", "and never longer than others");
+    let id = json(&heard)["push"].as_str().expect("an id").to_owned();
     let other = Signer::Hs256.token(&format!("\"exp\":{},\"subscribe\":[\"other.*\"]", NOW_S + 600));
     let heard = desk.put("own.a?push", &format!("Authorization: Bearer {other}\r\n"), &good);
     assert_eq!(heard.status(), "403");
@@ -387,9 +391,11 @@ fn who_may_subscribe_may_register_for_as_long_as_the_token_says() {
     desk.host.now.wall_us += 3_600_000_000;
     desk.passes(10);
     assert_eq!(desk.wakes("own.a", &publishes, "x").len(), 1);
-    // Whoever has the id may end it without a token.
-    let id = json(&heard)["push"].as_str().map(str::to_owned);
-    assert_eq!(id, None, "who is refused is told none");
+    // Whoever has the id may end it without a token, and nobody else: it cannot be guessed.
+    assert_eq!(desk.unregisters("own.a?push=AAAAAAAAAAAAAAAAAAAAAA").status(), "204");
+    assert_eq!(desk.rows("own.a"), 3);
+    assert_eq!(desk.unregisters(&format!("own.a?push={id}")).status(), "204");
+    assert_eq!(desk.rows("own.a"), 0);
 }
 
 #[test]
@@ -458,15 +464,14 @@ fn registrations_of_a_channel_and_of_an_address_are_bounded() {
 #[test]
 fn an_address_registers_no_more_than_it_publishes_and_makes_few_channels() {
     let mut desk = Desk::new(Channels { publications_s: 20, ..channels() });
-    let conn = desk.connect();
     let mut made = 0;
-    while desk.put_from(conn, &format!("a{made}?push"), "", &subscription("push.example", 1)).status() == "200" {
+    while desk.put(&format!("a{made}?push"), "", &subscription("push.example", 1)).status() == "200" {
         made += 1;
     }
     assert_eq!(made, 11, "channels that nobody has published at count as made");
     let mut taken = 0;
     let heard = loop {
-        let heard = desk.put_from(conn, "a0?push", "", &subscription("push.example", 1));
+        let heard = desk.put("a0?push", "", &subscription("push.example", 1));
         if heard.status() != "200" || taken > 1_000 {
             break heard;
         }
@@ -474,7 +479,7 @@ fn an_address_registers_no_more_than_it_publishes_and_makes_few_channels() {
     };
     assert!((150..250).contains(&taken), "{taken}");
     assert_eq!((heard.status(), heard.field("Retry-After")), ("429", Some("1")));
-    assert_eq!(desk.says(conn, "DELETE /n/a0?push=AAAAAAAAAAAAAAAAAAAAAA HTTP/1.1\r\nHost: x\r\n\r\n").status(), "429");
+    assert_eq!(desk.unregisters("a0?push=AAAAAAAAAAAAAAAAAAAAAA").status(), "429");
 }
 
 #[test]
@@ -504,18 +509,79 @@ fn a_push_service_that_does_not_answer_holds_up_no_other_channel_and_is_given_up
 #[test]
 fn who_publishes_is_charged_for_those_who_are_woken() {
     let mut desk = Desk::new(Channels { publications_s: 20, ..channels() });
-    for number in 0..320 {
+    for number in 0..160 {
         let conn = desk.connect_from([198, 51, 100, 1]);
         desk.put_from(conn, "a?push", "", &subscription("push.example", number));
         desk.passes(1);
     }
+    // How many there are is known when the first round is over.
+    let told = desk.wakes("a", "", "x");
+    assert_eq!(told.len(), 160);
+    desk.comes_of(&told, PushOutcome::Sent);
+    desk.passes(20);
     let mut published = 0;
-    let conn = desk.connect();
-    while desk.publish_from(conn, "a", "Content-Type: text/plain\r\n", "x").status() == "200" {
+    while desk.publish("a", "x").status() == "200" {
         published += 1;
     }
-    // Ten seconds' worth may come at once, and each counts as one; the second one began a round of which it was known how many it tells.
-    assert_eq!(published, 201 - 20);
+    // Ten seconds' worth may come at once, and each counts as one. The first one begins a round, and the second one is told by the next
+    // round: each of these counts as ten more.
+    assert_eq!(published, 201 - 2 * 10);
+}
+
+/// An operator's sweep: nothing is published at these channels.
+#[test]
+fn registrations_at_silent_channels_end_by_the_sweep() {
+    let mut desk = Desk::new(private());
+    let ends = |desk: &mut Desk| {
+        let nodes = ["own.a", "b", "c", "nobody"].map(|channel| format!("pubsub.localhost/{channel}").into());
+        let command = Command::EndRegistrations { nodes: nodes.into() };
+        let effects = desk.host.turn(Input::Command { token: 7, command });
+        let reply = effects.into_iter().find_map(|effect| match effect {
+            Effect::Reply { token: 7, reply, .. } => Some(reply),
+            _ => None,
+        });
+        reply.expect("it is answered")
+    };
+    let (hold, soon) = (format!(",\"push\":{}", NOW_S + DAY_S), ((NOW_S + 60) * 1_000).to_string());
+    assert_eq!(desk.put("own.a?push", &claims(&hold), &subscription("push.example", 1)).status(), "200");
+    for number in 0..150 {
+        let brief = subscription("push.example", number).replace("null", &soon);
+        assert_eq!(desk.put("b?push", "", &brief).status(), "200");
+    }
+    desk.registers("b", 200);
+    desk.registers("c", 1);
+    assert_eq!(ends(&mut desk), Reply::Done(0));
+    assert_eq!(["own.a", "b", "c"].map(|channel| desk.rows(channel)), [3, 153, 3]);
+    desk.host.now.wall_us += 61_000_000;
+    desk.host.turn(Input::Storage(StorageState::Full));
+    assert_eq!((ends(&mut desk), desk.rows("b")), (Reply::StoreFull, 153));
+    desk.host.turn(Input::Storage(StorageState::Ok));
+    assert_eq!(ends(&mut desk), Reply::Done(150));
+    assert_eq!(["own.a", "b", "c"].map(|channel| desk.rows(channel)), [3, 3, 3], "the others hold still");
+    // So do those go of which the token was taken back, and nothing that the operator has only closed.
+    let closed = Channels { prefixes: Box::default(), access: None, push: None, ..private() };
+    desk.turn_channels_to(closed);
+    assert_eq!((ends(&mut desk), desk.rows("own.a")), (Reply::Done(0), 3));
+    let access = Access { revoked: ["one".into()].into(), ..access() };
+    desk.turn_channels_to(Channels { access: Some(Arc::new(access)), ..private() });
+    assert_eq!((ends(&mut desk), desk.rows("own.a")), (Reply::Done(1), 0));
+    desk.host.now.wall_us += 60 * DAY_S * 1_000_000;
+    assert_eq!(ends(&mut desk), Reply::Done(2));
+    assert_eq!(["own.a", "b", "c"].map(|channel| desk.rows(channel)), [0; 3]);
+    assert_eq!((ends(&mut desk), desk.counts()[4]), (Reply::Done(0), 153));
+}
+
+/// What cannot be read of them neither goes nor keeps the others.
+#[test]
+fn a_sweep_passes_what_it_cannot_read() {
+    let mut desk = Desk::new(channels());
+    let id = PushId::read(&desk.registers("a", 1)).expect("an id");
+    desk.registers("a", 2);
+    desk.host.disk.put(Table::Nodes, "pubsub.localhost/a", &[&[9][..], &id.0].concat(), b"\x09");
+    desk.host.now.wall_us += 61 * DAY_S * 1_000_000;
+    let command = Command::EndRegistrations { nodes: vec!["pubsub.localhost/a".into()] };
+    desk.host.turn(Input::Command { token: 7, command });
+    assert_eq!((desk.rows("a"), desk.counts()[4]), (3, 1));
 }
 
 #[test]

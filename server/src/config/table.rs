@@ -937,7 +937,7 @@ options! {
         "Blocks of tables kept in memory for reads.",
         "Logins and history read them; the kernel keeps the files beside, so that more saves CPU, seldom a disk access.";
     Store Detail Reload housekeeping: bool, Kind::Switch, "true",
-        "Merge tables, and look at archives for what is too old.",
+        "Merge tables, and look for archived messages that are too old and registrations for pushes that are over.",
         "While it is off, tables are merged all the same when commits would slow down otherwise. A merge under way is finished.";
     Store Detail Reload store_queue_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "8MiB",
         "Bytes of a shard's writes that may wait for the store before it reads nobody meanwhile.",

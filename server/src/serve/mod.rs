@@ -25,6 +25,7 @@ mod owners;
 mod partitions;
 mod portable;
 mod push;
+mod push_ends;
 mod reports;
 mod restoring;
 mod retention;
@@ -473,6 +474,8 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     #[cfg(debug_assertions)]
     running.clone().plant(planted).map_err(Failure::failed)?;
     let restoring = restoring::start(engine.clone(), running.clone()).map_err(Failure::failed)?;
+    let registrations = config.notify_push.then(|| push_ends::start(engine.clone(), running.clone()));
+    let registrations = registrations.transpose().map_err(Failure::failed)?;
     let retention = retention::start(engine, running.clone()).map_err(Failure::failed)?;
     if let Some(recording) = &recording {
         let track = recording.handle().clone();
@@ -498,7 +501,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     };
     wishes.closed();
     // Whoever asks a shard now is told at once that there is none.
-    drop((watch, retention, restoring));
+    drop((watch, registrations, retention, restoring));
     drop((http, uploads, bytestreams));
     drop(recording);
     drop(admin);

@@ -117,6 +117,13 @@ impl Running {
         (config.archive && days > 0 && config.housekeeping).then_some(retention::Wanted { users_per_second, days })
     }
 
+    /// Whether channels are to be looked at for registrations for pushes that are over: where there are pushes, and not without housekeeping.
+    pub(super) fn ends_registrations(&self) -> bool {
+        let knobs = self.held();
+        let config = knobs.config();
+        config.notify_push && config.housekeeping
+    }
+
     /// All knobs as they stand.
     pub(super) fn knob_rows(&self) -> Arc<Vec<KnobRow>> {
         self.shown.load_full()

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http_body_util::{BodyExt, Full, Limited};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, RETRY_AFTER};
-use hyper::{Request, StatusCode};
+use hyper::{Request, Response, StatusCode};
 use rustls::pki_types::ServerName;
 use throng_engine::io::WebPush;
 use tokio::net::{TcpStream, lookup_host};
@@ -17,6 +17,9 @@ use crate::client::{Connection, Lost};
 
 /// Bytes of an answer's body that are read so that the connection stays.
 const BODY_BYTES_MAX: usize = 64 << 10;
+
+/// Time for that.
+const BODY_TIME: Duration = Duration::from_secs(1);
 
 /// What a push service has answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,30 +91,37 @@ impl Line {
     /// # Errors
     /// There is no answer.
     pub(super) async fn send(&mut self, sealed: &Sealed<'_>) -> Result<Answer, Fault> {
-        let limit = self.settings.limit;
-        tokio::time::timeout(limit, self.send_in_time(sealed)).await.unwrap_or(Err(Fault::Late))
+        let (limit, origin) = (self.settings.limit, sealed.origin());
+        let came = tokio::time::timeout(limit, self.send_in_time(sealed, &origin)).await;
+        let (connection, response) = came.unwrap_or(Err(Fault::Late))?;
+        let again = response.headers().get(RETRY_AFTER).and_then(|field| field.to_str().ok()).and_then(retry_after);
+        let answer = Answer { status: response.status(), again };
+        // The status says all. What does not end in time is not waited for: the connection goes instead.
+        let rest = Limited::new(response.into_body(), BODY_BYTES_MAX).collect();
+        if tokio::time::timeout(BODY_TIME, rest).await.is_ok_and(|rest| rest.is_ok()) {
+            self.kept = Some((origin, connection));
+        }
+        Ok(answer)
     }
 
-    async fn send_in_time(&mut self, sealed: &Sealed<'_>) -> Result<Answer, Fault> {
-        let origin = sealed.origin();
-        let request = self.request(sealed, &origin)?;
-        let kept = self.kept.take().filter(|(of, _)| *of == origin);
+    async fn send_in_time(
+        &mut self,
+        sealed: &Sealed<'_>,
+        origin: &str,
+    ) -> Result<(Connection, Response<Incoming>), Fault> {
+        let request = self.request(sealed, origin)?;
+        let kept = self.kept.take().filter(|(of, _)| of == origin);
         // If this is given up in the middle, the connection goes with it.
         if let Some((_, mut connection)) = kept {
-            match exchange(&mut connection, request.clone()).await {
-                Err(Fault::Lost(Lost::Ended)) => {}
-                answer => return self.keep(origin, connection, answer),
+            match connection.exchange(request.clone()).await {
+                Ok(response) => return Ok((connection, response)),
+                Err(Lost::Ended) => {}
+                Err(lost) => return Err(Fault::Lost(lost)),
             }
         }
         let mut connection = self.connect(sealed).await?;
-        let answer = exchange(&mut connection, request).await;
-        self.keep(origin, connection, answer)
-    }
-
-    fn keep(&mut self, origin: String, by: Connection, came: Result<(Answer, bool), Fault>) -> Result<Answer, Fault> {
-        let (answer, whole) = came?;
-        self.kept = whole.then_some((origin, by));
-        Ok(answer)
+        let response = connection.exchange(request).await.map_err(Fault::Lost)?;
+        Ok((connection, response))
     }
 
     async fn connect(&self, sealed: &Sealed<'_>) -> Result<Connection, Fault> {
@@ -150,15 +160,6 @@ impl Line {
         }
         request.body(Full::new(sealed.body.clone())).map_err(|error| cannot(&error))
     }
-}
-
-/// The answer, and whether all of it was read, so that the connection can be used again.
-async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) -> Result<(Answer, bool), Fault> {
-    let response = connection.exchange(request).await.map_err(Fault::Lost)?;
-    let again = response.headers().get(RETRY_AFTER).and_then(|field| field.to_str().ok()).and_then(retry_after);
-    let answer = Answer { status: response.status(), again };
-    let whole = Limited::new(response.into_body(), BODY_BYTES_MAX).collect().await.is_ok();
-    Ok((answer, whole))
 }
 
 /// RFC 9110 10.2.3: seconds, or a date.

@@ -18,7 +18,8 @@ mod tests;
 mod vapid;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use hyper::StatusCode;
@@ -28,7 +29,8 @@ use throng_engine::counter_table;
 use throng_engine::io::{PushOutcome, WebPush};
 use throng_engine::limits::{NOTIFY_PUSH_SERVICES_MAX, NOTIFY_PUSH_UNDER_WAY_MAX};
 use throng_engine::web::push::authority;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::mpsc::{Receiver, Sender, WeakSender, channel as bounded};
 
 use crate::breaker::Breaker;
 use crate::disk::Wake;
@@ -61,6 +63,12 @@ const ALONE_MAX: Duration = Duration::from_secs(300);
 
 /// How often a breaker is asked whether it lets a push through.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// So many pages that are told too much, one after another, and the push service itself is asked too much.
+const BUSY_MAX: usize = 5;
+
+/// Pushes that wait because it was too much for their pages. They count as under way, so others need the rest.
+const BUSY_WAITING_MAX: usize = NOTIFY_PUSH_UNDER_WAY_MAX / 4;
 
 /// Hosts of a push service of which is known how they stand.
 const HOSTS_MAX: usize = 256;
@@ -106,9 +114,19 @@ pub struct Settings {
 pub struct Standing {
     entry: String,
     hosts: Mutex<HashMap<String, Breaker>>,
-    /// Until when it wants to be left alone.
-    alone: Mutex<Option<Instant>>,
+    alone: Mutex<Alone>,
     counters: Arc<Asked>,
+}
+
+/// Whether a push service is asked too much.
+#[derive(Debug, Default)]
+struct Alone {
+    /// Until when it wants to be left alone.
+    until: Option<Instant>,
+    /// Pages for which it was too much since the last push that was taken, by hashes of their endpoints.
+    busy: Vec<u64>,
+    /// Pushes that wait because of that.
+    waiting: usize,
 }
 
 impl Standing {
@@ -122,9 +140,13 @@ impl Standing {
         &self.counters
     }
 
-    /// What the breaker of a host says or is told; `None` if there are too many hosts that fail.
+    fn hosts(&self) -> MutexGuard<'_, HashMap<String, Breaker>> {
+        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the breaker of a host says or is told; `None` if it has none, because too many others are down.
     fn breaker<T>(&self, host: &str, with: impl FnOnce(&mut Breaker) -> T) -> Option<T> {
-        let mut hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut hosts = self.hosts();
         if hosts.len() >= HOSTS_MAX && !hosts.contains_key(host) {
             hosts.retain(|_, breaker| breaker.is_open());
             if hosts.len() >= HOSTS_MAX {
@@ -132,8 +154,19 @@ impl Standing {
             }
         }
         let result = with(hosts.entry(host.into()).or_default());
-        self.counters.down.set(hosts.values().filter(|breaker| breaker.is_open()).count() as u64);
+        self.count_down(&hosts);
         Some(result)
+    }
+
+    /// Nothing is known of a host any more.
+    fn forget(&self, host: &str) {
+        let mut hosts = self.hosts();
+        hosts.remove(host);
+        self.count_down(&hosts);
+    }
+
+    fn count_down(&self, hosts: &HashMap<String, Breaker>) {
+        self.counters.down.set(hosts.values().filter(|breaker| breaker.is_open()).count() as u64);
     }
 
     fn answered(&self, host: &str) {
@@ -149,28 +182,63 @@ impl Standing {
         }
     }
 
+    fn alone(&self) -> MutexGuard<'_, Alone> {
+        self.alone.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn leave_alone(&self, time: Duration) {
         let until = Instant::now() + time.min(ALONE_MAX);
-        let mut alone = self.alone.lock().unwrap_or_else(PoisonError::into_inner);
-        *alone = Some(alone.map_or(until, |before| before.max(until)));
+        let mut alone = self.alone();
+        alone.until = Some(alone.until.map_or(until, |before| before.max(until)));
+    }
+
+    /// It was too much for now (RFC 8030 8.4): for one page, or for all. A page that has itself told too much is not to silence others.
+    fn busy(&self, endpoint: &str, time: Duration) {
+        let mut hasher = DefaultHasher::new();
+        endpoint.hash(&mut hasher);
+        let (page, mut alone) = (hasher.finish(), self.alone());
+        if !alone.busy.contains(&page) {
+            alone.busy.push(page);
+        }
+        if alone.busy.len() >= BUSY_MAX {
+            alone.busy.clear();
+            drop(alone);
+            self.leave_alone(time);
+        }
+    }
+
+    /// A push that was too much for its page is to wait, if there is room for that.
+    fn may_wait(&self) -> bool {
+        let mut alone = self.alone();
+        let may = alone.waiting < BUSY_WAITING_MAX;
+        alone.waiting += usize::from(may);
+        may
     }
 
     /// When it may be asked again, if not now.
     fn alone_until(&self) -> Option<Instant> {
-        let alone = *self.alone.lock().unwrap_or_else(PoisonError::into_inner);
-        alone.filter(|until| *until > Instant::now())
+        self.alone().until.filter(|until| *until > Instant::now())
     }
 
-    /// Waits until a host may be asked. False if that is not in time.
+    /// Whether a host may be asked now; if it was down, what comes of it decides. A host without a breaker may: it costs no more than a
+    /// line's time.
+    fn may_ask(&self, host: &str) -> bool {
+        self.alone_until().is_none() && self.breaker(host, |breaker| breaker.may_ask(Instant::now())) != Some(false)
+    }
+
+    /// A host that might be asked was not, after all.
+    fn unasked(&self, host: &str, outcome: PushOutcome) -> Came {
+        self.breaker(host, |breaker| breaker.unasked(Instant::now()));
+        Came::Outcome(outcome)
+    }
+
+    /// Waits until it seems that a host may be asked. False if that is not in time.
     async fn ready(&self, host: &str, late: Instant) -> bool {
         loop {
             let until = match self.alone_until() {
                 Some(until) => until,
-                None => match self.breaker(host, |breaker| breaker.may_ask(Instant::now())) {
-                    Some(true) => return true,
-                    Some(false) => Instant::now() + LOOK,
-                    None => return false,
-                },
+                None if self.hosts().get(host).is_none_or(|breaker| breaker.would_ask(Instant::now())) => return true,
+                None => Instant::now() + LOOK,
             };
             if until >= late {
                 return false;
@@ -184,10 +252,47 @@ impl Standing {
 struct Waiting {
     given: Given<Box<WebPush>>,
     at: Instant,
+    /// How often it may be tried still.
+    tries: u32,
+    /// How long it waits after the next try that fails.
+    pause: Duration,
+    /// It waits because it was too much for its page.
+    busy: bool,
+}
+
+impl Waiting {
+    fn new(given: Given<Box<WebPush>>) -> Waiting {
+        Waiting { given, at: Instant::now(), tries: TRIES, pause: PAUSE, busy: false }
+    }
+
+    /// A try has failed.
+    fn again(&mut self) -> Came {
+        self.tries = self.tries.saturating_sub(1);
+        if self.tries == 0 {
+            return Came::Outcome(PushOutcome::Failed);
+        }
+        let pause = self.pause;
+        self.pause *= 4;
+        // Those that have failed together do not come back together.
+        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
+        Came::Later(pause.mul_f64(0.5 + f64::from(nanos % 1_000) / 2_000.0))
+    }
+
+    /// A try has failed, and there is to be none before so long.
+    fn again_after(&mut self, time: Duration) -> Came {
+        match self.again() {
+            Came::Later(pause) => Came::Later(pause.max(time)),
+            over => over,
+        }
+    }
+
+    fn ends(self, answers: &Answers<PushOutcome>, outcome: PushOutcome) {
+        answers.answer(self.given.shard, self.given.token, outcome);
+    }
 }
 
 /// The ways to all push services, by the number of the entry.
-pub struct Doors(Arc<[mpsc::Sender<Waiting>]>);
+pub struct Doors(Arc<[Sender<Waiting>]>);
 
 /// A shard's end.
 pub type PushPort = Port<Doors>;
@@ -198,7 +303,7 @@ impl Entry for Doors {
 
     fn give(&mut self, given: Given<Box<WebPush>>) -> Result<(), PushOutcome> {
         let queue = self.0.get(usize::from(given.what.service)).ok_or(PushOutcome::Failed)?;
-        queue.try_send(Waiting { given, at: Instant::now() }).map_err(|_| PushOutcome::Failed)
+        queue.try_send(Waiting::new(given)).map_err(|_| PushOutcome::Failed)
     }
 }
 
@@ -225,11 +330,11 @@ pub fn start(settings: Option<Settings>, wakes: &[Arc<dyn Wake>]) -> std::io::Re
         let (hosts, alone, counters) = (Mutex::default(), Mutex::default(), Arc::default());
         let standing = Arc::new(Standing { entry: entry.clone(), hosts, alone, counters });
         // A shard has no more under way to one of them.
-        let (queue, given) = mpsc::channel(wakes.len().max(1) * NOTIFY_PUSH_UNDER_WAY_MAX);
+        let (queue, given) = bounded(wakes.len().max(1) * NOTIFY_PUSH_UNDER_WAY_MAX);
+        works.push((standing, given, queue.downgrade()));
         doors.push(queue);
-        works.push((standing, given));
     }
-    let standings = works.iter().map(|(standing, _)| standing.clone()).collect();
+    let standings = works.iter().map(|(standing, ..)| standing.clone()).collect();
     let doors: Arc<[_]> = doors.into();
     let most = NOTIFY_PUSH_SERVICES_MAX * NOTIFY_PUSH_UNDER_WAY_MAX;
     let (ports, answers) = port::ports(wakes, most, || Doors(doors.clone()));
@@ -238,11 +343,12 @@ pub fn start(settings: Option<Settings>, wakes: &[Arc<dyn Wake>]) -> std::io::Re
     let blocking = Blocking { most: LOOKUPS_MAX, whole: false };
     let thread = Aside::start("throng-push", blocking, move || async move {
         let _at = waits::at(Place::Pushes);
-        for (standing, given) in works {
+        for (standing, given, again) in works {
             let given = Arc::new(tokio::sync::Mutex::new(given));
             for _ in 0..LINES {
                 let line = Line::new(settings.clone());
-                tokio::spawn(work(line, settings.patience, standing.clone(), given.clone(), answers.clone()));
+                let (standing, given, again) = (standing.clone(), given.clone(), again.clone());
+                tokio::spawn(work(line, settings.patience, standing, given, again, answers.clone()));
             }
         }
         std::future::pending::<()>().await;
@@ -255,7 +361,8 @@ async fn work(
     mut line: Line,
     patience: Duration,
     standing: Arc<Standing>,
-    given: Arc<tokio::sync::Mutex<mpsc::Receiver<Waiting>>>,
+    given: Arc<tokio::sync::Mutex<Receiver<Waiting>>>,
+    again: WeakSender<Waiting>,
     answers: Answers<PushOutcome>,
 ) {
     loop {
@@ -265,85 +372,135 @@ async fn work(
             standing.counters.waiting.set(given.len() as u64);
             next
         };
-        let Some(Waiting { given: Given { shard, token, what: push }, at }) = next else { return };
-        let outcome = deliver(&mut line, &standing, &push, at + patience).await;
-        answers.answer(shard, token, outcome);
+        let Some(mut waiting) = next else { return };
+        match attempt(&mut line, &standing, &mut waiting, patience).await {
+            Came::Outcome(outcome) => waiting.ends(&answers, outcome),
+            Came::Later(pause) => {
+                let (standing, again, answers) = (standing.clone(), again.clone(), answers.clone());
+                tokio::spawn(put_off(waiting, pause, patience, standing, again, answers));
+            }
+        }
     }
 }
 
-/// Tries a push as often as it may be.
-async fn deliver(line: &mut Line, standing: &Standing, push: &WebPush, late: Instant) -> PushOutcome {
-    let Some((host, port)) = authority(&push.endpoint) else { return PushOutcome::Gone };
+/// A push that cannot be sent now waits beside the lines, so that it holds up none of another host. There are no more of these than shards
+/// have pushes under way.
+async fn put_off(
+    mut waiting: Waiting,
+    pause: Duration,
+    patience: Duration,
+    standing: Arc<Standing>,
+    again: WeakSender<Waiting>,
+    answers: Answers<PushOutcome>,
+) {
+    let late = waiting.at + patience;
+    let host = authority(&waiting.given.what.endpoint).map_or(String::new(), |(host, _)| host.to_ascii_lowercase());
+    let in_time = pause < late.saturating_duration_since(Instant::now());
+    let busy = std::mem::take(&mut waiting.busy);
+    if in_time {
+        tokio::time::sleep(pause).await;
+    }
+    let may = in_time && standing.ready(&host, late).await;
+    if busy {
+        standing.alone().waiting -= 1;
+    }
+    if !may {
+        standing.counters.late.one();
+        return waiting.ends(&answers, PushOutcome::Failed);
+    }
+    // Otherwise the server stops, and nobody waits for the outcome.
+    let Some(queue) = again.upgrade() else { return };
+    if let Err(TrySendError::Full(waiting)) = queue.try_send(waiting) {
+        waiting.ends(&answers, PushOutcome::Failed);
+    }
+}
+
+/// What came of one try.
+enum Came {
+    /// The push has come to its end.
+    Outcome(PushOutcome),
+    /// It may be tried after so long.
+    Later(Duration),
+}
+
+/// Tries a push once, if its host may be asked now.
+async fn attempt(line: &mut Line, standing: &Standing, waiting: &mut Waiting, patience: Duration) -> Came {
+    let push = &waiting.given.what;
+    let Some((host, port)) = authority(&push.endpoint) else { return Came::Outcome(PushOutcome::Gone) };
+    let host = &host.to_ascii_lowercase();
+    if waiting.at.elapsed() >= patience {
+        standing.counters.late.one();
+        return Came::Outcome(PushOutcome::Failed);
+    }
+    if !standing.may_ask(host) {
+        return Came::Later(Duration::ZERO);
+    }
     let body = match seal::seal(&push.p256dh, &push.auth, &push.content) {
         Ok(body) => Bytes::from(body),
         // Nobody can read what would be sent there.
-        Err(seal::Fault::Key) => return PushOutcome::Gone,
-        Err(seal::Fault::Other) => return PushOutcome::Failed,
+        Err(seal::Fault::Key) => return standing.unasked(host, PushOutcome::Gone),
+        Err(seal::Fault::Other) => return standing.unasked(host, PushOutcome::Failed),
     };
-    let (sealed, counters) = (Sealed { push, host, port, body }, &standing.counters);
-    let mut pause = PAUSE;
-    for left in (0..TRIES).rev() {
-        if !standing.ready(host, late).await {
-            counters.late.one();
-            return PushOutcome::Failed;
+    let counters = &standing.counters;
+    counters.tries.one();
+    let begun = Instant::now();
+    let answer = match line.send(&Sealed { push, host, port, body }).await {
+        Ok(answer) => answer,
+        // Anybody can make up hosts of which only the end is known: they are neither asked again nor remembered.
+        Err(Fault::NoAddress(_)) if standing.entry.starts_with('.') => {
+            counters.faults.one();
+            standing.forget(host);
+            return Came::Outcome(PushOutcome::Failed);
         }
-        counters.tries.one();
-        let begun = Instant::now();
-        let answer = match line.send(&sealed).await {
-            Ok(answer) => answer,
-            Err(fault) => {
-                standing.failed(host, &fault);
-                // Anybody can make up hosts of which only the end is known: such a push is not worth the time of others.
-                if matches!(fault, Fault::NoAddress(_)) && standing.entry.starts_with('.') {
-                    return PushOutcome::Failed;
-                }
-                pause = wait(pause, left).await;
-                continue;
-            }
-        };
-        counters.ask_us.add(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
-        match answer.status {
-            status if status.is_success() => {
-                standing.answered(host);
-                counters.taken.one();
-                return PushOutcome::Sent;
-            }
-            // RFC 8030 7.3, 8.3.
-            StatusCode::NOT_FOUND | StatusCode::GONE => {
-                standing.answered(host);
-                counters.gone.one();
-                return PushOutcome::Gone;
-            }
-            // RFC 8030 8.4.
-            StatusCode::TOO_MANY_REQUESTS => {
-                standing.answered(host);
-                counters.busy.one();
-                standing.leave_alone(answer.again.unwrap_or(pause));
-            }
-            status if status.is_server_error() => {
-                standing.failed(host, &status);
-                answer.again.into_iter().for_each(|time| standing.leave_alone(time));
-            }
-            status => {
-                standing.answered(host);
-                if counters.refused.get() == 0 {
-                    tracing::warn!(host, %status, "the push service refuses a push; others like it are only counted");
-                }
-                counters.refused.one();
-                return PushOutcome::Failed;
-            }
+        Err(fault) => {
+            standing.failed(host, &fault);
+            return waiting.again();
         }
-        pause = wait(pause, left).await;
+    };
+    counters.ask_us.add(u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX));
+    match answer.status {
+        status if status.is_success() => {
+            standing.answered(host);
+            standing.alone().busy.clear();
+            counters.taken.one();
+            Came::Outcome(PushOutcome::Sent)
+        }
+        // RFC 8030 7.3, 8.3.
+        StatusCode::NOT_FOUND | StatusCode::GONE => {
+            standing.answered(host);
+            counters.gone.one();
+            Came::Outcome(PushOutcome::Gone)
+        }
+        // RFC 8030 8.4.
+        StatusCode::TOO_MANY_REQUESTS => {
+            standing.answered(host);
+            counters.busy.one();
+            let time = answer.again.unwrap_or(waiting.pause);
+            standing.busy(&push.endpoint, time);
+            let came = waiting.again_after(time);
+            if matches!(came, Came::Outcome(_)) {
+                return came;
+            }
+            if !standing.may_wait() {
+                counters.late.one();
+                return Came::Outcome(PushOutcome::Failed);
+            }
+            waiting.busy = true;
+            came
+        }
+        status if status.is_server_error() => {
+            standing.failed(host, &status);
+            answer.again.into_iter().for_each(|time| standing.leave_alone(time));
+            waiting.again()
+        }
+        // Redirects are among these: nobody is asked whom the operator has not named.
+        status => {
+            standing.answered(host);
+            if counters.refused.get() == 0 {
+                tracing::warn!(host, %status, "the push service refuses a push; others like it are only counted");
+            }
+            counters.refused.one();
+            Came::Outcome(PushOutcome::Failed)
+        }
     }
-    PushOutcome::Failed
-}
-
-/// Waits before the next try, if there is one, and says how long the next wait is.
-async fn wait(pause: Duration, left: u32) -> Duration {
-    if left > 0 {
-        // Lines that have failed together do not come back together.
-        let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
-        tokio::time::sleep(pause.mul_f64(0.5 + f64::from(nanos % 1_000) / 2_000.0)).await;
-    }
-    pause * 4
 }

@@ -35,7 +35,7 @@ struct Service {
 fn serve(answer: impl Fn(usize, &str, usize) -> String + Send + Sync + 'static) -> Service {
     let folder = tempfile::tempdir().expect("a folder");
     let key = KeyPair::generate().expect("a key");
-    let params = CertificateParams::new(vec!["localhost".to_owned()]).expect("names");
+    let params = CertificateParams::new(["localhost", "127.0.0.1"].map(str::to_owned)).expect("names");
     let certificate = params.self_signed(&key).expect("a certificate");
     let path = folder.path().join("authority.pem");
     std::fs::write(&path, certificate.pem()).expect("written");
@@ -303,9 +303,115 @@ fn nobody_is_reached_by_an_endpoint_in_the_operators_own_network() {
     });
     assert_eq!(other.sends("p"), PushOutcome::Failed);
     assert_eq!(desk.service.connections.load(Ordering::SeqCst), 0, "it was not even connected to");
-    // Of hosts that anybody can make up nobody is asked twice.
+    // Of hosts that anybody can make up nobody is asked twice, nor is anything kept.
     let push = WebPush { endpoint: "https://made-up.invalid.example/p".into(), service: 1, ..desk.push("p") };
     desk.submit(push);
     assert_eq!(desk.outcome(), PushOutcome::Failed);
-    assert!(desk.pushing.standings()[1].counters().tries.get() <= 1);
+    let standing = &desk.pushing.standings()[1];
+    assert!(standing.counters().tries.get() <= 1 && standing.hosts().is_empty());
+}
+
+/// RFC 9110 15.4: a client need not follow a redirect. Here it would lead to where no operator lets anybody be sent.
+#[test]
+fn nobody_is_reached_by_a_redirect() {
+    let elsewhere = serve(|_, _, _| status("201 Created"));
+    let to = format!("https://localhost:{}/p", elsewhere.port);
+    let service = serve(move |_, head, _| {
+        let code = head.split(['/', ' ']).nth(2).unwrap_or_default();
+        format!("HTTP/1.1 {code} Elsewhere\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
+    });
+    let mut desk = Desk::new(service);
+    for code in ["301", "302", "303", "307", "308"] {
+        assert_eq!(desk.sends(code), PushOutcome::Failed, "{code}");
+    }
+    assert_eq!(elsewhere.connections.load(Ordering::SeqCst), 0);
+    assert_eq!((desk.counted("tries"), desk.counted("refused")), (5, 5));
+}
+
+/// What is told by the status is told: to send a push again because the rest does not come would wake the page twice.
+#[test]
+fn an_answer_that_does_not_end_is_an_answer() {
+    let mut desk = Desk::new(serve(|_, _, _| "HTTP/1.1 201 Created\r\nContent-Length: 100000\r\n\r\nx".into()));
+    let began = Instant::now();
+    assert_eq!((desk.sends("p"), desk.sends("p")), (PushOutcome::Sent, PushOutcome::Sent));
+    assert!(began.elapsed() < Duration::from_secs(10));
+    assert_eq!((desk.counted("tries"), desk.counted("taken")), (2, 2));
+    assert_eq!(desk.service.connections.load(Ordering::SeqCst), 2, "none of these is used again");
+}
+
+#[test]
+fn a_host_that_hangs_holds_up_no_other_one_of_its_entry() {
+    let hangs = serve(|_, _, _| {
+        std::thread::sleep(Duration::from_secs(30));
+        String::new()
+    });
+    let mut both = std::fs::read(&hangs.certificate).expect("read");
+    let service = serve(|_, _, _| status("201 Created"));
+    both.extend(std::fs::read(&service.certificate).expect("read"));
+    std::fs::write(&service.certificate, both).expect("written");
+    let mut desk = Desk::with(service, |settings| settings.patience = Duration::from_secs(6));
+    let endpoint = |number: usize| format!("https://127.0.0.1:{}/{number}", hangs.port);
+    for number in 0..4 * LINES {
+        let push = WebPush { endpoint: endpoint(number).into(), ..desk.push("p") };
+        desk.submit(push);
+    }
+    let began = Instant::now();
+    assert_eq!(desk.sends("p"), PushOutcome::Sent, "it is the first to be answered");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    (0..4 * LINES).for_each(|_| assert_eq!(desk.outcome(), PushOutcome::Failed));
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(desk.counted("tries") < 4 * LINES as u64, "the breaker has kept most back");
+}
+
+/// RFC 8030 8.4: a push service may limit what one subscription is told. Whoever owns one does not silence others by that.
+#[test]
+fn a_page_that_is_told_too_much_is_no_reason_to_leave_others_alone() {
+    let later = AtomicUsize::new(0);
+    let service = serve(move |_, head, _| {
+        let busy =
+            |seconds| format!("HTTP/1.1 429 Too Many Requests\r\nRetry-After: {seconds}\r\nContent-Length: 0\r\n\r\n");
+        match head {
+            head if head.contains("/busy") => busy(300),
+            head if head.contains("/later") && later.fetch_add(1, Ordering::SeqCst) < BUSY_WAITING_MAX + 10 => busy(3),
+            _ => status("201 Created"),
+        }
+    });
+    let mut desk = Desk::new(service);
+    for _ in 0..2 * BUSY_MAX {
+        assert_eq!(desk.sends("busy"), PushOutcome::Failed, "nobody waits for longer than a push is worth");
+    }
+    assert_eq!(desk.sends("p"), PushOutcome::Sent);
+    // Nor do its pushes take the room of those of others.
+    for _ in 0..BUSY_WAITING_MAX + 10 {
+        desk.submit(desk.push("later"));
+    }
+    for _ in 0..10 {
+        assert_eq!(desk.outcome(), PushOutcome::Failed, "there is no more room to wait");
+    }
+    assert_eq!(desk.pushing.standings()[0].alone().waiting, BUSY_WAITING_MAX);
+    (0..BUSY_WAITING_MAX).for_each(|_| assert_eq!(desk.outcome(), PushOutcome::Sent));
+    // If it is so with one page after another, it is the server that asks too much.
+    for number in 0..BUSY_MAX {
+        assert_eq!(desk.sends(&format!("busy/{number}")), PushOutcome::Failed);
+    }
+    let tries = desk.counted("tries");
+    assert_eq!((desk.sends("p"), desk.counted("tries")), (PushOutcome::Failed, tries));
+}
+
+#[test]
+fn what_is_known_of_hosts_is_bounded_and_none_is_refused_for_others() {
+    let standing = Standing {
+        entry: ".example".into(),
+        hosts: Mutex::default(),
+        alone: Mutex::default(),
+        counters: Arc::default(),
+    };
+    for host in 0..2 * HOSTS_MAX {
+        (0..10).for_each(|_| standing.failed(&format!("{host}.example"), &"it hangs"));
+    }
+    assert_eq!(standing.hosts().len(), HOSTS_MAX);
+    assert!(!standing.may_ask("1.example") && standing.may_ask("another.example"));
+    standing.leave_alone(Duration::from_secs(9_999));
+    assert!(!standing.may_ask("another.example"));
+    assert!(standing.alone_until().is_some_and(|until| until <= Instant::now() + ALONE_MAX));
 }

@@ -17,16 +17,17 @@ use throng::disk::{Engine, FolderLock, Options, Store, Visit};
 use throng_engine::extension::photo::Photo;
 use throng_engine::extension::pubsub::member::{Member, State};
 use throng_engine::extension::pubsub::node::{Access, Affiliates, Affiliation, Config, Directory, PublishModel};
+use throng_engine::extension::pubsub::service::registration::{self as page, By};
 use throng_engine::extension::push::row::{Registration, Registrations};
 use throng_engine::extension::{blocking, vcard};
-use throng_engine::id::{PartitionMap, SessionId, ShardId};
+use throng_engine::id::{PartitionMap, PushId, SessionId, ShardId};
 use throng_engine::shard::number_floor_sort_key;
 use throng_engine::store::account::{self, Credentials, Incarnation};
 use throng_engine::store::announcement::{self, Kept as Announcement};
 use throng_engine::store::archive::{self, Entry};
 use throng_engine::store::hash::{HashKind, Hashes};
 use throng_engine::store::invitation::{Applicant, Claim, Invitation, InvitationId};
-use throng_engine::store::nodes::{Item, Named};
+use throng_engine::store::nodes::{self, Item, Named};
 use throng_engine::store::peers::{Directory as Peers, OPEN, Part, Peer};
 use throng_engine::store::private::{self, LastLogout};
 use throng_engine::store::report::{Report, ReportId, ReportKey};
@@ -422,6 +423,29 @@ fn fill_nodes(batch: &mut Batch) {
     Named::Own.put(batch, ROMEO, NEWS, &owner.encode());
     Named::Given.put(batch, JULIET, NEWS, &Member { state: State::None, ..juliet }.encode());
     Named::Shown.put(batch, "pubsub.localhost", "news", b"\x01News");
+    fill_pages(batch);
+}
+
+/// Pages that are told of news while they are closed: one by each right, of two addresses.
+fn fill_pages(batch: &mut Batch) {
+    let (v4, v6): ([u8; 4], [u8; 8]) = ([192, 0, 2, 1], [0x20, 1, 0xd, 0xb8, 0, 0, 0, 1]);
+    let named = By::Token([6; 32], Some("balcony".into()));
+    let rights = [By::Everybody, named, By::Token([7; 32], None), By::Permit];
+    for (at, by) in rights.into_iter().enumerate() {
+        let number = at as u8 + 1;
+        let registration = page::Registration {
+            until_s: THEN_S + u64::from(number) * 86_400,
+            network: if number < 4 { v4.into() } else { v6.into() },
+            by,
+            p256dh: [4; 65],
+            auth: [number; 16],
+            endpoint: format!("https://push.verona.example/p/{number}").into(),
+        };
+        nodes::put_push(batch, NEWS, PushId([number; 16]), &registration.encode());
+    }
+    for (network, count) in [(&b""[..], 4), (&v4[..], 3), (&v6[..], 1)] {
+        nodes::put_push_count(batch, NEWS, network, count);
+    }
 }
 
 /// A session that could have been resumed, and entries that speak of it.

@@ -159,16 +159,28 @@ pub fn register(asked: Registering) -> Step {
     Step::InTurn(queries, go_on)
 }
 
+/// A registration that goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removal {
+    /// What it is known by.
+    pub id: PushId,
+    /// Its row as it was when it was found to be over: one that was made again since then stays. `None` if it goes in any case.
+    pub over: Option<Box<[u8]>>,
+}
+
 /// Removes these, as far as they are there.
-pub fn remove(actor: &str, ids: Vec<PushId>) -> Step {
+pub fn remove(actor: &str, removals: Vec<Removal>) -> Step {
     let actor: Box<str> = actor.into();
-    let queries = ids.iter().map(|id| rows::push(&actor, *id)).chain([rows::push_count(&actor, b"")]).collect();
+    let queries = removals.iter().map(|removal| rows::push(&actor, removal.id));
+    let queries = queries.chain([rows::push_count(&actor, b"")]).collect();
     let go_on = move |found: &[Found]| {
         let mut gone = Vec::new();
-        for (id, found) in ids.iter().zip(found) {
+        for (removal, found) in removals.iter().zip(found) {
             match row(found) {
-                Some(Some(found)) => gone.push((*id, Registration::decode(found).map(|of| of.network))),
-                Some(None) => {}
+                Some(Some(found)) if removal.over.as_deref().is_none_or(|over| over == found) => {
+                    gone.push((removal.id, Registration::decode(found).map(|of| of.network)));
+                }
+                Some(_) => {}
                 None => return Step::Error(error::UNREADABLE),
             }
         }
@@ -220,5 +232,22 @@ mod tests {
             assert!((0..80).all(|cut| Registration::decode(&row[..cut]).is_none()), "cut short");
         }
         assert_eq!(Registration::decode(&[2; 200]), None);
+    }
+
+    /// A page registers again while its registration, which was found to be over, is on the way out.
+    #[test]
+    fn what_was_made_again_meanwhile_stays() {
+        let id = PushId([3; 16]);
+        let removed = |over: Option<&[u8]>, now: &[u8]| {
+            let Step::InTurn(queries, resume) = remove("s/a", vec![Removal { id, over: over.map(Into::into) }]) else {
+                panic!("it has a turn");
+            };
+            assert_eq!(queries.len(), 2);
+            let count = [&[FORMAT][..], &1_u32.to_be_bytes()].concat();
+            let found = [Found::Value(Some(now.into())), Found::Value(Some(count.into()))];
+            matches!(resume.go_on(&found), Step::Read(..))
+        };
+        assert!(removed(None, b"new") && removed(Some(b"old"), b"old"));
+        assert!(!removed(Some(b"old"), b"new"));
     }
 }
