@@ -405,9 +405,8 @@ fn a_token_that_is_taken_back_ends_what_was_registered_by_it() {
     for (turned, left) in [
         (Channels { access: Some(Arc::new(Access { revoked: ["one".into()].into(), ..access() })), ..private() }, 0),
         (Channels { access: Some(Arc::new(Access { keys: Default::default(), ..access() })), ..private() }, 0),
-        // Nothing is told for now, and nothing goes, if the operator has taken the keys away, or closed what was open.
+        // Nothing is told for now, and nothing goes, if the operator has taken the keys away.
         (Channels { access: None, ..private() }, 3),
-        (Channels { private: Box::default(), prefixes: Box::default(), ..private() }, 3),
     ] {
         let mut desk = Desk::new(private());
         assert_eq!(desk.put("own.a?push", &claims(&hold), &subscription("push.example", 1)).status(), "200");
@@ -415,11 +414,18 @@ fn a_token_that_is_taken_back_ends_what_was_registered_by_it() {
         assert!(desk.wakes("own.a", &publishes, "x").is_empty());
         assert_eq!(desk.rows("own.a"), left);
     }
+    // Nor if the channel was closed, which takes a restart.
+    let mut desk = Desk::new(private());
+    assert_eq!(desk.put("own.a?push", &claims(&hold), &subscription("push.example", 1)).status(), "200");
+    let mut desk = desk.restarts(Channels { private: Box::default(), prefixes: Box::default(), ..private() });
+    assert!(desk.wakes("own.a", &publishes, "x").is_empty());
+    assert_eq!(desk.rows("own.a"), 3);
     // What was open to everybody is not any more: who has registered without a token is not told.
     let mut desk = Desk::new(channels());
     desk.registers("own.a", 1);
-    desk.turn_channels_to(private());
+    let mut desk = desk.restarts(private());
     assert!(desk.wakes("own.a", &publishes, "x").is_empty());
+    assert_eq!(desk.rows("own.a"), 3);
 }
 
 #[test]
