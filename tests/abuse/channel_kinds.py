@@ -82,7 +82,7 @@ def paths():
             "channels: prefixes beyond what is let", "RFC 9110 15.5.4, 15.5.5", ("400", "403", "404"),
             *(ask(b"/n/" + path) for path in [
                 b"*", b"%2A", b"open.*", b"o*", b"secret.*", b"ow.*", b"open.wild.*", b"open.wild.*?wait=1&occupancy=1", b"open.wild.*,open.wild.a?wait=1",
-                b"open.wild.a.*,open.wild.*?wait=1", b"open.wild.*?after=" + b"1." * 900 + b"x", b"open.wild.*?after=-1", b"open.wild.*?wait=1&after=",
+                b"open.wild.a.*,open.wild.*?wait=1", b"open.wild.*?after=" + b"1." * 900 + b"_", b"open.wild.*?after=-1", b"open.wild.*?wait=1&after=",
                 b"open.wild.*?wait=1&format=binary", b",".join(b"open.wild.%d.*" % n for n in range(5)) + b"?wait=1",
             ]),
             post(b"/n/open.wild.*"), upgrade(path="/n/open.*", connection="Upgrade, close"),

@@ -90,7 +90,7 @@ mod tests {
         let json = r#"{"channel":"a.b","id":"258","item":"key-\u00e9\"","key":"\u00e9\"","time":"1970-01-01T00:00:01.002Z","type":"image/x","base64":true,"data":"//4A"}"#;
         let mut out = Vec::new();
         write(&mut out, &of(json.as_bytes()), "7,258");
-        let head = [0x82, 47, 1, 3, 0, 3, 0, 7, 0, 5, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0xea];
+        let head = [0x82, 45, 1, 3, 0, 3, 0, 7, 0, 5, 0, 0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0, 0, 3, 0xea];
         assert_eq!(out, [&head[..], b"7,258a.b", "\u{e9}\"".as_bytes(), b"image/x\xff\xfe\0"].concat());
         // Text is no Base64, and has no escapes.
         let json = r#"{"channel":"a","id":"1","item":"i","time":"2026-01-01T00:00:00.000Z","type":"text/plain","data":"a\n\"\u2028"}"#;
