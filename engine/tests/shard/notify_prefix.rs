@@ -253,7 +253,7 @@ fn nobody_is_told_of_channels_that_it_may_not_read() {
     // Neither behind a place. What was open when it was published and is not any more is not read either.
     desk.makes(user, "p.turns", &[("pubsub#access_model", "open")]);
     let item = "<publish node='p.turns'><item><x xmlns='y'>once open</x></item></publish>";
-    assert!(desk.host.ask(user, &pubsub(true, item)).len() > 0);
+    assert!(!desk.host.ask(user, &pubsub(true, item)).is_empty());
     let closes = "<configure node='p.turns'><x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>http://jabber.org/protocol/pubsub#node_config</value></field><field var='pubsub#access_model'><value>whitelist</value></field></x></configure>";
     desk.host.ask(
         user,
