@@ -167,11 +167,14 @@ fn of_what_comes_within_the_interval_the_last_item_is_told_at_its_end() {
     assert_eq!(desk.wakes("a", "", "five").len(), 1, "after that it is told at once again");
 }
 
+/// A way to listen on a connection.
+type Way<'a> = &'a dyn Fn(&mut Desk, ConnId);
+
 #[test]
 fn a_page_that_listens_is_told_nothing() {
     let mut desk = Desk::new(channels());
     let (id, _) = (desk.registers("a", 1), desk.registers("a", 2));
-    let ways: [&dyn Fn(&mut Desk, ConnId); 3] = [
+    let ways: [Way<'_>; 3] = [
         &|desk, conn| drop(desk.stream(conn, &format!("a?push={id}"), "")),
         &|desk, conn| {
             let asks = upgrade(&format!("a?push={id}"), crate::notify_world::KEY);
