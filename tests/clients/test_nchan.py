@@ -337,10 +337,13 @@ async def test_it_comes_back_over_kill_9(notifying_world, transport):
         raise AssertionError(f"{number} was not taken")
 
     async def publish_all():
-        for number in range(80):
+        for number in range(1, 80):
             await asyncio.to_thread(publish, number)
 
     async with Page(transport, port, channel) as page:
+        # It is killed under a page that is connected.
+        await asyncio.to_thread(publish, 0)
+        await page.until(lambda: page.data() == ["0"])
         publishing = asyncio.create_task(publish_all())
         for at in (20, 50):
             await page.until(lambda: len(taken) >= at or publishing.done())
