@@ -435,7 +435,7 @@ options! {
         "Pages may register for pushes of channels, which they get while they are closed (RFC 8030).",
         "Needs notify_push_contact. The server makes a key for push services in push.key in the data folder. docs/notifications.md describes it.";
     Addresses Detail Restart notify_push_contact: String, Kind::TextOrNone, "",
-        "Whom push services may write to about pushes: an address such as mailto:admin@example.org or https://example.org/contact.",
+        "Whom push services may write to about pushes: an address such as `mailto:admin@example.org` or `https://example.org/contact`.",
         "";
     Addresses Detail Restart notify_push_services: Vec<PushService>, Kind::PushServices, "fcm.googleapis.com,.push.services.mozilla.com,.push.apple.com,.notify.windows.com",
         "Push services that are asked, by host, or by the end of hosts with a dot before it; may be given several times.",
