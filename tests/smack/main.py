@@ -64,8 +64,8 @@ def properties(server, expected, which, debug):
 
 
 def outcomes(server, expected, arguments):
-    """The lines of all tests, or of those that are asked for. Those that others may have spoilt have another try alone, and so have
-    `AGAIN` others: accounts of one run subscribe to each other and part again in most tests."""
+    """The lines of all tests, or of those that are asked for. Those that others may have spoilt have two more tries alone, the second of
+    which shows all stanzas. `AGAIN` others have one: accounts of one run subscribe to each other and part again in most tests."""
     which = {"sinttest.enabledTests": arguments.only} if arguments.only else {
         "sinttest.disabledTests": ",".join(expected["left_out"])}
     lines, others = run(server, expected, which, arguments.debug), 0
@@ -77,8 +77,11 @@ def outcomes(server, expected, arguments):
             print(f"{test} again, alone: {expected['again'].get(test, 'not known to fail')} ({reason})")
             # Without the kind of connection that it ran on.
             alone = {"sinttest.enabledTests": test.split(" ")[0]}
-            tried = run(server, expected, alone, arguments.debug)
-            lines[at] = next((line for line in tried if line[0] != "passed"), tried[0])
+            for shown in (False, True)[:1 + (test in expected["again"])]:
+                tried = run(server, expected, alone, arguments.debug or shown)
+                lines[at] = next((line for line in tried if line[0] != "passed"), tried[0])
+                if lines[at][0] == "passed":
+                    break
     return lines
 
 
