@@ -12,14 +12,8 @@
 //!
 //! Numbers have their first byte first, and names are UTF-8.
 
-use std::borrow::Cow;
-
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::Deserialize;
-
-use crate::extension::datetime;
 use crate::web::frame;
+use crate::web::item::Item;
 
 /// Bytes of the head.
 const HEAD_BYTES: usize = 24;
@@ -29,44 +23,26 @@ const VERSION: u8 = 1;
 /// Where the head has the length of the place.
 const PLACE_AT: std::ops::Range<usize> = 6..8;
 
-/// An item as it is told as text.
-#[derive(Deserialize)]
-struct Told<'a> {
-    #[serde(borrow)]
-    channel: Cow<'a, str>,
-    #[serde(borrow)]
-    id: Cow<'a, str>,
-    #[serde(borrow, default)]
-    key: Cow<'a, str>,
-    #[serde(borrow)]
-    time: Cow<'a, str>,
-    #[serde(borrow, default, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(default)]
-    base64: bool,
-    #[serde(borrow, default)]
-    data: Cow<'a, str>,
-}
-
 /// An item that was told as text, as a binary message without its place.
 pub(super) fn of(told: &[u8]) -> Vec<u8> {
-    let Ok(item) = serde_json::from_slice::<Told<'_>>(told) else { return Vec::new() };
-    let content = match item.base64 {
-        true => BASE64.decode(&*item.data).unwrap_or_default(),
-        false => item.data.as_bytes().to_vec(),
-    };
+    let item = Item::read(told);
+    // It is always one.
+    if item.id.is_empty() {
+        return Vec::new();
+    }
     // What users of XMPP say may be longer than anything that is published by HTTP.
     let fits = |text: &'_ str| u16::try_from(text.len()).is_ok();
     let key = Some(&*item.key).filter(|key| fits(key)).unwrap_or_default();
     let kind = Some(&*item.kind).filter(|kind| fits(kind)).unwrap_or("application/octet-stream");
     let channel = item.channel.as_bytes();
     let number: u64 = item.id.parse().unwrap_or_default();
-    let time_ms = datetime::parse(&item.time).unwrap_or_default() / 1_000;
-    let mut out = Vec::with_capacity(HEAD_BYTES + channel.len() + key.len() + kind.len() + content.len());
+    let time_ms = item.time_us() / 1_000;
+    let mut out = Vec::with_capacity(HEAD_BYTES + channel.len() + key.len() + kind.len() + item.data.len());
     out.extend_from_slice(&[VERSION, channel.len() as u8]);
     [key.len(), kind.len(), 0].iter().for_each(|length| out.extend_from_slice(&(*length as u16).to_be_bytes()));
     [number, time_ms].iter().for_each(|number| out.extend_from_slice(&number.to_be_bytes()));
-    [channel, key.as_bytes(), kind.as_bytes(), &content].iter().for_each(|part| out.extend_from_slice(part));
+    [channel, key.as_bytes(), kind.as_bytes()].iter().for_each(|part| out.extend_from_slice(part));
+    out.extend_from_slice(&item.into_content());
     out
 }
 

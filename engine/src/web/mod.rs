@@ -11,6 +11,7 @@
 //!   which items replace each other. A [`prefix`] is many channels at once.
 //! - [`push`] reads the registrations of pages that are to be told while they are closed.
 //! - [`inquiry`] is what others are asked of a request, where the operator wants that, and what they may answer.
+//! - [`item`] reads an item as homes write it, for the protocols of others.
 //! - [`mercure`] reads what clients of that protocol ask of the same channels, and writes what they are told.
 //! - [`centrifugo`] reads commands of clients of that protocol, and writes replies and pushes.
 //! - [`nchan`] reads what clients of that protocol ask, and writes what they are told.
@@ -30,6 +31,7 @@ pub mod handshake;
 pub mod head;
 pub mod host_meta;
 pub mod inquiry;
+pub mod item;
 pub mod keys;
 pub mod mercure;
 pub mod nchan;

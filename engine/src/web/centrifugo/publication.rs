@@ -1,31 +1,15 @@
 //! Items as publications: what was published as JSON is JSON, and other content a string, with its type in a tag.
 
-use std::borrow::Cow;
-
-use serde::Deserialize;
-
 use super::command::is_json;
 use super::reply::string;
+use crate::web::item::Item;
 
 /// The type of content that is JSON.
 pub const JSON: &str = "application/json";
 
-/// An item as homes write it.
-#[derive(Deserialize)]
-struct Item<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(default)]
-    base64: bool,
-    #[serde(borrow, default)]
-    data: Cow<'a, str>,
-}
-
 /// Appends an item of this number, which is one line of JSON as homes write it, as a publication.
 pub fn write(out: &mut Vec<u8>, number: u64, item: &[u8]) {
-    // An item is always that; what cannot be read has no content, as one that has none.
-    let empty = Item { kind: Cow::Borrowed(""), base64: false, data: Cow::Borrowed("") };
-    let item: Item<'_> = serde_json::from_slice(item).unwrap_or(empty);
+    let item = Item::read(item);
     out.extend_from_slice(b"{\"data\":");
     let kind = item.kind.split(';').next().unwrap_or_default().trim();
     let is_plain = kind.eq_ignore_ascii_case(JSON) && !item.base64 && is_json(&item.data);

@@ -3,15 +3,11 @@
 use std::borrow::Cow;
 use std::time::{Duration, UNIX_EPOCH};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD as BASE64;
-use serde::Deserialize;
-
 use crate::web::frame;
+use crate::web::item::Item;
 use crate::web::mercure::event;
 use crate::web::response::Response;
 use crate::web::status::Status;
-use crate::wire::datetime;
 
 /// What the answer to a request of a message says with it, beside where it stands. A page of the server's own address may be asked for a
 /// message as for a document: whoever may publish must not run anything there.
@@ -22,19 +18,6 @@ pub const VARY: (&str, &str) = ("Vary", "If-None-Match, If-Modified-Since");
 
 /// What pages of other origins are shown of them.
 pub const EXPOSED: (&str, &str) = ("Access-Control-Expose-Headers", "Last-Modified, Etag, Content-Type");
-
-/// An item as homes write it.
-#[derive(Default, Deserialize)]
-struct Item<'a> {
-    #[serde(borrow, default, rename = "type")]
-    kind: Cow<'a, str>,
-    #[serde(default)]
-    base64: bool,
-    #[serde(borrow, default)]
-    data: Cow<'a, str>,
-    #[serde(borrow, default)]
-    time: Cow<'a, str>,
-}
 
 /// A message.
 #[derive(Debug, PartialEq, Eq)]
@@ -53,20 +36,16 @@ pub struct Message<'a> {
 impl<'a> Message<'a> {
     /// Reads an item. It is always one; what cannot be read has no content.
     pub fn read(item: &'a [u8]) -> Message<'a> {
-        let item: Item<'_> = serde_json::from_slice(item).unwrap_or_default();
+        let item = Item::read(item);
         let (kind, event) = event::parts(&item.kind);
         // By XMPP anything may have been said.
         let fits = kind.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-        let bytes = |text: Cow<'a, str>| match text {
-            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-        };
         Message {
-            time_s: datetime::parse(&item.time).unwrap_or_default() / 1_000_000,
+            time_s: item.time_us() / 1_000_000,
             kind: if fits { kind } else { String::new() },
             event: event.map(Cow::into_owned),
-            data: if item.base64 { BASE64.decode(&*item.data).unwrap_or_default().into() } else { bytes(item.data) },
             is_text: !item.base64,
+            data: item.into_content(),
         }
     }
 

@@ -1,0 +1,56 @@
+//! An item as homes write it for those who wait at channels: an object of JSON on one line.
+
+use std::borrow::Cow;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde::Deserialize;
+
+use crate::wire::datetime;
+
+/// What other protocols than that of `/n/` need of it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Item<'a> {
+    /// The channel's name.
+    #[serde(borrow)]
+    pub channel: Cow<'a, str>,
+    /// Its number in the channel.
+    #[serde(borrow)]
+    pub id: Cow<'a, str>,
+    /// By this it replaces others; empty for none.
+    #[serde(borrow)]
+    pub key: Cow<'a, str>,
+    /// When it was published (XEP-0082).
+    #[serde(borrow)]
+    pub time: Cow<'a, str>,
+    /// The content's type, as the publisher has said it.
+    #[serde(borrow, rename = "type")]
+    pub kind: Cow<'a, str>,
+    /// The content is no text, and `data` is its Base64.
+    pub base64: bool,
+    /// The content.
+    #[serde(borrow)]
+    pub data: Cow<'a, str>,
+}
+
+impl<'a> Item<'a> {
+    /// Reads one. It is always one; what cannot be read has no content.
+    pub fn read(line: &'a [u8]) -> Item<'a> {
+        serde_json::from_slice(line).unwrap_or_default()
+    }
+
+    /// When it was published, microseconds since 1970; 0 if that is not known.
+    pub fn time_us(&self) -> u64 {
+        datetime::parse(&self.time).unwrap_or_default()
+    }
+
+    /// The content as it was published.
+    pub fn into_content(self) -> Cow<'a, [u8]> {
+        match self.data {
+            data if self.base64 => BASE64.decode(&*data).unwrap_or_default().into(),
+            Cow::Borrowed(text) => text.as_bytes().into(),
+            Cow::Owned(text) => text.into_bytes().into(),
+        }
+    }
+}
