@@ -10,7 +10,7 @@ use throng_engine::store::Table;
 
 use super::Rows;
 use super::control::Running;
-use super::walk::{Step, Walk};
+use super::walk::Walk;
 use crate::waits;
 
 /// Time between two steps.
@@ -19,7 +19,7 @@ const EVERY: Duration = Duration::from_secs(1);
 const ROUND: Duration = Duration::from_secs(3_600);
 /// Actors of a step: users with nodes of their own are among them, and passed by.
 const ACTORS_A_STEP: usize = 200;
-/// Nodes named to a shard at a time: a turn stays short.
+/// Nodes named to a shard at a time.
 const NODES_A_COMMAND: usize = 32;
 
 /// Starts the sweep's thread.
@@ -40,8 +40,7 @@ pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result
     })
 }
 
-/// Names the nodes of services among the next `most` actors to their homes; false at the end of a round. A node whose home did not answer,
-/// or whose store is full, has its turn in the next round.
+/// Names the nodes of services among the next `most` actors to their homes; false at the end of a round.
 fn step(
     engine: &Rows,
     partitions: &PartitionMap,
@@ -49,17 +48,13 @@ fn step(
     most: usize,
     ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
 ) -> bool {
-    let Step { homes, more } = walk.step(engine, partitions, most, Instant::now());
-    for (shard, mut nodes) in homes.into_iter().enumerate() {
-        // The others are users and services.
-        nodes.retain(|actor| actor.contains('/'));
-        for nodes in nodes.chunks(NODES_A_COMMAND) {
-            if let Some(Reply::Done(ended @ 1..)) = ask(shard, Command::EndRegistrations { nodes: nodes.to_vec() }) {
-                tracing::debug!(shard, ended, "registrations for pushes were over");
-            }
+    // The others are users and services.
+    let is_node = |actor: &str| actor.contains('/');
+    walk.name((engine, partitions), (most, NODES_A_COMMAND), is_node, &mut |shard, nodes| {
+        if let Some(Reply::Done(ended @ 1..)) = ask(shard, Command::EndRegistrations { nodes }) {
+            tracing::debug!(shard, ended, "registrations for pushes were over");
         }
-    }
-    more
+    })
 }
 
 #[cfg(test)]

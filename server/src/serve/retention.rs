@@ -10,14 +10,14 @@ use throng_engine::store::Table;
 
 use super::Rows;
 use super::control::Running;
-use super::walk::{Step, Walk};
+use super::walk::Walk;
 use crate::waits;
 
 /// Time between two steps.
 const EVERY: Duration = Duration::from_secs(1);
 /// Time between the end of a round over all users and the next round: what is counted in days is not looked at more often.
 const ROUND: Duration = Duration::from_secs(3_600);
-/// Users named to a shard at a time: a turn stays short.
+/// Users named to a shard at a time.
 const USERS_A_COMMAND: usize = 16;
 
 /// How the operator wants it at this moment.
@@ -68,8 +68,7 @@ impl Rounds {
     }
 }
 
-/// Names the next `most` users to their homes; false at the end of a round. A user whose home did not answer, or whose store
-/// is full, has its turn in the next round.
+/// Names the next `most` users to their homes; false at the end of a round.
 fn step(
     engine: &Rows,
     partitions: &PartitionMap,
@@ -77,15 +76,11 @@ fn step(
     most: usize,
     ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
 ) -> bool {
-    let Step { homes, more } = walk.step(engine, partitions, most, Instant::now());
-    for (shard, users) in homes.iter().enumerate() {
-        for users in users.chunks(USERS_A_COMMAND) {
-            if let Some(Reply::Done(trimmed @ 1..)) = ask(shard, Command::Retain { users: users.to_vec() }) {
-                tracing::debug!(shard, trimmed, "archives were made shorter");
-            }
+    walk.name((engine, partitions), (most, USERS_A_COMMAND), |_| true, &mut |shard, users| {
+        if let Some(Reply::Done(trimmed @ 1..)) = ask(shard, Command::Retain { users }) {
+            tracing::debug!(shard, trimmed, "archives were made shorter");
         }
-    }
-    more
+    })
 }
 
 #[cfg(test)]

@@ -44,6 +44,23 @@ impl Walk {
         Walk { table, about, after: None, failed: 0, rests: None }
     }
 
+    /// Names the next `most` actors to their homes, as far as they are `wanted`, at most `at_once` of them in one call: a shard's turn stays
+    /// short. False at the end of a round. An actor whose home did not answer has its turn in the next round.
+    pub(super) fn name(
+        &mut self,
+        (engine, partitions): (&Rows, &PartitionMap),
+        (most, at_once): (usize, usize),
+        wanted: fn(&str) -> bool,
+        tell: &mut dyn FnMut(usize, Vec<Box<str>>),
+    ) -> bool {
+        let Step { homes, more } = self.step(engine, partitions, most, Instant::now());
+        for (shard, mut actors) in homes.into_iter().enumerate() {
+            actors.retain(|actor| wanted(actor));
+            actors.chunks(at_once).for_each(|actors| tell(shard, actors.to_vec()));
+        }
+        more
+    }
+
     /// The next `most` actors; none while it rests. Those of which all is lost are passed by, which the log says.
     pub(super) fn step(&mut self, engine: &Rows, partitions: &PartitionMap, most: usize, now: Instant) -> Step {
         let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); usize::from(partitions.shards())];
