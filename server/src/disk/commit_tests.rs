@@ -239,6 +239,37 @@ fn a_read_sees_what_its_shard_wrote_before_and_answers_come_in_order() {
     assert!(get(&noting.inner, Table::Archive, "shard2@x", &0_u64.to_be_bytes()).is_some());
 }
 
+#[test]
+fn a_shard_is_woken_once_for_answers_that_come_together_and_for_none_too_few() {
+    const READS: usize = 16;
+    let noting = Arc::new(Noting::default());
+    let engine: Arc<dyn Engine> = noting.clone();
+    let options = Options { shard_reads_max: READS, ..Options::default() };
+    let sleepers = Readers::sleepers(&options);
+    let (rings, rung) = mpsc::channel();
+    let rings = Mutex::new(rings);
+    let ring = move || rings.lock().unwrap().send(()).unwrap_or_default();
+    let mut wakes: Vec<Arc<dyn Wake>> = vec![Arc::new(ring)];
+    wakes.extend(sleepers.iter().map(|sleeper| sleeper.clone() as Arc<dyn Wake>));
+    let (committer, mut submitters) = Committer::start(engine.clone(), None, 1, wakes, &options, panics()).unwrap();
+    let (readers, mut ports) = Readers::start(&engine, &committer, sleepers, 1, &options, &panics()).unwrap();
+    noting.blocked.store(true, Ordering::SeqCst);
+    let after = submitters[0].submit(numbered(0, 0));
+    for token in 0..READS as u64 {
+        ports[0].submit(ReadRequest { token, after, queries: Vec::new() }).unwrap();
+    }
+    noting.blocked.store(false, Ordering::SeqCst);
+    let (mut answers, mut wakes) = (0, 0);
+    while answers < READS {
+        rung.recv_timeout(Duration::from_secs(20)).expect("a wake for the rest");
+        wakes += 1;
+        answers += std::iter::from_fn(|| ports[0].poll()).count();
+    }
+    assert!(wakes < READS, "{wakes} wakes for {READS} answers that were ready at once");
+    drop(readers);
+    committer.stop();
+}
+
 /// Answers are freed where they are read: a thread that has gone to sleep takes back its part of them once, and then sleeps on.
 #[test]
 fn a_reader_at_rest_gives_memory_back_once() {

@@ -103,6 +103,10 @@ impl Wake for Sleeper {
     }
 }
 
+/// How long a shard is not woken for answers that it has, while this thread finds more to read: a shard that is woken takes the
+/// core at once, and would turn for each answer alone.
+const TOGETHER: Duration = Duration::from_micros(100);
+
 /// Answers after which a thread without more to do gives memory back.
 const ANSWERS_A_TIDY: u32 = 16;
 
@@ -144,7 +148,7 @@ impl Readers {
             let (requests, requests_out) = rtrb::RingBuffer::new(outstanding_max);
             let (answers_in, answers) = rtrb::RingBuffer::new(outstanding_max);
             let thread = shard % sleepers.len();
-            lanes[thread].push(Lane { shard, requests: requests_out, answers: answers_in });
+            lanes[thread].push(Lane { shard, requests: requests_out, answers: answers_in, untold: false });
             let sleeper = sleepers[thread].clone();
             ports.push(ReadPort { requests, answers, outstanding: 0, outstanding_max, sleeper });
         }
@@ -156,6 +160,7 @@ impl Readers {
                 shared: shared.clone(),
                 slot: shards + at,
                 lanes,
+                untold_since: None,
                 sleeper: sleeper.clone(),
                 fatal: fatal.clone(),
                 seen: seen[at].clone(),
@@ -195,6 +200,8 @@ struct Lane {
     shard: usize,
     requests: rtrb::Consumer<ReadRequest>,
     answers: rtrb::Producer<ReadAnswer>,
+    /// The shard has answers that it was not woken for.
+    untold: bool,
 }
 
 struct Worker {
@@ -202,6 +209,8 @@ struct Worker {
     shared: Arc<Shared>,
     slot: usize,
     lanes: Vec<Lane>,
+    /// When the first answer came that its shard was not woken for.
+    untold_since: Option<Instant>,
     sleeper: Arc<Sleeper>,
     fatal: Fatal,
     seen: Seen<ReadCounters>,
@@ -223,7 +232,11 @@ impl Worker {
         while !self.sleeper.stopping.load(Ordering::SeqCst) {
             #[cfg(debug_assertions)]
             crate::plant::pass("throng-read");
-            match self.pass() {
+            let passed = self.pass();
+            if !matches!(passed, Ok(true)) || self.untold_since.is_some_and(|since| since.elapsed() >= TOGETHER) {
+                self.tell();
+            }
+            match passed {
                 Ok(true) => {}
                 Ok(false) => self.sleep(),
                 Err(DiskError::OutOfSpace(_)) => {
@@ -233,6 +246,7 @@ impl Worker {
                 Err(error) => return (self.fatal)(&error),
             }
         }
+        self.tell();
     }
 
     /// Answers at most one request of each shard; `false` if there was none to answer.
@@ -260,7 +274,8 @@ impl Worker {
             let token = lane.requests.pop().expect("just seen").token;
             let pushed = lane.answers.push(ReadAnswer { token, found });
             assert!(pushed.is_ok(), "answers are as many as requests outstanding");
-            self.shared.wake(lane.shard);
+            lane.untold = true;
+            self.untold_since.get_or_insert(began);
             let Seen { counters, latencies } = &self.seen;
             let took_us = us(began.elapsed());
             counters.requests.one();
@@ -273,6 +288,15 @@ impl Worker {
             self.tidiness.untidy = true;
         }
         Ok(answered)
+    }
+
+    /// Wakes the shards that have answers.
+    fn tell(&mut self) {
+        self.untold_since = None;
+        for lane in self.lanes.iter_mut().filter(|lane| lane.untold) {
+            lane.untold = false;
+            self.shared.wake(lane.shard);
+        }
     }
 
     fn sleep(&mut self) {
