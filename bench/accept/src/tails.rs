@@ -43,9 +43,12 @@ pub(crate) struct Options {
     /// Another build of the server, which takes turns with this one and is judged by nothing.
     #[arg(long)]
     before: Option<PathBuf>,
-    /// The relay's program; empty for none.
+    /// The relay's program.
     #[arg(long, default_value = "target/release/raw")]
     raw: PathBuf,
+    /// Only the server: no ratios are judged.
+    #[arg(long)]
+    without_relay: bool,
     /// Time of the closed loop, seconds; 0 for none.
     #[arg(long, default_value_t = 60.0)]
     closed_seconds: f64,
@@ -77,7 +80,7 @@ pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
     let mut runs: Vec<Run> = Vec::new();
     for _ in 0..options.rounds.max(1) {
         for &rate in &options.rates {
-            if !options.raw.as_os_str().is_empty() {
+            if !options.without_relay {
                 for (program, durable) in [("relay", false), ("relay, durable", true)] {
                     runs.push(told(Run { rate, program, figures: relay(options, rate, durable)? }));
                 }
