@@ -303,7 +303,10 @@ impl Thread {
 
     /// The thread has slept since its last turn.
     fn slept_until(&mut self, now: Instant) {
-        self.slept += now.duration_since(self.turned);
+        let slept = now.duration_since(self.turned);
+        self.slept += slept;
+        let gather = self.p.tuning.gather;
+        self.p.driver.gather(if slept < 2 * gather { gather } else { Duration::ZERO });
         let counters = self.p.shard.counters();
         counters.sleeps.one();
         counters.sleep_us.set(self.slept.as_micros() as u64);

@@ -201,6 +201,8 @@ fn say(out: &mut Vec<u8>, to: u32, body: std::fmt::Arguments<'_>) {
 }
 
 impl Driver for Crowd {
+    fn gather(&mut self, _: Duration) {}
+
     fn kind(&self) -> Kind {
         self.inner.kind()
     }

@@ -93,6 +93,7 @@ pub(super) struct Epoll {
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
+    gather: Duration,
     peer: Peer,
 }
 
@@ -119,6 +120,7 @@ impl Epoll {
             alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger: settings.linger,
+            gather: Duration::ZERO,
             peer,
         };
         driver.tune(&Tuning::default());
@@ -240,7 +242,18 @@ impl Epoll {
         events: &mut Vec<libc::epoll_event>,
         on_event: &mut dyn FnMut(Event<'_>),
     ) -> io::Result<()> {
-        if !self.peer.bell().falls_asleep() {
+        let gathers = !self.gather.is_zero();
+        if gathers {
+            // Who rings meanwhile need not wake it: it looks anyway.
+            let _at = waits::at(Place::Network);
+            std::thread::sleep(timeout.map_or(self.gather, |timeout| timeout.min(self.gather)));
+            calls::epoll_wait(&self.epoll, events, 0)?;
+        }
+        if !events.is_empty() || !self.peer.bell().falls_asleep() {
+            if gathers {
+                on_event(Event::Slept);
+                return Ok(());
+            }
             return calls::epoll_wait(&self.epoll, events, 0);
         }
         let waited = {
@@ -574,6 +587,10 @@ impl Driver for Epoll {
             on_event(Event::Woken);
         }
         waited
+    }
+
+    fn gather(&mut self, time: Duration) {
+        self.gather = time;
     }
 
     fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {

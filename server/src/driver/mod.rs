@@ -295,6 +295,10 @@ pub trait Driver {
     /// Only when the driver itself is broken; what concerns one connection is an event.
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()>;
 
+    /// How long the next sleeps put off what comes right after they have begun, so that they hand over more at once; zero, as at first,
+    /// for not at all.
+    fn gather(&mut self, time: Duration);
+
     /// [`Driver::wait`] without waiting for anything, and without receiving from anybody or accepting anybody: hands over what
     /// has become of sends, closes and moves. For a caller that can take nothing more in.
     ///

@@ -382,6 +382,7 @@ pub(super) fn thread_tuning(config: &Config) -> thread::Tuning {
             receive_buffer_bytes: count(config.receive_buffer_bytes),
         },
         busy_poll: Duration::from_micros(config.busy_poll_microseconds),
+        gather: Duration::from_micros(config.gather_microseconds),
         letters_a_turn: count(config.turn_letters_max),
         answers_a_turn: count(config.turn_answers_max),
         sleep_max: Duration::from_millis(config.idle_sleep_milliseconds),

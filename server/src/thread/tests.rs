@@ -70,6 +70,8 @@ struct Puppet {
 }
 
 impl Driver for Puppet {
+    fn gather(&mut self, _: Duration) {}
+
     fn kind(&self) -> Kind {
         Kind::Epoll
     }

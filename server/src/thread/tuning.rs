@@ -12,6 +12,8 @@ pub struct Tuning {
     pub network: driver::Tuning,
     /// So long after the last event the network is looked at without sleeping.
     pub busy_poll: Duration,
+    /// While sleeps are short: so long at the most a sleep puts off what comes, to take more in one turn.
+    pub gather: Duration,
     /// Envelopes taken from each other shard in one turn.
     pub letters_a_turn: usize,
     /// Answers of the store taken in one turn: most are of logins, which must not make turns long for those who are there.
@@ -33,6 +35,7 @@ impl Default for Tuning {
         Tuning {
             network: driver::Tuning::default(),
             busy_poll: Duration::ZERO,
+            gather: Duration::ZERO,
             letters_a_turn: 64,
             answers_a_turn: 64,
             sleep_max: Duration::from_millis(250),

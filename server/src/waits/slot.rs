@@ -7,6 +7,7 @@
 use std::cell::Cell;
 use std::io;
 use std::marker::PhantomData;
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -201,10 +202,14 @@ const SLICE: Duration = Duration::from_millis(1);
 /// be nicer, which to go before others of the host does.
 const NICER: i32 = 10;
 
-/// Messages wait for the calling thread: it runs in short slices. Kernels before 6.12 know no slice of a thread's own, and
-/// leave it as it is.
+/// How late a nap of a thread that messages wait for may end, nanoseconds: the kernel's own bound is as long as the nap.
+const SLACK_NS: NonZeroU64 = NonZeroU64::new(1_000).expect("not zero");
+
+/// Messages wait for the calling thread: it runs in short slices, and its naps end when they are to. Kernels before 6.12 know no slice of
+/// a thread's own, and leave it as it is.
 pub fn in_short_slices() {
     let _ = throng_sys::calls::set_slice(niceness(), SLICE);
+    let _ = rustix::thread::set_current_timer_slack(Some(SLACK_NS));
 }
 
 /// The calling thread stands back where cores are few: it reads, merges or derives keys, and those that messages wait for go

@@ -36,11 +36,12 @@ pub trait Kernel {
     fn poll(&mut self) -> io::Result<()>;
 
     /// Submits what is pending and waits for one completion. Returns without any when the time is up, and when a signal
-    /// comes.
+    /// comes. Unless `gather` is zero, a completion that comes earlier than that waits for others until then, if the
+    /// kernel can do that (Linux 6.12).
     ///
     /// # Errors
     /// The kernel's.
-    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()>;
+    fn sleep(&mut self, timeout: Option<Duration>, gather: Duration) -> io::Result<()>;
 
     /// Moves the completions there are to the end of `into`. The memory of their operations is back.
     fn collect(&mut self, into: &mut Vec<Done>);

@@ -49,6 +49,9 @@ const MSG_RING_CQE_SKIP: u32 = 1;
 /// Addresses of peers asked for at a time.
 const NAMES: usize = 64;
 
+/// Completions that end a sleep although more are to be gathered.
+const GATHERED_MAX: u32 = 64;
+
 /// Completions of operations that nobody waits for.
 const NOBODY: u64 = (Op::None as u64) << 56;
 
@@ -120,7 +123,7 @@ impl Ring {
         unsafe { self.push(0, entry.user_data(NOBODY)) };
         let mut done = Vec::new();
         while done.is_empty() {
-            self.sleep(None)?;
+            self.sleep(None, Duration::ZERO)?;
             self.collect(&mut done);
         }
         let result = done[0].result;
@@ -291,7 +294,7 @@ impl Kernel for Ring {
         busy_is_fine(self.tables[0].enter(0, ENTER_GETEVENTS, None))
     }
 
-    fn sleep(&mut self, timeout: Option<Duration>) -> io::Result<()> {
+    fn sleep(&mut self, timeout: Option<Duration>, gather: Duration) -> io::Result<()> {
         if !self.early.is_empty() {
             return self.poll();
         }
@@ -308,11 +311,16 @@ impl Kernel for Ring {
             }
         }
         let time = timeout.map(Timespec::from);
-        let args = match &time {
+        let mut args = match &time {
             Some(time) => SubmitArgs::new().timespec(time),
             None => SubmitArgs::new(),
         };
-        busy_is_fine(self.tables[0].enter(1, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&args)))
+        let mut want = 1;
+        if !gather.is_zero() && self.tables[0].can_gather() {
+            args = args.min_wait_usec(u32::try_from(gather.as_micros()).unwrap_or(u32::MAX));
+            want = GATHERED_MAX;
+        }
+        busy_is_fine(self.tables[0].enter(want, ENTER_GETEVENTS | ENTER_EXT_ARG, Some(&args)))
     }
 
     fn collect(&mut self, into: &mut Vec<Done>) {

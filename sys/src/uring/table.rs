@@ -70,6 +70,11 @@ impl Table {
         queue.capacity() - queue.len() >= count
     }
 
+    /// Whether a wait for completions can have a time in which it goes on although there are some.
+    pub(crate) fn can_gather(&self) -> bool {
+        self.ring.params().is_feature_min_timeout()
+    }
+
     /// Whether entries wait to be submitted.
     pub(crate) fn is_pending(&mut self) -> bool {
         !self.ring.submission().is_empty()

@@ -34,7 +34,7 @@ impl Bench {
                 return self.told.remove(at);
             }
             assert!(start.elapsed() < PATIENCE, "no {op:?} among {:?}", self.told);
-            self.ring.sleep(Some(PATIENCE)).expect("a sleep");
+            self.ring.sleep(Some(PATIENCE), Duration::ZERO).expect("a sleep");
             self.ring.collect(&mut self.told);
         }
     }
@@ -126,7 +126,7 @@ fn bytes_for_any_table_end_a_sleep() {
     }
     let (start, mut sleeps) = (Instant::now(), 0);
     while start.elapsed() < Duration::from_millis(100) {
-        bench.ring.sleep(Some(Duration::from_millis(50))).expect("a sleep");
+        bench.ring.sleep(Some(Duration::from_millis(50)), Duration::ZERO).expect("a sleep");
         bench.ring.collect(&mut bench.told);
         sleeps += 1;
     }
@@ -166,7 +166,7 @@ fn more_completions_than_have_room_all_come() {
     let mut seen = vec![false; COUNT];
     while seen.iter().any(|seen| !seen) {
         assert!(start.elapsed() < PATIENCE, "{} are missing", seen.iter().filter(|seen| !**seen).count());
-        bench.ring.sleep(Some(PATIENCE)).expect("a sleep");
+        bench.ring.sleep(Some(PATIENCE), Duration::ZERO).expect("a sleep");
         bench.ring.collect(&mut bench.told);
         for done in bench.told.drain(..).filter(|done| done.word.op() == Op::Receive) {
             assert_eq!(done.result, -libc::EAGAIN);

@@ -324,7 +324,7 @@ impl Uring {
             self.reap(on_event);
             while self.ring.receiving() > 0 {
                 // Not seen: a receive that must not wait is done at once. The buffer is the kernel's until it is.
-                self.ring.sleep(Some(Duration::from_millis(1)))?;
+                self.ring.sleep(Some(Duration::from_millis(1)), Duration::ZERO)?;
                 self.reap(on_event);
             }
         }
@@ -402,7 +402,7 @@ impl Driver for Uring {
 
     fn wait(&mut self, timeout: Duration, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         if self.ready.is_empty() && self.favoured.is_empty() && !timeout.is_zero() {
-            self.ring.sleep(Some(timeout))?;
+            self.ring.sleep(Some(timeout), Duration::ZERO)?;
         } else {
             self.ring.poll()?;
         }

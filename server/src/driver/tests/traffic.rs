@@ -54,6 +54,43 @@ fn a_sleep_is_told_first_and_only_if_there_was_one(kind: On) {
     assert_eq!(woken_by_bytes, [true, false]);
 }
 
+fn what_comes_right_after_falling_asleep_is_taken_together(kind: On) {
+    let mut world = World::new(kind);
+    let (one, mut first) = world.connect();
+    let (two, mut second) = world.connect();
+    world.quiet(20);
+    let peer = world.driver.peer();
+    world.driver.gather(Duration::from_millis(400));
+    let before = world.seen.len();
+    let sender = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(50));
+        first.write_all(b"one").unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        second.write_all(b"two").unwrap();
+        std::thread::sleep(Duration::from_millis(50));
+        peer.wake();
+        (first, second)
+    });
+    world.turn(PATIENCE);
+    let came = world.seen[before..].to_vec();
+    let expected = [Seen::Received(one, b"one".to_vec()), Seen::Received(two, b"two".to_vec()), Seen::Woken];
+    assert!(expected.iter().all(|event| came.contains(event)), "one wait has all: {came:?}");
+    let (mut first, _second) = sender.join().unwrap();
+    // What comes later than that waits for nothing.
+    let sender = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(600));
+        first.write_all(b"late").unwrap();
+        first
+    });
+    let (start, before) = (Instant::now(), world.seen.len());
+    while world.seen.len() == before {
+        world.turn(PATIENCE);
+    }
+    assert!(start.elapsed() < PATIENCE / 2, "it did not sleep on");
+    assert_eq!(world.seen[before..], [Seen::Received(one, b"late".to_vec())]);
+    drop(sender.join().unwrap());
+}
+
 fn an_empty_send_completes(kind: On) {
     let mut world = World::new(kind);
     let (conn, _client) = world.connect();
@@ -365,5 +402,5 @@ on_both! {
     the_operator_changes_the_buffer_while_bytes_come
     echo an_empty_send_completes a_second_send_in_flight_is_the_callers_error many_connections split_and_large_reads
     received_bytes_may_be_changed_in_place a_slow_reader_holds_sent_back a_send_that_goes_on_is_told_and_one_that_stands_is_not a_reset_during_a_send_fails_it
-    a_sleep_is_told_first_and_only_if_there_was_one pause_and_resume who_sends_without_end_is_read_once_a_turn wake_from_another_thread a_time_out_is_kept
+    a_sleep_is_told_first_and_only_if_there_was_one what_comes_right_after_falling_asleep_is_taken_together pause_and_resume who_sends_without_end_is_read_once_a_turn wake_from_another_thread a_time_out_is_kept
 }

@@ -79,6 +79,7 @@ pub(super) struct Uring<K: Kernel = Ring> {
     /// Bounded by the slots: a few for each connection.
     notices: VecDeque<Notice>,
     linger: Duration,
+    gather: Duration,
     tuning: Tuning,
     peer: Peer,
 }
@@ -118,6 +119,7 @@ impl<K: Kernel> Uring<K> {
             alarms: Alarms::default(),
             notices: VecDeque::new(),
             linger,
+            gather: Duration::ZERO,
             tuning: Tuning::default(),
             peer,
         };
@@ -190,7 +192,7 @@ impl<K: Kernel> Uring<K> {
             self.reap(on_event);
             while self.ring.receiving() > 0 {
                 // Not seen: a receive that must not wait is done at once. The buffer is the kernel's until it is.
-                self.ring.sleep(Some(Duration::from_millis(1)))?;
+                self.ring.sleep(Some(Duration::from_millis(1)), Duration::ZERO)?;
                 self.reap(on_event);
             }
         }
@@ -238,7 +240,7 @@ impl<K: Kernel> Uring<K> {
         }
         let slept = {
             let _at = waits::at(Place::Network);
-            self.ring.sleep(timeout)
+            self.ring.sleep(timeout, self.gather)
         };
         on_event(Event::Slept);
         slept
@@ -300,6 +302,10 @@ impl<K: Kernel> Driver for Uring<K> {
             on_event(Event::Woken);
         }
         Ok(())
+    }
+
+    fn gather(&mut self, time: Duration) {
+        self.gather = time;
     }
 
     fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {

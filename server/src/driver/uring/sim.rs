@@ -291,7 +291,7 @@ impl Kernel for Sim {
         self.submit()
     }
 
-    fn sleep(&mut self, _: Option<Duration>) -> io::Result<()> {
+    fn sleep(&mut self, _: Option<Duration>, _: Duration) -> io::Result<()> {
         self.0.borrow_mut().advance(true);
         Ok(())
     }
