@@ -3,6 +3,7 @@
 
 mod accounts;
 mod actors;
+mod channels;
 mod contacts;
 pub mod counters;
 pub mod extension;
@@ -18,6 +19,7 @@ pub mod observers;
 pub mod orders;
 pub mod outbound;
 pub mod portable;
+mod requests;
 pub mod router;
 pub mod session;
 pub mod settings;
