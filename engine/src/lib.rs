@@ -4,6 +4,7 @@
 mod accounts;
 mod actors;
 mod channels;
+mod components;
 mod contacts;
 pub mod counters;
 pub mod extension;

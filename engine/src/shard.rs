@@ -2,7 +2,8 @@
 //! [`Output`] given along. The shard is the one parent: it knows all modules, and each module answers it with a closed enum
 //! instead of calling the next.
 //!
-//! What is told apart stands on floors of its own (`floor`): the turn, streams, channels, actors, logs, contacts, accounts, requests.
+//! What is told apart stands on floors of its own (`floor`): the turn, streams, channels, actors, logs, contacts, accounts,
+//! requests, components.
 //! The shard itself knows them all, and holds what goes across them, in the order of a stanza's way:
 //! - [`intake`]: bytes of a connection to items
 //! - [`http`] and [`websocket`]: the same where they are requests, or messages; [`items`] of either, and their [`last_words`]
@@ -14,7 +15,6 @@
 //! - [`inline`]: the same together with authentication
 //! - [`outgoing`]: what a bound session sends, and where it goes
 //! - [`dispatch`]: letters, answers of the store and finished work
-//! - [`component`]: streams of external components, [`to_component`] and [`from_component`]: their stanzas, by [`seats`]
 //! - [`restore`]: sessions of an earlier process, [`tail`]: their resumption, [`again`]: what they may have sent already
 //! - [`ending`]: endings carried out
 //! - [`sweep`]: everything that depends on time alone
@@ -26,13 +26,11 @@ pub mod backlog;
 pub mod bind;
 pub mod bosh;
 pub mod command;
-pub mod component;
 pub mod dispatch;
 #[cfg(debug_assertions)]
 pub mod echo;
 pub mod ending;
 pub mod features;
-pub mod from_component;
 pub mod handover;
 pub mod http;
 pub mod inline;
@@ -46,10 +44,8 @@ pub mod outside;
 pub mod proven;
 pub mod register;
 pub mod restore;
-pub mod seats;
 pub mod sweep;
 pub mod tail;
-pub mod to_component;
 pub mod upgrade;
 pub mod websocket;
 
@@ -58,6 +54,7 @@ use std::sync::Arc;
 use crate::accounts::Accounts;
 use crate::actors::Actors;
 use crate::channels::Channels;
+use crate::components::Components;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
 use crate::floor::stands_on;
@@ -77,7 +74,7 @@ pub use crate::turn::{NUMBER_FLOOR_PREFIX, number_floor_sort_key};
 /// One shard.
 #[derive(Debug)]
 pub struct Shard {
-    requests: Requests,
+    components: Components,
     /// Memory for the tags of one item at a time.
     scanner: Scanner,
     /// What streams offer, as far as it is the same for all.
@@ -89,14 +86,12 @@ pub struct Shard {
     came: Option<dispatch::Came>,
     /// The server stops: rows of users are written once more at the end of the turn.
     stops: bool,
-    /// Components whose home this is.
-    seats: seats::Seats,
     tails: tail::Tails,
     /// Resumptions of sessions of an earlier process that were begun.
     tail_attempts: u64,
 }
 
-stands_on!(Shard, requests: Requests);
+stands_on!(Shard, components: Components);
 
 impl Shard {
     /// A shard with nothing in it. `seed` feeds all that must not be guessed: nonces, resumption tokens, resources, which account
@@ -110,14 +105,13 @@ impl Shard {
         let turn = Turn::new(id, settings, counters, seed);
         let logs = Logs::new(Actors::new(Channels::new(Streams::new(turn)), users_key));
         Shard {
-            requests: Requests::new(Accounts::new(Contacts::new(logs, presence_seed))),
+            components: Components::new(Requests::new(Accounts::new(Contacts::new(logs, presence_seed)))),
             scanner: Scanner::new(),
             features,
             letters_read,
             sweeper: sweep::Sweeper::default(),
             came: None,
             stops: false,
-            seats: seats::Seats::default(),
             tails: tail::Tails::default(),
             tail_attempts: 0,
         }
@@ -136,7 +130,7 @@ impl Shard {
             Input::AcceptedComponent { conn, peer } => self.accepted_component(conn, peer),
             Input::Sent { conn } => {
                 self.sent(conn);
-                if self.seats.any() {
+                if self.has_seats() {
                     self.component_sent(conn);
                 }
                 if self.has_listeners() {

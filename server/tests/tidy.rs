@@ -26,7 +26,10 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("observers", &["id", "limits", "ns", "wire"]),
     ("io", &["extension", "id", "letters", "observers", "orders", "session", "settings", "store", "web", "wire"]),
     ("gate", &["id", "io"]),
-    ("floor", &["accounts", "actors", "channels", "contacts", "logs", "requests", "shard", "streams", "turn"]),
+    (
+        "floor",
+        &["accounts", "actors", "channels", "components", "contacts", "logs", "requests", "shard", "streams", "turn"],
+    ),
     ("turn", &["counters", "extension", "id", "io", "letters", "ns", "router", "session", "settings", "store", "wire"]),
     (
         "streams",
@@ -156,17 +159,38 @@ const ENGINE: &[(&str, &[&str])] = &[
             "wire",
         ],
     ),
+    (
+        "components",
+        &[
+            "contacts",
+            "extension",
+            "floor",
+            "id",
+            "io",
+            "letters",
+            "limits",
+            "logs",
+            "ns",
+            "requests",
+            "router",
+            "session",
+            "streams",
+            "turn",
+            "web",
+            "wire",
+        ],
+    ),
 ];
 
 /// Modules of the engine whose structs are one shard, floor upon floor.
 const FLOORS: &[&str] =
-    &["turn", "streams", "channels", "actors", "logs", "contacts", "accounts", "requests", "shard"];
+    &["turn", "streams", "channels", "actors", "logs", "contacts", "accounts", "requests", "components", "shard"];
 
 /// Lines of a file of [`FLOORS`].
 const FLOOR_LINES_MAX: usize = 500;
 
 /// Those of them whose places are to say why they give up in silence.
-const SAY_WHY: &[&str] = &["channels", "requests", "shard"];
+const SAY_WHY: &[&str] = &["channels", "requests", "components", "shard"];
 
 /// Places of [`SAY_WHY`] that give up in silence and do not say why. It only falls.
 const SILENT_MAX: usize = 66;
@@ -579,11 +603,14 @@ fn floors_of_users_call_nothing_of_channels() {
     let (mut wrong, mut seen) = (Vec::new(), 0);
     for (file, called) in &calls {
         // A name that files of other floors define, too, is of these.
-        let elsewhere: BTreeSet<_> = called.iter().filter(|(home, _)| !of_channels(home)).flat_map(|(_, n)| n).collect();
+        let elsewhere: BTreeSet<_> =
+            called.iter().filter(|(home, _)| !of_channels(home)).flat_map(|(_, n)| n).collect();
         let names = called.iter().filter(|(home, _)| of_channels(home)).flat_map(|(_, names)| names);
         let own: Vec<_> = names.filter(|name| !elsewhere.contains(name)).collect();
         match top_module(file) {
-            "actors" | "logs" | "contacts" | "accounts" if !own.is_empty() => wrong.push(format!("{file} calls {own:?}")),
+            "actors" | "logs" | "contacts" | "accounts" if !own.is_empty() => {
+                wrong.push(format!("{file} calls {own:?}"))
+            }
             "requests" | "shard" => seen += own.len(),
             _ => {}
         }

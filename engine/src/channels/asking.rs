@@ -1,11 +1,11 @@
 //! Questions of this shard's connections to the homes of channels, for what is behind their places.
 
-use crate::id::ConnId;
-use crate::letters::{ConnRef, Letter};
 use crate::channels::Channels;
 use crate::channels::home::feed_names::is_feed;
 use crate::channels::listener::{Kind, Listener};
 use crate::channels::places::Standing;
+use crate::id::ConnId;
+use crate::letters::{ConnRef, Letter};
 
 impl Channels {
     /// Asks the homes of all channels of a request that is not told of what comes.

@@ -3,15 +3,15 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::id::{ConnId, PushId};
-use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_PAGE_ITEMS_MAX, NOTIFY_REQUESTS_PER_PREFIX};
-use crate::channels::occupancy::crowd::channel_of;
 use crate::channels::access::decisions::Permit;
 use crate::channels::home::feed_names::{is_feed, is_same_prefix};
 use crate::channels::nchan::Subscriber;
+use crate::channels::occupancy::crowd::channel_of;
 use crate::channels::occupancy::occupants::Occupant;
 use crate::channels::places::{Gathered, Place, Standing, prefixes};
 use crate::channels::talk::talker::Talker;
+use crate::id::{ConnId, PushId};
+use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_PAGE_ITEMS_MAX, NOTIFY_REQUESTS_PER_PREFIX};
 use crate::web::access::Grant;
 use crate::web::channel::{Answered, Asked};
 use crate::web::handshake::Accept;

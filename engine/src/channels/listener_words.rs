@@ -2,16 +2,16 @@
 
 use std::borrow::Cow;
 
-use crate::extension::pubsub::service::info::Info;
-use crate::id::ConnId;
-use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
 use crate::channels::Channels;
 use crate::channels::binary;
-use crate::channels::occupancy::crowd::channel_of;
 use crate::channels::home::feed_names::is_feed;
 use crate::channels::listener::{Kind, Listener};
 use crate::channels::nchan::Subscriber;
+use crate::channels::occupancy::crowd::channel_of;
 use crate::channels::places::Gathered;
+use crate::extension::pubsub::service::info::Info;
+use crate::id::ConnId;
+use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
 use crate::streams::ended::Ended;
 use crate::web::centrifugo::crowd;
 use crate::web::frame::{self, Code, FrameFault};

@@ -11,10 +11,7 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::id::ConnId;
-use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_EMPTY_MAX, NOTIFY_HELD_BYTES_MAX, NOTIFY_RENEW_S};
 use crate::channels::addresses::Addresses;
-use crate::channels::web_push::awake::Awake;
 use crate::channels::home::feed_names::is_feed;
 use crate::channels::listener::{Kind, Listener, Way};
 use crate::channels::occupancy::occupants::Occupants;
@@ -22,6 +19,9 @@ use crate::channels::places::Place;
 use crate::channels::prefixes::Prefixes;
 use crate::channels::talk::talker::{Sub, Talker};
 use crate::channels::watched::Watched;
+use crate::channels::web_push::awake::Awake;
+use crate::id::ConnId;
+use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_EMPTY_MAX, NOTIFY_HELD_BYTES_MAX, NOTIFY_RENEW_S};
 use crate::turn::Fixed;
 use crate::web::policy::Channels;
 

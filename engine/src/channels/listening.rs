@@ -3,11 +3,6 @@
 //!
 //! Letters may be lost: a question without an answer is asked again, and a publication without one is said to be in doubt.
 
-use crate::extension::pubsub::service::channel::{Page, Published};
-use crate::id::{ConnId, Service, ShardId};
-use crate::letters::Letter;
-use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_TOLD_AT_ONCE};
-use crate::session::conn::Pause;
 use crate::channels::Channels;
 use crate::channels::access::{self, Admission};
 use crate::channels::addresses::network;
@@ -17,6 +12,11 @@ use crate::channels::listener::{self, Kind, Listener};
 use crate::channels::listener_words::{Telling, json, write_beat};
 use crate::channels::nchan::Subscriber;
 use crate::channels::places::{Gathered, Place, Standing};
+use crate::extension::pubsub::service::channel::{Page, Published};
+use crate::id::{ConnId, Service, ShardId};
+use crate::letters::Letter;
+use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_TOLD_AT_ONCE};
+use crate::session::conn::Pause;
 use crate::web::channel::{Asked, Wish};
 use crate::web::mercure::first::First;
 use crate::web::nchan::{Subscription, Way};

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::channels::occupancy::crowd::channel_of;
 use crate::channels::home::feed_names::{is_feed, is_same_prefix};
+use crate::channels::occupancy::crowd::channel_of;
 
 /// How far the next items of a channel are for one who waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use crate::id::ShardId;
-use crate::limits::{NOTIFY_FEEDS_PER_REQUEST_MAX, NOTIFY_PREFIXES_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX};
 use crate::channels::Channels;
 use crate::channels::access::Admission;
 use crate::channels::home::feed_names::FeedName;
 use crate::channels::places::{Place, prefixes};
+use crate::id::ShardId;
+use crate::limits::{NOTIFY_FEEDS_PER_REQUEST_MAX, NOTIFY_PREFIXES_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX};
 use crate::web::access::Act;
 use crate::web::channel::{After, Place as Asked};
 use crate::web::prefix;

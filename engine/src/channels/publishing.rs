@@ -2,17 +2,17 @@
 
 use std::net::IpAddr;
 
+use crate::channels::Channels;
+use crate::channels::access::Admission;
+use crate::channels::addresses::network;
+use crate::channels::listener::Kind;
+use crate::channels::listener_words::{json, told, written_id};
+use crate::channels::occupancy::crowd::channel_of;
+use crate::channels::places::Standing;
 use crate::extension::pubsub::service::channel::Published;
 use crate::id::ConnId;
 use crate::letters::{ConnRef, Letter};
 use crate::limits::NOTIFY_TOLD_PER_PUBLICATION;
-use crate::channels::Channels;
-use crate::channels::access::Admission;
-use crate::channels::addresses::network;
-use crate::channels::occupancy::crowd::channel_of;
-use crate::channels::listener::Kind;
-use crate::channels::listener_words::{json, told, written_id};
-use crate::channels::places::Standing;
 use crate::web::channel::{Answered, Publication};
 
 impl Channels {

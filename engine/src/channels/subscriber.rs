@@ -1,7 +1,7 @@
 //! What subscribers of channels send on their WebSockets (RFC 6455): control frames, and nothing else.
 
-use crate::id::ConnId;
 use crate::channels::Channels;
+use crate::id::ConnId;
 use crate::streams::ended::Ended;
 use crate::web::Step;
 use crate::web::frame::{self, Event};

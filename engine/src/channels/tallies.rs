@@ -1,9 +1,9 @@
 //! What is counted of channels (`/n/`, Mercure) as operators see it: who waits by which way, what is told, and what is refused.
 
-use crate::counters::Counter;
-use crate::extension::pubsub::service::channel::Page;
 use crate::channels::Channels;
 use crate::channels::listener::{Kind, Way};
+use crate::counters::Counter;
+use crate::extension::pubsub::service::channel::Page;
 use crate::web::access::Act;
 use crate::web::head::{Head, Method};
 use crate::web::status::Status;

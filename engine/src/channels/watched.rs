@@ -4,9 +4,9 @@ use std::cell::OnceCell;
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound::{Excluded, Unbounded};
 
+use crate::channels::binary;
 use crate::id::ConnId;
 use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX};
-use crate::channels::binary;
 
 /// An item that is held until all have been told.
 #[derive(Debug)]

@@ -1,13 +1,13 @@
 //! What is asked by HTTP of channels of this home: items are published and read there as by XMPP, and whoever asks is told by a letter.
 
+use crate::channels::home::feed_names::FeedName;
+use crate::channels::home::is_private;
 use crate::extension;
 use crate::extension::pubsub::service::channel::{Gathered, JSON, Page, Picked, Publication, Wanted, payload};
 use crate::extension::pubsub::service::info::Question;
 use crate::letters::ConnRef;
 use crate::limits::{NOTIFY_PAGE_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX};
 use crate::requests::Requests;
-use crate::channels::home::feed_names::FeedName;
-use crate::channels::home::is_private;
 use crate::turn::pending::{Asker, Front};
 use crate::web::channel::lines;
 use crate::wire::limit::Limit;

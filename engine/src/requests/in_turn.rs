@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::extension::Resume;
 use crate::limits::{NODE_WAITING_PER_USER_MAX, PARKED_STANZAS_MAX};
-use crate::router::users::Known;
 use crate::requests::Requests;
+use crate::router::users::Known;
 use crate::store::Query;
 use crate::store::account::Incarnation;
 use crate::streams::half::Down;

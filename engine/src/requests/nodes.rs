@@ -3,8 +3,8 @@
 use crate::extension::offline::Keep;
 use crate::letters::{Kind, Letter, MessageClass};
 use crate::limits::{MEMBERSHIP_BYTES, NODE_NOTIFY_WORK_MAX, NODE_TOLD_AT_ONCE};
-use crate::router::users::Known;
 use crate::requests::Requests;
+use crate::router::users::Known;
 use crate::store::Found;
 use crate::store::nodes::{self as rows, Named};
 use crate::streams::work::work;

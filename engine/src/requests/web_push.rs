@@ -3,15 +3,15 @@
 
 use std::sync::Arc;
 
+use crate::channels::home::is_private;
+use crate::channels::web_push::{Told, Verdict};
 use crate::extension;
 use crate::extension::pubsub::service::registration::{By, Registering, Registration, Removal};
 use crate::id::PushId;
 use crate::io::{Effect, PushOutcome, WebPush};
 use crate::limits::{NOTIFY_PUSH_ENDPOINT_BYTES_MAX, NOTIFY_PUSH_PAGE};
 use crate::requests::Requests;
-use crate::channels::home::is_private;
 use crate::requests::at_channels::node_asker;
-use crate::channels::web_push::{Told, Verdict};
 use crate::store::nodes as rows;
 use crate::store::{Found, Row};
 use crate::turn::pending::{Asker, Front, Pending};

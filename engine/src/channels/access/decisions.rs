@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::limits::{NOTIFY_DECISIONS_BYTES_MAX, NOTIFY_DENIED_MS, NOTIFY_PERMIT_S_MAX};
 use crate::channels::access::halves::{Halves, Weighs};
+use crate::limits::{NOTIFY_DECISIONS_BYTES_MAX, NOTIFY_DENIED_MS, NOTIFY_PERMIT_S_MAX};
 
 /// Something was allowed.
 #[derive(Debug, PartialEq, Eq)]

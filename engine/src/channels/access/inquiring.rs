@@ -5,13 +5,13 @@
 
 use std::net::IpAddr;
 
-use crate::id::ConnId;
-use crate::io::{Decision, Inquiry};
-use crate::limits::NOTIFY_HELD_S;
 use crate::channels::Channels;
 use crate::channels::access::{Admission, unanswered};
 use crate::channels::addresses::network;
 use crate::channels::listener::{Held, Kind, Listener};
+use crate::id::ConnId;
+use crate::io::{Decision, Inquiry};
+use crate::limits::NOTIFY_HELD_S;
 use crate::turn::pending::Pending;
 use crate::web::access::Act;
 use crate::web::access::shown::Shown;

@@ -14,13 +14,13 @@ use std::sync::Arc;
 
 use ring::digest;
 
-use crate::id::Now;
-use crate::limits::NOTIFY_JWT_KNOWN_BYTES_MAX;
 use crate::channels::Channels;
-use crate::channels::addresses::Held;
 use crate::channels::access::decisions::Permit;
 use crate::channels::access::halves::{Halves, Weighs};
+use crate::channels::addresses::Held;
 use crate::channels::listener::Listener;
+use crate::id::Now;
+use crate::limits::NOTIFY_JWT_KNOWN_BYTES_MAX;
 use crate::web::access::shown::Shown;
 use crate::web::access::{Access, Act, Fault, Grant};
 use crate::web::prefix;

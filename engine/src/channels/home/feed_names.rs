@@ -1,8 +1,8 @@
 //! Names of feeds. A *feed* is what is published at all channels of one home whose names begin with a prefix, in one order with numbers of
 //! its own. It is watched and read like a channel, under a name that no node has: `*3o/news.*` is the feed of `news.` at shard 3.
 
-use crate::id::ShardId;
 use crate::channels::occupancy::crowd::channel_of;
+use crate::id::ShardId;
 use crate::web::prefix;
 
 /// What a name says.

@@ -4,15 +4,15 @@ use std::cell::LazyCell;
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Unbounded};
 
+use crate::channels::Channels;
+use crate::channels::home::feed_names::FeedName;
+use crate::channels::home::is_private;
+use crate::channels::web_push::{Woken, told};
 use crate::extension::pubsub::notice::News;
 use crate::extension::pubsub::service::channel;
 use crate::id::ShardId;
 use crate::letters::Letter;
 use crate::limits::{NOTIFY_FORGET_S, NOTIFY_WATCHED_MAX};
-use crate::channels::Channels;
-use crate::channels::home::is_private;
-use crate::channels::home::feed_names::FeedName;
-use crate::channels::web_push::{Woken, told};
 use crate::store::nodes::key_of;
 use crate::turn::pending::Front;
 

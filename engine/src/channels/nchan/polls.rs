@@ -6,16 +6,16 @@
 
 use std::borrow::Cow;
 
-use crate::extension::pubsub::service::channel::Page;
-use crate::extension::pubsub::service::info::Info;
-use crate::id::{ConnId, ShardId};
-use crate::letters::{ConnRef, Letter};
-use crate::limits::NOTIFY_TOLD_AT_ONCE;
 use crate::channels::Channels;
 use crate::channels::listener::{Kind, Listener};
 use crate::channels::listener_words::told;
 use crate::channels::nchan::Subscriber;
 use crate::channels::places::Standing;
+use crate::extension::pubsub::service::channel::Page;
+use crate::extension::pubsub::service::info::Info;
+use crate::id::{ConnId, ShardId};
+use crate::letters::{ConnRef, Letter};
+use crate::limits::NOTIFY_TOLD_AT_ONCE;
 use crate::web::nchan::message::{EXPOSED, Message, VARY};
 use crate::web::response::Response;
 use crate::web::status::Status;

@@ -9,14 +9,14 @@ mod occupying;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::channels::Channels;
+use crate::channels::occupancy::crowd::{Crowd, Said, channel_of, write_names};
 use crate::id::ShardId;
 use crate::letters::{ConnRef, Letter};
 use crate::limits::{
     NOTIFY_FORGET_S, NOTIFY_RENEW_S, NOTIFY_WATCHED_MAX, NOTIFY_WHO_AT_ONCE, NOTIFY_WHO_MAX, NOTIFY_WHO_MS,
     NOTIFY_WHO_TOLD_MAX,
 };
-use crate::channels::Channels;
-use crate::channels::occupancy::crowd::{Crowd, Said, channel_of, write_names};
 
 /// What a shard has reported.
 #[derive(Debug)]

@@ -3,14 +3,14 @@
 //!
 //! Homes hear of changes at most once a second, and every half minute of everything. So letters may be lost.
 
+use crate::channels::Channels;
+use crate::channels::listener_words::write_occupancy;
+use crate::channels::occupancy::crowd::Said;
+use crate::channels::occupancy::occupants::Told;
+use crate::channels::places::Standing;
 use crate::id::ConnId;
 use crate::letters::{ConnRef, Letter};
 use crate::limits::{NOTIFY_TOLD_AT_ONCE, NOTIFY_WHO_AT_ONCE};
-use crate::channels::Channels;
-use crate::channels::occupancy::crowd::Said;
-use crate::channels::listener_words::write_occupancy;
-use crate::channels::occupancy::occupants::Told;
-use crate::channels::places::Standing;
 
 impl Channels {
     /// A request begins to wait: it is a subscriber of those of its channels that tell who subscribes.

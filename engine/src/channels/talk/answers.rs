@@ -1,13 +1,13 @@
 //! What homes of channels answer to connections of Centrifugo's protocol, and what time alone brings them: pings, and the ends of tokens.
 
-use crate::extension::pubsub::service::channel::{Page, Published};
-use crate::id::ConnId;
-use crate::limits::{CENTRIFUGO_PING_S, NOTIFY_ANSWER_S};
 use crate::channels::Channels;
 use crate::channels::listener::{Kind, Listener};
 use crate::channels::places::{Place, Standing};
-use crate::channels::talk::words::write_publication;
 use crate::channels::talk::talker::{Stage, Step, Waiting, What};
+use crate::channels::talk::words::write_publication;
+use crate::extension::pubsub::service::channel::{Page, Published};
+use crate::id::ConnId;
+use crate::limits::{CENTRIFUGO_PING_S, NOTIFY_ANSWER_S};
 use crate::streams::ended::Ended;
 use crate::web::centrifugo::reply::{self, Began, Error, Unsubscribed};
 use crate::web::centrifugo::{crowd, publication};

@@ -2,15 +2,15 @@
 
 use std::sync::Arc;
 
-use crate::id::ConnId;
-use crate::limits::{BOSH_LONG_BODIES_MAX, CENTRIFUGO_MESSAGE_BYTES_MAX, PREAUTH_BYTES_MAX, WEBSOCKET_MEMORY_BYTES};
 use crate::channels::Channels;
 use crate::channels::listener::Listener;
 use crate::channels::talk::talker::Stage;
+use crate::id::ConnId;
+use crate::limits::{BOSH_LONG_BODIES_MAX, CENTRIFUGO_MESSAGE_BYTES_MAX, PREAUTH_BYTES_MAX, WEBSOCKET_MEMORY_BYTES};
 use crate::streams::ended::Ended;
-use crate::web::{Begun, Step};
 use crate::web::centrifugo::{command, reply};
 use crate::web::frame::{self, Assembly, Code, Event, FrameFault};
+use crate::web::{Begun, Step};
 
 impl Channels {
     /// Reads up to the end of one message, or one control frame.

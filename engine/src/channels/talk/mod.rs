@@ -11,18 +11,18 @@ mod words;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use crate::id::{ConnId, Service};
-use crate::letters::{ConnRef, Letter};
-use crate::limits::{
-    CENTRIFUGO_CHANNELS_MAX, CENTRIFUGO_CHANNELS_PER_WAITING, CENTRIFUGO_HISTORIES_MAX, CENTRIFUGO_PING_S,
-    CENTRIFUGO_WAITING_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX,
-};
 use crate::channels::Channels;
 use crate::channels::access::Denied;
 use crate::channels::addresses::network;
 use crate::channels::listener::{Kind, Listener};
 use crate::channels::places::Place;
 use crate::channels::talk::talker::{Stage, Step, Sub, Talker, Waiting, What};
+use crate::id::{ConnId, Service};
+use crate::letters::{ConnRef, Letter};
+use crate::limits::{
+    CENTRIFUGO_CHANNELS_MAX, CENTRIFUGO_CHANNELS_PER_WAITING, CENTRIFUGO_HISTORIES_MAX, CENTRIFUGO_PING_S,
+    CENTRIFUGO_WAITING_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX,
+};
 use crate::streams::ended::Ended;
 use crate::web::access::{Act, Fault, Grant, topic};
 use crate::web::centrifugo::SUBPROTOCOL;

@@ -5,11 +5,11 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use ring::digest;
 
-use crate::id::ConnId;
-use crate::limits::CENTRIFUGO_RECOVERIES_MAX;
 use crate::channels::Channels;
 use crate::channels::places::{Place, Standing};
 use crate::channels::talk::talker::Step;
+use crate::id::ConnId;
+use crate::limits::CENTRIFUGO_RECOVERIES_MAX;
 use crate::streams::ended::Ended;
 use crate::web::centrifugo::publication;
 use crate::web::centrifugo::reply::{self, Error, Unsubscribed};

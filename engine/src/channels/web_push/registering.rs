@@ -4,16 +4,16 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::channels::Channels;
+use crate::channels::access::Admission;
+use crate::channels::listener::{Kind, Wanted};
+use crate::channels::listener_words::json;
+use crate::channels::occupancy::crowd::channel_of;
+use crate::channels::places::Standing;
 use crate::extension::datetime::{self, Precision};
 use crate::extension::pubsub::service::registration::{By, Registration};
 use crate::id::{ConnId, PushId};
 use crate::letters::{ConnRef, Letter};
-use crate::channels::Channels;
-use crate::channels::access::Admission;
-use crate::channels::occupancy::crowd::channel_of;
-use crate::channels::listener::{Kind, Wanted};
-use crate::channels::listener_words::json;
-use crate::channels::places::Standing;
 use crate::web::access::Grant;
 use crate::web::channel::Wish;
 use crate::web::push::Subscription;

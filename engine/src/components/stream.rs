@@ -1,5 +1,7 @@
 //! Streams of external components (XEP-0114): from the header to a proven domain, the move to the domain's home, and the end.
 
+use crate::components::Components;
+use crate::components::seats::Waits;
 use crate::extension;
 use crate::id::{ConnId, DomainId};
 use crate::io::{ComponentRow, Effect, Happened, Note, Reply};
@@ -10,8 +12,6 @@ use crate::session::conn::{Claimed, ConnState, Opening, Stage, StreamExpect};
 use crate::session::inline::Inline;
 use crate::session::moved::{Moved, MovedStream};
 use crate::session::sasl::Authenticated;
-use crate::shard::Shard;
-use crate::shard::seats::Waits;
 use crate::streams::opening::closed_listener;
 use crate::web::Transport;
 use crate::wire::error::{StanzaCondition, StreamCondition};
@@ -19,19 +19,19 @@ use crate::wire::stream::{HeaderFault, read_component_header, write_component_he
 use crate::wire::text::write_attribute;
 use crate::wire::{Element, StreamScope, jid};
 
-impl Shard {
+impl Components {
     /// A connection was accepted where components connect.
-    pub(super) fn accepted_component(&mut self, id: ConnId, peer: std::net::IpAddr) {
+    pub(crate) fn accepted_component(&mut self, id: ConnId, peer: std::net::IpAddr) {
         self.accepted_for(id, closed_listener(), peer, Stage::ExpectComponent);
     }
 
     /// Whether a component's stream header is expected of a connection.
-    pub(super) fn is_for_component(&mut self, id: ConnId) -> bool {
+    pub(crate) fn is_for_component(&mut self, id: ConnId) -> bool {
         self.opening(id).is_some_and(|opening| matches!(opening.stage(), Stage::ExpectComponent))
     }
 
     /// Its stream header has come: it names the domain that it is for (XEP-0114 3).
-    pub(super) fn component_header(&mut self, id: ConnId, element: &Element<'_>) {
+    pub(crate) fn component_header(&mut self, id: ConnId, element: &Element<'_>) {
         let domains = self.settings.domains.clone();
         let wanted = element.to().and_then(|to| {
             let to = jid::normalise_domain(&to).ok()?;
@@ -60,7 +60,7 @@ impl Shard {
     }
 
     /// `<handshake/>` has come (XEP-0114 3). `behind` is what came with it.
-    pub(super) fn handshake(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
+    pub(crate) fn handshake(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         let opening = self.heard(id);
         let (Stage::ExpectSecret(claimed), peer) = (opening.stage(), opening.peer) else {
             unreachable!("a secret is heard when it is expected");
@@ -99,7 +99,7 @@ impl Shard {
     }
 
     /// A component's connection has come over to the home of its domain.
-    pub(super) fn component_arrived(&mut self, id: ConnId, moved: &mut Moved) {
+    pub(crate) fn component_arrived(&mut self, id: ConnId, moved: &mut Moved) {
         let opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, Stage::ExpectComponent);
         let now_s = self.now.mono_s();
         self.conns.insert(id, opening, now_s);
@@ -152,7 +152,7 @@ impl Shard {
     }
 
     /// A component has come to some shard, or has gone.
-    pub(super) fn heard_of_component(&mut self, domain: DomainId, there: bool) {
+    pub(crate) fn heard_of_component(&mut self, domain: DomainId, there: bool) {
         let name = Box::<str>::from(self.settings.domains.name(domain));
         let known = &mut self.facts.components;
         match (known.binary_search(&name), there) {
@@ -163,7 +163,7 @@ impl Shard {
     }
 
     /// The connection of a component has gone, or takes nothing more: what it has not taken goes back.
-    pub(super) fn component_gone(&mut self, id: ConnId) {
+    pub(crate) fn component_gone(&mut self, id: ConnId) {
         let seat = self.seats.leave(id).expect("a component has a seat");
         let (domain, peer) = (seat.domain, seat.peer);
         let left = seat.left();
@@ -192,7 +192,7 @@ impl Shard {
     }
 
     /// The network has taken a send of a connection: if it is a component's, what was in it is in safe hands.
-    pub(super) fn component_sent(&mut self, id: ConnId) {
+    pub(crate) fn component_sent(&mut self, id: ConnId) {
         // Nearly all connections are no component's.
         let Some(seat) = self.seats.of_conn(id) else { return };
         let taken = seat.taken();
@@ -206,7 +206,7 @@ impl Shard {
     }
 
     /// The end of a turn: components that have taken all get the next piece.
-    pub(super) fn feed_components(&mut self) {
+    pub(crate) fn feed_components(&mut self) {
         if !self.seats.any() {
             return;
         }
@@ -226,7 +226,7 @@ impl Shard {
     }
 
     /// What depends on time: stanzas that are not taken, and components that do not show that they are there.
-    pub(super) fn sweep_components(&mut self) {
+    pub(crate) fn sweep_components(&mut self) {
         if !self.seats.any() {
             return;
         }
@@ -253,14 +253,14 @@ impl Shard {
     }
 
     /// Something has come from a component: it is there.
-    pub(super) fn component_heard(&mut self, id: ConnId) {
+    pub(crate) fn component_heard(&mut self, id: ConnId) {
         if let Some(seat) = self.seats.of_conn(id) {
             seat.challenged_ms = 0;
         }
     }
 
     /// Asks a component whether it is there (XEP-0199): any answer will do.
-    pub(super) fn ping_component(&mut self, id: ConnId) {
+    pub(crate) fn ping_component(&mut self, id: ConnId) {
         let domain = self.seats.of_conn(id).expect("a component has a seat").domain;
         let (ping_id, domains) = (self.random_name(), self.settings.domains.clone());
         for (_, ask) in extension::asks_idle() {
@@ -288,7 +288,7 @@ impl Shard {
     }
 
     /// Components whose home this is, for an operator.
-    pub(super) fn list_components(&mut self) -> Reply {
+    pub(crate) fn list_components(&mut self) -> Reply {
         let now_s = self.now.mono_s();
         let rows = self.seats.iter().map(|seat| {
             let (waiting, waiting_bytes) = seat.waiting();
@@ -308,7 +308,7 @@ impl Shard {
     }
 
     /// The stream header of the server for one whose own has not come.
-    pub(super) fn component_header_alone(&mut self, out: &mut Vec<u8>) {
+    pub(crate) fn component_header_alone(&mut self, out: &mut Vec<u8>) {
         let stream_id = self.random_name();
         write_component_header(out, &stream_id, self.settings.domains.main());
     }

@@ -1,16 +1,16 @@
 //! What a component sends (XEP-0114 3): stanzas from any JID of its domain to anybody here.
 
+use crate::components::Components;
+use crate::components::seats::Reads;
 use crate::extension::offline::Keep;
 use crate::extension::subscription::Kind as SubKind;
 use crate::extension::{Target, disco, last, ping, push, time, version};
 use crate::id::{ActorKind, ConnId, DomainId, SessionId};
 use crate::io::StorageState;
 use crate::letters::{Kind, MessageClass, Origin, PresenceNews};
+use crate::logs::message::{forged_stanza_ids, kept};
 use crate::ns;
 use crate::session::conn::{NONE, Pause};
-use crate::shard::Shard;
-use crate::shard::outgoing::{forged_stanza_ids, kept};
-use crate::shard::seats::Reads;
 use crate::turn::pending::Asker;
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::jid::{JidRef, bare_of};
@@ -29,7 +29,7 @@ const ANSWERED: &[&str] = &[
 ];
 
 /// Whether the origin of a stanza is a component of the shard: there is no session in this slot.
-pub(super) fn is_component(session: SessionId) -> bool {
+pub(crate) fn is_component(session: SessionId) -> bool {
     session.slot == NONE
 }
 
@@ -43,9 +43,9 @@ struct Way<'a> {
     kind: ActorKind,
 }
 
-impl Shard {
+impl Components {
     /// One first-level element of a component's stream.
-    pub(super) fn from_component(&mut self, conn: ConnId, domain: DomainId, element: &Element<'_>) {
+    pub(crate) fn from_component(&mut self, conn: ConnId, domain: DomainId, element: &Element<'_>) {
         let spoken = element.namespace() == ns::COMPONENT || element.children().any(|c| c.namespace() == ns::COMPONENT);
         if spoken {
             return self.from_component_declared(conn, domain, element);
@@ -132,7 +132,7 @@ impl Shard {
     }
 
     /// One of these is in safe hands.
-    pub(super) fn component_confirmed(&mut self, session: SessionId) {
+    pub(crate) fn component_confirmed(&mut self, session: SessionId) {
         // The component has gone meanwhile.
         let Some(seat) = self.seats.of_epoch(session.generation) else { return };
         let (reads, conn) = (seat.arrived(), seat.conn);

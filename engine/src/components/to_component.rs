@@ -1,13 +1,13 @@
 //! What comes for a component's domain, at its home (XEP-0114): bare or full JIDs, with localpart or without, all of it is for the one
 //! connection. Without one, senders are told so (RFC 6120 8.3.3.17).
 
+use crate::components::Components;
 use crate::contacts::events::BETWEEN;
 use crate::extension::offline::Keep;
 use crate::extension::subscription::Kind as SubKind;
 use crate::id::DomainId;
 use crate::letters::{Kind, Letter, MessageClass, PresenceNews};
 use crate::router::users::Incoming;
-use crate::shard::Shard;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
@@ -15,9 +15,9 @@ use crate::wire::splice::address;
 use crate::wire::text::write_attribute;
 use crate::wire::written::id_of_stanza;
 
-impl Shard {
+impl Components {
     /// A stanza for a component.
-    pub(super) fn for_component(&mut self, domain: DomainId, stanza: Incoming<'_>) {
+    pub(crate) fn for_component(&mut self, domain: DomainId, stanza: Incoming<'_>) {
         if self.seats.get(domain).is_none() {
             return self.turn_away_counted(stanza, StanzaCondition::RemoteServerTimeout);
         }
@@ -48,7 +48,7 @@ impl Shard {
 
     /// Presence of a user for somebody at a component (RFC 6121 3, 4). What a component that is away does not hear of subscriptions, the
     /// user's home sends again when the user comes online.
-    pub(super) fn presence_for_component(
+    pub(crate) fn presence_for_component(
         &mut self,
         domain: DomainId,
         news: PresenceNews,
@@ -90,7 +90,7 @@ impl Shard {
 
     /// Something has happened at a node of a user: for receivers of this home, of whom some may be at components. Those get it as
     /// subscribers (XEP-0060 7.1.2); what else a component is interested in nobody knows (XEP-0163 4).
-    pub(super) fn events_for_all(&mut self, node: &str, from: &str, to: &str, explicit: bool, xml: &[u8]) {
+    pub(crate) fn events_for_all(&mut self, node: &str, from: &str, to: &str, explicit: bool, xml: &[u8]) {
         for to in to.split(BETWEEN) {
             match self.settings.domains.component_of(to) {
                 None => self.event_for(node, from, to, explicit, xml),
