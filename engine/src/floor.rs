@@ -1,7 +1,8 @@
 //! The floors of a shard. Each is a struct with state and methods of its own, and owns the floor below it:
 //!
-//! [`Turn`](crate::turn) ← [`Streams`](crate::streams) ← [`Actors`](crate::actors) ← [`Logs`](crate::logs) ←
-//! [`Contacts`](crate::contacts) ← [`Accounts`](crate::accounts) ← [`Shard`](crate::shard::Shard)
+//! [`Turn`](crate::turn) ← [`Streams`](crate::streams) ← [`Channels`](crate::channels) ← [`Actors`](crate::actors) ←
+//! [`Logs`](crate::logs) ← [`Contacts`](crate::contacts) ← [`Accounts`](crate::accounts) ← [`Requests`](crate::requests) ←
+//! [`Components`](crate::components) ← [`Shard`](crate::shard::Shard)
 //!
 //! A method reaches everything below it by its plain name, and nothing above it at all: the compiler refuses the call. What has
 //! to go up is data that a higher floor takes out: an ending, a stream that may go on, a decision.

@@ -3,6 +3,8 @@
 
 mod accounts;
 mod actors;
+mod channels;
+mod components;
 mod contacts;
 pub mod counters;
 pub mod extension;
@@ -18,6 +20,7 @@ pub mod observers;
 pub mod orders;
 pub mod outbound;
 pub mod portable;
+mod requests;
 pub mod router;
 pub mod session;
 pub mod settings;

@@ -26,7 +26,10 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("observers", &["id", "limits", "ns", "wire"]),
     ("io", &["extension", "id", "letters", "observers", "orders", "session", "settings", "store", "web", "wire"]),
     ("gate", &["id", "io"]),
-    ("floor", &["accounts", "actors", "contacts", "logs", "shard", "streams", "turn"]),
+    (
+        "floor",
+        &["accounts", "actors", "channels", "components", "contacts", "logs", "requests", "shard", "streams", "turn"],
+    ),
     ("turn", &["counters", "extension", "id", "io", "letters", "ns", "router", "session", "settings", "store", "wire"]),
     (
         "streams",
@@ -36,8 +39,27 @@ const ENGINE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "channels",
+        &[
+            "counters",
+            "extension",
+            "floor",
+            "id",
+            "io",
+            "letters",
+            "limits",
+            "session",
+            "store",
+            "streams",
+            "turn",
+            "web",
+            "wire",
+        ],
+    ),
+    (
         "actors",
         &[
+            "channels",
             "extension",
             "floor",
             "id",
@@ -114,15 +136,63 @@ const ENGINE: &[(&str, &[&str])] = &[
             "wire",
         ],
     ),
+    (
+        "requests",
+        &[
+            "accounts",
+            "actors",
+            "channels",
+            "extension",
+            "floor",
+            "id",
+            "io",
+            "letters",
+            "limits",
+            "logs",
+            "orders",
+            "router",
+            "session",
+            "store",
+            "streams",
+            "turn",
+            "web",
+            "wire",
+        ],
+    ),
+    (
+        "components",
+        &[
+            "contacts",
+            "extension",
+            "floor",
+            "id",
+            "io",
+            "letters",
+            "limits",
+            "logs",
+            "ns",
+            "requests",
+            "router",
+            "session",
+            "streams",
+            "turn",
+            "web",
+            "wire",
+        ],
+    ),
 ];
 
 /// Modules of the engine whose structs are one shard, floor upon floor.
-const FLOORS: &[&str] = &["turn", "streams", "actors", "logs", "contacts", "accounts", "shard"];
+const FLOORS: &[&str] =
+    &["turn", "streams", "channels", "actors", "logs", "contacts", "accounts", "requests", "components", "shard"];
 
 /// Lines of a file of [`FLOORS`].
 const FLOOR_LINES_MAX: usize = 500;
 
-/// Places of `shard` that give up in silence and do not say why. It only falls.
+/// Those of them whose places are to say why they give up in silence.
+const SAY_WHY: &[&str] = &["channels", "requests", "components", "shard"];
+
+/// Places of [`SAY_WHY`] that give up in silence and do not say why. It only falls.
 const SILENT_MAX: usize = 66;
 
 /// Modules that know all others: the shard is the one parent.
@@ -524,6 +594,31 @@ fn files_of_the_shard_call_only_files_below_them() {
     assert!(wrong.is_empty(), "a circle of method calls:\n{}", wrong.join("\n"));
 }
 
+/// The channels' floor stands below the users', so that it cannot know them; and what is done for users does nothing at channels but
+/// through requests.
+#[test]
+fn floors_of_users_call_nothing_of_channels() {
+    let calls = calls_of_floors();
+    let of_channels = |file: &str| top_module(file) == "channels";
+    let (mut wrong, mut seen) = (Vec::new(), 0);
+    for (file, called) in &calls {
+        // A name that files of other floors define, too, is of these.
+        let elsewhere: BTreeSet<_> =
+            called.iter().filter(|(home, _)| !of_channels(home)).flat_map(|(_, n)| n).collect();
+        let names = called.iter().filter(|(home, _)| of_channels(home)).flat_map(|(_, names)| names);
+        let own: Vec<_> = names.filter(|name| !elsewhere.contains(name)).collect();
+        match top_module(file) {
+            "actors" | "logs" | "contacts" | "accounts" if !own.is_empty() => {
+                wrong.push(format!("{file} calls {own:?}"))
+            }
+            "requests" | "shard" => seen += own.len(),
+            _ => {}
+        }
+    }
+    assert!(seen > 20, "hardly a call was found: {seen}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 /// A user half knows its stream half by letters: no connection is touched above the streams' floor but by the shard itself.
 #[test]
 fn user_halves_touch_no_connection() {
@@ -570,7 +665,7 @@ fn silent_returns(text: &str) -> Vec<usize> {
 fn whoever_returns_in_silence_says_who_may_have_gone() {
     let code = "// Gone.\nlet Some(a) = b else { return };\nlet Some(c) =\n  d\nelse {\n  return;\n};\n/// Doc.\nlet Some(e) = f else { return };";
     assert_eq!(silent_returns(code), [4, 8]);
-    let files = sources("engine").into_iter().filter(|(file, _)| top_module(file) == "shard");
+    let files = sources("engine").into_iter().filter(|(file, _)| SAY_WHY.contains(&top_module(file)));
     let all: Vec<String> = files
         .flat_map(|(file, text)| {
             let lines = silent_returns(&text);

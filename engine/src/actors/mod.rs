@@ -10,18 +10,18 @@ pub(crate) mod session;
 pub(crate) mod taps;
 pub(crate) mod waiting;
 
+use crate::channels::Channels;
 use crate::floor::stands_on;
 use crate::id::SessionId;
 use crate::observers::Observers;
 use crate::router::users::Users;
 use crate::session::table::Sessions;
-use crate::streams::Streams;
 use crate::wire::jid::resource_of;
 
 /// The users of a shard and their sessions.
 #[derive(Debug)]
 pub struct Actors {
-    streams: Streams,
+    channels: Channels,
     pub(crate) sessions: Sessions,
     pub(crate) users: Users,
     /// Stanzas and steps that wait for an account, a log or a roster.
@@ -30,15 +30,15 @@ pub struct Actors {
     pub(crate) observers: Option<Box<Observers>>,
 }
 
-stands_on!(Actors, streams: Streams);
+stands_on!(Actors, channels: Channels);
 
 impl Actors {
     /// Nobody. `users_key` is secret, and keys the index of users.
-    pub(crate) fn new(streams: Streams, users_key: [u8; 16]) -> Actors {
+    pub(crate) fn new(channels: Channels, users_key: [u8; 16]) -> Actors {
         Actors {
             sessions: Sessions::default(),
-            users: Users::new(streams.settings.domains.clone(), users_key),
-            streams,
+            users: Users::new(channels.settings.domains.clone(), users_key),
+            channels,
             parked: 0,
             observers: None,
         }

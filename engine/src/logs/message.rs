@@ -4,13 +4,14 @@
 //! at the head of the log gets it at once; whoever cannot take it now falls behind and reads it there later
 //! ([`follow`](crate::logs::follow)). Nothing that is sent to a user ends one of the user's sessions.
 
-use crate::extension::offline::Keep;
+use crate::extension::offline::{Keep, keep};
 use crate::extension::{self, Way};
 use crate::id::{SessionId, mark};
 use crate::io::StorageState;
 use crate::letters::MessageClass;
 use crate::logs::hand::Stamp;
 use crate::logs::{Logs, Takers};
+use crate::ns;
 use crate::router::users::Incoming;
 use crate::store::archive::Entry;
 use crate::store::sessions::Trail;
@@ -18,6 +19,7 @@ use crate::store::waiting::{Apart, Transient};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::limit::Limit;
+use crate::wire::{Child, Element, jid};
 
 impl Logs {
     /// A message for a user of this home whose account is there (RFC 6121 8.5.2, 8.5.3).
@@ -222,4 +224,20 @@ impl Logs {
         let bare = self.bare_of_user(user);
         self.park(&bare, stanza);
     }
+}
+
+/// Whether a message waits for an absent receiver, and stays.
+pub(crate) fn kept(class: MessageClass, kind: &str, element: &Element<'_>) -> Keep {
+    match class {
+        MessageClass::Normal | MessageClass::Chat => keep(kind, element.children().map(|c| (c.namespace(), c.name()))),
+        MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
+    }
+}
+
+/// Where a stanza has ids that only the server of `by` gives (XEP-0359 3).
+pub(crate) fn forged_stanza_ids(element: &Element<'_>, by: &str) -> Vec<std::ops::Range<usize>> {
+    let claims = |c: &Child<'_>| {
+        c.is("stanza-id", ns::STANZA_ID) && c.attribute("by").is_some_and(|b| jid::normalise(&b).is_ok_and(|b| b == by))
+    };
+    element.children().filter(claims).map(|c| c.range()).collect()
 }

@@ -1,18 +1,18 @@
 //! Letters, answers of the store and finished work, each to the floor that it is for; and what the floors have left to be done.
 
+use crate::channels::home::feed_names::FeedName;
+use crate::channels::occupancy::crowd::Said;
+use crate::components::from_component::is_component;
 use crate::contacts::Decided;
 use crate::extension::pubsub::service::registration::Removal;
 use crate::extension::{Step, Way};
 use crate::io::JobDone;
 use crate::letters::{AGAIN, Gained, Kind, Letter, Letters};
+use crate::requests::at_channels::By;
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::bosh::Reply;
 use crate::session::conn::NONE;
 use crate::shard::Shard;
-use crate::shard::channels::By;
-use crate::shard::crowd::Said;
-use crate::shard::feed_names::FeedName;
-use crate::shard::from_component::is_component;
 use crate::store::Found;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;

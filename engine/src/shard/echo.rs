@@ -2,12 +2,11 @@
 
 use crate::id::ConnId;
 use crate::shard::Shard;
-use crate::shard::http::Step;
 use crate::streams::ended::Ended;
 use crate::web::echo::MESSAGE_BYTES_MAX;
 use crate::web::frame::{self, Assembly, Code, Event, FrameFault};
 use crate::web::handshake::{self, Accept};
-use crate::web::{Begun, Transport};
+use crate::web::{Begun, Step, Transport};
 
 impl Shard {
     /// A connection becomes a WebSocket with an echo.

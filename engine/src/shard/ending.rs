@@ -45,7 +45,7 @@ impl Shard {
             self.http_ends(id, &mut last, !error.is_empty() && !is_idle, why);
         } else if matches!(transport, Transport::Channels | Transport::Commands) {
             // Whose last frame was sent waits for nothing any more.
-            if ending != Ending::Cut && self.listeners.get(id).is_some() {
+            if ending != Ending::Cut && self.is_listener(id) {
                 match transport == Transport::Commands && why == Ended::Shutdown {
                     true => frame::write_fault(&mut last, reply::SHUTDOWN),
                     false => self.websocket_ends(&mut last, why),

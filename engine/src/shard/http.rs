@@ -15,15 +15,7 @@ use crate::web::request::{Awaited, Request, Site};
 use crate::web::response::Response;
 use crate::web::row::{Answer, Row};
 use crate::web::status::{Refusal, Status};
-use crate::web::{Begun, Transport, handshake, table, websocket};
-
-/// How far one step of reading has come.
-pub(super) struct Step {
-    /// Bytes used up.
-    pub(super) used: usize,
-    /// There may be another step with what is left.
-    pub(super) goes_on: bool,
-}
+use crate::web::{Begun, Step, Transport, handshake, table, websocket};
 
 impl Shard {
     /// A connection was accepted that begins with HTTP.
@@ -34,7 +26,7 @@ impl Shard {
 
     /// Bytes came on a connection that is no bare stream: takes requests off them, or messages, and keeps what is left.
     pub(super) fn received_http(&mut self, id: ConnId, input: &[u8]) {
-        if self.listeners.any() && !self.heard_while_waiting(id) {
+        if self.has_listeners() && !self.heard_while_waiting(id) {
             return;
         }
         let conn = self.conns.heard(id);

@@ -31,14 +31,6 @@ impl Shard {
         }
     }
 
-    /// Many requests fit into one read, and each is answered: who does not take the answers waits with the rest.
-    #[inline]
-    pub(super) fn wait_if_heavy(&mut self, id: ConnId) {
-        if self.is_heavy(id) {
-            self.pause(id, Pause::Output);
-        }
-    }
-
     /// A first-level element has come. `behind` is what came with it.
     pub(super) fn element(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         match *self.conns.heard(id).state() {

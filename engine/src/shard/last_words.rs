@@ -11,7 +11,7 @@ impl Shard {
     /// The last words of a connection that is no WebSocket yet, if it ends for a reason of this side's.
     pub(super) fn http_ends(&mut self, id: ConnId, last: &mut Vec<u8>, for_a_reason: bool, why: Ended) {
         // Behind the beginning of a stream of events nothing can be said any more.
-        if !for_a_reason || self.listeners.get(id).is_some_and(|listener| listener.kind.has_begun()) {
+        if !for_a_reason || self.has_begun_answer(id) {
             return;
         }
         let refusal = match why {

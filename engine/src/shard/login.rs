@@ -46,7 +46,7 @@ impl Shard {
         let version = header.version.is_some_and(|v| v >= Version::XMPP_1_0);
         let from = header.from.as_deref().and_then(|from| jid::normalise(from).ok());
         let bytes_max = self.settings.stanza_bytes_max;
-        let conn = self.accounts.conns.heard(id);
+        let conn = self.components.conns.heard(id);
         conn.header_sent = true;
         let opening = conn.opening().expect("a stream begins before there is a session");
         // RFC 6120 6.4.6: the stream that starts anew is with the domain that the client has logged in to.

@@ -3,11 +3,12 @@
 use std::borrow::Cow;
 
 use crate::actors::safe::Address;
-use crate::extension::offline::{Keep, keep};
+use crate::extension::offline::Keep;
 use crate::extension::{Target, Way};
 use crate::id::{ConnId, SessionId};
 use crate::io::StorageState;
 use crate::letters::{AGAIN, Kind, Letter, MessageClass, Origin};
+use crate::logs::message::{forged_stanza_ids, kept};
 use crate::shard::Shard;
 use crate::store::archive::Entry;
 use crate::store::sessions::Trail;
@@ -159,19 +160,4 @@ impl Shard {
             extension::archive(&mut turn.writes, own_bare, entry, &sent);
         }
     }
-}
-
-/// Whether a message waits for an absent receiver, and stays.
-pub(super) fn kept(class: MessageClass, kind: &str, element: &Element<'_>) -> Keep {
-    match class {
-        MessageClass::Normal | MessageClass::Chat => keep(kind, element.children().map(|c| (c.namespace(), c.name()))),
-        MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
-    }
-}
-
-pub(super) fn forged_stanza_ids(element: &Element<'_>, by: &str) -> Vec<std::ops::Range<usize>> {
-    let claims = |c: &crate::wire::Child<'_>| {
-        c.is("stanza-id", ns::STANZA_ID) && c.attribute("by").is_some_and(|b| jid::normalise(&b).is_ok_and(|b| b == by))
-    };
-    element.children().filter(claims).map(|c| c.range()).collect()
 }

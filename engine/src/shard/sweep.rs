@@ -148,7 +148,7 @@ impl Shard {
             (self.settings.preauth_s_max, self.settings.idle_s_max, self.settings.send_stall_s_max);
         let held_s = self.held_s;
         // Nobody has the slot.
-        let Some(conn) = self.accounts.conns.get(id) else { return };
+        let Some(conn) = self.components.conns.get(id) else { return };
         // What a component has not taken its senders wait for, if they want to know of it (XEP-0198 4).
         let stall = match conn.state() {
             ConnState::Component(_) => stall.min((COMPONENT_WAIT_MS / 1_000) as u32),
@@ -163,14 +163,14 @@ impl Shard {
             let age_s = u64::from(now_s.saturating_sub(outbound.since_s()));
             self.sweeper.conns.found = self.sweeper.conns.found.max(age_s);
         }
-        if matches!(conn.state(), ConnState::Opening(_)) && self.listeners.get(id).is_some() {
+        if matches!(conn.state(), ConnState::Opening(_)) && self.is_listener(id) {
             if stalled {
                 return self.cut(id, Ended::Unread);
             }
             self.sweep_listener(id);
             return;
         }
-        let conn = self.accounts.conns.heard(id);
+        let conn = self.components.conns.heard(id);
         match conn.state() {
             // Its session bounds how long; unless nobody has got to know of the request, or the answer is lost.
             ConnState::Opening(opening) if opening.asked.waits => {
@@ -220,7 +220,7 @@ impl Shard {
     }
 
     fn sweep_session(&mut self, id: SessionId) {
-        let session = self.accounts.sessions.heard(id);
+        let session = self.components.sessions.heard(id);
         let extra = session.extra.as_ref().map_or(0, |extra| extra.memory_bytes());
         self.sweeper.sessions.found += (self.managed_bytes(id) + extra) as u64;
         if self.is_expired(id) {
@@ -228,7 +228,7 @@ impl Shard {
             return self.end_session(id, Vec::new(), None);
         }
         self.rest(id);
-        let session = self.accounts.sessions.heard(id);
+        let session = self.components.sessions.heard(id);
         let (user, missed) = (session.user, session.extra.as_ref().is_some_and(|extra| extra.missed.is_some()));
         if missed && !self.is_busy(id) {
             self.roster_step(user, RosterStep::Catch { session: id });
@@ -239,7 +239,7 @@ impl Shard {
         let (now_s, cache_s) = (self.now.mono_s(), self.settings.cache_s);
         let crowded = self.users.len() > self.settings.cached_users_max;
         let unused = |used_s: u32| now_s.saturating_sub(used_s) > cache_s || (crowded && used_s < now_s);
-        let entry = self.accounts.users.get_mut(user);
+        let entry = self.components.users.get_mut(user);
         let live = entry.live;
         if let Some(state) = entry.state.as_mut() {
             if unused(state.roster_used_s) {
@@ -276,14 +276,10 @@ impl Shard {
         let interests = self.interests.memory_bytes() as u64;
         c.bosh_waiting.set(sweeper.bosh.told);
         c.bosh_bytes.set(sweeper.bosh_bytes.1);
-        c.pushes_pending.set(self.pushes.pending());
+        let (pushes_pending, pushes_bytes) = self.pushes_held();
+        c.pushes_pending.set(pushes_pending);
         c.notify_push_under_way.set(self.web_pushes.under_way() as u64);
-        let known = self.grants.memory_bytes() + self.decisions.memory_bytes();
-        let listeners = self.listeners.memory_bytes() + known;
-        let listeners = listeners + self.listeners.occupants.memory_bytes() + self.occupancy.memory_bytes();
-        let listeners = listeners + self.web_pushes.memory_bytes() + self.listeners.awake.memory_bytes();
-        let listeners = listeners + self.feeds.memory_bytes();
-        let others = interests + self.pushes.memory_bytes() as u64 + listeners as u64;
+        let others = interests + pushes_bytes as u64 + self.channels_bytes() as u64;
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
         c.mem_outbound_bytes.set((self.outbound_bytes + pool) as u64);

@@ -4,12 +4,11 @@ use crate::id::ConnId;
 use crate::limits::WEBSOCKET_MEMORY_BYTES;
 use crate::session::conn::StreamExpect;
 use crate::shard::Shard;
-use crate::shard::http::Step;
 use crate::streams::ended::Ended;
 use crate::streams::ending::{ConnEnding, Ending};
 use crate::web::frame::{self, Assembly, Code, Event, FrameFault};
 use crate::web::open::{self, FRAMING};
-use crate::web::{Begun, Transport};
+use crate::web::{Begun, Step, Transport};
 use crate::wire::error::StreamCondition;
 use crate::wire::{Element, Expect, Progress, StreamScope};
 

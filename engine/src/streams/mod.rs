@@ -20,6 +20,7 @@ pub(crate) mod stored;
 pub(crate) mod work;
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use hashbrown::HashSet;
 
@@ -75,6 +76,10 @@ pub struct Streams {
     pub(crate) inquiries_under_way: usize,
     /// What is sent since this second has not left for the network yet; the highest when all has.
     pub(crate) held_s: u32,
+    /// Memory for one message of a WebSocket at a time.
+    pub(crate) message: Vec<u8>,
+    /// One more reference to it is with each long body that is on its way.
+    pub(crate) long_bodies: Arc<()>,
 }
 
 stands_on!(Streams, turn: Turn);
@@ -102,6 +107,8 @@ impl Streams {
             asks_under_way: 0,
             inquiries_under_way: 0,
             held_s: u32::MAX,
+            message: Vec::new(),
+            long_bodies: Arc::default(),
         }
     }
 

@@ -128,6 +128,14 @@ impl Streams {
         self.conns.outbound_bytes(id) > self.settings.outbound_bytes_soft
     }
 
+    /// Many requests fit into one read, and each is answered: who does not take the answers waits with the rest.
+    #[inline]
+    pub(crate) fn wait_if_heavy(&mut self, id: ConnId) {
+        if self.is_heavy(id) {
+            self.pause(id, Pause::Output);
+        }
+    }
+
     /// A send has ended: takes the messages that it carried, and gives the buffer back if that is empty now. Returns the bytes that
     /// waited before, and whether there are more to send.
     pub(crate) fn send_ended(&mut self, id: ConnId, messages: &mut Vec<u64>) -> Option<(usize, bool)> {

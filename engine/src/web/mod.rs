@@ -102,6 +102,15 @@ pub enum Begun {
     Message(Box<frame::Assembly>),
 }
 
+/// How far one step of reading has come.
+#[derive(Clone, Copy, Debug)]
+pub struct Step {
+    /// Bytes used up.
+    pub used: usize,
+    /// There may be another step with what is left.
+    pub goes_on: bool,
+}
+
 impl Begun {
     /// Bytes that it keeps.
     pub fn bytes(&self) -> usize {

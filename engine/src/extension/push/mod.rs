@@ -2,7 +2,7 @@
 //!
 //! A user's registrations are one row. It is read when a message comes that one of the devices may have to be woken for; in memory
 //! there is a mark on the user's sessions, or a note beside the account, that says that there is a row. When a service is told, how
-//! often, and who is spared, the shard decides (`shard::push`).
+//! often, and who is spared, the shard decides (`requests::push`).
 
 pub mod answer;
 pub mod message;

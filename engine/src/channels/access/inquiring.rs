@@ -1,0 +1,155 @@
+//! Whether requests for channels may be done: by what they show, or because whoever the operator has named says so. Until they do, a request
+//! is held, which costs its bytes, and its connection is not read further.
+//!
+//! What one address can make the shard ask and hold is bounded. An answer counts for the next requests that show the same.
+
+use std::net::IpAddr;
+
+use crate::channels::Channels;
+use crate::channels::access::{Admission, unanswered};
+use crate::channels::addresses::network;
+use crate::channels::listener::{Held, Kind, Listener};
+use crate::id::ConnId;
+use crate::io::{Decision, Inquiry};
+use crate::limits::NOTIFY_HELD_S;
+use crate::turn::pending::Pending;
+use crate::web::access::Act;
+use crate::web::access::shown::Shown;
+use crate::web::access::token::is_name;
+use crate::web::channel::{Asked, Wish};
+use crate::web::response::Response;
+use crate::web::status::Status;
+
+/// What is known of a request that is not allowed by what it shows.
+enum Known {
+    /// All.
+    Already(Admission),
+    /// It will be told by this token.
+    Soon(u64),
+}
+
+impl Channels {
+    /// A connection asks something of channels.
+    pub(crate) fn listen(&mut self, id: ConnId, keeps_alive: bool, asked: Asked) {
+        let waiting_max = self.settings.web.channels.waiting_max;
+        let now_ms = self.now.mono_ms;
+        let Some(opening) = self.opening(id) else { return };
+        // What it is told may be told only when it is durable.
+        (opening.promised, opening.blocked) = (true, true);
+        let address = opening.peer.to_canonical();
+        let network = network(address);
+        let may = self.listeners.addresses.may_wait(now_ms, network, waiting_max).map_err(Response::from);
+        let channels = asked.channels.iter().map(|place| &*place.channel);
+        let may = may.and_then(|()| match asked.wish {
+            // Whoever knows a registration may remove it, also when the token is over by which it was made.
+            Wish::Unregister(_) => Ok(Admission::default()),
+            _ => self.admit(network, &asked.shown, asked.wish.act(), channels.clone()),
+        });
+        // Who reads a channel need not know who else does.
+        let may = may.and_then(|admission| match asked.occupancy && asked.wish.act() == Act::Subscribe {
+            true => self.admit(network, &asked.shown, Act::Presence, channels).map(|_| admission),
+            false => Ok(admission),
+        });
+        match may {
+            Ok(Admission { asks: true, .. }) => self.listen_if_allowed(id, keeps_alive, asked, address),
+            may => self.begin_listening(id, keeps_alive, asked, may),
+        }
+    }
+
+    fn listen_if_allowed(&mut self, id: ConnId, keeps_alive: bool, mut asked: Asked, address: IpAddr) {
+        let bytes = asked.bytes() + asked.sent.bytes();
+        let token = match self.look_up(id, &asked, address, bytes) {
+            Ok(Known::Soon(token)) => token,
+            Ok(Known::Already(admission)) => return self.begin_listening(id, keeps_alive, asked, Ok(admission)),
+            Err(refusal) => return self.begin_listening(id, keeps_alive, asked, Err(refusal)),
+        };
+        // The question has it.
+        (asked.shown, asked.sent) = (Shown::Nothing, Default::default());
+        let fields = std::mem::take(&mut asked.fields).into();
+        let now_s = self.now.mono_s();
+        let listener = Listener {
+            kind: Kind::Held(Box::new(Held { asked, token, bytes })),
+            places: Box::default(),
+            network: network(address),
+            until_s: now_s + NOTIFY_HELD_S,
+            asked_s: now_s,
+            keeps_alive,
+            trusted: false,
+            occupies: false,
+            hears: false,
+            binary: false,
+            grant: None,
+            permit: None,
+            fields,
+        };
+        self.listeners.begin(id, listener);
+    }
+
+    /// What was said of such a request lately; otherwise a question goes out.
+    fn look_up(&mut self, id: ConnId, asked: &Asked, address: IpAddr, bytes: usize) -> Result<Known, Response> {
+        let (now_ms, network) = (self.now.mono_ms, network(address));
+        let policy = &self.settings.web.channels;
+        let channels = asked.channels.iter().map(|place| &place.channel).filter(|channel| policy.asks(channel));
+        let inquiry = Inquiry {
+            act: asked.wish.act(),
+            deletes: matches!(asked.wish, Wish::Info(_, true)),
+            occupancy: asked.occupancy && asked.wish.act() == Act::Subscribe,
+            channels: channels.cloned().collect(),
+            address,
+            sent: asked.sent.clone(),
+        };
+        let key = inquiry.key();
+        if let Some(known) = self.decisions.find(now_ms, &key) {
+            self.counters.notify_ask_known.one();
+            return known.map(|permit| Known::Already(Admission::by(permit))).map_err(|_| self.denied());
+        }
+        if !self.listeners.may_hold(network, bytes) {
+            self.counters.notify_ask_failed.one();
+            return Err(unanswered());
+        }
+        let each_ms = self.settings.each_question_ms();
+        self.listeners.addresses.may_ask(now_ms, network, each_ms)?;
+        let token = self.inquire(id, key, inquiry);
+        token.map(Known::Soon).ok_or_else(|| {
+            self.counters.notify_ask_failed.one();
+            unanswered()
+        })
+    }
+
+    fn denied(&self) -> Response {
+        self.counters.notify_ask_denied.one();
+        Response::text(Status::Forbidden, "this is not allowed")
+    }
+
+    /// An answer has come, which may be for a request that is not there any more.
+    pub(crate) fn decided(&mut self, token: u64, decision: Decision) {
+        let Some(Pending::Inquiry(id, key)) = self.pending.remove(&token) else { return };
+        self.inquiries_under_way -= 1;
+        let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
+        let may = match decision {
+            Decision::Allowed { name, seconds } => {
+                let name = name.filter(|name| is_name(name));
+                Ok(Admission::by(self.decisions.allowed(now_s, *key, name, seconds)))
+            }
+            Decision::Denied => {
+                self.decisions.denied(now_ms, *key);
+                Err(self.denied())
+            }
+            Decision::Unknown => {
+                self.counters.notify_ask_failed.one();
+                Err(unanswered())
+            }
+        };
+        let awaits = |listener: &Listener| matches!(&listener.kind, Kind::Held(held) if held.token == token);
+        if !self.listeners.get(id).is_some_and(awaits) {
+            return;
+        }
+        let admission = match may {
+            Ok(admission) => admission,
+            Err(refusal) => return self.respond(id, refusal),
+        };
+        let Some(Listener { kind: Kind::Held(held), keeps_alive, fields, .. }) = self.listeners.end(id) else { return };
+        let asked = Asked { fields: fields.into(), ..held.asked };
+        self.begin_listening(id, keeps_alive, asked, Ok(admission));
+    }
+}

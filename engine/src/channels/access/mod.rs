@@ -1,0 +1,284 @@
+//! Who may publish and subscribe at `/n/`: the operator's token, tokens of issuers (`web::access`), or nothing where everybody may.
+//!
+//! A token is verified once by a shard, and known from then on while it counts. A signature that is wrong is work for nothing, which an
+//! address may make the shard do so often only. What a request was granted goes with it: when that is over, so is the request.
+//!
+//! Where no token decides, whoever the operator has named may be asked: that is said here, and done by `inquiring`.
+
+pub(super) mod decisions;
+mod halves;
+mod inquiring;
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use ring::digest;
+
+use crate::channels::Channels;
+use crate::channels::access::decisions::Permit;
+use crate::channels::access::halves::{Halves, Weighs};
+use crate::channels::addresses::Held;
+use crate::channels::listener::Listener;
+use crate::id::Now;
+use crate::limits::NOTIFY_JWT_KNOWN_BYTES_MAX;
+use crate::web::access::shown::Shown;
+use crate::web::access::{Access, Act, Fault, Grant};
+use crate::web::prefix;
+use crate::web::response::Response;
+use crate::web::status::Status;
+
+/// What somebody may who asks something of channels.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Admission {
+    /// It is the operator: no node of a user refuses it, and nothing is counted.
+    pub(super) trusted: bool,
+    /// What a token grants; without one it is what everybody may.
+    pub(super) grant: Option<Arc<Grant>>,
+    /// Whoever was asked has allowed it.
+    pub(super) permit: Option<Arc<Permit>>,
+    /// It is to be asked: nothing of the request is known that decides.
+    pub(super) asks: bool,
+}
+
+impl Admission {
+    /// What was asked is allowed.
+    pub(super) fn by(permit: Arc<Permit>) -> Admission {
+        Admission { permit: Some(permit), ..Admission::default() }
+    }
+
+    /// For how long it counts, seconds, if not for ever.
+    pub(super) fn left_s(&self, now: Now) -> Option<u64> {
+        let granted = self.grant.as_ref().map(|grant| grant.expires_s().saturating_sub(now.wall_us / 1_000_000));
+        let permitted = self.permit.as_ref().map(|permit| permit.until_s.saturating_sub(now.mono_s()).into());
+        granted.or(permitted)
+    }
+
+    /// Whether it is for who asks, and not for everybody.
+    pub(super) fn is_granted(&self) -> bool {
+        self.grant.is_some() || self.permit.is_some()
+    }
+}
+
+impl Weighs for Arc<Grant> {
+    fn bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+}
+
+/// Tokens that were verified, by their hashes.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// Against what.
+    of: Option<Arc<Access>>,
+    grants: Halves<Arc<Grant>>,
+}
+
+impl Default for Known {
+    fn default() -> Known {
+        Known { of: None, grants: Halves::new(NOTIFY_JWT_KNOWN_BYTES_MAX) }
+    }
+}
+
+impl Known {
+    /// What it takes at the most, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.grants.memory_bytes()
+    }
+
+    fn find(&mut self, access: &Arc<Access>, hash: &[u8; 32]) -> Option<Arc<Grant>> {
+        if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, access)) {
+            *self = Known { of: Some(access.clone()), ..Known::default() };
+        }
+        self.grants.find(hash)
+    }
+}
+
+/// Why a token does not count, or is not looked at.
+#[derive(Debug)]
+pub(super) enum Denied {
+    /// It is wrong.
+    Fault(Fault),
+    /// Its address has shown too many that were.
+    Held(Held),
+}
+
+impl From<Fault> for Denied {
+    fn from(fault: Fault) -> Denied {
+        Denied::Fault(fault)
+    }
+}
+
+/// What is asked for with every refusal (RFC 6750 3).
+const CHALLENGE: &str = "Bearer realm=\"channels\"";
+
+fn unauthorized(error: &str, text: &'static str) -> Response {
+    Response::text(Status::Unauthorized, text).with("WWW-Authenticate", format!("{CHALLENGE}{error}"))
+}
+
+fn invalid(text: &'static str) -> Response {
+    unauthorized(&format!(", error=\"invalid_token\", error_description=\"{text}\""), text)
+}
+
+impl From<Held> for Response {
+    fn from(held: Held) -> Response {
+        let (text, seconds) = match held {
+            Held::Waiting => ("too many requests of this address wait; end some, or ask for more channels in one", 10),
+            Held::Published(seconds) => {
+                ("this address has published too much; try again after the time in Retry-After", seconds)
+            }
+            Held::Wrong(seconds) => (
+                "this address has shown too many tokens that are wrong; try again after the time in Retry-After",
+                seconds,
+            ),
+            Held::Asked(seconds) => (
+                "this address has asked for too much that is not known; try again after the time in Retry-After",
+                seconds,
+            ),
+        };
+        Response::text(Status::TooManyRequests, text).with("Retry-After", seconds.to_string())
+    }
+}
+
+impl Channels {
+    /// Whether a client may do something at channels, and what shows it. Every way in asks here, before anything else is done: for each
+    /// channel at which something is published, and for all together that are subscribed to.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) fn admit<'a>(
+        &mut self,
+        network: IpAddr,
+        shown: &Shown,
+        act: Act,
+        mut channels: impl Iterator<Item = &'a str> + Clone,
+    ) -> Result<Admission, Response> {
+        let settings = self.settings.clone();
+        let policy = &settings.web.channels;
+        let publishes = act == Act::Publish;
+        if let (true, Shown::Bearer(shown), Some(token)) = (publishes, shown, &policy.token)
+            && token.is(shown)
+        {
+            return Ok(Admission { trusted: true, ..Admission::default() });
+        }
+        // A prefix of which a part is private is open without a token; with one it is to be seen how much of it that grants.
+        let may_be_private = |name: &str| {
+            let part = prefix::of(name).is_some_and(|prefix| policy.has_private(prefix));
+            policy.is_private(name) || (part && policy.access.is_some() && shown.token().is_some())
+        };
+        let open = !channels.clone().any(may_be_private);
+        // Who shows something to publish means it to count. What everybody reads needs no token, whatever is shown.
+        if open && (!publishes || (policy.publish_open && *shown == Shown::Nothing)) {
+            return Ok(Admission::default());
+        }
+        let (Some(access), Some(token)) = (&policy.access, shown.token()) else {
+            // A channel of which nobody is asked needs its token all the same.
+            if channels.all(|channel| policy.asks(channel) || (!publishes && !policy.is_private(channel))) {
+                return Ok(Admission { asks: true, ..Admission::default() });
+            }
+            return Err(match (&policy.access, &policy.token) {
+                (None, None) if publishes => {
+                    let text = "nobody may publish here by HTTP; the operator may set notify_token, notify_jwt_keys or \
+                                notify_publish_open";
+                    Response::text(Status::Forbidden, text)
+                }
+                (None, _) if publishes => {
+                    unauthorized("", "publishers have to show the operator's token: Authorization: Bearer TOKEN")
+                }
+                (None, _) => {
+                    Response::text(Status::Forbidden, "nobody may read this by HTTP; the operator has given no keys")
+                }
+                (Some(_), _) => unauthorized("", "a token is needed: Authorization: Bearer TOKEN"),
+            });
+        };
+        let grant = match self.verified(network, access, token) {
+            Ok(grant) => grant,
+            Err(Denied::Held(held)) => return Err(held.into()),
+            Err(Denied::Fault(fault)) => return Err(invalid(fault.text())),
+        };
+        if channels.all(|channel| grant.covers(act, channel) || (!publishes && !policy.is_private(channel))) {
+            return Ok(Admission { grant: Some(grant), ..Admission::default() });
+        }
+        let challenge = format!("{CHALLENGE}, error=\"insufficient_scope\"");
+        let text = match act {
+            Act::Publish => "the token does not grant to publish at this channel (publish)",
+            Act::Subscribe => "the token does not grant to read all of these channels (subscribe)",
+            Act::Presence => "the token does not grant to know who subscribes to these channels (presence)",
+        };
+        Err(Response::text(Status::Forbidden, text).with("WWW-Authenticate", challenge))
+    }
+
+    /// Whether who has shown these tokens may do something at a channel, and whether by one of them: what it may without one, it may at any
+    /// time. Nobody may more here than by one request for it.
+    pub(super) fn may_by(&self, grants: [Option<&Grant>; 2], act: Act, channel: &str) -> (bool, bool) {
+        let (policy, now_s) = (&self.settings.web.channels, self.now.wall_us / 1_000_000);
+        let counts = |grant: &&Grant| policy.access.as_ref().is_some_and(|access| access.holds(grant, now_s));
+        let granted = grants.into_iter().flatten().filter(counts).any(|grant| grant.covers(act, channel));
+        let open = !policy.is_private(channel) && (act != Act::Publish || policy.publish_open);
+        (policy.is_there(channel) && (granted || open), granted)
+    }
+
+    /// What a token grants.
+    ///
+    /// # Errors
+    /// Why it does not count.
+    pub(super) fn verified(
+        &mut self,
+        network: IpAddr,
+        access: &Arc<Access>,
+        token: &str,
+    ) -> Result<Arc<Grant>, Denied> {
+        let (now_ms, now_s) = (self.now.mono_ms, self.now.wall_us / 1_000_000);
+        let hash = digest::digest(&digest::SHA256, token.as_bytes());
+        let hash: [u8; 32] = hash.as_ref().try_into().unwrap_or_default();
+        // One that is known and does not count any more is read again, to say what is wrong.
+        if let Some(grant) = self.grants.find(access, &hash).filter(|grant| access.holds(grant, now_s)) {
+            return Ok(grant);
+        }
+        let each_ms = self.settings.each_wrong_ms();
+        let addresses = &mut self.listeners.addresses;
+        match access.grant(token, now_s, || addresses.may_verify(now_ms, network).map_err(Denied::Held)) {
+            Ok(grant) => {
+                let grant = Arc::new(grant);
+                self.counters.notify_tokens_verified.one();
+                self.grants.grants.keep(hash, grant.clone());
+                Ok(grant)
+            }
+            Err(denied) => {
+                if let Denied::Fault(Fault::Signature) = denied {
+                    addresses.was_wrong(now_ms, network, each_ms);
+                }
+                if let Denied::Fault(_) = denied {
+                    self.counters.notify_tokens_refused.one();
+                }
+                Err(denied)
+            }
+        }
+    }
+
+    /// Whether a request that waits may do so still.
+    pub(super) fn is_granted(&self, listener: &Listener) -> bool {
+        let now_s = self.now.wall_us / 1_000_000;
+        let access = self.settings.web.channels.access.as_ref();
+        let permitted = listener.permit.as_ref().is_none_or(|permit| self.now.mono_s() < permit.until_s);
+        permitted && listener.grant.as_ref().is_none_or(|grant| access.is_some_and(|access| access.holds(grant, now_s)))
+    }
+}
+
+/// What one is told who may publish without a token, and wants to delete.
+pub(super) fn needs_token() -> Response {
+    unauthorized("", "channels are deleted by those who show a token: Authorization: Bearer TOKEN")
+}
+
+/// What ends a request that waits when that is over by which it does.
+pub(super) fn over(listener: &Listener) -> Response {
+    match listener.permit {
+        Some(_) => unauthorized("", "what was allowed is over; ask again"),
+        None => invalid("the token has expired, or was taken back"),
+    }
+}
+
+/// What ends a request of which nobody has said whether it may be done.
+pub(super) fn unanswered() -> Response {
+    let text = "whether this is allowed is not known now; try again later";
+    Response::text(Status::ServiceUnavailable, text).with("Retry-After", "5")
+}

@@ -1,0 +1,54 @@
+//! Questions of this shard's connections to the homes of channels, for what is behind their places.
+
+use crate::channels::Channels;
+use crate::channels::home::feed_names::is_feed;
+use crate::channels::listener::{Kind, Listener};
+use crate::channels::places::Standing;
+use crate::id::ConnId;
+use crate::letters::{ConnRef, Letter};
+
+impl Channels {
+    /// Asks the homes of all channels of a request that is not told of what comes.
+    pub(super) fn ask_all(&mut self, id: ConnId) {
+        let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
+        for index in 0..places {
+            let behind = |listener: &Listener| listener.places[index].standing == Standing::Behind;
+            if self.listeners.get(id).is_some_and(behind) {
+                self.ask_home_of(id, index);
+            }
+        }
+    }
+
+    /// Asks the home of a channel for what is behind the place of a request.
+    pub(super) fn ask_home_of(&mut self, id: ConnId, index: usize) {
+        let share = self.listeners.get(id).map_or(1, Listener::share);
+        self.ask_for_share(id, index, share);
+    }
+
+    /// The same, for so much of a page: one that is shared by so many.
+    pub(super) fn ask_for_share(&mut self, id: ConnId, index: usize, share: u8) {
+        let (number, now_s, shard) = (self.listeners.number(), self.now.mono_s(), self.id);
+        // It has been answered, or its client has gone: then its channels are watched no more.
+        let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
+        listener.asked_s = now_s;
+        let watchers = watched.len();
+        let place = &mut listener.places[index];
+        place.standing = Standing::Asked(number);
+        let (node, feed) = (place.node.clone(), is_feed(&place.node));
+        let after = if place.known || feed { place.at } else { u64::MAX };
+        // Of a prefix, all homes say first whether they know its place. A poll is answered all at once.
+        let asks_place = feed && !place.known && !matches!(listener.kind, Kind::Poll(_));
+        let share = if asks_place { 0 } else { share };
+        let home = self.source(&node);
+        let letters = self.letters_to(home);
+        let node = letters.name(&node);
+        let conn = ConnRef { shard, conn: id };
+        letters.push(Letter::ChannelRead { conn, number, node, after, watchers, share });
+    }
+
+    /// Whether a request has not been told of all that its channel is known to have.
+    pub(super) fn has_missed(&self, id: ConnId, index: usize) -> bool {
+        let Some(place) = self.listeners.get(id).map(|listener| &listener.places[index]) else { return false };
+        place.at < self.listeners.watched(&place.node).map_or(0, |watched| watched.heard)
+    }
+}

@@ -1,0 +1,65 @@
+//! Names of feeds. A *feed* is what is published at all channels of one home whose names begin with a prefix, in one order with numbers of
+//! its own. It is watched and read like a channel, under a name that no node has: `*3o/news.*` is the feed of `news.` at shard 3.
+
+use crate::channels::occupancy::crowd::channel_of;
+use crate::id::ShardId;
+use crate::web::prefix;
+
+/// What a name says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FeedName<'a> {
+    /// Whose channels.
+    pub(crate) home: ShardId,
+    /// Those that need a token, too.
+    pub(crate) all: bool,
+    /// How their names begin.
+    pub(crate) prefix: &'a str,
+}
+
+/// Whether this is the name of a feed, and not a node's.
+pub(crate) fn is_feed(node: &str) -> bool {
+    node.starts_with('*')
+}
+
+/// Whether both are feeds of one prefix.
+pub(crate) fn is_same_prefix(one: &str, other: &str) -> bool {
+    is_feed(one) && is_feed(other) && channel_of(one) == channel_of(other)
+}
+
+impl<'a> FeedName<'a> {
+    /// Reads the name of a feed.
+    pub(crate) fn read(node: &'a str) -> Option<FeedName<'a>> {
+        let (whose, prefix) = node.strip_prefix('*')?.split_once('/')?;
+        let (home, all) = match whose.strip_suffix('a') {
+            Some(home) => (home, true),
+            None => (whose.strip_suffix('o')?, false),
+        };
+        Some(FeedName { home: ShardId(home.parse().ok()?), all, prefix: prefix::of(prefix)? })
+    }
+
+    /// The name.
+    pub(crate) fn write(self) -> String {
+        let FeedName { home, all, prefix } = self;
+        format!("*{}{}/{prefix}*", home.0, if all { 'a' } else { 'o' })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_feeds_read_back_and_are_those_of_no_node() {
+        for (home, all, prefix) in [(0, false, ""), (3, true, "news."), (999, false, "a-b_")] {
+            let name = FeedName { home: ShardId(home), all, prefix };
+            let written = name.write();
+            assert_eq!(FeedName::read(&written), Some(name));
+            assert_eq!(channel_of(&written), format!("{prefix}*"));
+            assert!(is_feed(&written) && is_same_prefix(&written, &FeedName { home: ShardId(7), ..name }.write()));
+        }
+        for node in ["pubsub.localhost/news.*", "*", "*3/news.*", "*3o/news.", "*xo/news.*"] {
+            assert_eq!(FeedName::read(node), None, "{node}");
+        }
+        assert!(!is_feed("pubsub.localhost/*3o/news.*") && !is_same_prefix("p/a.*", "p/a.*"));
+    }
+}

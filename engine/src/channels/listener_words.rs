@@ -1,0 +1,443 @@
+//! What is said to connections that have asked something of channels (`/n/`): responses, refusals, events and messages.
+
+use std::borrow::Cow;
+
+use crate::channels::Channels;
+use crate::channels::binary;
+use crate::channels::home::feed_names::is_feed;
+use crate::channels::listener::{Kind, Listener};
+use crate::channels::nchan::Subscriber;
+use crate::channels::occupancy::crowd::channel_of;
+use crate::channels::places::Gathered;
+use crate::extension::pubsub::service::info::Info;
+use crate::id::ConnId;
+use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
+use crate::streams::ended::Ended;
+use crate::web::centrifugo::crowd;
+use crate::web::frame::{self, Code, FrameFault};
+use crate::web::mercure::{event, place};
+use crate::web::nchan::{META, Way, info};
+use crate::web::response::Response;
+use crate::web::status::Status;
+use crate::web::{Transport, handshake};
+use crate::wire::error::StanzaCondition;
+use crate::wire::limit::{Limit, Refusal};
+
+/// The type of a stream of events.
+const EVENTS: &str = "text/event-stream";
+
+/// What a poll is answered, and what a message of a WebSocket says: items with commas between them, the channels of which some are
+/// missing, and from where to go on.
+fn write_answer(out: &mut Vec<u8>, items: &[u8], gaps: &[String], position: &str) {
+    for part in [
+        &b"{\"items\":["[..],
+        items,
+        b"],\"gaps\":[",
+        gaps.join(",").as_bytes(),
+        b"],\"after\":\"",
+        position.as_bytes(),
+        b"\"}",
+    ] {
+        out.extend_from_slice(part);
+    }
+}
+
+/// What one who takes all items is told at once: events, or messages of a WebSocket.
+#[derive(Debug)]
+pub(super) struct Telling {
+    out: Vec<u8>,
+    /// What the next message says.
+    message: Option<Gathered>,
+    /// Each item is a message of its own, behind what is said of those that are missing.
+    binary: bool,
+    /// It is events of Mercure.
+    updates: bool,
+}
+
+impl Telling {
+    /// Nothing yet, for this one.
+    pub(super) fn new(listener: &Listener) -> Telling {
+        let message = matches!(listener.kind, Kind::Socket(_)).then(Gathered::default);
+        let (updates, binary) = (matches!(listener.kind, Kind::Updates(_)), listener.binary);
+        Telling { out: Vec::new(), message, binary, updates }
+    }
+
+    /// Items behind this place of a listener are missing.
+    pub(super) fn gap(&mut self, listener: &Listener, index: usize) {
+        match &mut self.message {
+            // Clients of Nchan know of no such thing.
+            None if matches!(listener.kind, Kind::Nchan(_)) => {}
+            Some(message) => {
+                message.gaps.push(index);
+                if self.binary {
+                    self.message(listener, index, listener.places[index].at);
+                }
+            }
+            // Clients of Mercure know of no such event, and some would take it for an update.
+            None if self.updates => self.out.extend_from_slice(b": updates are missing here\n"),
+            None => {
+                let place = &listener.places[index];
+                let after = if is_feed(&place.node) { String::new() } else { format!(",\"after\":\"{}\"", place.at) };
+                let data = format!("{{\"channel\":\"{}\"{after}}}", channel_of(&place.node));
+                write_event(&mut self.out, "gap", &listener.position_with(index, place.at), data.as_bytes());
+            }
+        }
+    }
+
+    /// An item, with which the place has this number.
+    pub(super) fn item(&mut self, listener: &Listener, index: usize, number: u64, item: &[u8]) {
+        if let Kind::Nchan(own) = &listener.kind {
+            return own.tell(&mut self.out, item, &listener.tag(index, number));
+        }
+        match &mut self.message {
+            Some(_) if self.binary => binary::write(&mut self.out, item, &listener.position_with(index, number)),
+            Some(message) => {
+                message.push(item);
+                // As much as a poll is answered.
+                if message.items.len() >= NOTIFY_PAGE_BYTES_MAX as usize {
+                    self.message(listener, index, number);
+                }
+            }
+            None if self.updates => event::write(&mut self.out, &listener.update(index, number), item),
+            None => write_event(&mut self.out, "", &listener.position_with(index, number), item),
+        }
+    }
+
+    /// All of it, after which the place has this number.
+    pub(super) fn finish(mut self, listener: &Listener, index: usize, number: u64) -> Vec<u8> {
+        let is_left = |message: &Gathered| !message.items.is_empty() || !message.gaps.is_empty();
+        if self.message.as_ref().is_some_and(is_left) {
+            self.message(listener, index, number);
+        }
+        self.out
+    }
+
+    fn message(&mut self, listener: &Listener, index: usize, number: u64) {
+        // Events say each thing for itself.
+        let Some(message) = self.message.replace(Gathered::default()) else { return };
+        write_message(&mut self.out, &message, listener, &listener.position_with(index, number));
+    }
+}
+
+impl Listener {
+    /// Whether it is told nothing before all homes have answered: it waits for a head that says what is missing.
+    pub(super) fn is_gathering(&self) -> bool {
+        matches!(self.kind, Kind::Updates(Some(_)))
+    }
+
+    /// Whether as much has been gathered as a poll is answered.
+    pub(super) fn is_full(&self) -> bool {
+        matches!(&self.kind, Kind::Updates(Some(first)) if first.out.len() >= NOTIFY_PAGE_BYTES_MAX as usize)
+    }
+
+    /// The identifier of an update by Mercure at one place: where this one stands with it in all channels.
+    pub(super) fn update(&self, index: usize, number: u64) -> String {
+        let channel = |place: usize| channel_of(&self.places[place].node);
+        let others = (0..self.places.len()).filter(|place| *place != index);
+        place::write((channel(index), number), others.map(|place| (channel(place), self.places[place].at)))
+    }
+}
+
+/// One message of a WebSocket.
+fn write_message(out: &mut Vec<u8>, gathered: &Gathered, listener: &Listener, position: &str) {
+    let mut answer = Vec::with_capacity(gathered.items.len() + 64);
+    write_answer(&mut answer, &gathered.items, &gathered.gaps_of(&listener.places), position);
+    frame::write_head(out, answer.len());
+    out.extend_from_slice(&answer);
+}
+
+/// What is said to one who has had nothing for long: a comment, or a message with no items from where to go on.
+pub(super) fn write_beat(out: &mut Vec<u8>, listener: &Listener) {
+    match &listener.kind {
+        Kind::Socket(_) => write_message(out, &Gathered::default(), listener, &listener.position()),
+        Kind::Nchan(own) => own.beat(out),
+        // With an empty line behind it some clients take it for an update without content.
+        Kind::Updates(_) => out.extend_from_slice(b":\n"),
+        _ => out.extend_from_slice(b":\n\n"),
+    }
+}
+
+/// Who subscribes to a channel, as an event that has no id, or as a message with no items.
+pub(super) fn write_occupancy(out: &mut Vec<u8>, listener: &Listener, node: &str, occupancy: &[u8]) {
+    if listener.talker().is_some() {
+        let channel = listener.place_of(node).map_or("", |index| listener.called(index));
+        return crowd::changes(out, channel, occupancy);
+    }
+    if !matches!(listener.kind, Kind::Socket(_)) {
+        return [&b"event: occupancy\ndata: "[..], occupancy, b"\n\n"]
+            .iter()
+            .for_each(|part| out.extend_from_slice(part));
+    }
+    let mut answer = Vec::with_capacity(occupancy.len() + 64);
+    write_answer(&mut answer, b"", &[], &listener.position());
+    answer.pop();
+    [&b",\"occupancy\":"[..], occupancy, b"}"].iter().for_each(|part| answer.extend_from_slice(part));
+    frame::write_head(out, answer.len());
+    out.extend_from_slice(&answer);
+}
+
+/// An item, or what is missing, as an event: what it says, and from where to go on behind it.
+fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &[u8]) {
+    for part in [&b"id: "[..], position.as_bytes(), b"\n"] {
+        out.extend_from_slice(part);
+    }
+    if !name.is_empty() {
+        [&b"event: "[..], name.as_bytes(), b"\n"].iter().for_each(|part| out.extend_from_slice(part));
+    }
+    [&b"data: "[..], data, b"\n\n"].iter().for_each(|part| out.extend_from_slice(part));
+}
+
+impl Channels {
+    /// The home of a channel does not do what was asked.
+    pub(super) fn refused_by_home(&mut self, id: ConnId, refusal: Refusal) {
+        let publishes = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Publish(_)));
+        let registers = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Push(_)));
+        let (status, text) = match refusal.condition {
+            StanzaCondition::Forbidden if publishes => (
+                Status::Forbidden,
+                "the node of this channel takes no publications of everybody; its owners may open it",
+            ),
+            StanzaCondition::Forbidden => {
+                (Status::Forbidden, "the node of this channel is not open to everybody; ask by XMPP")
+            }
+            StanzaCondition::NotAcceptable => (
+                Status::BadRequest,
+                "the node of this channel keeps no items, so it cannot know a key again; leave it out",
+            ),
+            _ if refusal.held.is_some_and(|held| held.limit == Limit::Memberships) && registers => {
+                let text = "this channel, or this address at it, has as many registrations for pushes as it may have";
+                (Status::TooManyRequests, text)
+            }
+            _ if refusal.held.is_some_and(|held| held.limit == Limit::Nodes) && (publishes || registers) => {
+                let text = "this address has made too many channels, or the channel is full; try again later";
+                (Status::TooManyRequests, text)
+            }
+            StanzaCondition::PolicyViolation | StanzaCondition::ResourceConstraint => {
+                (Status::ServiceUnavailable, "the channel, or the server's disk, is full for now; try again later")
+            }
+            _ => (Status::ServiceUnavailable, "the channel cannot be read or written; try again later"),
+        };
+        let response = Response::text(status, text);
+        let again = matches!(status, Status::ServiceUnavailable | Status::TooManyRequests);
+        self.respond(id, if again { response.with("Retry-After", "10") } else { response });
+    }
+
+    /// A poll has something to be answered.
+    pub(super) fn respond_poll(&mut self, id: ConnId, gathered: &Gathered) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        let mut body = Vec::with_capacity(gathered.items.len() + 64);
+        write_answer(&mut body, &gathered.items, &gathered.gaps_of(&listener.places), &listener.position());
+        body.push(b'\n');
+        self.respond(id, json(body));
+    }
+
+    /// The answer of one who takes all items begins, unless it has.
+    pub(super) fn begin_stream(&mut self, id: ConnId) {
+        let now_s = self.now.mono_s();
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        // Who is told that it is there has all that is published from then on.
+        let (is_placed, is_asking) = (listener.is_placed(), listener.is_asking());
+        match &mut listener.kind {
+            Kind::Socket(accept) if is_placed => {
+                let Some(accept) = accept.take() else { return };
+                (listener.fields, listener.until_s) = (Box::default(), now_s + NOTIFY_HEARTBEAT_S);
+                self.counters.http_requests.one();
+                self.send_with(id, |out| handshake::write_accepted(out, &accept, None));
+                self.conns.set_transport(id, Transport::Channels);
+                return self.unblock(id);
+            }
+            Kind::Stream(begun @ false) => *begun = true,
+            Kind::Updates(_) if !is_asking => return self.begin_updates(id),
+            Kind::Nchan(_) => return self.begin_nchan(id),
+            _ => return,
+        }
+        let response = listener.dressed(Response::empty(Status::Ok));
+        self.send_stream_head(id, response, EVENTS);
+        if is_placed {
+            self.say_place(id);
+        }
+    }
+
+    /// The answer to a subscriber by Mercure begins, unless it has: with the update behind which it goes on, and what came behind that.
+    fn begin_updates(&mut self, id: ConnId) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let Kind::Updates(first) = &mut listener.kind else { return };
+        let Some(first) = first.take() else { return };
+        let mut response = listener.dressed(Response::empty(Status::Ok));
+        if let Some(id) = first.id {
+            let fields =
+                [("Last-Event-ID", id.into_string()), ("Access-Control-Expose-Headers", "Last-Event-ID".into())];
+            response.fields.extend(fields.map(|(name, value)| (name, Cow::Owned(value))));
+        }
+        self.send_stream_head(id, response, EVENTS);
+        self.send_told(id, &first.out);
+    }
+
+    /// The answer to one who takes all messages begins, unless it has.
+    fn begin_nchan(&mut self, id: ConnId) {
+        let now_s = self.now.mono_s();
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        // Nobody else begins so.
+        let Kind::Nchan(own) = &mut listener.kind else { return };
+        if !own.begin() {
+            return;
+        }
+        if let Way::Socket(accept, meta) = own.way() {
+            let (accept, meta) = (**accept, *meta);
+            (listener.fields, listener.until_s) = (Box::default(), now_s + NOTIFY_HEARTBEAT_S);
+            self.counters.http_requests.one();
+            self.send_with(id, |out| handshake::write_accepted(out, &accept, meta.then_some(META)));
+            self.conns.set_transport(id, Transport::Channels);
+            return self.unblock(id);
+        }
+        let response = listener.dressed(Response::empty(Status::Ok));
+        self.send_stream_head(id, response, "text/event-stream; charset=utf-8");
+        self.send_bytes(id, b": hi\n\n");
+    }
+
+    /// The head of a stream of events (HTML 9.2.5). It has no length: its end is that of the connection. Proxies are asked not to keep it
+    /// back.
+    fn send_stream_head(&mut self, id: ConnId, response: Response, content_type: &'static str) {
+        let response = response.closing().with("Content-Type", content_type).with("X-Accel-Buffering", "no");
+        let wall_us = self.now.wall_us;
+        self.counters.http_requests.one();
+        self.send_with(id, |out| response.write_endless(out, wall_us));
+    }
+
+    /// Who takes all items is told where it stands, as soon as that is known: from there a client continues that loses its connection before it
+    /// has had an item. Of a stream of events it is an id without data (HTML 9.2.6), and it shows that nobody keeps the stream back; of a
+    /// WebSocket it is a message without items.
+    pub(super) fn say_place(&mut self, id: ConnId) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        let mut place = Vec::new();
+        match listener.kind {
+            Kind::Socket(_) => write_beat(&mut place, listener),
+            // By Mercure it is in the head of the answer.
+            Kind::Updates(_) => return,
+            _ => place.extend_from_slice(format!("id: {}\n\n", listener.position()).as_bytes()),
+        }
+        self.send_bytes(id, &place);
+    }
+
+    /// Who has come back to prefixes is told once of each that items behind its place are missing.
+    pub(super) fn say_missed(&mut self, id: ConnId) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let mut missed: Vec<_> = (0..listener.places.len()).filter(|at| listener.places[*at].missed).collect();
+        listener.places.iter_mut().for_each(|place| place.missed = false);
+        let name = |at: usize| channel_of(&listener.places[at].node);
+        missed.dedup_by(|next, one| name(*next) == name(*one));
+        // Nothing is missing.
+        let Some(last) = missed.last().copied() else { return };
+        let mut telling = Telling::new(listener);
+        missed.iter().for_each(|at| telling.gap(listener, *at));
+        let out = telling.finish(listener, last, listener.places[last].at);
+        self.counters.notify_gaps.add(missed.len() as u64);
+        self.send_told(id, &out);
+    }
+
+    /// Answers a request that waits, which ends that; of a stream that has begun it is the end.
+    pub(super) fn respond(&mut self, id: ConnId, response: Response) {
+        // Who was answered a long poll asks again, or is gone.
+        let is_expected =
+            matches!(response.status, Status::Ok | Status::NoContent | Status::NotModified | Status::RequestTimeout);
+        let away_max = if is_expected { self.settings.web.channels.waiting_max } else { 0 };
+        let Some(listener) = self.listeners.end_expected(id, away_max) else { return };
+        if !is_expected {
+            self.tally_answer(&listener.kind, response.status);
+        }
+        let (now_s, wall_us) = (self.now.mono_s(), self.now.wall_us);
+        let Some(opening) = self.opening(id) else { return };
+        opening.requests = opening.requests.saturating_add(1);
+        // It has its time again for the next request.
+        opening.accepted_s = now_s;
+        let mut response = listener.dressed(response);
+        response.closes |= !listener.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
+        if let Some(own) = listener.nchan().filter(|own| own.has_begun()) {
+            return self.end_nchan(id, own, response.status);
+        }
+        if matches!(listener.kind, Kind::Stream(true) | Kind::Updates(None)) {
+            return self.end_stream(id, Ended::Server);
+        }
+        if matches!(listener.kind, Kind::Socket(None)) {
+            let fault = match response.status {
+                Status::Forbidden => FrameFault { code: Code::Policy, text: "a channel is not open to everybody" },
+                Status::Unauthorized => {
+                    FrameFault { code: Code::Policy, text: "the token has expired, or was taken back" }
+                }
+                _ => FrameFault { code: Code::TryAgain, text: "a channel cannot be read now; try again later" },
+            };
+            return self.socket_fails(id, fault, Ended::Server);
+        }
+        self.counters.http_requests.one();
+        if response.status.is_refusal() && !is_expected {
+            self.counters.http_refused.one();
+        }
+        self.send_with(id, |out| response.write(out, None, wall_us));
+        match response.closes {
+            true => self.end_stream(id, Ended::Client),
+            false => self.unblock(id),
+        }
+    }
+}
+
+impl Channels {
+    /// What one who takes all items is told goes out. It has its time again until the next sign of life; by Centrifugo's protocol that comes in
+    /// any case.
+    pub(super) fn send_told(&mut self, id: ConnId, told: &[u8]) {
+        let until_s = self.now.mono_s() + NOTIFY_HEARTBEAT_S;
+        if let Some(listener) = self.listeners.get_mut(id).filter(|_| !told.is_empty()) {
+            if listener.talker().is_none() {
+                listener.until_s = until_s;
+            }
+            self.send_bytes(id, told);
+        }
+    }
+
+    /// What one was told ends who takes all messages, with this status.
+    fn end_nchan(&mut self, id: ConnId, own: &Subscriber, status: Status) {
+        let line = status.line();
+        if let Way::Socket(..) = own.way() {
+            let code = match status {
+                Status::Gone => Code::GoingAway,
+                Status::Forbidden | Status::Unauthorized => Code::Policy,
+                _ => Code::TryAgain,
+            };
+            return self.socket_fails(id, FrameFault { code, text: line }, Ended::Server);
+        }
+        let number = line.split(' ').next().unwrap_or_default();
+        self.send_bytes(id, format!(":{number}: {line}\n\n").as_bytes());
+        self.end_stream(id, Ended::Server);
+    }
+
+    /// A WebSocket ends, for a reason of this side's (RFC 6455 7.1.7).
+    pub(super) fn socket_fails(&mut self, id: ConnId, fault: FrameFault, why: Ended) {
+        self.send_with(id, |out| frame::write_fault(out, fault));
+        self.socket_leaves(id, why);
+    }
+
+    /// The last frame is written: nothing goes behind it, since nobody waits any more.
+    pub(super) fn socket_leaves(&mut self, id: ConnId, why: Ended) {
+        self.listeners.end(id);
+        self.end_stream(id, why);
+    }
+}
+
+/// The identifier of an update, to who has published it.
+pub(super) fn written_id(id: String) -> Response {
+    Response {
+        body: Cow::Owned(id.into_bytes()),
+        content_type: "text/plain; charset=utf-8",
+        ..Response::empty(Status::Ok)
+    }
+}
+
+/// What a home says of a channel, for a publisher by Nchan's protocol.
+pub(super) fn told(own: Info) -> info::Info {
+    let Info { there, kept, last, subscribers, requested_s } = own;
+    info::Info { there, kept, last, subscribers, requested_s }
+}
+
+/// An answer for programs.
+pub(super) fn json(body: Vec<u8>) -> Response {
+    Response { body: Cow::Owned(body), content_type: "application/json", ..Response::empty(Status::Ok) }
+}

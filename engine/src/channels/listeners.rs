@@ -1,0 +1,381 @@
+//! Requests of this shard's connections that wait for channels, as data: who waits where, and up to which item each has come.
+//!
+//! A channel that some wait for is *watched*. Its home tells the shard of each item once. Who is at the head of the channel is told of it
+//! from the few items that are held until all have been told; who has missed some reads them from the home. So nothing is kept for one
+//! who waits but the place.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::IpAddr;
+use std::ops::Bound::{Excluded, Unbounded};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::channels::addresses::Addresses;
+use crate::channels::home::feed_names::is_feed;
+use crate::channels::listener::{Kind, Listener, Way};
+use crate::channels::occupancy::occupants::Occupants;
+use crate::channels::places::Place;
+use crate::channels::prefixes::Prefixes;
+use crate::channels::talk::talker::{Sub, Talker};
+use crate::channels::watched::Watched;
+use crate::channels::web_push::awake::Awake;
+use crate::id::ConnId;
+use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_EMPTY_MAX, NOTIFY_HELD_BYTES_MAX, NOTIFY_RENEW_S};
+use crate::turn::Fixed;
+use crate::web::policy::Channels;
+
+/// All of a shard.
+#[derive(Debug, Default)]
+pub(super) struct Listeners {
+    all: HashMap<ConnId, Listener, Fixed>,
+    /// How many of these wait by each [`Way`].
+    ways: [usize; 3],
+    watched: BTreeMap<Arc<str>, Watched>,
+    /// Channels of which some are left to be told; each once, so at most as many as are watched.
+    walks: VecDeque<Arc<str>>,
+    /// What each address may still do.
+    pub(super) addresses: Addresses,
+    /// Prefixes for which some wait.
+    pub(super) prefixes: Prefixes,
+    /// Who they are, where that is told.
+    pub(super) occupants: Occupants,
+    /// Of which pages they are that have registered for pushes.
+    pub(super) awake: Awake,
+    numbers: u32,
+    /// At how many feeds all stand together.
+    feeds: usize,
+    /// Connections of Centrifugo's protocol, and to how many channels they subscribe together.
+    talkers: (usize, usize),
+    /// Bytes of those that are held.
+    held_bytes: usize,
+    /// A letter is under way by which the telling goes on.
+    pub(super) going: bool,
+    renewed_ms: u64,
+    renewed: Option<Arc<str>>,
+    /// Channels that are renewed a second in this round.
+    share: usize,
+    /// Homes hear soon when fewer wait for a channel; of feeds they always do.
+    pub(super) tells_left: bool,
+    /// Channels of which they have not heard it.
+    left: BTreeSet<Arc<str>>,
+}
+
+impl Listeners {
+    /// Whether there is any.
+    pub(super) fn any(&self) -> bool {
+        !self.all.is_empty()
+    }
+
+    /// How many wait for items.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// How many of these by one way.
+    pub(super) fn by_way(&self, way: Way) -> usize {
+        self.ways[way as usize]
+    }
+
+    /// Bytes of those that are held.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.held_bytes
+    }
+
+    /// Whether so many bytes more of an address may be held.
+    pub(super) fn may_hold(&self, network: IpAddr, bytes: usize) -> bool {
+        self.held_bytes + bytes <= NOTIFY_HELD_BYTES_MAX && self.addresses.may_hold(network, bytes)
+    }
+
+    /// What they take, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let watched = self.watched.len() * (size_of::<Watched>() + 64);
+        let place = size_of::<Place>() + 2 * size_of::<ConnId>();
+        let (talkers, subs) = self.talkers;
+        let talkers = talkers * size_of::<Talker>() + subs * (size_of::<Sub>() + place);
+        let places = (self.all.len() + self.feeds) * place + talkers + self.prefixes.memory_bytes() + self.held_bytes;
+        self.all.capacity() * size_of::<(ConnId, Listener)>() + places + watched + self.addresses.memory_bytes()
+    }
+
+    /// A number that no question has had lately.
+    pub(super) fn number(&mut self) -> u32 {
+        self.numbers = self.numbers.wrapping_add(1);
+        self.numbers
+    }
+
+    /// The request of a connection.
+    pub(super) fn get(&self, id: ConnId) -> Option<&Listener> {
+        self.all.get(&id)
+    }
+
+    /// The same, to change it.
+    pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut Listener> {
+        self.all.get_mut(&id)
+    }
+
+    /// A request, and the channel of one of its places.
+    pub(super) fn with_watched(&mut self, id: ConnId, index: usize) -> Option<(&mut Listener, &mut Watched)> {
+        let listener = self.all.get_mut(&id)?;
+        let watched = self.watched.get_mut(&listener.places[index].node)?;
+        Some((listener, watched))
+    }
+
+    /// A channel that some wait for.
+    pub(super) fn watched(&self, node: &str) -> Option<&Watched> {
+        self.watched.get(node)
+    }
+
+    /// The same, under the name by which requests know it.
+    pub(super) fn name(&self, node: &str) -> Arc<str> {
+        self.watched.get_key_value(node).map_or_else(|| node.into(), |(name, _)| name.clone())
+    }
+
+    /// A request begins to wait.
+    pub(super) fn begin(&mut self, id: ConnId, listener: Listener) {
+        (0..listener.weight()).for_each(|_| self.addresses.waits(listener.network));
+        self.prefixes.begin(listener.network, &listener.places);
+        self.feeds += listener.places.len() - listener.nodes().count();
+        if let Kind::Held(held) = &listener.kind {
+            self.held_bytes += held.bytes;
+            self.addresses.holds(listener.network, held.bytes);
+        }
+        self.talkers.0 += usize::from(listener.talker().is_some());
+        if let Some(way) = listener.kind.way() {
+            self.ways[way as usize] += 1;
+            for place in &listener.places {
+                self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
+            }
+        }
+        self.all.insert(id, listener);
+    }
+
+    /// A request that has begun to wait counts as a subscriber where that is told.
+    pub(super) fn occupy(&mut self, id: ConnId, policy: &Channels) {
+        let Some(listener) = self.all.get_mut(&id) else { return };
+        listener.occupies = true;
+        let who = listener.occupant(id);
+        self.occupants.arrive_at(listener.nodes(), policy, (who, listener.hears), &mut self.addresses);
+    }
+
+    /// A connection of Centrifugo's protocol subscribes to one more channel.
+    pub(super) fn join(&mut self, id: ConnId, place: Place, sub: Sub, policy: &Channels) {
+        let Some(listener) = self.all.get_mut(&id) else { return };
+        let (node, hears) = (place.node.clone(), sub.hears);
+        self.talkers.1 += 1;
+        self.watched.entry(node.clone()).or_default().listeners.insert(id);
+        listener.places = std::mem::take(&mut listener.places).into_iter().chain([place]).collect();
+        if let Some(talker) = listener.talker_mut() {
+            talker.subs.push(sub);
+        }
+        let (places, network) = (listener.places.len(), listener.network);
+        if places.is_multiple_of(CENTRIFUGO_CHANNELS_PER_WAITING) {
+            self.addresses.waits(network);
+        }
+        let Some(listener) = self.all.get(&id) else { return };
+        let (who, node) = (listener.occupant(id), std::iter::once(&node));
+        self.occupants.arrive_at(node, policy, (who, hears), &mut self.addresses);
+    }
+
+    /// It does not subscribe to one any more.
+    pub(super) fn part(&mut self, id: ConnId, index: usize) {
+        let Some(listener) = self.all.get(&id).filter(|listener| index < listener.places.len()) else { return };
+        let node = listener.places[index].node.clone();
+        self.occupants.leave_all(std::iter::once(&node), listener.occupant(id), 0, &mut self.addresses);
+        let Some(listener) = self.all.get_mut(&id) else { return };
+        if listener.places.len().is_multiple_of(CENTRIFUGO_CHANNELS_PER_WAITING) {
+            self.addresses.waits_no_more(listener.network);
+        }
+        self.talkers.1 -= 1;
+        let mut places = std::mem::take(&mut listener.places).into_vec();
+        places.swap_remove(index);
+        listener.places = places.into();
+        if let Some(talker) = listener.talker_mut() {
+            talker.subs.swap_remove(index);
+        }
+        self.unwatch(id, &node);
+    }
+
+    /// A channel for which one does not wait any more, and perhaps nobody.
+    fn unwatch(&mut self, id: ConnId, node: &str) {
+        let Some(watched) = self.watched.get_mut(node) else { return };
+        watched.listeners.remove(&id);
+        let is_empty = watched.listeners.is_empty();
+        if (self.tells_left || is_feed(node)) && self.left.len() < NOTIFY_EMPTY_MAX {
+            self.left.insert(self.name(node));
+        }
+        if is_empty {
+            self.watched.remove(node);
+        }
+    }
+
+    /// Channels for which fewer wait than before, with what is known of each.
+    fn fewer(&mut self) -> Vec<(Arc<str>, u64, u32)> {
+        let left = std::mem::take(&mut self.left).into_iter();
+        let now = |node: &Arc<str>| self.watched.get(node).map_or((0, 0), |watched| (watched.heard, watched.len()));
+        left.map(|node| (now(&node), node)).map(|((heard, waiting), node)| (node, heard, waiting)).collect()
+    }
+
+    /// A long poll has been answered: its client is expected again, if so many at most are of its address.
+    pub(super) fn end_expected(&mut self, id: ConnId, away_max: u32) -> Option<Listener> {
+        let listener = self.take(id)?;
+        if listener.occupies {
+            self.occupants.leave_all(listener.nodes(), listener.occupant(id), away_max, &mut self.addresses);
+        }
+        Some(listener)
+    }
+
+    /// A request waits no more, and its client is gone.
+    pub(super) fn end(&mut self, id: ConnId) -> Option<Listener> {
+        self.end_expected(id, 0)
+    }
+
+    fn take(&mut self, id: ConnId) -> Option<Listener> {
+        let listener = self.all.remove(&id)?;
+        if let Kind::Held(held) = &listener.kind {
+            self.held_bytes -= held.bytes;
+            self.addresses.holds_no_more(listener.network, held.bytes);
+        }
+        let subs = listener.talker().map_or(0, |talker| talker.subs.len());
+        self.talkers = (self.talkers.0 - usize::from(listener.talker().is_some()), self.talkers.1 - subs);
+        let weight = listener.talker().map_or(listener.weight(), |_| 1 + subs / CENTRIFUGO_CHANNELS_PER_WAITING);
+        (0..weight).for_each(|_| self.addresses.waits_no_more(listener.network));
+        self.prefixes.end(listener.network, &listener.places);
+        self.feeds -= listener.places.len() - listener.nodes().count();
+        if let Some(way) = listener.kind.way() {
+            self.ways[way as usize] -= 1;
+        }
+        listener.places.iter().for_each(|place| self.unwatch(id, &place.node));
+        self.awake.end(id, listener.nodes());
+        Some(listener)
+    }
+
+    /// An item of a channel has come: whether anybody waits for it, and if so, whether it is news.
+    pub(super) fn hear(&mut self, node: &str, number: u64, item: (&str, &[u8])) -> Option<bool> {
+        let name = self.name(node);
+        let watched = self.watched.get_mut(node)?;
+        let news = watched.hear(number, item);
+        if news {
+            match watched.telling {
+                Some(_) => watched.again = true,
+                None => {
+                    watched.telling = Some(None);
+                    self.walks.push_back(name);
+                }
+            }
+        }
+        Some(news)
+    }
+
+    /// The next that are to be told, `most` at once, and of which channel.
+    pub(super) fn next(&mut self, most: usize) -> Option<(Arc<str>, Vec<ConnId>)> {
+        loop {
+            let node = self.walks.pop_front()?;
+            let Some(watched) = self.watched.get_mut(&node) else { continue };
+            let Some(last) = watched.telling else { continue };
+            let batch = watched.next_behind(last, most);
+            watched.telling = Some(batch.last().copied().or(last));
+            return Some((node, batch));
+        }
+    }
+
+    /// They have been told; if `all` of the channel's have, what is held goes.
+    pub(super) fn told(&mut self, node: Arc<str>, all: bool) {
+        let Some(watched) = self.watched.get_mut(&node) else { return };
+        if all && !std::mem::take(&mut watched.again) {
+            watched.telling = None;
+            return watched.forget_recent();
+        }
+        if all {
+            watched.telling = Some(None);
+        }
+        self.walks.push_back(node);
+    }
+
+    /// Whether some are left to be told.
+    pub(super) fn is_telling(&self) -> bool {
+        !self.walks.is_empty()
+    }
+
+    /// Channels that are to be renewed now, with what is known of each.
+    pub(super) fn renewals(&mut self, now_ms: u64) -> Vec<(Arc<str>, u64, u32)> {
+        if now_ms < self.renewed_ms + 1_000 {
+            return Vec::new();
+        }
+        self.renewed_ms = now_ms;
+        let share = self.watched.len().div_ceil(NOTIFY_RENEW_S as usize).max(self.share);
+        let from = self.renewed.take().map_or(Unbounded, Excluded);
+        let due = self.watched.range::<Arc<str>, _>((from, Unbounded)).take(share);
+        let mut due: Vec<_> = due.map(|(node, watched)| (node.clone(), watched.heard, watched.len())).collect();
+        self.renewed = due.last().filter(|_| due.len() == share).map(|(node, ..)| node.clone());
+        // What goes meanwhile does not make the round longer.
+        self.share = if self.renewed.is_some() { share } else { 0 };
+        due.extend(self.fewer());
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::channels::places::Standing;
+
+    fn conn(slot: u32) -> ConnId {
+        ConnId { slot, generation: 1 }
+    }
+
+    fn listener(node: &str, kind: Kind) -> Listener {
+        let place = Place { standing: Standing::Live, ..Place::at(node.into(), 0, true) };
+        Listener {
+            kind,
+            places: Box::new([place]),
+            network: [192, 0, 2, 1].into(),
+            until_s: 0,
+            asked_s: 0,
+            keeps_alive: true,
+            trusted: false,
+            occupies: false,
+            hears: false,
+            binary: false,
+            grant: None,
+            permit: None,
+            fields: Box::default(),
+        }
+    }
+
+    #[test]
+    fn all_are_told_in_shares_also_when_more_comes_meanwhile() {
+        let mut all = Listeners::default();
+        (0..5).for_each(|slot| all.begin(conn(slot), listener("a", Kind::Stream(true))));
+        assert_eq!(all.hear("b", 1, ("", b"x")), None, "nobody waits for it");
+        assert_eq!(all.hear("a", 1, ("", b"x")), Some(true));
+        let (node, batch) = all.next(3).unwrap();
+        assert_eq!(batch, [conn(0), conn(1), conn(2)]);
+        all.told(node, false);
+        assert_eq!(all.hear("a", 2, ("", b"x")), Some(true));
+        let (node, batch) = all.next(3).unwrap();
+        assert_eq!(batch, [conn(3), conn(4)]);
+        all.told(node, true);
+        assert!(all.is_telling(), "the first three have not got the second");
+        let (node, batch) = all.next(9).unwrap();
+        assert_eq!(batch.len(), 5);
+        all.told(node, true);
+        assert!(!all.is_telling() && all.watched("a").unwrap().behind(1, false).is_none(), "nothing is held");
+        (0..5).for_each(|slot| drop(all.end(conn(slot))));
+        assert!(all.watched.is_empty() && all.addresses.is_empty() && !all.any());
+    }
+
+    #[test]
+    fn every_channel_is_renewed_in_time() {
+        let mut all = Listeners::default();
+        for slot in 0..100 {
+            all.begin(conn(slot), listener(&slot.to_string(), Kind::Stream(true)));
+        }
+        let mut renewed = BTreeSet::new();
+        for second in 1..=u64::from(NOTIFY_RENEW_S) {
+            let due = all.renewals(second * 1_000);
+            assert!(due.len() <= 4 && all.renewals(second * 1_000 + 1).is_empty());
+            renewed.extend(due.into_iter().map(|(node, ..)| node));
+        }
+        assert_eq!(renewed.len(), 100);
+    }
+}

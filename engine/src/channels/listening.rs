@@ -1,0 +1,478 @@
+//! Requests for channels (`/n/`) on this shard's connections: from what is asked to the letters to the channels' homes, and from what these
+//! say to responses and events. While a request waits its connection is not read further than to notice that it has gone.
+//!
+//! Letters may be lost: a question without an answer is asked again, and a publication without one is said to be in doubt.
+
+use crate::channels::Channels;
+use crate::channels::access::{self, Admission};
+use crate::channels::addresses::network;
+use crate::channels::binary;
+use crate::channels::home::feed_names::is_feed;
+use crate::channels::listener::{self, Kind, Listener};
+use crate::channels::listener_words::{Telling, json, write_beat};
+use crate::channels::nchan::Subscriber;
+use crate::channels::places::{Gathered, Place, Standing};
+use crate::extension::pubsub::service::channel::{Page, Published};
+use crate::id::{ConnId, Service, ShardId};
+use crate::letters::Letter;
+use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_TOLD_AT_ONCE};
+use crate::session::conn::Pause;
+use crate::web::channel::{Asked, Wish};
+use crate::web::mercure::first::First;
+use crate::web::nchan::{Subscription, Way};
+use crate::web::notify::NEXT_AFTER;
+use crate::web::response::Response;
+use crate::web::status::Status;
+use crate::wire::error::StanzaCondition;
+use crate::wire::limit::Refusal;
+
+/// A publication whose home has not answered is given up after this time, seconds.
+const PUBLISH_S: u32 = 30;
+
+/// The last event of a stream whose token does not count any more. It has no id: who comes back with another token goes on where it was.
+const EXPIRED: &[u8] = b"event: expired\ndata: {}\n\n";
+
+impl Channels {
+    /// A connection asks something of channels, and waits from now on; or is refused what it asks.
+    pub(super) fn begin_listening(
+        &mut self,
+        id: ConnId,
+        keeps_alive: bool,
+        asked: Asked,
+        may: Result<Admission, Response>,
+    ) {
+        let settings = self.settings.clone();
+        let policy = &settings.web.channels;
+        let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
+        let Some(address) = self.opening(id).map(|opening| opening.peer.to_canonical()) else { return };
+        let network = network(address);
+        let may = may.and_then(|admission| self.may_follow(network, &asked.channels).map(|()| admission));
+        let binary = matches!(asked.wish, Wish::Socket(_, true));
+        let occupies = match &asked.wish {
+            Wish::Nchan(Subscription { way, .. }) => !matches!(way, Way::Poll(0) | Way::Ask),
+            wish => matches!(wish, Wish::Poll(1..) | Wish::Stream | Wish::Socket(..)),
+        };
+        let (asks_info, deletes) = match &asked.wish {
+            Wish::Info(_, deletes) => (true, *deletes),
+            _ => (false, false),
+        };
+        let (asks_who, push) = (asked.wish == Wish::Occupancy, asked.push);
+        let mut registration = None;
+        let admission = may.as_ref().cloned().unwrap_or_default();
+        // It is over with that by which it waits.
+        let granted_s = admission.left_s(self.now).unwrap_or(u64::MAX);
+        let (kind, until_s, publication) = match asked.wish {
+            Wish::Publish(publication) => (Kind::Publish(publication.answered), now_s + PUBLISH_S, Some(publication)),
+            Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
+            Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
+            Wish::Updates(id) => (Kind::Updates(Some(First::behind(id))), now_s + NOTIFY_HEARTBEAT_S, None),
+            Wish::Socket(accept, _) => (Kind::Socket(Some(accept)), now_s + NOTIFY_HEARTBEAT_S, None),
+            Wish::Nchan(wants) => {
+                let wait_s = match wants.way {
+                    Way::Poll(wait_s) => u64::from(wait_s).min(granted_s) as u32,
+                    Way::Ask => 0,
+                    _ => NOTIFY_HEARTBEAT_S,
+                };
+                (Kind::Nchan(Subscriber::new(wants)), now_s + wait_s, None)
+            }
+            Wish::Occupancy => (Kind::Occupancy, now_s + NOTIFY_ANSWER_S, None),
+            Wish::Register(_) | Wish::Unregister(_) => {
+                registration = Some(asked.wish);
+                (Kind::Push(None), now_s + PUBLISH_S, None)
+            }
+            Wish::Info(format, _) => (Kind::Info(format), now_s + NOTIFY_ANSWER_S, None),
+        };
+        let service = settings.domains.service(Service::PubSub).unwrap_or_default();
+        let places = self.places_of(service, &asked.channels, &admission);
+        let (trusted, fields, grant) = (admission.trusted, asked.fields.into(), admission.grant.clone());
+        let permit = admission.permit.clone();
+        let (asked_s, hears) = (now_s, asked.occupancy);
+        let listener = Listener {
+            kind,
+            places,
+            network,
+            until_s,
+            asked_s,
+            keeps_alive,
+            trusted,
+            occupies: false,
+            hears,
+            binary,
+            grant,
+            permit,
+            fields,
+        };
+        let free = admission.trusted || policy.publications_s == 0;
+        let may = may.and_then(|_| {
+            if deletes && !admission.trusted && !admission.is_granted() {
+                return Err(access::needs_token());
+            }
+            let items = match &publication {
+                Some(publication) => publication.batch.unwrap_or(1),
+                None => usize::from(deletes),
+            };
+            if free || items == 0 {
+                return Ok(());
+            }
+            let cost = items as f64 * settings.each_publication_ms();
+            self.listeners.addresses.may_publish(now_ms, network, cost).map_err(Response::from)
+        });
+        self.listeners.begin(id, listener);
+        match (may, publication) {
+            _ if service.is_empty() => self.respond(id, Response::text(Status::NotFound, "there is nothing here")),
+            (Err(refusal), _) => self.respond(id, refusal),
+            (Ok(()), Some(publication)) => self.send_publication(id, address, &publication, &admission),
+            (Ok(()), None) if asks_who => self.ask_occupancy(id),
+            (Ok(()), None) if registration.is_some() => self.send_push_wish(id, registration, &admission),
+            (Ok(()), None) if asks_info => {
+                let from = if admission.trusted { String::new() } else { address.to_string() };
+                self.ask_info(id, &from, deletes);
+            }
+            (Ok(()), None) => {
+                if occupies {
+                    self.occupy(id);
+                    push.into_iter().for_each(|push| self.page_listens(id, push));
+                }
+                self.ask_all(id);
+            }
+        }
+    }
+
+    /// The home of a channel has answered. What nobody waits for any more is passed over.
+    pub(crate) fn channel_answered(&mut self, id: ConnId, number: u32, refused: Option<Refusal>, body: &[u8]) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        if listener.talker().is_some() {
+            return self.talk_answered(id, number, refused, body);
+        }
+        let asked = listener.places.iter().position(|place| place.standing == Standing::Asked(number));
+        let Some(index) = asked else { return };
+        if let Some(refusal) = refused {
+            return self.refused_by_home(id, refusal);
+        }
+        let unreadable = || Refusal::from(StanzaCondition::InternalServerError);
+        match listener.kind {
+            Kind::Publish(_) => match Published::decode(body) {
+                Some(published) => self.published(id, published),
+                None => self.refused_by_home(id, unreadable()),
+            },
+            Kind::Talk(_) | Kind::Held(_) => {}
+            Kind::Occupancy => self.respond(id, json(body.to_vec())),
+            Kind::Info(_) => self.info_came(id, body),
+            Kind::Push(_) => self.push_answered(id, body),
+            Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
+                match Page::decode(body) {
+                    Some(page) if listener.kind.streams() => {
+                        self.page_for_stream(id, index, &page);
+                        self.greet(id);
+                    }
+                    Some(page) if listener.nchan().is_some() => self.page_for_nchan(id, index, &page),
+                    Some(page) => self.page_for_poll(id, index, &page),
+                    None => self.refused_by_home(id, unreadable()),
+                }
+            }
+        }
+    }
+
+    fn page_for_poll(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+        let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
+        watched.heard = watched.heard.max(page.last);
+        let place = &mut listener.places[index];
+        (place.at, place.standing) = (page.upto, Standing::Live);
+        let known = std::mem::replace(&mut place.known, true) || is_feed(&place.node);
+        if known && (page.gap || !page.items.is_empty()) {
+            let Kind::Poll(gathered) = &mut listener.kind else { return };
+            let gathered = gathered.get_or_insert_default();
+            gathered.gaps.extend(page.gap.then_some(index));
+            page.items.iter().for_each(|(_, item)| gathered.push(item));
+            self.tally_page(page);
+        }
+        self.settle_poll(id);
+    }
+
+    /// A poll that waits for no home is answered, if there is something to answer; or waits for what comes.
+    fn settle_poll(&mut self, id: ConnId) {
+        let Some(listener) = self.listeners.get_mut(id).filter(|listener| !listener.is_asking()) else { return };
+        let Kind::Poll(gathered) = &mut listener.kind else { return };
+        if let Some(gathered) = gathered.take() {
+            return self.respond_poll(id, &gathered);
+        }
+        if listener.until_s <= self.now.mono_s() {
+            return self.poll_is_over(id);
+        }
+        // What was published while the home read has been told to others by now.
+        for index in 0..self.listeners.get(id).map_or(0, |listener| listener.places.len()) {
+            if self.has_missed(id, index) {
+                self.ask_home_of(id, index);
+            }
+        }
+    }
+
+    /// Nothing has come in time.
+    fn poll_is_over(&mut self, id: ConnId) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let Kind::Poll(gathered) = &mut listener.kind else { return };
+        match gathered.take() {
+            Some(gathered) => self.respond_poll(id, &gathered),
+            None if listener.is_asking() => {
+                let text = "a channel has not answered in time; try again";
+                self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
+            }
+            None => {
+                let position = listener.position();
+                let response = Response::empty(Status::NoContent).with(NEXT_AFTER, position);
+                self.respond(id, response.with("Access-Control-Expose-Headers", NEXT_AFTER));
+            }
+        }
+    }
+
+    fn page_for_stream(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+        self.begin_stream(id);
+        let is_heavy = self.is_heavy(id);
+        let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
+        watched.heard = watched.heard.max(page.last);
+        let place = &mut listener.places[index];
+        if !std::mem::replace(&mut place.known, true) {
+            (place.at, place.standing, place.missed) = (page.upto, Standing::Live, page.gap);
+            // Others have waited for that, so that each event can say where all channels stand.
+            if listener.is_placed() {
+                // A WebSocket begins with that.
+                self.begin_stream(id);
+                self.say_place(id);
+                self.say_missed(id);
+                self.catch_up(id);
+            }
+            return;
+        }
+        place.standing = Standing::Behind;
+        if let Kind::Updates(Some(first)) = &mut listener.kind {
+            first.tell(b"", page.gap);
+        }
+        let takes = if listener.is_gathering() { !listener.is_full() } else { !is_heavy };
+        if !takes || !listener.is_placed() {
+            return self.begin_stream(id);
+        }
+        let mut telling = Telling::new(listener);
+        if page.gap {
+            telling.gap(listener, index);
+        }
+        for (number, item) in &page.items {
+            match listener.binary {
+                true => telling.item(listener, index, *number, &binary::of(item)),
+                false => telling.item(listener, index, *number, item),
+            }
+        }
+        let out = telling.finish(listener, index, page.upto);
+        let place = &mut listener.places[index];
+        place.at = page.upto;
+        place.standing = if page.more { Standing::Behind } else { Standing::Live };
+        let gathers = listener.is_gathering();
+        if let Kind::Updates(Some(first)) = &mut listener.kind {
+            first.tell(&out, false);
+        }
+        self.tally_page(page);
+        match gathers {
+            true => self.begin_stream(id),
+            false => self.send_told(id, &out),
+        }
+        self.catch_up(id);
+    }
+
+    /// A stream asks for what it lacks, if it takes more.
+    fn catch_up(&mut self, id: ConnId) {
+        let is_heavy = self.is_heavy(id);
+        let Some(listener) = self.listeners.get(id).filter(|listener| !listener.is_gathering()) else { return };
+        let (is_placed, places) = (listener.is_placed(), listener.places.len());
+        for index in 0..places {
+            let missed = self.has_missed(id, index);
+            let Some(listener) = self.listeners.get_mut(id) else { return };
+            let place = &mut listener.places[index];
+            let falls = missed && place.standing == Standing::Live;
+            if falls {
+                place.standing = Standing::Behind;
+            }
+            let wants = place.standing == Standing::Behind && (is_placed || !place.known);
+            self.counters.notify_behind.add(u64::from(falls && is_heavy));
+            if wants && !is_heavy {
+                self.ask_home_of(id, index);
+            }
+        }
+    }
+
+    /// An item was published at a channel that somebody here waits for, or there is one that was not told of.
+    pub(crate) fn channel_news(&mut self, home: ShardId, node: &str, number: u64, item: (&str, &[u8])) {
+        match self.listeners.hear(node, number, item) {
+            None => {
+                let letters = self.letters_to(home);
+                let node = letters.name(node);
+                letters.push(Letter::ChannelWatch { node, heard: 0, watchers: 0 });
+            }
+            Some(true) if !self.listeners.going => self.go_on_telling(),
+            Some(_) => {}
+        }
+    }
+
+    /// Tells the next of those who are to be told, and sends for itself if more are.
+    pub(crate) fn go_on_telling(&mut self) {
+        self.listeners.going = false;
+        if let Some((node, batch)) = self.listeners.next(NOTIFY_TOLD_AT_ONCE) {
+            for id in &batch {
+                self.tell_listener(*id, &node);
+            }
+            self.listeners.told(node, batch.len() < NOTIFY_TOLD_AT_ONCE);
+        }
+        if self.listeners.is_telling() {
+            self.listeners.going = true;
+            let own = self.id;
+            self.letters_to(own).push(Letter::ChannelGoOn);
+        }
+    }
+
+    /// Tells one who waits for a channel of the items that are held.
+    fn tell_listener(&mut self, id: ConnId, node: &str) {
+        let is_heavy = self.is_heavy(id);
+        let Some(listener) = self.listeners.get(id) else { return };
+        if listener.talker().is_some() {
+            return self.tell_talker(id, node);
+        }
+        let Some(index) = listener.places.iter().position(|place| *place.node == *node) else { return };
+        let place = &listener.places[index];
+        let streams = listener.kind.streams();
+        let waits = (!streams || listener.is_gathering()) && listener.is_asking();
+        if place.standing != Standing::Live || !self.has_missed(id, index) || waits {
+            return;
+        }
+        let at = place.at;
+        if !streams && listener.nchan().is_some() {
+            return self.tell_nchan(id, index);
+        }
+        let held = self.listeners.watched(node).and_then(|watched| watched.behind(at, listener.binary));
+        let Some(held) = held.filter(|_| listener.is_placed() && !(streams && is_heavy)) else {
+            if streams {
+                return self.catch_up(id);
+            }
+            return self.ask_home_of(id, index);
+        };
+        let (mut telling, mut gathered) = (Telling::new(listener), Gathered::default());
+        let (mut told, mut last) = (0, at);
+        for (number, item) in held {
+            (last, told) = (number, told + 1);
+            match streams {
+                true => telling.item(listener, index, number, item),
+                false => gathered.push(item),
+            }
+        }
+        let out = telling.finish(listener, index, last);
+        self.counters.notify_told.add(told);
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.places[index].at = last;
+        }
+        match streams {
+            true => self.send_told(id, &out),
+            false => self.respond_poll(id, &gathered),
+        }
+    }
+
+    /// A connection has taken what it was sent.
+    pub(crate) fn listener_sent(&mut self, id: ConnId) {
+        match self.listeners.get(id) {
+            Some(listener) if listener.talker().is_some() => self.talk_catches_up(id),
+            Some(listener) if listener.kind.has_begun() => {
+                self.catch_up(id);
+                self.greet(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// Bytes have come on a connection whose request waits; whether they are to be looked at. Behind a stream of events nothing
+    /// ever is. Of what comes behind another request, or before a WebSocket has begun, no more is read than has come.
+    pub(crate) fn heard_while_waiting(&mut self, id: ConnId) -> bool {
+        match self.listeners.get(id) {
+            None => true,
+            Some(listener) if listener.kind.way() == Some(listener::Way::Events) => false,
+            Some(listener) if listener.kind.has_begun() => true,
+            Some(_) => {
+                self.pause(id, Pause::Answer);
+                true
+            }
+        }
+    }
+
+    /// Looks whether the time of a waiting request has come. Whether there is one.
+    pub(crate) fn sweep_listener(&mut self, id: ConnId) -> bool {
+        let now_s = self.now.mono_s();
+        let Some(listener) = self.listeners.get_mut(id) else { return false };
+        if listener.talker().is_some() {
+            self.sweep_talker(id);
+            return true;
+        }
+        let lost = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
+        let is_over = now_s >= listener.until_s;
+        let polls = listener.kind.way() == Some(listener::Way::Poll);
+        let (publishes, begun) =
+            (matches!(listener.kind, Kind::Publish(_)), matches!(listener.kind, Kind::Stream(true)));
+        // A poll has been cut to the time of its token, and is answered as at the end of any wait.
+        let exempt = publishes || matches!(listener.kind, Kind::Push(_)) || (polls && is_over);
+        if let Some(listener) = self.listeners.get(id).filter(|listener| !exempt && !self.is_granted(listener)) {
+            let over = access::over(listener);
+            if begun {
+                self.send_bytes(id, EXPIRED);
+            }
+            self.respond(id, over);
+            return true;
+        }
+        let Some(listener) = self.listeners.get_mut(id) else { return false };
+        match listener.kind {
+            Kind::Publish(_) if is_over => {
+                let text = "whether it was published is not known; try again with the same Idempotency-Key";
+                self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
+            }
+            Kind::Occupancy | Kind::Info(_) | Kind::Push(_) if is_over => {
+                let text = "the channel has not answered in time; try again";
+                self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
+            }
+            Kind::Held(_) if is_over => self.respond(id, access::unanswered()),
+            Kind::Publish(_) | Kind::Occupancy | Kind::Info(_) | Kind::Push(_) | Kind::Talk(_) | Kind::Held(_) => {}
+            // A home that has just been asked has its time, too.
+            Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
+            Kind::Nchan(_) if polls && is_over && (lost || !listener.is_asking()) => self.nchan_is_over(id),
+            Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
+                let beats = is_over && listener.kind.has_begun();
+                if is_over {
+                    listener.until_s = now_s + NOTIFY_HEARTBEAT_S;
+                }
+                if lost {
+                    let asked = |place: &&mut Place| matches!(place.standing, Standing::Asked(_));
+                    listener.places.iter_mut().filter(asked).for_each(|place| place.standing = Standing::Behind);
+                    self.ask_all(id);
+                }
+                // Who has something to take need not be asked whether it is there.
+                let mut beat = Vec::new();
+                if let Some(listener) = self.listeners.get(id).filter(|_| beats && self.conns.outbound_bytes(id) == 0) {
+                    write_beat(&mut beat, listener);
+                }
+                self.send_told(id, &beat);
+            }
+        }
+        true
+    }
+
+    /// One turn's share of saying which channels are watched still.
+    pub(crate) fn sweep_listeners(&mut self) {
+        self.listeners.tells_left = self.settings.web.channels.nchan;
+        self.tally_listeners();
+        for (name, heard, watchers) in self.listeners.renewals(self.now.mono_ms) {
+            self.listeners.awake.renew(&name);
+            let home = self.source(&name);
+            let letters = self.letters_to(home);
+            let node = letters.name(&name);
+            letters.push(Letter::ChannelWatch { node, heard, watchers });
+        }
+        self.tell_awake();
+    }
+
+    /// A connection ends.
+    pub(crate) fn listener_gone(&mut self, id: ConnId) {
+        self.listeners.end(id);
+    }
+}

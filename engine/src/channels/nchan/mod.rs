@@ -1,0 +1,117 @@
+//! One who waits for messages by Nchan's protocol, as data: how it is told, and what one who polls is to be answered.
+
+mod polls;
+
+use crate::web::frame;
+use crate::web::nchan::message::{self, Message, VARY};
+use crate::web::nchan::{Subscription, Way};
+use crate::web::response::Response;
+use crate::web::status::Status;
+
+/// A subscriber.
+#[derive(Debug)]
+pub(super) struct Subscriber {
+    wants: Subscription,
+    /// Its answer has begun.
+    begun: bool,
+    /// What one who polls is answered, if no other channel has anything earlier: of which of its places, the number, and the item.
+    first: Option<(usize, u64, Box<[u8]>)>,
+}
+
+impl Subscriber {
+    /// One who wants this.
+    pub(super) fn new(wants: Subscription) -> Box<Subscriber> {
+        Box::new(Subscriber { wants, begun: false, first: None })
+    }
+
+    /// How it is told.
+    pub(super) fn way(&self) -> &Way {
+        &self.wants.way
+    }
+
+    /// Whether it is told all messages, as long as its connection is there.
+    pub(super) fn streams(&self) -> bool {
+        matches!(self.wants.way, Way::Events | Way::Socket(..))
+    }
+
+    /// The same of one whose answer has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        self.begun
+    }
+
+    /// Whether it wants one message and any will do, so that no more than one has to be read.
+    pub(super) fn takes_any(&self) -> bool {
+        !self.streams() && self.wants.since_s == 0
+    }
+
+    /// Whether it wants a message.
+    pub(super) fn wants(&self, message: &Message<'_>) -> bool {
+        message.time_s >= self.wants.since_s
+    }
+
+    /// A message of one of its places, which is the first one there.
+    pub(super) fn offer(&mut self, index: usize, number: u64, item: &[u8]) {
+        let time_s = Message::read(item).time_s;
+        let is_earlier = self.first.as_ref().is_none_or(|(_, _, first)| time_s < Message::read(first).time_s);
+        if is_earlier {
+            self.first = Some((index, number, item.into()));
+        }
+    }
+
+    /// Whether there is one.
+    pub(super) fn has_first(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// What it is answered.
+    pub(super) fn take_first(&mut self) -> Option<(usize, u64, Box<[u8]>)> {
+        self.first.take()
+    }
+
+    /// Its answer begins, unless it has. Whether it has not.
+    pub(super) fn begin(&mut self) -> bool {
+        !std::mem::replace(&mut self.begun, true)
+    }
+
+    /// Tells of an item with this tag.
+    pub(super) fn tell(&self, out: &mut Vec<u8>, item: &[u8], tag: &str) {
+        let message = Message::read(item);
+        if !self.wants(&message) {
+            return;
+        }
+        match self.wants.way {
+            Way::Socket(_, meta) => message.write_frame(out, tag, meta),
+            _ => message.write_event(out, tag),
+        }
+    }
+
+    /// Tells that it is there.
+    pub(super) fn beat(&self, out: &mut Vec<u8>) {
+        match self.wants.way {
+            Way::Socket(..) => frame::write_ping(out),
+            _ => out.extend_from_slice(b":\n\n"),
+        }
+    }
+
+    /// The answer when its channel was deleted.
+    pub(super) fn gone(&self) -> Response {
+        let response = Response::empty(Status::Gone).with(VARY.0, VARY.1);
+        match &self.wants.from {
+            Some((_, tag)) => response.with("Etag", tag.to_string()),
+            None => response,
+        }
+    }
+
+    /// The answer when there was no message in time: it is to go on where it was.
+    pub(super) fn nothing(&self) -> Response {
+        let response = match self.wants.way {
+            Way::Ask => Response::empty(Status::NotModified),
+            _ => Response::empty(Status::RequestTimeout),
+        };
+        match &self.wants.from {
+            Some((time_s, tag)) if self.wants.way == Way::Ask => message::at(response, *time_s, tag.to_string()),
+            Some((_, tag)) => response.with("Etag", tag.to_string()),
+            None => response,
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! Who subscribes to a channel, as data: how many, and those who have a name. How shards say it to each other, and what subscribers are
+//! told of it.
+//!
+//! Numbers are said as they are, and not by how much they have changed. So what is said twice is no harm, and what was not heard is made
+//! good by what is said next.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::extension::pubsub::service::channel::string;
+use crate::limits::NOTIFY_WHO_MAX;
+
+/// Who subscribes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Crowd {
+    /// How many connections, those without a name among them.
+    pub(crate) subscribers: u32,
+    /// How many connections each name has; at most [`NOTIFY_WHO_MAX`] names.
+    pub(crate) names: BTreeMap<Arc<str>, u32>,
+    /// There are names that are not among these.
+    pub(crate) more: bool,
+}
+
+/// What a letter says of a crowd.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<'a> {
+    /// How many subscribe.
+    pub(crate) subscribers: u32,
+    /// Names with their numbers, as [`write_names`] has them.
+    pub(crate) names: &'a [u8],
+    /// There are more.
+    pub(crate) more: bool,
+}
+
+/// The channel of a node's actor.
+pub(crate) fn channel_of(node: &str) -> &str {
+    node.split_once('/').map_or("", |(_, channel)| channel)
+}
+
+/// Names whose number is another one than before, 0 of those that are gone.
+pub(super) fn differing<'a>(
+    now: &'a BTreeMap<Arc<str>, u32>,
+    before: &'a BTreeMap<Arc<str>, u32>,
+) -> impl Iterator<Item = (&'a str, u32)> {
+    let there = now.iter().filter(|(name, count)| before.get(*name) != Some(*count));
+    let gone = before.keys().filter(|name| !now.contains_key(*name));
+    there.map(|(name, count)| (&**name, *count)).chain(gone.map(|name| (&**name, 0)))
+}
+
+/// Appends names with their numbers.
+pub(super) fn write_names<'a>(out: &mut Vec<u8>, names: impl Iterator<Item = (&'a str, u32)>) {
+    for (name, count) in names {
+        out.extend_from_slice(&count.to_be_bytes());
+        // No longer than the subject of a token may be.
+        out.push(name.len() as u8);
+        out.extend_from_slice(name.as_bytes());
+    }
+}
+
+fn read_names(mut bytes: &[u8]) -> impl Iterator<Item = (&str, u32)> {
+    std::iter::from_fn(move || {
+        let (count, rest) = bytes.split_first_chunk::<4>()?;
+        let (length, rest) = rest.split_first()?;
+        let (name, rest) = rest.split_at_checked(usize::from(*length))?;
+        bytes = rest;
+        Some((std::str::from_utf8(name).ok()?, u32::from_be_bytes(*count)))
+    })
+}
+
+impl Crowd {
+    /// A connection comes. Whether its name is listed, if it has one.
+    pub(super) fn comes(&mut self, name: Option<&Arc<str>>) -> bool {
+        self.subscribers += 1;
+        let Some(name) = name else { return true };
+        let has_room = self.names.len() < NOTIFY_WHO_MAX;
+        match self.names.get_mut(name) {
+            Some(count) => *count += 1,
+            None if has_room => drop(self.names.insert(name.clone(), 1)),
+            None => return false,
+        }
+        true
+    }
+
+    /// A connection goes. Whether its name was listed, if it has one.
+    pub(super) fn goes(&mut self, name: Option<&Arc<str>>) -> bool {
+        self.subscribers = self.subscribers.saturating_sub(1);
+        let Some(name) = name else { return true };
+        let Some(count) = self.names.get_mut(name) else { return false };
+        *count -= 1;
+        if *count == 0 {
+            self.names.remove(name);
+        }
+        true
+    }
+
+    /// Takes what a letter says: that this is all, or what has changed.
+    pub(crate) fn take(&mut self, said: Said<'_>, whole: bool) {
+        (self.subscribers, self.more) = (said.subscribers, said.more);
+        if whole {
+            self.names.clear();
+        }
+        for (name, count) in read_names(said.names) {
+            if count == 0 {
+                self.names.remove(name);
+            } else if let Some(own) = self.names.get_mut(name) {
+                *own = count;
+            } else if self.names.len() < NOTIFY_WHO_MAX {
+                self.names.insert(name.into(), count);
+            }
+        }
+    }
+
+    /// All of several together, with no more names than these.
+    pub(crate) fn of<'a>(crowds: impl Iterator<Item = &'a Crowd>, names_max: usize) -> Crowd {
+        let mut all = Crowd::default();
+        for crowd in crowds {
+            all.subscribers = all.subscribers.saturating_add(crowd.subscribers);
+            all.more |= crowd.more;
+            for (name, count) in &crowd.names {
+                if let Some(own) = all.names.get_mut(name) {
+                    *own = own.saturating_add(*count);
+                } else if all.names.len() < names_max {
+                    all.names.insert(name.clone(), *count);
+                } else {
+                    all.more = true;
+                }
+            }
+        }
+        all
+    }
+
+    /// All of it as JSON.
+    pub(super) fn state(&self, channel: &str) -> Vec<u8> {
+        let mut out = self.head(channel);
+        out.extend_from_slice(b",\"who\":[");
+        for (at, (name, count)) in self.names.iter().enumerate() {
+            out.extend_from_slice(if at == 0 { b"{\"name\":" } else { b",{\"name\":" });
+            string(&mut out, name);
+            out.extend_from_slice(format!(",\"connections\":{count}}}").as_bytes());
+        }
+        out.extend_from_slice(format!("],\"more\":{}}}", self.more).as_bytes());
+        out
+    }
+
+    /// What somebody is told who knows how it was before: names that have come and gone. If not all names are told, it is all of it.
+    pub(super) fn change(&self, before: &Crowd, channel: &str) -> Vec<u8> {
+        if self.more || before.more {
+            return self.state(channel);
+        }
+        let mut out = self.head(channel);
+        let missing = |of: &Crowd, from: &Crowd, out: &mut Vec<u8>| {
+            for (at, name) in of.names.keys().filter(|name| !from.names.contains_key(*name)).enumerate() {
+                out.extend_from_slice(if at == 0 { b"" } else { b"," });
+                string(out, name);
+            }
+        };
+        out.extend_from_slice(b",\"joined\":[");
+        missing(self, before, &mut out);
+        out.extend_from_slice(b"],\"left\":[");
+        missing(before, self, &mut out);
+        out.extend_from_slice(b"]}");
+        out
+    }
+
+    fn head(&self, channel: &str) -> Vec<u8> {
+        let mut out = b"{\"channel\":".to_vec();
+        string(&mut out, channel);
+        out.extend_from_slice(format!(",\"subscribers\":{}", self.subscribers).as_bytes());
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(subscribers: u32, names: &[u8]) -> Said<'_> {
+        Said { subscribers, names, more: false }
+    }
+
+    fn written(names: &[(&str, u32)]) -> Vec<u8> {
+        let mut out = Vec::new();
+        write_names(&mut out, names.iter().copied());
+        out
+    }
+
+    #[test]
+    fn what_is_said_twice_or_cut_off_is_no_harm() {
+        let mut crowd = Crowd::default();
+        let bytes = written(&[("romeo", 2), ("\u{e9}", 1), (&"x".repeat(128), 3)]);
+        for _ in 0..2 {
+            crowd.take(said(7, &bytes), false);
+            assert_eq!((crowd.subscribers, crowd.names.len(), crowd.names["romeo"]), (7, 3, 2));
+        }
+        crowd.take(said(5, &written(&[("romeo", 0), ("nobody", 0)])), false);
+        assert_eq!((crowd.subscribers, crowd.names.len()), (5, 2));
+        (0..bytes.len()).for_each(|end| crowd.take(said(1, &bytes[..end]), true));
+        crowd.take(said(2, &[0, 0, 0, 1, 2, 0xff, 0xff]), true);
+        assert!(crowd.names.is_empty());
+    }
+
+    #[test]
+    fn names_are_bounded_and_the_number_is_not() {
+        let names: Vec<Arc<str>> = (0..NOTIFY_WHO_MAX + 2).map(|number| number.to_string().into()).collect();
+        let mut crowd = Crowd::default();
+        let listed = names.iter().filter(|name| crowd.comes(Some(name))).count();
+        assert_eq!((listed, crowd.subscribers as usize), (NOTIFY_WHO_MAX, NOTIFY_WHO_MAX + 2));
+        assert!(crowd.comes(Some(&names[0])) && !crowd.goes(Some(&names[NOTIFY_WHO_MAX])));
+        let mut twice = Crowd::default();
+        let all = written(&names.iter().map(|name| (&**name, 1)).collect::<Vec<_>>());
+        twice.take(said(1, &all), true);
+        assert_eq!(twice.names.len(), NOTIFY_WHO_MAX);
+        let both = Crowd::of([&crowd, &twice].into_iter(), 10);
+        assert_eq!((both.subscribers as usize, both.names.len(), both.more), (NOTIFY_WHO_MAX + 3, 10, true));
+        assert_eq!(both.names["0"], 3);
+        assert!(names.iter().enumerate().all(|(at, name)| crowd.goes(Some(name)) == (at < NOTIFY_WHO_MAX)));
+        assert_eq!(
+            (crowd.subscribers, crowd.names.len()),
+            (0, 1),
+            "one has come twice, and one of no name has gone twice"
+        );
+    }
+
+    #[test]
+    fn what_is_told_is_json() {
+        let mut before = Crowd::default();
+        before.take(said(3, &written(&[("a\"\\\u{2028}", 1), ("b", 2)])), true);
+        let state = "{\"channel\":\"c\",\"subscribers\":3,\"who\":[{\"name\":\"a\\\"\\\\\\u2028\",\"connections\":1},{\"name\":\"b\",\"connections\":2}],\"more\":false}";
+        assert_eq!(String::from_utf8(before.state("c")).unwrap(), state);
+        let mut now = before.clone();
+        now.take(said(4, &written(&[("b", 0), ("c", 1), ("d", 2)])), false);
+        let change = "{\"channel\":\"c\",\"subscribers\":4,\"joined\":[\"c\",\"d\"],\"left\":[\"b\"]}";
+        assert_eq!(String::from_utf8(now.change(&before, "c")).unwrap(), change);
+        now.more = true;
+        assert_eq!(now.change(&before, "c"), now.state("c"));
+        assert_eq!(before.change(&now, "c"), before.state("c"));
+        let mut names: Vec<_> = differing(&now.names, &before.names).collect();
+        names.sort_unstable();
+        assert_eq!(names, [("b", 0), ("c", 1), ("d", 2)]);
+    }
+}

@@ -1,0 +1,204 @@
+//! Who subscribes to channels of this home, by what shards report: the sum of it for those who ask, and for shards of which some are told.
+//!
+//! What a shard has reported counts until it reports something else, or has been silent for long.
+
+pub(crate) mod crowd;
+pub(super) mod occupants;
+mod occupying;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::channels::Channels;
+use crate::channels::occupancy::crowd::{Crowd, Said, channel_of, write_names};
+use crate::id::ShardId;
+use crate::letters::{ConnRef, Letter};
+use crate::limits::{
+    NOTIFY_FORGET_S, NOTIFY_RENEW_S, NOTIFY_WATCHED_MAX, NOTIFY_WHO_AT_ONCE, NOTIFY_WHO_MAX, NOTIFY_WHO_MS,
+    NOTIFY_WHO_TOLD_MAX,
+};
+
+/// What a shard has reported.
+#[derive(Debug)]
+struct Report {
+    shard: ShardId,
+    crowd: Crowd,
+    /// Some there are told who subscribes.
+    listens: bool,
+    /// When it came, milliseconds (monotonic).
+    since_ms: u64,
+}
+
+/// A channel to which somebody subscribes.
+#[derive(Debug, Default)]
+struct Hall {
+    /// At most one of each shard.
+    by: Vec<Report>,
+    /// What shards were told last.
+    told: Crowd,
+    changed: bool,
+    /// When they may be told again, milliseconds (monotonic).
+    next_ms: u64,
+    /// When it is looked at.
+    due_ms: u64,
+}
+
+impl Hall {
+    /// What those are told who subscribe: all names, or none.
+    fn sum(&self) -> Crowd {
+        let mut sum = Crowd::of(self.by.iter().map(|report| &report.crowd), NOTIFY_WHO_TOLD_MAX);
+        if sum.more {
+            sum.names.clear();
+        }
+        sum
+    }
+
+    fn take(&mut self, shard: ShardId, said: Said<'_>, whole: bool, listens: bool, now_ms: u64) {
+        let at = self.by.iter().position(|report| report.shard == shard).unwrap_or_else(|| {
+            self.by.push(Report { shard, crowd: Crowd::default(), listens, since_ms: now_ms });
+            self.by.len() - 1
+        });
+        let report = &mut self.by[at];
+        report.crowd.take(said, whole);
+        (report.listens, report.since_ms) = (listens, now_ms);
+        if said.subscribers == 0 {
+            self.by.swap_remove(at);
+        }
+        self.changed = true;
+    }
+
+    /// Forgets shards that have been silent for long.
+    fn drop_silent(&mut self, now_ms: u64) {
+        let before = self.by.len();
+        self.by.retain(|report| now_ms <= report.since_ms + u64::from(NOTIFY_FORGET_S) * 1_000);
+        self.changed |= self.by.len() != before;
+    }
+
+    /// The shards that are to be told now, and what.
+    fn tells(&mut self, now_ms: u64) -> (Vec<ShardId>, Crowd) {
+        let listening: Vec<_> = self.by.iter().filter(|report| report.listens).map(|report| report.shard).collect();
+        if listening.is_empty() || !self.changed || now_ms < self.next_ms {
+            return (Vec::new(), Crowd::default());
+        }
+        self.changed = false;
+        let sum = self.sum();
+        if sum == self.told {
+            return (Vec::new(), sum);
+        }
+        (self.told, self.next_ms) = (sum.clone(), now_ms + NOTIFY_WHO_MS);
+        (listening, sum)
+    }
+
+    fn is_due_ms(&self, now_ms: u64) -> u64 {
+        match self.changed && self.by.iter().any(|report| report.listens) {
+            true => self.next_ms,
+            false => now_ms + u64::from(NOTIFY_RENEW_S) * 1_000,
+        }
+    }
+}
+
+/// All of a home.
+#[derive(Debug, Default)]
+pub(super) struct Occupancy {
+    halls: BTreeMap<Arc<str>, Hall>,
+    due: BTreeSet<(u64, Arc<str>)>,
+}
+
+impl Occupancy {
+    /// What it takes, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.halls.len() * (size_of::<Hall>() + size_of::<Report>() + 128)
+    }
+
+    /// A shard has reported. Whether the channel is known from now on.
+    fn take(
+        &mut self,
+        node: &str,
+        shard: ShardId,
+        said: Said<'_>,
+        (whole, listens): (bool, bool),
+        now_ms: u64,
+    ) -> bool {
+        if !self.halls.contains_key(node) {
+            if said.subscribers == 0 || self.halls.len() >= NOTIFY_WATCHED_MAX {
+                return false;
+            }
+            let node: Arc<str> = node.into();
+            self.halls.insert(node.clone(), Hall::default());
+            self.due.insert((0, node));
+        }
+        let Some(name) = self.halls.get_key_value(node).map(|(node, _)| node.clone()) else { return false };
+        let Some(hall) = self.halls.get_mut(node) else { return false };
+        hall.take(shard, said, whole, listens, now_ms);
+        let due_ms = hall.is_due_ms(now_ms);
+        if hall.by.is_empty() {
+            self.due.remove(&(hall.due_ms, name.clone()));
+            self.halls.remove(&name);
+            return false;
+        }
+        // What is looked at anyhow need not be looked at later.
+        if due_ms < hall.due_ms {
+            self.due.remove(&(hall.due_ms, name.clone()));
+            hall.due_ms = due_ms;
+            self.due.insert((due_ms, name));
+        }
+        true
+    }
+
+    /// The next channel that is due, and what is told of it to which shards.
+    fn next_due(&mut self, now_ms: u64) -> Option<(Arc<str>, Vec<ShardId>, Crowd)> {
+        if self.due.first()?.0 > now_ms {
+            return None;
+        }
+        let (_, node) = self.due.pop_first()?;
+        let hall = self.halls.get_mut(&node)?;
+        hall.drop_silent(now_ms);
+        if hall.by.is_empty() {
+            self.halls.remove(&node);
+            return Some((node, Vec::new(), Crowd::default()));
+        }
+        let (listening, sum) = hall.tells(now_ms);
+        hall.due_ms = hall.is_due_ms(now_ms);
+        self.due.insert((hall.due_ms, node.clone()));
+        Some((node, listening, sum))
+    }
+}
+
+impl Channels {
+    /// A shard reports who subscribes there to a channel of this home.
+    pub(crate) fn channel_present(&mut self, shard: ShardId, node: &str, said: Said<'_>, whole: bool, listens: bool) {
+        let now_ms = self.now.mono_ms;
+        let known = self.occupancy.take(node, shard, said, (whole, listens), now_ms);
+        if known && whole && listens {
+            let sum = self.occupancy.halls.get(node).map(Hall::sum).unwrap_or_default();
+            self.say_occupied(shard, node, &sum);
+        }
+    }
+
+    fn say_occupied(&mut self, shard: ShardId, node: &str, sum: &Crowd) {
+        let letters = self.letters_to(shard);
+        let names = letters.write_with(|out| write_names(out, sum.names.iter().map(|(name, count)| (&**name, *count))));
+        let node = letters.name(node);
+        letters.push(Letter::ChannelOccupied { node, subscribers: sum.subscribers, names, more: sum.more });
+    }
+
+    /// A connection asks who subscribes to a channel of this home.
+    pub(crate) fn channel_count(&mut self, conn: ConnRef, number: u32, node: &str) {
+        let hall = self.occupancy.halls.get(node);
+        let by = hall.iter().flat_map(|hall| &hall.by).map(|report| &report.crowd);
+        let mut state = Crowd::of(by, NOTIFY_WHO_MAX).state(channel_of(node));
+        state.push(b'\n');
+        let letters = self.letters_to(conn.shard);
+        let body = letters.write(&state);
+        letters.push(Letter::ChannelAnswer { conn: conn.conn, number, refused: None, body });
+    }
+
+    /// One turn's share of telling shards who subscribes, and of forgetting those that have been silent.
+    pub(crate) fn sweep_occupancy(&mut self) {
+        let now_ms = self.now.mono_ms;
+        for _ in 0..NOTIFY_WHO_AT_ONCE {
+            let Some((node, listening, sum)) = self.occupancy.next_due(now_ms) else { break };
+            listening.iter().for_each(|shard| self.say_occupied(*shard, &node, &sum));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Prefixes for which requests of this shard wait: at which feeds each stands, and how many an address has.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use crate::channels::Channels;
+use crate::channels::access::Admission;
+use crate::channels::home::feed_names::FeedName;
+use crate::channels::places::{Place, prefixes};
+use crate::id::ShardId;
+use crate::limits::{NOTIFY_FEEDS_PER_REQUEST_MAX, NOTIFY_PREFIXES_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX};
+use crate::web::access::Act;
+use crate::web::channel::{After, Place as Asked};
+use crate::web::prefix;
+use crate::web::response::Response;
+use crate::web::status::Status;
+
+/// Which there are.
+#[derive(Debug, Default)]
+pub(super) struct Prefixes {
+    /// Of each address how many requests wait for each.
+    by: BTreeMap<(IpAddr, Box<str>), u32>,
+    /// How many addresses wait for each.
+    all: BTreeMap<Box<str>, u32>,
+}
+
+impl Prefixes {
+    /// What they take, bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        (self.by.len() + self.all.len()) * (size_of::<(IpAddr, Box<str>)>() + 64)
+    }
+
+    /// Whether an address may wait for these, with all others for which it does.
+    fn has_room<'a>(&self, network: IpAddr, prefixes: impl Iterator<Item = &'a str>) -> Result<(), Response> {
+        let own = self.by.range((network, Box::<str>::default())..).take_while(|((of, _), _)| *of == network);
+        let (mut own, mut all) = (own.take(NOTIFY_PREFIXES_PER_ADDRESS_MAX).count(), self.all.len());
+        for prefix in prefixes {
+            own += usize::from(!self.by.contains_key(&(network, Box::<str>::from(prefix))));
+            all += usize::from(!self.all.contains_key(prefix));
+        }
+        let (status, text) = if own > NOTIFY_PREFIXES_PER_ADDRESS_MAX {
+            (Status::TooManyRequests, "this address waits for too many prefixes; end some")
+        } else if all > NOTIFY_PREFIXES_MAX {
+            (Status::ServiceUnavailable, "too many prefixes are waited for; try again later")
+        } else {
+            return Ok(());
+        };
+        Err(Response::text(status, text).with("Retry-After", "10"))
+    }
+
+    /// A request of an address waits at these places.
+    pub(super) fn begin(&mut self, network: IpAddr, places: &[Place]) {
+        for prefix in prefixes(places) {
+            let count = self.by.entry((network, prefix.into())).or_default();
+            *count += 1;
+            if *count == 1 {
+                *self.all.entry(prefix.into()).or_default() += 1;
+            }
+        }
+    }
+
+    /// It does not any more.
+    pub(super) fn end(&mut self, network: IpAddr, places: &[Place]) {
+        for prefix in prefixes(places) {
+            let key = (network, Box::<str>::from(prefix));
+            let Some(count) = self.by.get_mut(&key) else { continue };
+            *count -= 1;
+            if *count > 0 {
+                continue;
+            }
+            self.by.remove(&key);
+            if let Some(count) = self.all.get_mut(prefix) {
+                *count -= 1;
+                if *count == 0 {
+                    self.all.remove(prefix);
+                }
+            }
+        }
+    }
+}
+
+impl Channels {
+    /// Whether an address may wait for prefixes.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(super) fn may_follow(&self, network: IpAddr, channels: &[Asked]) -> Result<(), Response> {
+        let asked = || channels.iter().map(|place| &*place.channel).filter(|name| prefix::of(name).is_some());
+        let (count, shards) = (asked().count(), usize::from(self.settings.shards()));
+        if count > 1 && count * shards > NOTIFY_FEEDS_PER_REQUEST_MAX {
+            let text = "there are too many prefixes in one request, for a server with so many threads";
+            return Err(Response::text(Status::BadRequest, text));
+        }
+        self.listeners.prefixes.has_room(network, asked())
+    }
+
+    /// Where a request stands that asks for these: a channel is one place, and a prefix one at each shard.
+    pub(super) fn places_of(&self, service: &str, channels: &[Asked], admission: &Admission) -> Box<[Place]> {
+        let mut places = Vec::with_capacity(channels.len());
+        for asked in channels {
+            let Some(prefix) = prefix::of(&asked.channel) else {
+                let number = if let After::Number(number) = asked.after { Some(number) } else { None };
+                let node = self.listeners.name(&format!("{service}/{}", asked.channel));
+                places.push(Place::at(node, number.unwrap_or_default(), number.is_some()));
+                continue;
+            };
+            let policy = &self.settings.web.channels;
+            let granted = admission.grant.as_ref().is_some_and(|grant| grant.covers(Act::Subscribe, &asked.channel));
+            // Others who have allowed it were asked about the whole prefix.
+            let permitted = admission.permit.is_some() && policy.asks(&asked.channel);
+            let all = (granted || permitted) && policy.has_private(prefix);
+            let shards = self.settings.shards();
+            // A place that is not one of so many homes says nothing of where it was.
+            let number = |shard: u16| match &asked.after {
+                After::Now => u64::MAX,
+                After::Numbers(numbers) if numbers.len() == usize::from(shards) => numbers[usize::from(shard)],
+                After::Number(_) | After::Numbers(_) => 0,
+            };
+            places.extend((0..shards).map(|shard| {
+                let name = FeedName { home: ShardId(shard), all, prefix }.write();
+                // The home says first whether it knows the place.
+                Place::at(self.listeners.name(&name), number(shard), false)
+            }));
+        }
+        places.into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(prefixes: &[&str]) -> Vec<Place> {
+        let name = |home, prefix| FeedName { home: ShardId(home), all: false, prefix }.write();
+        let of_all = prefixes.iter().flat_map(|prefix| [name(0, prefix), name(1, prefix)]);
+        of_all.chain(["pubsub.x/a.*".into()]).map(|node| Place::at(node.into(), 0, false)).collect()
+    }
+
+    #[test]
+    fn an_address_waits_for_so_many_prefixes_however_often() {
+        let (mut all, one, other) = (Prefixes::default(), [192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+        let names: Vec<String> = (0..NOTIFY_PREFIXES_PER_ADDRESS_MAX).map(|number| format!("{number}.")).collect();
+        let may = |all: &Prefixes, network: IpAddr, name: &str| all.has_room(network, [name].into_iter()).is_ok();
+        for name in &names {
+            let asked = format!("{name}*");
+            for _ in 0..3 {
+                assert!(may(&all, one, &asked));
+                all.begin(one, &places(&[name]));
+            }
+        }
+        assert!(!may(&all, one, "x.*") && may(&all, one, "0.*") && may(&all, other, "x.*"));
+        assert!(all.has_room(other, ["x.*"; NOTIFY_PREFIXES_PER_ADDRESS_MAX + 1].into_iter()).is_err());
+        assert_eq!(all.all.len(), NOTIFY_PREFIXES_PER_ADDRESS_MAX);
+        for name in &names {
+            all.begin(other, &places(&[name]));
+            (0..3).for_each(|_| all.end(one, &places(&[name])));
+        }
+        assert!(may(&all, one, "x.*") && all.all.len() == names.len());
+        names.iter().for_each(|name| all.end(other, &places(&[name])));
+        assert!(all.by.is_empty() && all.all.is_empty());
+    }
+
+    #[test]
+    fn a_shard_has_so_many_prefixes() {
+        let mut all = Prefixes::default();
+        for number in 0..NOTIFY_PREFIXES_MAX {
+            let network = IpAddr::from([10, 0, (number / 256) as u8, (number % 256) as u8]);
+            all.begin(network, &places(&[&format!("{number}.")]));
+        }
+        let refused = |name: &str| all.has_room([192, 0, 2, 1].into(), [name].into_iter()).err().map(|no| no.status);
+        assert_eq!((refused("x.*"), refused("7.*")), (Some(Status::ServiceUnavailable), None));
+    }
+}

@@ -1,0 +1,86 @@
+//! Publications of this shard's connections at channels: the letters to the channels' homes, and what comes of them.
+
+use std::net::IpAddr;
+
+use crate::channels::Channels;
+use crate::channels::access::Admission;
+use crate::channels::addresses::network;
+use crate::channels::listener::Kind;
+use crate::channels::listener_words::{json, told, written_id};
+use crate::channels::occupancy::crowd::channel_of;
+use crate::channels::places::Standing;
+use crate::extension::pubsub::service::channel::Published;
+use crate::id::ConnId;
+use crate::letters::{ConnRef, Letter};
+use crate::limits::NOTIFY_TOLD_PER_PUBLICATION;
+use crate::web::channel::{Answered, Publication};
+
+impl Channels {
+    /// A publication goes to the home of its channel.
+    pub(super) fn send_publication(
+        &mut self,
+        id: ConnId,
+        address: IpAddr,
+        publication: &Publication,
+        admission: &Admission,
+    ) {
+        let number = self.listeners.number();
+        let now_ms = self.now.mono_ms;
+        // It was refused.
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        listener.places[0].standing = Standing::Asked(number);
+        let (node, network) = (listener.places[0].node.clone(), listener.network);
+        let free = admission.trusted || self.settings.web.channels.publications_s == 0;
+        let makes = free || self.listeners.addresses.may_make(now_ms, network, self.settings.each_channel_ms());
+        let conn = ConnRef { shard: self.id, conn: id };
+        let home = self.home(&node);
+        let letters = self.letters_to(home);
+        let from = if admission.trusted { String::new() } else { address.to_string() };
+        let granted = admission.is_granted();
+        let (node, from) = (letters.name(&node), letters.name(&from));
+        let key = letters.name(publication.key.as_deref().unwrap_or_default());
+        let keys = letters.name(&publication.keys.join("\n"));
+        let (kind, body) = (letters.name(&publication.kind), letters.write(&publication.body));
+        let batch = publication.batch.is_some();
+        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, keys, body, makes, granted, batch });
+    }
+
+    /// The home has said what came of it.
+    pub(super) fn published(&mut self, id: ConnId, published: Published) {
+        // The client has gone meanwhile.
+        let Some(listener) = self.listeners.get(id) else { return };
+        let channel = channel_of(&listener.places[0].node);
+        let quoted = |number: u64| format!("\"{number}\"");
+        let ids = match published.batch() {
+            None => format!("\"id\":{}", quoted(published.number)),
+            Some(numbers) => format!("\"ids\":[{}]", numbers.map(quoted).collect::<Vec<_>>().join(",")),
+        };
+        let body = format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{}}}\n", published.repeated);
+        let response = match listener.kind {
+            Kind::Publish(Answered::Update) => written_id(listener.update(0, published.number)),
+            Kind::Publish(Answered::Info(format)) => told(published.info).published(format),
+            _ => json(body.into_bytes()),
+        };
+        self.count_published(id, published);
+        self.respond(id, response);
+    }
+
+    /// What an address has published was told to so many.
+    pub(crate) fn channel_charged(&mut self, address: IpAddr, told: u32) {
+        let each = f64::from(told) / f64::from(NOTIFY_TOLD_PER_PUBLICATION);
+        let cost = each * self.settings.each_publication_ms();
+        self.listeners.addresses.charge(self.now.mono_ms, network(address), cost);
+    }
+
+    /// A connection has published, and the home has said what came of it.
+    pub(super) fn count_published(&mut self, id: ConnId, published: Published) {
+        // The client has gone meanwhile.
+        let Some(listener) = self.listeners.get(id) else { return };
+        if published.made && !listener.trusted && self.settings.web.channels.publications_s > 0 {
+            let (network, each_ms) = (listener.network, self.settings.each_channel_ms());
+            self.listeners.addresses.made(self.now.mono_ms, network, each_ms);
+        }
+        let items = published.batch().map_or(1, |numbers| numbers.count() as u64);
+        self.counters.notify_published.add(if published.repeated { 0 } else { items });
+    }
+}

@@ -1,0 +1,228 @@
+//! What homes of channels answer to connections of Centrifugo's protocol, and what time alone brings them: pings, and the ends of tokens.
+
+use crate::channels::Channels;
+use crate::channels::listener::{Kind, Listener};
+use crate::channels::places::{Place, Standing};
+use crate::channels::talk::talker::{Stage, Step, Waiting, What};
+use crate::channels::talk::words::write_publication;
+use crate::extension::pubsub::service::channel::{Page, Published};
+use crate::id::ConnId;
+use crate::limits::{CENTRIFUGO_PING_S, NOTIFY_ANSWER_S};
+use crate::streams::ended::Ended;
+use crate::web::centrifugo::reply::{self, Began, Error, Unsubscribed};
+use crate::web::centrifugo::{crowd, publication};
+use crate::wire::error::StanzaCondition;
+use crate::wire::limit::{Limit, Refusal};
+
+/// What a home's refusal is to a client.
+fn error_of(refusal: Refusal) -> Error {
+    match refusal.condition {
+        StanzaCondition::Forbidden => reply::PERMISSION_DENIED,
+        _ if refusal.held.is_some_and(|held| held.limit == Limit::Nodes) => reply::TOO_MANY_REQUESTS,
+        _ => reply::INTERNAL,
+    }
+}
+
+/// Items as publications, with commas between.
+fn publications(page: &Page<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    for (number, item) in &page.items {
+        if !out.is_empty() {
+            out.push(b',');
+        }
+        publication::write(&mut out, *number, item);
+    }
+    out
+}
+
+/// Whether publications behind this one are missing on a page. Who has come when there was none misses the first ones, too.
+fn misses(page: &Page<'_>, after: u64) -> bool {
+    let next = page.items.first().map_or(page.upto.saturating_add(1), |(number, _)| *number);
+    page.gap || (after == 0 && next > 1)
+}
+
+impl Channels {
+    /// The home of a channel has answered. What nobody waits for any more is passed over.
+    pub(crate) fn talk_answered(&mut self, id: ConnId, number: u32, refused: Option<Refusal>, body: &[u8]) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let Some(talker) = listener.talker_mut() else { return };
+        talker.questions = talker.questions.saturating_sub(1);
+        if let Some(waiting) = talker.take_waiting(number) {
+            return self.talk_done(id, waiting, refused, body);
+        }
+        let asked = listener.places.iter().position(|place| place.standing == Standing::Asked(number));
+        let Some(index) = asked else { return };
+        match (refused, Page::decode(body)) {
+            (None, Some(page)) => {
+                self.talk_page(id, index, &page);
+                self.talk_lags(id, index);
+            }
+            (refused, _) => self.talk_sub_refused(id, index, refused.map_or(reply::INTERNAL, error_of)),
+        }
+        self.talk_catches_up(id);
+    }
+
+    /// The home has done what a command wants, or not.
+    fn talk_done(&mut self, id: ConnId, waiting: Waiting, refused: Option<Refusal>, body: &[u8]) {
+        let Waiting { id: number, what, .. } = waiting;
+        if let Some(refusal) = refused {
+            return self.talk_refuses(id, number, error_of(refusal));
+        }
+        match what {
+            What::Publish => match Published::decode(body) {
+                None => self.talk_refuses(id, number, reply::INTERNAL),
+                Some(published) => {
+                    self.count_published(id, published);
+                    self.talk_replies(id, number, "publish", b"{}");
+                }
+            },
+            What::Presence => self.talk_replies(id, number, "presence", &crowd::presence(body)),
+            What::PresenceStats => self.talk_replies(id, number, "presence_stats", &crowd::stats(body)),
+            What::History { node, after } => match Page::decode(body) {
+                None => self.talk_refuses(id, number, reply::INTERNAL),
+                Some(page) if after.is_some_and(|after| misses(&page, after)) => {
+                    self.talk_refuses(id, number, reply::UNRECOVERABLE);
+                }
+                Some(page) => {
+                    let place = format!("],\"epoch\":\"{}\",\"offset\":{}}}", self.epoch_of(&node), page.last);
+                    let result = [&b"{\"publications\":["[..], &publications(&page), place.as_bytes()].concat();
+                    self.counters.notify_told.add(page.items.len() as u64);
+                    self.talk_replies(id, number, "history", &result);
+                }
+            },
+        }
+    }
+
+    /// A subscription is not possible, or not any more.
+    fn talk_sub_refused(&mut self, id: ConnId, index: usize, error: Error) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        let Some(step) = listener.talker().map(|talker| talker.subs[index].step) else { return };
+        match step {
+            Step::Asked { id: 0, .. } => {
+                self.listeners.part(id, index);
+                self.talk_misses(id);
+            }
+            Step::Asked { id: number, .. } => {
+                self.listeners.part(id, index);
+                self.talk_refuses(id, number, error);
+            }
+            Step::Begun if error.temporary => self.talk_unsubscribes(id, index, Unsubscribed::Insufficient),
+            Step::Begun | Step::Gathered => self.talk_unsubscribes(id, index, Unsubscribed::Server),
+        }
+    }
+
+    /// A home has said where its channel stands, and what has come since.
+    fn talk_page(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+        let is_heavy = self.is_heavy(id);
+        let now_s = self.now.wall_us / 1_000_000;
+        let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
+        watched.heard = watched.heard.max(page.last);
+        let (was_known, at) = (listener.places[index].known, listener.places[index].at);
+        let Some(sub) = listener.talker().map(|talker| &talker.subs[index]) else { return };
+        let (step, left_s) = (sub.step, sub.grant.as_ref().map(|grant| grant.expires_s().saturating_sub(now_s)));
+        let channel = listener.called(index).to_owned();
+        let gap = was_known && misses(page, at);
+        let place = &mut listener.places[index];
+        let Step::Asked { id: number, recovers } = step else {
+            place.standing = Standing::Behind;
+            if gap {
+                self.counters.notify_gaps.one();
+                return self.talk_unsubscribes(id, index, Unsubscribed::Insufficient);
+            }
+            // What is not taken now is read again.
+            if is_heavy {
+                return;
+            }
+            (place.at, place.standing) = (page.upto, standing(page));
+            let mut out = Vec::new();
+            page.items.iter().for_each(|(number, item)| write_publication(&mut out, &channel, *number, item));
+            self.counters.notify_told.add(page.items.len() as u64);
+            return self.send_bytes(id, &out);
+        };
+        let recovered = was_known && !gap;
+        // Who has missed some goes on from now: what is left of it would look as if it were all.
+        *place = match recovered {
+            true => Place { at: page.upto, standing: standing(page), ..place.clone() },
+            false => Place { at: page.last, known: true, standing: Standing::Live, ..place.clone() },
+        };
+        let (offset, node) = (place.at, place.node.clone());
+        let came = if recovered { publications(page) } else { Vec::new() };
+        let epoch = self.epoch_of(&node);
+        let began = Began { epoch: &epoch, offset, recovers, recovered, publications: &came, left_s }.write();
+        self.counters.notify_told.add(if recovered { page.items.len() as u64 } else { 0 });
+        self.counters.notify_gaps.add(u64::from(gap));
+        let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) else { return };
+        talker.subs[index].step = if number > 0 { Step::Begun } else { Step::Gathered };
+        if number > 0 {
+            return self.talk_replies(id, number, "subscribe", &began);
+        }
+        if let Stage::Connecting { subs, .. } = &mut talker.stage {
+            subs.extend_from_slice(if subs.is_empty() { b"" } else { b"," });
+            reply::string(subs, &channel);
+            subs.push(b':');
+            subs.extend_from_slice(&began);
+        }
+        self.talk_misses(id);
+    }
+
+    /// Looks whether something of a connection is due.
+    pub(crate) fn sweep_talker(&mut self, id: ConnId) {
+        let now_s = self.now.mono_s();
+        let Some(listener) = self.listeners.get(id) else { return };
+        if !self.is_granted(listener) {
+            let expired =
+                listener.grant.as_ref().is_some_and(|grant| grant.expires_s() <= self.now.wall_us / 1_000_000);
+            let why = if expired { reply::EXPIRED } else { reply::INVALID_TOKEN };
+            return self.talk_ends(id, why, Ended::Server);
+        }
+        self.talk_holds(id);
+        let takes = self.conns.outbound_bytes(id) == 0;
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let is_quiet = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
+        let is_due = now_s >= listener.until_s;
+        if is_due {
+            listener.until_s = now_s + CENTRIFUGO_PING_S;
+        }
+        let Listener { kind: Kind::Talk(talker), places, .. } = listener else { return };
+        let mut late = Vec::new();
+        for (place, sub) in places.iter_mut().zip(&talker.subs) {
+            let is_late = now_s.saturating_sub(sub.since_s) >= NOTIFY_ANSWER_S;
+            if is_late && matches!(place.standing, Standing::Asked(_)) {
+                place.standing = Standing::Behind;
+                talker.questions = talker.questions.saturating_sub(1);
+            }
+        }
+        talker.waiting.retain(|waiting| {
+            let is_late = now_s.saturating_sub(waiting.since_s) >= NOTIFY_ANSWER_S;
+            late.extend(is_late.then_some(waiting.id));
+            !is_late
+        });
+        talker.questions = talker.questions.saturating_sub(late.len() as u16);
+        if is_quiet {
+            // What nobody waits for any more is not answered any more.
+            talker.questions = talker.questions.min(talker.waiting.len() as u16);
+        }
+        let stage_is_first = matches!(talker.stage, Stage::ExpectConnect);
+        let unanswered = is_due && takes && std::mem::replace(&mut talker.pinged, is_due && takes);
+        for number in late {
+            self.talk_refuses(id, number, reply::INTERNAL);
+        }
+        if is_due && stage_is_first {
+            return self.talk_ends(id, reply::STALE, Ended::Timeout);
+        }
+        if unanswered {
+            return self.talk_ends(id, reply::NO_PONG, Ended::Timeout);
+        }
+        // Who has something to take need not be asked whether it is there.
+        if is_due && takes {
+            self.send_with(id, reply::ping);
+        }
+        self.talk_all_lag(id);
+        self.talk_catches_up(id);
+    }
+}
+
+/// How far the next item is behind a page.
+fn standing(page: &Page<'_>) -> Standing {
+    if page.more { Standing::Behind } else { Standing::Live }
+}

@@ -1,0 +1,138 @@
+//! What a connection of Centrifugo's protocol is told of the channels to which it has subscribed: publications, and that a subscription has
+//! ended. Each subscription stands in its channel for itself.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
+use ring::digest;
+
+use crate::channels::Channels;
+use crate::channels::places::{Place, Standing};
+use crate::channels::talk::talker::Step;
+use crate::id::ConnId;
+use crate::limits::CENTRIFUGO_RECOVERIES_MAX;
+use crate::streams::ended::Ended;
+use crate::web::centrifugo::publication;
+use crate::web::centrifugo::reply::{self, Error, Unsubscribed};
+use crate::web::frame::{self, FrameFault};
+
+/// A question for what was published asks for so much of a page: several may be answered at once.
+const SHARE: u8 = 2;
+
+impl Channels {
+    /// The stream in which offsets of a channel count: another store has another one.
+    pub(super) fn epoch_of(&self, node: &str) -> String {
+        let mut hash = digest::Context::new(&digest::SHA256);
+        [b"centrifugo epoch", &self.settings.decoy_key[..], node.as_bytes()].iter().for_each(|part| hash.update(part));
+        BASE64URL.encode(&hash.finish().as_ref()[..6])
+    }
+
+    /// A command is not carried out.
+    pub(super) fn talk_refuses(&mut self, id: ConnId, number: u32, error: Error) {
+        self.send_with(id, |out| reply::refusal(out, number, error));
+    }
+
+    /// A command has a result.
+    pub(super) fn talk_replies(&mut self, id: ConnId, number: u32, name: &str, result: &[u8]) {
+        self.send_with(id, |out| reply::result(out, number, name, result));
+    }
+
+    /// A connection ends, for a reason of this side's.
+    pub(super) fn talk_ends(&mut self, id: ConnId, fault: FrameFault, why: Ended) {
+        self.send_with(id, |out| frame::write_fault(out, fault));
+        self.talk_leaves(id, why);
+    }
+
+    /// The last frame is written: nothing goes behind it.
+    pub(super) fn talk_leaves(&mut self, id: ConnId, why: Ended) {
+        self.listeners.end(id);
+        self.end_stream(id, why);
+    }
+
+    /// A subscription ends without the client's doing.
+    pub(super) fn talk_unsubscribes(&mut self, id: ConnId, index: usize, why: Unsubscribed) {
+        let Some(listener) = self.listeners.get(id) else { return };
+        let channel = listener.called(index).to_owned();
+        self.listeners.part(id, index);
+        self.send_with(id, |out| reply::unsubscribed(out, &channel, why));
+    }
+
+    /// A subscription that has not been told of all that its channel is known to have has to ask.
+    pub(super) fn talk_lags(&mut self, id: ConnId, index: usize) {
+        let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
+        let missed = index < places && self.has_missed(id, index);
+        let Some(listener) = self.listeners.get_mut(id).filter(|_| missed) else { return };
+        let begun = listener.talker().is_some_and(|talker| talker.subs[index].step == Step::Begun);
+        let place = &mut listener.places[index];
+        if begun && place.standing == Standing::Live {
+            place.standing = Standing::Behind;
+        }
+    }
+
+    /// The same of all.
+    pub(super) fn talk_all_lag(&mut self, id: ConnId) {
+        let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
+        (0..places).for_each(|index| self.talk_lags(id, index));
+    }
+
+    /// A connection asks for what its subscriptions lack, if it takes more. Where a channel stands is asked in any case.
+    pub(crate) fn talk_catches_up(&mut self, id: ConnId) {
+        let (is_heavy, now_s) = (self.is_heavy(id), self.now.mono_s());
+        let Some(listener) = self.listeners.get(id) else { return };
+        let reads = |place: &&Place| place.known && matches!(place.standing, Standing::Asked(_));
+        let mut reading = listener.places.iter().filter(reads).count();
+        for index in 0..listener.places.len() {
+            let Some(listener) = self.listeners.get_mut(id) else { return };
+            let (known, standing) = (listener.places[index].known, listener.places[index].standing);
+            let Some(talker) = listener.talker_mut().filter(|_| standing == Standing::Behind) else { continue };
+            if talker.subs[index].step == Step::Gathered {
+                continue;
+            }
+            if known && (is_heavy || reading >= CENTRIFUGO_RECOVERIES_MAX) {
+                continue;
+            }
+            reading += usize::from(known);
+            talker.questions = talker.questions.saturating_add(1);
+            talker.subs[index].since_s = now_s;
+            self.ask_for_share(id, index, SHARE);
+        }
+    }
+
+    /// Tells a connection of the items of a channel that are held.
+    pub(crate) fn tell_talker(&mut self, id: ConnId, node: &str) {
+        let is_heavy = self.is_heavy(id);
+        let Some(listener) = self.listeners.get(id) else { return };
+        let Some(index) = listener.place_of(node) else { return };
+        let begun = listener.talker().is_some_and(|talker| talker.subs[index].step == Step::Begun);
+        let place = &listener.places[index];
+        if place.standing != Standing::Live || !begun || !self.has_missed(id, index) {
+            return;
+        }
+        let at = place.at;
+        let (mut out, mut told, mut last) = (Vec::new(), 0, at);
+        if let Some(held) =
+            self.listeners.watched(node).and_then(|watched| watched.behind(at, false)).filter(|_| !is_heavy)
+        {
+            for (number, item) in held {
+                (last, told) = (number, told + 1);
+                write_publication(&mut out, listener.called(index), number, item);
+            }
+        }
+        if told == 0 {
+            self.counters.notify_behind.add(u64::from(is_heavy));
+            self.talk_lags(id, index);
+            return self.talk_catches_up(id);
+        }
+        self.counters.notify_told.add(told);
+        if let Some(listener) = self.listeners.get_mut(id) {
+            listener.places[index].at = last;
+        }
+        self.send_bytes(id, &out);
+    }
+}
+
+/// Appends an item of a channel as a push.
+pub(super) fn write_publication(out: &mut Vec<u8>, channel: &str, number: u64, item: &[u8]) {
+    let mut content = Vec::with_capacity(item.len() + 32);
+    publication::write(&mut content, number, item);
+    reply::push(out, channel, "pub", &content);
+}

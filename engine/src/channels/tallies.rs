@@ -1,0 +1,62 @@
+//! What is counted of channels (`/n/`, Mercure) as operators see it: who waits by which way, what is told, and what is refused.
+
+use crate::channels::Channels;
+use crate::channels::listener::{Kind, Way};
+use crate::counters::Counter;
+use crate::extension::pubsub::service::channel::Page;
+use crate::web::access::Act;
+use crate::web::head::{Head, Method};
+use crate::web::status::Status;
+use crate::web::table;
+
+impl Channels {
+    /// Who waits now.
+    pub(super) fn tally_listeners(&self) {
+        let counters = &self.counters;
+        counters.notify_waiting.set(self.listeners.len() as u64);
+        counters.notify_held_bytes.set(self.listeners.held_bytes() as u64);
+        for (way, gauge) in [
+            (Way::Poll, &counters.notify_polls),
+            (Way::Events, &counters.notify_events),
+            (Way::Socket, &counters.notify_sockets),
+        ] {
+            gauge.set(self.listeners.by_way(way) as u64);
+        }
+    }
+
+    /// Somebody is told what a home has answered.
+    pub(super) fn tally_page(&self, page: &Page<'_>) {
+        self.counters.notify_told.add(page.items.len() as u64);
+        self.counters.notify_gaps.add(u64::from(page.gap));
+    }
+
+    /// A request that has waited is answered with this, or what streams is ended for it.
+    pub(super) fn tally_answer(&self, kind: &Kind, status: Status) {
+        let counters = &self.counters;
+        if !status.is_refusal() {
+            return;
+        }
+        match kind {
+            Kind::Publish(_) => counters.notify_publish_refused.one(),
+            Kind::Held(held) if held.asked.wish.act() == Act::Publish => counters.notify_publish_refused.one(),
+            kind if kind.has_begun() => counters.notify_ended.one(),
+            _ => counters.notify_subscribe_refused.one(),
+        }
+    }
+
+    /// A request is refused that never waited.
+    pub(crate) fn tally_refused(&self, head: &Head<'_>) {
+        let policy = &self.settings.web.channels;
+        if policy.any() && table::is_of_channels(head.path) {
+            self.refused_of(head.method).into_iter().for_each(Counter::one);
+        }
+    }
+
+    fn refused_of(&self, method: Method) -> Option<&Counter> {
+        match method {
+            Method::Post | Method::Put | Method::Delete => Some(&self.counters.notify_publish_refused),
+            Method::Get | Method::Head => Some(&self.counters.notify_subscribe_refused),
+            _ => None,
+        }
+    }
+}

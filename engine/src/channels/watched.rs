@@ -1,0 +1,159 @@
+//! A channel that some of this shard's connections wait for, as data: who, and the few items that are held until all have been told.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeSet, VecDeque};
+use std::ops::Bound::{Excluded, Unbounded};
+
+use crate::channels::binary;
+use crate::id::ConnId;
+use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX};
+
+/// An item that is held until all have been told.
+#[derive(Debug)]
+struct Held {
+    /// Behind this place it is the next one. What was between has been replaced by others of its key.
+    since: u64,
+    number: u64,
+    /// By this it replaces others; empty for none.
+    key: Box<str>,
+    item: Box<[u8]>,
+    /// The same for those who take it so, once somebody does.
+    binary: OnceCell<Box<[u8]>>,
+}
+
+impl Held {
+    fn as_told(&self, binary: bool) -> &[u8] {
+        match binary {
+            true => self.binary.get_or_init(|| binary::of(&self.item).into()),
+            false => &self.item,
+        }
+    }
+}
+
+/// A channel that some of this shard's wait for.
+#[derive(Debug, Default)]
+pub(super) struct Watched {
+    /// Who.
+    pub(super) listeners: BTreeSet<ConnId>,
+    /// The number of the last item that it is known to have.
+    pub(super) heard: u64,
+    /// The last items, one behind the other, until all have been told; bounded by [`NOTIFY_RECENT_MAX`].
+    recent: VecDeque<Held>,
+    recent_bytes: usize,
+    /// Some are left to be told: those behind this one, if there is one.
+    pub(super) telling: Option<Option<ConnId>>,
+    /// And more has come since that began.
+    pub(super) again: bool,
+}
+
+impl Watched {
+    /// How many wait.
+    pub(super) fn len(&self) -> u32 {
+        self.listeners.len() as u32
+    }
+
+    /// An item has come, or just its number. Whether that is news.
+    pub(super) fn hear(&mut self, number: u64, (key, item): (&str, &[u8])) -> bool {
+        if number <= self.heard {
+            return false;
+        }
+        if number != self.heard + 1 || item.is_empty() {
+            // What is missing in between may have been lost on the way: whoever has not got it asks for it.
+            self.forget_recent();
+        }
+        self.heard = number;
+        if !item.is_empty() {
+            self.recent_bytes += item.len();
+            let (since, own, item) = (number - 1, key.into(), item.into());
+            self.recent.push_back(Held { since, number, key: own, item, binary: OnceCell::new() });
+            self.replace(key);
+        }
+        while self.recent.len() > NOTIFY_RECENT_MAX || self.recent_bytes > NOTIFY_RECENT_BYTES_MAX {
+            let gone = self.recent.pop_front();
+            self.recent_bytes -= gone.map_or(0, |held| held.item.len());
+        }
+        true
+    }
+
+    /// Who has not been told of the item before of this key is told of the last one only.
+    fn replace(&mut self, key: &str) {
+        let others = self.recent.len().saturating_sub(1);
+        let before = self.recent.iter().take(others).position(|held| !key.is_empty() && *held.key == *key);
+        let Some(before) = before.and_then(|at| Some((at, self.recent.remove(at)?))) else { return };
+        let (at, before) = before;
+        self.recent_bytes -= before.item.len();
+        if let Some(next) = self.recent.get_mut(at) {
+            next.since = before.since;
+        }
+    }
+
+    /// All have been told of what is held.
+    pub(super) fn forget_recent(&mut self) {
+        (self.recent, self.recent_bytes) = (VecDeque::new(), 0);
+    }
+
+    /// The next of those who wait, so many at the most.
+    pub(super) fn next_behind(&self, last: Option<ConnId>, most: usize) -> Vec<ConnId> {
+        let from = last.map_or(Unbounded, Excluded);
+        self.listeners.range((from, Unbounded)).take(most).copied().collect()
+    }
+
+    /// All items behind a place, if they are held, as text or as [`binary`] has them.
+    pub(super) fn behind(&self, at: u64, binary: bool) -> Option<impl Iterator<Item = (u64, &[u8])>> {
+        let is_held = self.recent.front()?.since <= at;
+        let held = self.recent.iter().filter(move |held| held.number > at);
+        is_held.then(|| held.map(move |held| (held.number, held.as_told(binary))))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_is_bounded_and_has_no_holes() {
+        let mut watched = Watched::default();
+        let held =
+            |watched: &Watched, at| watched.behind(at, false).map(|items| items.map(|(number, _)| number).collect());
+        for number in 1..=3 {
+            assert!(
+                watched.hear(number, ("", b"x")) && !watched.hear(number, ("", b"x")),
+                "what comes again is no news"
+            );
+        }
+        assert_eq!(held(&watched, 1), Some(vec![2, 3]));
+        // A letter was lost: what is held begins anew, and who stands before that has to ask.
+        assert!(watched.hear(5, ("", b"x")));
+        assert_eq!((held(&watched, 3), held(&watched, 4)), (None, Some(vec![5])));
+        (6..200).for_each(|number| assert!(watched.hear(number, ("", b"x"))));
+        assert_eq!(
+            held(&watched, 199 - NOTIFY_RECENT_MAX as u64).map(|all: Vec<_>| all.len()),
+            Some(NOTIFY_RECENT_MAX)
+        );
+        assert_eq!(held(&watched, 198 - NOTIFY_RECENT_MAX as u64), None);
+        assert!(watched.hear(200, ("", &[b'x'; NOTIFY_RECENT_BYTES_MAX])));
+        assert_eq!((held(&watched, 199), held(&watched, 198)), (Some(vec![200]), None));
+        assert!(watched.hear(201, ("", b"")), "only a number");
+        assert_eq!(held(&watched, 200), None);
+    }
+
+    #[test]
+    fn of_what_is_held_the_last_of_a_key_is_left() {
+        let mut watched = Watched::default();
+        let held =
+            |watched: &Watched, at| watched.behind(at, false).map(|items| items.map(|(number, _)| number).collect());
+        let hear = |watched: &mut Watched, number, key| assert!(watched.hear(number, (key, &[b'x'; 1_000])));
+        for (number, key) in [(1, "a"), (2, ""), (3, "b"), (4, "a"), (5, ""), (6, "b")] {
+            hear(&mut watched, number, key);
+        }
+        assert_eq!(held(&watched, 0), Some(vec![2, 4, 5, 6]), "the first one has gone, and nothing is missing");
+        assert_eq!((held(&watched, 2), held(&watched, 5)), (Some(vec![4, 5, 6]), Some(vec![6])));
+        // However often one key comes, the others stay.
+        (7..7_000).for_each(|number| hear(&mut watched, number, "a"));
+        assert_eq!(held(&watched, 1), Some(vec![2, 5, 6, 6_999]));
+        assert_eq!((watched.recent.len(), watched.recent_bytes), (4, 4_000));
+        // A letter was lost.
+        hear(&mut watched, 7_001, "c");
+        assert_eq!((held(&watched, 6_999), held(&watched, 7_000)), (None, Some(vec![7_001])));
+    }
+}

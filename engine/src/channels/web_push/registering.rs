@@ -1,0 +1,139 @@
+//! Pages register for pushes (`PUT /n/NAME?push`), or do not want them any more, on this shard's connections: what is asked of the channel's
+//! home, and what is answered. And homes are told which of these pages listen.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use crate::channels::Channels;
+use crate::channels::access::Admission;
+use crate::channels::listener::{Kind, Wanted};
+use crate::channels::listener_words::json;
+use crate::channels::occupancy::crowd::channel_of;
+use crate::channels::places::Standing;
+use crate::extension::datetime::{self, Precision};
+use crate::extension::pubsub::service::registration::{By, Registration};
+use crate::id::{ConnId, PushId};
+use crate::letters::{ConnRef, Letter};
+use crate::web::access::Grant;
+use crate::web::channel::Wish;
+use crate::web::push::Subscription;
+use crate::web::response::Response;
+use crate::web::status::Status;
+
+/// Bytes of an address as it is stored: of IPv6 what one customer of a provider has.
+fn network_bytes(network: IpAddr) -> Box<[u8]> {
+    match network {
+        IpAddr::V4(address) => address.octets().into(),
+        IpAddr::V6(address) => address.octets()[..8].into(),
+    }
+}
+
+impl Channels {
+    /// A page asks for this, and may.
+    pub(in crate::channels) fn send_push_wish(&mut self, id: ConnId, wish: Option<Wish>, admission: &Admission) {
+        match wish {
+            Some(Wish::Register(subscription)) => self.send_registration(id, &subscription, admission),
+            Some(Wish::Unregister(push)) => self.send_unregistration(id, push),
+            _ => {}
+        }
+    }
+
+    /// A page registers at a channel. It counts as a publication of its address.
+    fn send_registration(&mut self, id: ConnId, subscription: &Subscription, admission: &Admission) {
+        let policy = &self.settings.web.channels;
+        // The operator has turned pushes off meanwhile: the request is over when nobody answers.
+        let Some(hold_s) = policy.push.as_ref().map(|push| push.hold_s) else { return };
+        let now_s = self.now.wall_us / 1_000_000;
+        let grant = admission.grant.as_deref();
+        let permitted_s = admission.permit.as_ref().and_then(|_| admission.left_s(self.now));
+        let ends = [subscription.expires_s, grant.map(Grant::push_s), permitted_s.map(|left_s| now_s + left_s)];
+        let until_s = ends.into_iter().flatten().fold(now_s + hold_s, u64::min);
+        if until_s <= now_s {
+            let text = "the subscription, or what the token grants of pushes, is over already";
+            return self.respond(id, Response::text(Status::BadRequest, text));
+        }
+        let free = policy.publications_s == 0;
+        let (now_ms, each_ms) = (self.now.mono_ms, self.settings.each_channel_ms());
+        let wanted = Wanted::Registered(subscription.id(), until_s);
+        // It has been refused.
+        let Some((conn, number, node, network)) = self.expects(id, wanted) else { return };
+        let makes = free || self.listeners.addresses.may_make(now_ms, network, each_ms);
+        let by = match grant.map(Grant::stands_by) {
+            Some((key, name)) => By::Token(key, name.map(Into::into)),
+            None if admission.permit.is_some() => By::Permit,
+            None => By::Everybody,
+        };
+        let Subscription { endpoint, p256dh, auth, .. } = subscription.clone();
+        let network = network_bytes(network);
+        let row = Registration { until_s, network, by, p256dh, auth, endpoint }.encode();
+        let home = self.home(&node);
+        let letters = self.letters_to(home);
+        let (node, row) = (letters.name(&node), letters.write(&row));
+        letters.push(Letter::ChannelRegister { conn, number, node, id: subscription.id(), row, makes });
+    }
+
+    /// A page does not want pushes of a channel any more. Who knows the registration's id may say so.
+    fn send_unregistration(&mut self, id: ConnId, push: PushId) {
+        // It has been refused.
+        let Some((conn, number, node, _)) = self.expects(id, Wanted::Unregistered) else { return };
+        let home = self.home(&node);
+        let letters = self.letters_to(home);
+        let node = letters.name(&node);
+        letters.push(Letter::ChannelUnregister { conn, number, node, id: push });
+    }
+
+    /// A request waits for its channel's home, unless its address has asked for too much.
+    fn expects(&mut self, id: ConnId, wanted: Wanted) -> Option<(ConnRef, u32, Arc<str>, IpAddr)> {
+        let (now_ms, each_ms) = (self.now.mono_ms, self.settings.each_publication_ms());
+        let network = self.listeners.get(id)?.network;
+        if self.settings.web.channels.publications_s > 0
+            && let Err(held) = self.listeners.addresses.may_publish(now_ms, network, each_ms)
+        {
+            self.respond(id, held.into());
+            return None;
+        }
+        let number = self.listeners.number();
+        let listener = self.listeners.get_mut(id)?;
+        listener.kind = Kind::Push(Some(Box::new(wanted)));
+        listener.places[0].standing = Standing::Asked(number);
+        let node = listener.places[0].node.clone();
+        Some((ConnRef { shard: self.id, conn: id }, number, node, network))
+    }
+
+    /// The home has done it.
+    pub(crate) fn push_answered(&mut self, id: ConnId, body: &[u8]) {
+        // The client has gone meanwhile.
+        let Some(listener) = self.listeners.get(id) else { return };
+        let wanted = if let Kind::Push(Some(wanted)) = &listener.kind { **wanted } else { Wanted::Unregistered };
+        let Wanted::Registered(push, until_s) = wanted else {
+            return self.respond(id, Response::empty(Status::NoContent));
+        };
+        let (network, channel) = (listener.network, channel_of(&listener.places[0].node));
+        let mut out = format!("{{\"channel\":\"{channel}\",\"push\":\"{}\",\"until\":\"", push.text()).into_bytes();
+        datetime::write(&mut out, until_s * 1_000_000, Precision::Seconds);
+        out.extend_from_slice(b"\"}\n");
+        if body == [1] && self.settings.web.channels.publications_s > 0 {
+            self.listeners.addresses.made(self.now.mono_ms, network, self.settings.each_channel_ms());
+        }
+        self.counters.notify_push_registered.one();
+        self.respond(id, json(out));
+    }
+
+    /// A request that has begun to wait is of the page with this registration.
+    pub(crate) fn page_listens(&mut self, id: ConnId, push: PushId) {
+        // The request was refused.
+        let Some(listener) = self.listeners.get(id) else { return };
+        let nodes: Vec<_> = listener.nodes().cloned().collect();
+        self.listeners.awake.begin(id, push, nodes.iter());
+    }
+
+    /// Homes are told which pages have begun to listen, and which do not any more.
+    pub(crate) fn tell_awake(&mut self) {
+        while let Some((node, id, listens)) = self.listeners.awake.next() {
+            let home = self.home(&node);
+            let letters = self.letters_to(home);
+            let node = letters.name(&node);
+            letters.push(Letter::ChannelListens { node, id, listens });
+        }
+    }
+}

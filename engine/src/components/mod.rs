@@ -1,0 +1,37 @@
+//! The components' floor: external components (XEP-0114), programs that are a domain each. A component's connection is at the home of its
+//! domain, and what waits for it is kept there. It knows requests and all below them, and nothing of users' logins and resources.
+//!
+//! - [`stream`]: from the header to a proven domain, and to the end
+//! - [`seats`]: who is there, and what waits for each
+//! - [`to_component`] and [`from_component`]: stanzas
+
+pub(crate) mod from_component;
+mod seats;
+mod stream;
+mod to_component;
+
+use crate::components::seats::Seats;
+use crate::floor::stands_on;
+use crate::requests::Requests;
+
+/// External components whose home a shard is.
+#[derive(Debug)]
+pub struct Components {
+    requests: Requests,
+    seats: Seats,
+}
+
+stands_on!(Components, requests: Requests);
+
+impl Components {
+    /// None is there.
+    pub(crate) fn new(requests: Requests) -> Components {
+        Components { requests, seats: Seats::default() }
+    }
+
+    /// Whether any component is there.
+    #[inline]
+    pub(crate) fn has_seats(&self) -> bool {
+        self.seats.any()
+    }
+}

@@ -1,0 +1,342 @@
+//! Streams of external components (XEP-0114): from the header to a proven domain, the move to the domain's home, and the end.
+
+use crate::components::Components;
+use crate::components::seats::Waits;
+use crate::extension;
+use crate::id::{ConnId, DomainId};
+use crate::io::{ComponentRow, Effect, Happened, Note, Reply};
+use crate::letters::{Kind, Letter};
+use crate::limits::{COMPONENT_CHALLENGE_MS, HANDSHAKE_BYTES};
+use crate::router::users::Incoming;
+use crate::session::conn::{Claimed, ConnState, Opening, Stage, StreamExpect};
+use crate::session::inline::Inline;
+use crate::session::moved::{Moved, MovedStream};
+use crate::session::sasl::Authenticated;
+use crate::streams::opening::closed_listener;
+use crate::web::Transport;
+use crate::wire::error::{StanzaCondition, StreamCondition};
+use crate::wire::stream::{HeaderFault, read_component_header, write_component_header};
+use crate::wire::text::write_attribute;
+use crate::wire::{Element, StreamScope, jid};
+
+impl Components {
+    /// A connection was accepted where components connect.
+    pub(crate) fn accepted_component(&mut self, id: ConnId, peer: std::net::IpAddr) {
+        self.accepted_for(id, closed_listener(), peer, Stage::ExpectComponent);
+    }
+
+    /// Whether a component's stream header is expected of a connection.
+    pub(crate) fn is_for_component(&mut self, id: ConnId) -> bool {
+        self.opening(id).is_some_and(|opening| matches!(opening.stage(), Stage::ExpectComponent))
+    }
+
+    /// Its stream header has come: it names the domain that it is for (XEP-0114 3).
+    pub(crate) fn component_header(&mut self, id: ConnId, element: &Element<'_>) {
+        let domains = self.settings.domains.clone();
+        let wanted = element.to().and_then(|to| {
+            let to = jid::normalise_domain(&to).ok()?;
+            domains.component_of(&to)
+        });
+        // RFC 6120 4.7.1: who is not served gets a header from somebody who is.
+        let from = wanted.map_or(domains.main(), |domain| domains.name(domain));
+        let stream_id = self.random_name();
+        self.conns.heard(id).header_sent = true;
+        self.send_with(id, |out| write_component_header(out, &stream_id, from));
+        self.counters.streams_opened.one();
+        match (read_component_header(element), wanted) {
+            (Err(fault), _) => {
+                let condition = StreamCondition::from_name(HeaderFault::condition(fault));
+                self.fail_stream(id, condition.unwrap_or(StreamCondition::BadFormat), fault.text());
+            }
+            (Ok(_), None) => self.fail_stream(id, StreamCondition::HostUnknown, Some("no component has this domain")),
+            (Ok(_), Some(domain)) => {
+                if let Some(conn) = self.conns.get(id) {
+                    (conn.scope, conn.expect) = (StreamScope::of_header(element), StreamExpect::Content);
+                }
+                self.conns
+                    .set_stage(id, Stage::ExpectSecret(Box::new(Claimed { domain, stream_id: stream_id.into() })));
+            }
+        }
+    }
+
+    /// `<handshake/>` has come (XEP-0114 3). `behind` is what came with it.
+    pub(crate) fn handshake(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
+        let opening = self.heard(id);
+        let (Stage::ExpectSecret(claimed), peer) = (opening.stage(), opening.peer) else {
+            unreachable!("a secret is heard when it is expected");
+        };
+        let (domain, stream_id) = (claimed.domain, claimed.stream_id.clone());
+        let name = self.settings.domains.name(domain).to_owned();
+        let secret = self.settings.component_secrets.iter().find(|(of, _)| **of == *name).map(|(_, secret)| secret);
+        let shown = element.text();
+        let good = secret.is_some_and(|secret| is_proof(&stream_id, &secret.0, shown.trim().as_bytes()));
+        if !good {
+            self.counters.logins_failed.one();
+            self.note(Happened::LoginFailed { mechanism: "component", reason: "not-authorized" }, &name, Some(peer));
+            return self.fail_stream(id, StreamCondition::NotAuthorized, None);
+        }
+        self.counters.logins.one();
+        let home = self.home(&name);
+        if home == self.id {
+            return self.take_seat(id, domain);
+        }
+        let scope = self.conns.heard(id).scope.clone();
+        let opening = self.heard(id);
+        let (listener, accepted_s) = (opening.listener, opening.accepted_s);
+        let inline = Box::<Inline>::default();
+        let moved = Box::new(Moved {
+            owner: Authenticated::component(&name),
+            listener,
+            peer,
+            named: false,
+            secured: false,
+            accepted_s,
+            transport: Transport::Stream,
+            leftover: behind.to_vec(),
+            stream: Some(Box::new(MovedStream { scope, lang: None, domain, inline })),
+        });
+        self.departs(id, home, moved);
+    }
+
+    /// A component's connection has come over to the home of its domain.
+    pub(crate) fn component_arrived(&mut self, id: ConnId, moved: &mut Moved) {
+        let opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, Stage::ExpectComponent);
+        let now_s = self.now.mono_s();
+        self.conns.insert(id, opening, now_s);
+        let domain = self.settings.domains.component_of(moved.owner.bare());
+        // The other shard knows the same domains, and has sent the stream along.
+        let Some((stream, domain)) = moved.stream.take().zip(domain) else { return };
+        if let Some(conn) = self.conns.get(id) {
+            (conn.scope, conn.expect, conn.header_sent) = (stream.scope, StreamExpect::Content, true);
+        }
+        if self.shutting_down {
+            return self.fail_stream(id, StreamCondition::SystemShutdown, None);
+        }
+        self.take_seat(id, domain);
+    }
+
+    /// The domain is proven. It has one component at a time: another one has to wait until that has gone (XEP-0114 3). If it only seems
+    /// to be there, it is found out soon.
+    fn take_seat(&mut self, id: ConnId, domain: DomainId) {
+        let peer = self.heard(id).peer;
+        let now_ms = self.now.mono_ms;
+        if let Some(seat) = self.seats.get(domain) {
+            let challenge = seat.challenged_ms == 0;
+            if challenge {
+                seat.challenged_ms = now_ms;
+                let first = seat.conn;
+                self.ping_component(first);
+            }
+            let text = "this domain's component is connected";
+            return self.fail_stream(id, StreamCondition::Conflict, Some(text));
+        }
+        let now_s = self.now.mono_s();
+        self.seats.sit(domain, id, peer, now_s);
+        self.conns.set_state(id, ConnState::Component(domain));
+        self.favour(id);
+        self.send_bytes(id, b"<handshake/>");
+        self.component_news(domain, true);
+        self.note_component(Happened::ComponentCame, domain, peer);
+    }
+
+    fn note_component(&mut self, what: Happened, domain: DomainId, peer: std::net::IpAddr) {
+        let account = self.settings.domains.name(domain).into();
+        self.effects.push(Effect::Note(Box::new(Note { what, account, peer: Some(peer), conn: None })));
+    }
+
+    /// All shards hear of it, so that service discovery tells of who is there.
+    fn component_news(&mut self, domain: DomainId, there: bool) {
+        for shard in 0..self.settings.shards() {
+            self.letters_to(crate::id::ShardId(shard)).push(Letter::Component { domain, there });
+        }
+    }
+
+    /// A component has come to some shard, or has gone.
+    pub(crate) fn heard_of_component(&mut self, domain: DomainId, there: bool) {
+        let name = Box::<str>::from(self.settings.domains.name(domain));
+        let known = &mut self.facts.components;
+        match (known.binary_search(&name), there) {
+            (Ok(at), false) => drop(known.remove(at)),
+            (Err(at), true) => known.insert(at, name),
+            _ => {}
+        }
+    }
+
+    /// The connection of a component has gone, or takes nothing more: what it has not taken goes back.
+    pub(crate) fn component_gone(&mut self, id: ConnId) {
+        let seat = self.seats.leave(id).expect("a component has a seat");
+        let (domain, peer) = (seat.domain, seat.peer);
+        let left = seat.left();
+        let returned = left.iter().filter(|waits| waits.stanza.origin.is_some()).count();
+        left.iter().for_each(|waits| self.return_to_sender(waits));
+        self.component_news(domain, false);
+        self.note_component(Happened::ComponentLeft { returned }, domain, peer);
+    }
+
+    /// A stanza that a component has not taken: its sender gets an error (RFC 6120 8.3.3.17).
+    fn return_to_sender(&mut self, waits: &Waits) {
+        let stanza = Incoming::from(&waits.stanza);
+        if matches!(stanza.kind, Kind::Message { .. } | Kind::Request) {
+            self.counters.component_refused.one();
+        }
+        self.turn_away_taken(stanza, StanzaCondition::RemoteServerTimeout);
+    }
+
+    /// A stanza whose sender was told that it is under way no more is answered with an error, and is in safe hands by that.
+    fn turn_away_taken(&mut self, stanza: Incoming<'_>, condition: StanzaCondition) {
+        self.answer_with_error(stanza, condition);
+        self.void_elsewhere(stanza);
+        if let Some(origin) = stanza.origin {
+            self.letters_to(origin.shard).push(Letter::Safe { session: origin.session, seq: origin.seq });
+        }
+    }
+
+    /// The network has taken a send of a connection: if it is a component's, what was in it is in safe hands.
+    pub(crate) fn component_sent(&mut self, id: ConnId) {
+        // Nearly all connections are no component's.
+        let Some(seat) = self.seats.of_conn(id) else { return };
+        let taken = seat.taken();
+        self.counters.component_stanzas_out.add(taken.len() as u64);
+        for Waits { stanza, confirm, .. } in taken {
+            if let Some(origin) = stanza.origin {
+                self.letters_to(origin.shard).push(Letter::Safe { session: origin.session, seq: origin.seq });
+            }
+            self.noted(&stanza.to, &stanza.from, confirm);
+        }
+    }
+
+    /// The end of a turn: components that have taken all get the next piece.
+    pub(crate) fn feed_components(&mut self) {
+        if !self.seats.any() {
+            return;
+        }
+        let hungry = self.seats.iter().filter(|seat| seat.is_hungry()).map(|seat| seat.conn);
+        for conn in hungry.collect::<Vec<_>>() {
+            // Nothing but a piece is in a send, so that what was sent is known by that.
+            if self.conns.outbound_bytes(conn) > 0 {
+                continue;
+            }
+            let mut piece = std::mem::take(&mut self.scratch);
+            if let Some(seat) = self.seats.of_conn(conn) {
+                seat.feed(&mut piece);
+            }
+            self.send_bytes(conn, &piece);
+            self.keep_scratch(piece);
+        }
+    }
+
+    /// What depends on time: stanzas that are not taken, and components that do not show that they are there.
+    pub(crate) fn sweep_components(&mut self) {
+        if !self.seats.any() {
+            return;
+        }
+        let now_ms = self.now.mono_ms;
+        let (mut late, mut bytes, mut gone) = (Vec::new(), 0, Vec::new());
+        for seat in self.seats.iter_mut() {
+            let more = seat.late(now_ms);
+            seat.refused += more.len() as u64;
+            late.extend(more);
+            bytes += seat.waiting().1;
+            if seat.challenged_ms != 0 && now_ms.saturating_sub(seat.challenged_ms) > COMPONENT_CHALLENGE_MS {
+                gone.push(seat.conn);
+            }
+        }
+        for waits in &late {
+            self.counters.component_refused.one();
+            self.turn_away_taken((&waits.stanza).into(), StanzaCondition::ResourceConstraint);
+        }
+        for conn in gone {
+            self.drop_connection(conn);
+        }
+        let c = &self.counters;
+        c.component_queue_bytes.set(bytes as u64);
+    }
+
+    /// Something has come from a component: it is there.
+    pub(crate) fn component_heard(&mut self, id: ConnId) {
+        if let Some(seat) = self.seats.of_conn(id) {
+            seat.challenged_ms = 0;
+        }
+    }
+
+    /// Asks a component whether it is there (XEP-0199): any answer will do.
+    pub(crate) fn ping_component(&mut self, id: ConnId) {
+        let domain = self.seats.of_conn(id).expect("a component has a seat").domain;
+        let (ping_id, domains) = (self.random_name(), self.settings.domains.clone());
+        for (_, ask) in extension::asks_idle() {
+            let mut xml = b"<iq type='get'".to_vec();
+            for (name, value) in [("from", domains.main()), ("to", domains.name(domain)), ("id", &ping_id)] {
+                write_attribute(&mut xml, name, value);
+            }
+            xml.push(b'>');
+            xml.extend_from_slice(&ask.payload);
+            xml.extend_from_slice(b"</iq>");
+            self.tell_component(domain, &xml);
+        }
+    }
+
+    /// Sends a component something of the server's own; nothing if there is no room.
+    pub(super) fn tell_component(&mut self, domain: DomainId, xml: &[u8]) {
+        let (domains, now_ms, most) =
+            (self.settings.domains.clone(), self.now.mono_ms, self.settings.component_queue_bytes_max);
+        let (from, to) = (domains.main(), domains.name(domain));
+        let stanza = Incoming { kind: Kind::Response, origin: None, from, to, xml };
+        let put = self.seats.get(domain).map(|seat| seat.put(stanza, 0, now_ms, most));
+        if put != Some(Ok(())) {
+            self.counters.stanzas_dropped.one();
+        }
+    }
+
+    /// Components whose home this is, for an operator.
+    pub(crate) fn list_components(&mut self) -> Reply {
+        let now_s = self.now.mono_s();
+        let rows = self.seats.iter().map(|seat| {
+            let (waiting, waiting_bytes) = seat.waiting();
+            ComponentRow {
+                domain: self.settings.domains.name(seat.domain).to_owned(),
+                conn: seat.conn,
+                since_s: now_s.saturating_sub(seat.since_s),
+                idle_s: now_s.saturating_sub(self.conns.last_s(seat.conn)),
+                stanzas_in: seat.stanzas_in,
+                stanzas_out: seat.stanzas_out,
+                refused: seat.refused,
+                waiting,
+                waiting_bytes,
+            }
+        });
+        Reply::Components(rows.collect())
+    }
+
+    /// The stream header of the server for one whose own has not come.
+    pub(crate) fn component_header_alone(&mut self, out: &mut Vec<u8>) {
+        let stream_id = self.random_name();
+        write_component_header(out, &stream_id, self.settings.domains.main());
+    }
+}
+
+/// Whether `shown` is the lower-case hexadecimal SHA-1 of the stream's id and the secret (XEP-0114 3). How much of it is right cannot be
+/// told by the time that it takes.
+fn is_proof(stream_id: &str, secret: &str, shown: &[u8]) -> bool {
+    use sha1::Digest as _;
+    let digest = sha1::Sha1::new().chain_update(stream_id).chain_update(secret).finalize();
+    let hex =
+        digest.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| b"0123456789abcdef"[usize::from(digit)]);
+    shown.len() == HANDSHAKE_BYTES && hex.zip(shown).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_proof;
+
+    #[test]
+    fn the_proof_is_that_of_the_text_xep0114_3() {
+        // SHA-1 of "3BF96D32" and "secret", computed elsewhere.
+        let proof = b"b09ea9b3b7f586be8a08d0a3dd7466f110aeb136";
+        assert!(is_proof("3BF96D32", "secret", proof));
+        let upper = proof.to_ascii_uppercase();
+        for bad in [&b""[..], &proof[..39], &upper, b"0000000000000000000000000000000000000000"] {
+            assert!(!is_proof("3BF96D32", "secret", bad));
+        }
+        assert!(!is_proof("3BF96D33", "secret", proof) && !is_proof("3BF96D32", "secres", proof));
+    }
+}

@@ -1,0 +1,118 @@
+//! What comes for a component's domain, at its home (XEP-0114): bare or full JIDs, with localpart or without, all of it is for the one
+//! connection. Without one, senders are told so (RFC 6120 8.3.3.17).
+
+use crate::components::Components;
+use crate::contacts::events::BETWEEN;
+use crate::extension::offline::Keep;
+use crate::extension::subscription::Kind as SubKind;
+use crate::id::DomainId;
+use crate::letters::{Kind, Letter, MessageClass, PresenceNews};
+use crate::router::users::Incoming;
+use crate::wire::error::StanzaCondition;
+use crate::wire::jid::bare_of;
+use crate::wire::limit::Limit;
+use crate::wire::splice::address;
+use crate::wire::text::write_attribute;
+use crate::wire::written::id_of_stanza;
+
+impl Components {
+    /// A stanza for a component.
+    pub(crate) fn for_component(&mut self, domain: DomainId, stanza: Incoming<'_>) {
+        if self.seats.get(domain).is_none() {
+            return self.turn_away_counted(stanza, StanzaCondition::RemoteServerTimeout);
+        }
+        if !self.put_for(domain, stanza, 0) {
+            return self.turn_away_counted(stanza, Limit::Component);
+        }
+        // Its sender goes on; that it has arrived is told when the network has taken it.
+        if let Some(origin) = stanza.origin {
+            self.letters_to(origin.shard).push(Letter::Took { session: origin.session });
+        }
+    }
+
+    fn turn_away_counted(&mut self, stanza: Incoming<'_>, refusal: impl Into<crate::wire::limit::Refusal>) {
+        if matches!(stanza.kind, Kind::Message { .. } | Kind::Request) {
+            self.counters.component_refused.one();
+        }
+        self.turn_away(stanza, refusal);
+    }
+
+    /// Keeps a stanza for a component that is there. Whether there was room.
+    fn put_for(&mut self, domain: DomainId, stanza: Incoming<'_>, confirm: u64) -> bool {
+        let (now_ms, most) = (self.now.mono_ms, self.settings.component_queue_bytes_max);
+        let Some(seat) = self.seats.get(domain) else { return false };
+        let put = seat.put(stanza, confirm, now_ms, most).is_ok();
+        seat.refused += u64::from(!put);
+        put
+    }
+
+    /// Presence of a user for somebody at a component (RFC 6121 3, 4). What a component that is away does not hear of subscriptions, the
+    /// user's home sends again when the user comes online.
+    pub(crate) fn presence_for_component(
+        &mut self,
+        domain: DomainId,
+        news: PresenceNews,
+        from: &str,
+        to: &str,
+        xml: &[u8],
+    ) {
+        if self.seats.get(domain).is_none() {
+            if let PresenceNews::Subscription { kind: SubKind::Subscribe, .. } = news {
+                let id = id_of_stanza(xml);
+                let condition = StanzaCondition::RemoteServerTimeout;
+                self.send_error_letter("presence", id.as_deref(), to, bare_of(from), condition.into());
+            }
+            return;
+        }
+        let mut stanza = Vec::with_capacity(xml.len() + 128);
+        match news {
+            PresenceNews::Noted { .. } | PresenceNews::Joined { .. } => return,
+            PresenceNews::Available { .. } | PresenceNews::Unavailable | PresenceNews::Subscription { .. } => {
+                address(&mut stanza, xml, from, to);
+            }
+            PresenceNews::Probe { .. } => probe(&mut stanza, from, to),
+        }
+        let confirm = if let PresenceNews::Subscription { confirm, .. } = news { confirm } else { 0 };
+        self.put_presence(domain, from, to, &stanza, confirm);
+        if let PresenceNews::Available { probe: Some(_) } = news {
+            stanza.clear();
+            probe(&mut stanza, from, to);
+            self.put_presence(domain, from, to, &stanza, 0);
+        }
+    }
+
+    fn put_presence(&mut self, domain: DomainId, from: &str, to: &str, xml: &[u8], confirm: u64) {
+        let stanza = Incoming { kind: Kind::Directed { unavailable: false }, origin: None, from, to, xml };
+        if !self.put_for(domain, stanza, confirm) {
+            self.counters.stanzas_dropped.one();
+        }
+    }
+
+    /// Something has happened at a node of a user: for receivers of this home, of whom some may be at components. Those get it as
+    /// subscribers (XEP-0060 7.1.2); what else a component is interested in nobody knows (XEP-0163 4).
+    pub(crate) fn events_for_all(&mut self, node: &str, from: &str, to: &str, explicit: bool, xml: &[u8]) {
+        for to in to.split(BETWEEN) {
+            match self.settings.domains.component_of(to) {
+                None => self.event_for(node, from, to, explicit, xml),
+                Some(_) if !explicit => {}
+                Some(domain) => {
+                    let mut message = Vec::with_capacity(xml.len() + 128);
+                    address(&mut message, xml, from, to);
+                    let kind = Kind::Message { class: MessageClass::Headline, keep: Keep::Nothing };
+                    let stanza = Incoming { kind, origin: None, from, to, xml: &message };
+                    if self.seats.get(domain).is_some() && !self.put_for(domain, stanza, 0) {
+                        self.counters.stanzas_dropped.one();
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A presence probe (RFC 6121 4.3.1).
+fn probe(out: &mut Vec<u8>, from: &str, to: &str) {
+    out.extend_from_slice(b"<presence type='probe'");
+    write_attribute(out, "from", from);
+    write_attribute(out, "to", to);
+    out.extend_from_slice(b"/>");
+}

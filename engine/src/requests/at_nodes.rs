@@ -1,0 +1,117 @@
+//! What comes to actors of services with a domain of their own: requests, and forms in messages, which accounts get, too.
+
+use crate::extension;
+use crate::extension::offline::Keep;
+use crate::extension::{IqRequest, Step, Target};
+use crate::id::SessionId;
+use crate::letters::{Kind, MessageClass};
+use crate::requests::Requests;
+use crate::router::users::Incoming;
+use crate::streams::half::Down;
+use crate::streams::work::work;
+use crate::turn::pending::Asker;
+use crate::wire::jid::bare_of;
+use crate::wire::{Element, Expect, Scanner, StreamScope};
+
+impl Requests {
+    /// A stanza for an actor of this home, or for its service.
+    pub(crate) fn for_node(&mut self, stanza: Incoming<'_>) {
+        let domain = stanza.to.split_once('/').map_or(stanza.to, |(domain, _)| domain);
+        let mut scanner = Scanner::new();
+        let scope = StreamScope::Usual;
+        let is_whole = scanner.scan(&scope, Expect::Content, usize::MAX, stanza.xml).is_ok();
+        if !is_whole || !matches!(stanza.kind, Kind::Request | Kind::Message { .. }) {
+            return self.confirm(stanza.origin);
+        }
+        let element = scanner.element(&scope, stanza.xml);
+        let asker = Asker {
+            session: None,
+            origin: stanza.origin,
+            id: element.id().map(Into::into),
+            from: stanza.from.into(),
+            to: Some(domain.into()),
+            paced: None,
+            front: None,
+        };
+        match stanza.kind {
+            Kind::Request => self.ask_feature(asker, Target::Node, stanza.to, &element, Some(&[])),
+            _ => self.ask_form(asker, stanza.to, &element),
+        }
+    }
+
+    /// A form in a message of an own session: to its account, or to a service. Whether it was one for an extension.
+    pub(crate) fn form_came(
+        &mut self,
+        session: SessionId,
+        seq: u32,
+        full: &str,
+        target: Target,
+        element: &Element<'_>,
+    ) -> bool {
+        let Some(form) = element.children().find(|child| child.is("x", "jabber:x:data")) else { return false };
+        let to = element.to().map_or_else(|| bare_of(full).into(), |to| to.into_owned());
+        let request = IqRequest {
+            set: true,
+            target,
+            from: full,
+            to: &to,
+            account: bare_of(full),
+            namespace: form.namespace(),
+            name: form.name(),
+            payload: form.bytes(),
+        };
+        let context = self.context(target, full, true, "");
+        let Some((place, step)) = extension::submitted(&context, &request) else { return false };
+        let bytes = element.bytes().len();
+        self.tell(session, Down::Charge(work(1, bytes)));
+        let asker = |session, origin| Asker {
+            session,
+            origin,
+            id: None,
+            from: if session.is_some() { full.into() } else { "".into() },
+            to: Some(bare_of(full).into()),
+            paced: None,
+            front: None,
+        };
+        match step {
+            Step::Route { to, set, payload, .. } => {
+                let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::Nothing };
+                self.route(asker(Some((session, seq)), None), kind, &to, set, &payload);
+            }
+            step => {
+                let origin = self.sent_off(session, seq, bytes);
+                self.do_step(asker(None, origin), bare_of(full), place, step);
+            }
+        }
+        true
+    }
+
+    /// A form in a message to an actor. Nobody waits for an answer.
+    fn ask_form(&mut self, asker: Asker, actor: &str, element: &Element<'_>) {
+        let from = asker.from.clone();
+        let asker = Asker { id: None, from: "".into(), ..asker };
+        let Some(form) = element.children().next() else { return self.answer(asker, Ok(b"")) };
+        let request = IqRequest {
+            set: true,
+            target: Target::Node,
+            from: &from,
+            to: asker.to.as_deref().unwrap_or_default(),
+            account: actor,
+            namespace: form.namespace(),
+            name: form.name(),
+            payload: form.bytes(),
+        };
+        let context = self.context(Target::Node, &from, false, "");
+        match extension::submitted(&context, &request) {
+            Some((place, step)) => self.do_step(asker, actor, place, step),
+            None => self.answer(asker, Ok(b"")),
+        }
+    }
+
+    /// The account of a user is gone, whom a node of this home may know.
+    pub(crate) fn forget(&mut self, node: &str, user: &str) {
+        let domain = node.split_once('/').map_or(node, |(domain, _)| domain);
+        let (place, step) = extension::forget(node, user);
+        self.do_step(Asker::nobody(domain), node, place, step);
+    }
+}

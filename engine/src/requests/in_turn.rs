@@ -1,0 +1,130 @@
+//! Requests that change what they have read are carried out one after another for each account, so that none writes over what another one
+//! has written meanwhile.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::extension::Resume;
+use crate::limits::{NODE_WAITING_PER_USER_MAX, PARKED_STANZAS_MAX};
+use crate::requests::Requests;
+use crate::router::users::Known;
+use crate::store::Query;
+use crate::store::account::Incarnation;
+use crate::streams::half::Down;
+use crate::streams::work::most_work;
+use crate::turn::pending::{Asker, FeatureRead, Held, InTurn, Pending};
+use crate::wire::jid::bare_of;
+use crate::wire::limit::Limit;
+
+/// A request that waits.
+#[derive(Debug)]
+struct Waits {
+    asker: Asker,
+    place: usize,
+    queries: Vec<Query>,
+    resume: Resume,
+}
+
+/// Accounts for which a request is being carried out, with those behind it: of the own sessions and of others `PARKED_STANZAS_MAX` each at
+/// the most.
+#[derive(Debug, Default)]
+pub(crate) struct Turns(BTreeMap<Box<str>, VecDeque<Waits>>);
+
+/// Whether an actor is a node of a service, or the service, and no account.
+fn is_node(actor: &str) -> bool {
+    actor.contains('/') || !actor.contains('@')
+}
+
+impl Requests {
+    /// Reads now, or when those before it are done. Those of the account's own sessions, and of the server itself, go first.
+    pub(super) fn in_turn(&mut self, account: &str, asker: Asker, place: usize, queries: Vec<Query>, resume: Resume) {
+        let Some(waiting) = self.turns.0.get_mut(account) else {
+            self.turns.0.insert(account.into(), VecDeque::new());
+            return self.begin_turn(account.into(), Waits { asker, place, queries, resume });
+        };
+        // The own ones stand before those of others, who cannot take their places.
+        // At a node of a service all are others.
+        let node = is_node(account);
+        let goes_first = |asker: &Asker| !node && (asker.session.is_some() || asker.is_nobody());
+        let own = waiting.iter().take_while(|waits| goes_first(&waits.asker)).count();
+        let (at, before) = match goes_first(&asker) {
+            true => (own, own),
+            false => (waiting.len(), waiting.len() - own),
+        };
+        // One user cannot take the places of all others there.
+        let user = bare_of(&asker.from);
+        let crowds =
+            || waiting.iter().filter(|waits| bare_of(&waits.asker.from) == user).count() >= NODE_WAITING_PER_USER_MAX;
+        let is_full = match node {
+            true => !asker.is_nobody() && (before >= PARKED_STANZAS_MAX || crowds()),
+            false => before >= PARKED_STANZAS_MAX,
+        };
+        if is_full {
+            return self.answer(asker, Err(Limit::Waiting.into()));
+        }
+        waiting.insert(at, Waits { asker, place, queries, resume });
+    }
+
+    /// Reads what a feature wants to know.
+    pub(super) fn read_for(&mut self, asker: Asker, place: usize, queries: Vec<Query>, resume: Resume, turn: InTurn) {
+        // It pays for what may come, and gets back what did not.
+        let charged = most_work(&queries);
+        if let Some((session, _)) = asker.session {
+            self.tell(session, Down::Charge(charged));
+        }
+        self.read(Pending::Feature(FeatureRead { asker, place, resume, charged, turn }), queries);
+    }
+
+    fn begin_turn(&mut self, account: Box<str>, next: Waits) {
+        // A session ends with its account. For others, what is known of the account is kept until then.
+        let looks = next.asker.session.is_none() && !is_node(&account);
+        if looks {
+            let (user, now_s) = (self.users.find_or_insert(&account), self.now.mono_s());
+            self.users.state(user, now_s).looks += 1;
+        }
+        let which = if is_node(&account) { None } else { self.which(&account) };
+        let held = Held { which, account, looks };
+        self.read_for(next.asker, next.place, next.queries, next.resume, Some(held));
+    }
+
+    fn which(&self, account: &str) -> Option<Incarnation> {
+        let user = self.users.find(account)?;
+        match self.users.get(user).state.as_ref()?.known {
+            Known::Exists(which) => Some(which),
+            Known::Missing | Known::Unknown => None,
+        }
+    }
+
+    /// Whether the account whose turn it is was not removed meanwhile, nor made again.
+    pub(super) fn is_still_there(&self, turn: &InTurn) -> bool {
+        let Some(Held { account, which, .. }) = turn else { return true };
+        if is_node(account) {
+            return true;
+        }
+        let state = self.users.find(account).and_then(|user| self.users.get(user).state.as_ref());
+        match (state.map_or(Known::Unknown, |state| state.known), which) {
+            (Known::Missing, _) => false,
+            (Known::Exists(now), Some(then)) => now == *then,
+            _ => true,
+        }
+    }
+
+    /// A request has come to an end: the next one goes on.
+    pub(super) fn turn_over(&mut self, turn: InTurn) {
+        // It was no request of the kind that has a turn.
+        let Some(Held { account, looks, .. }) = turn else { return };
+        if let Some(user) = self.users.find(&account).filter(|_| looks) {
+            let now_s = self.now.mono_s();
+            let state = self.users.state(user, now_s);
+            state.looks = state.looks.saturating_sub(1);
+        }
+        while let Some(next) = self.turns.0.get_mut(&account).and_then(VecDeque::pop_front) {
+            if next.asker.session.is_none() || self.asks_still(&next.asker) {
+                return self.begin_turn(account, next);
+            }
+        }
+        self.turns.0.remove(&account);
+        if !is_node(&account) {
+            self.forget_no_one(&account);
+        }
+    }
+}

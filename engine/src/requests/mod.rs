@@ -1,0 +1,75 @@
+//! The requests' floor: what extensions answer for the server, and what follows from it, carried out step by step for whoever has asked: a
+//! session, somebody elsewhere, or a connection that has asked something of a channel. It knows accounts and all below them, and nothing of
+//! logins, resources and the order of a turn.
+//!
+//! - [`iq`]: requests (RFC 6120 8.2.3), and the steps of those who answer; [`in_turn`]: one after another for each account
+//! - [`paced`]: requests that wait for room for their answer
+//! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
+//! - [`at_channels`]: what is asked of channels by HTTP, of which this is the home
+//! - [`adhoc`]: commands of users, and orders of administrators
+//! - [`bytestreams`]: those that users want to begin, by the host's proxy
+//! - [`reports`]: to the operator
+//! - [`push`]: services that wake devices are told of messages, by [`pushes`]
+//! - [`web_push`]: pages that are closed are told of items; [`web_push_ends`] of their registrations
+
+mod adhoc;
+pub(crate) mod at_channels;
+mod at_nodes;
+mod bytestreams;
+mod in_turn;
+mod iq;
+mod nodes;
+mod paced;
+mod push;
+mod pushes;
+mod reports;
+mod web_push;
+mod web_push_ends;
+
+use hashbrown::HashMap;
+
+use crate::accounts::Accounts;
+use crate::extension::adhoc::sessions::Sessions;
+use crate::floor::stands_on;
+use crate::requests::bytestreams::Activations;
+use crate::requests::in_turn::Turns;
+use crate::requests::paced::Waiting;
+use crate::requests::pushes::Pushes;
+use crate::turn::Fixed;
+
+/// Requests that are being answered at a shard.
+#[derive(Debug)]
+pub struct Requests {
+    accounts: Accounts,
+    /// Requests that wait for room for their answer, by the user whose sessions ask; only of users of whom some are under way or wait.
+    paced: HashMap<u32, Waiting, Fixed>,
+    turns: Turns,
+    /// Open sessions of commands.
+    adhoc: Sessions,
+    /// Commands that are being carried out.
+    orders_under_way: usize,
+    activations: Activations,
+    pushes: Pushes,
+}
+
+stands_on!(Requests, accounts: Accounts);
+
+impl Requests {
+    /// None.
+    pub(crate) fn new(accounts: Accounts) -> Requests {
+        Requests {
+            accounts,
+            paced: HashMap::default(),
+            turns: Turns::default(),
+            adhoc: Sessions::default(),
+            orders_under_way: 0,
+            activations: Activations::default(),
+            pushes: Pushes::default(),
+        }
+    }
+
+    /// What is kept of services that wake devices: how many have not answered, and what all of it takes, bytes.
+    pub(crate) fn pushes_held(&self) -> (u64, usize) {
+        (self.pushes.pending(), self.pushes.memory_bytes())
+    }
+}
