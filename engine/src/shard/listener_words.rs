@@ -9,7 +9,7 @@ use crate::shard::Shard;
 use crate::shard::binary;
 use crate::shard::crowd::channel_of;
 use crate::shard::feed_names::is_feed;
-use crate::shard::listener::{Kind, Listener};
+use crate::shard::listener::{Fields, Kind, Listener};
 use crate::shard::nchan::Subscriber;
 use crate::shard::places::Gathered;
 use crate::streams::ended::Ended;
@@ -240,7 +240,7 @@ impl Shard {
         match &mut listener.kind {
             Kind::Socket(accept) if is_placed => {
                 let Some(accept) = accept.take() else { return };
-                (listener.fields, listener.until_s) = (Box::default(), now_s + NOTIFY_HEARTBEAT_S);
+                (listener.fields, listener.until_s) = (Fields::default(), now_s + NOTIFY_HEARTBEAT_S);
                 self.counters.http_requests.one();
                 self.send_with(id, |out| handshake::write_accepted(out, &accept, None));
                 self.conns.set_transport(id, Transport::Channels);
@@ -284,7 +284,7 @@ impl Shard {
         }
         if let Way::Socket(accept, meta) = own.way() {
             let (accept, meta) = (**accept, *meta);
-            (listener.fields, listener.until_s) = (Box::default(), now_s + NOTIFY_HEARTBEAT_S);
+            (listener.fields, listener.until_s) = (Fields::default(), now_s + NOTIFY_HEARTBEAT_S);
             self.counters.http_requests.one();
             self.send_with(id, |out| handshake::write_accepted(out, &accept, meta.then_some(META)));
             self.conns.set_transport(id, Transport::Channels);

@@ -8,7 +8,7 @@ use crate::limits::{NOTIFY_FEEDS_PER_REQUEST_MAX, NOTIFY_PREFIXES_MAX, NOTIFY_PR
 use crate::shard::Shard;
 use crate::shard::access::Admission;
 use crate::shard::feed_names::FeedName;
-use crate::shard::places::{Place, prefixes};
+use crate::shard::places::{Place, Places, prefixes};
 use crate::web::access::Act;
 use crate::web::channel::{After, Place as Asked};
 use crate::web::prefix;
@@ -95,7 +95,7 @@ impl Shard {
     }
 
     /// Where a request stands that asks for these: a channel is one place, and a prefix one at each shard.
-    pub(super) fn places_of(&self, service: &str, channels: &[Asked], admission: &Admission) -> Box<[Place]> {
+    pub(super) fn places_of(&self, service: &str, channels: &[Asked], admission: &Admission) -> Places {
         let mut places = Vec::with_capacity(channels.len());
         for asked in channels {
             let Some(prefix) = prefix::of(&asked.channel) else {

@@ -173,8 +173,8 @@ impl Shard {
         let conn = self.accounts.conns.heard(id);
         match conn.state() {
             // Its session bounds how long; unless nobody has got to know of the request, or the answer is lost.
-            ConnState::Opening(opening) if opening.asked.waits => {
-                let waited_s = now_s.saturating_sub(opening.asked.since_s);
+            ConnState::Opening(opening) if opening.awaited().is_some() => {
+                let waited_s = opening.awaited().map_or(0, |asked| now_s.saturating_sub(asked.since_s));
                 let text = Some("the request was not answered in time").filter(|_| waited_s > BOSH_ANSWER_S_MAX);
                 if text.is_some() {
                     self.fail_stream_with(id, Ended::Server, StreamCondition::ConnectionTimeout, text, None);

@@ -15,8 +15,8 @@ use crate::limits::{
 use crate::shard::Shard;
 use crate::shard::access::Denied;
 use crate::shard::addresses::network;
-use crate::shard::listener::{Kind, Listener};
-use crate::shard::places::Place;
+use crate::shard::listener::{Fields, Kind, Listener};
+use crate::shard::places::{Place, Places};
 use crate::shard::talker::{Stage, Step, Sub, Talker, Waiting, What};
 use crate::streams::ended::Ended;
 use crate::web::access::{Act, Fault, Grant, topic};
@@ -50,8 +50,9 @@ impl Shard {
         let name = self.random_name();
         let listener = Listener {
             kind: Kind::Talk(Box::new(Talker::new(name))),
-            places: Box::default(),
+            places: Places::default(),
             network,
+            generation: id.generation,
             until_s: now_s + CENTRIFUGO_PING_S,
             asked_s: now_s,
             keeps_alive: true,
@@ -61,7 +62,7 @@ impl Shard {
             binary: false,
             grant: None,
             permit: None,
-            fields: Box::default(),
+            fields: Fields::default(),
         };
         self.listeners.begin(id, listener);
         self.counters.http_requests.one();
