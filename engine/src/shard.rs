@@ -122,6 +122,7 @@ use crate::actors::Actors;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
 use crate::extension::adhoc::sessions::Sessions;
+use crate::extension::pubsub::service::known::KnownNodes;
 use crate::floor::stands_on;
 use crate::id::{Now, ShardId};
 use crate::io::{Input, Output, StorageState};
@@ -157,6 +158,8 @@ pub struct Shard {
     /// Requests that wait for room for their answer, by the user whose sessions ask; only of users of whom some are under way or wait.
     paced: HashMap<u32, paced::Waiting, Fixed>,
     turns: in_turn::Turns,
+    /// What is known of nodes of services of this home at which something was published lately.
+    known_nodes: KnownNodes,
     /// Open sessions of commands.
     adhoc: Sessions,
     /// Commands that are being carried out.
@@ -209,6 +212,7 @@ impl Shard {
             stops: false,
             paced: HashMap::default(),
             turns: in_turn::Turns::default(),
+            known_nodes: KnownNodes::default(),
             adhoc: Sessions::default(),
             orders_under_way: 0,
             activations: bytestreams::Activations::default(),

@@ -331,6 +331,7 @@ impl Shard {
             Change::Notice(notice) => return self.notice(&notice),
             Change::Gone(node) => return self.channel_deleted(&node),
             Change::News(news) => return self.news(&news, &asker.from, asker.front),
+            Change::Known { node, known } => return self.known_nodes.put(&node, *known),
             Change::Awaited(node) => return self.web_pushes.registered(&node),
             Change::Message { from, to, xml } => return self.service_message(&from, &to, &xml),
             Change::Belongs { to, node, own, row } => return self.belongs(&to, &node, own, &row),
@@ -356,6 +357,7 @@ impl Shard {
             | Change::Event(_)
             | Change::Notice(_)
             | Change::News(_)
+            | Change::Known { .. }
             | Change::Awaited(_)
             | Change::Gone(_)
             | Change::Message { .. }

@@ -282,7 +282,7 @@ impl Shard {
         let listeners = self.listeners.memory_bytes() + known;
         let listeners = listeners + self.listeners.occupants.memory_bytes() + self.occupancy.memory_bytes();
         let listeners = listeners + self.web_pushes.memory_bytes() + self.listeners.awake.memory_bytes();
-        let listeners = listeners + self.feeds.memory_bytes();
+        let listeners = listeners + self.feeds.memory_bytes() + self.known_nodes.memory_bytes();
         let others = interests + self.pushes.memory_bytes() as u64 + listeners as u64;
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
