@@ -305,7 +305,7 @@ impl Shard {
                             Some(found) => job.gaining(found, gains, iterations),
                             None => job,
                         };
-                        self.conns.set_stage(id, Stage::ExpectPlainKeys(Box::new(state)));
+                        self.conns.set_stage(id, Stage::ExpectPlainKeys(state));
                         self.job(Pending::Keys(id), Job::CheckPassword(job));
                     }
                 }
