@@ -340,6 +340,13 @@ pub const NODE_GROUPS_MAX: usize = 16;
 /// Most items of a node: `max` in its configuration.
 pub const NODE_ITEMS_MAX: u32 = 1_000;
 
+/// What a shard keeps in memory of nodes of a service at which something was published lately, so that the next publication reads nothing,
+/// bytes.
+pub const KNOWN_NODES_BYTES_MAX: usize = 8 << 20;
+
+/// Most items of such a node of which it is known whether one has a certain id.
+pub const KNOWN_IDS_MAX: usize = 256;
+
 /// Most bytes of an item's payload: room for an avatar (XEP-0084) in base64.
 pub const NODE_ITEM_BYTES_MAX: usize = 192 << 10;
 

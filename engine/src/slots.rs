@@ -3,6 +3,8 @@
 //! A vector doubles: in the turn in which it is full, all of it is copied while the old and the new one are both in memory,
 //! and up to half of the new one is never used. Here a chunk is added, nothing moves, and at most one chunk is not full.
 //! What is in the slots, and which of them are free, is the owner's.
+//!
+//! [`Sparse`] is for what only some of those have that are numbered so: a page of pointers is there as long as one of them is.
 
 use std::ops::{Index, IndexMut};
 
@@ -74,6 +76,91 @@ impl<T> Slots<T> {
     }
 }
 
+/// Pointers of a page.
+const PAGE: usize = 256;
+
+/// What some have of those who are numbered densely from 0, by their numbers.
+///
+/// A hash map doubles, keeps its room for ever, and has room for twice as many when it has just grown. Here one has a pointer and its own
+/// block, and what is not there any more takes nothing: pages go with the last one in them.
+#[derive(Debug)]
+pub struct Sparse<T> {
+    pages: Vec<Option<Box<Page<T>>>>,
+    /// One that has emptied last: who comes and goes alone makes none anew.
+    spare: Option<Box<Page<T>>>,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Page<T> {
+    taken: usize,
+    all: [Option<Box<T>>; PAGE],
+}
+
+impl<T> Default for Sparse<T> {
+    fn default() -> Sparse<T> {
+        Sparse { pages: Vec::new(), spare: None, len: 0 }
+    }
+}
+
+impl<T> Sparse<T> {
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The one of this number, if there is one.
+    pub fn get(&self, index: u32) -> Option<&T> {
+        let index = index as usize;
+        self.pages.get(index / PAGE)?.as_ref()?.all[index % PAGE].as_deref()
+    }
+
+    /// The same, to change it.
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        let index = index as usize;
+        self.pages.get_mut(index / PAGE)?.as_mut()?.all[index % PAGE].as_deref_mut()
+    }
+
+    /// Puts one in, and returns what was there.
+    pub fn insert(&mut self, index: u32, own: T) -> Option<T> {
+        let index = index as usize;
+        if index / PAGE >= self.pages.len() {
+            self.pages.resize_with(index / PAGE + 1, || None);
+        }
+        let fresh = || Box::new(Page { taken: 0, all: [const { None }; PAGE] });
+        let page = self.pages[index / PAGE].get_or_insert_with(|| self.spare.take().unwrap_or_else(fresh));
+        let before = page.all[index % PAGE].replace(Box::new(own));
+        page.taken += usize::from(before.is_none());
+        self.len += usize::from(before.is_none());
+        before.map(|before| *before)
+    }
+
+    /// Takes one out.
+    pub fn remove(&mut self, index: u32) -> Option<T> {
+        let index = index as usize;
+        let place = self.pages.get_mut(index / PAGE)?;
+        let page = place.as_mut()?;
+        let own = page.all[index % PAGE].take()?;
+        page.taken -= 1;
+        if page.taken == 0 {
+            self.spare = place.take();
+        }
+        self.len -= 1;
+        Some(*own)
+    }
+
+    /// Memory that it takes, bytes, without what those in it point to.
+    pub fn memory_bytes(&self) -> usize {
+        let pages = self.pages.iter().chain([&self.spare]).flatten().count() * size_of::<Page<T>>();
+        self.pages.capacity() * size_of::<Option<Box<Page<T>>>>() + pages + self.len * size_of::<T>()
+    }
+}
+
 impl<T> Index<usize> for Slots<T> {
     type Output = T;
 
@@ -112,6 +199,23 @@ mod tests {
         *slots.get_mut(CHUNK).unwrap() = 7;
         slots[CHUNK - 1] = 8;
         assert_eq!((slots[CHUNK], slots[CHUNK - 1]), (7, 8));
+    }
+
+    #[test]
+    fn a_page_is_there_as_long_as_one_of_it_is() {
+        let mut all = Sparse::default();
+        assert!(all.get(0).is_none() && all.remove(7).is_none());
+        assert_eq!((all.len(), all.memory_bytes()), (0, 0));
+        for index in [0, 3 * PAGE as u32, 3 * PAGE as u32 + 1] {
+            assert_eq!(all.insert(index, index), None);
+        }
+        assert_eq!(all.insert(0, 9), Some(0), "it takes its place");
+        assert_eq!((all.get(0), all.len(), all.get(PAGE as u32), all.get(u32::MAX)), (Some(&9), 3, None, None));
+        *all.get_mut(0).unwrap() = 1;
+        assert_eq!((all.remove(0), all.remove(0), all.remove(PAGE as u32)), (Some(1), None, None));
+        assert_eq!(all.pages.iter().flatten().count(), 1);
+        assert_eq!((all.remove(3 * PAGE as u32), all.remove(3 * PAGE as u32 + 1)), (Some(768), Some(769)));
+        assert!(all.is_empty() && all.pages.iter().all(Option::is_none));
     }
 
     #[test]

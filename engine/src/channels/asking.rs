@@ -33,7 +33,7 @@ impl Channels {
         listener.asked_s = now_s;
         let watchers = watched.len();
         let place = &mut listener.places[index];
-        place.standing = Standing::Asked(number);
+        place.standing = Standing::asked(number);
         let (node, feed) = (place.node.clone(), is_feed(&place.node));
         let after = if place.known || feed { place.at } else { u64::MAX };
         // Of a prefix, all homes say first whether they know its place. A poll is answered all at once.

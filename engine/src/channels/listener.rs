@@ -1,5 +1,6 @@
 //! One request of this shard's connections that waits for channels, as data: what for, by what right, and what its answer has besides.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -8,7 +9,7 @@ use crate::channels::home::feed_names::{is_feed, is_same_prefix};
 use crate::channels::nchan::Subscriber;
 use crate::channels::occupancy::crowd::channel_of;
 use crate::channels::occupancy::occupants::Occupant;
-use crate::channels::places::{Gathered, Place, Standing, prefixes};
+use crate::channels::places::{Gathered, Place, Places, Standing, prefixes};
 use crate::channels::talk::talker::Talker;
 use crate::id::{ConnId, PushId};
 use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_PAGE_ITEMS_MAX, NOTIFY_REQUESTS_PER_PREFIX};
@@ -128,9 +129,11 @@ pub(super) struct Listener {
     /// What for.
     pub(super) kind: Kind,
     /// Of which channels; of a publication the one.
-    pub(super) places: Box<[Place]>,
+    pub(super) places: Places,
     /// Whom it counts for.
     pub(super) network: IpAddr,
+    /// The generation of its connection, by which it is told apart from one that had the slot before.
+    pub(super) generation: u32,
     /// Second (monotonic) when it has an answer at the latest; of what streams, when it is sent a sign of life.
     pub(super) until_s: u32,
     /// Second (monotonic) when a home was asked last.
@@ -150,10 +153,33 @@ pub(super) struct Listener {
     /// What others have allowed, by which it waits.
     pub(super) permit: Option<Arc<Permit>>,
     /// Header fields of the answer.
-    pub(super) fields: Box<[(&'static str, std::borrow::Cow<'static, str>)]>,
+    pub(super) fields: Fields,
 }
 
-const _: () = assert!(size_of::<(ConnId, Listener)>() <= 104, "one who waits costs this much, and its places");
+const _: () = assert!(size_of::<Listener>() <= 112, "one who waits costs this much, with its place in one channel");
+
+/// A header field.
+type Field = (&'static str, Cow<'static, str>);
+
+/// Header fields of an answer: those that many requests have alike are there once.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Fields(Option<Arc<Vec<Field>>>);
+
+impl Fields {
+    /// These, or rather `like`, if they are the same.
+    pub(super) fn of(fields: Vec<Field>, like: &Fields) -> Fields {
+        match &like.0 {
+            Some(same) if **same == fields => like.clone(),
+            _ if fields.is_empty() => Fields::default(),
+            _ => Fields(Some(Arc::new(fields))),
+        }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> &[Field] {
+        self.0.as_deref().map_or(&[], Vec::as_slice)
+    }
+}
 
 impl Listener {
     /// Whether some home has not answered yet.
@@ -267,7 +293,7 @@ impl Listener {
         if response.fields.iter().any(|(name, _)| *name == RETRY_AFTER) {
             response = response.with("Access-Control-Expose-Headers", RETRY_AFTER);
         }
-        response.fields.extend(self.fields.iter().cloned());
+        response.fields.extend(self.fields.all().iter().cloned());
         response
     }
 }

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use crate::channels::Channels;
 use crate::channels::binary;
 use crate::channels::home::feed_names::is_feed;
-use crate::channels::listener::{Kind, Listener};
+use crate::channels::listener::{Fields, Kind, Listener};
 use crate::channels::nchan::Subscriber;
 use crate::channels::occupancy::crowd::channel_of;
 use crate::channels::places::Gathered;
@@ -240,7 +240,7 @@ impl Channels {
         match &mut listener.kind {
             Kind::Socket(accept) if is_placed => {
                 let Some(accept) = accept.take() else { return };
-                (listener.fields, listener.until_s) = (Box::default(), now_s + NOTIFY_HEARTBEAT_S);
+                (listener.fields, listener.until_s) = (Fields::default(), now_s + NOTIFY_HEARTBEAT_S);
                 self.counters.http_requests.one();
                 self.send_with(id, |out| handshake::write_accepted(out, &accept, None));
                 self.conns.set_transport(id, Transport::Channels);
@@ -284,7 +284,7 @@ impl Channels {
         }
         if let Way::Socket(accept, meta) = own.way() {
             let (accept, meta) = (**accept, *meta);
-            (listener.fields, listener.until_s) = (Box::default(), now_s + NOTIFY_HEARTBEAT_S);
+            (listener.fields, listener.until_s) = (Fields::default(), now_s + NOTIFY_HEARTBEAT_S);
             self.counters.http_requests.one();
             self.send_with(id, |out| handshake::write_accepted(out, &accept, meta.then_some(META)));
             self.conns.set_transport(id, Transport::Channels);

@@ -4,16 +4,15 @@
 //! from the few items that are held until all have been told; who has missed some reads them from the home. So nothing is kept for one
 //! who waits but the place.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
 use std::ops::Bound::{Excluded, Unbounded};
 use std::sync::Arc;
 
-use hashbrown::HashMap;
-
 use crate::channels::addresses::Addresses;
 use crate::channels::home::feed_names::is_feed;
-use crate::channels::listener::{Kind, Listener, Way};
+use crate::channels::listener::{Fields, Kind, Listener, Way};
 use crate::channels::occupancy::occupants::Occupants;
 use crate::channels::places::Place;
 use crate::channels::prefixes::Prefixes;
@@ -22,13 +21,16 @@ use crate::channels::watched::Watched;
 use crate::channels::web_push::awake::Awake;
 use crate::id::ConnId;
 use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_EMPTY_MAX, NOTIFY_HELD_BYTES_MAX, NOTIFY_RENEW_S};
-use crate::turn::Fixed;
+use crate::slots::Sparse;
 use crate::web::policy::Channels;
 
 /// All of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
-    all: HashMap<ConnId, Listener, Fixed>,
+    /// By the slots of their connections.
+    all: Sparse<Listener>,
+    /// Header fields of the last answer that had some.
+    fields: Fields,
     /// How many of these wait by each [`Way`].
     ways: [usize; 3],
     watched: BTreeMap<Arc<str>, Watched>,
@@ -61,6 +63,14 @@ pub(super) struct Listeners {
     left: BTreeSet<Arc<str>>,
 }
 
+fn find(all: &Sparse<Listener>, id: ConnId) -> Option<&Listener> {
+    all.get(id.slot).filter(|listener| listener.generation == id.generation)
+}
+
+fn find_mut(all: &mut Sparse<Listener>, id: ConnId) -> Option<&mut Listener> {
+    all.get_mut(id.slot).filter(|listener| listener.generation == id.generation)
+}
+
 impl Listeners {
     /// Whether there is any.
     pub(super) fn any(&self) -> bool {
@@ -90,11 +100,13 @@ impl Listeners {
     /// What they take, bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let watched = self.watched.len() * (size_of::<Watched>() + 64);
-        let place = size_of::<Place>() + 2 * size_of::<ConnId>();
+        let watches = 3 * size_of::<ConnId>();
+        let place = size_of::<Place>() + watches;
         let (talkers, subs) = self.talkers;
         let talkers = talkers * size_of::<Talker>() + subs * (size_of::<Sub>() + place);
-        let places = (self.all.len() + self.feeds) * place + talkers + self.prefixes.memory_bytes() + self.held_bytes;
-        self.all.capacity() * size_of::<(ConnId, Listener)>() + places + watched + self.addresses.memory_bytes()
+        let places =
+            self.all.len() * watches + self.feeds * place + talkers + self.prefixes.memory_bytes() + self.held_bytes;
+        self.all.memory_bytes() + places + watched + self.addresses.memory_bytes()
     }
 
     /// A number that no question has had lately.
@@ -103,19 +115,28 @@ impl Listeners {
         self.numbers
     }
 
+    /// Header fields of an answer.
+    pub(super) fn fields(&mut self, fields: Vec<(&'static str, Cow<'static, str>)>) -> Fields {
+        let fields = Fields::of(fields, &self.fields);
+        if fields != Fields::default() {
+            self.fields = fields.clone();
+        }
+        fields
+    }
+
     /// The request of a connection.
     pub(super) fn get(&self, id: ConnId) -> Option<&Listener> {
-        self.all.get(&id)
+        find(&self.all, id)
     }
 
     /// The same, to change it.
     pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut Listener> {
-        self.all.get_mut(&id)
+        find_mut(&mut self.all, id)
     }
 
     /// A request, and the channel of one of its places.
     pub(super) fn with_watched(&mut self, id: ConnId, index: usize) -> Option<(&mut Listener, &mut Watched)> {
-        let listener = self.all.get_mut(&id)?;
+        let listener = find_mut(&mut self.all, id)?;
         let watched = self.watched.get_mut(&listener.places[index].node)?;
         Some((listener, watched))
     }
@@ -131,7 +152,8 @@ impl Listeners {
     }
 
     /// A request begins to wait.
-    pub(super) fn begin(&mut self, id: ConnId, listener: Listener) {
+    pub(super) fn begin(&mut self, id: ConnId, mut listener: Listener) {
+        listener.generation = id.generation;
         (0..listener.weight()).for_each(|_| self.addresses.waits(listener.network));
         self.prefixes.begin(listener.network, &listener.places);
         self.feeds += listener.places.len() - listener.nodes().count();
@@ -142,16 +164,17 @@ impl Listeners {
         self.talkers.0 += usize::from(listener.talker().is_some());
         if let Some(way) = listener.kind.way() {
             self.ways[way as usize] += 1;
-            for place in &listener.places {
+            for place in listener.places.iter() {
                 self.watched.entry(place.node.clone()).or_default().listeners.insert(id);
             }
         }
-        self.all.insert(id, listener);
+        let before = self.all.insert(id.slot, listener);
+        debug_assert!(before.is_none() && id.has_socket(), "a request waits alone on its connection");
     }
 
     /// A request that has begun to wait counts as a subscriber where that is told.
     pub(super) fn occupy(&mut self, id: ConnId, policy: &Channels) {
-        let Some(listener) = self.all.get_mut(&id) else { return };
+        let Some(listener) = find_mut(&mut self.all, id) else { return };
         listener.occupies = true;
         let who = listener.occupant(id);
         self.occupants.arrive_at(listener.nodes(), policy, (who, listener.hears), &mut self.addresses);
@@ -159,11 +182,13 @@ impl Listeners {
 
     /// A connection of Centrifugo's protocol subscribes to one more channel.
     pub(super) fn join(&mut self, id: ConnId, place: Place, sub: Sub, policy: &Channels) {
-        let Some(listener) = self.all.get_mut(&id) else { return };
+        let Some(listener) = find_mut(&mut self.all, id) else { return };
         let (node, hears) = (place.node.clone(), sub.hears);
         self.talkers.1 += 1;
         self.watched.entry(node.clone()).or_default().listeners.insert(id);
-        listener.places = std::mem::take(&mut listener.places).into_iter().chain([place]).collect();
+        let mut places = Vec::from(std::mem::take(&mut listener.places));
+        places.push(place);
+        listener.places = places.into();
         if let Some(talker) = listener.talker_mut() {
             talker.subs.push(sub);
         }
@@ -171,22 +196,22 @@ impl Listeners {
         if places.is_multiple_of(CENTRIFUGO_CHANNELS_PER_WAITING) {
             self.addresses.waits(network);
         }
-        let Some(listener) = self.all.get(&id) else { return };
+        let Some(listener) = find(&self.all, id) else { return };
         let (who, node) = (listener.occupant(id), std::iter::once(&node));
         self.occupants.arrive_at(node, policy, (who, hears), &mut self.addresses);
     }
 
     /// It does not subscribe to one any more.
     pub(super) fn part(&mut self, id: ConnId, index: usize) {
-        let Some(listener) = self.all.get(&id).filter(|listener| index < listener.places.len()) else { return };
+        let Some(listener) = find(&self.all, id).filter(|listener| index < listener.places.len()) else { return };
         let node = listener.places[index].node.clone();
         self.occupants.leave_all(std::iter::once(&node), listener.occupant(id), 0, &mut self.addresses);
-        let Some(listener) = self.all.get_mut(&id) else { return };
+        let Some(listener) = find_mut(&mut self.all, id) else { return };
         if listener.places.len().is_multiple_of(CENTRIFUGO_CHANNELS_PER_WAITING) {
             self.addresses.waits_no_more(listener.network);
         }
         self.talkers.1 -= 1;
-        let mut places = std::mem::take(&mut listener.places).into_vec();
+        let mut places = Vec::from(std::mem::take(&mut listener.places));
         places.swap_remove(index);
         listener.places = places.into();
         if let Some(talker) = listener.talker_mut() {
@@ -230,7 +255,8 @@ impl Listeners {
     }
 
     fn take(&mut self, id: ConnId) -> Option<Listener> {
-        let listener = self.all.remove(&id)?;
+        find(&self.all, id)?;
+        let listener = self.all.remove(id.slot)?;
         if let Kind::Held(held) = &listener.kind {
             self.held_bytes -= held.bytes;
             self.addresses.holds_no_more(listener.network, held.bytes);
@@ -317,7 +343,7 @@ impl Listeners {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::channels::places::Standing;
+    use crate::channels::places::{Places, Standing};
 
     fn conn(slot: u32) -> ConnId {
         ConnId { slot, generation: 1 }
@@ -327,8 +353,9 @@ mod tests {
         let place = Place { standing: Standing::Live, ..Place::at(node.into(), 0, true) };
         Listener {
             kind,
-            places: Box::new([place]),
+            places: Places::One(place),
             network: [192, 0, 2, 1].into(),
+            generation: 0,
             until_s: 0,
             asked_s: 0,
             keeps_alive: true,
@@ -338,7 +365,7 @@ mod tests {
             binary: false,
             grant: None,
             permit: None,
-            fields: Box::default(),
+            fields: Fields::default(),
         }
     }
 

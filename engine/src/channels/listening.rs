@@ -84,13 +84,15 @@ impl Channels {
         };
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
         let places = self.places_of(service, &asked.channels, &admission);
-        let (trusted, fields, grant) = (admission.trusted, asked.fields.into(), admission.grant.clone());
+        let fields = self.listeners.fields(asked.fields);
+        let (trusted, grant) = (admission.trusted, admission.grant.clone());
         let permit = admission.permit.clone();
         let (asked_s, hears) = (now_s, asked.occupancy);
         let listener = Listener {
             kind,
             places,
             network,
+            generation: id.generation,
             until_s,
             asked_s,
             keeps_alive,
@@ -144,7 +146,7 @@ impl Channels {
         if listener.talker().is_some() {
             return self.talk_answered(id, number, refused, body);
         }
-        let asked = listener.places.iter().position(|place| place.standing == Standing::Asked(number));
+        let asked = listener.places.iter().position(|place| place.standing == Standing::asked(number));
         let Some(index) = asked else { return };
         if let Some(refusal) = refused {
             return self.refused_by_home(id, refusal);

@@ -1,6 +1,7 @@
 //! Where one who waits for channels stands in each, and what has come for it meanwhile.
 
 use std::collections::BTreeSet;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use crate::channels::home::feed_names::{is_feed, is_same_prefix};
@@ -10,11 +11,22 @@ use crate::channels::occupancy::crowd::channel_of;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
     /// The home was asked, by this number.
-    Asked(u32),
+    Asked(Number),
     /// It is told of the next one.
     Live,
     /// It does not take more for now; its place says what it has.
     Behind,
+}
+
+/// The number of a question, which needs no place of its own in memory's order: so a place is no larger than what it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Number([u8; 4]);
+
+impl Standing {
+    /// The home was asked, by this number.
+    pub(super) fn asked(number: u32) -> Standing {
+        Standing::Asked(Number(number.to_ne_bytes()))
+    }
 }
 
 /// A channel for which a request waits.
@@ -36,6 +48,65 @@ impl Place {
     /// A place behind an item, if it is `known`. The next ones are to be asked for.
     pub(super) fn at(node: Arc<str>, at: u64, known: bool) -> Place {
         Place { node, at, known, standing: Standing::Behind, missed: false }
+    }
+}
+
+const _: () =
+    assert!(size_of::<Place>() <= 32 && size_of::<Places>() <= 32, "each channel of a request costs this much");
+
+/// Where a request stands in its channels. Most wait for one, which has no block of its own.
+#[derive(Debug)]
+pub(super) enum Places {
+    /// In one.
+    One(Place),
+    /// In several, or none.
+    Many(Box<[Place]>),
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places::Many(Box::default())
+    }
+}
+
+impl From<Vec<Place>> for Places {
+    fn from(mut all: Vec<Place>) -> Places {
+        match all.pop() {
+            Some(one) if all.is_empty() => Places::One(one),
+            last => {
+                all.extend(last);
+                Places::Many(all.into())
+            }
+        }
+    }
+}
+
+impl From<Places> for Vec<Place> {
+    fn from(places: Places) -> Vec<Place> {
+        match places {
+            Places::One(one) => vec![one],
+            Places::Many(all) => all.into_vec(),
+        }
+    }
+}
+
+impl Deref for Places {
+    type Target = [Place];
+
+    fn deref(&self) -> &[Place] {
+        match self {
+            Places::One(one) => std::slice::from_ref(one),
+            Places::Many(all) => all,
+        }
+    }
+}
+
+impl DerefMut for Places {
+    fn deref_mut(&mut self) -> &mut [Place] {
+        match self {
+            Places::One(one) => std::slice::from_mut(one),
+            Places::Many(all) => all,
+        }
     }
 }
 

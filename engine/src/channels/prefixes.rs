@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use crate::channels::Channels;
 use crate::channels::access::Admission;
 use crate::channels::home::feed_names::FeedName;
-use crate::channels::places::{Place, prefixes};
+use crate::channels::places::{Place, Places, prefixes};
 use crate::id::ShardId;
 use crate::limits::{NOTIFY_FEEDS_PER_REQUEST_MAX, NOTIFY_PREFIXES_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX};
 use crate::web::access::Act;
@@ -95,7 +95,7 @@ impl Channels {
     }
 
     /// Where a request stands that asks for these: a channel is one place, and a prefix one at each shard.
-    pub(super) fn places_of(&self, service: &str, channels: &[Asked], admission: &Admission) -> Box<[Place]> {
+    pub(super) fn places_of(&self, service: &str, channels: &[Asked], admission: &Admission) -> Places {
         let mut places = Vec::with_capacity(channels.len());
         for asked in channels {
             let Some(prefix) = prefix::of(&asked.channel) else {

@@ -28,7 +28,7 @@ impl Channels {
         let now_ms = self.now.mono_ms;
         // It was refused.
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        listener.places[0].standing = Standing::Asked(number);
+        listener.places[0].standing = Standing::asked(number);
         let (node, network) = (listener.places[0].node.clone(), listener.network);
         let free = admission.trusted || self.settings.web.channels.publications_s == 0;
         let makes = free || self.listeners.addresses.may_make(now_ms, network, self.settings.each_channel_ms());

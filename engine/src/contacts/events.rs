@@ -16,7 +16,7 @@ use crate::router::users::Waiting;
 use crate::session::conn::NONE;
 use crate::streams::work::work;
 use crate::wire::jid::{bare_of, resource_of};
-use crate::wire::splice::address;
+use crate::wire::splice::address_to;
 
 /// Stands between the JIDs of a list in a letter; none of them can hold it.
 pub(crate) const BETWEEN: char = '\0';
@@ -112,6 +112,15 @@ impl Contacts {
             return;
         }
         let resource = resource_of(to);
+        let mut available = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available());
+        // Of very many most have one, which needs no list.
+        if let (false, None, Some((only, _)), None) = (explicit, resource, available.next(), available.next()) {
+            self.ask_capabilities(only, false);
+            if self.wants(only, node) {
+                self.hand_event(only, from, xml);
+            }
+            return;
+        }
         let sessions = match explicit {
             true => {
                 let available = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available());
@@ -139,9 +148,10 @@ impl Contacts {
 
     /// Gives a session a notification, which waits nowhere.
     fn hand_event(&mut self, session: SessionId, from: &str, xml: &[u8]) {
-        let full = self.full_jid(session);
         let mut stanza = std::mem::take(&mut self.scratch);
-        address(&mut stanza, xml, from, &full);
+        let own = self.sessions.slot(session.slot);
+        let to = [self.users.local(own.user), "@", self.users.domain(own.user), "/", &*own.resource];
+        address_to(&mut stanza, xml, from, &to);
         self.hand_ephemeral(session, &stanza);
         self.keep_scratch(stanza);
     }

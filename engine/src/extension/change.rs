@@ -3,6 +3,7 @@
 use super::photo::Photo;
 use super::pubsub::event::Event;
 use super::pubsub::notice::{News, Notice};
+use super::pubsub::service::known::Known;
 use super::push::row::Registration;
 use crate::store::Batch;
 
@@ -80,6 +81,13 @@ pub enum Change {
     Notice(Box<Notice>),
     /// Whoever waits by HTTP for items of a node of a service is told of this one.
     News(Box<News>),
+    /// This is known of a node of a service when all that is written has been.
+    Known {
+        /// The node's actor.
+        node: Box<str>,
+        /// What.
+        known: Box<Known>,
+    },
     /// A page has registered for pushes of this node of a service.
     Awaited(Box<str>),
     /// Whoever waits by Nchan's protocol for items of this node of a service is told that they were deleted.

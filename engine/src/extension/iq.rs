@@ -238,13 +238,22 @@ impl Step {
     }
 
     /// This with more changes, if it is one that ends without an error.
-    pub fn with(self, more: Vec<Change>) -> Step {
+    pub fn with(self, mut more: Vec<Change>) -> Step {
         match self {
             step if more.is_empty() => step,
             Step::Result(answer) => Step::Change(more, answer),
-            Step::Write(batch, answer) => Step::Change([vec![Change::Write(batch)], more].concat(), answer),
-            Step::Change(changes, answer) => Step::Change([changes, more].concat(), answer),
-            Step::Then(then) => Step::Then(Box::new(Then { changes: [then.changes, more].concat(), ..*then })),
+            Step::Write(batch, answer) => {
+                more.insert(0, Change::Write(batch));
+                Step::Change(more, answer)
+            }
+            Step::Change(mut changes, answer) => {
+                changes.append(&mut more);
+                Step::Change(changes, answer)
+            }
+            Step::Then(mut then) => {
+                then.changes.append(&mut more);
+                Step::Then(then)
+            }
             step => step,
         }
     }

@@ -303,9 +303,12 @@ pub fn forget(actor: &str, user: &str) -> (usize, Step) {
     (place_of_service(), pubsub::service::forget(actor, user))
 }
 
-/// Somebody publishes by HTTP at a node of a service: what follows, and the place of the extension.
-pub fn channel_publish(publication: pubsub::service::channel::Publication) -> (usize, Step) {
-    (place_of_service(), pubsub::service::channel::publish(publication))
+/// Somebody publishes by HTTP at a node of a service, of which this is known: what follows, and the place of the extension.
+pub fn channel_publish(
+    publication: pubsub::service::channel::Publication,
+    known: Option<pubsub::service::known::Known>,
+) -> (usize, Step) {
+    (place_of_service(), pubsub::service::channel::publish(publication, known))
 }
 
 /// Items of a node of a service are wanted by HTTP: what follows, and the place of the extension.

@@ -75,7 +75,9 @@ impl Requests {
             crowd: (subscribers, requested_s),
             now_us: self.now.wall_us,
         };
-        let (place, step) = extension::channel_publish(publication);
+        // In a request's turn nothing is known but by that.
+        let known = if self.turns.has(node) { None } else { self.known_nodes.take(node) };
+        let (place, step) = extension::channel_publish(publication, known);
         self.do_step(asker(front, if is_operator { TRUSTED } else { from }, node), node, place, step);
     }
 

@@ -29,6 +29,13 @@ struct Waits {
 #[derive(Debug, Default)]
 pub(crate) struct Turns(BTreeMap<Box<str>, VecDeque<Waits>>);
 
+impl Turns {
+    /// Whether a request is being carried out for an account.
+    pub(super) fn has(&self, account: &str) -> bool {
+        self.0.contains_key(account)
+    }
+}
+
 /// Whether an actor is a node of a service, or the service, and no account.
 fn is_node(actor: &str) -> bool {
     actor.contains('/') || !actor.contains('@')
@@ -81,7 +88,13 @@ impl Requests {
             let (user, now_s) = (self.users.find_or_insert(&account), self.now.mono_s());
             self.users.state(user, now_s).looks += 1;
         }
-        let which = if is_node(&account) { None } else { self.which(&account) };
+        let which = if is_node(&account) {
+            // It may change what is known of it.
+            self.known_nodes.take(&account);
+            None
+        } else {
+            self.which(&account)
+        };
         let held = Held { which, account, looks };
         self.read_for(next.asker, next.place, next.queries, next.resume, Some(held));
     }

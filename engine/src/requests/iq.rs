@@ -330,7 +330,12 @@ impl Requests {
             }
             Change::Notice(notice) => return self.notice(&notice),
             Change::Gone(node) => return self.channel_deleted(&node),
-            Change::News(news) => return self.news(&news, &asker.from, asker.front),
+            Change::News(news) => {
+                self.news(&news, &asker.from, asker.front);
+                // Read now: a page whose poll is answered by this item has listened to it.
+                return self.sweep_web_pushes();
+            }
+            Change::Known { node, known } => return self.known_nodes.put(&node, *known),
             Change::Awaited(node) => return self.web_pushes.registered(&node),
             Change::Message { from, to, xml } => return self.service_message(&from, &to, &xml),
             Change::Belongs { to, node, own, row } => return self.belongs(&to, &node, own, &row),
@@ -356,6 +361,7 @@ impl Requests {
             | Change::Event(_)
             | Change::Notice(_)
             | Change::News(_)
+            | Change::Known { .. }
             | Change::Awaited(_)
             | Change::Gone(_)
             | Change::Message { .. }

@@ -30,6 +30,7 @@ use hashbrown::HashMap;
 
 use crate::accounts::Accounts;
 use crate::extension::adhoc::sessions::Sessions;
+use crate::extension::pubsub::service::known::KnownNodes;
 use crate::floor::stands_on;
 use crate::requests::bytestreams::Activations;
 use crate::requests::in_turn::Turns;
@@ -44,6 +45,8 @@ pub struct Requests {
     /// Requests that wait for room for their answer, by the user whose sessions ask; only of users of whom some are under way or wait.
     paced: HashMap<u32, Waiting, Fixed>,
     turns: Turns,
+    /// What is known of nodes of services of this home at which something was published lately.
+    known_nodes: KnownNodes,
     /// Open sessions of commands.
     adhoc: Sessions,
     /// Commands that are being carried out.
@@ -61,11 +64,17 @@ impl Requests {
             accounts,
             paced: HashMap::default(),
             turns: Turns::default(),
+            known_nodes: KnownNodes::default(),
             adhoc: Sessions::default(),
             orders_under_way: 0,
             activations: Activations::default(),
             pushes: Pushes::default(),
         }
+    }
+
+    /// What is known of nodes, bytes.
+    pub(crate) fn known_nodes_bytes(&self) -> usize {
+        self.known_nodes.memory_bytes()
     }
 
     /// What is kept of services that wake devices: how many have not answered, and what all of it takes, bytes.

@@ -38,13 +38,13 @@ pub enum Stage {
     /// The derived key of a PLAIN password.
     ExpectPlainKeys(Box<sasl::ExpectDerived>),
     /// The account's row, for EXTERNAL.
-    ExpectExternalAccount(sasl::ExternalAttempt),
+    ExpectExternalAccount(Box<sasl::ExternalAttempt>),
     /// What the account's home says of a token.
     ExpectTokenAnswer(Box<sasl::TokenAttempt>),
     /// What whoever keeps the user elsewhere says of a password, or of whether the user is still there.
     ExpectVerdict(Box<sasl::outside::ExpectVerdict>),
     /// The account of such a user, who logs in for the first time.
-    ExpectAdmission(sasl::outside::ExpectAdmission),
+    ExpectAdmission(Box<sasl::outside::ExpectAdmission>),
     /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
     ExpectRegistration(Box<Registering>),
     /// What a token allows that was shown (XEP-0445 4).
@@ -171,7 +171,8 @@ pub struct Attempt {
     pub asked_ms: u64,
 }
 
-/// A connection that has no session yet.
+/// A connection that has no session yet. Requests of HTTP come on such a one, and wait on it: what only some have is a box that is made
+/// when it is needed.
 #[derive(Debug)]
 pub struct Opening {
     /// What its listener says.
@@ -182,14 +183,12 @@ pub struct Opening {
     pub tls: Option<Box<TlsFacts>>,
     /// The stream is encrypted.
     pub secured: bool,
-    /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4).
-    pub lang: Option<Box<str>>,
+    /// What its header says of the client, if anything is of use.
+    said: Option<Box<Said>>,
     /// The domain that the stream is with, as its header says.
     pub domain: DomainId,
     /// Second (monotonic) when it was accepted.
     pub accepted_s: u32,
-    /// As whom the client has opened the stream, a bare JID, until it has authenticated.
-    pub from: Option<Box<str>>,
     /// The invitation by which it may register.
     pub invited: Option<Box<Invited>>,
     /// The login under way.
@@ -206,10 +205,21 @@ pub struct Opening {
     pub again: bool,
     /// It was told of an account that was made for it: whatever it hears from then on waits until that is durable.
     pub promised: bool,
-    /// The request of HTTP that was asked last elsewhere.
-    pub asked: Asked,
+    /// The request of HTTP that was asked last elsewhere, if one was.
+    asked: Option<Box<Asked>>,
     /// What comes next. Changed by [`Conns::set_stage`], which counts.
     stage: Stage,
+}
+
+const _: () = assert!(size_of::<Opening>() <= 104, "a request that waits costs this much beside its listener");
+
+/// What the header of a client's stream says of it.
+#[derive(Debug, Default)]
+struct Said {
+    /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4).
+    lang: Option<Box<str>>,
+    /// As whom the client has opened the stream, a bare JID, until it has authenticated.
+    from: Option<Box<str>>,
 }
 
 /// A request of HTTP that is answered by a session of BOSH (XEP-0124), which may be at another shard. Nothing of it is kept but this.
@@ -237,10 +247,9 @@ impl Opening {
             peer,
             tls: None,
             secured: false,
-            lang: None,
+            said: None,
             domain: DomainId::default(),
             accepted_s,
-            from: None,
             invited: None,
             attempt: None,
             inline: None,
@@ -249,7 +258,7 @@ impl Opening {
             blocked: false,
             again: false,
             promised: false,
-            asked: Asked::default(),
+            asked: None,
             stage,
         }
     }
@@ -257,6 +266,42 @@ impl Opening {
     /// Whether nothing that it hears could be taken as a promise: nobody has logged in, and no account was made.
     pub fn is_promised_nothing(&self) -> bool {
         !self.promised && self.stage.owner().is_none()
+    }
+
+    /// The header of its stream says in which language its stanzas are, where that is not the server's own, and who it is.
+    pub fn introduce(&mut self, lang: Option<Box<str>>, from: Option<Box<str>>) {
+        self.said = (lang.is_some() || from.is_some()).then(|| Box::new(Said { lang, from }));
+    }
+
+    /// As whom the client has opened the stream, a bare JID, until it has authenticated.
+    pub fn from(&self) -> Option<&str> {
+        self.said.as_ref()?.from.as_deref()
+    }
+
+    /// It is known who the client is, whatever it has said.
+    pub fn forget_from(&mut self) {
+        let lang = self.take_lang();
+        self.introduce(lang, None);
+    }
+
+    /// Takes the language of its stanzas, where that is not the server's own.
+    pub fn take_lang(&mut self) -> Option<Box<str>> {
+        self.said.as_mut()?.lang.take()
+    }
+
+    /// The request of HTTP that was asked last elsewhere.
+    pub fn asked(&self) -> Option<&Asked> {
+        self.asked.as_deref()
+    }
+
+    /// The same, to change it.
+    pub fn asked_mut(&mut self) -> &mut Asked {
+        self.asked.get_or_insert_default()
+    }
+
+    /// That request, if it waits for its answer.
+    pub fn awaited(&self) -> Option<&Asked> {
+        self.asked().filter(|asked| asked.waits)
     }
 
     /// The form of the authentication under way.

@@ -25,12 +25,12 @@ impl Shard {
         let (now_s, shard) = (self.now.mono_s(), self.id);
         let names_origins = self.settings.web.origins.is_some();
         let opening = self.heard(id);
-        let asked = &mut opening.asked;
+        let secured = opening.secured;
+        let asked = opening.asked_mut();
         asked.number = asked.number.wrapping_add(1);
         (asked.waits, asked.since_s, asked.sid, asked.keeps_alive) = (true, now_s, None, head.keeps_alive);
         asked.origin = head.one("origin").filter(|_| names_origins).map(Into::into);
         let place = Place { shard, conn: id, number: asked.number };
-        let secured = opening.secured;
         let wrapper = match read::read(&mut self.scanner, body) {
             Ok(wrapper) => Box::new(wrapper),
             Err(condition) => return self.bosh_refuse(place, condition, true),
@@ -41,7 +41,7 @@ impl Shard {
             Some(_) => return self.bosh_refuse(place, Condition::ItemNotFound, true),
         };
         if let Some(opening) = self.opening(id) {
-            opening.asked.sid = Some(sid);
+            opening.asked_mut().sid = Some(sid);
         }
         let asked = Box::new(BoshAsked { key: sid.key, place, secured, wrapper });
         // A session that has come here is here, wherever it began.
@@ -76,7 +76,7 @@ impl Shard {
         let (now_ms, from) = (self.now.mono_ms, settings.domains.name(domain));
         self.bosh.insert(Bosh::begin(sid, id, secured, wrapper, from, place, now_ms));
         if let Some(opening) = self.opening(place.conn) {
-            opening.asked.sid = Some(sid);
+            opening.asked_mut().sid = Some(sid);
         }
         self.counters.bosh_requests.one();
         self.accepted_for(id, listener, peer, Stage::ExpectHeader);

@@ -39,7 +39,7 @@ impl Shard {
         let transport = conn.transport();
         let in_handshake = matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectHandshake));
         // To a connection that was answered before, a word out of turn would be the answer to a request that is on its way.
-        let between = matches!(conn.state(), ConnState::Opening(o) if o.asked.number > 0 && !o.asked.waits);
+        let between = matches!(conn.state(), ConnState::Opening(o) if o.asked().is_some_and(|asked| !asked.waits));
         let is_idle = between && conn.partial.is_none() && why == Ended::Timeout;
         if transport == Transport::Http && !in_handshake {
             self.http_ends(id, &mut last, !error.is_empty() && !is_idle, why);

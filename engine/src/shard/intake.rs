@@ -165,7 +165,8 @@ impl Shard {
         let (now_s, goes_on) = (self.now.mono_s(), moved.stream.is_some());
         let mut scope = None;
         if let Some(stream) = moved.stream {
-            (opening.lang, opening.domain, opening.inline) = (stream.lang, stream.domain, Some(stream.inline));
+            opening.introduce(stream.lang, None);
+            (opening.domain, opening.inline) = (stream.domain, Some(stream.inline));
             scope = Some(stream.scope);
         }
         self.conns.insert(id, opening, now_s);

@@ -15,7 +15,7 @@ impl Shard {
             || conn.is_paused(Pause::Output)
             || conn.is_paused(Pause::Work)
             || match conn.state() {
-                ConnState::Opening(opening) => opening.blocked || opening.asked.waits,
+                ConnState::Opening(opening) => opening.blocked || opening.awaited().is_some(),
                 ConnState::Bound(_) | ConnState::Component(_) => false,
                 _ => true,
             }

@@ -55,8 +55,8 @@ impl Shard {
             _ => wanted.is_some(),
         };
         opening.domain = domain;
-        opening.lang = header.lang.as_deref().filter(|lang| is_foreign(lang)).map(Into::into);
-        opening.from = from.as_deref().map(jid::bare_of).filter(|from| from.contains('@')).map(Into::into);
+        let lang = header.lang.as_deref().filter(|lang| is_foreign(lang)).map(Into::into);
+        opening.introduce(lang, from.as_deref().map(jid::bare_of).filter(|from| from.contains('@')).map(Into::into));
         if known && version {
             out.extend_from_slice(b"<stream:features>");
             let next = match opening.stage() {
@@ -196,7 +196,7 @@ impl Shard {
             }
             Ok(Begun::External(attempt)) => {
                 let account = Box::<str>::from(attempt.bare());
-                (Stage::ExpectExternalAccount(attempt), account, Mechanism::External, Shows::Proof)
+                (Stage::ExpectExternalAccount(Box::new(attempt)), account, Mechanism::External, Shows::Proof)
             }
             Ok(Begun::Token(attempt)) => {
                 let (account, mechanism) = (Box::<str>::from(attempt.bare()), attempt.mechanism());
@@ -207,7 +207,7 @@ impl Shard {
         };
         let opening = self.heard(id);
         // XEP-0388 2.4: who logs in is who has opened the stream.
-        if opening.form() == Form::Sasl2 && opening.from.as_ref().is_some_and(|from| *from != account) {
+        if opening.form() == Form::Sasl2 && opening.from().is_some_and(|from| *from != *account) {
             return self.auth_failed(id, Failure::of(SaslCondition::InvalidAuthzid));
         }
         let peer = self.heard_from(id);
@@ -288,7 +288,7 @@ impl Shard {
                 self.ask_about(id, *attempt, row.as_deref());
             }
             (Stage::ExpectAdmission(state), Answer::Credentials { row, .. }) => {
-                self.admitted(id, state, row.as_deref())
+                self.admitted(id, *state, row.as_deref())
             }
             (Stage::ExpectAdmission(state), Answer::Again) => match state.again() {
                 Some(state) => self.ask_to_admit(id, state),
@@ -305,7 +305,7 @@ impl Shard {
                             Some(found) => job.gaining(found, gains, iterations),
                             None => job,
                         };
-                        self.conns.set_stage(id, Stage::ExpectPlainKeys(Box::new(state)));
+                        self.conns.set_stage(id, Stage::ExpectPlainKeys(state));
                         self.job(Pending::Keys(id), Job::CheckPassword(job));
                     }
                 }

@@ -79,7 +79,7 @@ impl Shard {
     /// Asks the home for the account of who logs in for the first time.
     pub(super) fn ask_to_admit(&mut self, id: ConnId, state: ExpectAdmission) {
         let account = Box::<str>::from(state.bare());
-        self.conns.set_stage(id, Stage::ExpectAdmission(state));
+        self.conns.set_stage(id, Stage::ExpectAdmission(Box::new(state)));
         let conn = ConnRef { shard: self.id, conn: id };
         self.ask_home(conn, &account, letters::Question::Admit);
     }

@@ -84,7 +84,7 @@ impl Shard {
         let conn = self.conns.heard(id);
         let opening = conn.opening().expect("who has just authenticated has no session");
         opening.tls = None;
-        opening.from = None;
+        opening.forget_from();
         opening.attempts = 0;
         opening.requests = 0;
         match &mut opening.inline {
@@ -131,7 +131,7 @@ impl Shard {
             transport,
             leftover,
             stream: opening.inline.take().map(|inline| {
-                Box::new(MovedStream { scope, lang: opening.lang.take(), domain: opening.domain, inline })
+                Box::new(MovedStream { scope, lang: opening.take_lang(), domain: opening.domain, inline })
             }),
         });
         self.departs(id, home, moved);

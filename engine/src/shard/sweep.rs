@@ -173,8 +173,8 @@ impl Shard {
         let conn = self.components.conns.heard(id);
         match conn.state() {
             // Its session bounds how long; unless nobody has got to know of the request, or the answer is lost.
-            ConnState::Opening(opening) if opening.asked.waits => {
-                let waited_s = now_s.saturating_sub(opening.asked.since_s);
+            ConnState::Opening(opening) if opening.awaited().is_some() => {
+                let waited_s = opening.awaited().map_or(0, |asked| now_s.saturating_sub(asked.since_s));
                 let text = Some("the request was not answered in time").filter(|_| waited_s > BOSH_ANSWER_S_MAX);
                 if text.is_some() {
                     self.fail_stream_with(id, Ended::Server, StreamCondition::ConnectionTimeout, text, None);
@@ -279,7 +279,7 @@ impl Shard {
         let (pushes_pending, pushes_bytes) = self.pushes_held();
         c.pushes_pending.set(pushes_pending);
         c.notify_push_under_way.set(self.web_pushes.under_way() as u64);
-        let others = interests + pushes_bytes as u64 + self.channels_bytes() as u64;
+        let others = interests + pushes_bytes as u64 + (self.channels_bytes() + self.known_nodes_bytes()) as u64;
         c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);
         let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
         c.mem_outbound_bytes.set((self.outbound_bytes + pool) as u64);

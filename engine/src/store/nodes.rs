@@ -293,6 +293,25 @@ pub fn items(actor: &str, node: &str, span: Span) -> Query {
     }
 }
 
+/// The question for the places of a node's items, in the order of their ids.
+pub fn ids(actor: &str, node: &str, rows_max: u32) -> Query {
+    Query::Range {
+        table: Table::Nodes,
+        actor: actor.as_bytes().into(),
+        from: sort(ID, node, b""),
+        until: Some(end(ID, node)),
+        reverse: false,
+        rows_max,
+        bytes_max: u32::MAX,
+    }
+}
+
+/// The id of the item in a row of [`ids`].
+pub fn id_of(sort: &[u8]) -> Option<&[u8]> {
+    let at = sort.iter().position(|byte| *byte == 0)?;
+    sort.get(at + 1..)
+}
+
 /// The number of the item in a row of [`items`].
 pub fn number_of(sort: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*sort.split_last_chunk::<8>()?.1))

@@ -14,8 +14,8 @@ impl Streams {
     /// can be read (XEP-0124 18). Where there is no more of a request, nothing is known of its answer.
     pub(crate) fn http_behind(&mut self, id: ConnId, kept: usize) {
         let shard = self.id;
-        let Some(opening) = self.opening(id).filter(|opening| opening.asked.waits) else { return };
-        let (sid, number) = (opening.asked.sid, opening.asked.number);
+        let Some(asked) = self.opening(id).and_then(|opening| opening.awaited()) else { return };
+        let (sid, number) = (asked.sid, asked.number);
         if kept > HTTP_BEHIND_BYTES_MAX {
             self.block(id);
         }
@@ -26,8 +26,7 @@ impl Streams {
 
     /// A connection goes, and its request may wait.
     pub(crate) fn http_gone(&mut self, id: ConnId, opening: &Opening) {
-        let number = opening.asked.number;
-        if let Some(sid) = opening.asked.sid.filter(|_| opening.asked.waits) {
+        if let Some((sid, number)) = opening.awaited().and_then(|asked| Some((asked.sid?, asked.number))) {
             self.bosh_left(sid, Place { shard: self.id, conn: id, number }, false);
         }
     }

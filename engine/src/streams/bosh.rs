@@ -12,7 +12,7 @@ use crate::id::{ConnId, NO_SOCKET, ShardId};
 use crate::letters::{BoshAsked, Letter};
 use crate::limits::{BOSH_FORWARD_S, HTTP_REQUESTS_MAX};
 use crate::session::bosh::{Bosh, Place, Reply};
-use crate::session::conn::{ConnState, Pause};
+use crate::session::conn::{ConnState, Opening, Pause};
 use crate::session::moved::{Handover, Moved};
 use crate::streams::Streams;
 use crate::streams::ended::Ended;
@@ -270,9 +270,11 @@ impl Streams {
     pub(crate) fn bosh_answered(&mut self, id: ConnId, number: u32, reply: Reply) {
         let Reply { body, content_type, refusal, known, durable, cut } = reply;
         let now_s = self.now.mono_s();
-        let Some(opening) = self.opening(id).filter(|o| o.asked.waits && o.asked.number == number) else { return };
-        opening.asked.waits = false;
-        let origin = opening.asked.origin.take();
+        let is_awaited = |opening: &&mut Opening| opening.awaited().is_some_and(|asked| asked.number == number);
+        let Some(opening) = self.opening(id).filter(is_awaited) else { return };
+        let asked = opening.asked_mut();
+        asked.waits = false;
+        let (origin, keeps_alive) = (asked.origin.take(), asked.keeps_alive);
         if cut {
             return self.cut(id, Ended::Refused);
         }
@@ -282,7 +284,7 @@ impl Streams {
         }
         opening.promised |= durable;
         opening.requests = opening.requests.saturating_add(1);
-        let closes = !opening.asked.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
+        let closes = !keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
         let mut response = match refusal.and_then(code) {
             Some((status, text)) => Response::text(status, text),
             None => {

@@ -227,7 +227,7 @@ impl Takes {
             false if is_private(opening) => Privacy::Trusted,
             false => Privacy::Open,
         };
-        Takes { privacy, lang: opening.lang.take() }
+        Takes { privacy, lang: opening.take_lang() }
     }
 }
 

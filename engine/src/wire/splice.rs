@@ -4,7 +4,7 @@
 
 use super::element::Element;
 use super::ns;
-use super::text::{escape_value_into, write_attribute};
+use super::text::{escape_value_into, write_attribute, write_attribute_of};
 use std::ops::Range;
 
 /// What is different in the copy. The default changes nothing.
@@ -133,10 +133,15 @@ fn declare_prefix(out: &mut Vec<u8>, element: &Element<'_>, prefix: &str, name: 
 
 /// Appends a stanza that was kept unaddressed, with `from` and `to` put behind its root's name.
 pub fn address(out: &mut Vec<u8>, unaddressed: &[u8], from: &str, to: &str) {
+    address_to(out, unaddressed, from, &[to]);
+}
+
+/// The same to an address in parts, which need not be put together for that.
+pub fn address_to(out: &mut Vec<u8>, unaddressed: &[u8], from: &str, to: &[&str]) {
     let ends_name = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'>' | b'/');
     let name_end = unaddressed.iter().position(ends_name).unwrap_or(unaddressed.len());
     out.extend_from_slice(&unaddressed[..name_end]);
     write_attribute(out, "from", from);
-    write_attribute(out, "to", to);
+    write_attribute_of(out, "to", to);
     out.extend_from_slice(&unaddressed[name_end..]);
 }

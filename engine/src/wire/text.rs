@@ -303,9 +303,14 @@ impl<'o> Writer<'o> {
 
 /// Appends ` name='value'`.
 pub fn write_attribute(out: &mut Vec<u8>, name: &str, value: &str) {
+    write_attribute_of(out, name, &[value]);
+}
+
+/// The same with a value in parts.
+pub fn write_attribute_of(out: &mut Vec<u8>, name: &str, value: &[&str]) {
     out.push(b' ');
     out.extend_from_slice(name.as_bytes());
     out.extend_from_slice(b"='");
-    escape_value_into(out, value);
+    value.iter().for_each(|part| escape_value_into(out, part));
     out.push(b'\'');
 }

@@ -43,6 +43,7 @@ mod notify_batch;
 mod notify_binary;
 mod notify_bounds;
 mod notify_keys;
+mod notify_known;
 mod notify_occupancy;
 mod notify_occupancy_world;
 mod notify_prefix;

@@ -9,6 +9,7 @@ use crate::channels::Channels;
 use crate::channels::access::{Admission, unanswered};
 use crate::channels::addresses::network;
 use crate::channels::listener::{Held, Kind, Listener};
+use crate::channels::places::Places;
 use crate::id::ConnId;
 use crate::io::{Decision, Inquiry};
 use crate::limits::NOTIFY_HELD_S;
@@ -65,12 +66,13 @@ impl Channels {
         };
         // The question has it.
         (asked.shown, asked.sent) = (Shown::Nothing, Default::default());
-        let fields = std::mem::take(&mut asked.fields).into();
+        let fields = self.listeners.fields(std::mem::take(&mut asked.fields));
         let now_s = self.now.mono_s();
         let listener = Listener {
             kind: Kind::Held(Box::new(Held { asked, token, bytes })),
-            places: Box::default(),
+            places: Places::default(),
             network: network(address),
+            generation: id.generation,
             until_s: now_s + NOTIFY_HELD_S,
             asked_s: now_s,
             keeps_alive,
@@ -149,7 +151,7 @@ impl Channels {
             Err(refusal) => return self.respond(id, refusal),
         };
         let Some(Listener { kind: Kind::Held(held), keeps_alive, fields, .. }) = self.listeners.end(id) else { return };
-        let asked = Asked { fields: fields.into(), ..held.asked };
+        let asked = Asked { fields: fields.all().to_vec(), ..held.asked };
         self.begin_listening(id, keeps_alive, asked, Ok(admission));
     }
 }

@@ -113,7 +113,7 @@ impl Channels {
         let (number, shard) = (self.listeners.number(), self.id);
         // It was refused.
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        listener.places[0].standing = Standing::Asked(number);
+        listener.places[0].standing = Standing::asked(number);
         let (node, granted) = (listener.places[0].node.clone(), listener.grant.is_some() || listener.permit.is_some());
         let home = self.home(&node);
         let letters = self.letters_to(home);

@@ -25,7 +25,7 @@ impl Channels {
     pub(crate) fn ask_occupancy(&mut self, id: ConnId) {
         let (number, shard) = (self.listeners.number(), self.id);
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        listener.places[0].standing = Standing::Asked(number);
+        listener.places[0].standing = Standing::asked(number);
         let node = listener.places[0].node.clone();
         let home = self.home(&node);
         let letters = self.letters_to(home);
@@ -46,7 +46,7 @@ impl Channels {
             return;
         }
         let (mut out, mut nodes) = (Vec::new(), Vec::new());
-        for place in &listener.places {
+        for place in listener.places.iter() {
             if let Some(state) = self.listeners.occupants.missed(&place.node, id) {
                 write_occupancy(&mut out, listener, &place.node, &state);
                 nodes.push(place.node.clone());

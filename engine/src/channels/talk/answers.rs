@@ -50,7 +50,7 @@ impl Channels {
         if let Some(waiting) = talker.take_waiting(number) {
             return self.talk_done(id, waiting, refused, body);
         }
-        let asked = listener.places.iter().position(|place| place.standing == Standing::Asked(number));
+        let asked = listener.places.iter().position(|place| place.standing == Standing::asked(number));
         let Some(index) = asked else { return };
         match (refused, Page::decode(body)) {
             (None, Some(page)) => {

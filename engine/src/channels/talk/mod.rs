@@ -14,8 +14,8 @@ use std::sync::Arc;
 use crate::channels::Channels;
 use crate::channels::access::Denied;
 use crate::channels::addresses::network;
-use crate::channels::listener::{Kind, Listener};
-use crate::channels::places::Place;
+use crate::channels::listener::{Fields, Kind, Listener};
+use crate::channels::places::{Place, Places};
 use crate::channels::talk::talker::{Stage, Step, Sub, Talker, Waiting, What};
 use crate::id::{ConnId, Service};
 use crate::letters::{ConnRef, Letter};
@@ -55,8 +55,9 @@ impl Channels {
         let name = self.random_name();
         let listener = Listener {
             kind: Kind::Talk(Box::new(Talker::new(name))),
-            places: Box::default(),
+            places: Places::default(),
             network,
+            generation: id.generation,
             until_s: now_s + CENTRIFUGO_PING_S,
             asked_s: now_s,
             keeps_alive: true,
@@ -66,7 +67,7 @@ impl Channels {
             binary: false,
             grant: None,
             permit: None,
-            fields: Box::default(),
+            fields: Fields::default(),
         };
         self.listeners.begin(id, listener);
         self.counters.http_requests.one();

@@ -95,7 +95,7 @@ impl Channels {
         let number = self.listeners.number();
         let listener = self.listeners.get_mut(id)?;
         listener.kind = Kind::Push(Some(Box::new(wanted)));
-        listener.places[0].standing = Standing::Asked(number);
+        listener.places[0].standing = Standing::asked(number);
         let node = listener.places[0].node.clone();
         Some((ConnRef { shard: self.id, conn: id }, number, node, network))
     }

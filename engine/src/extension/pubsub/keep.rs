@@ -41,14 +41,37 @@ pub fn publish(
     };
     let config = entry.config.clone();
     if config.persist {
-        store(entry, batch, actor, (item, ""), number, place(found.get(1))?, range(found.get(2))?.0.first())?;
+        let oldest = range(found.get(2))?.0.first().and_then(Oldest::of);
+        store(entry, batch, actor, (item, ""), number, place(found.get(1))?, oldest.as_ref())?;
     }
     let audience = Audience::of(&config, affiliates(found.first())?);
     Ok(config.notifications.then(|| Event::published(node, &config, audience, Some(item))))
 }
 
-/// Stores an item under this number, and what its publisher knows the publication by, where one with its id has this place and the oldest
-/// one is in this row. Whether that one has given way.
+/// An item that gives way to others next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Oldest {
+    /// Its number.
+    pub number: u64,
+    /// When it was published, microseconds since the Unix epoch.
+    pub at_us: u64,
+    /// Its id.
+    pub id: Box<str>,
+    /// What it counts for, bytes.
+    pub bytes: u32,
+}
+
+impl Oldest {
+    /// That in a row of [`rows::items`], if it can be read.
+    pub fn of(row: &crate::store::Row) -> Option<Oldest> {
+        let item = Item::decode(&row.value)?;
+        let number = rows::number_of(&row.sort)?;
+        Some(Oldest { number, at_us: item.at_us, id: item.id.into(), bytes: item.bytes() })
+    }
+}
+
+/// Stores an item under this number, and what its publisher knows the publication by, where one with its id has this place and this one is
+/// the oldest. Whether that one has given way.
 pub(super) fn store(
     entry: &mut Node,
     batch: &mut Batch,
@@ -56,7 +79,7 @@ pub(super) fn store(
     (item, by): (&Item<'_>, &str),
     number: u64,
     there: Option<Place>,
-    oldest: Option<&crate::store::Row>,
+    oldest: Option<&Oldest>,
 ) -> Result<bool, Error> {
     if item.key().is_some() {
         entry.has_keys(number);
@@ -65,18 +88,17 @@ pub(super) fn store(
     if let Some(place) = there {
         replace(entry, batch, actor, item.id, place);
     }
-    let oldest = oldest.map(|row| Some((rows::number_of(&row.sort)?, Item::decode(&row.value)?)));
     let gone_us = entry.config.gone_before_us(item.at_us);
     // The oldest one that is not replaced gives way where the node is full, and goes where it is too old: with each publication
     // one, so that there are never more of those than of others.
     let full = entry.items >= entry.config.items_max();
-    let goes = match oldest.flatten() {
-        Some((number, other)) if *other.id != *item.id && (full || other.at_us < gone_us) => Some((number, other)),
+    let goes = match oldest {
+        Some(other) if *other.id != *item.id && (full || other.at_us < gone_us) => Some(other),
         None if full => return Err(error::UNREADABLE),
         _ => None,
     };
-    if let Some((number, oldest)) = goes {
-        remove(entry, batch, actor, oldest.id, Place { number, bytes: oldest.bytes() });
+    if let Some(oldest) = goes {
+        remove(entry, batch, actor, &oldest.id, Place { number: oldest.number, bytes: oldest.bytes });
     }
     item.put_by(batch, actor, &entry.name, number, by);
     (entry.items, entry.bytes) = (entry.items + 1, entry.bytes + u64::from(item.bytes()));

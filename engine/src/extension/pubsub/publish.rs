@@ -75,7 +75,8 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
         let item = Item { at_us: asked.now_us, id: &id, payload: &payload };
         if config.persist {
             let there = if *id == *looked { place(found.get(1))? } else { None };
-            keep::store(entry, &mut batch, &actor, (&item, ""), number, there, range(found.get(2))?.0.first())?;
+            let oldest = range(found.get(2))?.0.first().and_then(keep::Oldest::of);
+            keep::store(entry, &mut batch, &actor, (&item, ""), number, there, oldest.as_ref())?;
         } else {
             entry.lose(number);
         }

@@ -81,7 +81,11 @@ impl Terms<'_> {
 /// Proof that a peer has shown the credentials of an account. Only a verifier of this module makes one. It goes with the
 /// connection until a resource is bound, and is of no use once that account is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Authenticated {
+pub struct Authenticated(Box<Proof>);
+
+/// What it is a proof of, apart: a connection that has not come so far has room for a pointer only.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Proof {
     account: Box<str>,
     incarnation: Incarnation,
     /// By which keys of its password.
@@ -91,17 +95,17 @@ pub struct Authenticated {
 
 impl Authenticated {
     fn new(account: Box<str>, (incarnation, key): (Incarnation, u64), mechanism: Mechanism) -> Authenticated {
-        Authenticated { account, incarnation, key, mechanism }
+        Authenticated(Box::new(Proof { account, incarnation, key, mechanism }))
     }
 
     /// The account's bare JID, normalised (RFC 6120 6.3.8).
     pub fn bare(&self) -> &str {
-        &self.account
+        &self.0.account
     }
 
     /// The domain of the account.
     pub fn domain(&self) -> &str {
-        self.account.split_once('@').map_or("", |(_, domain)| domain)
+        self.0.account.split_once('@').map_or("", |(_, domain)| domain)
     }
 
     /// Of somebody whom a host vouches for: for worlds that hold connections without logging each of them in.
@@ -117,27 +121,27 @@ impl Authenticated {
 
     /// Whether it is a component's.
     pub(crate) fn is_component(&self) -> bool {
-        !self.account.contains('@')
+        !self.0.account.contains('@')
     }
 
     /// Which account of that name it was when its record was read: there may be another by now, or none.
     pub fn incarnation(&self) -> Incarnation {
-        self.incarnation
+        self.0.incarnation
     }
 
     /// The account, and a number for the keys of the password that was shown.
     pub fn identity(&self) -> (Incarnation, u64) {
-        (self.incarnation, self.key)
+        (self.0.incarnation, self.0.key)
     }
 
     /// Whether these are the credentials that were shown: the same account, under the same password.
     pub fn is_of(&self, credentials: &Credentials) -> bool {
-        (self.incarnation, self.key) == credentials.identity()
+        (self.0.incarnation, self.0.key) == credentials.identity()
     }
 
     /// How it was shown.
     pub fn mechanism(&self) -> Mechanism {
-        self.mechanism
+        self.0.mechanism
     }
 }
 

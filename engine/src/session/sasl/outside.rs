@@ -134,7 +134,7 @@ impl ExpectVerdict {
                 Decided::New(ExpectAdmission { account, again: false })
             }
             (Of::Token(proof), Verdict::Yes) => Decided::There(proof, self.message),
-            (Of::Token(proof), Verdict::No) => Decided::Gone(proof.account),
+            (Of::Token(proof), Verdict::No) => Decided::Gone(proof.0.account),
         }
     }
 }

@@ -26,7 +26,7 @@ pub enum PlainStep {
     /// The password was checked before, but the account is out of use.
     Refused(Failure),
     /// Run the job off the shard, then bring its result to the state.
-    Derive(DeriveKeys, ExpectDerived),
+    Derive(DeriveKeys, Box<ExpectDerived>),
 }
 
 impl PlainAttempt {
@@ -104,7 +104,7 @@ impl PlainAttempt {
             iterations: anchor.iterations(),
             gains: None,
         };
-        PlainStep::Derive(job, state)
+        PlainStep::Derive(job, Box::new(state))
     }
 }
 

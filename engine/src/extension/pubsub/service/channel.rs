@@ -4,7 +4,7 @@
 //! XEP-0335, other content a `<data/>` of this server's, and an element of anybody else's is content of the type `application/xml`.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use base64::Engine as _;
@@ -14,14 +14,17 @@ use super::super::super::change::Change;
 use super::super::super::datetime::{self, Precision};
 use super::super::super::iq::{Resume, Step};
 use super::super::event::Event;
+use super::super::keep::Oldest;
 use super::super::node::{Access, Audience, Config, Directory, PublishModel, SendLast};
 use super::super::notice::News;
-use super::super::{Asked, error, go_on, keep, place, range, row, step, xml};
+use super::super::{Answered, Asked, error, go_on, keep, place, range, row, step, xml};
 use super::info::Info;
+use super::known::{self, Known};
 use super::said::show;
 use super::tell;
+use crate::limits::KNOWN_IDS_MAX;
 use crate::store::nodes::{self as rows, Item, Named, Place, Span};
-use crate::store::{Batch, Found};
+use crate::store::{Batch, Found, Query};
 use crate::wire::limit::Limit;
 
 /// Namespace of content that is published by HTTP and is no JSON.
@@ -32,6 +35,10 @@ const NS_JSON: &str = "urn:xmpp:json:0";
 
 /// The type of content that becomes a `<json/>`.
 pub const JSON: &str = "application/json";
+
+/// Items that give way next, of which a publication learns for those behind it, and about how many bytes of them are read.
+const AHEAD_ITEMS: u32 = 16;
+const AHEAD_BYTES: u32 = 8 << 10;
 
 /// What is published by HTTP, all at once.
 #[derive(Clone, Debug)]
@@ -114,43 +121,105 @@ fn made(publication: &Publication) -> Config {
     }
 }
 
-/// Publishes all items, or none. Each is an item of its own to everybody else.
-pub fn publish(publication: Publication) -> Step {
-    let asked = Asked::of_service(&publication.actor, &publication.service, publication.now_us);
-    let node: Box<str> = node_of(&publication.actor).into();
-    // The last one has this id, and is kept the longest.
-    let known = match publication.keys.last() {
-        Some(key) => Some(rows::keyed(key)),
-        None => publication.key.as_ref().map(|key| format!("k-{key}")),
+/// Publishes all items, or none. Each is an item of its own to everybody else. What is `known` of the node may suffice; otherwise something
+/// is read first, in the node's turn, in which nobody else changes it.
+pub fn publish(publication: Publication, known: Option<Known>) -> Step {
+    let plan = Plan::new(publication);
+    let known = match known {
+        Some(known) if plan.suffices(&known) => {
+            // There is none with its id.
+            return step(plan.carry_out(known, &[Found::Value(None)]));
+        }
+        known => known,
     };
-    // Of those of one key the last one is kept.
-    let last_of: BTreeMap<Box<str>, usize> = (0..).zip(&publication.keys).map(|(at, key)| (key.clone(), at)).collect();
-    let mut queries = vec![
-        rows::directory(&publication.actor),
-        rows::place(&publication.actor, &node, known.as_deref().unwrap_or_default()),
-        // What gives way if the node is full.
-        match publication.payloads.len() as u32 {
-            1 => rows::items(&publication.actor, &node, Span::all(1, 1)),
-            items => rows::items(&publication.actor, &node, Span::all(items, u32::MAX)),
-        },
-    ];
-    queries.extend(last_of.keys().map(|key| rows::place(&publication.actor, &node, &rows::keyed(key))));
-    let items = if publication.batch { publication.payloads.len() as u8 } else { 0 };
-    let go_on = go_on(move |mut directory, found| {
-        let there = directory.get(&node).map(|node| node.config.clone());
-        let config = there.clone().unwrap_or_else(|| made(&publication));
+    let (queries, asks_ids) = plan.queries(known.as_ref());
+    let before = known.and_then(|known| known.ids);
+    let go_on = go_on(move |directory, found| {
+        let oldest = range(found.get(1))?.0.iter().map_while(Oldest::of).collect();
+        let is_empty = directory.get(&plan.node).is_none_or(|node| node.items == 0);
+        let ids = match found.last() {
+            Some(Found::Rows { rows, more: false }) if asks_ids => known::ids(rows),
+            _ if is_empty => Some(VecDeque::new()),
+            _ => before.clone(),
+        };
+        plan.carry_out(Known { directory, ids, oldest }, found)
+    });
+    Step::InTurn(queries, go_on)
+}
+
+/// A publication, with what follows from it alone.
+struct Plan {
+    publication: Publication,
+    asked: Asked,
+    node: Box<str>,
+    /// The id of the last item, if it is not made here: that one is kept the longest.
+    id: Option<String>,
+    /// Of those of one key the last one is kept.
+    last_of: BTreeMap<Box<str>, usize>,
+}
+
+impl Plan {
+    fn new(publication: Publication) -> Plan {
+        let asked = Asked::of_service(&publication.actor, &publication.service, publication.now_us);
+        let node = node_of(&publication.actor).into();
+        let id = match publication.keys.last() {
+            Some(key) => Some(rows::keyed(key)),
+            None => publication.key.as_ref().map(|key| format!("k-{key}")),
+        };
+        let last_of = (0..).zip(&publication.keys).map(|(at, key)| (key.clone(), at)).collect();
+        Plan { publication, asked, node, id, last_of }
+    }
+
+    /// Whether nothing has to be read: there is no item with its id, it is known what gives way, and no subscribers are to be found.
+    fn suffices(&self, known: &Known) -> bool {
+        let Some(node) = known.directory.get(&self.node) else { return false };
+        let more = self.publication.payloads.len() as u32;
+        let is_new = self.id.as_ref().is_none_or(|id| known.lacks(id));
+        let tells_nobody = node.subscribers == 0 || !node.config.notifications;
+        let makes_room = known.makes_room(&node.config, node.items, more);
+        self.publication.keys.is_empty() && is_new && tells_nobody && makes_room
+    }
+
+    /// What is read, and whether the ids of all items are: where items follow each other, for the next ones, too.
+    fn queries(&self, known: Option<&Known>) -> (Vec<Query>, bool) {
+        let (actor, node) = (&*self.publication.actor, &*self.node);
+        let mut queries = vec![
+            rows::directory(actor),
+            rows::place(actor, node, self.id.as_deref().unwrap_or_default()),
+            // What gives way if the node is full.
+            match self.publication.payloads.len() as u32 {
+                1 if known.is_some() => rows::items(actor, node, Span::all(AHEAD_ITEMS, AHEAD_BYTES)),
+                1 => rows::items(actor, node, Span::all(1, 1)),
+                items => rows::items(actor, node, Span::all(items, u32::MAX)),
+            },
+        ];
+        queries.extend(self.last_of.keys().map(|key| rows::place(actor, node, &rows::keyed(key))));
+        let items = known.and_then(|known| Some(known.directory.get(node)?.items)).unwrap_or(u32::MAX);
+        let lacks_ids = known.is_some_and(|known| known.ids.is_none()) && items as usize <= KNOWN_IDS_MAX;
+        let asks_ids = lacks_ids && self.publication.key.is_some() && self.publication.keys.is_empty();
+        queries.extend(asks_ids.then(|| rows::ids(actor, node, KNOWN_IDS_MAX as u32)));
+        (queries, asks_ids)
+    }
+
+    /// Publishes where this is known. `found` is the place of the last item's id, something else, and the places of keys.
+    fn carry_out(&self, mut known: Known, found: &[Found]) -> Answered {
+        let Plan { publication, asked, node, id: own_id, last_of } = self;
+        let directory = &mut known.directory;
+        let there = directory.get(node).map(|node| node.config.clone());
+        let config = there.clone().unwrap_or_else(|| made(publication));
         if !publication.trusted && (config.access != Access::Open || config.publish != PublishModel::Open) {
             return Err(error::FORBIDDEN);
         }
         if there.is_none() && !publication.makes {
             return Err(Limit::Nodes.into());
         }
+        let items = if publication.batch { publication.payloads.len() as u8 } else { 0 };
         let info = |number, kept| {
             let (subscribers, requested_s) = publication.crowd;
             Info { there: true, kept, last: (number, publication.now_us / 1_000_000), subscribers, requested_s }
         };
-        if let Some(before) = repeated(&publication, found)? {
-            let (number, kept) = (before.number, directory.get(&node).map_or(0, |node| node.items));
+        if let Some(before) = repeated(publication, found)? {
+            let (number, kept) = (before.number, directory.get(node).map_or(0, |node| node.items));
             let info = info(number, kept);
             return Ok(Step::Result(Published { number, items, repeated: true, made: false, info }.encode()));
         }
@@ -162,14 +231,14 @@ pub fn publish(publication: Publication) -> Step {
         if there.is_none() {
             // What a deletion has left that came to no end is not of this one.
             [Named::Members, Named::Affiliated].into_iter().for_each(|kind| kind.delete_all(&mut batch, &asked.actor));
-            directory.configure(&node, config.clone());
+            directory.configure(node, config.clone());
         }
         let first = directory.last + 1;
         directory.last += publication.payloads.len() as u64;
         let last = directory.last;
         let id = |(number, key): (u64, Option<&Box<str>>)| match key {
             Some(key) => rows::keyed(key),
-            None => known.clone().filter(|_| number == last).unwrap_or(format!("{:x}-{number:x}", asked.now_us)),
+            None => own_id.clone().filter(|_| number == last).unwrap_or(format!("{:x}-{number:x}", asked.now_us)),
         };
         let keys = publication.keys.iter().map(Some).chain(std::iter::repeat(None));
         let ids: Vec<_> = (first..=last).zip(keys).map(id).collect();
@@ -179,19 +248,24 @@ pub fn publish(publication: Publication) -> Step {
             item.key().is_none_or(|key| last_of.get(key).is_none_or(|at| first + *at as u64 == number))
         };
         let kept: Vec<_> = items_of().filter(|(number, item)| is_last(item, *number)).collect();
-        store(&publication, &mut directory, &mut batch, (&node, &kept), last_of.keys(), found)?;
-        directory.put(&mut batch, &asked.actor)?;
-        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
+        store(publication, &mut known, &mut batch, (node, &kept), last_of.keys(), found)?;
+        known.directory.put(&mut batch, &asked.actor)?;
+        let entry = known.directory.get(node).ok_or(error::NOT_FOUND)?;
         let audience = || Audience::of(&config, Default::default());
-        let event = |item: &Item<'_>| Event::published(&node, &config, audience(), Some(item));
-        let events: Vec<_> = items_of().filter(|_| config.notifications).map(|(_, item)| event(&item)).collect();
-        let mut more: Vec<Change> = there.is_none().then(|| show(&asked, entry)).into_iter().collect();
-        more.extend(items_of().filter_map(|(number, item)| news(&asked, &config, number, &item)));
+        let event = |item: &Item<'_>| Event::published(node, &config, audience(), Some(item));
+        let tells = config.notifications && entry.subscribers > 0;
+        let events: Vec<_> = items_of().filter(|_| tells).map(|(_, item)| event(&item)).collect();
+        let mut more: Vec<Change> = there.is_none().then(|| show(asked, entry)).into_iter().collect();
+        more.extend(items_of().filter_map(|(number, item)| news(asked, &config, number, &item)));
         let info = info(last, entry.items);
         let answer = Published { number: last, items, repeated: false, made: there.is_none(), info }.encode();
-        Ok(tell::tell(&asked, entry, batch, events, answer).with(more))
-    });
-    Step::InTurn(queries, go_on)
+        let told = tell::tell(asked, entry, batch, events, answer);
+        // Where items replace each other it would have to be known which.
+        if publication.keys.is_empty() {
+            more.push(Change::Known { node: asked.actor.clone(), known: Box::new(known) });
+        }
+        Ok(told.with(more))
+    }
 }
 
 /// Where the last item is, if this is published a second time. An item with a key says by what it was published; of others it is the id.
@@ -206,14 +280,15 @@ fn repeated(publication: &Publication, found: &[Found]) -> Result<Option<Place>,
 /// `found` has the places.
 fn store<'a>(
     publication: &Publication,
-    directory: &mut Directory,
+    known: &mut Known,
     batch: &mut Batch,
     (node, kept): (&str, &[(u64, Item<'_>)]),
     keys: impl Iterator<Item = &'a Box<str>>,
     found: &[Found],
 ) -> Result<(), error::Error> {
-    let (last, actor) = (directory.last, &*publication.actor);
-    let entry = directory.get_mut(node).ok_or(error::NOT_FOUND)?;
+    let (last, actor) = (known.directory.last, &*publication.actor);
+    let entry = known.directory.get_mut(node).ok_or(error::NOT_FOUND)?;
+    let knows_all = known.oldest.len() == entry.items as usize;
     if !entry.config.persist {
         entry.lose(last);
         return Ok(());
@@ -230,12 +305,25 @@ fn store<'a>(
     // What would give way to others of the batch is told only.
     let told_only = kept.len().saturating_sub(entry.config.items_max() as usize);
     kept[..told_only].iter().for_each(|(number, _)| entry.lose(*number));
-    let is_there = |row: &&crate::store::Row| !rows::number_of(&row.sort).is_some_and(|at| replaced.contains(&at));
-    let mut oldest = range(found.get(1))?.0.iter().filter(is_there).peekable();
+    let mut oldest = known.oldest.iter().filter(|item| !replaced.contains(&item.number)).peekable();
+    let mut gone = 0;
     for (number, item) in &kept[told_only..] {
         let by = publication.key.as_deref().filter(|_| *number == last && item.key().is_some());
         if keep::store(entry, batch, actor, (item, by.unwrap_or_default()), *number, None, oldest.peek().copied())? {
             oldest.next();
+            gone += 1;
+        }
+    }
+    known.lose(gone);
+    for (number, item) in &kept[told_only..] {
+        known.keep(item.id);
+        if knows_all && known.oldest.len() < AHEAD_ITEMS as usize {
+            known.oldest.push_back(Oldest {
+                number: *number,
+                at_us: item.at_us,
+                id: item.id.into(),
+                bytes: item.bytes(),
+            });
         }
     }
     Ok(())

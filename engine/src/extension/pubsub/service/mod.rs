@@ -6,6 +6,7 @@
 
 pub mod channel;
 pub mod info;
+pub mod known;
 pub mod own;
 pub mod owner;
 pub mod registration;
