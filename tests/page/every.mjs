@@ -1,0 +1,4 @@
+// All tests that take a browser: of that which BROWSER names.
+import "./throng_js.mjs";
+import "./without.mjs";
+import "./xmpp.mjs";
