@@ -1,11 +1,14 @@
 // Pages without throng.js: EventSource, WebSocket and fetch as the browser has them, and what it lets pages of other origins do.
 import assert from "node:assert/strict";
-import { another, http, kill, numbered, openBlank, origin, publish, sleep, test, token, until } from "./world.mjs";
+import { BROWSER, numbered, sleep, token, until, world } from "./world.mjs";
+
+export const own = await world();
+const { another, http, kill, openBlank, origin, publish, test } = own;
 
 /** What a page is told, by name. */
 const told = (page, name) => page.evaluate((name) => globalThis[name], name);
 
-test("each item once and in order over kills, by EventSource, WebSocket, and polls by fetch", { timeout: 90000 }, async () => {
+test("each item once and in order over kills, by EventSource, WebSocket, and polls by fetch", async () => {
   const count = 40;
   const page = await openBlank();
   await page.evaluate((http) => {
@@ -36,6 +39,8 @@ test("each item once and in order over kills, by EventSource, WebSocket, and pol
     const poll = async () => {
       for (let after; ; ) {
         try {
+          // The second time it knows its place.
+          begun.poll++;
           const answer = await fetch(`http://${at}?${from(after, `wait=${after === undefined ? 1 : 20}`)}`, { cache: "no-store" });
           if (answer.status === 200) {
             const batch = await answer.json();
@@ -46,7 +51,6 @@ test("each item once and in order over kills, by EventSource, WebSocket, and pol
           } else {
             throw new Error(answer.status);
           }
-          begun.poll++;
         } catch {
           await new Promise((go) => setTimeout(go, 100));
         }
@@ -54,21 +58,21 @@ test("each item once and in order over kills, by EventSource, WebSocket, and pol
     };
     poll();
   }, http);
-  const came = (times) => until(async () => JSON.stringify(await told(page, "begun")), async () => Object.values(await told(page, "begun")).every((begun) => begun >= times));
-  await came(1);
-  await sleep(200);
-  // Lost before there was an item: the place was told even so (HTML 9.2.6, an `id` without data).
-  await kill();
-  await came(2);
+  await until(async () => `all have begun: ${JSON.stringify(await told(page, "begun"))}`, async () => {
+    const begun = await told(page, "begun");
+    return begun.events >= 1 && begun.websocket >= 1 && begun.poll >= 2;
+  });
   const published = (async () => {
     for (let at = 0; at < count; at++) {
       for (const channel of ["bare.a", "bare.b"]) await publish(channel, at);
       await sleep(30);
     }
   })();
+  const some = async () => Object.values(await told(page, "got")).every((items) => items.length >= 4);
+  await until(async () => `some items: ${JSON.stringify(await told(page, "got"))}`, some);
   for (let kills = 0; kills < 2; kills++) {
-    await sleep(500);
     await kill();
+    await sleep(500);
   }
   await published;
   for (const way of ["events", "websocket", "poll"]) {
@@ -77,11 +81,31 @@ test("each item once and in order over kills, by EventSource, WebSocket, and pol
     for (const channel of ["bare.a", "bare.b"]) assert.deepEqual((await all()).filter((item) => item.startsWith(channel)), numbered(channel, count), way);
   }
   assert.deepEqual(await told(page, "gaps"), []);
-  await came(3);
-  await page.context().close();
+  const begun = await told(page, "begun");
+  assert.ok(begun.events >= 2 && begun.websocket >= 3 && begun.poll >= 3, `they were lost, and came back: ${JSON.stringify(begun)}`);
 });
 
-test("a WebSocket and events end as the browser is told: a message, the end of a token, a refusal, a server that stops", { timeout: 60000 }, async () => {
+// Firefox takes no id of an event without data, against HTML 9.2.6, so it begins anew with what is published from then on.
+test("an EventSource that is lost before it had an item continues where it began", async () => {
+  const page = await openBlank();
+  await page.evaluate((http) => {
+    globalThis.got = [];
+    globalThis.begun = 0;
+    const events = new EventSource(`http://127.0.0.1:${http}/n/bare.first`);
+    events.onopen = () => globalThis.begun++;
+    events.onmessage = ({ data }) => got.push(JSON.parse(data).data);
+  }, http);
+  await until("it is open", async () => (await told(page, "begun")) >= 1);
+  await sleep(1000);
+  await kill();
+  await publish("bare.first", "while it was away");
+  await until("it is open again", async () => (await told(page, "begun")) >= 2);
+  await publish("bare.first", "since");
+  await until("the last one has come", async () => (await told(page, "got")).includes("since"));
+  assert.deepEqual(await told(page, "got"), ["while it was away", "since"]);
+}, { todo: BROWSER === "firefox" && "Firefox takes no id of an event without data" });
+
+test("a WebSocket and events end as the browser is told: a message, the end of a token, a refusal, a server that stops", async () => {
   const page = await openBlank();
   await page.evaluate(([http, token]) => {
     globalThis.ends = {};
@@ -90,7 +114,7 @@ test("a WebSocket and events end as the browser is told: a message, the end of a
       const socket = new WebSocket(`ws://127.0.0.1:${http}/n/${path}`);
       socket.onopen = () => opened(socket);
       socket.onmessage = ({ data }) => (heard[name] = data);
-      socket.onclose = ({ code, wasClean }) => (ends[name] = [code, wasClean]);
+      socket.onclose = ({ code }) => (ends[name] = code);
     };
     globalThis.events = (name, path) => {
       const source = new EventSource(`http://127.0.0.1:${http}/n/${path}`);
@@ -107,13 +131,13 @@ test("a WebSocket and events end as the browser is told: a message, the end of a
     events("expires by events", `own.ends?access_token=${token}`);
     socket("stays", "ends");
     events("stays by events", "ends");
-  }, [http, token(3)]);
+  }, [http, token(5)]);
   const ends = {
-    says: [1003, true],
+    says: 1003,
     // Nothing is told of an answer that is none of RFC 6455 (HTML: it would show what is behind a firewall).
-    refused: [1006, false],
-    stranger: [1006, false],
-    expires: [1008, true],
+    refused: 1006,
+    stranger: 1006,
+    expires: 1008,
     "refused events": "closed",
     // After the event it comes back with the same token, and is refused.
     "expires by events": "closed",
@@ -127,11 +151,10 @@ test("a WebSocket and events end as the browser is told: a message, the end of a
   assert.deepEqual(JSON.parse(heard.stays), { items: [], gaps: [], after: "0" });
   await kill("SIGTERM");
   await until(async () => JSON.stringify(await all()), async () => (await all()).stays);
-  assert.deepEqual((await all()).stays, [1001, true]);
-  await page.context().close();
+  assert.equal((await all()).stays, 1001);
 });
 
-test("a page of another origin may send what a request needs, and is told what an answer says", { timeout: 40000 }, async () => {
+test("a page of another origin may send what a request needs, and is told what an answer says", async () => {
   const slow = await another("--notify-publications-per-second", "1");
   const page = await openBlank();
   const answers = await page.evaluate(async ([http, slow, token]) => {
@@ -172,10 +195,9 @@ test("a page of another origin may send what a request needs, and is told what a
   assert.deepEqual(answers.events, ["text/event-stream", true]);
   assert.equal(answers.busy[0], 429);
   assert.ok(Number(answers.busy[1]) >= 1, `Retry-After can be read: ${answers.busy}`);
-  await page.context().close();
 });
 
-test("where origins are named, pages of others neither read nor publish, by anything that a browser has", { timeout: 40000 }, async () => {
+test("where origins are named, pages of others neither read nor publish, by anything that a browser has", async () => {
   const named = await another("--http-origins", origin("localhost"));
   const tries = async (host) => {
     const page = await openBlank(host);
@@ -202,7 +224,6 @@ test("where origins are named, pages of others neither read nor publish, by anyt
       all.module = await import(`http://127.0.0.1:${http}/throng.js`).then((module) => typeof module.Throng, (error) => error.name);
       return all;
     }, named);
-    await page.context().close();
     return all;
   };
   const refused = "TypeError";
