@@ -11,7 +11,7 @@ export class Front {
   asked = [];
   #sockets = new Set();
 
-  static async before(port) {
+  static async before(port, address = "127.0.0.1") {
     const front = new Front();
     front.behind = port;
     front.server = createServer((incoming, outgoing) => front.#request(incoming, outgoing));
@@ -27,9 +27,9 @@ export class Front {
       if (front.does.websocket !== "pass") return socket.end("HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n");
       websockets.handleUpgrade(incoming, socket, head, (websocket) => front.#websocket(websocket, incoming.url));
     });
-    front.server.listen(0, "127.0.0.1");
+    front.server.listen(0, address);
     await once(front.server, "listening");
-    front.url = `http://127.0.0.1:${front.server.address().port}`;
+    front.url = `http://${address}:${front.server.address().port}`;
     return front;
   }
 

@@ -1,0 +1,3 @@
+// Everything in Chromium.
+process.env.BROWSER = "chromium";
+await import("./every.mjs");

@@ -1,0 +1,20 @@
+// All tests that take a browser, in that which BROWSER names. Each part has a server of its own. They mostly wait, so they run side by side.
+import { after, afterEach, before, describe, test } from "node:test";
+import * as items from "./items.mjs";
+import * as states from "./states.mjs";
+import * as without from "./without.mjs";
+import { browser, launch } from "./world.mjs";
+import * as xmpp from "./xmpp.mjs";
+
+describe(process.env.BROWSER, { concurrency: 4 }, () => {
+  before(launch);
+  after(() => browser?.close());
+  for (const [name, { own }] of Object.entries({ items, states, "without throng.js": without, xmpp })) {
+    describe(name, { concurrency: 1 }, () => {
+      before(own.begin);
+      after(own.end);
+      afterEach(own.clear);
+      for (const { what, run, ...more } of own.tests) test(what, { timeout: 120_000, ...more }, run);
+    });
+  }
+});

@@ -1,0 +1,3 @@
+// Everything in Firefox.
+process.env.BROWSER = "firefox";
+await import("./every.mjs");
