@@ -183,11 +183,7 @@ impl Shard {
             return 0;
         }
         match self.web_pushes.news(self.now.mono_ms, &news.actor, |more| told(news, more)) {
-            Woken::Told(count) => {
-                // Read now: a page whose poll is answered by this item has listened to it.
-                self.sweep_web_pushes();
-                return count;
-            }
+            Woken::Told(count) => return count,
             Woken::Nobody => {}
             Woken::Full => self.counters.notify_push_unsent.one(),
         }
