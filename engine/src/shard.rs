@@ -179,6 +179,8 @@ impl Shard {
             let Some(batch) = self.take_own_letters() else { break };
             self.read_letters(&batch);
             self.settle();
+            // What was published is told to closed pages from now on: one whose poll it answers next has listened to it.
+            self.sweep_web_pushes();
             self.keep_own_letters(batch);
         }
         self.feed_components();

@@ -16,9 +16,9 @@ use crate::store::nodes::{self as rows, Place};
 pub struct Known {
     /// Its directory.
     pub directory: Directory,
-    /// Hashes of the ids of all items that are kept, in the order of publication; if they are known.
+    /// Hashes of the ids of all items that are kept, in the order of publication; if they are known. At most `KNOWN_IDS_MAX`.
     pub ids: Option<VecDeque<u64>>,
-    /// The items that give way next, as far as they are known.
+    /// The items that give way next, as far as they are known; at most as many as were read or stored at once.
     pub oldest: VecDeque<Oldest>,
 }
 
