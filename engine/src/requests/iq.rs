@@ -330,11 +330,7 @@ impl Requests {
             }
             Change::Notice(notice) => return self.notice(&notice),
             Change::Gone(node) => return self.channel_deleted(&node),
-            Change::News(news) => {
-                self.news(&news, &asker.from, asker.front);
-                // Read now: a page whose poll is answered by this item has listened to it.
-                return self.sweep_web_pushes();
-            }
+            Change::News(news) => return self.news(&news, &asker.from, asker.front),
             Change::Known { node, known } => return self.known_nodes.put(&node, *known),
             Change::Awaited(node) => return self.web_pushes.registered(&node),
             Change::Message { from, to, xml } => return self.service_message(&from, &to, &xml),
