@@ -49,6 +49,7 @@ const ENGINE: &[(&str, &[&str])] = &[
             "letters",
             "limits",
             "session",
+            "slots",
             "store",
             "streams",
             "turn",
