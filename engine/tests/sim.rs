@@ -5,8 +5,8 @@
 use throng_sim::workload;
 use throng_sim::world::Plant;
 
-/// Seeds of one run of the tests; the whole of what a release is tested with is run by the program.
-const SEEDS: u64 = 2_000;
+/// Seeds of one run of the tests, in a build with assertions, which takes ten times as long; the program plays more (`tests/run`).
+const SEEDS: u64 = 200;
 
 #[test]
 fn no_seed_loses_doubles_or_disorders() {
