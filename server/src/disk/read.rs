@@ -103,8 +103,8 @@ impl Wake for Sleeper {
     }
 }
 
-/// How long a shard is not woken for answers that it has, while this thread finds more to read: a shard that is woken takes the
-/// core at once, and would turn for each answer alone.
+/// How long a shard is not woken for answers that it has, while this thread finds more to read; a read under way is finished first.
+/// A shard that is woken takes the core at once, and would turn for each answer alone.
 const TOGETHER: Duration = Duration::from_micros(100);
 
 /// Answers after which a thread without more to do gives memory back.
