@@ -186,7 +186,8 @@ impl Files {
     /// A whole file that is served at this time, by its identifier and name: its beginning is read, and told where its bytes begin.
     ///
     /// # Errors
-    /// `NotFound`, also where its time is over, its name is another, or its owner's account is not there any more; the system's.
+    /// `NotFound`, also where its time is over, its name is another, or its owner's account is not there any more; `WouldBlock` where the
+    /// account cannot be looked up now; the system's.
     pub fn find(&self, id: &str, name: &str, now_s: u64) -> io::Result<(File, About, u64)> {
         let not_found = || io::Error::from(io::ErrorKind::NotFound);
         if !is_id(id) {
@@ -194,11 +195,15 @@ impl Files {
         }
         let file = File::open(self.path(id))?;
         let (about, begins) = About::read(&file)?;
-        let is_there = about.incarnation().map(|account| self.owners.is_there(&about.owner, account));
-        if about.name != name || about.expires_s <= now_s || is_there != Some(Some(true)) {
+        let account = about.incarnation().ok_or_else(not_found)?;
+        if about.name != name || about.expires_s <= now_s {
             return Err(not_found());
         }
-        Ok((file, about, begins))
+        match self.owners.is_there(&about.owner, account) {
+            Some(true) => Ok((file, about, begins)),
+            Some(false) => Err(not_found()),
+            None => Err(io::ErrorKind::WouldBlock.into()),
+        }
     }
 
     /// Whether a file is to be removed: its time is over, it is damaged, or its owner's account is not there any more.

@@ -9,7 +9,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use throng_engine::extension::upload::slot::encode_segment;
 
 use super::About;
-use super::reply::{Content, Named, Part, Shared, aside, empty, said};
+use super::reply::{Content, NOT_NOW, Named, Part, Shared, aside, empty, said};
 
 /// Longest time for which others may keep a file that they were given, seconds: its owner may remove the account.
 const CACHED_S: u64 = 86_400;
@@ -42,6 +42,9 @@ pub(super) async fn get(shared: &Shared, named: Named, request: &Request<Incomin
     let found = aside(move || files.find(&named.id, &named.name, now_s)).await;
     let (file, about, begins) = match found {
         Some(Ok(found)) => found,
+        Some(Err(error)) if error.kind() == io::ErrorKind::WouldBlock => {
+            return said(StatusCode::SERVICE_UNAVAILABLE, NOT_NOW);
+        }
         Some(Err(error)) if error.kind() != io::ErrorKind::NotFound => {
             tracing::warn!(%error, file = id, "an uploaded file cannot be read");
             return said(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read\n");

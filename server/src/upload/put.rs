@@ -2,16 +2,17 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderMap};
 use hyper::{Request, Response, StatusCode};
 use throng_engine::extension::upload::slot::{Fault, Slot, is_content_type};
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::files::{Coming, NoFile};
-use super::reply::{self, Content, Named, Shared, empty, said};
+use super::files::{Coming, Files, NoFile};
+use super::reply::{self, Content, NOT_NOW, Named, Shared, empty, said};
 
 /// Bytes that are handed to the disk at once: all that an upload has in memory beside a buffer of the connection.
 const PIECE: usize = 64 << 10;
@@ -19,6 +20,10 @@ const PIECE: usize = 64 << 10;
 const SILENCE: Duration = Duration::from_secs(20);
 /// Time that an upload may take beside what its length takes.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// Time that an upload waits until files are counted and its account can be looked up.
+const UNTIL_READY: Duration = Duration::from_secs(10);
+/// Time between two looks at it.
+const AGAIN: Duration = Duration::from_millis(100);
 /// An upload brings so many bytes a second at least.
 const SLOWEST_BYTES: u64 = 16 << 10;
 /// What is said where a type is not (XEP-0363 7).
@@ -33,7 +38,7 @@ impl From<NoFile> for Refused {
             NoFile::Twice => Refused(StatusCode::CONFLICT, "this file is there, or is being uploaded\n"),
             NoFile::NoOwner => Refused(StatusCode::FORBIDDEN, "the account of this slot is not there any more\n"),
             NoFile::Full => Refused(StatusCode::INSUFFICIENT_STORAGE, "there is no room for this file\n"),
-            NoFile::NotNow => Refused(StatusCode::SERVICE_UNAVAILABLE, "try again in a few seconds\n"),
+            NoFile::NotNow => Refused(StatusCode::SERVICE_UNAVAILABLE, NOT_NOW),
             NoFile::Io(error) => {
                 tracing::warn!(%error, "an uploaded file cannot be written");
                 Refused(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be written\n")
@@ -52,9 +57,6 @@ pub(super) async fn put(shared: &Shared, named: Named, request: Request<Incoming
             let mut response = said(status, text);
             // What comes of a body that is not read is not read as the next request.
             response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
-            if status == StatusCode::SERVICE_UNAVAILABLE {
-                response.headers_mut().insert(header::RETRY_AFTER, header::HeaderValue::from_static("5"));
-            }
             response
         }
     }
@@ -64,7 +66,7 @@ async fn take(shared: &Shared, named: &Named, request: Request<Incoming>, now_s:
     let slot = slot(shared, named, request.headers(), now_s)?;
     let content_type = check(&slot, request.headers())?;
     let (files, size) = (shared.files.clone(), slot.size);
-    let mut coming = aside(move || files.take(&slot, &content_type, now_s)).await??;
+    let mut coming = begin(files, slot, content_type, now_s).await?;
     let end = Instant::now() + PATIENCE + Duration::from_secs(size / SLOWEST_BYTES);
     let (mut body, mut piece, mut came) = (request.into_body(), Vec::with_capacity(PIECE), 0_u64);
     loop {
@@ -88,6 +90,19 @@ async fn take(shared: &Shared, named: &Named, request: Request<Incoming>, now_s:
     }
     let (coming, _) = written(coming, piece).await?;
     Ok(aside(move || coming.publish()).await??)
+}
+
+/// Begins to take a file. Right after a start an upload waits for what it needs: a client that has a slot may not try twice.
+async fn begin(files: Arc<Files>, slot: Slot, content_type: String, now_s: u64) -> Result<Coming, Refused> {
+    let end = Instant::now() + UNTIL_READY;
+    let begins = Arc::new(move || files.take(&slot, &content_type, now_s));
+    loop {
+        let begins = begins.clone();
+        match aside(move || begins()).await? {
+            Err(NoFile::NotNow) if Instant::now() < end => sleep(AGAIN).await,
+            taken => return Ok(taken?),
+        }
+    }
 }
 
 /// The slot that a request shows the token of.

@@ -108,11 +108,17 @@ impl Body for Content {
     }
 }
 
+/// What is said with 503.
+pub(super) const NOT_NOW: &str = "try again in a few seconds\n";
+
 /// An answer with a sentence.
 pub(super) fn said(status: StatusCode, text: &'static str) -> Response<Content> {
     let mut response = Response::new(Content::Text(Some(Bytes::from_static(text.as_bytes()))));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    if status == StatusCode::SERVICE_UNAVAILABLE {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    }
     response
 }
 

@@ -19,10 +19,14 @@ const OWNER: &str = "romeo@montague.lit";
 #[derive(Default)]
 struct Accounts {
     gone: AtomicBool,
+    unknown: AtomicBool,
 }
 
 impl Owners for Accounts {
     fn is_there(&self, owner: &str, incarnation: Incarnation) -> Option<bool> {
+        if self.unknown.load(Ordering::Relaxed) {
+            return None;
+        }
         Some(!self.gone.load(Ordering::Relaxed) && owner == OWNER && incarnation == Incarnation::drawn(7))
     }
 }
@@ -142,13 +146,18 @@ impl World {
     }
 
     fn restarted(mut self, free: crate::disk::space::FreeBytes) -> World {
+        self.reopen(free);
+        Round::default().step(&self.files, now_s());
+        self
+    }
+
+    /// As after a start, with files that are not counted yet.
+    fn reopen(&mut self, free: crate::disk::space::FreeBytes) {
         let bounds = Bounds { bytes_max: 1 << 30, free_bytes_min: 1 << 20 };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         self.files = Files::open(self.folder.path(), bounds, free, self.accounts.clone()).expect("it opens");
-        Round::default().step(&self.files, now_s());
         let limits = Limits { connections_max: 50, per_address_max: 0 };
         self.server = serve(listener, &self.files, limits, &self.counters);
-        self
     }
 }
 
@@ -355,6 +364,25 @@ fn a_crash_leaves_whole_files_and_open_slots() {
     assert_eq!(world.get(&damaged, "").status, 404);
     assert_eq!(world.put(&whole, &some(100)).status, 409, "used before it");
     assert_eq!(world.put(&cut, &some(100)).status, 201);
+}
+
+#[test]
+fn what_comes_right_after_a_start_waits_until_files_are_counted() {
+    let mut world = World::new();
+    world.reopen(plenty);
+    let slot = world.slot(1, "a", 100, None);
+    let mut early = world.connect();
+    early.write_all(&[world.head(&slot, 100, "").as_bytes(), &some(100)].concat()).expect("it takes it");
+    early.set_read_timeout(Some(Duration::from_millis(300))).expect("a time-out");
+    assert!(early.read(&mut [0]).is_err(), "no answer yet");
+    early.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
+    Round::default().step(&world.files, now_s());
+    assert_eq!(read_answer(&mut early).status, 201);
+    // An account that cannot be looked up is not one that is not there.
+    world.accounts.unknown.store(true, Ordering::Relaxed);
+    assert_eq!(world.get(&slot, "").status, 503);
+    world.accounts.unknown.store(false, Ordering::Relaxed);
+    assert_eq!(world.get(&slot, "").body, some(100));
 }
 
 #[test]
