@@ -3,6 +3,7 @@
 use super::*;
 use std::io::Read;
 use std::net::TcpStream;
+use std::sync::LazyLock;
 use std::time::Instant;
 
 /// Each of the tests named, on each driver.
@@ -170,7 +171,14 @@ impl World {
 }
 
 fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|i| (i % 251) as u8 ^ (i / 251 % 256) as u8).collect()
+    // Megabytes are asked for, in a build that is not optimised: what comes again is copied.
+    static PERIOD: LazyLock<Vec<u8>> =
+        LazyLock::new(|| (0..251 * 256).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect());
+    let mut all = Vec::with_capacity(length);
+    while all.len() < length {
+        all.extend_from_slice(&PERIOD[..PERIOD.len().min(length - all.len())]);
+    }
+    all
 }
 
 fn read_all(client: &mut TcpStream) -> io::Result<Vec<u8>> {
