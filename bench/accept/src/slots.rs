@@ -151,7 +151,6 @@ impl Slots {
     /// Looks at all slots once the server runs again: what they came to, and what is wrong. `paths` has those of earlier ones.
     pub(crate) fn judge(self, server: &Server, plan: &Plan, paths: &mut HashSet<String>) -> (Counts, Vec<String>) {
         let (slots, mut faults) = self.end();
-        faults.extend(left_over(&plan.data).err());
         let mut counts = Counts::default();
         for slot in slots {
             if let Err(what) = slot.judge(server.uploads, &mut counts) {
@@ -161,6 +160,8 @@ impl Slots {
                 faults.push(format!("slot {:?} is for the file of another one", slot.name));
             }
         }
+        // Sessions are served before the folder is looked at; behind these answers it has been.
+        faults.extend(left_over(&plan.data).err());
         (counts, faults)
     }
 }
