@@ -4,13 +4,14 @@
 use crate::extension;
 use crate::io::{Effect, Reply, StorageState};
 use crate::logs::Logs;
+use crate::session::sm::Rows;
 use crate::store::archive::{entries, is_void, number_of};
 use crate::store::waiting::Cursor;
-use crate::store::{Batch, Found, Query, Row, Table, peers};
+use crate::store::{Batch, Found, Query, Row, Table, peers, sessions};
 use crate::turn::pending::{Pending, RetentionRead, get};
 
-/// What has to be known of each user: the cursor, and the oldest rows.
-const QUERIES: usize = 2;
+/// What has to be known of each user: the cursor, the oldest rows, and whether there are rows of sessions.
+const QUERIES: usize = 3;
 /// Rows of a user that are looked at once.
 const ROWS_MAX: u32 = 64;
 /// Bytes of these.
@@ -37,7 +38,7 @@ impl Logs {
                 rows_max: ROWS_MAX,
                 bytes_max: BYTES_MAX,
             };
-            [get(Table::Waiting, user), oldest]
+            [get(Table::Waiting, user), oldest, sessions::query_any(user)]
         });
         let queries = queries.collect();
         self.read(Pending::Retention(read), queries);
@@ -51,9 +52,11 @@ impl Logs {
         let old_ms = self.old_before_ms();
         let mut again = Vec::new();
         for (user, found) in std::mem::take(&mut read.users).into_iter().zip(found.chunks(QUERIES)) {
-            let (until, more) = goes_until(old_ms, found);
+            let [Found::Value(cursor), Found::Rows { rows, more }, sessions] = found else { continue };
+            let (until, more) = goes_until(old_ms, cursor.as_deref(), rows, *more);
             if until > 0 {
-                expire(&mut self.writes, &user, until, found);
+                self.note_dropped(&user, until, sessions);
+                expire(&mut self.writes, &user, until, rows);
                 self.writes.delete_range(Table::Archive, user.as_bytes(), &[], &until.to_be_bytes());
                 peers::delete_below(&mut self.writes, &user, until);
                 read.trimmed += 1;
@@ -67,6 +70,26 @@ impl Logs {
         self.retain_on(RetentionRead { users: again, ..read });
     }
 
+    /// Entries below a number go of a user who may have sessions. Those of this process have their counts written: these do not
+    /// rest on what goes. Of an earlier one's it is to be known that they may.
+    fn note_dropped(&mut self, account: &str, below: u64, stored: &Found) {
+        let here: Vec<_> = match self.users.find(account) {
+            Some(user) => self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect(),
+            None => Vec::new(),
+        };
+        for &id in &here {
+            self.rows_due(id, Rows::Counts);
+        }
+        match stored {
+            Found::Rows { rows, .. } if here.is_empty() && !sessions::any(rows) => {
+                if !rows.is_empty() {
+                    sessions::delete_dropped(&mut self.writes, account);
+                }
+            }
+            _ => sessions::put_dropped(&mut self.writes, account, below),
+        }
+    }
+
     /// What came before this, in milliseconds since the Unix epoch, is too old to be kept; 0 if all is kept.
     fn old_before_ms(&self) -> u64 {
         let retention_ms = self.settings.retention_s.saturating_mul(1_000);
@@ -76,9 +99,8 @@ impl Logs {
 }
 
 /// Notes of extensions about entries before this number go with them.
-fn expire(batch: &mut Batch, user: &str, until: u64, found: &[Found]) {
-    let rows = found.iter().filter_map(|found| if let Found::Rows { rows, .. } = found { Some(rows) } else { None });
-    for (number, entry) in rows.flatten().filter_map(|row| entries(&row.sort, &row.value)).flatten() {
+fn expire(batch: &mut Batch, user: &str, until: u64, rows: &[Row]) {
+    for (number, entry) in rows.iter().filter_map(|row| entries(&row.sort, &row.value)).flatten() {
         if number < until {
             extension::expired(batch, user, &entry);
         }
@@ -87,9 +109,8 @@ fn expire(batch: &mut Batch, user: &str, until: u64, found: &[Found]) {
 
 /// First number of a user's archive to stay, or 0 if there is nothing to go; and whether all that was read goes and there is
 /// more. What waits for a first session stays however old it is, with all behind it; so does what stands in a row with it.
-fn goes_until(old_ms: u64, found: &[Found]) -> (u64, bool) {
-    let [Found::Value(cursor), Found::Rows { rows, more }] = found else { return (0, false) };
-    let cursor = cursor.as_deref().and_then(Cursor::decode).unwrap_or_default().number;
+fn goes_until(old_ms: u64, cursor: Option<&[u8]>, rows: &[Row], more: bool) -> (u64, bool) {
+    let cursor = cursor.and_then(Cursor::decode).unwrap_or_default().number;
     let goes = |row: &&Row| {
         // A row that cannot be read stays: nobody could say what was in it.
         let entries = entries(&row.sort, &row.value);
@@ -101,7 +122,7 @@ fn goes_until(old_ms: u64, found: &[Found]) -> (u64, bool) {
     // What makes an entry void goes with it, not before.
     let last = rows[..old].iter().rfind(|row| !is_void(&row.value));
     let until = last.and_then(|row| number_of(&row.sort)).map_or(0, |number| number + 1);
-    (until, *more && old == rows.len() && until > 0)
+    (until, more && old == rows.len() && until > 0)
 }
 
 #[cfg(test)]
@@ -111,7 +132,7 @@ mod tests {
     use crate::store::archive::{Entry, put_void};
 
     /// The rows of entries, each with a number, its time, and whether it waits.
-    fn rows(all: &[(u64, u64, bool)], more: bool) -> Found {
+    fn rows(all: &[(u64, u64, bool)]) -> Vec<Row> {
         let mut batch = Batch::new();
         for &(number, time_ms, waits) in all {
             Entry { incoming: waits, waits, time_ms, peer: "b@x", xml: b"<message/>", trail: b"" }
@@ -125,27 +146,27 @@ mod tests {
         };
         let mut rows: Vec<Row> = batch.iter().map(row).collect();
         rows.sort_by(|a, b| a.sort.cmp(&b.sort));
-        Found::Rows { rows, more }
+        rows
     }
 
-    fn cursor(number: u64) -> Found {
+    fn cursor(number: u64) -> Vec<u8> {
         let mut batch = Batch::new();
         Cursor { number, ..Cursor::default() }.put(&mut batch, "a@x");
         let Some(OpView::Put { value, .. }) = batch.iter().next() else { panic!("one row") };
-        Found::Value(Some(value.into()))
+        value.into()
     }
 
     #[test]
     fn what_is_not_delivered_stays_and_nothing_is_written_for_nothing() {
-        let until = |old_ms, cursor, rows| goes_until(old_ms, &[cursor, rows]);
-        let all = |more| rows(&[(1, 100, true), (2, 200, true), (3, 300, true)], more);
-        assert_eq!(until(250, cursor(9), all(false)), (3, false), "by age");
-        assert_eq!(until(900, cursor(1), all(true)), (2, false), "what is behind the cursor waits");
-        assert_eq!(until(900, Found::Value(None), all(false)), (0, false), "without a cursor nothing is delivered");
-        assert_eq!(until(900, cursor(9), all(true)), (4, true), "all of it, and there is more");
-        assert_eq!(until(100, cursor(9), all(true)), (0, false), "the oldest is young enough");
-        assert_eq!(until(900, cursor(9), rows(&[], false)), (0, false), "there is nothing");
-        let sent = rows(&[(1, 100, false), (2, 200, false)], false);
-        assert_eq!(until(900, Found::Value(None), sent), (3, false), "what was only sent waits for nobody");
+        let all = rows(&[(1, 100, true), (2, 200, true), (3, 300, true)]);
+        let until = |old_ms, at: Option<u64>, more| goes_until(old_ms, at.map(cursor).as_deref(), &all, more);
+        assert_eq!(until(250, Some(9), false), (3, false), "by age");
+        assert_eq!(until(900, Some(1), true), (2, false), "what is behind the cursor waits");
+        assert_eq!(until(900, None, false), (0, false), "without a cursor nothing is delivered");
+        assert_eq!(until(900, Some(9), true), (4, true), "all of it, and there is more");
+        assert_eq!(until(100, Some(9), true), (0, false), "the oldest is young enough");
+        assert_eq!(goes_until(900, Some(&cursor(9)), &[], false), (0, false), "there is nothing");
+        let sent = rows(&[(1, 100, false), (2, 200, false)]);
+        assert_eq!(goes_until(900, None, &sent, false), (3, false), "what was only sent waits for nobody");
     }
 }

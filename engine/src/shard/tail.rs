@@ -234,6 +234,11 @@ impl Shard {
                 self.tails.insert(id, tail);
                 return self.end_session(id, Vec::new(), None);
             };
+            // What it has done since then may have been dropped for its age (`logs::retention`): nobody could say how far it was.
+            if sessions::dropped(&rows) > counts.from.min(counts.number).saturating_add(1) {
+                self.tails.insert(id, tail);
+                return self.end_session(id, Vec::new(), None);
+            }
             tail.take_counts(counts);
             self.tails.insert(id, tail);
             return self.read_tail(read);

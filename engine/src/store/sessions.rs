@@ -5,6 +5,8 @@
 //! - `C`: its counts alone ([`Counts`]), written when they have come further than logs tell;
 //! - `P` and a number: a roster push that came while it waited since before its process began.
 //!
+//! A user with sessions has one row more, of no session: `T`, up to where the log has been dropped for its age.
+//!
 //! Of the counts those with the higher serial number apply. What has happened since they were written stands in the user's log: an
 //! entry that a session has sent, or was handed, names the session and the count ([`Trail`]). So a message costs no row of its own
 //! here.
@@ -18,6 +20,10 @@ const VERSION: u8 = 1;
 pub(super) const STATE: u8 = b'S';
 pub(super) const COUNTS: u8 = b'C';
 pub(super) const PUSH: u8 = b'P';
+const DROPPED: u8 = b'T';
+
+/// Where a row stands that is of no session.
+const NO_SESSION: Key = Key([0; KEY_BYTES]);
 
 /// Bytes of the secret that a session is resumed by.
 pub const TOKEN_BYTES: usize = 16;
@@ -263,14 +269,23 @@ pub fn delete(batch: &mut Batch, user: &str, key: Key) {
 
 /// The question for all rows of a user.
 pub fn query(user: &str) -> Query {
+    first(user, ROWS_MAX, BYTES_MAX)
+}
+
+/// The question whether a user has rows of sessions: these are the first.
+pub fn query_any(user: &str) -> Query {
+    first(user, 2, 16 << 10)
+}
+
+fn first(user: &str, rows_max: u32, bytes_max: u32) -> Query {
     Query::Range {
         table: Table::Sessions,
         actor: user.as_bytes().into(),
         from: Box::default(),
         until: None,
         reverse: false,
-        rows_max: ROWS_MAX,
-        bytes_max: BYTES_MAX,
+        rows_max,
+        bytes_max,
     }
 }
 
@@ -285,6 +300,37 @@ pub fn put_push(batch: &mut Batch, user: &str, key: Key, number: u32, push: &[u8
 /// All of these go: they stand among its counts.
 pub fn delete_pushes(batch: &mut Batch, user: &str, key: Key) {
     batch.delete_range(Table::Sessions, user.as_bytes(), &key.sort(PUSH), &key.sort(PUSH + 1));
+}
+
+/// Entries of the user's log below this number have been dropped for their age: what a session of an earlier process has done since its
+/// counts were written nobody can tell, if that was before them.
+pub fn put_dropped(batch: &mut Batch, user: &str, below: u64) {
+    batch.put(Table::Sessions, user.as_bytes(), &NO_SESSION.sort(DROPPED), &[&[VERSION], &below.to_le_bytes()]);
+}
+
+/// It need not be known any more.
+pub fn delete_dropped(batch: &mut Batch, user: &str) {
+    delete(batch, user, NO_SESSION);
+}
+
+fn decode_dropped(value: &[u8]) -> Option<u64> {
+    let mut from = Reader(value.strip_prefix(&[VERSION])?);
+    let below = from.u64()?;
+    from.0.is_empty().then_some(below)
+}
+
+fn is_dropped(row: &super::Row) -> bool {
+    matches!(key_of(&row.sort), Some((_, DROPPED)))
+}
+
+/// Below which number entries have been dropped, by the rows of a user; 0 if none have. All, if that cannot be read.
+pub fn dropped(rows: &[super::Row]) -> u64 {
+    rows.iter().find(|row| is_dropped(row)).map_or(0, |row| decode_dropped(&row.value).unwrap_or(u64::MAX))
+}
+
+/// Whether these rows have any of a session.
+pub fn any(rows: &[super::Row]) -> bool {
+    rows.iter().any(|row| !is_dropped(row))
 }
 
 fn decode_push(value: &[u8]) -> Option<Box<[u8]>> {
@@ -319,6 +365,7 @@ pub fn read(rows: &[super::Row]) -> (Vec<Stored>, Vec<Key>) {
             },
             // They stand behind it in the order of keys: it has another first letter.
             PUSH => pushes.push((key, decode_push(&row.value))),
+            DROPPED => {}
             _ => counts.push((key, Counts::decode(&row.value))),
         }
     }
@@ -344,7 +391,7 @@ pub fn read(rows: &[super::Row]) -> (Vec<Stored>, Vec<Key>) {
 fn key_of(sort: &[u8]) -> Option<(Key, u8)> {
     let (key, kind) = sort.split_first_chunk::<KEY_BYTES>()?;
     match kind {
-        [kind @ (STATE | COUNTS)] | [kind @ PUSH, _, _, _, _] => Some((Key(*key), *kind)),
+        [kind @ (STATE | COUNTS | DROPPED)] | [kind @ PUSH, _, _, _, _] => Some((Key(*key), *kind)),
         _ => None,
     }
 }
@@ -354,6 +401,7 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     match key_of(sort) {
         Some((_, STATE)) => Kept::decode(value).is_some(),
         Some((_, PUSH)) => decode_push(value).is_some(),
+        Some((_, DROPPED)) => decode_dropped(value).is_some(),
         Some(_) => Counts::decode(value).is_some(),
         None => false,
     }
@@ -363,7 +411,7 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
 pub fn number_of(sort: &[u8], value: &[u8]) -> Option<u64> {
     let counts = match key_of(sort)? {
         (_, STATE) => Kept::decode(value)?.1,
-        (_, PUSH) => return None,
+        (_, PUSH | DROPPED) => return None,
         _ => Counts::decode(value)?,
     };
     Some(counts.number.max(counts.seen).max(counts.from))

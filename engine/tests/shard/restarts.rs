@@ -4,7 +4,7 @@ use throng_engine::counters::Counters;
 use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
-use throng_sim::script::{Player, Script};
+use throng_sim::script::{Heard, Patience, Player, Script};
 use throng_sim::stage::Stage;
 use throng_sim::world::{PASSWORD, Pace};
 
@@ -264,4 +264,88 @@ fn a_removed_account_and_a_changed_password_leave_nothing_to_resume() {
         stage.pass(500);
         assert_eq!(stage.world.disk.rows_of(Table::Sessions, "juliet@localhost").count(), 0);
     }
+}
+
+/// A stage whose operator has old messages of Juliet's dropped where one millisecond passes.
+struct Trimming(Stage);
+
+impl Player for Trimming {
+    fn open(&mut self, client: &str) -> Result<(), String> {
+        self.0.open(client)
+    }
+
+    fn send(&mut self, client: &str, bytes: &[u8]) -> Result<(), String> {
+        self.0.send(client, bytes)
+    }
+
+    fn hear(&mut self, client: &str, patience: Patience) -> Result<Heard, String> {
+        self.0.hear(client, patience)
+    }
+
+    fn abort(&mut self, client: &str) {
+        self.0.abort(client);
+    }
+
+    fn pass(&mut self, ms: u64) {
+        if ms == 1 {
+            let juliet = "juliet@localhost";
+            self.0.world.command(self.0.world.home(juliet), 1, Command::Retain { users: vec![juliet.into()] });
+        }
+        self.0.pass(ms.max(100));
+    }
+
+    fn restart(&mut self, in_order: bool) -> Result<(), String> {
+        self.0.restart(in_order)
+    }
+}
+
+/// Plays a text on worlds that keep messages for ten seconds; returns the kinds of Juliet's rows of sessions.
+fn play_trimming(text: &str) -> Vec<u8> {
+    let script = Script::parse(&format!("{CLIENTS}{BEGIN}{text}")).expect("a script");
+    let mut kinds = Vec::new();
+    for shards in [1, 3] {
+        let settings = Settings { retention_s: 10, ..Settings::new("localhost", shards, [0; 32], 0) };
+        let mut trimming = Trimming(Stage::new(7, settings, Pace::default(), &script));
+        if let Err(error) = script.play(&mut trimming, "localhost", PASSWORD) {
+            panic!("{shards} shards: {error}");
+        }
+        let rows = trimming.0.world.disk.rows_of(Table::Sessions, "juliet@localhost");
+        kinds = rows.filter_map(|(sort, _)| sort.get(16).copied()).collect();
+    }
+    kinds
+}
+
+/// How far a session was stands in its user's log only, until its counts are written. Where that part of the log may have been dropped
+/// for its age the client binds anew: it would be told a count that is too low, and what it sends again would come twice.
+#[test]
+fn a_session_whose_log_was_dropped_is_not_resumed_xep0198_5() {
+    let sends = "juliet sends: <message to='romeo@localhost' type='chat'><body>1</body></message>
+time passes: 50 ms
+the server dies
+";
+    let refused = format!(
+        "time passes: 11000 ms\ntime passes: 1 ms\njuliet logs in\njuliet sends: <resume xmlns='urn:xmpp:sm:3' previd='{{previd}}' h='1'/>\njuliet receives: {NOT_FOUND}\n"
+    );
+    play_trimming(&[sends, &refused].concat());
+    // One that is old enough and still there says what there is to say.
+    play_trimming(&[sends, "time passes: 9000 ms\ntime passes: 1 ms\njuliet resumes\n"].concat());
+}
+
+/// A session that is there while messages are dropped rests on none of them.
+#[test]
+fn a_session_outlives_what_is_dropped_meanwhile_xep0198_5() {
+    let kinds = play_trimming(
+        "juliet sends: <message to='romeo@localhost' type='chat'><body>1</body></message><r xmlns='urn:xmpp:sm:3'/>
+juliet receives: <a xmlns='urn:xmpp:sm:3' h='2'/>
+time passes: 11000 ms
+time passes: 1 ms
+the server dies
+juliet resumes
+juliet receives nothing
+juliet disconnects
+time passes: 100 ms
+time passes: 1 ms
+",
+    );
+    assert_eq!(kinds, [b'T'], "nothing was dropped since");
 }
