@@ -191,8 +191,6 @@ impl Contacts {
     }
 
     pub(crate) fn announce(&mut self, user: u32, session: SessionId, full: &str, xml: &[u8], initial: bool) {
-        // Asking again is not worth rows on a full disk.
-        let asks = initial && self.storage == StorageState::Ok;
         let tell = |floor: &mut Contacts, roster: &mut Roster| {
             let hidden: BTreeSet<&str> = match floor.has_notes(user) {
                 true => {
@@ -208,9 +206,22 @@ impl Contacts {
                 (false, probe) => probe.map(|number| (contact, PresenceNews::Probe { number })),
             };
             floor.presence_to_all(full, xml, roster.contacts().filter_map(news));
-            if !initial {
-                return (Vec::new(), Vec::new());
-            }
+        };
+        if self.with_roster(user, tell).is_none() {
+            return;
+        }
+        self.to_own_sessions(user, session, full, xml, initial);
+        if initial {
+            self.unanswered(user, session);
+        }
+    }
+
+    /// RFC 6121 3.1.2: a request that was not answered is sent again, and so is the end of a subscription that was not noted; 3.1.3: one
+    /// that the user has not answered is shown again. Nothing of that goes to who is blocked, or comes from there (XEP-0191 3.3).
+    fn unanswered(&mut self, user: u32, session: SessionId) {
+        // Asking again is not worth rows on a full disk.
+        let asks = self.storage == StorageState::Ok;
+        let see = |floor: &mut Contacts, roster: &mut Roster| {
             let mut again = Vec::new();
             if asks {
                 let owner = floor.bare_of_user(user);
@@ -221,10 +232,7 @@ impl Contacts {
                 roster.requests().map(|(c, xml)| (c.into(), xml.map(<[u8]>::to_vec))).collect();
             (again, requests)
         };
-        let Some((again, requests)) = self.with_roster(user, tell) else { return };
-        self.to_own_sessions(user, session, full, xml, initial);
-        // RFC 6121 3.1.2: a request that was not answered is sent again; 3.1.3: one not yet answered is shown again.
-        // Nothing of that goes to who is blocked, or comes from there (XEP-0191 3.3).
+        let Some((again, requests)) = self.with_roster(user, see) else { return };
         for Again { contact, kind, number, confirm } in again {
             if self.guards(user, Way::Out, &contact).is_none() {
                 let owner = self.bare_of_user(user);
@@ -247,14 +255,11 @@ impl Contacts {
         }
     }
 
-    /// A session of an earlier process goes on: what it was not told of is not known, and is told again.
+    /// A session of an earlier process goes on: what it was not told of is not known, and is told again. Nor is it known what came to
+    /// others, and their answers: it may be long until its client says its first presence again.
     fn renew(&mut self, user: u32, session: SessionId) {
         let Some(full) = self.sessions.get(session).map(|_| self.full_jid(session)) else { return };
-        let see = |_: &mut Contacts, roster: &mut Roster| -> Vec<(Box<str>, Option<Vec<u8>>)> {
-            roster.requests().map(|(c, xml)| (c.into(), xml.map(<[u8]>::to_vec))).collect()
-        };
-        let Some(requests) = self.with_roster(user, see) else { return };
-        self.show_requests(user, session, requests);
+        self.unanswered(user, session);
         for (other, presence) in self.presences(user) {
             if other != full {
                 let mut out = Vec::new();

@@ -1,15 +1,19 @@
 //! Sessions that are resumed after a restart of the server (XEP-0198 5), whether it died or was stopped.
 
 use throng_engine::counters::Counters;
+use throng_engine::extension::subscription::State;
 use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
+use throng_engine::store::roster::{ItemView, Version};
 use throng_sim::script::{Heard, Patience, Player, Script};
 use throng_sim::stage::Stage;
 use throng_sim::world::{PASSWORD, Pace};
 
 const NOT_FOUND: &str =
     "<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
+const ROMEO: &str = "romeo@localhost";
+const JULIET: &str = "juliet@localhost";
 const CLIENTS: &str = "clients: romeo=romeo/orchard juliet=juliet/balcony nurse=juliet/chamber\n";
 /// Juliet is there, and her session is stored.
 const BEGIN: &str = "
@@ -266,53 +270,59 @@ fn a_removed_account_and_a_changed_password_leave_nothing_to_resume() {
     }
 }
 
-/// A stage whose operator has old messages of Juliet's dropped where one millisecond passes.
-struct Trimming(Stage);
+/// A stage on which something is done where one millisecond passes.
+struct Acted {
+    stage: Stage,
+    act: fn(&mut Stage),
+}
 
-impl Player for Trimming {
+impl Player for Acted {
     fn open(&mut self, client: &str) -> Result<(), String> {
-        self.0.open(client)
+        self.stage.open(client)
     }
 
     fn send(&mut self, client: &str, bytes: &[u8]) -> Result<(), String> {
-        self.0.send(client, bytes)
+        self.stage.send(client, bytes)
     }
 
     fn hear(&mut self, client: &str, patience: Patience) -> Result<Heard, String> {
-        self.0.hear(client, patience)
+        self.stage.hear(client, patience)
     }
 
     fn abort(&mut self, client: &str) {
-        self.0.abort(client);
+        self.stage.abort(client);
     }
 
     fn pass(&mut self, ms: u64) {
         if ms == 1 {
-            let juliet = "juliet@localhost";
-            self.0.world.command(self.0.world.home(juliet), 1, Command::Retain { users: vec![juliet.into()] });
+            (self.act)(&mut self.stage);
         }
-        self.0.pass(ms.max(100));
+        self.stage.pass(ms.max(100));
     }
 
     fn restart(&mut self, in_order: bool) -> Result<(), String> {
-        self.0.restart(in_order)
+        self.stage.restart(in_order)
     }
 }
 
-/// Plays a text on worlds that keep messages for ten seconds; returns the kinds of Juliet's rows of sessions.
-fn play_trimming(text: &str) -> Vec<u8> {
+/// Plays a text on worlds that keep messages for ten seconds, and returns the last.
+fn play_acted(text: &str, act: fn(&mut Stage)) -> Stage {
     let script = Script::parse(&format!("{CLIENTS}{BEGIN}{text}")).expect("a script");
-    let mut kinds = Vec::new();
+    let mut last = None;
     for shards in [1, 3] {
         let settings = Settings { retention_s: 10, ..Settings::new("localhost", shards, [0; 32], 0) };
-        let mut trimming = Trimming(Stage::new(7, settings, Pace::default(), &script));
-        if let Err(error) = script.play(&mut trimming, "localhost", PASSWORD) {
+        let mut acted = Acted { stage: Stage::new(7, settings, Pace::default(), &script), act };
+        if let Err(error) = script.play(&mut acted, "localhost", PASSWORD) {
             panic!("{shards} shards: {error}");
         }
-        let rows = trimming.0.world.disk.rows_of(Table::Sessions, "juliet@localhost");
-        kinds = rows.filter_map(|(sort, _)| sort.get(16).copied()).collect();
+        last = Some(acted.stage);
     }
-    kinds
+    last.expect("played")
+}
+
+/// Old messages of Juliet's are dropped.
+fn drop_old(stage: &mut Stage) {
+    stage.world.command(stage.world.home(JULIET), 1, Command::Retain { users: vec![JULIET.into()] });
 }
 
 /// How far a session was stands in its user's log only, until its counts are written. Where that part of the log may have been dropped
@@ -326,15 +336,15 @@ the server dies
     let refused = format!(
         "time passes: 11000 ms\ntime passes: 1 ms\njuliet logs in\njuliet sends: <resume xmlns='urn:xmpp:sm:3' previd='{{previd}}' h='1'/>\njuliet receives: {NOT_FOUND}\n"
     );
-    play_trimming(&[sends, &refused].concat());
+    play_acted(&[sends, &refused].concat(), drop_old);
     // One that is old enough and still there says what there is to say.
-    play_trimming(&[sends, "time passes: 9000 ms\ntime passes: 1 ms\njuliet resumes\n"].concat());
+    play_acted(&[sends, "time passes: 9000 ms\ntime passes: 1 ms\njuliet resumes\n"].concat(), drop_old);
 }
 
 /// A session that is there while messages are dropped rests on none of them.
 #[test]
 fn a_session_outlives_what_is_dropped_meanwhile_xep0198_5() {
-    let kinds = play_trimming(
+    let stage = play_acted(
         "juliet sends: <message to='romeo@localhost' type='chat'><body>1</body></message><r xmlns='urn:xmpp:sm:3'/>
 juliet receives: <a xmlns='urn:xmpp:sm:3' h='2'/>
 time passes: 11000 ms
@@ -346,6 +356,29 @@ juliet disconnects
 time passes: 100 ms
 time passes: 1 ms
 ",
+        drop_old,
     );
+    let rows = stage.world.disk.rows_of(Table::Sessions, JULIET);
+    let kinds: Vec<u8> = rows.filter_map(|(sort, _)| sort.get(16).copied()).collect();
     assert_eq!(kinds, [b'T'], "nothing was dropped since");
+}
+
+/// A crash may have lost a request, or its answer. A client that resumes says no first presence, with which the request would be sent
+/// again (RFC 6121 3.1.2).
+#[test]
+fn a_request_is_sent_again_when_a_session_goes_on_rfc6121_3_1_2() {
+    let stage = play_acted("time passes: 1 ms\nthe server dies\njuliet resumes\ntime passes: 500 ms\n", |stage| {
+        let asks =
+            ItemView { listed: true, state: State::NonePendingOut as u8, ver: 9, asked: 8, ..ItemView::default() };
+        let grants = ItemView { listed: true, state: State::From as u8, ver: 9, seen: 8, ..ItemView::default() };
+        for (owner, contact, item) in [(JULIET, ROMEO, asks), (ROMEO, JULIET, grants)] {
+            let mut row = Vec::new();
+            item.encode(&mut row);
+            stage.world.disk.put(Table::Roster, owner, contact.as_bytes(), &row);
+            stage.world.disk.put(Table::Roster, owner, b"", &Version { current: 9, removal: 0 }.encode());
+        }
+    });
+    let mut rows = stage.world.disk.rows_of(Table::Roster, JULIET);
+    let (_, row) = rows.find(|(contact, _)| *contact == ROMEO.as_bytes()).expect("she asked");
+    assert_eq!(ItemView::decode(row).map(|item| item.state), Some(State::To as u8), "answered again");
 }
