@@ -94,7 +94,7 @@ pub struct Archived {
     /// An entry with this number is archived for a user (bare JID), in the same commit.
     pub archived: fn(&mut Batch, &str, u64, &Entry<'_>),
     /// It goes because it is too old, as all before it have gone.
-    pub expired: fn(&mut Batch, &str, &Entry<'_>),
+    pub expired: fn(&mut Batch, &str, u64, &Entry<'_>),
 }
 
 /// See [`Extension::unseen`].

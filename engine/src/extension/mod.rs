@@ -454,10 +454,10 @@ pub fn archive(batch: &mut crate::store::Batch, user: &str, number: u64, entry: 
     }
 }
 
-/// An entry of a user's archive goes, because it is too old.
-pub fn expired(batch: &mut crate::store::Batch, user: &str, entry: &crate::store::archive::Entry<'_>) {
+/// The entry with this number goes from a user's archive, because it is too old.
+pub fn expired(batch: &mut crate::store::Batch, user: &str, number: u64, entry: &crate::store::archive::Entry<'_>) {
     for hook in places(ARCHIVED).filter_map(|place| TABLE[place].archived.as_ref()) {
-        (hook.expired)(batch, user, entry);
+        (hook.expired)(batch, user, number, entry);
     }
 }
 

@@ -102,7 +102,7 @@ impl Logs {
 fn expire(batch: &mut Batch, user: &str, until: u64, rows: &[Row]) {
     for (number, entry) in rows.iter().filter_map(|row| entries(&row.sort, &row.value)).flatten() {
         if number < until {
-            extension::expired(batch, user, &entry);
+            extension::expired(batch, user, number, &entry);
         }
     }
 }

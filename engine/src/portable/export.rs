@@ -9,7 +9,7 @@ use crate::extension::pubsub::node::{Affiliates, Directory};
 use crate::extension::{blocking, vcard};
 use crate::limits::{NODE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
 use crate::store::account::Credentials;
-use crate::store::archive::{self, Entry};
+use crate::store::archive::{self, Entry, live_entries, seek};
 use crate::store::nodes::{Item, Span};
 use crate::store::retractions::{self, Retraction};
 use crate::store::waiting::{self, Apart, Cursor, Transient};
@@ -398,8 +398,18 @@ impl<E> Departure<'_, E> {
     /// What stands in the place of a message that was retracted.
     fn retracted(&mut self, number: u64, entry: &Entry<'_>) -> Result<Option<Vec<u8>>, E> {
         let Some(tombstone) = Tombstone::of(entry) else { return Ok(None) };
-        let row = self.value(&tombstone.key.query(self.user), "archived message")?;
-        let retraction = row.as_deref().and_then(Retraction::decode).filter(|retraction| retraction.number > number);
-        Ok(retraction.map(|retraction| tombstone.write(&retraction)))
+        let (rows, _) = self.rows(&tombstone.key.query(self.user), "archived message")?;
+        for retraction in rows.iter().filter_map(|row| Retraction::decode(&row.value)) {
+            if retraction.number > number && self.is_archived(retraction.number)? {
+                return Ok(Some(tombstone.write(&retraction)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether an entry is in the archive: it may have been refused.
+    fn is_archived(&mut self, number: u64) -> Result<bool, E> {
+        let (rows, _) = self.rows(&seek(self.user, number), "archived message")?;
+        Ok(live_entries(&rows).is_some_and(|all| all.iter().any(|(other, _)| *other == number)))
     }
 }

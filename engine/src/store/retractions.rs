@@ -1,10 +1,12 @@
 //! Which messages of a user's archive were retracted (XEP-0424): rows of [`Table::Private`] that clients do not see, one for each
-//! message that a retraction in the archive names.
+//! retraction in the archive.
 //!
-//! The sort key is the prefix and a hash of who has sent the message, to or from whom, and its `id`: so the row is written without
-//! looking for the message, and found with it. What the user has sent may turn out to be refused: there the retraction's number follows in the
-//! key, so that one that was refused is not in the place of the one before it. The value has the number, the time and the `id` of the retraction. Which row is of
+//! The sort key is the prefix, a hash of who has sent the message, to or from whom, and its `id`, and the retraction's number: so the
+//! row is written without looking for the message, and found with it. One that was refused, or that goes from the archive because it came long
+//! before its message, is not in the place of another one. The value has the number, the time and the `id` of the retraction. Which row is of
 //! a message in the archive is for the reader to say: the message stands before the retraction, and that is still there.
+//!
+//! Rows of what a user has received had no number in their keys once, and stood for the latest retraction. They are read like the others.
 
 use super::hash::HashKind;
 use super::{Batch, Query, Row, Table};
@@ -19,58 +21,49 @@ pub const LATEST: usize = 4;
 
 /// What a retracted message is known by. It is a cryptographic hash, because others choose the ids of their messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Key {
-    hash: [u8; 16],
-    incoming: bool,
-}
+pub struct Key([u8; 16]);
 
 impl Key {
     /// That of a message that the user has received from a peer, or sent to one, by the peer's bare JID and the message's `id`.
     pub fn of(incoming: bool, peer: &str, id: &str) -> Key {
         let hash = HashKind::Sha256.digest(&[&[u8::from(incoming)], peer.as_bytes(), &[0], id.as_bytes()]);
-        let mut key = Key { hash: [0; 16], incoming };
-        key.hash.copy_from_slice(&hash.as_bytes()[..16]);
+        let mut key = Key([0; 16]);
+        key.0.copy_from_slice(&hash.as_bytes()[..16]);
         key
     }
 
-    /// What the sort keys of its rows begin with: of what the user has received, all of it.
+    /// The sort key of the row of a retraction with this number.
+    fn sort(&self, number: u64) -> Vec<u8> {
+        [PREFIX, &self.0, &number.to_be_bytes()].concat()
+    }
+
+    /// What the sort keys of its rows begin with, and the whole key of an early row.
     fn begins(&self) -> Vec<u8> {
-        [PREFIX, &self.hash].concat()
+        [PREFIX, &self.0].concat()
     }
 
-    /// Behind all of its rows.
-    fn ends(&self) -> Vec<u8> {
-        [PREFIX, &self.hash, &[u8::MAX; size_of::<u64>() + 1]].concat()
-    }
-
-    /// The question for the retraction, or the latest ones.
+    /// The question for the latest retractions, the last one first.
     pub fn query(&self, user: &str) -> Query {
-        let (actor, begins) = (user.as_bytes().into(), self.begins().into());
-        match self.incoming {
-            true => Query::Get { table: Table::Private, actor, sort: begins },
-            false => Query::Range {
-                table: Table::Private,
-                actor,
-                from: begins,
-                until: Some(self.ends().into()),
-                reverse: true,
-                rows_max: LATEST as u32,
-                bytes_max: LATEST as u32 * 1_024,
-            },
+        Query::Range {
+            table: Table::Private,
+            actor: user.as_bytes().into(),
+            from: self.begins().into(),
+            until: Some([PREFIX, &self.0, &[u8::MAX; size_of::<u64>() + 1]].concat().into()),
+            reverse: true,
+            rows_max: LATEST as u32,
+            bytes_max: LATEST as u32 * 1_024,
         }
     }
 
     /// Whether a row of [`first`] is that of the message.
     pub fn is_of(&self, row: &Row) -> bool {
-        row.sort.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with(&self.hash))
+        row.sort.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with(&self.0))
     }
 
-    /// Removes the rows.
-    pub fn delete(&self, batch: &mut Batch, user: &str) {
-        match self.incoming {
-            true => batch.delete(Table::Private, user.as_bytes(), &self.begins()),
-            false => batch.delete_range(Table::Private, user.as_bytes(), &self.begins(), &self.ends()),
-        }
+    /// Removes the row of the retraction with this number.
+    pub fn delete(&self, batch: &mut Batch, user: &str, number: u64) {
+        batch.delete(Table::Private, user.as_bytes(), &self.sort(number));
+        batch.delete(Table::Private, user.as_bytes(), &self.begins());
     }
 }
 
@@ -103,11 +96,7 @@ impl<'a> Retraction<'a> {
     pub fn put(&self, batch: &mut Batch, user: &str, key: &Key) {
         let value: [&[u8]; 4] =
             [&[FORMAT], &self.number.to_be_bytes(), &self.time_ms.to_be_bytes(), self.id.as_bytes()];
-        let mut sort = key.begins();
-        if !key.incoming {
-            sort.extend_from_slice(&self.number.to_be_bytes());
-        }
-        batch.put(Table::Private, user.as_bytes(), &sort, &value);
+        batch.put(Table::Private, user.as_bytes(), &key.sort(self.number), &value);
     }
 
     /// Reads a row; `None` if it is not one of a known format.

@@ -830,14 +830,18 @@ fn what_was_retracted_does_not_go_out() {
         message("m1", "<body>I hate you</body>"),
         message("m2", "<retract xmlns='urn:xmpp:message-retract:1' id='m1'/>")
     );
-    let engine = MemoryEngine::new();
-    juliet(&engine, &inside);
-    let out = give(&engine);
-    assert!(
-        !out.contains("I hate you") && out.contains("<retracted xmlns='urn:xmpp:message-retract:1' id='m2'"),
-        "{out}"
-    );
-    assert_eq!(part(&out, "<archive", "</archive>").matches("<result").count(), 2);
+    let away = "from='romeo@montague.net/o' to='juliet@capulet.com'";
+    let sent = inside.replace(away, "from='juliet@capulet.com/o' to='romeo@montague.net'");
+    for inside in [inside, sent] {
+        let engine = MemoryEngine::new();
+        juliet(&engine, &inside);
+        let out = give(&engine);
+        assert!(
+            !out.contains("I hate you") && out.contains("<retracted xmlns='urn:xmpp:message-retract:1' id='m2'"),
+            "{out}"
+        );
+        assert_eq!(part(&out, "<archive", "</archive>").matches("<result").count(), 2);
+    }
 }
 
 /// XEP-0227 7: files are their owner's alone, and none is written over.

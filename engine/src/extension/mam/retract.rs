@@ -42,10 +42,10 @@ pub(super) fn archived(batch: &mut Batch, user: &str, number: u64, entry: &Entry
     }
 }
 
-/// An entry goes from a user's archive, and all before it has gone: nothing that it names is there any more.
-pub(super) fn expired(batch: &mut Batch, user: &str, entry: &Entry<'_>) {
+/// An entry goes from a user's archive, and all before it has gone: what it has retracted is not there any more.
+pub(super) fn expired(batch: &mut Batch, user: &str, number: u64, entry: &Entry<'_>) {
     if let Some((id, _)) = retracts(entry.xml) {
-        Key::of(entry.incoming, bare_of(entry.peer), &id).delete(batch, user);
+        Key::of(entry.incoming, bare_of(entry.peer), &id).delete(batch, user, number);
     }
 }
 

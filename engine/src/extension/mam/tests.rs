@@ -7,8 +7,7 @@ use crate::extension::iq::{IqRequest, ServerFacts};
 use crate::id::Now;
 use crate::limits::{ARCHIVE_QUERYID_BYTES_MAX as QUERYID_BYTES_MAX, RETRACTION_ID_BYTES_MAX};
 use crate::store::archive::{Entry, put_void};
-use crate::store::key;
-use crate::store::{Batch, Found, OpView, Query, Row};
+use crate::store::{Batch, Found, OpView, Query, Row, Table, key, retractions};
 
 const USER: &str = "juliet@x";
 
@@ -37,7 +36,12 @@ impl Rows {
                     });
                     self.rows.retain(|key, _| *key < from || *key >= until);
                 }
-                OpView::Delete { .. } | OpView::DeleteActor { .. } => {}
+                OpView::Delete { table, actor, sort } => {
+                    let mut flat = Vec::new();
+                    key::encode(&mut flat, table, actor, sort);
+                    self.rows.remove(&flat);
+                }
+                OpView::DeleteActor { .. } => {}
             }
         }
     }
@@ -598,9 +602,46 @@ fn thousands_of_retractions_cost_a_page_no_more_than_a_look_for_each_message() {
     }
     // With the archive go its rows (retention).
     let mut batch = Batch::new();
-    messages.iter().for_each(|(incoming, peer, xml)| {
-        let entry = Entry { incoming: *incoming, waits: false, time_ms: 0, peer, xml: xml.as_bytes(), trail: b"" };
-        crate::extension::expired(&mut batch, USER, &entry);
-    });
-    assert_eq!(batch.iter().filter(|op| matches!(op, OpView::Delete { .. })).count(), 3_001);
+    (1..).zip(&messages).for_each(|(number, message)| expire(&mut batch, number, message));
+    rows.apply(&batch);
+    assert_eq!(rows.read(&retractions::first(USER, 9)), Found::Rows { rows: Vec::new(), more: false });
+}
+
+fn expire(batch: &mut Batch, number: u64, (incoming, peer, xml): &(bool, &str, &str)) {
+    let entry = Entry { incoming: *incoming, waits: false, time_ms: 0, peer, xml: xml.as_bytes(), trail: b"" };
+    crate::extension::expired(batch, USER, number, &entry);
+}
+
+/// One that came before its message, and was in vain, takes no other one with it when it is too old to be kept.
+#[test]
+fn a_retraction_goes_alone() {
+    let (early, message, late) = (retraction("r1", "1"), said("1", "a"), retraction("r2", "1"));
+    for incoming in [true, false] {
+        let messages = [&early, &message, &late].map(|xml| (incoming, "romeo@x", &**xml));
+        let mut rows = written(&messages);
+        assert_eq!(shown(&mut rows, ""), ["r1", "-r2", "r2"]);
+        let mut batch = Batch::new();
+        expire(&mut batch, 1, &messages[0]);
+        rows.apply(&batch);
+        assert_eq!(shown(&mut rows, ""), ["r1", "-r2", "r2"]);
+    }
+}
+
+/// Rows of an earlier version, which had no number in their keys, count, and go with their archive.
+#[test]
+fn a_retraction_of_an_earlier_version_counts() {
+    let (message, retraction) = (said("1", "a"), retraction("r", "1"));
+    let messages = [&message, &retraction].map(|xml| (true, "romeo@x", &**xml));
+    let mut rows = written(&messages);
+    let Found::Rows { rows: mut own, .. } = rows.read(&retractions::first(USER, 9)) else { panic!("rows") };
+    let row = own.remove(0);
+    let mut batch = Batch::new();
+    batch.delete(Table::Private, USER.as_bytes(), &row.sort);
+    batch.put(Table::Private, USER.as_bytes(), &row.sort[..row.sort.len() - size_of::<u64>()], &[&row.value]);
+    rows.apply(&batch);
+    assert_eq!(shown(&mut rows, ""), ["-r", "r"]);
+    let mut batch = Batch::new();
+    (1..).zip(&messages).for_each(|(number, message)| expire(&mut batch, number, message));
+    rows.apply(&batch);
+    assert_eq!(shown(&mut rows, ""), ["a", "r"]);
 }

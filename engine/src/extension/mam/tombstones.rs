@@ -45,9 +45,8 @@ fn one_by_one(page: Page, asked: Arc<Asked>, complete: bool) -> Step {
         let mut hits = Vec::new();
         for ((at, _), found) in page.candidates().zip(found) {
             match found {
-                Found::Value(row) => hits.extend(row.as_ref().map(|row| (at, row.clone()))),
                 Found::Rows { rows, .. } => hits.extend(rows.iter().map(|row| (at, row.value.clone()))),
-                Found::Damaged => return unreadable(),
+                Found::Value(_) | Found::Damaged => return unreadable(),
             }
         }
         verify(page.clone(), asked.clone(), complete, hits)
