@@ -124,7 +124,9 @@ pub struct Client {
     pub look: Option<Look>,
     /// The server has died since its session was last on a connection: of presence that it had seen some may have gone unheard, and what is
     /// there is shown again.
-    pub bereft: bool,
+    bereft: bool,
+    /// The connection that it had then: what comes by it is of before.
+    died_on: Option<SocketId>,
     /// Answers requests for acknowledgement at once.
     pub prompt: bool,
     /// What has come of others, if it takes note of it.
@@ -158,6 +160,7 @@ impl Client {
             available: false,
             look: None,
             bereft: false,
+            died_on: None,
             prompt: true,
             heard: None,
             reader: Reader::default(),
@@ -181,6 +184,11 @@ impl Client {
     /// Whether the server is known to have taken in that it is available.
     pub fn is_seen(&self) -> bool {
         self.available && self.fresh_from.is_none()
+    }
+
+    /// The server has died.
+    pub fn server_died(&mut self) {
+        (self.bereft, self.died_on) = (true, self.socket);
     }
 
     /// Begins anew on a connection.
@@ -465,7 +473,8 @@ impl Client {
             "resumed" => {
                 self.acknowledged(h);
                 self.phase = Phase::Online;
-                if std::mem::take(&mut self.bereft) {
+                if self.bereft && self.socket != self.died_on {
+                    self.bereft = false;
                     let own = self.full();
                     self.seen.retain(|seen, ()| *seen == own);
                 }

@@ -383,7 +383,7 @@ impl Run {
             self.ledger.sent.iter_mut().for_each(|s| s.volatile = true);
         }
         self.ledger.sent.iter_mut().filter(|sent| !sent.kept && !sent.acked).for_each(|sent| sent.again = true);
-        self.clients.iter_mut().for_each(|client| client.bereft = true);
+        self.clients.iter_mut().for_each(Client::server_died);
         self.world.crash();
     }
 
