@@ -27,6 +27,12 @@ pub fn is_one(prefix: &str) -> bool {
         && parts <= NOTIFY_PREFIX_PARTS_MAX
 }
 
+/// The longest prefix with which all names begin that begin so.
+pub fn within(begin: &str) -> &str {
+    let ends = begin.bytes().take(NOTIFY_NAME_BYTES_MAX - 1).enumerate().filter(|(_, byte)| is_separator(*byte));
+    &begin[..ends.take(NOTIFY_PREFIX_PARTS_MAX).last().map_or(0, |(at, _)| at + 1)]
+}
+
 /// All prefixes of a channel, if that may be one's name: at most [`NOTIFY_PREFIX_PARTS_MAX`] and one.
 pub fn all_of(channel: &str) -> impl Iterator<Item = &str> {
     let fits = (1..=NOTIFY_NAME_BYTES_MAX).contains(&channel.len()) && channel.bytes().all(is_of_name);
@@ -51,6 +57,23 @@ mod tests {
         for bad in ["news", "a.*", "a/", "a.b.c.d.e.f.g.h.i.", "\u{e9}.", &"x.".repeat(64)] {
             assert!(!is_one(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn each_begin_has_a_prefix() {
+        for (begin, prefix) in [
+            ("", ""),
+            ("news", ""),
+            ("news.", "news."),
+            ("news.it", "news."),
+            ("https:~2F~2Fexample.com~2Fbooks~2F", "https:~2F~2Fexample.com~2Fbooks~"),
+            ("a.b.c.d.e.f.g.h.i.", "a.b.c.d.e.f.g.h."),
+        ] {
+            assert_eq!(within(begin), prefix);
+            assert!(is_one(prefix));
+        }
+        let long = format!("{}.", "a".repeat(NOTIFY_NAME_BYTES_MAX - 1));
+        assert_eq!(within(&long), "");
     }
 
     #[test]
