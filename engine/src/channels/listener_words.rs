@@ -101,7 +101,8 @@ impl Telling {
             }
             None if self.updates => {
                 let place = &listener.places[index];
-                let own = if is_feed(&place.node) { event::of(item) } else { Some((channel_of(&place.node).into(), number)) };
+                let own =
+                    if is_feed(&place.node) { event::of(item) } else { Some((channel_of(&place.node).into(), number)) };
                 let Some((channel, own)) = own else { return };
                 event::write(&mut self.out, &listener.update(index, number, (&channel, own)), item);
             }

@@ -13,8 +13,8 @@ use crate::extension::pubsub::service::channel::Published;
 use crate::id::ConnId;
 use crate::letters::{ConnRef, Letter};
 use crate::limits::NOTIFY_TOLD_PER_PUBLICATION;
-use crate::web::mercure::place;
 use crate::web::channel::{Answered, Publication};
+use crate::web::mercure::place;
 
 impl Channels {
     /// A publication goes to the home of its channel.

@@ -264,7 +264,7 @@ fn what_is_no_subscription_is_refused() {
         ("topic=", "400", "empty"),
         ("topic=*", "403", "notify_wildcards"),
         ("topic=https%3A%2F%2Fexample.com%2Fbooks%2F%7Bid%7D", "403", "notify_wildcards"),
-        ("topic=b{id}", "403", "not offered"),
+        ("topic=b{id}", "403", "are offered"),
         ("match=b{id}", "403", "not offered"),
         ("topic=a{id", "400", "without its }"),
         ("topic=a{id*}", "400", "level 4"),

@@ -159,7 +159,8 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
     // What a selector means comes by that, and once.
     channels.retain(|channel| !selectors.cover(channel));
     channels.extend(selectors.begins().into_iter().map(|begins| format!("{begins}*").into()));
-    let keys: Vec<_> = channels.iter().map(|channel| place::key(&feed(channel).unwrap_or(channel.to_string()))).collect();
+    let keys: Vec<_> =
+        channels.iter().map(|channel| place::key(&feed(channel).unwrap_or(channel.to_string()))).collect();
     if keys.iter().enumerate().any(|(at, key)| keys[..at].contains(key)) {
         return bad("two of the topics have the same key in identifiers; subscribe to them by two requests");
     }

@@ -144,7 +144,10 @@ mod tests {
         let places = Places::read(&id).unwrap();
         assert_eq!(places.of_feed("news.*"), Some((false, [36, 0].into())));
         assert_eq!(places.of_feed("*"), Some((true, [u64::MAX].into())));
-        assert_eq!((places.of("b"), places.of("news.a"), places.of("*"), places.of_feed("b")), (Some(5), Some(7), None, None));
+        assert_eq!(
+            (places.of("b"), places.of("news.a"), places.of("*"), places.of_feed("b")),
+            (Some(5), Some(7), None, None)
+        );
         for none in ["*", "*1..2", "*A", "*+1", "*1.", "*zzzzzzzzzzzzzz", "!-1", "?1", "1"] {
             assert_eq!(Places::read(&format!("{PREFIX}{}{none}", key("a"))), None, "{none}");
         }
@@ -153,10 +156,7 @@ mod tests {
     #[test]
     fn an_identifier_says_where_each_channel_stands() {
         let one = write(("a", 7), std::iter::empty());
-        let all = write(
-            ("a", 7),
-            [Stand::Channel("b", 0), Stand::Channel("https:~2F~2Fx", u64::MAX)].into_iter(),
-        );
+        let all = write(("a", 7), [Stand::Channel("b", 0), Stand::Channel("https:~2F~2Fx", u64::MAX)].into_iter());
         assert!(all.starts_with(&one) && all.len() < 100, "it begins with what the publisher is told: {all}");
         let places = Places::read(&all).unwrap();
         let of = |channel| places.of(channel);
