@@ -103,6 +103,7 @@ impl Telling {
                 let place = &listener.places[index];
                 let own =
                     if is_feed(&place.node) { event::of(item) } else { Some((channel_of(&place.node).into(), number)) };
+                // An item is written by its home, with both.
                 let Some((channel, own)) = own else { return };
                 event::write(&mut self.out, &listener.update(index, number, (&channel, own)), item);
             }

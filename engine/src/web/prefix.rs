@@ -3,7 +3,7 @@
 //! A prefix ends behind a separator, which is any character of names that is no letter and no digit, or is empty. So a name has few
 //! prefixes, and an item is told to few of them, whoever subscribes.
 
-use super::access::pattern::is_of_name;
+use super::access::topic::is_of_name;
 use crate::limits::{NOTIFY_NAME_BYTES_MAX, NOTIFY_PREFIX_PARTS_MAX};
 
 /// What stands behind a prefix; some clients encode it (RFC 3986 2.1).

@@ -5,6 +5,7 @@
 //! have URI templates as well, of which each is held against the name's topic.
 
 use super::template::Template;
+use super::topic::is_of_name;
 use crate::limits::{NOTIFY_JWT_PATTERNS_MAX, NOTIFY_NAME_BYTES_MAX};
 
 /// Some channels.
@@ -78,9 +79,4 @@ impl Patterns {
         };
         self.0.capacity() * size_of::<Pattern>() + self.0.iter().map(bytes).sum::<usize>()
     }
-}
-
-/// Whether the name of a channel may have this byte.
-pub fn is_of_name(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"-._~:@+".contains(&byte)
 }

@@ -6,7 +6,6 @@
 //! A template is a row of pieces. A match goes through them once, with the set of all places of the topic up to which the pieces so far may
 //! reach: so there is no way back, and the work is bounded by the lengths of both, whatever is in them.
 
-use super::pattern::is_of_name;
 use super::topic;
 use crate::limits::{MERCURE_TEMPLATE_BYTES_MAX, MERCURE_TEMPLATE_VARIABLES_MAX, NOTIFY_NAME_BYTES_MAX};
 
@@ -284,7 +283,7 @@ fn read_expression(text: &str) -> Result<(&'static Operator, Box<[Box<str>]>), &
 /// How the names of channels begin whose topics begin so.
 fn begin_of(literal: &str) -> Box<str> {
     // What comes behind it decides whether the topic is escaped, and with it each `~`.
-    if literal.bytes().all(is_of_name) {
+    if literal.bytes().all(topic::is_of_name) {
         return literal.split('~').next().unwrap_or_default().into();
     }
     topic::escaped(literal).into()

@@ -8,12 +8,16 @@ use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::pattern::is_of_name;
 use crate::limits::NOTIFY_NAME_BYTES_MAX;
 
 /// What a name may not have, and `~`, which begins an escape.
 const ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b':').remove(b'@').remove(b'+');
+
+/// Whether the name of a channel may have this byte.
+pub fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:@+".contains(&byte)
+}
 
 /// The topic that stands for all.
 pub const ALL: &str = "*";

@@ -160,7 +160,7 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
     channels.retain(|channel| !selectors.cover(channel));
     channels.extend(selectors.begins().into_iter().map(|begins| format!("{begins}*").into()));
     let keys: Vec<_> =
-        channels.iter().map(|channel| place::key(&feed(channel).unwrap_or(channel.to_string()))).collect();
+        channels.iter().map(|channel| place::key(&feed(channel).unwrap_or_else(|| channel.to_string()))).collect();
     if keys.iter().enumerate().any(|(at, key)| keys[..at].contains(key)) {
         return bad("two of the topics have the same key in identifiers; subscribe to them by two requests");
     }

@@ -44,7 +44,9 @@ pub fn write<'a>((channel, number): (&str, u64), others: impl Iterator<Item = St
     let mut text = format!("{PREFIX}{}.{number}", key(channel));
     for stand in others {
         match stand {
-            Stand::Channel(channel, number) => drop(write!(text, ":{}.{number}", key(channel))),
+            Stand::Channel(channel, number) => {
+                let _ = write!(text, ":{}.{number}", key(channel));
+            }
             Stand::Feed(prefix, all, number) => {
                 let _ = write!(text, ":{}{}", key(prefix), if all { '!' } else { '*' });
                 write_base36(&mut text, number);
