@@ -798,6 +798,12 @@ pub const NOTIFY_PUSH_PATIENCE_MS: u64 = 30_000;
 /// Longest form by which an update of Mercure is published, bytes: content of which each byte is escaped, and 8 KiB for the rest.
 pub const MERCURE_FORM_BYTES_MAX: usize = 3 * NOTIFY_BODY_BYTES_MAX + (8 << 10);
 
+/// Longest URI template by which topics are selected, bytes: what is longer matches no topic but itself.
+pub const MERCURE_TEMPLATE_BYTES_MAX: usize = NOTIFY_NAME_BYTES_MAX;
+
+/// Most variables of one. Each is held against the whole topic.
+pub const MERCURE_TEMPLATE_VARIABLES_MAX: usize = 8;
+
 /// Most channels to which one connection of Centrifugo's protocol subscribes.
 pub const CENTRIFUGO_CHANNELS_MAX: usize = 128;
 

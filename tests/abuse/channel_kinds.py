@@ -98,6 +98,10 @@ def paths():
             "Mercure: topics that are none", "draft-dunglas-mercure 4", ("400", "403"),
             *(ask(HUB + b"?" + query) for query in [
                 b"", b"topic=", b"topic=secret", b"topic=../open.a", b"topic=open.a%00", b"topic=%ff", b"topic={id}", b"topic=*", b"matchURLPattern=*",
+                b"topic=open.{id}", b"match=*", b"topic=open.wild.{", b"topic=open.wild.}", b"topic=open.wild.{}", b"topic=open.wild.{id:3}",
+                b"topic=open.wild.{id*}", b"topic=open.wild.{=id}", b"topic=open.wild.{a,b,c,d,e,f,g,h,i}", b"topic=open.wild." + b"{x}" * 9,
+                b"topic=open.wild." + b"{" * 100, b"topic=open.wild.{" + b"x" * 200 + b"}", b"topic=open.wild.%00{x}", b"topic=open.wild.%zz{x}",
+                b"&".join(b"topic=open.wild.%d.{x}" % n for n in range(5)),
                 b"&".join(b"topic=open.%d" % n for n in range(17)),
             ]),
             *(post(HUB, FORM, body=content) for content in [

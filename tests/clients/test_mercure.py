@@ -244,12 +244,13 @@ async def test_bad_requests_are_refused_and_harm_nobody(keyed_world):
     endless = jwt.encode({**payload, "exp": None}, SECRET, algorithm="HS256", headers={"kid": "2026-HS256"})
     async with Page("fetch", hub(world, [topic]), {"Authorization": f"Bearer {good}"}) as page:
         await page.until(lambda: page.opened)
-        for token in (unsigned, forged, endless, good[:-2], claim(["https://example.com/{id}"], ["*"]), "x"):
+        for token in (unsigned, forged, endless, good[:-2], claim(["https://example.com/{id:3}"], ["*"]), "x"):
             for headers in ({"Authorization": f"Bearer {token}"}, {"Cookie": f"mercureAuthorization={token}"}):
                 status, fields, text = await asyncio.to_thread(request, world, topics=[topic], headers=headers)
                 assert status == 401 and "invalid_token" in fields["WWW-Authenticate"], text
         bearer = {"Authorization": f"Bearer {good}"}
-        for topics, status in ((["*"], 400), ([topic + "/{id}"], 400), ([topic + "x" * 200], 400), (["x" * 3_000], 414),
+        for topics, status in ((["*"] + [f"own.{n}.{{x}}" for n in range(4)], 400), ([topic + "/{id*}"], 400), ([topic + "/{id"], 400),
+                               (["own.{a,b,c,d,e,f,g,h,i}"], 400), (["own.{x}"], 403), ([topic + "x" * 200], 400), (["x" * 3_000], 414),
                                ([f"own.{n}" for n in range(17)], 400), ([f"own.{n}" for n in range(1_000)], 431), ([], 400)):
             got = (await asyncio.to_thread(request, world, topics=topics, headers=bearer))[0]
             assert got in (status, None) if len(topics) > 100 else got == status, topics[:1]
@@ -265,3 +266,109 @@ async def test_bad_requests_are_refused_and_harm_nobody(keyed_world):
                 assert raw.recv(4_096).startswith(b"HTTP/1.1 400")
         await publish(world, topic, "still there", good)
         await page.until(lambda: page.data() == ["still there"])
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+async def test_selectors_mean_many_topics(notifying_world, library):
+    """Draft 07, 4.1, and RFC 6570: URI templates beside a topic, each update once, with the identifier that its publisher is told."""
+    world, own, news = notifying_world, site(), f"news.{uuid.uuid4().hex}"
+    selectors = [own + "/books/{id}", own + "/{kind}/{id}{?page}", news]
+    async with Page(library, hub(world, selectors)) as page, Page(library, hub(world, ["*"])) as every:
+        await page.until(lambda: page.opened)
+        await every.until(lambda: every.opened)
+        told, untold = [], []
+        for topic, matches in (("/books/1", True), ("/books/1/2", False), ("/users/~romeo?page=2", True), ("/users/a?x=1", False),
+                               ("", False), ("/books/{id}", True), ("/books/2", True)):
+            (told if matches else untold).append(await publish(world, own + topic, topic or "-", type="changed"))
+        told.append(await publish(world, news, "news", type="changed"))
+        await page.until(lambda: len(page.got) >= len(told))
+        await every.until(lambda: len(every.got) >= len(told) + len(untold))
+        assert sorted(page.data()) == sorted(["/books/1", "/users/~romeo?page=2", "/books/{id}", "/books/2", "news"])
+        assert all(any(event["id"].startswith(one + ":") or event["id"] == one for event in page.got) for one in told)
+        assert not any(event["id"].startswith(one + ":") for one in untold for event in page.got)
+        assert all(any(event["id"].startswith(one + ":") for event in every.got) for one in told + untold)
+        assert {event["type"] for event in page.got} == {"changed"}
+
+
+async def test_selectors_go_on_where_they_were(notifying_world):
+    """Draft 07, 7: behind any update nothing is missing and nothing comes twice; after a kill it is said that something may be missing."""
+    world, own = notifying_world, site()
+    selectors = [own + "/a/{id}", own + "/b/{id}"]
+
+    def follow(count, **more):
+        with urllib.request.urlopen(hub(world, selectors, **more), timeout=WAIT) as response:
+            events = sseclient.SSEClient(response).events()
+            return response.headers["Last-Event-ID"], [(event.id, event.data) for _, event in zip(range(count), events)]
+
+    first = asyncio.create_task(asyncio.to_thread(follow, 6))
+    await asyncio.sleep(1)
+    for number in range(6):
+        await publish(world, f"{own}/{'ab'[number % 2]}/{number}", str(number))
+        await publish(world, f"{own}/c/{number}", "no")
+    _, events = await first
+    assert sorted(data for _, data in events) == [str(number) for number in range(6)]
+    for number in range(6, 12):
+        await publish(world, f"{own}/{'ab'[number % 2]}/{number}", str(number))
+    for at, (last, _) in enumerate(events):
+        left = {data for _, data in events[at + 1:]} | {str(number) for number in range(6, 12)}
+        answered, got = await asyncio.to_thread(follow, len(left), lastEventID=last)
+        assert answered == last and sorted(data for _, data in got) == sorted(left), f"behind {at}"
+    async with Page("eventsource", hub(world, selectors, lastEventID=events[-1][0])) as page:
+        await page.until(lambda: len(page.got) == 6)
+        opened = page.opened
+        await asyncio.to_thread(world.server.restart, True)
+        await page.until(lambda: page.opened > opened)
+        await publish(world, f"{own}/a/1", "after")
+        await page.until(lambda: len(page.got) == 7)
+        assert page.data()[6] == "after"
+    answered, _ = await asyncio.to_thread(follow, 0, lastEventID=events[0][0])
+    assert answered == "earliest"
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+async def test_selectors_and_tokens_with_templates(keyed_world, library):
+    """Draft 07, 6: who selects is told of what its token grants and of what everybody reads; and a token publishes at what it matches."""
+    world, own, news = keyed_world, site(), f"news.{uuid.uuid4().hex}"
+    publisher = claim([own + "/{kind}/{id}", "news.{+x}"], [], 600)
+    token, every = claim([], [own + "/users/{id}"], 600), claim([], ["*"], 600)
+    bearer = {"Authorization": f"Bearer {token}"}
+    pages = [Page(library, hub(world, ["*"]), bearer), Page(library, hub(world, [own + "/{kind}/{id}"], authorization=token)),
+             Page(library, hub(world, ["*"])), Page(library, hub(world, ["*"]), {"Cookie": f"mercureAuthorization={every}"})]
+    async with pages[0], pages[1], pages[2], pages[3]:
+        for page in pages:
+            await page.until(lambda page=page: page.opened)
+        for topic, data in ((own + "/users/1", "user"), (own + "/books/1", "book"), (news, "news")):
+            await publish(world, topic, data, publisher)
+        expected = [["news", "user"], ["user"], ["news"], ["book", "news", "user"]]
+        for page, data in zip(pages, expected):
+            await page.until(lambda page=page, data=data: len(page.got) >= len(data))
+            assert sorted(page.data()) == data
+    form = [("topic", own + "/users/1/2"), ("data", "x")]
+    assert (await asyncio.to_thread(request, world, form, headers={"Authorization": f"Bearer {publisher}"}))[0] == 403
+    for headers, status in (({}, 401), ({"Authorization": f"Bearer {claim([], [own + 'x/{id}'])}"}, 403), (bearer, 200)):
+        got = await asyncio.to_thread(request, world, topics=[own + "/users/{id}"], headers=headers)
+        assert got[0] == status, headers
+
+
+async def test_hostile_selectors_hold_up_nobody(notifying_world):
+    """Templates and topics that are made for each other: with many that wait by them, updates come in time."""
+    world, own = notifying_world, uuid.uuid4().hex
+    hostile = [f"{own}.{{a,b}}a{{c,d}}a{{e,f}}a{{g,{name}}}" + "a" * 40 + "b" for name in "abcd"]
+    sockets = []
+    try:
+        for _ in range(100):
+            raw = socket.create_connection(("127.0.0.1", world.server.http), WAIT)
+            sockets.append(raw)
+            query = urllib.parse.urlencode([("topic", one) for one in hostile])
+            raw.sendall(f"GET {HUB}?{query} HTTP/1.1\r\nHost: {DOMAIN}\r\n\r\n".encode())
+            assert (await asyncio.to_thread(raw.recv, 4_096)).startswith(b"HTTP/1.1 200")
+        async with Page("eventsource", hub(world, [own + ".{+all}"])) as page:
+            await page.until(lambda: page.opened)
+            began = time.monotonic()
+            for number in range(20):
+                await publish(world, f"{own}." + "a" * 90, str(number))
+            await page.until(lambda: len(page.got) == 20)
+            assert page.data() == [str(number) for number in range(20)] and time.monotonic() - began < WAIT
+    finally:
+        for raw in sockets:
+            raw.close()

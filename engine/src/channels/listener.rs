@@ -13,13 +13,17 @@ use crate::channels::places::{Gathered, Place, Places, Standing, prefixes};
 use crate::channels::talk::talker::Talker;
 use crate::id::{ConnId, PushId};
 use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_PAGE_ITEMS_MAX, NOTIFY_REQUESTS_PER_PREFIX};
-use crate::web::access::Grant;
+use crate::web::access::{Act, Grant};
 use crate::web::channel::{Answered, Asked};
 use crate::web::handshake::Accept;
+use crate::web::mercure::event;
 use crate::web::mercure::first::First;
+use crate::web::mercure::place::write_base36;
+use crate::web::mercure::selector::Selectors;
 use crate::web::nchan;
 use crate::web::nchan::id::write_tag;
 use crate::web::nchan::info::Format;
+use crate::web::policy::Channels;
 use crate::web::response::Response;
 
 /// The header field that says when to ask again (RFC 9110 10.2.3).
@@ -34,7 +38,8 @@ pub(super) enum Kind {
     Poll(Option<Box<Gathered>>),
     /// All are wanted, as events. The head of the answer was sent.
     Stream(bool),
-    /// All are wanted, as events of Mercure. The head of the answer is to be sent with this, until it was.
+    /// All are wanted, as events of Mercure. The head of the answer is to be sent with this, until it was. Then it stays for the selectors, if
+    /// there are some.
     Updates(Option<Box<First>>),
     /// All are wanted, as messages of a WebSocket. Its opening handshake is to be answered with this, until it was.
     Socket(Option<Box<Accept>>),
@@ -111,16 +116,26 @@ impl Kind {
     pub(super) fn has_begun(&self) -> bool {
         match self {
             Kind::Nchan(own) => own.has_begun(),
-            kind => matches!(kind, Kind::Stream(true) | Kind::Updates(None) | Kind::Socket(None) | Kind::Talk(_)),
+            Kind::Updates(first) => first.as_ref().is_none_or(|first| first.begun),
+            kind => matches!(kind, Kind::Stream(true) | Kind::Socket(None) | Kind::Talk(_)),
         }
     }
-}
 
-/// Appends a number in few characters.
-fn write_base36(out: &mut String, number: u64) {
-    let digits = std::iter::successors(Some(number), |rest| Some(rest / 36).filter(|rest| *rest > 0));
-    let digits: Vec<_> = digits.filter_map(|rest| char::from_digit((rest % 36) as u32, 36)).collect();
-    out.extend(digits.iter().rev());
+    /// What is gathered for one by Mercure, until its answer has begun.
+    pub(super) fn first(&mut self) -> Option<&mut First> {
+        match self {
+            Kind::Updates(Some(first)) if !first.begun => Some(first),
+            _ => None,
+        }
+    }
+
+    /// Which of the topics below prefixes are wanted; `None`: all.
+    fn selectors(&self) -> Option<&Selectors> {
+        match self {
+            Kind::Updates(first) => first.as_ref().map(|first| &*first.selectors),
+            _ => None,
+        }
+    }
 }
 
 /// A request that waits.
@@ -235,6 +250,16 @@ impl Listener {
     /// The place of a channel, if it waits for that.
     pub(super) fn place_of(&self, node: &str) -> Option<usize> {
         self.places.iter().position(|place| *place.node == *node)
+    }
+
+    /// Whether it is told of an item at one of its places. Of what is published below prefixes one who selects is told no more than it means and
+    /// may read. What is not for everybody is in the feeds of all only: nobody stands there without a token, which is asked here, or a permit,
+    /// which is for all below the prefix.
+    pub(super) fn wants(&self, policy: &Channels, index: usize, item: &[u8]) -> bool {
+        let Some(selectors) = self.kind.selectors().filter(|_| is_feed(&self.places[index].node)) else { return true };
+        let Some((channel, _)) = event::of(item) else { return false };
+        let granted = |grant: &Arc<Grant>| grant.covers(Act::Subscribe, &channel);
+        selectors.cover(&channel) && (!policy.is_private(&channel) || self.grant.as_ref().is_none_or(granted))
     }
 
     /// How the client calls the channel of one of its places.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::channels::Channels;
 use crate::channels::binary;
-use crate::channels::home::feed_names::is_feed;
+use crate::channels::home::feed_names::{FeedName, is_feed, is_same_prefix};
 use crate::channels::listener::{Fields, Kind, Listener};
 use crate::channels::nchan::Subscriber;
 use crate::channels::occupancy::crowd::channel_of;
@@ -15,7 +15,8 @@ use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX
 use crate::streams::ended::Ended;
 use crate::web::centrifugo::crowd;
 use crate::web::frame::{self, Code, FrameFault};
-use crate::web::mercure::{event, place};
+use crate::web::mercure::event;
+use crate::web::mercure::place::{self, Stand};
 use crate::web::nchan::{META, Way, info};
 use crate::web::response::Response;
 use crate::web::status::Status;
@@ -98,7 +99,14 @@ impl Telling {
                     self.message(listener, index, number);
                 }
             }
-            None if self.updates => event::write(&mut self.out, &listener.update(index, number), item),
+            None if self.updates => {
+                let place = &listener.places[index];
+                let own =
+                    if is_feed(&place.node) { event::of(item) } else { Some((channel_of(&place.node).into(), number)) };
+                // An item is written by its home, with both.
+                let Some((channel, own)) = own else { return };
+                event::write(&mut self.out, &listener.update(index, number, (&channel, own)), item);
+            }
             None => write_event(&mut self.out, "", &listener.position_with(index, number), item),
         }
     }
@@ -122,7 +130,7 @@ impl Telling {
 impl Listener {
     /// Whether it is told nothing before all homes have answered: it waits for a head that says what is missing.
     pub(super) fn is_gathering(&self) -> bool {
-        matches!(self.kind, Kind::Updates(Some(_)))
+        matches!(&self.kind, Kind::Updates(Some(first)) if !first.begun)
     }
 
     /// Whether as much has been gathered as a poll is answered.
@@ -130,11 +138,22 @@ impl Listener {
         matches!(&self.kind, Kind::Updates(Some(first)) if first.out.len() >= NOTIFY_PAGE_BYTES_MAX as usize)
     }
 
-    /// The identifier of an update by Mercure at one place: where this one stands with it in all channels.
-    pub(super) fn update(&self, index: usize, number: u64) -> String {
-        let channel = |place: usize| channel_of(&self.places[place].node);
-        let others = (0..self.places.len()).filter(|place| *place != index);
-        place::write((channel(index), number), others.map(|place| (channel(place), self.places[place].at)))
+    /// The identifier of an update by Mercure at a channel: where this one stands with it in all channels and feeds.
+    pub(super) fn update(&self, index: usize, number: u64, (channel, own): (&str, u64)) -> String {
+        let stand = |at: usize| {
+            let place = &self.places[at];
+            let number = if at == index { number } else { place.at };
+            let Some(feed) = FeedName::read(&place.node) else {
+                return Stand::Channel(channel_of(&place.node), number);
+            };
+            match at.checked_sub(1).is_some_and(|before| is_same_prefix(&self.places[before].node, &place.node)) {
+                true => Stand::Next(number),
+                false => Stand::Feed(channel_of(&place.node), feed.all, number),
+            }
+        };
+        // One that is of a place stands for it.
+        let is_own = |at: &usize| *at == index && !is_feed(&self.places[index].node);
+        place::write((channel, own), (0..self.places.len()).filter(|at| !is_own(at)).map(stand))
     }
 }
 
@@ -261,16 +280,20 @@ impl Channels {
     /// The answer to a subscriber by Mercure begins, unless it has: with the update behind which it goes on, and what came behind that.
     fn begin_updates(&mut self, id: ConnId) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        let Kind::Updates(first) = &mut listener.kind else { return };
-        let Some(first) = first.take() else { return };
+        let Some(first) = listener.kind.first() else { return };
+        let (last, out) = (first.id.take(), std::mem::take(&mut first.out));
+        first.begun = true;
+        if let Kind::Updates(first) = &mut listener.kind {
+            first.take_if(|first| first.selectors.is_empty());
+        }
         let mut response = listener.dressed(Response::empty(Status::Ok));
-        if let Some(id) = first.id {
+        if let Some(id) = last {
             let fields =
                 [("Last-Event-ID", id.into_string()), ("Access-Control-Expose-Headers", "Last-Event-ID".into())];
             response.fields.extend(fields.map(|(name, value)| (name, Cow::Owned(value))));
         }
         self.send_stream_head(id, response, EVENTS);
-        self.send_told(id, &first.out);
+        self.send_told(id, &out);
     }
 
     /// The answer to one who takes all messages begins, unless it has.
@@ -355,7 +378,7 @@ impl Channels {
         if let Some(own) = listener.nchan().filter(|own| own.has_begun()) {
             return self.end_nchan(id, own, response.status);
         }
-        if matches!(listener.kind, Kind::Stream(true) | Kind::Updates(None)) {
+        if matches!(listener.kind, Kind::Stream(true) | Kind::Updates(_)) && listener.kind.has_begun() {
             return self.end_stream(id, Ended::Server);
         }
         if matches!(listener.kind, Kind::Socket(None)) {

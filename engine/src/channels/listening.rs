@@ -65,7 +65,9 @@ impl Channels {
             Wish::Publish(publication) => (Kind::Publish(publication.answered), now_s + PUBLISH_S, Some(publication)),
             Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
             Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
-            Wish::Updates(id) => (Kind::Updates(Some(First::behind(id))), now_s + NOTIFY_HEARTBEAT_S, None),
+            Wish::Updates(id, selectors) => {
+                (Kind::Updates(Some(First::behind(id, selectors))), now_s + NOTIFY_HEARTBEAT_S, None)
+            }
             Wish::Socket(accept, _) => (Kind::Socket(Some(accept)), now_s + NOTIFY_HEARTBEAT_S, None),
             Wish::Nchan(wants) => {
                 let wait_s = match wants.way {
@@ -83,7 +85,8 @@ impl Channels {
             Wish::Info(format, _) => (Kind::Info(format), now_s + NOTIFY_ANSWER_S, None),
         };
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
-        let places = self.places_of(service, &asked.channels, &admission);
+        let selects = matches!(kind, Kind::Updates(_));
+        let places = self.places_of(service, &asked.channels, &admission, selects);
         let fields = self.listeners.fields(asked.fields);
         let (trusted, grant) = (admission.trusted, admission.grant.clone());
         let permit = admission.permit.clone();
@@ -229,12 +232,16 @@ impl Channels {
 
     fn page_for_stream(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
         self.begin_stream(id);
-        let is_heavy = self.is_heavy(id);
+        let (is_heavy, settings) = (self.is_heavy(id), self.settings.clone());
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         watched.heard = watched.heard.max(page.last);
         let place = &mut listener.places[index];
         if !std::mem::replace(&mut place.known, true) {
             (place.at, place.standing, place.missed) = (page.upto, Standing::Live, page.gap);
+            if let Some(first) = listener.kind.first() {
+                first.tell(b"", page.gap);
+                listener.places[index].missed = false;
+            }
             // Others have waited for that, so that each event can say where all channels stand.
             if listener.is_placed() {
                 // A WebSocket begins with that.
@@ -246,7 +253,7 @@ impl Channels {
             return;
         }
         place.standing = Standing::Behind;
-        if let Kind::Updates(Some(first)) = &mut listener.kind {
+        if let Some(first) = listener.kind.first() {
             first.tell(b"", page.gap);
         }
         let takes = if listener.is_gathering() { !listener.is_full() } else { !is_heavy };
@@ -257,7 +264,8 @@ impl Channels {
         if page.gap {
             telling.gap(listener, index);
         }
-        for (number, item) in &page.items {
+        let policy = &settings.web.channels;
+        for (number, item) in page.items.iter().filter(|(_, item)| listener.wants(policy, index, item)) {
             match listener.binary {
                 true => telling.item(listener, index, *number, &binary::of(item)),
                 false => telling.item(listener, index, *number, item),
@@ -268,7 +276,7 @@ impl Channels {
         place.at = page.upto;
         place.standing = if page.more { Standing::Behind } else { Standing::Live };
         let gathers = listener.is_gathering();
-        if let Kind::Updates(Some(first)) = &mut listener.kind {
+        if let Some(first) = listener.kind.first() {
             first.tell(&out, false);
         }
         self.tally_page(page);
@@ -355,9 +363,13 @@ impl Channels {
             return self.ask_home_of(id, index);
         };
         let (mut telling, mut gathered) = (Telling::new(listener), Gathered::default());
-        let (mut told, mut last) = (0, at);
+        let (mut told, mut last, policy) = (0, at, &self.settings.web.channels);
         for (number, item) in held {
-            (last, told) = (number, told + 1);
+            last = number;
+            if !listener.wants(policy, index, item) {
+                continue;
+            }
+            told += 1;
             match streams {
                 true => telling.item(listener, index, number, item),
                 false => gathered.push(item),

@@ -85,7 +85,9 @@ impl Channels {
     /// # Errors
     /// The refusal.
     pub(super) fn may_follow(&self, network: IpAddr, channels: &[Asked]) -> Result<(), Response> {
-        let asked = || channels.iter().map(|place| &*place.channel).filter(|name| prefix::of(name).is_some());
+        let feed = |asked: &Asked| prefix::of(&asked.channel).map(|begins| format!("{}*", prefix::within(begins)));
+        let feeds: Vec<_> = channels.iter().filter_map(feed).collect();
+        let asked = || feeds.iter().map(String::as_str);
         let (count, shards) = (asked().count(), usize::from(self.settings.shards()));
         if count > 1 && count * shards > NOTIFY_FEEDS_PER_REQUEST_MAX {
             let text = "there are too many prefixes in one request, for a server with so many threads";
@@ -94,11 +96,12 @@ impl Channels {
         self.listeners.prefixes.has_room(network, asked())
     }
 
-    /// Where a request stands that asks for these: a channel is one place, and a prefix one at each shard.
-    pub(super) fn places_of(&self, service: &str, channels: &[Asked], admission: &Admission) -> Places {
+    /// Where a request stands that asks for these: a channel is one place, and a prefix one at each shard. Who `selects` is told of each channel
+    /// for itself whether its token grants that.
+    pub(super) fn places_of(&self, service: &str, channels: &[Asked], admission: &Admission, selects: bool) -> Places {
         let mut places = Vec::with_capacity(channels.len());
         for asked in channels {
-            let Some(prefix) = prefix::of(&asked.channel) else {
+            let Some(begins) = prefix::of(&asked.channel) else {
                 let number = if let After::Number(number) = asked.after { Some(number) } else { None };
                 let node = self.listeners.name(&format!("{service}/{}", asked.channel));
                 places.push(Place::at(node, number.unwrap_or_default(), number.is_some()));
@@ -108,12 +111,18 @@ impl Channels {
             let granted = admission.grant.as_ref().is_some_and(|grant| grant.covers(Act::Subscribe, &asked.channel));
             // Others who have allowed it were asked about the whole prefix.
             let permitted = admission.permit.is_some() && policy.asks(&asked.channel);
-            let all = (granted || permitted) && policy.has_private(prefix);
-            let shards = self.settings.shards();
+            let in_part = selects && admission.grant.is_some();
+            let all = (granted || permitted || in_part) && policy.has_private(begins);
+            let (shards, prefix) = (self.settings.shards(), prefix::within(begins));
             // A place that is not one of so many homes says nothing of where it was.
             let number = |shard: u16| match &asked.after {
                 After::Now => u64::MAX,
                 After::Numbers(numbers) if numbers.len() == usize::from(shards) => numbers[usize::from(shard)],
+                After::Among(of_all, numbers) if *of_all == all && numbers.len() == usize::from(shards) => {
+                    numbers[usize::from(shard)]
+                }
+                // No feed has come so far, so that is a gap, and nothing is told again.
+                After::Among(..) => u64::MAX - 1,
                 After::Number(_) | After::Numbers(_) => 0,
             };
             places.extend((0..shards).map(|shard| {

@@ -14,6 +14,7 @@ use crate::id::ConnId;
 use crate::letters::{ConnRef, Letter};
 use crate::limits::NOTIFY_TOLD_PER_PUBLICATION;
 use crate::web::channel::{Answered, Publication};
+use crate::web::mercure::place;
 
 impl Channels {
     /// A publication goes to the home of its channel.
@@ -57,7 +58,9 @@ impl Channels {
         };
         let body = format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{}}}\n", published.repeated);
         let response = match listener.kind {
-            Kind::Publish(Answered::Update) => written_id(listener.update(0, published.number)),
+            Kind::Publish(Answered::Update) => {
+                written_id(place::write((channel, published.number), std::iter::empty()))
+            }
             Kind::Publish(Answered::Info(format)) => told(published.info).published(format),
             _ => json(body.into_bytes()),
         };

@@ -1,11 +1,13 @@
 //! What may be asked of channels of notifications, as data.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::access::Act;
 use super::access::shown::Shown;
 use super::handshake::Accept;
 use super::inquiry::Sent;
+use super::mercure::selector::Selectors;
 use super::nchan::info::Format;
 use super::nchan::subscription::Subscription;
 use super::push;
@@ -39,7 +41,7 @@ impl Asked {
                 let keys = publication.keys.iter().map(|key| key.len() + size_of::<Box<str>>());
                 publication.body.len() + publication.kind.len() + keys.sum::<usize>()
             }
-            Wish::Updates(Some(id)) => id.len(),
+            Wish::Updates(id, selectors) => id.as_ref().map_or(0, |id| id.len()) + selectors.memory_bytes(),
             Wish::Register(subscription) => size_of::<push::Subscription>() + subscription.endpoint.len(),
             Wish::Nchan(wants) => wants.from.as_ref().map_or(0, |(_, tag)| tag.len()),
             _ => 0,
@@ -67,12 +69,14 @@ pub enum After {
     Number(u64),
     /// Of a prefix, those behind these numbers, one of each home.
     Numbers(Box<[u64]>),
+    /// The same, if the place was one among what needs a token, or among what does not; of the other kind it says nothing.
+    Among(bool, Box<[u64]>),
 }
 
 impl After {
     /// Bytes that it takes beside itself.
     fn bytes(&self) -> usize {
-        if let After::Numbers(numbers) = self { size_of_val(&**numbers) } else { 0 }
+        if let After::Numbers(numbers) | After::Among(_, numbers) = self { size_of_val(&**numbers) } else { 0 }
     }
 }
 
@@ -91,8 +95,9 @@ pub enum Wish {
     Poll(u32),
     /// All items, as server-sent events.
     Stream,
-    /// All items, as events of Mercure. Who goes on where it was is told by which identifier, if nothing is missing.
-    Updates(Option<Box<str>>),
+    /// All items, as events of Mercure; of those below prefixes no more than selectors mean. Who goes on where it was is told by which
+    /// identifier, if nothing is missing.
+    Updates(Option<Box<str>>, Arc<Selectors>),
     /// All items, as messages of a WebSocket, whose opening handshake is answered with this; or, if it says so, as binary ones.
     Socket(Box<Accept>, bool),
     /// What a subscriber of Nchan wants.
@@ -114,7 +119,7 @@ impl Wish {
             Wish::Publish(_) | Wish::Info(..) => Act::Publish,
             Wish::Poll(_)
             | Wish::Stream
-            | Wish::Updates(_)
+            | Wish::Updates(..)
             | Wish::Socket(..)
             | Wish::Nchan(_)
             | Wish::Register(_)

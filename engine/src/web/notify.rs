@@ -3,8 +3,8 @@
 //! What is asked is read here and refused if it cannot be. Who has the items is a node of the publish-subscribe service, of which nothing is
 //! known here.
 
-use super::access::pattern::is_of_name;
 use super::access::shown::Shown;
+use super::access::topic::is_of_name;
 use super::channel::{After, Answered, Asked, Place, Publication, Wish, lines};
 use super::handshake;
 use super::head::{Head, Method};

@@ -3,7 +3,7 @@
 //! A prefix ends behind a separator, which is any character of names that is no letter and no digit, or is empty. So a name has few
 //! prefixes, and an item is told to few of them, whoever subscribes.
 
-use super::access::pattern::is_of_name;
+use super::access::topic::is_of_name;
 use crate::limits::{NOTIFY_NAME_BYTES_MAX, NOTIFY_PREFIX_PARTS_MAX};
 
 /// What stands behind a prefix; some clients encode it (RFC 3986 2.1).
@@ -25,6 +25,12 @@ pub fn is_one(prefix: &str) -> bool {
         && prefix.len() < NOTIFY_NAME_BYTES_MAX
         && prefix.bytes().all(is_of_name)
         && parts <= NOTIFY_PREFIX_PARTS_MAX
+}
+
+/// The longest prefix with which all names begin that begin so.
+pub fn within(begin: &str) -> &str {
+    let ends = begin.bytes().take(NOTIFY_NAME_BYTES_MAX - 1).enumerate().filter(|(_, byte)| is_separator(*byte));
+    &begin[..ends.take(NOTIFY_PREFIX_PARTS_MAX).last().map_or(0, |(at, _)| at + 1)]
 }
 
 /// All prefixes of a channel, if that may be one's name: at most [`NOTIFY_PREFIX_PARTS_MAX`] and one.
@@ -51,6 +57,23 @@ mod tests {
         for bad in ["news", "a.*", "a/", "a.b.c.d.e.f.g.h.i.", "\u{e9}.", &"x.".repeat(64)] {
             assert!(!is_one(bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn each_begin_has_a_prefix() {
+        for (begin, prefix) in [
+            ("", ""),
+            ("news", ""),
+            ("news.", "news."),
+            ("news.it", "news."),
+            ("https:~2F~2Fexample.com~2Fbooks~2F", "https:~2F~2Fexample.com~2Fbooks~"),
+            ("a.b.c.d.e.f.g.h.i.", "a.b.c.d.e.f.g.h."),
+        ] {
+            assert_eq!(within(begin), prefix);
+            assert!(is_one(prefix));
+        }
+        let long = format!("{}.", "a".repeat(NOTIFY_NAME_BYTES_MAX - 1));
+        assert_eq!(within(&long), "");
     }
 
     #[test]

@@ -34,6 +34,7 @@ mod left_early;
 mod letters;
 mod limits;
 mod mercure;
+mod mercure_selectors;
 mod nchan;
 mod nodes;
 mod notify;

@@ -465,9 +465,10 @@ options! {
         "Registrations for pushes of one channel that come from one address (IPv6: /64).",
         "Behind a proxy all come from its address, unless http_forwarded is on.";
     Addresses Detail Restart notify_wildcards: Vec<Prefix>, Kind::Prefixes, "off",
-        "Prefixes of channels of notifications that may be subscribed to (/n/PREFIX*), by their beginnings.",
+        "Prefixes of channels of notifications that may be subscribed to (/n/PREFIX*, and selectors of Mercure), by their beginnings.",
         "May be given several times. Who subscribes to a prefix learns the names of channels, so do not name those whose names are secrets. \
-         Channels of notify_private are among them for those whose tokens grant the whole prefix (subscribe).";
+         Channels of notify_private are among them for those whose tokens grant the whole prefix (subscribe), and by Mercure for those whose \
+         tokens grant the channel.";
     Addresses Main Restart notify_ask: Vec<Prefix>, Kind::Prefixes, "off",
         "Channels of notifications of which a web service says who may publish and subscribe, by the beginnings of their names.",
         "May be given several times, and counts more than notify. A token that counts decides, otherwise notify_ask_url is asked. By XMPP only \

@@ -41,14 +41,15 @@ impl Channels {
         let network = network(address);
         let may = self.listeners.addresses.may_wait(now_ms, network, waiting_max).map_err(Response::from);
         let channels = asked.channels.iter().map(|place| &*place.channel);
+        let selects = matches!(asked.wish, Wish::Updates(..));
         let may = may.and_then(|()| match asked.wish {
             // Whoever knows a registration may remove it, also when the token is over by which it was made.
             Wish::Unregister(_) => Ok(Admission::default()),
-            _ => self.admit(network, &asked.shown, asked.wish.act(), channels.clone()),
+            _ => self.admit(network, &asked.shown, (asked.wish.act(), selects), channels.clone()),
         });
         // Who reads a channel need not know who else does.
         let may = may.and_then(|admission| match asked.occupancy && asked.wish.act() == Act::Subscribe {
-            true => self.admit(network, &asked.shown, Act::Presence, channels).map(|_| admission),
+            true => self.admit(network, &asked.shown, (Act::Presence, false), channels).map(|_| admission),
             false => Ok(admission),
         });
         match may {

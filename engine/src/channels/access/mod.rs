@@ -141,7 +141,8 @@ impl From<Held> for Response {
 
 impl Channels {
     /// Whether a client may do something at channels, and what shows it. Every way in asks here, before anything else is done: for each
-    /// channel at which something is published, and for all together that are subscribed to.
+    /// channel at which something is published, and for all together that are subscribed to. Of a prefix a token has to grant all, unless who
+    /// asks `selects`: then it is told of what the token grants, if that may be anything.
     ///
     /// # Errors
     /// The refusal.
@@ -149,7 +150,7 @@ impl Channels {
         &mut self,
         network: IpAddr,
         shown: &Shown,
-        act: Act,
+        (act, selects): (Act, bool),
         mut channels: impl Iterator<Item = &'a str> + Clone,
     ) -> Result<Admission, Response> {
         let settings = self.settings.clone();
@@ -195,7 +196,11 @@ impl Channels {
             Err(Denied::Held(held)) => return Err(held.into()),
             Err(Denied::Fault(fault)) => return Err(invalid(fault.text())),
         };
-        if channels.all(|channel| grant.covers(act, channel) || (!publishes && !policy.is_private(channel))) {
+        let covers = |channel: &str| match prefix::of(channel).filter(|_| selects) {
+            Some(begins) => grant.meets(act, begins),
+            None => grant.covers(act, channel),
+        };
+        if channels.all(|channel| covers(channel) || (!publishes && !policy.is_private(channel))) {
             return Ok(Admission { grant: Some(grant), ..Admission::default() });
         }
         let challenge = format!("{CHALLENGE}, error=\"insufficient_scope\"");

@@ -3,7 +3,8 @@
 //! - [`key`] reads the operator's keys: a JWK Set (RFC 7517), of which each key is good for one algorithm.
 //! - [`token`] reads a token and what it claims. Nothing of it counts before its signature is verified.
 //! - [`pattern`] says which channels are meant. `json` reads objects in which no name comes twice.
-//! - [`shown`] finds the token in a request. [`topic`] says which channels are called so by clients of Mercure and Centrifugo.
+//! - [`shown`] finds the token in a request. [`topic`] says which channels are called so by clients of Mercure and Centrifugo, and a
+//!   [`template`] which topics are meant by one.
 //!
 //! Here is nothing but data: a token and a time lead to a [`Grant`] or to what is wrong. Who has shown which token, and how often one was
 //! wrong, is known to the shard.
@@ -12,6 +13,7 @@ mod json;
 pub mod key;
 pub mod pattern;
 pub mod shown;
+pub mod template;
 pub mod token;
 pub mod topic;
 
@@ -147,6 +149,15 @@ impl Grant {
             Act::Publish => self.publish.cover(channel),
             Act::Subscribe => self.subscribe.cover(channel),
             Act::Presence => self.presence.cover(channel),
+        }
+    }
+
+    /// Whether something may be done at a channel whose name begins so, if there is such a one.
+    pub fn meets(&self, act: Act, prefix: &str) -> bool {
+        match act {
+            Act::Publish => self.publish.meet(prefix),
+            Act::Subscribe => self.subscribe.meet(prefix),
+            Act::Presence => self.presence.meet(prefix),
         }
     }
 

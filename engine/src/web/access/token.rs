@@ -9,6 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 use super::json::{self, Object, Value};
 use super::key::Algorithm;
 use super::pattern::Patterns;
+use super::template::{self, Template};
 use super::topic;
 use super::{AHEAD_S, Access, Fault};
 use crate::limits::{
@@ -126,11 +127,12 @@ fn topics(own: &Object, name: &str, patterns: &mut Patterns) -> Result<(), Fault
             Some(_) => fault("publish and subscribe of mercure have to be lists of topics"),
         };
     };
-    let text = "a topic of the token (mercure) is no text, too long, or a URI template, which is not matched here";
+    let text = "a topic of the token (mercure) is no text, or too long";
     for topic in topics {
         let topic = topic.text().ok_or(Fault::Token(text))?;
         let read = match topic {
             topic::ALL => patterns.add("", true),
+            topic if template::is_one(topic) => patterns.add_template(Template::read(topic).map_err(Fault::Token)?),
             topic => patterns.add(&topic::channel(topic).map_err(|_| Fault::Token(text))?, false),
         };
         read.ok_or(Fault::Token("a token has up to 64 topics to publish and 64 to subscribe"))?;

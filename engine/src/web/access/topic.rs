@@ -6,14 +6,18 @@
 
 use std::borrow::Cow;
 
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-use super::pattern::is_of_name;
 use crate::limits::NOTIFY_NAME_BYTES_MAX;
 
 /// What a name may not have, and `~`, which begins an escape.
 const ESCAPED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b':').remove(b'@').remove(b'+');
+
+/// Whether the name of a channel may have this byte.
+pub fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~:@+".contains(&byte)
+}
 
 /// The topic that stands for all.
 pub const ALL: &str = "*";
@@ -24,22 +28,35 @@ pub const ALL: &str = "*";
 /// Why there is none, as a sentence without a full stop.
 pub fn channel(topic: &str) -> Result<Cow<'_, str>, &'static str> {
     if topic == ALL {
-        return Err("* and URI templates are not matched here; name each topic");
+        return Err("* stands for all topics, and is none");
     }
     if topic.is_empty() || topic.chars().any(char::is_control) {
         return Err("a topic is empty, or has control characters");
     }
-    if topic.contains(['{', '}']) {
-        return Err("URI templates and * are not matched here; name each topic");
-    }
     let name = match topic.bytes().all(is_of_name) {
         true => Cow::Borrowed(topic),
-        false => Cow::Owned(utf8_percent_encode(topic, ESCAPED).to_string().replace('%', "~")),
+        false => Cow::Owned(escaped(topic)),
     };
     match name.len() {
         0..=NOTIFY_NAME_BYTES_MAX => Ok(name),
         _ => Err("a topic is too long; as the name of a channel it has 128 bytes at the most"),
     }
+}
+
+/// A topic, or how one begins, as it stands in the name of a channel if the topic cannot be one.
+pub(super) fn escaped(topic: &str) -> String {
+    utf8_percent_encode(topic, ESCAPED).to_string().replace('%', "~")
+}
+
+/// The topic of a channel: what its name was made of. A name that was made of nothing else is its own.
+pub fn of(channel: &str) -> Cow<'_, str> {
+    if !channel.contains('~') {
+        return Cow::Borrowed(channel);
+    }
+    let text = channel.replace('~', "%");
+    let topic = percent_decode_str(&text).decode_utf8().ok();
+    let topic = topic.filter(|topic| self::channel(topic).is_ok_and(|own| own == channel));
+    topic.map_or(Cow::Borrowed(channel), |topic| Cow::Owned(topic.into_owned()))
 }
 
 #[cfg(test)]
@@ -56,15 +73,23 @@ mod tests {
             ("/users/~romeo?a=b&c=%20#d", "~2Fusers~2F~7Eromeo~3Fa~3Db~26c~3D~2520~23d"),
             ("d\u{e9}j\u{e0} vu", "d~C3~A9j~C3~A0~20vu"),
             ("a*", "a~2A"),
+            ("https://a/{id}", "https:~2F~2Fa~2F~7Bid~7D"),
         ] {
-            assert_eq!(channel(topic).as_deref(), Ok(name));
+            assert_eq!((channel(topic).as_deref(), &*of(name)), (Ok(name), topic));
             assert_eq!(channel(name).as_deref(), Ok(name), "an escaped name means the same");
         }
         let longest = "/".repeat(NOTIFY_NAME_BYTES_MAX / 3);
         assert!(channel(&longest).is_ok() && channel(&format!("{longest}/")).is_err());
         assert!(channel(&"a".repeat(128)).is_ok() && channel(&"a".repeat(129)).is_err());
-        for none in ["", "*", "a{id}", "a}", "a\nb", "a\0", "a\u{7f}", "a\u{85}"] {
+        for none in ["", "*", "a\nb", "a\0", "a\u{7f}", "a\u{85}"] {
             assert!(channel(none).is_err(), "{none:?}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_was_made_of_no_other_topic_is_its_own() {
+        for name in ["~", "~2", "~2f", "~zz", "a~41", "~7Euser", "~FF~2F", "~2A", "~00~2F", "a~2Fb~"] {
+            assert_eq!(of(name), name);
         }
     }
 

@@ -79,6 +79,11 @@ pub fn write(out: &mut Vec<u8>, id: &str, item: &[u8]) {
     out.push(b'\n');
 }
 
+/// Of which channel an item is, and its number there.
+pub fn of(item: &[u8]) -> Option<(Cow<'_, str>, u64)> {
+    Some((member(item, b"channel")?, member(item, b"id")?.parse().ok()?))
+}
+
 /// The text of a member of an object that has nothing but strings and `true` in it, and is written without white space.
 fn member<'a>(object: &'a [u8], wanted: &[u8]) -> Option<Cow<'a, str>> {
     let mut rest = object.strip_prefix(b"{")?;
@@ -139,6 +144,14 @@ mod tests {
         let kind = kind(Some("caf\u{e9}; retry=1"), Some("250"));
         assert_eq!(kind, "text/plain; charset=utf-8; event=caf%C3%A9%3B%20retry%3D1; retry=250");
         assert_eq!(item(&kind, "x"), "id: urn:x\nevent: caf\u{e9}; retry=1\nretry: 250\ndata: x\n\n");
+    }
+
+    #[test]
+    fn an_item_says_where_it_is() {
+        assert_eq!(of(b"{\"channel\":\"a.b\",\"id\":\"7\",\"item\":\"8\"}"), Some(("a.b".into(), 7)));
+        for none in ["", "{}", "{\"channel\":\"a\"}", "{\"channel\":\"a\",\"id\":\"x\"}", "{\"id\":\"7\"}"] {
+            assert_eq!(of(none.as_bytes()), None, "{none}");
+        }
     }
 
     /// Whoever may publish may not write lines of its own, nor the identifiers of others.

@@ -5,6 +5,7 @@
 //!
 //! - [`form`] reads names and values. [`shown`] finds the token, also in a cookie.
 //! - `web::access::topic` says which channel a topic is.
+//! - [`selector`] is what means several topics.
 //! - [`place`] is what updates are called by, and where a subscriber goes on. [`event`] writes items as events, and
 //!   [`first`] keeps them until all homes have answered.
 
@@ -12,9 +13,13 @@ pub mod event;
 pub mod first;
 pub mod form;
 pub mod place;
+pub mod selector;
 pub mod shown;
 
+use std::sync::Arc;
+
 use self::place::{EARLIEST, Places};
+use self::selector::{Selector, Selectors};
 use self::shown::Refused;
 use super::access::shown::Shown;
 use super::access::topic;
@@ -24,11 +29,15 @@ use super::inquiry::Sent;
 use super::keys::keys;
 use super::notify;
 use super::policy::{Channels, Policy};
+use super::prefix;
 use super::request::{Request, Site};
 use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::Status;
-use crate::limits::{MERCURE_FORM_BYTES_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_TYPE_BYTES_MAX};
+use crate::limits::{
+    MERCURE_FORM_BYTES_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_PREFIXES_PER_REQUEST_MAX,
+    NOTIFY_TYPE_BYTES_MAX,
+};
 
 /// Where the hub is (draft 07, 3).
 pub const PATH: &str = "/.well-known/mercure";
@@ -87,22 +96,54 @@ fn channel(topic: &str, policy: &Channels) -> Result<Box<str>, Refused> {
     }
 }
 
+/// What a subscriber names: a channel, or a selector of more than one if there are channels that it may mean.
+enum Named {
+    Channel(Box<str>),
+    Selector(Selector),
+}
+
+/// Reads it. Draft 07 has URI templates; those of draft 08 that match exactly are one topic, and `*` is all of them in either.
+fn named(text: &str, exactly: bool, policy: &Channels) -> Result<Named, Refused> {
+    let selector = match Selector::read(text) {
+        Ok(Some(selector)) if !exactly || selector == Selector::All => selector,
+        Err(text) if !exactly => return bad(text),
+        _ => return channel(text, policy).map(Named::Channel),
+    };
+    if !policy.has_some(selector.begins()) {
+        return refuse(
+            Status::Forbidden,
+            "no topics of this selector are offered; the server's options notify and notify_private name the channels that are",
+        );
+    }
+    if !policy.takes_prefix(selector.begins()) {
+        return refuse(
+            Status::Forbidden,
+            "this selector may not be subscribed to; the server's option notify_wildcards names the beginnings of channels \
+             that may be",
+        );
+    }
+    Ok(Named::Selector(selector))
+}
+
 /// What is subscribed to, and from where on (draft 07, 4 and 7).
 fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>), Refused> {
-    let (mut channels, mut last) = (Vec::<Box<str>>::new(), None);
+    let (mut channels, mut selectors, mut last) = (Vec::<Box<str>>::new(), Selectors::default(), None);
     for pair in form::pairs(head.query) {
         let Some((name, value)) = pair else { return bad("the address has something that is no UTF-8") };
         match &*name {
             // Draft 08 calls them so.
             "topic" | "match" | "matchExact" => {
-                let channel = channel(&value, policy)?;
-                if channels.contains(&channel) {
-                    continue;
+                match named(&value, name != "topic", policy)? {
+                    Named::Channel(channel) if channels.contains(&channel) => {}
+                    Named::Channel(channel) => channels.push(channel),
+                    Named::Selector(selector) => selectors.add(selector),
                 }
-                if channels.len() == NOTIFY_CHANNELS_MAX {
+                if channels.len() + selectors.len() > NOTIFY_CHANNELS_MAX {
                     return bad("there are too many topics in one request; subscribe to 16 at the most");
                 }
-                channels.push(channel);
+                if selectors.len() > NOTIFY_PREFIXES_PER_REQUEST_MAX {
+                    return bad("there are too many selectors in one request; * and URI templates are 4 at the most");
+                }
             }
             name if name.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("match")) => {
                 return bad("URL patterns are not matched here; name each topic");
@@ -112,23 +153,39 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
             _ => {}
         }
     }
-    if channels.is_empty() {
+    if channels.is_empty() && selectors.is_empty() {
         return bad("there is no topic");
     }
-    let keys: Vec<_> = channels.iter().map(|channel| place::key(channel)).collect();
+    // What a selector means comes by that, and once.
+    channels.retain(|channel| !selectors.cover(channel));
+    channels.extend(selectors.begins().into_iter().map(|begins| format!("{begins}*").into()));
+    let keys: Vec<_> =
+        channels.iter().map(|channel| place::key(&feed(channel).unwrap_or_else(|| channel.to_string()))).collect();
     if keys.iter().enumerate().any(|(at, key)| keys[..at].contains(key)) {
         return bad("two of the topics have the same key in identifiers; subscribe to them by two requests");
     }
     let last = head.one("last-event-id").filter(|last| !last.is_empty()).map(str::to_owned).or(last);
     let places = last.as_deref().and_then(Places::read);
     let all = last.as_deref() == Some(EARLIEST);
-    let after = |channel: &str| if all { Some(0) } else { places.as_ref()?.of(channel) };
-    let channels: Vec<_> =
-        channels.into_iter().map(|channel| Place { after: after(&channel).into(), channel }).collect();
+    let after = |channel: &str| match (feed(channel), &places) {
+        // What was published before is told of channels only.
+        (Some(feed), Some(places)) => {
+            places.of_feed(&feed).map_or(After::Now, |(all, numbers)| After::Among(all, numbers))
+        }
+        (None, _) if all => After::Number(0),
+        (None, Some(places)) => places.of(channel).into(),
+        (_, None) => After::Now,
+    };
+    let channels: Vec<_> = channels.into_iter().map(|channel| Place { after: after(&channel), channel }).collect();
     // What cannot be read is not said again; and of a topic that is not in it, updates may be missing.
     let lost = channels.iter().any(|place| place.after == After::Now);
     let said = last.map(|id| if lost { EARLIEST.into() } else { id.into() });
-    Ok((Wish::Updates(said), channels))
+    Ok((Wish::Updates(said, Arc::new(selectors)), channels))
+}
+
+/// The feed at which a subscriber to all channels stands that begin so, as identifiers have it; `None`: it is one channel.
+fn feed(channel: &str) -> Option<String> {
+    prefix::of(channel).map(|begins| format!("{}*", prefix::within(begins)))
 }
 
 /// What is published (draft 07, 5).
