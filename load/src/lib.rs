@@ -16,6 +16,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod bosh;
 mod channels;
 mod cli;
 mod client;
@@ -24,6 +25,7 @@ mod delivery;
 mod desk;
 mod driver;
 mod figures;
+mod framing;
 mod histogram;
 pub mod html;
 mod keys;
@@ -35,6 +37,8 @@ mod report;
 mod sasl;
 mod scenario;
 mod swarm;
+mod web;
+mod websocket;
 mod wheel;
 
 pub use cli::{command, run};
