@@ -224,7 +224,8 @@ impl Bosh {
         }
         loop {
             let count = usize::from(self.count);
-            if let Some(index) = self.asked[..count].iter().position(|asked| asked.line.is_none() && asked.answer.is_none())
+            if let Some(index) =
+                self.asked[..count].iter().position(|asked| asked.line.is_none() && asked.answer.is_none())
             {
                 return self.place(index, ready, now);
             }
@@ -469,7 +470,8 @@ impl Bosh {
     /// Bytes on the heap.
     #[cfg(test)]
     fn heap_bytes(&self) -> usize {
-        let asked = self.asked.iter().map(|asked| asked.content.capacity() + asked.answer.as_ref().map_or(0, |a| a.len()));
+        let asked =
+            self.asked.iter().map(|asked| asked.content.capacity() + asked.answer.as_ref().map_or(0, |a| a.len()));
         asked.sum::<usize>() + self.sid.as_ref().map_or(0, |sid| sid.len())
     }
 }
@@ -486,8 +488,9 @@ pub(crate) fn read<'a>(body: &'a [u8], scanner: &mut Scanner) -> Result<(Said, &
     };
     let found = scanner.scan(&StreamScope::None, Expect::Content, ELEMENT_BYTES_MAX, body);
     let read = match found {
-        Ok(Progress::Element { consumed }) => said(&scanner.element(&StreamScope::None, &body[..consumed]))
-            .map(|(said, inner)| (said, &body[inner])),
+        Ok(Progress::Element { consumed }) => {
+            said(&scanner.element(&StreamScope::None, &body[..consumed])).map(|(said, inner)| (said, &body[inner]))
+        }
         Ok(_) => Err("bosh: an answer without a whole <body/>".into()),
         Err(fault) => Err(format!("bosh: malformed: {fault}")),
     };

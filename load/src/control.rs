@@ -25,7 +25,7 @@ use crate::keys::DriverChoice;
 use crate::phases::{Bounds, Director, Phase, Totals, part};
 use crate::proc;
 use crate::sasl::Mechanism;
-use crate::scenario::{self, Auth, Scenario, Tls};
+use crate::scenario::{self, Auth, Scenario, Tls, Transport};
 use crate::swarm::{self, Plan};
 
 /// Samples that wait for the control at most; workers wait when there are more.
@@ -137,7 +137,11 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
         },
         resumes: scenario.resume,
     };
-    let tls = if security == Security::Off { None } else { Some(Terms::trusting_anyone(&scenario.domain)?) };
+    let tls = match (security, scenario.transport) {
+        (Security::Off, _) => None,
+        (_, Transport::Tcp) => Some(Terms::trusting_anyone(&scenario.domain)?),
+        _ => Some(Terms::trusting_anyone(&scenario.domain)?.speaking("http/1.1")),
+    };
     let each = scenario.connections_each();
     let sources = sources(scenario.to, scenario.sessions.saturating_mul(each), scenario.sources);
     let target = Target {

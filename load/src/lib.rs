@@ -8,6 +8,8 @@
 //!     -> progress (seconds, the whole) -> report (JSON), html
 //! ```
 //!
+//! Streams go over TCP as clients write them. `framing` takes them apart for `websocket` and `bosh`, which are pure; `web` reads HTTP.
+//!
 //! `throng load channels` has `channels` in the place of `swarm`, with keys and a report of its own.
 //!
 //! The crate knows XMPP by `throng_engine::wire` alone and never the server: what it measures it sees over sockets, and in

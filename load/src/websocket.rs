@@ -99,16 +99,15 @@ impl WebSocket {
     ///
     /// # Errors
     /// It is none of a server's, as a kind of error.
-    pub(crate) fn step<'a>(
-        &mut self,
-        target: &Target,
-        bytes: &'a [u8],
-    ) -> Result<Option<(Heard<'a>, usize)>, String> {
+    pub(crate) fn step<'a>(&mut self, target: &Target, bytes: &'a [u8]) -> Result<Option<(Heard<'a>, usize)>, String> {
         if !self.open {
             let Some(head) = web::head(bytes).map_err(not_http)? else { return Ok(None) };
             if head.status != 101 {
                 let path = &target.path;
-                return Err(format!("websocket: the server answers {} to GET {path}; see --path and --to", head.status));
+                return Err(format!(
+                    "websocket: the server answers {} to GET {path}; see --path and --to",
+                    head.status
+                ));
             }
             if head.accept != Some(PROOF) {
                 return Err("websocket: a handshake without its proof".into());

@@ -299,8 +299,9 @@ fn what_an_answer_says_is_read_and_what_is_none_is_named() {
                 condition='item-not-found' >\n<a>x</a> </body >\n";
     let (said, content) = read(text.as_bytes(), &mut scanner).expect("a body");
     assert_eq!((said.ends.as_deref(), content), (Some("item-not-found"), &b"\n<a>x</a> "[..]));
-    let (said, content) = read(b"<body xmlns='http://jabber.org/protocol/httpbind' type='terminate'></body>", &mut scanner)
-        .expect("a body");
+    let (said, content) =
+        read(b"<body xmlns='http://jabber.org/protocol/httpbind' type='terminate'></body>", &mut scanner)
+            .expect("a body");
     assert_eq!((said.ends.as_deref(), content), (Some("without a condition"), &b""[..]));
     for (text, kind) in [
         ("<html/>", "no <body/>; see --path"),

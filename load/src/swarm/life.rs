@@ -247,7 +247,11 @@ impl World {
             let due = self.tick_in(stays);
             self.set_timer(client, due);
         }
-        if self.asks() { self.command_lines(client, Command::Favour) } else { self.commands.push(Command::Favour(client)) }
+        if self.asks() {
+            self.command_lines(client, Command::Favour)
+        } else {
+            self.commands.push(Command::Favour(client))
+        }
         self.pair_stands(client);
     }
 

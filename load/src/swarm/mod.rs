@@ -370,7 +370,11 @@ impl World {
             if conn.has(SENDING) || !matches!(conn.state, State::Login | State::Up | State::Leaving) {
                 continue;
             }
-            if self.asks() { self.ask(client, driver) } else { self.say(client, driver) }
+            if self.asks() {
+                self.ask(client, driver)
+            } else {
+                self.say(client, driver)
+            }
             // An idle client keeps no buffer.
             let output = &mut self.conns[client as usize].output;
             if output.is_empty() && output.capacity() > 0 {
@@ -391,8 +395,7 @@ impl World {
             framed = Some(out);
         }
         let bytes = match conn.tls.as_mut() {
-            None => framed
-                .unwrap_or_else(|| std::mem::replace(&mut conn.output, self.pool.pop().unwrap_or_default())),
+            None => framed.unwrap_or_else(|| std::mem::replace(&mut conn.output, self.pool.pop().unwrap_or_default())),
             Some(tls) => {
                 let mut records = self.pool.pop().unwrap_or_default();
                 // What is wrong with it shows on receiving.

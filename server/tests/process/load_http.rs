@@ -24,8 +24,10 @@ fn server(http: &str, further: &[&str]) -> Server {
 
 /// A load of ten pairs for two seconds, and its result without its seconds.
 fn load(to: &str, transport: &str, further: &[&str]) -> Value {
-    let flags = ["load", "--to", to, "--transport", transport, "--sessions", "50", "--pairs", "10", "--hold-s", "2"];
-    let output = throng(&[&flags[..], &["--quiet", "--drain-s", "15"], further].concat());
+    let mut flags = vec!["load", "--to", to, "--transport", transport, "--sessions", "50", "--quiet"];
+    let usual = [["--pairs", "10"], ["--hold-s", "2"], ["--drain-s", "15"], ["--ramp-s-max", "30"]];
+    flags.extend(usual.iter().filter(|flag| !further.contains(&flag[0])).flatten());
+    let output = throng(&[&flags, further].concat());
     let mut result: Value = serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
     result["seconds"].take();
@@ -79,7 +81,8 @@ fn every_disturbance_over_websocket_and_bosh_keeps_the_messages() {
         all_came(&load(&http, transport, &["--stall-share", "0.5", "--stall-s", "1", "--in-flight", "5"]));
         all_came(&load(&http, transport, &["--register", "--user-prefix", transport, "--password", "other"]));
         all_came(&load(&http, transport, &["--pipelined", "--auth", "plain", "--processes", "2"]));
-        all_came(&load(&http, transport, &["--login", "fast", "--resume", "--offline-per-s", "20", "--offline-s", "0.3"]));
+        all_came(&load(&http, transport, &["--login", "fast", "--offline-per-s", "20", "--offline-s", "0.3"]));
+        all_came(&load(&http, transport, &["--login", "sasl2", "--resume"]));
     }
     // A WebSocket that is reset is the end of its session, as over TCP.
     let result = load(&http, "websocket", &["--storm-share", "1", "--storm-at-s", "0.5"]);
@@ -193,7 +196,12 @@ fn where_there_is_neither_the_errors_say_what_to_do() {
     for (to, transport, path, said) in [
         (&http, "websocket", "/nothing", "websocket: the server answers 404 to GET /nothing; see --path and --to"),
         (&http, "bosh", "/nothing", "bosh: the server answers 404 to POST /nothing; see --path and --to"),
-        (&server.plain, "bosh", "/http-bind", "http: the answer is none of HTTP/1.1; is --to where the server has HTTP?"),
+        (
+            &server.plain,
+            "bosh",
+            "/http-bind",
+            "http: the answer is none of HTTP/1.1; is --to where the server has HTTP?",
+        ),
         (&server.plain, "websocket", "/x", "http: the answer is none of HTTP/1.1; is --to where the server has HTTP?"),
     ] {
         let result = load(to, transport, &["--path", path, "--ramp-s-max", "2", "--hold-s", "0.1", "--drain-s", "0.1"]);
