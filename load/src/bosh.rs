@@ -428,14 +428,18 @@ impl Bosh {
 
     /// A connection has broken, or could not be made.
     pub(crate) fn lost(&mut self, line: usize, now: Tick) -> Loss {
+        let connects = self.lines[line] == Line::Connecting;
+        if self.leave(line) || connects { self.try_again(now) } else { Loss::Nothing }
+    }
+
+    /// A connection is given up, whoever wants that. Its request is to be sent on another one; true if there is one.
+    pub(crate) fn leave(&mut self, line: usize) -> bool {
         let index = self.on(line);
-        let was = std::mem::replace(&mut self.lines[line], Line::Closing);
+        self.lines[line] = Line::Closing;
         if let Some(index) = index {
             (self.asked[index].line, self.asked[index].again) = (None, true);
-        } else if was != Line::Connecting {
-            return Loss::Nothing;
         }
-        self.try_again(now)
+        index.is_some()
     }
 
     fn try_again(&mut self, now: Tick) -> Loss {

@@ -225,6 +225,21 @@ fn tries_without_an_answer_have_an_end_and_idle_connections_are_no_loss() {
     assert_eq!(stage.bosh.lost(0, stage.now), Loss::Over);
 }
 
+/// What this program cuts off itself is no try of the server's.
+#[test]
+fn a_network_may_go_away_as_often_as_it_likes() {
+    let mut stage = Stage::begun();
+    let first = stage.take();
+    for _ in 0..300 {
+        let line = stage.sent.first().map_or(0, |(line, _)| *line);
+        assert!(stage.bosh.leave(line));
+        stage.bosh.closed(line);
+        stage.sent.clear();
+        stage.turn();
+        assert_eq!(stage.sent, first);
+    }
+}
+
 /// XEP-0124 17.4: after an answer of the type `error` its request and those before it are repeated.
 #[test]
 fn an_answer_may_ask_to_repeat() {

@@ -40,7 +40,7 @@ struct Wire {
 }
 
 const _: () = assert!(LINES as u32 == BOSH_CONNECTIONS);
-const _: () = assert!(size_of::<Talk>() <= 384, "an idle session over BOSH costs this much more, and the name of it");
+const _: () = assert!(size_of::<Talk>() <= 304, "an idle session over BOSH costs this much more, and the name of it");
 
 impl Default for Talk {
     fn default() -> Talk {
@@ -313,10 +313,9 @@ impl World {
         if talk.cut {
             return true;
         }
-        let now = self.tick();
         for line in 0..LINES {
             if !matches!(self.talk(client).bosh.line(line), Line::None | Line::Closing) {
-                self.talk(client).bosh.lost(line, now);
+                self.talk(client).bosh.leave(line);
                 self.close_line(client, line, true);
             }
         }
