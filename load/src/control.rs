@@ -20,11 +20,12 @@ use crate::accounts::Accounts;
 use crate::client::{Login, Profile, Security};
 use crate::driver::{self, Kind};
 use crate::figures::{Gauges, Sample};
+use crate::framing::Target;
 use crate::keys::DriverChoice;
 use crate::phases::{Bounds, Director, Phase, Totals, part};
 use crate::proc;
 use crate::sasl::Mechanism;
-use crate::scenario::{self, Auth, Scenario, Tls};
+use crate::scenario::{self, Auth, Scenario, Tls, Transport};
 use crate::swarm::{self, Plan};
 
 /// Samples that wait for the control at most; workers wait when there are more.
@@ -41,7 +42,7 @@ const END_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct Crew {
     /// Which driver is asked for.
     pub(crate) driver: DriverChoice,
-    /// Clients in all.
+    /// Clients in all, as many as connections they may have.
     pub(crate) clients: u32,
     /// Processes.
     pub(crate) processes: u32,
@@ -52,8 +53,8 @@ pub(crate) struct Crew {
 impl Crew {
     /// That of a scenario.
     pub(crate) fn of(scenario: &Scenario) -> Crew {
-        let Scenario { driver, sessions: clients, processes, threads, .. } = *scenario;
-        Crew { driver, clients, processes, threads }
+        let Scenario { driver, sessions, processes, threads, .. } = *scenario;
+        Crew { driver, clients: sessions.saturating_mul(scenario.connections_each()), processes, threads }
     }
 }
 
@@ -136,8 +137,19 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
         },
         resumes: scenario.resume,
     };
-    let tls = if security == Security::Off { None } else { Some(Terms::trusting_anyone(&scenario.domain)?) };
-    let sources = sources(scenario.to, scenario.sessions, scenario.sources);
+    let tls = match (security, scenario.transport) {
+        (Security::Off, _) => None,
+        (_, Transport::Tcp) => Some(Terms::trusting_anyone(&scenario.domain)?),
+        _ => Some(Terms::trusting_anyone(&scenario.domain)?.speaking("http/1.1")),
+    };
+    let each = scenario.connections_each();
+    let sources = sources(scenario.to, scenario.sessions.saturating_mul(each), scenario.sources);
+    let target = Target {
+        host: format!("{}:{}", scenario.domain, scenario.to.port()),
+        path: scenario.path_asked().into(),
+        domain: scenario.domain.clone(),
+        wait_s: scenario.wait_s,
+    };
     let count = division.workers();
     let others = scenario.sessions - scenario.pairs * 2;
     let own = process * division.threads..(process + 1) * division.threads;
@@ -157,7 +169,13 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
             first_pair,
             run,
             driver: division.driver,
-            sockets: driver::Settings { clients, table_slots: u32::MAX, to: scenario.to, sources: sources.clone() },
+            sockets: driver::Settings {
+                clients: clients * each,
+                table_slots: u32::MAX,
+                to: scenario.to,
+                sources: sources.clone(),
+            },
+            target: target.clone(),
             memory_before: (worker == own.start).then(proc::own_memory_bytes),
         }
     };

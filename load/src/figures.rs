@@ -71,6 +71,10 @@ counters! {
     gaps,
     /// Items that never came to a subscriber and are covered by such a word.
     gapped,
+    /// Requests of BOSH, those sent again included.
+    requests,
+    /// Requests of BOSH that were sent again, since their connection had gone without an answer.
+    requests_again,
     /// Bytes received.
     bytes_in,
     /// Bytes given to the kernel, in records where there is TLS.

@@ -8,6 +8,8 @@
 //!     -> progress (seconds, the whole) -> report (JSON), html
 //! ```
 //!
+//! Streams go over TCP as clients write them. `framing` takes them apart for `websocket` and `bosh`, which are pure; `web` reads HTTP.
+//!
 //! `throng load channels` has `channels` in the place of `swarm`, with keys and a report of its own.
 //!
 //! The crate knows XMPP by `throng_engine::wire` alone and never the server: what it measures it sees over sockets, and in
@@ -16,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod accounts;
+mod bosh;
 mod channels;
 mod cli;
 mod client;
@@ -24,6 +27,7 @@ mod delivery;
 mod desk;
 mod driver;
 mod figures;
+mod framing;
 mod histogram;
 pub mod html;
 mod keys;
@@ -35,6 +39,8 @@ mod report;
 mod sasl;
 mod scenario;
 mod swarm;
+mod web;
+mod websocket;
 mod wheel;
 
 pub use cli::{command, run};

@@ -98,6 +98,7 @@ pub(crate) fn result(scenario: &Scenario, division: Division, whole: &Whole, ser
         "presence": { "sent": counted.presence_sent, "received": counted.presence_received,
             "sent_per_s": per_s(whole.hold.presence_sent), "received_per_s": per_s(whole.hold.presence_received) },
         "bytes": { "in": counted.bytes_in, "out": counted.bytes_out },
+        "bosh": { "requests": counted.requests, "requests_again": counted.requests_again },
         "errors": counted.errors,
         "server": {
             "pid": server_pid,

@@ -7,6 +7,9 @@ use std::path::PathBuf;
 
 use crate::keys::{DriverChoice, table, words};
 
+/// Connections that a session over BOSH may have at once.
+pub(crate) const BOSH_CONNECTIONS: u32 = 2;
+
 words! {
     /// When streams are secured.
     Tls {
@@ -16,6 +19,18 @@ words! {
         Upgrade = "starttls",
         /// XEP-0368.
         Direct = "direct",
+    }
+}
+
+words! {
+    /// What carries the streams.
+    Transport {
+        /// RFC 6120 3.
+        Tcp = "tcp",
+        /// RFC 7395.
+        WebSocket = "websocket",
+        /// XEP-0124 and XEP-0206.
+        Bosh = "bosh",
     }
 }
 
@@ -55,6 +70,12 @@ table! {
                 "Where the server listens";
             domain: String = "localhost".into(), "NAME",
                 "The server's domain";
+            transport: Transport = Transport::Tcp, "WORD",
+                "What carries the streams: tcp, websocket (RFC 7395) or bosh (XEP-0124); to is then where the server has HTTP";
+            path: String = String::new(), "PATH",
+                "Path of the server's WebSocket or BOSH; empty: /xmpp-websocket or /http-bind";
+            wait_s: u32 = 60, "SECONDS",
+                "Over BOSH: how long a request may wait for something to say, if the server agrees";
             tls: Tls = Tls::Off, "WORD",
                 "When streams are secured: off, starttls or direct; 248 bytes more of memory a client";
             tls_insecure: bool = false, "",
@@ -178,6 +199,20 @@ table! {
 }
 
 impl Scenario {
+    /// The path that is asked for.
+    pub(crate) fn path_asked(&self) -> &str {
+        match self.transport {
+            _ if !self.path.is_empty() => &self.path,
+            Transport::Bosh => "/http-bind",
+            _ => "/xmpp-websocket",
+        }
+    }
+
+    /// Connections that a session may have at once.
+    pub(crate) fn connections_each(&self) -> u32 {
+        if self.transport == Transport::Bosh { BOSH_CONNECTIONS } else { 1 }
+    }
+
     /// Checks what single values cannot tell.
     ///
     /// # Errors
@@ -205,6 +240,20 @@ impl Scenario {
                 self.tls != Tls::Off && !self.tls_insecure,
                 "tls: certificates are not checked here; give tls_insecure as well",
             ),
+            (
+                self.transport != Transport::Tcp && self.tls == Tls::Upgrade,
+                "tls: starttls is for streams over TCP (RFC 7395 3.9, XEP-0206 7); give direct with websocket and bosh",
+            ),
+            (
+                self.transport == Transport::Tcp && !self.path.is_empty(),
+                "path: a stream over TCP has none; give transport websocket or bosh as well",
+            ),
+            (
+                !self.path.is_empty() && !self.path.starts_with('/')
+                    || self.path.bytes().any(|byte| !byte.is_ascii_graphic()),
+                "path: it begins with / and has neither spaces nor other characters that are not ASCII",
+            ),
+            (self.wait_s == 0 || self.wait_s > 3_600, "wait_s: 1 to 3600"),
             (self.resume && self.login == Login::Sasl, "resume: it goes with sasl2 or fast as login"),
             (self.threads == 0 || self.threads > 1024, "threads: 1 to 1024"),
             (self.processes == 0 || self.processes > 1024, "processes: 1 to 1024"),

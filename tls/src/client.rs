@@ -71,6 +71,13 @@ impl Terms {
         Ok(Terms::new(name, ring::default_provider(), rustls::ALL_VERSIONS))
     }
 
+    /// The same for clients that speak another protocol than XMPP inside (RFC 7301), such as `http/1.1`.
+    pub fn speaking(self, protocol: &str) -> Terms {
+        let mut config = (*self.config).clone();
+        config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
+        Terms { config: Arc::new(config), ..self }
+    }
+
     pub(crate) fn new(
         name: ServerName<'static>,
         provider: CryptoProvider,

@@ -5,13 +5,9 @@ use std::sync::atomic::Ordering;
 
 use super::place::{Arrival, Place};
 use super::scenario::By;
-use super::wire::{self, Fault, Frame, Gap, Item, Items};
+use super::wire::{self, Fault, Frame, Gap, Item, Items, NONCE, PROOF};
 use super::{ARRIVED, Fairness, STREAMS, State, World};
 use crate::delivery::{Body, Stamp};
-
-/// The nonce of the opening handshake, and what proves that a server has read it (RFC 6455 1.3).
-const NONCE: &str = "dGhlIHNhbXBsZSBub25jZQ==";
-const PROOF: &str = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
 impl World {
     fn each(&self) -> usize {

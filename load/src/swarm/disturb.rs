@@ -40,7 +40,7 @@ impl World {
             Disturbances { presence: arrivals(0), offline: arrivals(1), flap: arrivals(2), stormed: 0, stalled };
         for pair in 0..stalled {
             if self.conn(pair * 2 + 1).state == State::Up {
-                self.commands.push(Command::Pause(pair * 2 + 1));
+                self.command(pair * 2 + 1, Command::Pause);
             }
         }
     }
@@ -82,7 +82,7 @@ impl World {
     pub(super) fn end_stalls(&mut self) {
         for pair in 0..std::mem::take(&mut self.disturbances.stalled) {
             if matches!(self.conn(pair * 2 + 1).state, State::Login | State::Up | State::Leaving) {
-                self.commands.push(Command::Resume(pair * 2 + 1));
+                self.command(pair * 2 + 1, Command::Resume);
             }
         }
     }

@@ -3,7 +3,9 @@
 use super::{ARRIVED, AT_ONCE, Command, HOPELESS, NEVER, SENDING, SHORT, State, World};
 use crate::client::{News, Security, Tools};
 use crate::delivery::{Body, Stamp};
+use crate::framing::{END, HEADER};
 use crate::phases::Phase;
+use crate::websocket::{Heard, WebSocket};
 use throng_tls::client::TlsClient;
 
 /// How long a closed stream may take to be closed by the server.
@@ -51,7 +53,7 @@ impl World {
         self.logging_in += 1;
         self.gauges.open += 1;
         self.set_timer(client, due);
-        self.commands.push(Command::Connect(client));
+        if self.asks() { self.begin_asking(client) } else { self.commands.push(Command::Connect(client)) }
     }
 
     pub(super) fn timed_out(&mut self, client: u32) {
@@ -78,10 +80,13 @@ impl World {
         if direct && !self.begin_tls(client) {
             return;
         }
+        if let Some(socket) = self.sockets.get_mut(client as usize) {
+            *socket = WebSocket::begin(&self.plan.target);
+        }
         self.open_stream(client, direct);
     }
 
-    fn open_stream(&mut self, client: u32, secured: bool) {
+    pub(super) fn open_stream(&mut self, client: u32, secured: bool) {
         let number = self.plan.first + client;
         let accounts = &self.plan.accounts;
         let account = || accounts.account(number);
@@ -101,18 +106,22 @@ impl World {
     }
 
     fn begin_tls(&mut self, client: u32) -> bool {
-        let Some(tls) = self.plan.tls.as_ref().and_then(|terms| TlsClient::new(terms).ok()) else {
+        let Some(tls) = self.new_tls() else {
             self.broke(client, "tls: cannot begin", true);
             return false;
         };
-        self.conn(client).tls = Some(Box::new(tls));
+        self.conn(client).tls = Some(tls);
         true
+    }
+
+    pub(super) fn new_tls(&self) -> Option<Box<TlsClient>> {
+        self.plan.tls.as_ref().and_then(|terms| TlsClient::new(terms).ok()).map(Box::new)
     }
 
     pub(super) fn received(&mut self, client: u32, bytes: &[u8]) {
         self.tally.counters.bytes_in += bytes.len() as u64;
         let Some(tls) = self.conns[client as usize].tls.as_mut() else {
-            return self.hear(client, bytes);
+            return self.heard(client, bytes);
         };
         let mut plaintext = std::mem::take(&mut self.plaintext);
         plaintext.clear();
@@ -122,7 +131,7 @@ impl World {
         if tls.wants_send() {
             self.mark(client);
         }
-        self.hear(client, &plaintext);
+        self.heard(client, &plaintext);
         self.plaintext = plaintext;
         if let Some(error) = failed {
             // Its text says what; kinds of errors are kept apart by it.
@@ -130,7 +139,40 @@ impl World {
         }
     }
 
-    fn hear(&mut self, client: u32, bytes: &[u8]) {
+    /// What came, without TLS.
+    fn heard(&mut self, client: u32, bytes: &[u8]) {
+        if self.sockets.is_empty() { self.hear(client, bytes) } else { self.hear_messages(client, bytes) }
+    }
+
+    /// Messages of a WebSocket came.
+    fn hear_messages(&mut self, client: u32, bytes: &[u8]) {
+        let held = std::mem::take(&mut self.sockets[client as usize].partial);
+        let held = if held.is_empty() { held } else { [&held, bytes].concat() };
+        let all = if held.is_empty() { bytes } else { &held };
+        let mut at = 0;
+        while at < all.len() && matches!(self.conn(client).state, State::Login | State::Up | State::Leaving) {
+            let (heard, used) = match self.sockets[client as usize].step(&self.plan.target, &all[at..]) {
+                Ok(Some(found)) => found,
+                Ok(None) => {
+                    self.sockets[client as usize].partial = all[at..].to_vec();
+                    break;
+                }
+                Err(kind) => return self.broke(client, &kind, false),
+            };
+            at += used;
+            match heard {
+                Heard::Header => self.hear(client, HEADER),
+                Heard::Element(element) => self.hear(client, element),
+                Heard::End => self.hear(client, END),
+                Heard::Open | Heard::Nothing => {}
+            }
+            if heard == Heard::Open || self.sockets[client as usize].has_raw() {
+                self.mark(client);
+            }
+        }
+    }
+
+    pub(super) fn hear(&mut self, client: u32, bytes: &[u8]) {
         if bytes.is_empty() || !matches!(self.conn(client).state, State::Login | State::Up | State::Leaving) {
             return;
         }
@@ -205,12 +247,17 @@ impl World {
             let due = self.tick_in(stays);
             self.set_timer(client, due);
         }
-        self.commands.push(Command::Favour(client));
+        if self.asks() {
+            self.command_lines(client, Command::Favour)
+        } else {
+            self.commands.push(Command::Favour(client))
+        }
         self.pair_stands(client);
     }
 
     /// The stream is closed cleanly, and begun again after so many seconds.
     pub(super) fn leave(&mut self, client: u32, away_s: f64) {
+        self.uncut(client);
         let back = self.tick_in(away_s);
         let due = self.tick_in(LEAVE_S);
         let conn = self.conn(client);
@@ -226,11 +273,13 @@ impl World {
         self.set_timer(client, due);
     }
 
-    /// The connection is reset, as a network does that goes away, and made again after so many seconds.
+    /// The connection is reset, as a network does that goes away, and made again after so many seconds. A session over BOSH goes on
+    /// if it may be away for so long.
     pub(super) fn reset(&mut self, client: u32, away_s: f64) {
-        if self.conn(client).state != State::Up {
+        if self.conn(client).state != State::Up || self.asks() && self.cut(client, away_s) {
             return;
         }
+        self.uncut(client);
         self.gauges.up -= 1;
         let back = self.tick_in(away_s);
         let conn = self.conn(client);
@@ -241,6 +290,7 @@ impl World {
 
     /// Something went wrong that was not meant to: it is counted, and tried again later unless that is pointless.
     pub(super) fn broke(&mut self, client: u32, kind: &str, fatal: bool) {
+        self.uncut(client);
         let conn = self.conn(client);
         if !matches!(conn.state, State::Login | State::Up | State::Leaving) {
             return;
@@ -271,21 +321,20 @@ impl World {
         if self.conn(client).state == State::Leaving {
             return self.close(client, false);
         }
-        let kind = match errno {
-            None => "connection: closed by the server".into(),
-            Some(errno) => format!("connection: {}", std::io::Error::from_raw_os_error(errno).kind()),
-        };
-        self.broke(client, &kind, false);
+        self.broke(client, &ending(errno), false);
     }
 
-    fn close(&mut self, client: u32, abort: bool) {
+    pub(super) fn close(&mut self, client: u32, abort: bool) {
         self.logging_in -= u64::from(self.conn(client).state == State::Login);
         let conn = self.conn(client);
         conn.state = State::Closing;
         conn.timer = NEVER;
         conn.output = Vec::new();
         conn.tls = None;
-        self.commands.push(Command::Close { client, abort });
+        if let Some(socket) = self.sockets.get_mut(client as usize) {
+            *socket = WebSocket::default();
+        }
+        if self.asks() { self.close_lines(client, abort) } else { self.commands.push(Command::Close { client, abort }) }
     }
 
     pub(super) fn closed(&mut self, client: u32) {
@@ -324,5 +373,13 @@ impl World {
                 _ => {}
             }
         }
+    }
+}
+
+/// The kind of an end of the peer's direction, or of an error.
+pub(super) fn ending(errno: Option<i32>) -> String {
+    match errno {
+        None => "connection: closed by the server".into(),
+        Some(errno) => format!("connection: {}", std::io::Error::from_raw_os_error(errno).kind()),
     }
 }

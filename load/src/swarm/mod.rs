@@ -7,6 +7,7 @@
 //! [`World`] is pure but for TLS and SASL: events, the time and the phase go in; commands and bytes come out. So that very
 //! many idle clients fit, one costs a [`Conn`], its driver's slot and nothing on the heap.
 
+mod asking;
 mod disturb;
 mod life;
 mod pairs;
@@ -27,10 +28,12 @@ use crate::accounts::Accounts;
 use crate::client::{Client, Profile};
 use crate::driver::{self, Driver, Event};
 use crate::figures::{Counters, Gauges, Sample};
+use crate::framing::Target;
 use crate::histogram::Times;
 use crate::phases::Phase;
 use crate::random::{Arrivals, Random};
-use crate::scenario::Scenario;
+use crate::scenario::{Scenario, Transport};
+use crate::websocket::WebSocket;
 use crate::wheel::{TICK_MS, Tick, Wheel};
 
 /// Between two samples.
@@ -69,6 +72,8 @@ pub(crate) struct Plan {
     pub(crate) driver: driver::Kind,
     /// Its sockets.
     pub(crate) sockets: driver::Settings,
+    /// Where it is asked for a WebSocket or BOSH.
+    pub(crate) target: Target,
     /// Memory of the process before its first client, in bytes, for the one worker that tells how it has grown.
     pub(crate) memory_before: Option<u64>,
 }
@@ -151,6 +156,12 @@ struct Tally {
 struct World {
     plan: Plan,
     conns: Vec<Conn>,
+    /// Of each client, where WebSockets carry the streams; otherwise empty.
+    sockets: Vec<WebSocket>,
+    /// Of each client, where BOSH carries them; otherwise empty.
+    talks: Vec<asking::Talk>,
+    /// For what is around what clients hear.
+    outer: Scanner,
     pairs: Vec<pairs::Pair>,
     wheel: Wheel,
     due: Vec<(u32, Tick)>,
@@ -200,8 +211,12 @@ impl World {
                 failures: 0,
             });
         }
+        let of_each = |transport| if plan.scenario.transport == transport { plan.clients as usize } else { 0 };
         World {
             conns,
+            sockets: (0..of_each(Transport::WebSocket)).map(|_| WebSocket::default()).collect(),
+            talks: (0..of_each(Transport::Bosh)).map(|_| asking::Talk::default()).collect(),
+            outer: Scanner::new(),
             pairs: (0..plan.pairs).map(|_| pairs::Pair::default()).collect(),
             wheel: Wheel::new(),
             due: Vec::new(),
@@ -284,7 +299,9 @@ impl World {
         let mut due = std::mem::take(&mut self.due);
         self.wheel.advance(self.tick(), &mut due);
         for (client, tick) in due.drain(..) {
-            if self.conn(client).timer == tick {
+            if client >= self.plan.clients {
+                self.talk_due(client - self.plan.clients, tick);
+            } else if self.conn(client).timer == tick {
                 self.conn(client).timer = NEVER;
                 self.timed_out(client);
             }
@@ -304,22 +321,35 @@ impl World {
     }
 
     fn event(&mut self, event: Event<'_>) {
+        if self.asks() {
+            return self.asking_event(event);
+        }
         match event {
             Event::Connected(client) => self.connected(client),
             Event::Received(client, bytes) => self.received(client, bytes),
             Event::Sent(client, buffer) => {
                 self.conn(client).flags &= !SENDING;
-                if self.pool.len() < POOL_MAX && buffer.capacity() <= 64 << 10 {
-                    self.pool.push(buffer);
-                }
+                self.give_back(buffer);
+                let raw = self.sockets.get(client as usize).is_some_and(WebSocket::has_raw);
                 let conn = self.conn(client);
-                if !conn.output.is_empty() || conn.tls.as_ref().is_some_and(|tls| tls.wants_send()) {
+                if raw || !conn.output.is_empty() || conn.tls.as_ref().is_some_and(|tls| tls.wants_send()) {
                     self.mark(client);
                 }
             }
             Event::Ended(client, errno) => self.ended(client, errno),
             Event::Closed(client) => self.closed(client),
         }
+    }
+
+    fn give_back(&mut self, buffer: Vec<u8>) {
+        if self.pool.len() < POOL_MAX && buffer.capacity() <= 64 << 10 {
+            self.pool.push(buffer);
+        }
+    }
+
+    /// Asks the driver for something that concerns all that a client reads.
+    fn command(&mut self, client: u32, command: fn(u32) -> Command) {
+        if self.asks() { self.command_lines(client, command) } else { self.commands.push(command(client)) }
     }
 
     /// Carries out what was decided.
@@ -335,34 +365,53 @@ impl World {
         }
         let mut dirty = std::mem::take(&mut self.dirty);
         for client in dirty.drain(..) {
-            let conn = &mut self.conns[client as usize];
+            let conn = self.conn(client);
             conn.flags &= !DIRTY;
             if conn.has(SENDING) || !matches!(conn.state, State::Login | State::Up | State::Leaving) {
                 continue;
             }
-            let bytes = match conn.tls.as_mut() {
-                None => std::mem::replace(&mut conn.output, self.pool.pop().unwrap_or_default()),
-                Some(tls) => {
-                    let mut records = self.pool.pop().unwrap_or_default();
-                    // What is wrong with it shows on receiving.
-                    let _ = tls.send(&mut conn.output, &mut records);
-                    records
-                }
-            };
-            // An idle client keeps no buffer.
-            if conn.output.is_empty() && conn.output.capacity() > 0 {
-                let buffer = std::mem::take(&mut conn.output);
-                if self.pool.len() < POOL_MAX {
-                    self.pool.push(buffer);
-                }
+            if self.asks() {
+                self.ask(client, driver)
+            } else {
+                self.say(client, driver)
             }
-            if !bytes.is_empty() {
-                self.tally.counters.bytes_out += bytes.len() as u64;
-                conn.flags |= SENDING;
-                driver.send(client, bytes);
+            // An idle client keeps no buffer.
+            let output = &mut self.conns[client as usize].output;
+            if output.is_empty() && output.capacity() > 0 {
+                let buffer = std::mem::take(output);
+                self.give_back(buffer);
             }
         }
         self.dirty = dirty;
+    }
+
+    /// Sends what a client has to say on its one connection.
+    fn say(&mut self, client: u32, driver: &mut dyn Driver) {
+        let conn = &mut self.conns[client as usize];
+        let mut framed = None;
+        if let Some(socket) = self.sockets.get_mut(client as usize) {
+            let mut out = self.pool.pop().unwrap_or_default();
+            socket.take(&self.plan.target, &mut conn.output, &mut self.scanner, &mut out);
+            framed = Some(out);
+        }
+        let bytes = match conn.tls.as_mut() {
+            None => framed.unwrap_or_else(|| std::mem::replace(&mut conn.output, self.pool.pop().unwrap_or_default())),
+            Some(tls) => {
+                let mut records = self.pool.pop().unwrap_or_default();
+                // What is wrong with it shows on receiving.
+                let _ = tls.send(framed.as_mut().unwrap_or(&mut conn.output), &mut records);
+                // Before the end of the handshake it is left as it is.
+                if let Some(rest) = framed.filter(|rest| !rest.is_empty()) {
+                    self.sockets[client as usize].put_back(&rest);
+                }
+                records
+            }
+        };
+        if !bytes.is_empty() {
+            self.tally.counters.bytes_out += bytes.len() as u64;
+            self.conn(client).flags |= SENDING;
+            driver.send(client, bytes);
+        }
     }
 
     /// How long there is nothing to do.

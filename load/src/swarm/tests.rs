@@ -26,7 +26,8 @@ impl Driver for Notes {
     }
 
     fn send(&mut self, client: u32, bytes: Vec<u8>) {
-        self.sends.push((client, String::from_utf8(bytes).expect("text")));
+        // Frames are no text, but what they carry is.
+        self.sends.push((client, String::from_utf8_lossy(&bytes).into_owned()));
     }
 
     fn close(&mut self, client: u32, abort: bool) {
@@ -74,10 +75,16 @@ impl Stage {
             run: 1,
             driver: Kind::Epoll,
             sockets: driver::Settings {
-                clients: scenario.sessions,
+                clients: scenario.sessions * scenario.connections_each(),
                 table_slots: u32::MAX,
                 to: scenario.to,
                 sources: Vec::new(),
+            },
+            target: Target {
+                host: "localhost:80".into(),
+                path: scenario.path_asked().into(),
+                domain: "localhost".into(),
+                wait_s: scenario.wait_s,
             },
             memory_before: None,
             scenario,
@@ -410,4 +417,179 @@ fn an_idle_client_keeps_no_heap() {
     stage.pass(100);
     let heap: usize = stage.world.conns.iter().map(|conn| conn.output.capacity()).sum();
     assert_eq!(heap, 0);
+}
+
+fn http(body: &str) -> String {
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+fn bosh(content: &str) -> String {
+    http(&format!(
+        "<body xmlns='http://jabber.org/protocol/httpbind' sid='s' wait='60' hold='1' requests='2' inactivity='30' \
+         ack='1' xmlns:stream='http://etherx.jabber.org/streams'>{content}</body>"
+    ))
+}
+
+impl Stage {
+    /// Two sessions over BOSH that stand, each with a request that waits on its first connection.
+    fn over_bosh(scenario: Scenario) -> Stage {
+        let mut stage =
+            Stage::new(Scenario { ramp_per_s: 1000.0, transport: crate::scenario::Transport::Bosh, ..scenario });
+        stage.pass(1000);
+        let content = [
+            "<stream:features><mechanisms xmlns='urn:ietf:params:xml:ns:xmpp-sasl'><mechanism>PLAIN</mechanism>\
+             </mechanisms></stream:features>",
+            "<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/>",
+            "<stream:features><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></stream:features>",
+            "<iq xmlns='jabber:client' type='result' id='b'/>",
+            "<iq xmlns='jabber:client' type='result' id='p'/>",
+        ];
+        for slot in std::mem::take(&mut stage.driver.connects) {
+            stage.event(Event::Connected(slot));
+            stage.sent();
+            for content in content {
+                stage.hear(slot, &bosh(content));
+            }
+        }
+        assert_eq!(stage.world.gauges.up, u64::from(stage.world.plan.clients));
+        stage
+    }
+
+    /// Connects whoever wants to.
+    fn connect(&mut self) -> Vec<u32> {
+        let slots = std::mem::take(&mut self.driver.connects);
+        slots.iter().for_each(|slot| self.event(Event::Connected(*slot)));
+        slots
+    }
+
+    fn close(&mut self) {
+        for (slot, _) in std::mem::take(&mut self.driver.closes) {
+            self.event(Event::Closed(slot));
+        }
+    }
+}
+
+fn content(request: &str) -> &str {
+    request.split_once("'><").map_or("", |(_, rest)| rest.trim_end_matches("</body>"))
+}
+
+#[test]
+fn over_bosh_a_message_comes_and_the_next_is_sent() {
+    let mut stage = Stage::over_bosh(two());
+    stage.phase = Phase::Hold;
+    stage.pass(10);
+    assert_eq!(stage.connect(), [1], "a second connection of the sender, whose first has a request that waits");
+    let sent = stage.sent();
+    assert!(matches!(&sent[..], [(1, text)] if text.contains("<message xmlns='jabber:client' to='u1@localhost'")));
+    stage.hear(0, &bosh(""));
+    let message = format!("<{}", content(&sent[0].1));
+    stage.event(Event::Received(2, bosh(&message).as_bytes()));
+    let next = stage.sent();
+    let next: Vec<_> = next.iter().map(|(slot, text)| (*slot, text.contains("<message"))).collect();
+    assert_eq!(next, [(0, true), (2, false)], "the next message, and a request that waits again");
+    let counted = &stage.world.tally.counters;
+    assert_eq!((counted.received, counted.sent, counted.requests_again), (1, 2, 0));
+}
+
+/// XEP-0124 14.3.
+#[test]
+fn over_bosh_a_lost_connection_breaks_no_session_and_its_request_is_repeated() {
+    let mut stage = Stage::over_bosh(two());
+    stage.event(Event::Ended(2, Some(libc::ECONNRESET)));
+    assert_eq!(stage.driver.closes, [(2, true)]);
+    assert_eq!(stage.connect(), [3], "the other one of its two, without awaiting the end of the first");
+    stage.close();
+    let again = stage.sent();
+    assert!(matches!(&again[..], [(3, text)] if text.contains(" sid='s'/>")), "{again:?}");
+    let counted = &stage.world.tally.counters;
+    assert_eq!((counted.broken, counted.requests_again, stage.world.gauges.up), (0, 1, 2));
+    assert!(counted.errors.is_empty(), "{:?}", counted.errors);
+}
+
+#[test]
+fn over_bosh_a_network_comes_back_to_its_session() {
+    let scenario = Scenario { sessions: 2, storm_share: 1.0, storm_at_s: 1.0, ..Scenario::default() };
+    let mut stage = Stage::over_bosh(scenario);
+    stage.phase = Phase::Hold;
+    stage.pass(1100);
+    assert!(stage.driver.closes.len() == 2 && stage.driver.closes.iter().all(|(_, abort)| *abort));
+    stage.close();
+    stage.pass(40);
+    assert_eq!(stage.connect(), [0, 2]);
+    assert_eq!((stage.world.gauges.up, stage.world.tally.counters.requests_again), (2, 2));
+    assert_eq!(stage.world.tally.counters.logins, 2, "the first ones");
+}
+
+/// XEP-0124 17.3: the session is not known any more, as after a restart of the server.
+#[test]
+fn over_bosh_a_session_that_the_server_ends_is_broken_and_begins_anew() {
+    let mut stage = Stage::over_bosh(Scenario { sessions: 1, ..Scenario::default() });
+    let ends = "<body xmlns='http://jabber.org/protocol/httpbind' type='terminate' condition='item-not-found'/>";
+    stage.event(Event::Received(0, http(ends).as_bytes()));
+    assert_eq!(stage.driver.closes, [(0, true)]);
+    stage.close();
+    let counted = &stage.world.tally.counters;
+    assert_eq!(counted.errors.get("bosh: the server ends the session: item-not-found"), Some(&1));
+    assert_eq!((counted.broken, stage.world.gauges.up, stage.world.gauges.open), (1, 0, 0));
+    stage.pass(2000);
+    assert_eq!(stage.connect(), [0]);
+    let begins = stage.sent();
+    assert!(begins[0].1.contains(" to='localhost'") && !begins[0].1.contains(" sid="), "{begins:?}");
+}
+
+/// XEP-0124 13.
+#[test]
+fn over_bosh_sessions_are_ended_at_the_end() {
+    let mut stage = Stage::over_bosh(Scenario { sessions: 1, ..Scenario::default() });
+    stage.phase = Phase::Close;
+    stage.pass(10);
+    assert_eq!(stage.connect(), [1]);
+    assert!(matches!(&stage.sent()[..], [(1, text)] if text.contains(" type='terminate'")));
+    stage.hear(0, &http("<body xmlns='http://jabber.org/protocol/httpbind' type='terminate'/>"));
+    assert!(stage.driver.closes.len() == 2 && stage.driver.closes.iter().all(|(_, abort)| !abort));
+    stage.close();
+    assert_eq!((stage.world.gauges.open, stage.world.tally.counters.errors.len()), (0, 0));
+}
+
+/// RFC 7395 3: the handshake, then a message for each element.
+#[test]
+fn over_websocket_a_session_stands_and_ends() {
+    let mut stage = Stage::new(Scenario {
+        sessions: 1,
+        ramp_per_s: 1000.0,
+        transport: crate::scenario::Transport::WebSocket,
+        ..Scenario::default()
+    });
+    stage.pass(1000);
+    stage.connect();
+    assert!(matches!(&stage.sent()[..], [(0, text)] if text.starts_with("GET /xmpp-websocket HTTP/1.1\r\n")));
+    let proof = crate::web::PROOF;
+    stage.event(Event::Received(
+        0,
+        format!(
+            "HTTP/1.1 101 Switching Protocols\r\nSec-WebSocket-Accept: {proof}\r\nSec-WebSocket-Protocol: xmpp\r\n\r\n"
+        )
+        .as_bytes(),
+    ));
+    let frame = |text: &str| {
+        let length = u16::try_from(text.len()).expect("short").to_be_bytes();
+        [&[0x81, 126], &length[..], text.as_bytes()].concat()
+    };
+    let sent = |stage: &mut Stage| stage.sent().into_iter().map(|(_, text)| text).collect::<String>();
+    assert!(sent(&mut stage).contains("<open xmlns="));
+    let open = "<open xmlns='urn:ietf:params:xml:ns:xmpp-framing' id='1'/>";
+    for text in WELCOME {
+        let text = text.strip_prefix(&text[..text.find("<stream:features").unwrap_or(0)]).unwrap_or(text);
+        if text.starts_with("<stream:features") {
+            stage.event(Event::Received(0, &frame(open)));
+        }
+        stage.event(Event::Received(0, &frame(text)));
+        sent(&mut stage);
+    }
+    assert_eq!(stage.world.gauges.up, 1);
+    stage.phase = Phase::Close;
+    stage.pass(10);
+    assert!(sent(&mut stage).contains("<close xmlns="));
+    stage.event(Event::Ended(0, None));
+    assert_eq!(stage.driver.closes, [(0, false)]);
 }

@@ -12,6 +12,7 @@ mod invites;
 mod life;
 mod limits;
 mod load;
+mod load_http;
 mod memory;
 mod new_folder;
 mod operator;
