@@ -52,6 +52,7 @@ pub(crate) const KINDS: &[Kind] = &[
     kind("cpu_us_a_delivery_in_a_stream", "CPU a delivery in a stream, µs", 2, Some(Better::Less)),
     kind("stream_deliveries_per_s", "deliveries/s in the stream", 0, None),
     kind("late_p99_ms", "publications, p99 from due to sent, ms", 2, None),
+    kind("first_s", "before: the first item of every channel, s", 2, None),
     kind("grown_mb", "memory grown at its peak, MB", 1, Some(Better::Less)),
     kind("sent_mb", "sent to the one who does not read, MB", 0, None),
     kind("faults", "messages lost, doubled or out of order", 0, Some(Better::Less)),

@@ -233,6 +233,8 @@ fn about(options: &Run) -> io::Result<serde_json::Value> {
     Ok(json!({
         "command": format!("target/release/beside {}", command.join(" ")),
         "kernel": read("/proc/sys/kernel/osrelease"),
+        // Of the last minute before: whether something else was running.
+        "load_average": read("/proc/loadavg").split(' ').next(),
         "cores": std::thread::available_parallelism()?.get(),
         "versions": {
             "throng": String::from_utf8_lossy(&version.stdout).trim(),

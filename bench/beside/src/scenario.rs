@@ -264,7 +264,8 @@ impl Scenario {
     pub(crate) fn has(&self, setup: &Setup) -> bool {
         let speaks = |way| setup.peer().is_some_and(|peer| peer.way(way).is_some());
         match self.work {
-            Work::WebMemory(way) => speaks(way),
+            // Where its data are changes nothing for those who wait.
+            Work::WebMemory(way) => speaks(way) && setup.peer().is_some_and(|peer| !peer.in_memory),
             Work::WebItems { .. } => speaks(Way::Own),
             _ => setup.side() == Side::Xmpp && (self.peers || setup.is_throng()),
         }
@@ -410,6 +411,7 @@ impl WebBench<'_> {
             ("p50_ms", told.p50_ms),
             ("p99_ms", told.p99_ms),
             ("late_p99_ms", told.late_p99_ms),
+            ("first_s", told.first_s),
             ("faults", told.faults as f64),
         ]
         .map(|(name, value)| (name.to_owned(), value))

@@ -23,6 +23,8 @@ const RAMP_PER_S: f64 = 4_000.0;
 const UNDER_WAY_MAX: usize = 128;
 /// All have to wait within this time.
 const RAMP_WITHIN: Duration = Duration::from_secs(60);
+/// The first item of every channel has to have come within this time.
+const FIRST_WITHIN: Duration = Duration::from_secs(30);
 /// What was published has to have come within this time after the last item.
 const DRAIN: Duration = Duration::from_secs(5);
 /// Bytes of a content.
@@ -50,6 +52,8 @@ pub(crate) struct Told {
     pub(crate) p50_ms: f64,
     /// The same.
     pub(crate) p99_ms: f64,
+    /// How long the first item of every channel took, seconds: publishers as fast as the server, before what is measured.
+    pub(crate) first_s: f64,
     /// How late items were handed to the kernel, milliseconds: the load's own part, and that of publications under way.
     pub(crate) late_p99_ms: f64,
 }
@@ -333,6 +337,11 @@ impl Client {
         while rest.elapsed() < Duration::from_secs(1) {
             self.serve(Duration::from_millis(20))?;
         }
+        let first_s = self.publish_first()?;
+        let rest = Instant::now();
+        while rest.elapsed() < Duration::from_millis(500) {
+            self.serve(Duration::from_millis(20))?;
+        }
         on_begin()?;
         let began = self.start.elapsed();
         let all = (rate.items_per_s * rate.seconds) as u64;
@@ -350,15 +359,40 @@ impl Client {
         while self.deliveries < wanted && drain.elapsed() < DRAIN {
             self.serve(Duration::from_millis(5))?;
         }
-        self.told(wanted)
+        self.told(wanted, first_s)
     }
 
-    /// Deliveries that there have to be.
+    /// One item to every channel, so that all are made; it does not count.
+    fn publish_first(&mut self) -> io::Result<f64> {
+        let began = self.start.elapsed();
+        for channel in 0..self.target.channels {
+            let publisher = channel as usize % self.publishers.len();
+            let item = Item { channel, number: 1, due_us: began.as_micros() as u64 };
+            self.numbers[channel as usize] = 1;
+            self.publishers[publisher].waiting.push_back(item);
+            self.publish_next(publisher)?;
+        }
+        let wanted = self.subscribers.len() as u64;
+        while self.deliveries < wanted {
+            if self.start.elapsed() - began > FIRST_WITHIN {
+                let told = format!("of {wanted} first items only {} have come in {FIRST_WITHIN:?}", self.deliveries);
+                return Err(io::Error::other(told));
+            }
+            self.serve(Duration::from_millis(5))?;
+        }
+        self.deliveries = 0;
+        self.took_us.clear();
+        self.late_us.clear();
+        Ok((self.start.elapsed() - began).as_secs_f64())
+    }
+
+    /// Deliveries that there have to be, without the first of each channel.
     fn wanted(&self) -> u64 {
-        self.subscribers.iter().map(|subscriber| u64::from(self.numbers[subscriber.channel as usize])).sum()
+        let of = |subscriber: &Subscriber| u64::from(self.numbers[subscriber.channel as usize] - 1);
+        self.subscribers.iter().map(of).sum()
     }
 
-    fn told(&mut self, wanted: u64) -> io::Result<Told> {
+    fn told(&mut self, wanted: u64, first_s: f64) -> io::Result<Told> {
         if self.deliveries == 0 {
             return Err(io::Error::other("nothing of what was published has come to any subscriber"));
         }
@@ -371,6 +405,7 @@ impl Client {
             faults: faults.sum() - faults.lost + missing,
             p50_ms: quantile(&self.took_us, 0.5),
             p99_ms: quantile(&self.took_us, 0.99),
+            first_s,
             late_p99_ms: quantile(&self.late_us, 0.99),
         })
     }
