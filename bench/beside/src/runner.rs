@@ -111,6 +111,9 @@ pub(crate) fn run(options: &Run) -> io::Result<bool> {
             (scenario, (1..=runs).flat_map(round).collect())
         })
         .collect();
+    if skipped.is_empty() && plan.iter().all(|(_, steps)| steps.is_empty()) {
+        return Err(io::Error::other("--only: none of these scenarios has any of these set-ups"));
+    }
     let about_s = |scenario: &Scenario, step: &Step| scenario.about_s(step.setup, &size);
     let mut progress = Progress {
         done: 0,

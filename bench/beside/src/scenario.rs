@@ -11,7 +11,7 @@ use serde_json::Value;
 use crate::figures::Figures;
 use crate::place::{Group, Stored};
 use crate::setup::{LOOK_EVERY, Quiet, STILL_WITHIN, Server, Setup, Side, World, group_flags, is_still};
-use crate::web::client::{Client, Rate, Target};
+use crate::web::client::{Client, Rate, Target, make_room};
 use crate::web::peers::{Peer, Way};
 
 /// One scenario.
@@ -344,6 +344,7 @@ impl Scenario {
     /// Starts a server and measures it.
     pub(crate) fn measure(&self, world: &World, setup: &Setup, size: &Size) -> io::Result<Figures> {
         if let Some(peer) = setup.peer() {
+            make_room(size.web_idle[1].max(SUBSCRIBERS))?;
             let at = WebBench { size, peer, server: world.start_web(setup, peer)? };
             return match self.work {
                 Work::WebMemory(way) => at.memory(way),

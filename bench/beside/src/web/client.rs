@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::item::{Faults, Item, find, take};
 use super::{Publish, Stage, Talk};
@@ -109,6 +110,29 @@ pub(crate) struct Client {
     took_us: Vec<u32>,
     late_us: Vec<u32>,
 }
+
+/// Makes room for so many connections, in this process and in those that it starts: the limit of descriptors may be raised up
+/// to a hard one.
+///
+/// # Errors
+/// The hard one is lower.
+pub(crate) fn make_room(connections: usize) -> io::Result<()> {
+    let wanted = connections as u64 + OTHER_DESCRIPTORS;
+    let limit = getrlimit(Resource::Nofile);
+    if limit.current.is_none_or(|current| current >= wanted) {
+        return Ok(());
+    }
+    if let Some(hard) = limit.maximum.filter(|hard| *hard < wanted) {
+        let told = format!(
+            "{connections} connections need {wanted} descriptors, and no more than {hard} are allowed (ulimit -Hn)"
+        );
+        return Err(io::Error::other(told));
+    }
+    Ok(setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..limit })?)
+}
+
+/// Descriptors for all else.
+const OTHER_DESCRIPTORS: u64 = 500;
 
 const FIRST_PUBLISHER: u64 = 1 << 32;
 
@@ -263,17 +287,27 @@ impl Client {
     fn read_publisher(&mut self, number: usize) -> io::Result<()> {
         let Client { publishers, buffer, target, .. } = self;
         let publisher = &mut publishers[number];
+        let mut is_over = false;
         let Some(bytes) = read_more(&mut publisher.stream, &mut publisher.partial, buffer, "publisher", number)? else {
             return Ok(());
         };
         let (mut rest, mut out) = (&bytes[..], Vec::new());
-        while let Some(used) = target.publish.read(rest, &mut out).map_err(|why| failed("publisher", number, why))? {
+        while let Some((used, closes)) =
+            target.publish.read(rest, &mut out).map_err(|why| failed("publisher", number, why))?
+        {
             rest = &rest[used..];
             publisher.is_busy = false;
+            is_over |= closes;
         }
         publisher.partial = rest.to_vec();
         if !out.is_empty() {
             publisher.stream.write_all(&out)?;
+        }
+        // A server may bound the requests of a connection.
+        if is_over {
+            let stream = self.connect_publisher(number)?;
+            self.publishers[number].stream = stream;
+            self.publishers[number].partial.clear();
         }
         self.publish_next(number)
     }
@@ -294,13 +328,16 @@ impl Client {
         Ok(())
     }
 
+    fn connect_publisher(&self, number: usize) -> io::Result<TcpStream> {
+        let mut first = Vec::new();
+        self.target.publish.begin(&mut first);
+        self.connect(self.target.publish_at, FIRST_PUBLISHER + number as u64, &first)
+            .map_err(|error| failed("publisher", number, format!("no connection: {error}")))
+    }
+
     fn connect_publishers(&mut self) -> io::Result<()> {
         for number in 0..PUBLISHERS.min(self.target.channels) as usize {
-            let mut first = Vec::new();
-            self.target.publish.begin(&mut first);
-            let stream = self
-                .connect(self.target.publish_at, FIRST_PUBLISHER + number as u64, &first)
-                .map_err(|error| failed("publisher", number, format!("no connection: {error}")))?;
+            let stream = self.connect_publisher(number)?;
             self.publishers.push(Publisher { stream, partial: Vec::new(), waiting: VecDeque::new(), is_busy: false });
         }
         Ok(())
@@ -486,7 +523,11 @@ mod tests {
         client.subscribe(7).expect("all wait");
         let mut begun = false;
         let rate = Rate { items_per_s: 100.0, seconds: 0.3 };
-        let told = client.run(rate, &mut || Ok(begun = true)).expect("it runs");
+        let on_begin = &mut || {
+            begun = true;
+            Ok(())
+        };
+        let told = client.run(rate, on_begin).expect("it runs");
         assert!(begun);
         told
     }
@@ -517,6 +558,15 @@ mod tests {
         let target = Target { at, talk: &Nats, publish_at: at, publish: &Nats, channels: 1 };
         let error = Client::new(target).expect("an epoll").subscribe(1).expect_err("a refusal").to_string();
         assert!(error.contains("subscriber 0") && error.contains("maximum connections"), "{error}");
+    }
+
+    #[test]
+    fn more_connections_than_descriptors_are_refused_with_both_numbers() {
+        assert!(make_room(1).is_ok());
+        if let Some(hard) = getrlimit(Resource::Nofile).maximum.filter(|hard| *hard < 1 << 40) {
+            let told = make_room(hard as usize).expect_err("no room").to_string();
+            assert!(told.contains(&hard.to_string()) && told.contains(&(hard + 500).to_string()), "{told}");
+        }
     }
 
     #[test]

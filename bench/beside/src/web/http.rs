@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Publish, Taken, WHOLE_BYTES_MAX};
+use super::{Answered, Publish, WHOLE_BYTES_MAX};
 
 /// The head of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -12,6 +12,8 @@ pub(super) struct Head {
     pub(super) bytes: usize,
     /// Of the body; none: chunks.
     length: Option<usize>,
+    /// The server ends the connection behind this answer.
+    closes: bool,
 }
 
 /// Where `needle` begins.
@@ -28,11 +30,14 @@ pub(super) fn head(bytes: &[u8]) -> Result<Option<Head>, String> {
     let mut lines = text.split("\r\n");
     let status = lines.next().and_then(|line| line.strip_prefix("HTTP/1.1 ")?.get(..3)?.parse().ok());
     let status = status.ok_or("http: no status line")?;
-    let mut head = Head { status, bytes: end + 4, length: if matches!(status, 204 | 304) { Some(0) } else { None } };
+    let length = if matches!(status, 204 | 304) { Some(0) } else { None };
+    let mut head = Head { status, bytes: end + 4, length, closes: false };
     for (name, value) in lines.filter_map(|line| line.split_once(':')) {
         if name.eq_ignore_ascii_case("content-length") {
             let length = value.trim().parse().ok().filter(|length| *length <= WHOLE_BYTES_MAX);
             head.length = Some(length.ok_or("http: a length that cannot be read")?);
+        } else if name.eq_ignore_ascii_case("connection") {
+            head.closes = value.trim().eq_ignore_ascii_case("close");
         }
     }
     Ok(Some(head))
@@ -102,7 +107,7 @@ impl Publish for Post {
         true
     }
 
-    fn read(&self, bytes: &[u8], _out: &mut Vec<u8>) -> Taken {
+    fn read(&self, bytes: &[u8], _out: &mut Vec<u8>) -> Answered {
         let Some((head, used)) = answer(bytes)? else { return Ok(None) };
         if !(200..300).contains(&head.status) {
             return Err(refused("a publication", &head, &bytes[..used]));
@@ -111,7 +116,7 @@ impl Publish for Post {
         if position(&bytes[head.bytes..used], b"{\"error\":").is_some() {
             return Err(refused("a publication", &head, &bytes[..used]));
         }
-        Ok(Some(used))
+        Ok(Some((used, head.closes)))
     }
 }
 
@@ -137,6 +142,17 @@ mod tests {
             assert!(answer(wrong.as_bytes()).is_err(), "{wrong}");
         }
         assert!(head(&vec![b'a'; WHOLE_BYTES_MAX + 1]).is_err());
+    }
+
+    /// RFC 9112 9.6.
+    #[test]
+    fn a_connection_that_the_server_ends_is_not_used_again() {
+        let post = Post { target: |channel, _| (channel.into(), String::new()), fields: "" };
+        let read = |field: &str| {
+            let text = format!("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n{field}\r\n");
+            post.read(text.as_bytes(), &mut Vec::new()).map(|read| read.map(|(_, closes)| closes))
+        };
+        assert_eq!((read("Connection: Close\r\n"), read("")), (Ok(Some(true)), Ok(Some(false))));
     }
 
     #[test]

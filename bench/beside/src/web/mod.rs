@@ -36,6 +36,9 @@ pub(crate) struct Stage {
 /// What came is taken up to here, or it is not whole.
 pub(crate) type Taken = Result<Option<usize>, Fault>;
 
+/// One answer to a publisher is taken up to here, or it is not whole; and whether the server ends the connection behind it.
+pub(crate) type Answered = Result<Option<(usize, bool)>, Fault>;
+
 /// A subscriber's side of a protocol.
 pub(crate) trait Talk: Sync {
     /// What it sends first.
@@ -75,5 +78,5 @@ pub(crate) trait Publish: Sync {
     ///
     /// # Errors
     /// A refusal, or what is wrong.
-    fn read(&self, bytes: &[u8], out: &mut Vec<u8>) -> Taken;
+    fn read(&self, bytes: &[u8], out: &mut Vec<u8>) -> Answered;
 }

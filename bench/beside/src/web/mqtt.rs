@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::{Publish, Stage, Taken, Talk, WHOLE_BYTES_MAX};
+use super::{Answered, Publish, Stage, Taken, Talk, WHOLE_BYTES_MAX};
 
 const CONNACK: u8 = 2;
 const PUBLISH: u8 = 3;
@@ -108,10 +108,10 @@ impl Publish for Mqtt {
         false
     }
 
-    fn read(&self, bytes: &[u8], _out: &mut Vec<u8>) -> Taken {
+    fn read(&self, bytes: &[u8], _out: &mut Vec<u8>) -> Answered {
         let Some((first, start, end)) = read(bytes)? else { return Ok(None) };
         match (first >> 4, &bytes[start..end]) {
-            (CONNACK, [_, 0]) => Ok(Some(end)),
+            (CONNACK, [_, 0]) => Ok(Some((end, false))),
             (kind, _) => Err(format!("mqtt: a publisher was answered with a packet of the kind {kind}")),
         }
     }

@@ -1,7 +1,7 @@
 //! The text protocol of NATS.
 
 use super::http::position;
-use super::{Publish, Stage, Taken, Talk, WHOLE_BYTES_MAX};
+use super::{Answered, Publish, Stage, Taken, Talk, WHOLE_BYTES_MAX};
 
 /// See the module.
 pub(super) struct Nats;
@@ -64,12 +64,12 @@ impl Publish for Nats {
         false
     }
 
-    fn read(&self, bytes: &[u8], out: &mut Vec<u8>) -> Taken {
+    fn read(&self, bytes: &[u8], out: &mut Vec<u8>) -> Answered {
         let Some((_, end)) = unit(bytes)? else { return Ok(None) };
         if bytes.starts_with(b"PING") {
             out.extend_from_slice(b"PONG\r\n");
         }
-        Ok(Some(end))
+        Ok(Some((end, false)))
     }
 }
 

@@ -49,6 +49,9 @@ pub(crate) enum Install {
     Go(&'static str, &'static str),
 }
 
+/// A file of a configuration: its name and its text.
+pub(crate) type Configuration = (&'static str, fn(&Place) -> String);
+
 /// A server.
 pub(crate) struct Peer {
     /// Throng, rather than a peer.
@@ -66,8 +69,8 @@ pub(crate) struct Peer {
     pub(crate) in_memory: bool,
     /// Listeners that it has: one or two.
     pub(crate) listeners: usize,
-    /// Its configuration: the name of the file and its text.
-    pub(crate) configuration: Option<(&'static str, fn(&Place) -> String)>,
+    /// Its configuration, if it has a file of it.
+    pub(crate) configuration: Option<Configuration>,
     /// Program and arguments. The second argument is Throng's own program.
     pub(crate) command: fn(&Place, &Path) -> (PathBuf, Vec<String>),
 }
