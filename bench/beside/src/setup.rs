@@ -134,12 +134,12 @@ pub(crate) struct World {
 impl World {
     /// A new folder with a certificate in it.
     pub(crate) fn new(throng: &Path, groups: [Vec<Group>; 2]) -> io::Result<World> {
-        let folder = std::env::temp_dir().join(format!("throng-beside-{}", std::process::id()));
-        fs::create_dir_all(folder.join("stages"))?;
         let memory = Path::new(MEMORY).join(format!("throng-beside-{}", std::process::id()));
         let throng = throng
             .canonicalize()
             .map_err(|error| io::Error::new(error.kind(), format!("--throng {}: {error}", throng.display())))?;
+        let folder = std::env::temp_dir().join(format!("throng-beside-{}", std::process::id()));
+        fs::create_dir_all(folder.join("stages"))?;
         let world = World { folder, memory, throng, groups, children: Children::default() };
         world.end_by_signal()?;
         let (certificate, key) = certificate().map_err(io::Error::other)?;
