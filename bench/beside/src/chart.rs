@@ -13,6 +13,11 @@ const PANELS: &[(&str, &str, &str, usize)] = &[
     ("Server CPU a message, 50 in flight a pair, µs", "messages-50", "cpu_us_a_message", 1),
     ("Server CPU a message, one in flight a pair, µs", "messages-1", "cpu_us_a_message", 1),
     ("CPU a delivery, presence to 100 contacts, µs", "fan-out", "cpu_us_a_delivery", 1),
+    ("Memory a waiting subscriber, bytes", "web-memory", "bytes_a_subscriber", 0),
+    ("CPU a delivery, one channel with 5,000 subscribers, µs", "web-fan-out", "cpu_us_a_delivery", 1),
+    ("CPU a delivery, 500 channels with 10 subscribers, µs", "web-many", "cpu_us_a_delivery", 1),
+    ("p99, one channel with 5,000 subscribers, ms", "web-fan-out", "p99_ms", 1),
+    ("p99, 500 channels with 10 subscribers, ms", "web-many", "p99_ms", 1),
 ];
 
 /// Bars of a panel, and their class.
@@ -21,6 +26,11 @@ const BARS: &[(&str, &str, &str)] = &[
     ("Throng", "throng-uring", "own"),
     ("ejabberd", "ejabberd", "peer"),
     ("Prosody", "prosody", "peer"),
+    ("Throng", "web-throng-uring", "own"),
+    ("Nchan", "nchan", "peer"),
+    ("Mosquitto", "mosquitto", "peer"),
+    ("NATS", "nats", "peer"),
+    ("Centrifugo", "centrifugo", "peer"),
 ];
 
 const WIDTH: f64 = 760.0;
@@ -60,7 +70,7 @@ pub(crate) fn draw(report: &Report) -> String {
         y += 12.0;
     }
     format!(
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0} {y:.0}" width="{WIDTH:.0}" height="{y:.0}" role="img" aria-label="Throng beside bare sockets, ejabberd and Prosody; shorter is better">
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH:.0} {y:.0}" width="{WIDTH:.0}" height="{y:.0}" role="img" aria-label="Throng beside its peers; shorter is better">
 <style>
 text {{ font: 13px system-ui, sans-serif; fill: #24292f }}
 .title {{ font-weight: 600 }}

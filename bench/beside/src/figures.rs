@@ -30,6 +30,7 @@ pub(crate) enum Better {
 pub(crate) const KINDS: &[Kind] = &[
     kind("ways_in", "ways that work, of 9", 0, Some(Better::More)),
     kind("bytes_a_session", "memory a session, bytes", 0, Some(Better::Less)),
+    kind("bytes_a_subscriber", "memory a waiting subscriber, bytes", 0, Some(Better::Less)),
     kind("cpu_us_a_login", "CPU a login, µs", 0, Some(Better::Less)),
     kind("logins_per_s", "logins/s", 0, Some(Better::More)),
     kind("cpu_us_a_login_again", "CPU a login for the second time, µs", 0, Some(Better::Less)),
@@ -50,6 +51,8 @@ pub(crate) const KINDS: &[Kind] = &[
     kind("cpu_us_a_delivery", "CPU a delivery, µs", 2, Some(Better::Less)),
     kind("cpu_us_a_delivery_in_a_stream", "CPU a delivery in a stream, µs", 2, Some(Better::Less)),
     kind("stream_deliveries_per_s", "deliveries/s in the stream", 0, None),
+    kind("late_p99_ms", "publications, p99 from due to sent, ms", 2, None),
+    kind("first_s", "before: the first item of every channel, s", 2, None),
     kind("grown_mb", "memory grown at its peak, MB", 1, Some(Better::Less)),
     kind("sent_mb", "sent to the one who does not read, MB", 0, None),
     kind("faults", "messages lost, doubled or out of order", 0, Some(Better::Less)),

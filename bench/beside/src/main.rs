@@ -1,8 +1,9 @@
 //! `beside`: Throng beside the raw floors and its installed peers, one load for all, in turn in one run.
 //!
-//! A table of set-ups ([`setup`]: who is measured), a table of scenarios ([`scenario`]: what is measured), one runner, and a
+//! There are two sides: chat, beside ejabberd and Prosody, and the web, beside servers that tell many subscribers of items
+//! ([`web`]). A table of set-ups ([`setup`]: who is measured), a table of scenarios ([`scenario`]: what is measured), one runner, and a
 //! report of ratios. Servers are child processes on free loopback ports, their data in a temporary folder; the load is
-//! `throng load`, the same for each. [`compare`] reads two results and names what got worse.
+//! `throng load` for chat and [`web::client`] for the web, the same for each. [`compare`] reads two results and names what got worse.
 #![forbid(unsafe_code)]
 
 mod chart;
@@ -17,6 +18,7 @@ mod runner;
 mod scenario;
 mod setup;
 mod target;
+mod web;
 
 use std::io;
 use std::path::PathBuf;
@@ -30,9 +32,11 @@ Build the programs that it runs first:
 
 Examples:
   beside run --install
-      everything, three times in turn, under 55 minutes, each step with the time left; installs the peers that are missing
+      everything, three times in turn, under 80 minutes, each step with the time left; installs the peers that are missing
+  beside run --only web --install --out bench/results/side-by-side-web.json --chart docs/side-by-side-web.svg
+      notifications alone, under 25 minutes; `--only xmpp` is the rest, under 55 minutes
   beside run --brief
-      once, shortly, under 20 minutes
+      once, shortly, under 30 minutes
   beside run --only messages-1,fan-out --out bench/results/side-by-side.json
       these two; what else the file has stays
   beside table bench/results/side-by-side.json --chart docs/side-by-side.svg
@@ -44,7 +48,7 @@ The table of ratios goes to standard output, a line for each measurement to stan
 one after the other, as often as --runs says, so that what else the host does falls on all alike; figures are medians.";
 
 #[derive(Parser)]
-#[command(name = "beside", about = "Measure Throng beside the raw floors, ejabberd and Prosody", after_help = AFTER)]
+#[command(name = "beside", about = "Measure Throng beside the raw floors and its peers", after_help = AFTER)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -81,7 +85,7 @@ enum Command {
 
 #[derive(Args)]
 struct Run {
-    /// Only these scenarios or set-ups, by name, separated by commas; `beside list` names them.
+    /// Only these scenarios or set-ups, or one side (xmpp, web), by name, separated by commas; `beside list` names them.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
     /// How often each is measured: 3 times if it is not said, once with --brief.
@@ -90,7 +94,7 @@ struct Run {
     /// Fewer sessions and less time for each.
     #[arg(long)]
     brief: bool,
-    /// Install the peers that are missing (Debian, as root or by sudo).
+    /// Install the peers that are missing: Debian's as root or by sudo, the others by `go install`.
     #[arg(long)]
     install: bool,
     /// The server, which has the load in it.

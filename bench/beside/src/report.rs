@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 
 use crate::figures::{KINDS, Kind};
 use crate::result::Report;
-use crate::scenario::SCENARIOS;
-use crate::setup::{FLOOR, SETUPS, Setup};
+use crate::scenario::{SCENARIOS, Scenario};
+use crate::setup::{FLOOR, SETUPS, Setup, Side};
 use crate::target;
 
 /// A number with so many digits and commas between thousands.
@@ -37,19 +37,8 @@ fn times(ratio: f64) -> String {
 
 /// The tables as Markdown.
 pub(crate) fn table(report: &Report) -> String {
-    let mut text = String::from("| what | floor |");
-    let rule = SETUPS.iter().map(|setup| {
-        let _ = write!(text, " {} |", setup.title);
-        " ---: |"
-    });
-    let rule: String = rule.collect();
-    let _ = writeln!(text, "\n| --- | ---: |{rule}");
-    for scenario in SCENARIOS {
-        for kind in KINDS {
-            text += &row(report, scenario.name, scenario.title, kind).unwrap_or_default();
-        }
-    }
-    text += "\nThrong's cells say how many times the floor; a peer's how many times the better of Throng's drivers. Medians.\n";
+    let sides = Side::ALL.map(|(_, side)| one_side(report, side).unwrap_or_default());
+    let mut text = sides.iter().filter(|side| !side.is_empty()).cloned().collect::<Vec<_>>().join("\n");
     for (name, why) in &report.skipped {
         let _ = writeln!(text, "\nNot measured: {name}: {why}.");
     }
@@ -73,32 +62,58 @@ pub(crate) fn table(report: &Report) -> String {
     text
 }
 
+/// One side's table, if it was measured.
+fn one_side(report: &Report, side: Side) -> Option<String> {
+    let has_floor = side == Side::Xmpp;
+    let setups: Vec<_> = SETUPS.iter().filter(|setup| setup.side() == side).collect();
+    let mut rows = String::new();
+    for scenario in SCENARIOS.iter().filter(|scenario| scenario.side() == side) {
+        for kind in KINDS {
+            rows += &row(report, &setups, has_floor, scenario, kind).unwrap_or_default();
+        }
+    }
+    if rows.is_empty() {
+        return None;
+    }
+    let titles: String = setups.iter().map(|setup| format!(" {} |", setup.title)).collect();
+    let rule = " ---: |".repeat(setups.len());
+    let (floor, floor_rule, told) = match has_floor {
+        true => (" floor |", " ---: |", "Throng's cells say how many times the floor; a peer's"),
+        false => ("", "", "A peer's cells say"),
+    };
+    Some(format!(
+        "| what |{floor}{titles}\n| --- |{floor_rule}{rule}\n{rows}\n{told} how many times the better of Throng's set-ups. \
+         Medians.\n"
+    ))
+}
+
 /// One figure of one scenario, if anybody has it and there is something to tell.
-fn row(report: &Report, scenario: &str, title: &str, kind: &Kind) -> Option<String> {
-    let figure = |setup: &str| report.median(scenario, setup, kind.name);
+fn row(report: &Report, setups: &[&Setup], has_floor: bool, scenario: &Scenario, kind: &Kind) -> Option<String> {
+    let figure = |setup: &str| report.median(scenario.name, setup, kind.name);
     let floor = figure(FLOOR);
     let own: Vec<f64> =
-        SETUPS.iter().filter(|setup| setup.is_throng()).filter_map(|setup| figure(setup.name)).collect();
+        setups.iter().filter(|setup| setup.is_throng()).filter_map(|setup| figure(setup.name)).collect();
     let best = match kind.better {
         Some(crate::figures::Better::More) => own.iter().copied().reduce(f64::max),
         _ => own.iter().copied().reduce(f64::min),
     };
-    if floor.is_none() && SETUPS.iter().all(|setup| figure(setup.name).is_none()) {
+    if floor.is_none() && setups.iter().all(|setup| figure(setup.name).is_none()) {
         return None;
     }
-    if kind.name == "faults" && SETUPS.iter().all(|setup| figure(setup.name).unwrap_or(0.0) == 0.0) {
+    if kind.name == "faults" && setups.iter().all(|setup| figure(setup.name).unwrap_or(0.0) == 0.0) {
         return None;
     }
-    let cell = |setup: &Setup| {
+    let cell = |setup: &&Setup| {
         let Some(value) = figure(setup.name) else { return " |".to_owned() };
         let against = if setup.is_throng() { floor } else { best };
         let ratio = against.filter(|other| kind.better.is_some() && *other > 0.0).map(|other| value / other);
         let ratio = ratio.map_or(String::new(), |ratio| format!(" ({})", times(ratio)));
         format!(" {}{ratio} |", number(value, kind.digits))
     };
-    let cells: String = SETUPS.iter().map(cell).collect();
+    let cells: String = setups.iter().map(cell).collect();
     let floor = floor.map_or(String::new(), |value| number(value, kind.digits));
-    Some(format!("| {title}: {} | {floor} |{cells}\n", kind.title))
+    let floor = if has_floor { format!(" {floor} |") } else { String::new() };
+    Some(format!("| {}: {} |{floor}{cells}\n", scenario.title, kind.title))
 }
 
 #[cfg(test)]
@@ -121,6 +136,20 @@ mod tests {
         let row = text.lines().find(|line| line.contains("CPU a message") && line.contains("1,500")).expect("a row");
         assert!(row.contains("| 4.00 | 6.00 (1.50 x) | 8.00 (2.0 x) | | 1,500.00 (250 x) |"), "{row}");
         assert!(!text.contains("ejabberd at least"), "nobody is judged against what was not measured:\n{text}");
+    }
+
+    #[test]
+    fn each_side_has_a_table_of_its_own_if_it_was_measured() {
+        let mut report = sample();
+        assert!(!table(&report).contains("Nchan"));
+        let one = |cpu: f64| spreads(&[Figures::from([("cpu_us_a_delivery".to_owned(), cpu)])]);
+        for (setup, cpu) in [("web-throng-uring", 2.0), ("web-throng-epoll", 3.0), ("nchan", 8.0)] {
+            report.put("web-fan-out", setup, one(cpu));
+        }
+        let text = table(&report);
+        assert!(text.contains("| 2.00 | 3.00 | | 8.00 (4.0 x) |"), "{text}");
+        assert!(text.contains("| Nchan at least 3 x | 2.67 | **not met** |"), "the worst set-up is judged: {text}");
+        assert_eq!(text.matches("| what |").count(), 2);
     }
 
     #[test]

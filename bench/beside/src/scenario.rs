@@ -4,12 +4,15 @@
 use std::io;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
 use crate::figures::Figures;
 use crate::place::{Group, Stored};
-use crate::setup::{Server, Setup, World, group_flags};
+use crate::setup::{LOOK_EVERY, Quiet, STILL_WITHIN, Server, Setup, Side, World, group_flags, is_still};
+use crate::web::client::{Client, Rate, Target, make_room};
+use crate::web::peers::{Peer, Way};
 
 /// One scenario.
 pub(crate) struct Scenario {
@@ -61,6 +64,13 @@ enum Work {
         contacts: bool,
         tls: bool,
     },
+    /// Memory of subscribers that wait in this way.
+    WebMemory(Way),
+    /// Items to subscribers that are spread evenly over channels.
+    WebItems {
+        channels: u32,
+        items_per_s: f64,
+    },
 }
 
 /// As often as is asked for.
@@ -87,6 +97,15 @@ const fn messages(name: &'static str, title: &'static str, archive: bool, pairs:
 const fn memory(name: &'static str, title: &'static str, contacts: bool, tls: bool) -> Scenario {
     let work = Work::Memory { contacts, tls };
     Scenario { name, title, archive: false, stored: Stored::Clear, peers: true, runs_max: [3, 1], floor: None, work }
+}
+
+/// Subscribers of the web side to whom items are published.
+const SUBSCRIBERS: usize = 5_000;
+/// Channels of those who are weighed.
+const WEIGHED_CHANNELS: u32 = 500;
+
+const fn web(name: &'static str, title: &'static str, runs_max: [usize; 2], work: Work) -> Scenario {
+    Scenario { name, title, archive: false, stored: Stored::Clear, peers: true, runs_max, floor: None, work }
 }
 
 const fn logins(name: &'static str, title: &'static str, mechanism: &'static str, stored: Stored) -> Scenario {
@@ -146,6 +165,21 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         floor: None,
         work: Work::Stalled,
     },
+    web(
+        "web-fan-out",
+        "one channel with 5,000 subscribers, 5 items a second",
+        OFTEN,
+        Work::WebItems { channels: 1, items_per_s: 5.0 },
+    ),
+    web(
+        "web-many",
+        "500 channels with 10 subscribers each, 200 items a second",
+        OFTEN,
+        Work::WebItems { channels: 500, items_per_s: 200.0 },
+    ),
+    web("web-memory", "subscribers that wait, each server's own way", [3, 1], Work::WebMemory(Way::Own)),
+    web("web-memory-websocket", "subscribers that wait, WebSocket", [3, 1], Work::WebMemory(Way::WebSocket)),
+    web("web-memory-poll", "subscribers that wait, long poll", [3, 1], Work::WebMemory(Way::Poll)),
 ];
 
 /// How much is done.
@@ -161,6 +195,10 @@ pub(crate) struct Size {
     befriended: [[u32; 2]; 2],
     /// How long a stalled receiver is written to, seconds.
     stall_s: f64,
+    /// How long items are published on the web side, seconds.
+    web_s: f64,
+    /// Subscribers that are weighed: least and most.
+    web_idle: [usize; 2],
 }
 
 impl Size {
@@ -171,6 +209,8 @@ impl Size {
         idle: [[5_000, 15_000], [1_000, 3_000]],
         befriended: [[5_000, 15_000], [500, 1_500]],
         stall_s: 16.0,
+        web_s: 10.0,
+        web_idle: [2_000, 10_000],
     };
     /// For a look.
     pub(crate) const BRIEF: Size = Size {
@@ -179,6 +219,8 @@ impl Size {
         idle: [[5_000, 15_000], [500, 1_500]],
         befriended: [[1_000, 3_000], [250, 750]],
         stall_s: 4.0,
+        web_s: 4.0,
+        web_idle: [1_000, 5_000],
     };
 
     fn own<T: Copy>(&self, all: [T; 2], setup: &Setup) -> T {
@@ -208,6 +250,25 @@ impl Scenario {
     /// Whether it has a floor.
     pub(crate) fn has_floor(&self) -> bool {
         self.floor.is_some()
+    }
+
+    /// What is compared in it.
+    pub(crate) fn side(&self) -> Side {
+        match self.work {
+            Work::WebMemory(_) | Work::WebItems { .. } => Side::Web,
+            _ => Side::Xmpp,
+        }
+    }
+
+    /// Whether this set-up is measured.
+    pub(crate) fn has(&self, setup: &Setup) -> bool {
+        let speaks = |way| setup.peer().is_some_and(|peer| peer.way(way).is_some());
+        match self.work {
+            // Where its data are changes nothing for those who wait.
+            Work::WebMemory(way) => speaks(way) && setup.peer().is_some_and(|peer| !peer.in_memory),
+            Work::WebItems { .. } => speaks(Way::Own),
+            _ => setup.side() == Side::Xmpp && (self.peers || setup.is_throng()),
+        }
     }
 
     /// How often a set-up, or the floor, is measured if so many runs are asked for.
@@ -275,11 +336,22 @@ impl Scenario {
                     // Two seconds idle, six still; TLS and rosters take their time.
                     loads * each_s + if tls || contacts { 2.0 } else { 1.0 } * of(2 * most + least) + 16.0
                 }
+                Work::WebMemory(_) => 18.0 + size.web_idle[1] as f64 / 3_000.0,
+                Work::WebItems { .. } => size.web_s + 3.0,
             }
     }
 
     /// Starts a server and measures it.
     pub(crate) fn measure(&self, world: &World, setup: &Setup, size: &Size) -> io::Result<Figures> {
+        if let Some(peer) = setup.peer() {
+            make_room(size.web_idle[1].max(SUBSCRIBERS))?;
+            let at = WebBench { size, peer, server: world.start_web(setup, peer)? };
+            return match self.work {
+                Work::WebMemory(way) => at.memory(way),
+                Work::WebItems { channels, items_per_s } => at.items(channels, items_per_s),
+                _ => Err(io::Error::other("a scenario of the other side")),
+            };
+        }
         let server = world.start(setup, self.stored, self.archive)?;
         let at = Bench { world, setup, size, server };
         match self.work {
@@ -290,6 +362,7 @@ impl Scenario {
             Work::FanOut => at.fan_out(),
             Work::Stalled => at.stalled(),
             Work::Memory { contacts, tls } => at.memory(contacts, tls),
+            Work::WebMemory(_) | Work::WebItems { .. } => Err(io::Error::other("a scenario of the other side")),
         }
     }
 }
@@ -307,6 +380,76 @@ fn read(told: &Value, keys: &[(&str, &str)]) -> io::Result<Figures> {
 fn faults(told: &Value) -> f64 {
     let kinds = ["lost", "duplicates", "reordered", "unknown"];
     kinds.iter().filter_map(|kind| told["messages"][*kind].as_f64()).sum()
+}
+
+/// A server of the web side under measurement.
+struct WebBench<'a> {
+    size: &'a Size,
+    peer: &'static Peer,
+    server: Server,
+}
+
+impl WebBench<'_> {
+    fn client(&self, way: Way, channels: u32) -> io::Result<Client> {
+        let (talk, port) = self.peer.way(way).ok_or_else(|| io::Error::other("the server has no such way"))?;
+        let (publish, publish_port) = self.peer.publish;
+        let (at, publish_at) = (self.server.at(port), self.server.at(publish_port));
+        Client::new(Target { at, talk, publish_at, publish, channels })
+    }
+
+    fn items(&self, channels: u32, items_per_s: f64) -> io::Result<Figures> {
+        let mut client = self.client(Way::Own, channels)?;
+        client.subscribe(SUBSCRIBERS)?;
+        let mut before = Duration::ZERO;
+        let rate = Rate { items_per_s, seconds: self.size.web_s };
+        let told = client.run(rate, &mut || {
+            before = self.server.cpu()?;
+            Ok(())
+        })?;
+        let cpu = self.server.cpu()?.saturating_sub(before);
+        Ok([
+            ("cpu_us_a_delivery", cpu.as_secs_f64() * 1e6 / told.deliveries as f64),
+            ("p50_ms", told.p50_ms),
+            ("p99_ms", told.p99_ms),
+            ("late_p99_ms", told.late_p99_ms),
+            ("first_s", told.first_s),
+            ("faults", told.faults as f64),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into())
+    }
+
+    /// The slope of memory between two counts of subscribers, each once the server is idle and its memory stands still.
+    fn memory(&self, way: Way) -> io::Result<Figures> {
+        let [least, most] = self.size.web_idle;
+        let mut client = self.client(way, WEIGHED_CHANNELS)?;
+        let mut weigh = |count: usize| {
+            client.subscribe(count)?;
+            let (mut quiet, mut looks, started) = (Quiet::default(), Vec::new(), Instant::now());
+            loop {
+                let look = Instant::now();
+                while look.elapsed() < LOOK_EVERY {
+                    client.serve(LOOK_EVERY.saturating_sub(look.elapsed()))?;
+                }
+                let is_late = started.elapsed() > STILL_WITHIN;
+                if looks.is_empty() && !quiet.look(&self.server)? && !is_late {
+                    continue;
+                }
+                looks.push(self.server.share()?);
+                if is_still(&looks) || is_late {
+                    return Ok::<_, io::Error>(looks.last().copied().unwrap_or(0));
+                }
+            }
+        };
+        let (at_least, at_most) = (weigh(least)?, weigh(most)?);
+        if at_most <= at_least {
+            let told =
+                format!("memory has not grown from {least} to {most} subscribers ({at_least} to {at_most} bytes)");
+            return Err(io::Error::other(told));
+        }
+        let bytes = (at_most - at_least) as f64 / (most - least) as f64;
+        Ok(Figures::from([("bytes_a_subscriber".to_owned(), bytes)]))
+    }
 }
 
 /// A server under measurement.

@@ -13,9 +13,13 @@ use std::time::{Duration, Instant};
 use crate::children::{Children, Held};
 use crate::peers;
 use crate::place::{Group, Place, Stored};
+use crate::web::peers::{self as web, Install, Peer, Port};
 
 /// Where servers listen: an address that the load does not connect from, so that none of its ports rests there.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 77, 0, 1);
+
+/// Where files are in memory.
+const MEMORY: &str = "/dev/shm";
 
 /// Which server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,6 +30,22 @@ pub(crate) enum Kind {
     Ejabberd,
     /// Debian's Prosody.
     Prosody,
+    /// One that tells of items over the web; or Throng as such.
+    Web(&'static Peer),
+}
+
+/// What is compared with each other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// Chat: XMPP.
+    Xmpp,
+    /// Notifications: HTTP, WebSocket and the peers' own protocols.
+    Web,
+}
+
+impl Side {
+    /// All, by the names that `--only` takes.
+    pub(crate) const ALL: [(&'static str, Side); 2] = [("xmpp", Side::Xmpp), ("web", Side::Web)];
 }
 
 /// A server that is measured.
@@ -48,20 +68,45 @@ pub(crate) const SETUPS: &[Setup] = &[
     Setup { name: "throng-epoll", title: "Throng, epoll", kind: Kind::Throng("epoll") },
     Setup { name: "ejabberd", title: "ejabberd", kind: Kind::Ejabberd },
     Setup { name: "prosody", title: "Prosody", kind: Kind::Prosody },
+    Setup { name: "web-throng-uring", title: "Throng, io_uring", kind: Kind::Web(&web::THRONG_URING) },
+    Setup { name: "web-throng-epoll", title: "Throng, epoll", kind: Kind::Web(&web::THRONG_EPOLL) },
+    Setup { name: "web-throng-memory", title: "Throng, in memory", kind: Kind::Web(&web::THRONG_MEMORY) },
+    Setup { name: "nchan", title: "Nchan", kind: Kind::Web(&web::NCHAN) },
+    Setup { name: "mosquitto", title: "Mosquitto", kind: Kind::Web(&web::MOSQUITTO) },
+    Setup { name: "nats", title: "NATS", kind: Kind::Web(&web::NATS) },
+    Setup { name: "centrifugo", title: "Centrifugo", kind: Kind::Web(&web::CENTRIFUGO) },
 ];
 
 impl Setup {
     /// Throng rather than a peer.
     pub(crate) fn is_throng(&self) -> bool {
-        matches!(self.kind, Kind::Throng(_))
+        match self.kind {
+            Kind::Throng(_) => true,
+            Kind::Web(peer) => peer.own,
+            Kind::Ejabberd | Kind::Prosody => false,
+        }
     }
 
-    /// The Debian package, if it is one.
-    pub(crate) fn package(&self) -> Option<&'static str> {
+    /// What it is compared with.
+    pub(crate) fn side(&self) -> Side {
+        if self.peer().is_some() { Side::Web } else { Side::Xmpp }
+    }
+
+    /// Its row of the web side.
+    pub(crate) fn peer(&self) -> Option<&'static Peer> {
         match self.kind {
-            Kind::Throng(_) => None,
-            Kind::Ejabberd => Some("ejabberd"),
-            Kind::Prosody => Some("prosody"),
+            Kind::Web(peer) => Some(peer),
+            _ => None,
+        }
+    }
+
+    /// How it gets onto this machine.
+    pub(crate) fn install(&self) -> Install {
+        match self.kind {
+            Kind::Throng(_) => Install::Built,
+            Kind::Ejabberd => Install::Debian(&["ejabberd"]),
+            Kind::Prosody => Install::Debian(&["prosody"]),
+            Kind::Web(peer) => peer.install,
         }
     }
 
@@ -77,6 +122,8 @@ impl Setup {
 /// Everything that servers need, in a folder that goes with this value.
 pub(crate) struct World {
     folder: PathBuf,
+    /// A folder whose files are in memory; made when it is needed.
+    memory: PathBuf,
     throng: PathBuf,
     /// Groups of accounts, for Throng and for the peers, which get fewer.
     groups: [Vec<Group>; 2],
@@ -87,9 +134,13 @@ pub(crate) struct World {
 impl World {
     /// A new folder with a certificate in it.
     pub(crate) fn new(throng: &Path, groups: [Vec<Group>; 2]) -> io::Result<World> {
+        let memory = Path::new(MEMORY).join(format!("throng-beside-{}", std::process::id()));
+        let throng = throng
+            .canonicalize()
+            .map_err(|error| io::Error::new(error.kind(), format!("--throng {}: {error}", throng.display())))?;
         let folder = std::env::temp_dir().join(format!("throng-beside-{}", std::process::id()));
         fs::create_dir_all(folder.join("stages"))?;
-        let world = World { folder, throng: throng.canonicalize()?, groups, children: Children::default() };
+        let world = World { folder, memory, throng, groups, children: Children::default() };
         world.end_by_signal()?;
         let (certificate, key) = certificate().map_err(io::Error::other)?;
         fs::write(world.folder.join("crt.pem"), &certificate)?;
@@ -100,13 +151,15 @@ impl World {
 
     /// On SIGINT or SIGTERM: ends all children and removes the folder, and then this program.
     fn end_by_signal(&self) -> io::Result<()> {
-        let (children, folder) = (self.children.clone(), self.folder.clone());
+        let (children, folders) = (self.children.clone(), [self.folder.clone(), self.memory.clone()]);
         let mut signals =
             signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             if signals.forever().next().is_some() {
                 children.end();
-                let _ = fs::remove_dir_all(&folder);
+                for folder in &folders {
+                    let _ = fs::remove_dir_all(folder);
+                }
                 std::process::exit(130);
             }
         })?;
@@ -145,6 +198,8 @@ impl World {
                 let mut command = ejabberd_command(&place, &configuration)?;
                 self.finished(command.args(["-eval", &peers::ejabberd_accounts(groups), "-s", "init", "stop"]))?;
             }
+            // It has no accounts.
+            Kind::Web(_) => fs::create_dir_all(&made)?,
         }
         fs::rename(&made, &stage)?;
         Ok(stage)
@@ -191,6 +246,17 @@ impl World {
         self.spawn(setup, stored, &data, archive)
     }
 
+    /// Starts a server of the web side with nothing in it.
+    pub(crate) fn start_web(&self, setup: &Setup, peer: &Peer) -> io::Result<Server> {
+        if peer.in_memory && !Path::new(MEMORY).is_dir() {
+            return Err(io::Error::other(format!("{}: there is no {MEMORY}", setup.title)));
+        }
+        let data = if peer.in_memory { self.memory.clone() } else { self.folder.join("data") };
+        let _ = fs::remove_dir_all(&data);
+        fs::create_dir_all(&data)?;
+        self.spawn(setup, Stored::Clear, &data, false)
+    }
+
     fn place(&self, data: &Path) -> io::Result<Place> {
         Ok(Place { plain: free_port()?, tls: free_port()?, folder: self.folder.clone(), data: data.to_owned() })
     }
@@ -220,12 +286,25 @@ impl World {
                 command.arg(self.configured("prosody.cfg.lua", peers::prosody(place, stored))?);
                 command
             }
+            Kind::Web(peer) => {
+                if let Some((name, text)) = peer.configuration {
+                    self.configured(name, text(place))?;
+                }
+                let (program, args) = (peer.command)(place, &self.throng);
+                let mut command = Command::new(program);
+                command.args(args);
+                command
+            }
         };
+        let listeners = setup.peer().map_or(2, |peer| peer.listeners);
         let file = File::create(&log)?;
         command.current_dir(&self.folder).stdout(file.try_clone()?).stderr(file);
-        let mut server = Server { held: self.children.spawn(&mut command)?, place: place.clone() };
+        let held = self.children.spawn(&mut command);
+        let held =
+            held.map_err(|error| io::Error::new(error.kind(), format!("{} cannot be run: {error}", setup.title)))?;
+        let mut server = Server { held, place: place.clone() };
         let started = Instant::now();
-        for at in [place.plain, place.tls] {
+        for at in [place.plain, place.tls].into_iter().take(listeners) {
             while TcpStream::connect(at).is_err() {
                 let ended = server.held.child().try_wait()?;
                 if ended.is_some() || started.elapsed() > Duration::from_secs(60) {
@@ -281,10 +360,7 @@ impl World {
                 return Ok(false);
             }
             looks.push(server.memory()?);
-            let last = &looks[looks.len().saturating_sub(STILL_LOOKS)..];
-            let (least, most) = (last.iter().min().copied().unwrap_or(0), last.iter().max().copied().unwrap_or(0));
-            let still = last.len() == STILL_LOOKS && most - least <= STILL_BYTES.max(most / 500);
-            Ok(still || started.elapsed() > STILL_WITHIN)
+            Ok(is_still(&looks) || started.elapsed() > STILL_WITHIN)
         })?;
         let bytes =
             looks.last().copied().ok_or(io::Error::other("the load has ended before the server came to rest"))?;
@@ -331,6 +407,7 @@ impl Drop for World {
     fn drop(&mut self) {
         if std::env::var_os("BESIDE_KEEP").is_none() {
             let _ = fs::remove_dir_all(&self.folder);
+            let _ = fs::remove_dir_all(&self.memory);
         }
     }
 }
@@ -389,29 +466,45 @@ fn free_port() -> io::Result<SocketAddr> {
 }
 
 /// Between two looks at a server that is to come to rest.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// So many looks have to show the same memory: longer than any of the servers takes between two givings back.
 const STILL_LOOKS: usize = 12;
 /// How far they may be apart, or by a five hundredth.
 const STILL_BYTES: u64 = 32 << 10;
 /// Then the last look counts, still or not.
-const STILL_WITHIN: Duration = Duration::from_secs(45);
+pub(crate) const STILL_WITHIN: Duration = Duration::from_secs(45);
 
 /// Whether a server has had nothing to do for two seconds.
 #[derive(Default)]
-struct Quiet {
+pub(crate) struct Quiet {
     before: Duration,
     looks: u32,
 }
 
 impl Quiet {
-    fn look(&mut self, server: &Server) -> io::Result<bool> {
+    /// Looks, half a second after the last time.
+    pub(crate) fn look(&mut self, server: &Server) -> io::Result<bool> {
         let now = server.cpu()?;
         let idle = now.saturating_sub(self.before) < Duration::from_millis(20);
         self.looks = if idle { self.looks + 1 } else { 0 };
         self.before = now;
         Ok(self.looks >= 4)
     }
+}
+
+/// A figure of a process in KiB, as bytes.
+fn figure(process: u32, file: &str, name: &str) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{process}/{file}"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name));
+    let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse::<u64>().ok());
+    kib.map(|kib| kib << 10).ok_or(io::ErrorKind::InvalidData.into())
+}
+
+/// Whether the last looks at a server's memory are alike.
+pub(crate) fn is_still(looks: &[u64]) -> bool {
+    let last = &looks[looks.len().saturating_sub(STILL_LOOKS)..];
+    let (least, most) = (last.iter().min().copied().unwrap_or(0), last.iter().max().copied().unwrap_or(0));
+    last.len() == STILL_LOOKS && most - least <= STILL_BYTES.max(most / 500)
 }
 
 /// A server that runs; killed with this value.
@@ -424,28 +517,41 @@ pub(crate) struct Server {
 impl Server {
     /// Resident memory, in bytes, as the load tells it.
     pub(crate) fn resident(&self) -> io::Result<u64> {
-        self.figure("status", "VmRSS:")
-    }
-
-    fn figure(&self, file: &str, name: &str) -> io::Result<u64> {
-        let text = fs::read_to_string(format!("/proc/{}/{file}", self.held.id()))?;
-        let line = text.lines().find_map(|line| line.strip_prefix(name));
-        let kib = line.and_then(|rest| rest.split_whitespace().next()).and_then(|word| word.parse::<u64>().ok());
-        kib.map(|kib| kib << 10).ok_or(io::ErrorKind::InvalidData.into())
+        figure(self.held.id(), "status", "VmRSS:")
     }
 
     /// Anonymous resident memory, in bytes: the program's own, without the pages of files that the kernel shares.
     pub(crate) fn memory(&self) -> io::Result<u64> {
-        self.figure("smaps_rollup", "Anonymous:")
+        figure(self.held.id(), "smaps_rollup", "Anonymous:")
     }
 
-    /// CPU time of all its threads so far.
-    fn cpu(&self) -> io::Result<Duration> {
+    /// Its own share of the resident memory of all its processes, in bytes: what several of them map counts once.
+    pub(crate) fn share(&self) -> io::Result<u64> {
+        let mut bytes = 0;
+        for process in web::group(self.held.id())? {
+            // A process may end while we look.
+            bytes += figure(process, "smaps_rollup", "Pss:").unwrap_or(0);
+        }
+        if bytes > 0 { Ok(bytes) } else { Err(io::Error::other("the server has ended")) }
+    }
+
+    /// Where subscribers or publishers connect.
+    pub(crate) fn at(&self, port: Port) -> SocketAddr {
+        match port {
+            Port::First => self.place.plain,
+            Port::Second => self.place.tls,
+        }
+    }
+
+    /// CPU time of all threads of its processes so far, user and system.
+    pub(crate) fn cpu(&self) -> io::Result<Duration> {
         let mut ns = 0;
-        for task in fs::read_dir(format!("/proc/{}/task", self.held.id()))? {
-            // A thread may end while we look.
-            let text = fs::read_to_string(task?.path().join("schedstat")).unwrap_or_default();
-            ns += text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+        for process in web::group(self.held.id())? {
+            // A process or a thread may end while we look.
+            for task in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten() {
+                let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
+                ns += text.split_whitespace().next().and_then(|word| word.parse::<u64>().ok()).unwrap_or(0);
+            }
         }
         Ok(Duration::from_nanos(ns))
     }

@@ -1,4 +1,4 @@
-//! What has to be reached: one table, judged on a result. A target holds for both drivers: the worse one is told.
+//! What has to be reached: one table, judged on a result. A target holds for all set-ups of Throng: the worst is told.
 
 use serde::Serialize;
 
@@ -49,6 +49,13 @@ const TARGETS: &[Target] = &[
     target("fan-out", "cpu_us_a_delivery", Bound::TimesFloor(1.3)),
     target("fan-out", "cpu_us_a_delivery_in_a_stream", Bound::Most(1.3)),
     target("stalled", "grown_mb", Bound::Most(16.0)),
+    target("web-memory", "bytes_a_subscriber", Bound::PeersTimes(10.0)),
+    target("web-memory-websocket", "bytes_a_subscriber", Bound::PeersTimes(10.0)),
+    target("web-memory-poll", "bytes_a_subscriber", Bound::PeersTimes(10.0)),
+    target("web-fan-out", "cpu_us_a_delivery", Bound::PeersTimes(3.0)),
+    target("web-fan-out", "p99_ms", Bound::PeersTimes(1.0)),
+    target("web-many", "cpu_us_a_delivery", Bound::PeersTimes(3.0)),
+    target("web-many", "p99_ms", Bound::PeersTimes(1.0)),
 ];
 
 /// A target, judged.
