@@ -206,7 +206,7 @@ fn what_is_wrong_with_a_selector_is_refused() {
         (&["news.{a,b,c,d,e,f,g,h,i}"], "400", "8 at the most"),
         (
             &[
-                "news.{averyveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryverylongname}",
+                "news.{averyveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryveryverylongname}",
             ],
             "400",
             "too long",

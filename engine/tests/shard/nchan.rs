@@ -372,7 +372,6 @@ fn wrong_requests_are_refused() {
         ("GET /sub/a,", "", "400"),
         ("GET /sub/a,a", "", "400"),
         ("GET /sub/a%FF", "", "400"),
-        ("GET /sub/a%7Bb%7D", "", "400"),
         (many.as_str(), "", "400"),
         ("GET /sub/a?wait=x", "", "400"),
         ("GET /sub/a?last_event_id=5:1,2", "", "400"),
@@ -390,6 +389,7 @@ fn wrong_requests_are_refused() {
         ("GET /sub/a", "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n", "400"),
         ("GET /sub/a", "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 8\r\n", "426"),
         ("HEAD /sub/a", "", "200"),
+        ("HEAD /sub/a%7Bb%7D", "", "200"),
     ] {
         assert_eq!(desk.asked(request, fields).status(), status, "{request} {fields}");
     }
