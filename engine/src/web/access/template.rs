@@ -52,7 +52,7 @@ enum Piece {
     /// It stands in topics as it is.
     Text(Box<str>),
     /// `{x,y}`: its variables by their names, which are left out where they do not count.
-    Expression(&'static Operator, Box<[Box<str>]>),
+    Expression(&'static Operator, Names),
 }
 
 /// A template.
@@ -262,8 +262,11 @@ impl Template {
     }
 }
 
+/// Names of the variables of an expression.
+type Names = Box<[Box<str>]>;
+
 /// What is between braces.
-fn read_expression(text: &str) -> Result<(&'static Operator, Box<[Box<str>]>), &'static str> {
+fn read_expression(text: &str) -> Result<(&'static Operator, Names), &'static str> {
     let has = |operator: &&Operator| text.starts_with(operator.sign);
     // The last one has no sign, so there is always one.
     let operator = OPERATORS.iter().find(has).unwrap_or(&OPERATORS[OPERATORS.len() - 1]);
