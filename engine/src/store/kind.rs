@@ -111,6 +111,7 @@ pub const KINDS: &[Kind] = &[
     kind(Table::Sessions, "session", Sort::Has(sessions::STATE, sessions::KEY_BYTES)),
     kind(Table::Sessions, "counts of a session", Sort::Has(sessions::COUNTS, sessions::KEY_BYTES)),
     kind(Table::Sessions, "push for a session", Sort::Has(sessions::PUSH, sessions::KEY_BYTES)),
+    kind(Table::Sessions, "end of what was dropped", Sort::Has(sessions::DROPPED, sessions::KEY_BYTES)),
     kind(Table::Invitations, "invitation", Sort::Begins(&[invitation::INVITATION])),
     kind(Table::Invitations, "applicant", Sort::Begins(&[invitation::WAITING])),
     kind(Table::Reports, "report", Sort::Long(report::KEY_BYTES)),

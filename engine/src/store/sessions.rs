@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 pub(super) const STATE: u8 = b'S';
 pub(super) const COUNTS: u8 = b'C';
 pub(super) const PUSH: u8 = b'P';
-const DROPPED: u8 = b'T';
+pub(super) const DROPPED: u8 = b'T';
 
 /// Where a row stands that is of no session.
 const NO_SESSION: Key = Key([0; KEY_BYTES]);

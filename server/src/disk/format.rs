@@ -21,7 +21,7 @@ use throng_engine::store::{Batch, Found, Query, Table};
 use super::{DiskError, Engine, Visit};
 
 /// The format that this program writes.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 
 /// The formats that this program opens. Those before were never released.
 pub(super) const FORMATS: Formats = Formats { oldest: 5, known: FORMAT_VERSION, steps: STEPS, chunk_bytes: 1 << 20 };
@@ -31,8 +31,14 @@ pub(super) const FORMATS: Formats = Formats { oldest: 5, known: FORMAT_VERSION, 
 /// Format 6 has kinds of rows that format 5 had not at first (nodes, sessions, invitations, several records of users), entries with
 /// trails, and accounts with keys of any hash functions. A store of format 5 may have some of them already, if a program between
 /// the two wrote it. All rows of format 5 are rows of format 6 as they are, so only the mark and the row with the format change.
-const STEPS: &[Step] =
-    &[Step { from: 5, to: 6, what: "no row changes", tables: &[], change: |_, _| Err("no row changes".into()) }];
+///
+/// Format 7 has a kind of row more, the end of what was dropped of a log, and keys of retractions that format 6 did not write. Those that
+/// it did write are read as they are.
+const STEPS: &[Step] = &[no_row_changes(5), no_row_changes(6)];
+
+const fn no_row_changes(from: u32) -> Step {
+    Step { from, to: from + 1, what: "no row changes", tables: &[], change: |_, _| Err("no row changes".into()) }
+}
 
 const _: () = assert!(FORMATS.are_linked(), "one step leads from each format to the next");
 
