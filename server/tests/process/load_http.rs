@@ -46,6 +46,12 @@ fn all_came(result: &Value) {
     assert_eq!((count(result, "/messages/sent"), &result["good"]), (received, &true.into()), "{result}");
 }
 
+/// Every message came, in order. Those that came with the last answers to a session over BOSH may have come again to the next one: the server
+/// hears of an answer with the request behind it (XEP-0124 9), and behind the end of the session there is none.
+fn none_lost(result: &Value) {
+    assert_eq!((count(result, "/messages/lost"), count(result, "/messages/reordered")), (0, 0), "{result}");
+}
+
 #[test]
 fn over_websocket_and_bosh_every_message_comes_on_both_drivers_of_both_ends() {
     for server_driver in ["uring", "epoll"] {
@@ -75,18 +81,22 @@ fn every_disturbance_over_websocket_and_bosh_keeps_the_messages() {
     let _server = server(&http, &[]);
     for transport in ["websocket", "bosh"] {
         // What is sent meanwhile waits for them (XEP-0160).
-        let result = load(&http, transport, &["--offline-per-s", "20", "--offline-s", "0.3"]);
-        all_came(&result);
-        assert!(count(&result, "/sessions/logins") > 60, "{result}");
+        for login in ["sasl", "fast"] {
+            let result = load(&http, transport, &["--login", login, "--offline-per-s", "20", "--offline-s", "0.3"]);
+            match transport {
+                "websocket" => all_came(&result),
+                _ => none_lost(&result),
+            }
+            assert!(count(&result, "/sessions/logins") > 60, "{result}");
+        }
         all_came(&load(&http, transport, &["--stall-share", "0.5", "--stall-s", "1", "--in-flight", "5"]));
         all_came(&load(&http, transport, &["--register", "--user-prefix", transport, "--password", "other"]));
         all_came(&load(&http, transport, &["--pipelined", "--auth", "plain", "--processes", "2"]));
-        all_came(&load(&http, transport, &["--login", "fast", "--offline-per-s", "20", "--offline-s", "0.3"]));
         all_came(&load(&http, transport, &["--login", "sasl2", "--resume"]));
     }
     // A WebSocket that is reset is the end of its session, as over TCP.
     let result = load(&http, "websocket", &["--storm-share", "1", "--storm-at-s", "0.5"]);
-    assert_eq!((count(&result, "/messages/lost"), count(&result, "/messages/reordered")), (0, 0), "{result}");
+    none_lost(&result);
     assert_eq!(count(&result, "/sessions/connects"), 100, "{result}");
 }
 
