@@ -203,7 +203,7 @@ def tokens():
 
 def nchan():
     """Nchan's protocol (docs/nchan.md) on the same channels."""
-    names = [b"", b"*", b"%2A", b"open.a%00", b"open.{a}", b"open.a,open.a", b"open.a,", b"secret", b"open." + b"a" * 124, b"open.%ff", b"open.a%0d%0aX:%201"]
+    names = [b"", b"*", b"%2A", b"open.a%00", b"open.a,open.a", b"open.a,", b"secret", b"open." + b"a" * 124, b"open.%ff", b"open.a%0d%0aX:%201"]
     runs = [b"script", b"style", b"xslt", b"worker", b"sharedworker", b"serviceworker", b"audioworklet", b"paintworklet", b"embed", b"object"]
     origin, delete = b"Origin: https://evil.example", {"method": b"DELETE"}
     reader = bearer(good(subscribe=["own.a"], publish=[]))
