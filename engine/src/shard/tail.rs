@@ -234,14 +234,15 @@ impl Shard {
                 self.tails.insert(id, tail);
                 return self.end_session(id, Vec::new(), None);
             };
-            // What it has done since then may have been dropped for its age (`logs::retention`): nobody could say how far it was.
-            if sessions::dropped(&rows) > counts.from.min(counts.number).saturating_add(1) {
-                self.tails.insert(id, tail);
-                return self.end_session(id, Vec::new(), None);
-            }
             tail.take_counts(counts);
             self.tails.insert(id, tail);
             return self.read_tail(read);
+        }
+        // What it has done since its counts were written may have been dropped for its age (`logs::retention`), also a moment ago: nobody
+        // could say how far it was. This was read behind the page.
+        if sessions::dropped(found.last()) > tail.counts.from.min(tail.counts.number).saturating_add(1) {
+            self.tails.insert(id, tail);
+            return self.end_session(id, Vec::new(), None);
         }
         let full = self.full_jid(id);
         if let Some(Found::Rows { rows, .. }) = found.first() {
@@ -272,7 +273,8 @@ impl Shard {
     fn read_tail(&mut self, read: TailRead) {
         let after = self.tails[&read.session].after;
         let bare = bare_of(&self.full_jid(read.session)).to_owned();
-        let queries = tail_queries(&bare, after, Some(self.settings.number_floor));
+        let mut queries = tail_queries(&bare, after, Some(self.settings.number_floor));
+        queries.push(sessions::query_dropped(&bare));
         self.read(Pending::Tail(TailRead { rows: false, ..read }), queries);
     }
 

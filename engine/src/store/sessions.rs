@@ -12,7 +12,7 @@
 //! here.
 
 use super::hash::HashKind;
-use super::{Batch, Query, Table};
+use super::{Batch, Found, Query, Table};
 
 /// Version byte of the rows.
 const VERSION: u8 = 1;
@@ -323,9 +323,19 @@ fn is_dropped(row: &super::Row) -> bool {
     matches!(key_of(&row.sort), Some((_, DROPPED)))
 }
 
-/// Below which number entries have been dropped, by the rows of a user; 0 if none have. All, if that cannot be read.
-pub fn dropped(rows: &[super::Row]) -> u64 {
-    rows.iter().find(|row| is_dropped(row)).map_or(0, |row| decode_dropped(&row.value).unwrap_or(u64::MAX))
+/// The question below which number entries of a user's log have been dropped.
+pub fn query_dropped(user: &str) -> Query {
+    let sort = NO_SESSION.sort(DROPPED).as_slice().into();
+    Query::Get { table: Table::Sessions, actor: user.as_bytes().into(), sort }
+}
+
+/// The answer to [`query_dropped`]: 0 if none have been dropped. All, if that cannot be read.
+pub fn dropped(found: Option<&Found>) -> u64 {
+    match found {
+        Some(Found::Value(None)) => 0,
+        Some(Found::Value(Some(value))) => decode_dropped(value).unwrap_or(u64::MAX),
+        _ => u64::MAX,
+    }
 }
 
 /// Whether these rows have any of a session.
