@@ -173,11 +173,11 @@ pub(crate) fn write_control(out: &mut Vec<u8>, opcode: u8, content: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Whatever the cut, a whole is read once and as it is.
-    fn whole<T: PartialEq + std::fmt::Debug>(
+    pub(crate) fn whole<T: PartialEq + std::fmt::Debug>(
         bytes: &[u8],
         read: impl Fn(&[u8]) -> Result<Option<(T, usize)>, Fault>,
     ) -> T {

@@ -110,22 +110,9 @@ pub(crate) fn content(data: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::web::tests::whole;
 
     const ITEM: &str = r#"{"channel":"a","id":"7","item":"x","time":"t","type":"text/plain","data":"!1 \"x"}"#;
-
-    /// Whatever the cut, a whole is read once and as it is.
-    fn whole<T: PartialEq + std::fmt::Debug>(
-        bytes: &[u8],
-        read: impl Fn(&[u8]) -> Result<Option<(T, usize)>, Fault>,
-    ) -> T {
-        for cut in 0..bytes.len() {
-            assert_eq!(read(&bytes[..cut]), Ok(None), "{cut} of {}", bytes.len());
-        }
-        let (found, used) = read(bytes).expect("no fault").expect("whole");
-        assert_eq!(used, bytes.len());
-        assert_eq!(read(&[bytes, b"more"].concat()).expect("no fault").expect("whole"), (found, used));
-        read(bytes).expect("no fault").expect("whole").0
-    }
 
     #[test]
     fn an_event_that_does_not_end_is_not_kept() {
