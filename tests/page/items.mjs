@@ -1,7 +1,7 @@
 // throng.js: each item once and in order over kills of the server and by what passes, and publications that are repeated.
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
-import { follow, gaps, got, has, isOpen, numbered, place, sleep, statuses, until, world } from "./world.mjs";
+import { BACK_S, follow, gaps, got, has, isOpen, numbered, place, sleep, statuses, until, world } from "./world.mjs";
 
 export const own = await world();
 const { front, http, kill, open, publish, test } = own;
@@ -44,15 +44,17 @@ test("each item once and in order over kills of the server, by every transport, 
   }
   assert.equal(await published, 2 * count);
   for (const name of ["own", "websocket", "sse", "poll"]) {
-    await until(name, async () => (await got(page, name)).length >= 2 * count);
+    await until(name, async () => (await got(page, name)).length >= 2 * count, BACK_S);
     const all = await got(page, name);
     for (const channel of ["k.a", "k.b"]) assert.deepEqual(all.filter((item) => item.startsWith(channel)), numbered(channel, count), name);
     assert.deepEqual(await gaps(page, name), [], name);
     assert.equal(await place(page, name), `${count},${count}`, name);
   }
-  assert.ok((await statuses(page, "sse")).filter(({ state }) => state === "open").length >= 3, "it was lost, and came back");
-  // Polls ask too rarely to show which; the others say by what they were served.
-  assert.ok((await statuses(page, "websocket")).filter(({ state, transport }) => state === "open" && transport === "websocket").length >= 3);
+  // A kill may come before they are back from the one before. Polls ask too rarely to show which; the others say by what they were served.
+  for (const name of ["sse", "websocket"]) {
+    const open = (await statuses(page, name)).filter(({ state, transport }) => state === "open" && transport === name);
+    assert.ok(open.length >= 2, `${name} was lost, and came back`);
+  }
 });
 
 test("who comes late or comes back has the last item of each key, by each transport, and no gap", async () => {

@@ -1,6 +1,6 @@
 // Pages without throng.js: EventSource, WebSocket and fetch as the browser has them, and what it lets pages of other origins do.
 import assert from "node:assert/strict";
-import { BROWSER, numbered, sleep, token, until, world } from "./world.mjs";
+import { BACK_S, BROWSER, numbered, sleep, token, until, world } from "./world.mjs";
 
 export const own = await world();
 const { another, http, kill, openBlank, origin, publish, test } = own;
@@ -21,10 +21,18 @@ test("each item once and in order over kills, by EventSource, WebSocket, and pol
       globalThis.got[way].push(...items.map(({ channel, data }) => `${channel} ${data}`));
       globalThis.gaps.push(...gaps);
     };
-    const events = new EventSource(`http://${at}`);
-    events.onopen = () => begun.events++;
-    events.onmessage = ({ data }) => take("events", { items: [JSON.parse(data)], gaps: [] });
-    events.addEventListener("gap", ({ data }) => gaps.push(JSON.parse(data).channel));
+    // Firefox gives up where it comes back and is refused: then the page begins anew, as the documentation says.
+    const listen = (after) => {
+      const events = new EventSource(`http://${at}?${from(after)}`);
+      events.onopen = () => begun.events++;
+      events.onmessage = ({ data, lastEventId }) => {
+        take("events", { items: [JSON.parse(data)], gaps: [] });
+        after = lastEventId;
+      };
+      events.addEventListener("gap", ({ data }) => gaps.push(JSON.parse(data).channel));
+      events.onerror = () => events.readyState === EventSource.CLOSED && setTimeout(listen, 500, after);
+    };
+    listen();
     const websocket = (after) => {
       const socket = new WebSocket(`ws://${at}?${from(after)}`);
       socket.onopen = () => begun.websocket++;
@@ -77,12 +85,13 @@ test("each item once and in order over kills, by EventSource, WebSocket, and pol
   await published;
   for (const way of ["events", "websocket", "poll"]) {
     const all = async () => (await told(page, "got"))[way];
-    await until(async () => `all by ${way}: ${JSON.stringify(await all())}`, async () => (await all()).length >= 2 * count);
+    await until(async () => `all by ${way}: ${JSON.stringify(await all())}`, async () => (await all()).length >= 2 * count, BACK_S);
     for (const channel of ["bare.a", "bare.b"]) assert.deepEqual((await all()).filter((item) => item.startsWith(channel)), numbered(channel, count), way);
   }
   assert.deepEqual(await told(page, "gaps"), []);
   const begun = await told(page, "begun");
-  assert.ok(begun.events >= 2 && begun.websocket >= 3 && begun.poll >= 3, `they were lost, and came back: ${JSON.stringify(begun)}`);
+  // The second kill may come before they are back.
+  assert.ok(begun.events >= 2 && begun.websocket >= 2 && begun.poll >= 3, `they were lost, and came back: ${JSON.stringify(begun)}`);
 });
 
 // Firefox takes no id of an event without data, against HTML 9.2.6, so it begins anew with what is published from then on.

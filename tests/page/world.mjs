@@ -60,6 +60,9 @@ async function freePort() {
   }
 }
 
+/** In so many seconds a page is back whose server starts slowly: Firefox waits up to 60 s between two WebSockets that fail. */
+export const BACK_S = 90;
+
 export async function until(what, holds, seconds = 30) {
   const end = Date.now() + seconds * 1000;
   while (!(await holds())) {
