@@ -8,7 +8,7 @@ use crate::id::{ConnId, SessionId, mark};
 use crate::logs::{Logs, Takers};
 use crate::outbound::Unsent;
 use crate::session::conn::NONE;
-use crate::session::sm::Unacked;
+use crate::session::sm::{Rows, Unacked};
 use crate::store::Found;
 use crate::store::archive::Entry;
 use crate::store::log::Log;
@@ -50,7 +50,12 @@ impl Logs {
             return self.ask_for_log(user);
         }
         let received = self.received_by_heads(user);
-        begins.iter().for_each(|&id| self.changed(id));
+        for &id in &begins {
+            // It is not handed anything before its rows say that it follows: after a crash it goes on from there. A new session has none
+            // yet, and does not come back.
+            let due = if self.is_stored(id) { Rows::All } else { Rows::Soon };
+            self.rows_due(id, due);
+        }
         let (last, now_s) = (self.last_number, self.now.mono_s());
         let Actors { users, sessions, .. } = &mut self.actors;
         let state = users.state(user, now_s);

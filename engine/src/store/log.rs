@@ -264,7 +264,8 @@ impl Log {
         let last = self.behind.iter().filter(|f| follows(f.session)).map(|f| f.seen).min();
         let until = last.unwrap_or(u64::MAX).min(self.cursor.number);
         let goes = (self.transients != Transients::None).then_some(until);
-        if self.known && until >= self.newest {
+        // Of those before the cursor some are left for one that is behind.
+        if self.known && until >= self.newest.max(self.cursor.number) {
             self.transients = Transients::None;
         }
         Some((self.cursor, goes))
@@ -320,6 +321,21 @@ mod tests {
         assert_eq!(log.poll_row(|_| true).unwrap().1, Some(20));
         log.touch();
         assert_eq!(log.poll_row(|_| true).unwrap().1, None, "there are none");
+    }
+
+    #[test]
+    fn transient_entries_of_an_earlier_process_stay_for_those_behind() {
+        let mut log = Log::loaded(Cursor { number: 5, count: 1, bytes: 10 });
+        // One has come back after a restart and has received all up to 20, the other one has not come yet.
+        log.fall_behind(session(1), 9, 9);
+        log.received(20);
+        log.drained();
+        assert_eq!(log.poll_row(|_| true).unwrap().1, Some(9));
+        assert!(!log.is_settled(true), "some may be left");
+        log.leave(session(1));
+        log.drained();
+        assert_eq!(log.poll_row(|_| true).unwrap().1, Some(20));
+        assert!(log.is_settled(true));
     }
 
     #[test]
