@@ -87,6 +87,7 @@ pub struct Shard {
     /// The server stops: rows of users are written once more at the end of the turn.
     stops: bool,
     tails: tail::Tails,
+    agains: again::Agains,
     /// Resumptions of sessions of an earlier process that were begun.
     tail_attempts: u64,
 }
@@ -113,6 +114,7 @@ impl Shard {
             came: None,
             stops: false,
             tails: tail::Tails::default(),
+            agains: again::Agains::default(),
             tail_attempts: 0,
         }
     }

@@ -1,25 +1,62 @@
 //! A message that is sent again after a crash, because nobody knows whether its receiver has it (XEP-0198 4): the receiver's home
-//! looks. The receiver's entry has a higher number than the sender's (`number_after`), and the same bytes.
+//! looks. The receiver's entry has a higher number than the sender's (`number_after`), and the same bytes. What comes for the receiver
+//! meanwhile goes behind it (RFC 6120 10.1).
+
+use std::collections::VecDeque;
+
+use hashbrown::HashMap;
 
 use crate::letters::{AGAIN, Origin};
+use crate::limits::PARKED_STANZAS_MAX;
 use crate::logs::read::{Item, page};
 use crate::router::users::{Incoming, Parked};
 use crate::shard::Shard;
 use crate::shard::tail::tail_queries;
 use crate::store::Found;
+use crate::turn::Fixed;
 use crate::turn::pending::{AgainRead, Pending};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
+use crate::wire::limit::Limit;
 
 /// Pages of a receiver's log that are looked through: one that was written in the same second as the sender's entry is in the first
 /// ones.
 const PAGES_MAX: u8 = 32;
 
+/// Bare JIDs whose log is being looked through for a message, and what has come for them behind it: [`PARKED_STANZAS_MAX`] each at most.
+pub(super) type Agains = HashMap<Box<str>, VecDeque<Parked>, Fixed>;
+
+fn is_again(stanza: &Incoming<'_>) -> bool {
+    stanza.origin.is_some_and(|origin| origin.entry & AGAIN != 0)
+}
+
 impl Shard {
-    /// A message has come that may have come before.
-    pub(super) fn came_again(&mut self, stanza: Incoming<'_>) {
+    /// A stanza has to wait: it may have come before, or goes behind one that may have. Whether it does.
+    #[inline]
+    pub(super) fn waits_for_again(&mut self, stanza: Incoming<'_>) -> bool {
+        let waits = is_again(&stanza) || (!self.agains.is_empty() && self.agains.contains_key(bare_of(stanza.to)));
+        if waits {
+            self.came_again(stanza);
+        }
+        waits
+    }
+
+    #[cold]
+    fn came_again(&mut self, stanza: Incoming<'_>) {
+        let receiver = bare_of(stanza.to);
+        match self.agains.get_mut(receiver) {
+            Some(behind) if behind.len() >= PARKED_STANZAS_MAX => self.turn_away(stanza, Limit::Waiting),
+            Some(behind) => behind.push_back(stanza.into()),
+            None => {
+                self.agains.insert(receiver.into(), VecDeque::new());
+                self.look_for_first(stanza.into());
+            }
+        }
+    }
+
+    fn look_for_first(&mut self, stanza: Parked) {
         let after = stanza.origin.map_or(0, |origin| origin.entry & !AGAIN);
-        self.look_for_again(AgainRead { stanza: stanza.into(), after, pages: PAGES_MAX });
+        self.look_for_again(AgainRead { stanza, after, pages: PAGES_MAX });
     }
 
     fn look_for_again(&mut self, read: AgainRead) {
@@ -27,26 +64,43 @@ impl Shard {
         self.read(Pending::Again(Box::new(read)), queries);
     }
 
-    /// A page of the receiver's log. If the message is not there, it is returned, to be delivered.
-    pub(super) fn again_found(&mut self, mut read: AgainRead, found: Vec<Found>) -> Option<Parked> {
+    /// A page of the receiver's log.
+    pub(super) fn again_found(&mut self, mut read: AgainRead, found: Vec<Found>) {
         let (items, end) = page(&found);
         let Parked { from, xml, .. } = &read.stanza;
         let same = |item: &Item<'_>| item.entry.peer == &**from && item.entry.xml == &**xml;
-        if items.iter().any(|item| item.entry.incoming && same(item)) {
-            self.confirm(read.stanza.origin);
-            return None;
-        }
-        if let Some(end) = end.filter(|&end| end > read.after && read.pages > 0) {
+        let has_it = items.iter().any(|item| item.entry.incoming && same(item));
+        if let Some(end) = end.filter(|&end| !has_it && end > read.after && read.pages > 0) {
             (read.after, read.pages) = (end, read.pages - 1);
-            self.look_for_again(read);
-            return None;
+            return self.look_for_again(read);
         }
-        let origin = read.stanza.origin.map(|origin| Origin { entry: origin.entry & !AGAIN, ..origin });
-        Some(Parked { origin, ..read.stanza })
+        match has_it {
+            true => self.confirm(read.stanza.origin),
+            false => {
+                let origin = read.stanza.origin.map(|origin| Origin { entry: origin.entry & !AGAIN, ..origin });
+                self.in_turn(Incoming { origin, ..(&read.stanza).into() });
+            }
+        }
+        self.again_over(bare_of(&read.stanza.to));
     }
 
     /// The receiver's log cannot be read: the sender hears so, as with any other message then.
     pub(super) fn again_unreadable(&mut self, read: &AgainRead) {
         self.turn_away((&read.stanza).into(), StanzaCondition::InternalServerError);
+        self.again_over(bare_of(&read.stanza.to));
+    }
+
+    /// What has come behind it follows, up to the next one that has to be looked for.
+    fn again_over(&mut self, receiver: &str) {
+        while let Some(behind) = self.agains.get_mut(receiver) {
+            let Some(next) = behind.pop_front() else {
+                self.agains.remove(receiver);
+                return;
+            };
+            if is_again(&(&next).into()) {
+                return self.look_for_first(next);
+            }
+            self.in_turn((&next).into());
+        }
     }
 }

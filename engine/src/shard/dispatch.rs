@@ -7,7 +7,7 @@ use crate::contacts::Decided;
 use crate::extension::pubsub::service::registration::Removal;
 use crate::extension::{Step, Way};
 use crate::io::JobDone;
-use crate::letters::{AGAIN, Gained, Kind, Letter, Letters};
+use crate::letters::{Gained, Kind, Letter, Letters};
 use crate::requests::at_channels::By;
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::bosh::Reply;
@@ -218,10 +218,14 @@ impl Shard {
         if let Some(domain) = self.settings.domains.component_of(stanza.to) {
             return self.for_component(domain, stanza);
         }
+        if !self.waits_for_again(stanza) {
+            self.in_turn(stanza);
+        }
+    }
+
+    /// A stanza whose turn it is.
+    pub(super) fn in_turn(&mut self, stanza: Incoming<'_>) {
         if let Some(origin) = stanza.origin {
-            if origin.entry & AGAIN != 0 {
-                return self.came_again(stanza);
-            }
             self.number_after(origin.entry);
         }
         let account = bare_of(stanza.to);
@@ -393,11 +397,7 @@ impl Shard {
             Some(Pending::Aparts(account)) => self.aparts_found(&account, found),
             Some(Pending::Account(read)) => self.account_found(read, found),
             Some(Pending::Tail(read)) => self.tail_found(read, found),
-            Some(Pending::Again(again)) => {
-                if let Some(stanza) = self.again_found(*again, found) {
-                    self.incoming((&stanza).into());
-                }
-            }
+            Some(Pending::Again(again)) => self.again_found(*again, found),
             Some(Pending::Feature(read)) => self.feature_found(read, found),
             Some(Pending::Bound(conn, resume)) => self.tell_bound(conn, resume.go_on(&found)),
             Some(Pending::Last(read)) => self.last_found(read, &found),

@@ -5,6 +5,7 @@
 static ALLOCATOR: throng_sys::testing::Counting = throng_sys::testing::Counting;
 
 mod adhoc;
+mod again;
 mod announce;
 mod archive;
 mod asks;
