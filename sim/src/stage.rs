@@ -99,6 +99,40 @@ impl Player for Stage {
     }
 }
 
+/// A stage on which a test does something where a script lets time pass.
+pub struct Acted<'a> {
+    /// The stage.
+    pub stage: Stage,
+    /// Gets the milliseconds of the step, and lets them pass on the stage if it wants to.
+    pub pass: Box<dyn FnMut(&mut Stage, u64) + 'a>,
+}
+
+impl Player for Acted<'_> {
+    fn open(&mut self, client: &str) -> Result<(), String> {
+        self.stage.open(client)
+    }
+
+    fn send(&mut self, client: &str, bytes: &[u8]) -> Result<(), String> {
+        self.stage.send(client, bytes)
+    }
+
+    fn hear(&mut self, client: &str, patience: Patience) -> Result<Heard, String> {
+        self.stage.hear(client, patience)
+    }
+
+    fn abort(&mut self, client: &str) {
+        self.stage.abort(client);
+    }
+
+    fn pass(&mut self, ms: u64) {
+        (self.pass)(&mut self.stage, ms);
+    }
+
+    fn restart(&mut self, in_order: bool) -> Result<(), String> {
+        self.stage.restart(in_order)
+    }
+}
+
 /// Plays a script on a world of its own.
 ///
 /// # Errors

@@ -7,53 +7,26 @@ use throng_engine::observers::busiest::{LEASE_MS, WINDOW_MS};
 use throng_engine::observers::trace::{ABANDONED_MS, Fate, News, Page, RECORDS_MAX, Record, Stanza, Way, What};
 use throng_engine::settings::Settings;
 use throng_sim::script::{Heard, Patience, Player, Script};
-use throng_sim::stage::Stage;
+use throng_sim::stage::{Acted, Stage};
 use throng_sim::world::{Occurrence, PASSWORD, Pace};
 
 const CLIENTS: &str = "clients: romeo=romeo/orchard juliet=juliet/balcony nurse=juliet/hall\n";
 
-/// What the operator does at a place of a script where one millisecond passes.
+/// What the operator does at a place of a script where one millisecond passes; there are as many.
 type Act<'a> = Box<dyn FnMut(&mut Stage) + 'a>;
-
-/// A stage on which an operator acts, too.
-struct Operated<'a> {
-    stage: Stage,
-    /// At most as many as there are such places.
-    acts: Vec<Act<'a>>,
-}
-
-impl Player for Operated<'_> {
-    fn open(&mut self, client: &str) -> Result<(), String> {
-        self.stage.open(client)
-    }
-
-    fn send(&mut self, client: &str, bytes: &[u8]) -> Result<(), String> {
-        self.stage.send(client, bytes)
-    }
-
-    fn hear(&mut self, client: &str, patience: Patience) -> Result<Heard, String> {
-        self.stage.hear(client, patience)
-    }
-
-    fn abort(&mut self, client: &str) {
-        self.stage.abort(client);
-    }
-
-    fn pass(&mut self, ms: u64) {
-        match ms {
-            1 => self.acts.remove(0)(&mut self.stage),
-            ms => self.stage.pass(ms),
-        }
-    }
-}
 
 /// Plays a talk with what the operator does meanwhile; the stage as it is then.
 fn play(seed: u64, shards: u16, talk: &[&str], acts: Vec<Act<'_>>) -> Stage {
     let script = Script::parse(&[CLIENTS, &talk.concat()].concat()).unwrap();
     let settings = Settings { resume_s_max: 60, ..Settings::new("localhost", shards, [0; 32], 0) };
-    let mut operated = Operated { stage: Stage::new(seed, settings, Pace::default(), &script), acts };
+    assert_eq!(talk.concat().matches("time passes: 1 ms\n").count(), acts.len());
+    let mut acts = acts.into_iter();
+    let pass = |stage: &mut Stage, ms: u64| match ms {
+        1 => acts.next().expect("an act for each place")(stage),
+        ms => stage.pass(ms),
+    };
+    let mut operated = Acted { stage: Stage::new(seed, settings, Pace::default(), &script), pass: Box::new(pass) };
     script.play(&mut operated, "localhost", PASSWORD).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-    assert!(operated.acts.is_empty());
     operated.stage
 }
 

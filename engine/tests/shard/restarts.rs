@@ -6,8 +6,8 @@ use throng_engine::io::Command;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::roster::{ItemView, Version};
-use throng_sim::script::{Heard, Patience, Player, Script};
-use throng_sim::stage::Stage;
+use throng_sim::script::{Player, Script};
+use throng_sim::stage::{Acted, Stage};
 use throng_sim::world::{PASSWORD, Pace};
 
 const NOT_FOUND: &str =
@@ -270,48 +270,19 @@ fn a_removed_account_and_a_changed_password_leave_nothing_to_resume() {
     }
 }
 
-/// A stage on which something is done where one millisecond passes.
-struct Acted {
-    stage: Stage,
-    act: fn(&mut Stage),
-}
-
-impl Player for Acted {
-    fn open(&mut self, client: &str) -> Result<(), String> {
-        self.stage.open(client)
-    }
-
-    fn send(&mut self, client: &str, bytes: &[u8]) -> Result<(), String> {
-        self.stage.send(client, bytes)
-    }
-
-    fn hear(&mut self, client: &str, patience: Patience) -> Result<Heard, String> {
-        self.stage.hear(client, patience)
-    }
-
-    fn abort(&mut self, client: &str) {
-        self.stage.abort(client);
-    }
-
-    fn pass(&mut self, ms: u64) {
-        if ms == 1 {
-            (self.act)(&mut self.stage);
-        }
-        self.stage.pass(ms.max(100));
-    }
-
-    fn restart(&mut self, in_order: bool) -> Result<(), String> {
-        self.stage.restart(in_order)
-    }
-}
-
-/// Plays a text on worlds that keep messages for ten seconds, and returns the last.
+/// Plays a text on worlds that keep messages for ten seconds, with something that is done where one millisecond passes. Returns the last.
 fn play_acted(text: &str, act: fn(&mut Stage)) -> Stage {
     let script = Script::parse(&format!("{CLIENTS}{BEGIN}{text}")).expect("a script");
     let mut last = None;
     for shards in [1, 3] {
         let settings = Settings { retention_s: 10, ..Settings::new("localhost", shards, [0; 32], 0) };
-        let mut acted = Acted { stage: Stage::new(7, settings, Pace::default(), &script), act };
+        let pass = |stage: &mut Stage, ms: u64| {
+            if ms == 1 {
+                act(stage);
+            }
+            stage.pass(ms.max(100));
+        };
+        let mut acted = Acted { stage: Stage::new(7, settings, Pace::default(), &script), pass: Box::new(pass) };
         if let Err(error) = script.play(&mut acted, "localhost", PASSWORD) {
             panic!("{shards} shards: {error}");
         }

@@ -5,8 +5,8 @@ use throng_engine::id::ShardId;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::roster::{ItemView, Version};
-use throng_sim::script::{Heard, Patience, Player, Script};
-use throng_sim::stage::Stage;
+use throng_sim::script::{Player, Script};
+use throng_sim::stage::{Acted, Stage};
 use throng_sim::world::{PASSWORD, Pace};
 
 /// Subscription requests that wait for Romeo, and the bytes of each.
@@ -38,36 +38,17 @@ romeo receives: <iq type='result' id='t' to='romeo@localhost/orchard'><query xml
     <item jid='juliet@localhost' subscription='to'/><item jid='nurse@localhost' subscription='none'/></query></iq>
 ";
 
-/// A stage that notes what users take in memory whenever time has passed.
-struct Weighed {
-    stage: Stage,
-    bytes: Vec<u64>,
-}
-
-impl Player for Weighed {
-    fn open(&mut self, client: &str) -> Result<(), String> {
-        self.stage.open(client)
-    }
-    fn send(&mut self, client: &str, bytes: &[u8]) -> Result<(), String> {
-        self.stage.send(client, bytes)
-    }
-    fn hear(&mut self, client: &str, patience: Patience) -> Result<Heard, String> {
-        self.stage.hear(client, patience)
-    }
-    fn abort(&mut self, client: &str) {
-        self.stage.abort(client);
-    }
-    fn pass(&mut self, ms: u64) {
-        self.stage.pass(ms);
-        self.bytes.push(self.stage.world.shard(ShardId(0)).counters().mem_users_bytes.get());
-    }
-}
-
 #[test]
 fn a_roster_that_is_not_used_is_dropped_while_its_user_writes() {
     let script = Script::parse(&[LOGIN, &WRITES.repeat(10), AGAIN].concat()).expect("a script");
     let settings = Settings { cache_s: 5, ..Settings::new("localhost", 1, [0; 32], 0) };
-    let mut weighed = Weighed { stage: Stage::new(1, settings, Pace::default(), &script), bytes: Vec::new() };
+    // What users take in memory whenever time has passed.
+    let mut bytes = Vec::new();
+    let weigh = |stage: &mut Stage, ms: u64| {
+        stage.pass(ms);
+        bytes.push(stage.world.shard(ShardId(0)).counters().mem_users_bytes.get());
+    };
+    let mut weighed = Acted { stage: Stage::new(1, settings, Pace::default(), &script), pass: Box::new(weigh) };
     let disk = &mut weighed.stage.world.disk;
     let mut put = |contact: &str, item: ItemView<'_>| {
         let mut row = Vec::new();
@@ -82,6 +63,7 @@ fn a_roster_that_is_not_used_is_dropped_while_its_user_writes() {
     }
     disk.put(Table::Roster, "romeo@localhost", b"", &Version { current: 9, removal: 0 }.encode());
     script.play(&mut weighed, "localhost", PASSWORD).unwrap();
-    let (most, last) = (weighed.bytes.iter().max().unwrap(), weighed.bytes.last().unwrap());
-    assert!(last + (REQUESTS * REQUEST_BYTES) as u64 <= *most, "{:?}", weighed.bytes);
+    drop(weighed);
+    let (most, last) = (bytes.iter().max().unwrap(), bytes.last().unwrap());
+    assert!(last + (REQUESTS * REQUEST_BYTES) as u64 <= *most, "{bytes:?}");
 }
