@@ -46,6 +46,7 @@ class Times:
     def __init__(self, quick):
         self.preauth_s = 5 if quick else 20
         self.send_s = 5 if quick else 10
+        self.resume_s = RESUME_S
 
 
 class Control:

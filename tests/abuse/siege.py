@@ -236,7 +236,12 @@ async def never_reading(server, quick, _half_open, times):
     listening = asyncio.create_task(flood.listen())
     body = b"x" * size
     start, start_rss, peak = time.monotonic(), server.memory()["rss"], 0
+    # The one who never reads must be resumed in time: who is refused pays for what is kept of the errors, and becomes slow.
+    latest = start + times.send_s + times.resume_s / 2
     for number in range(count):
+        if time.monotonic() > latest:
+            count = number
+            break
         to = jid if number % 2 else jid.split("/")[0]
         await spammer.send(f"<message to='{to}' type='chat' id='g{number}'><body>".encode() + body + b"</body></message>")
         if number % 100 == 99:
