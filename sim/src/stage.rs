@@ -99,12 +99,15 @@ impl Player for Stage {
     }
 }
 
+/// What is done on a stage where a script lets so many milliseconds pass.
+pub type Act<'a> = Box<dyn FnMut(&mut Stage, u64) + 'a>;
+
 /// A stage on which a test does something where a script lets time pass.
 pub struct Acted<'a> {
     /// The stage.
     pub stage: Stage,
-    /// Gets the milliseconds of the step, and lets them pass on the stage if it wants to.
-    pub pass: Box<dyn FnMut(&mut Stage, u64) + 'a>,
+    /// Is called in place of the stage's own, and lets time pass on it if it wants to.
+    pub pass: Act<'a>,
 }
 
 impl Player for Acted<'_> {
