@@ -64,43 +64,48 @@ impl Shard {
         self.read(Pending::Again(Box::new(read)), queries);
     }
 
-    /// A page of the receiver's log.
-    pub(super) fn again_found(&mut self, mut read: AgainRead, found: Vec<Found>) {
+    /// A page of the receiver's log. Returns the stanzas whose turn it is now: none while it is still looked for.
+    pub(super) fn again_found(&mut self, mut read: AgainRead, found: Vec<Found>) -> Vec<Parked> {
         let (items, end) = page(&found);
         let Parked { from, xml, .. } = &read.stanza;
         let same = |item: &Item<'_>| item.entry.peer == &**from && item.entry.xml == &**xml;
         let has_it = items.iter().any(|item| item.entry.incoming && same(item));
         if let Some(end) = end.filter(|&end| !has_it && end > read.after && read.pages > 0) {
             (read.after, read.pages) = (end, read.pages - 1);
-            return self.look_for_again(read);
+            self.look_for_again(read);
+            return Vec::new();
         }
-        match has_it {
-            true => self.confirm(read.stanza.origin),
-            false => {
-                let origin = read.stanza.origin.map(|origin| Origin { entry: origin.entry & !AGAIN, ..origin });
-                self.in_turn(Incoming { origin, ..(&read.stanza).into() });
-            }
+        let receiver = bare_of(&read.stanza.to).to_owned();
+        let mut next = Vec::new();
+        if has_it {
+            self.confirm(read.stanza.origin);
+        } else {
+            let origin = read.stanza.origin.map(|origin| Origin { entry: origin.entry & !AGAIN, ..origin });
+            next.push(Parked { origin, ..read.stanza });
         }
-        self.again_over(bare_of(&read.stanza.to));
+        self.again_over(&receiver, &mut next);
+        next
     }
 
-    /// The receiver's log cannot be read: the sender hears so, as with any other message then.
-    pub(super) fn again_unreadable(&mut self, read: &AgainRead) {
+    /// The receiver's log cannot be read: the sender hears so, as with any other message then. Returns the stanzas whose turn it is now.
+    pub(super) fn again_unreadable(&mut self, read: &AgainRead) -> Vec<Parked> {
         self.turn_away((&read.stanza).into(), StanzaCondition::InternalServerError);
-        self.again_over(bare_of(&read.stanza.to));
+        let mut next = Vec::new();
+        self.again_over(bare_of(&read.stanza.to), &mut next);
+        next
     }
 
     /// What has come behind it follows, up to the next one that has to be looked for.
-    fn again_over(&mut self, receiver: &str) {
+    fn again_over(&mut self, receiver: &str, next: &mut Vec<Parked>) {
         while let Some(behind) = self.agains.get_mut(receiver) {
-            let Some(next) = behind.pop_front() else {
+            let Some(stanza) = behind.pop_front() else {
                 self.agains.remove(receiver);
                 return;
             };
-            if is_again(&(&next).into()) {
-                return self.look_for_first(next);
+            if is_again(&(&stanza).into()) {
+                return self.look_for_first(stanza);
             }
-            self.in_turn((&next).into());
+            next.push(stanza);
         }
     }
 }

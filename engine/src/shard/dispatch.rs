@@ -219,12 +219,12 @@ impl Shard {
             return self.for_component(domain, stanza);
         }
         if !self.waits_for_again(stanza) {
-            self.in_turn(stanza);
+            self.its_turn(stanza);
         }
     }
 
-    /// A stanza whose turn it is.
-    pub(super) fn in_turn(&mut self, stanza: Incoming<'_>) {
+    /// A stanza that waits for no other one.
+    fn its_turn(&mut self, stanza: Incoming<'_>) {
         if let Some(origin) = stanza.origin {
             self.number_after(origin.entry);
         }
@@ -355,7 +355,9 @@ impl Shard {
             Pending::Aparts(account) => self.aparts_unreadable(&account),
             Pending::Account(read) => self.account_unreadable(read),
             Pending::Tail(read) => self.tail_unreadable(read),
-            Pending::Again(again) => self.again_unreadable(&again),
+            Pending::Again(again) => {
+                self.again_unreadable(&again).iter().for_each(|stanza| self.its_turn(stanza.into()));
+            }
             Pending::Feature(read) => self.feature_unreadable(read),
             Pending::Bound(conn, _) => self.tell_bound(conn, Step::Error(StanzaCondition::InternalServerError.into())),
             Pending::Last(read) => self.last_found(read, &found),
@@ -397,7 +399,9 @@ impl Shard {
             Some(Pending::Aparts(account)) => self.aparts_found(&account, found),
             Some(Pending::Account(read)) => self.account_found(read, found),
             Some(Pending::Tail(read)) => self.tail_found(read, found),
-            Some(Pending::Again(again)) => self.again_found(*again, found),
+            Some(Pending::Again(again)) => {
+                self.again_found(*again, found).iter().for_each(|stanza| self.its_turn(stanza.into()));
+            }
             Some(Pending::Feature(read)) => self.feature_found(read, found),
             Some(Pending::Bound(conn, resume)) => self.tell_bound(conn, resume.go_on(&found)),
             Some(Pending::Last(read)) => self.last_found(read, &found),
