@@ -11,9 +11,10 @@
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use throng::disk::format::{FORMAT_KEY, FORMAT_VERSION};
-use throng::disk::{Engine, FolderLock, Options, Store, Visit};
+use throng::disk::{Engine, FolderLock, LockError, Options, Store, Visit};
 use throng_engine::extension::photo::Photo;
 use throng_engine::extension::pubsub::member::{Member, State};
 use throng_engine::extension::pubsub::node::{Access, Affiliates, Affiliation, Config, Directory, PublishModel};
@@ -90,8 +91,16 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
+/// Takes the lock of a test's own folder. Another test may just have forked a process, which holds the one before until it executes.
 fn lock(folder: &Path) -> FolderLock {
-    FolderLock::take(folder, "test").expect("a folder of the test's own")
+    let mut tries = 100;
+    loop {
+        match FolderLock::take(folder, "test") {
+            Err(LockError::Held(_)) if tries > 0 => tries -= 1,
+            taken => return taken.expect("a folder of the test's own"),
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 #[test]
