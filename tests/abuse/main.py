@@ -44,7 +44,7 @@ class Times:
     """Time-outs of the server in seconds. In a full run there is time for more half-open connections than it can hold."""
 
     def __init__(self, quick):
-        self.preauth_s = 5 if quick else 20
+        self.preauth_s = 8 if quick else 20
         self.send_s = 5 if quick else 10
         self.resume_s = RESUME_S
 
