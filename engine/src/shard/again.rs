@@ -1,10 +1,8 @@
 //! A message that is sent again after a crash, because nobody knows whether its receiver has it (XEP-0198 4): the receiver's home
-//! looks. The receiver's entry has a higher number than the sender's (`number_after`), and the same bytes. What comes for the receiver
-//! meanwhile goes behind it (RFC 6120 10.1).
+//! looks. The receiver's entry has a higher number than the sender's (`number_after`), and the same bytes. What comes from the same
+//! sender meanwhile goes behind it (RFC 6120 10.1); others do not wait.
 
-use std::collections::VecDeque;
-
-use hashbrown::HashMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::letters::{AGAIN, Origin};
 use crate::limits::PARKED_STANZAS_MAX;
@@ -13,7 +11,6 @@ use crate::router::users::{Incoming, Parked};
 use crate::shard::Shard;
 use crate::shard::tail::tail_queries;
 use crate::store::Found;
-use crate::turn::Fixed;
 use crate::turn::pending::{AgainRead, Pending};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
@@ -23,8 +20,14 @@ use crate::wire::limit::Limit;
 /// ones.
 const PAGES_MAX: u8 = 32;
 
-/// Bare JIDs whose log is being looked through for a message, and what has come for them behind it: [`PARKED_STANZAS_MAX`] each at most.
-pub(super) type Agains = HashMap<Box<str>, VecDeque<Parked>, Fixed>;
+/// Senders and receivers in whose log a message is being looked for, and what has come from the one for the other behind it:
+/// [`PARKED_STANZAS_MAX`] each at most.
+pub(super) type Agains = BTreeMap<Box<str>, VecDeque<Parked>>;
+
+/// Who says something to whom. A bare JID has no space in it.
+fn pair(stanza: &Incoming<'_>) -> String {
+    format!("{} {}", stanza.from, bare_of(stanza.to))
+}
 
 fn is_again(stanza: &Incoming<'_>) -> bool {
     stanza.origin.is_some_and(|origin| origin.entry & AGAIN != 0)
@@ -34,7 +37,7 @@ impl Shard {
     /// A stanza has to wait: it may have come before, or goes behind one that may have. Whether it does.
     #[inline]
     pub(super) fn waits_for_again(&mut self, stanza: Incoming<'_>) -> bool {
-        let waits = is_again(&stanza) || (!self.agains.is_empty() && self.agains.contains_key(bare_of(stanza.to)));
+        let waits = is_again(&stanza) || (!self.agains.is_empty() && self.agains.contains_key(&*pair(&stanza)));
         if waits {
             self.came_again(stanza);
         }
@@ -43,12 +46,12 @@ impl Shard {
 
     #[cold]
     fn came_again(&mut self, stanza: Incoming<'_>) {
-        let receiver = bare_of(stanza.to);
-        match self.agains.get_mut(receiver) {
+        let pair = pair(&stanza);
+        match self.agains.get_mut(&*pair) {
             Some(behind) if behind.len() >= PARKED_STANZAS_MAX => self.turn_away(stanza, Limit::Waiting),
             Some(behind) => behind.push_back(stanza.into()),
             None => {
-                self.agains.insert(receiver.into(), VecDeque::new());
+                self.agains.insert(pair.into(), VecDeque::new());
                 self.look_for_first(stanza.into());
             }
         }
@@ -75,7 +78,7 @@ impl Shard {
             self.look_for_again(read);
             return Vec::new();
         }
-        let receiver = bare_of(&read.stanza.to).to_owned();
+        let pair = pair(&(&read.stanza).into());
         let mut next = Vec::new();
         if has_it {
             self.confirm(read.stanza.origin);
@@ -83,7 +86,7 @@ impl Shard {
             let origin = read.stanza.origin.map(|origin| Origin { entry: origin.entry & !AGAIN, ..origin });
             next.push(Parked { origin, ..read.stanza });
         }
-        self.again_over(&receiver, &mut next);
+        self.again_over(&pair, &mut next);
         next
     }
 
@@ -91,15 +94,15 @@ impl Shard {
     pub(super) fn again_unreadable(&mut self, read: &AgainRead) -> Vec<Parked> {
         self.turn_away((&read.stanza).into(), StanzaCondition::InternalServerError);
         let mut next = Vec::new();
-        self.again_over(bare_of(&read.stanza.to), &mut next);
+        self.again_over(&pair(&(&read.stanza).into()), &mut next);
         next
     }
 
     /// What has come behind it follows, up to the next one that has to be looked for.
-    fn again_over(&mut self, receiver: &str, next: &mut Vec<Parked>) {
-        while let Some(behind) = self.agains.get_mut(receiver) {
+    fn again_over(&mut self, pair: &str, next: &mut Vec<Parked>) {
+        while let Some(behind) = self.agains.get_mut(pair) {
             let Some(stanza) = behind.pop_front() else {
-                self.agains.remove(receiver);
+                self.agains.remove(pair);
                 return;
             };
             if is_again(&(&stanza).into()) {

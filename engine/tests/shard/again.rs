@@ -1,5 +1,5 @@
-//! Messages that are sent again after a crash, because their receiver may have them (XEP-0198 4): the receiver's home looks, and what comes
-//! meanwhile goes behind (RFC 6120 10.1).
+//! Messages that are sent again after a crash, because their receiver may have them (XEP-0198 4): the receiver's home looks, and what
+//! comes from the same sender meanwhile goes behind (RFC 6120 10.1).
 
 use std::sync::Arc;
 
@@ -90,11 +90,15 @@ impl Home {
 
     /// Messages come from another shard, each with its body and the number of its entry in its sender's log.
     fn come(&mut self, all: impl IntoIterator<Item = (usize, u64)>) {
+        self.come_from("juliet@localhost/r", all);
+    }
+
+    fn come_from(&mut self, from: &str, all: impl IntoIterator<Item = (usize, u64)>) {
         let away = ShardId(1 - self.id.0);
         self.batches += 1;
         let mut batch = Letters::new(away);
         batch.number = self.batches;
-        let (from, to) = ("juliet@localhost/r", "romeo@localhost");
+        let to = "romeo@localhost";
         for (body, entry) in all {
             let session = SessionId { slot: 0, generation: 0 };
             let origin = Some(Origin { shard: away, session, seq: body as u32, entry });
@@ -129,6 +133,17 @@ fn what_comes_while_one_is_looked_for_goes_behind_it_rfc6120_10_1() {
     assert_eq!(home.bodies(), [3, 4, 5]);
     home.come([(6, 10)]);
     assert_eq!(home.bodies(), [6], "nobody waits any more");
+}
+
+/// What one user sends again does not hold up what others say.
+#[test]
+fn others_do_not_wait_for_what_is_looked_for() {
+    let mut home = Home::new();
+    home.come([(1, 5 | AGAIN), (2, 6)]);
+    home.come_from("nurse@localhost/r", [(3, 7)]);
+    assert_eq!(home.bodies(), [3]);
+    assert!(home.answer());
+    assert_eq!(home.bodies(), [1, 2]);
 }
 
 #[test]
