@@ -452,7 +452,8 @@ impl Channels {
             Kind::Nchan(_) if polls && is_over && (lost || !listener.is_asking()) => self.nchan_is_over(id),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
                 let beats = is_over && listener.kind.has_begun();
-                if is_over {
+                // A poll whose time is over waits for its home only.
+                if is_over && !polls {
                     listener.until_s = now_s + NOTIFY_HEARTBEAT_S;
                 }
                 if lost {

@@ -561,3 +561,30 @@ fn a_crash_is_a_gap_to_who_waits_for_a_prefix_and_nothing_comes_twice() {
     }
     assert!(missing > 0, "no crash has cost anything");
 }
+
+/// A poll that does not wait has its answer as soon as its home has said what there is, however late that is.
+#[test]
+fn a_poll_that_does_not_wait_ends_with_its_home_s_answer() {
+    let letters_us = 3_000_000;
+    let pace = Pace { letters_us, ..Pace::default() };
+    let mut world = World::new(7, settings(2, Channels { nchan: true, ..open() }), pace, &[]);
+    world.http = true;
+    for number in 0..80 {
+        let socket = world.connect();
+        let path = ["n/{}?after=0&wait=0", "sub/{}?wait=0"][number % 2].replace("{}", &format!("c{number}"));
+        let asked_us = world.now_us();
+        world.write(socket, format!("GET /{path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());
+        let mut heard = String::new();
+        // The question and its answer are letters, unless the channel is of this connection's shard.
+        while !heard.ends_with("\r\n\r\n") {
+            let late_us = world.now_us() - asked_us;
+            assert!(late_us < 2 * letters_us + 1_000_000, "{path} after {late_us} us: {heard}");
+            if let Occurrence::Bytes(_, bytes) = world.step() {
+                heard += std::str::from_utf8(&bytes).unwrap();
+            }
+        }
+        let status = ["204", "408"][number % 2];
+        assert!(heard.starts_with(&format!("HTTP/1.1 {status}")), "{path}: {heard}");
+        world.finish(socket);
+    }
+}
