@@ -25,7 +25,9 @@ use super::tell;
 use crate::limits::KNOWN_IDS_MAX;
 use crate::store::nodes::{self as rows, Item, Named, Place, Span};
 use crate::store::{Batch, Found, Query};
+use crate::wire::element::Element;
 use crate::wire::limit::Limit;
+use crate::wire::written::read_back;
 
 /// Namespace of content that is published by HTTP and is no JSON.
 pub const NS: &str = "urn:throng:notify:0";
@@ -633,26 +635,33 @@ fn is_xml_text(text: &str) -> bool {
 
 /// The content that an element stands for.
 fn content(payload: &[u8]) -> Content {
-    let element = if xml::is_dense(payload) { None } else { xml::parse(payload) };
-    let element = element.filter(|element| element.children().next().is_none());
-    match element {
-        Some(json) if json.is("json", NS_JSON) => Content { kind: JSON.into(), data: json.text(), base64: false },
-        Some(data) if data.is("data", NS) => {
-            let kind = data.attr("type").unwrap_or("application/octet-stream").to_owned();
-            let base64 = data.attr("encoding") == Some("base64");
-            let text = data.text();
-            // What is text is told as text, however it is kept.
-            let decoded = base64.then(|| BASE64.decode(&text).ok().and_then(|bytes| String::from_utf8(bytes).ok()));
-            match decoded.flatten() {
-                Some(text) => Content { kind, data: text, base64: false },
-                None => Content { kind, data: text, base64 },
-            }
-        }
-        _ => {
-            let data = String::from_utf8_lossy(payload).into_owned();
-            Content { kind: "application/xml".into(), data, base64: false }
-        }
+    let own = if xml::is_dense(payload) { None } else { read_back(payload, content_of).flatten() };
+    own.unwrap_or_else(|| {
+        let data = String::from_utf8_lossy(payload).into_owned();
+        Content { kind: "application/xml".into(), data, base64: false }
+    })
+}
+
+/// The content that an element is made of by [`payload`]; `None` for anybody else's.
+fn content_of(element: &Element<'_>) -> Option<Content> {
+    if element.children().len() > 0 {
+        return None;
     }
+    let text = element.text().into_owned();
+    if element.is("json", NS_JSON) {
+        return Some(Content { kind: JSON.into(), data: text, base64: false });
+    }
+    if !element.is("data", NS) {
+        return None;
+    }
+    let kind = element.kind().map_or("application/octet-stream".into(), Cow::into_owned);
+    let base64 = element.attribute("encoding").as_deref() == Some("base64");
+    // What is text is told as text, however it is kept.
+    let decoded = base64.then(|| BASE64.decode(&text).ok().and_then(|bytes| String::from_utf8(bytes).ok()));
+    Some(match decoded.flatten() {
+        Some(text) => Content { kind, data: text, base64: false },
+        None => Content { kind, data: text, base64 },
+    })
 }
 
 #[cfg(test)]
