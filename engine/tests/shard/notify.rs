@@ -306,6 +306,36 @@ fn pages_of_other_origins_read_what_they_may() {
     assert_eq!(desk.says(conn, &get("a").replace("page", "evil")).status(), "403");
 }
 
+/// However an XMPP client writes JSON, a page is told the same; what is no content of Throng's is told as XML.
+#[test]
+fn an_item_means_what_its_xml_means() {
+    let mut desk = Desk::new(open());
+    let romeo = desk.user("romeo");
+    desk.makes(romeo, "a", &[]);
+    let [json, xml] = ["application/json", "application/xml"];
+    for (payload, kind, data) in [
+        ("<json xmlns='urn:xmpp:json:0'>{\"a\":\"&lt;&amp;\"}</json>", json, "{\"a\":\"<&\"}"),
+        ("<json xmlns='urn:xmpp:json:0'><![CDATA[[\"<b>\"]]]></json>", json, "[\"<b>\"]"),
+        ("<j:json xmlns:j='urn:xmpp:json:0' xml:lang='en'>1</j:json>", json, "1"),
+        ("<json xmlns='urn:xmpp:json:0'/>", json, ""),
+        ("<data xmlns='urn:throng:notify:0'>x</data>", "application/octet-stream", "x"),
+        ("<data xmlns='urn:throng:notify:0' type='text/x' encoding='base64'>aGk=</data>", "text/x", "hi"),
+        ("<json xmlns='urn:xmpp:json:0'>1<b/></json>", xml, "<json"),
+        ("<json xmlns='urn:other'>1</json>", xml, "<json"),
+        ("<j:x xmlns:j='urn:j' j:k='1'><j:y/></j:x>", xml, "<"),
+    ] {
+        let conn = desk.connect();
+        assert_eq!(desk.get(conn, "a?wait=55"), Heard::default());
+        let item = format!("<publish node='a'><item>{payload}</item></publish>");
+        let heard = Heard::of(&desk.host.ask(romeo, &pubsub(true, &item)), conn);
+        let told: serde_json::Value = serde_json::from_str(heard.body()).expect(payload);
+        let item = &told["items"][0];
+        assert_eq!(item["type"], kind, "{payload}");
+        let told = item["data"].as_str().expect(payload);
+        assert!(if kind == xml { told.starts_with(data) } else { told == data }, "{payload}: {told}");
+    }
+}
+
 #[test]
 fn a_stop_ends_who_waits() {
     let mut desk = Desk::new(open());
