@@ -13,7 +13,7 @@ fn no_seed_loses_doubles_or_disorders() {
     for seed in 0..SEEDS {
         if let Err(failure) = workload::run(seed, None) {
             panic!(
-                "seed {seed}, step {}: {}\nreplay: cargo run --release -p throng-sim -- --seeds {seed}",
+                "seed {seed}, step {}: {}\nreplay: cargo run -p throng-sim -- --seeds {seed}",
                 failure.step, failure.what
             );
         }

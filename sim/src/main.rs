@@ -23,6 +23,9 @@ use throng_sim::world::Plant;
 #[global_allocator]
 static ALLOCATOR: throng_sys::Allocator = throng_sys::Allocator;
 
+/// What plays a seed again has the same assertions.
+const BUILD: &str = if cfg!(debug_assertions) { "" } else { "--release " };
+
 struct Options {
     seeds: Range<u64>,
     plant: Option<(Plant, String)>,
@@ -110,7 +113,7 @@ fn main() -> ExitCode {
                                 _ => "panic".to_owned(),
                             };
                             println!("seed {seed} fails at {what}");
-                            println!("  replay: cargo run --release -p throng-sim -- --seeds {seed}{suffix}");
+                            println!("  replay: cargo run {BUILD}-p throng-sim -- --seeds {seed}{suffix}");
                         }
                     }
                     let done = done.fetch_add(1, Ordering::Relaxed) + 1;
