@@ -6,6 +6,7 @@ use crate::ns;
 use crate::observers::trace::News;
 use crate::session::conn::ConnState;
 use crate::session::sasl::Authenticated;
+use crate::session::sm::TOKEN_BYTES;
 use crate::session::table::Session;
 use crate::settings::ResourceConflict;
 use crate::shard::Shard;
@@ -23,8 +24,9 @@ impl Shard {
     /// What an authenticated client without a resource sends: `<bind/>` or `<resume/>`.
     /// The account has to be there as it was when the client authenticated: it may have been removed since, and another made.
     pub(super) fn expect_bind(&mut self, conn: ConnId, owner: &Authenticated, element: &Element<'_>) {
-        let claims = element.is("iq", ns::CLIENT) || element.is("resume", ns::SM);
-        match claims.then(|| self.is_there(conn, owner)) {
+        let previd = element.is("resume", ns::SM).then(|| element.attribute("previd").unwrap_or_default());
+        let claims = element.is("iq", ns::CLIENT) || previd.is_some();
+        match claims.then(|| self.is_still_there(conn, owner, previd.as_deref())) {
             Some(Some(true)) | None => {}
             Some(Some(false)) => return self.fail_removed(conn),
             Some(None) => {
@@ -167,14 +169,28 @@ impl Shard {
         }
     }
 
+    /// Whether the account that a connection has authenticated against is still there. Who resumes a session of that very account need
+    /// not ask: it would have ended with it. So a phone that returns reads nothing of its user that is not at hand.
+    pub(super) fn is_still_there(&mut self, conn: ConnId, owner: &Authenticated, previd: Option<&str>) -> Option<bool> {
+        let session = previd.and_then(|previd| self.resumable(owner.bare(), &parse_previd(previd)?));
+        let which = session.and_then(|id| self.stored_as(id)).map(|(_, which, _)| which);
+        match which == Some(u64::from_be_bytes(owner.incarnation().to_bytes())) {
+            true => Some(true),
+            false => self.is_there(conn, owner),
+        }
+    }
+
+    /// The session of an account that has this token and may be resumed.
+    fn resumable(&self, account: &str, token: &[u8; TOKEN_BYTES]) -> Option<SessionId> {
+        let user = self.users.find(account)?;
+        self.users.sessions(&self.sessions, user).map(|(id, _)| id).find(|&id| self.may_resume(id, token))
+    }
+
     /// A connection takes over the session that a client calls by this `previd`, as soon as nothing that it has sent is under
     /// way. Whether there is one that it may have.
     pub(super) fn take_over(&mut self, conn: ConnId, account: &str, h: Option<u32>, previd: &str) -> bool {
-        let (Some(token), Some(user)) = (parse_previd(previd), self.users.find(account)) else { return false };
-        let mut sessions = self.users.sessions(&self.sessions, user).map(|(id, _)| id);
-        let found = sessions.find(|&id| self.may_resume(id, &token));
-        let Some(h) = h else { return false };
-        let Some(id) = found else { return self.take_over_stored(conn, account, h, token) };
+        let (Some(token), Some(h)) = (parse_previd(previd), h) else { return false };
+        let Some(id) = self.resumable(account, &token) else { return self.take_over_stored(conn, account, h, token) };
         // The old connection may not know yet that it is dead: the new one takes over (XEP-0198 5).
         if let Some(old) = self.take_conn(id) {
             let unsent = self.abandon(old);

@@ -30,7 +30,9 @@ impl Shard {
         // The connection has gone meanwhile, or does something else.
         let Some(Stage::ExpectInline(owner)) = self.opening(conn).map(|opening| opening.stage()) else { return };
         let owner = owner.clone();
-        match self.is_there(conn, &owner) {
+        let resume = self.heard(conn).inline.as_ref().and_then(|inline| inline.resume.as_ref());
+        let previd = resume.map(|resume| resume.previd.clone());
+        match self.is_still_there(conn, &owner, previd.as_deref()) {
             Some(true) => {}
             Some(false) => return self.fail_removed(conn),
             None => return,
@@ -53,6 +55,8 @@ impl Shard {
                 return;
             }
             self.heard(conn).inline.as_mut().expect("it is still there").not_resumed = true;
+            // It may have been that session by which the account was known to be there.
+            return self.inline_goes_on(conn);
         }
         let inline = self.heard(conn).inline.as_ref().expect("it is still there");
         let from = inline.bind.as_ref().map(|_| inline.told);

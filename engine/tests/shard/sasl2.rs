@@ -501,6 +501,31 @@ fn arrive(host: &mut Host, slot: u32, account: &str, previd: &str) -> String {
     said(&host.turn(Input::Arrived { conn: ConnId { slot, generation: 1 }, moved: Box::new(moved) }))
 }
 
+/// XEP-0198 10: what is at hand of a user goes while the phone is away. For a session that is resumed the account's record and its
+/// tokens are read, and nothing else: the session would have ended with the account.
+#[test]
+fn a_phone_that_resumes_reads_its_token_and_no_more() {
+    let mut desk = Desk::new(|settings| settings.cache_s = 2);
+    let first = by_password("romeo", PASSWORD, PHONE, &format!("{BIND}{WANTS_TOKEN}"));
+    let (conn, heard) = desk.log_in(&first);
+    let previd = between(&heard, "<enabled xmlns='urn:xmpp:sm:3' resume='true' id='", "'");
+    desk.host.turn(Input::Closed { conn });
+    for _ in 0..600 {
+        desk.host.now.mono_ms += 20;
+        desk.host.turn(Input::EndOfTurn);
+    }
+    let resume = format!("<resume xmlns='urn:xmpp:sm:3' h='0' previd='{previd}'/>{BIND}");
+    let again = by_token("romeo", &token_of(&heard), PHONE, " count='1'", &resume);
+    let conn = desk.connect();
+    let effects = desk.host.ask(conn, &format!("{HEADER}{again}"));
+    assert!(said(&effects).contains("<resumed "), "{}", said(&effects));
+    let queries = effects.iter().filter_map(|effect| match effect {
+        Effect::Read { queries, .. } => Some(queries),
+        _ => None,
+    });
+    assert_eq!(queries.clone().flatten().count(), 2, "{:?}", queries.collect::<Vec<_>>());
+}
+
 /// XEP-0198 5, XEP-0386 2.2: what the client sent before is still under way, so the resumption waits. The session ends meanwhile, and
 /// another one begins. A second connection takes the place of one that waits.
 #[test]
