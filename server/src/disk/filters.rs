@@ -1,10 +1,10 @@
-//! What each table of the first level holds of whom, so that a range costs no look into a table that has nothing of its
+//! What each table of the first level holds of whom, so that a read costs no look into a table that has nothing of its
 //! actor: most of what is read at a login is not there, and there may be many tables in which it is not.
 //!
 //! A Bloom filter a table, of the flat keys' parts that name table and actor, 10 bits each; it stays in memory and is
 //! made while the table is written. It is not on the disk: for tables that an opening finds it is made afterwards, from
 //! what they hold, and until then they are looked into. Tables behind the first level have none: they do not overlap, so
-//! that a range looks into one of each level.
+//! that a read looks into one of each level.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,9 +18,9 @@ use crate::waits::{Place, RwLock};
 /// Bits for each actor of a table: one look of a hundred is in vain.
 const BITS: f32 = 10.0;
 
-/// The part of a flat key that all rows of its actor have; all of it if it is no flat key.
-fn prefix(key: &[u8]) -> &[u8] {
-    key::decode(key).map_or(key, |(_, _, sort)| &key[..key.len() - sort.len()])
+/// The part of a flat key that all rows of its actor have.
+fn prefix(key: &[u8]) -> Option<&[u8]> {
+    key::decode(key).map(|(_, _, sort)| &key[..key.len() - sort.len()])
 }
 
 /// The actors of a table that is being written, whose keys come in order.
@@ -32,7 +32,7 @@ pub(super) struct Actors {
 
 impl Actors {
     pub(super) fn add(&mut self, key: &[u8]) {
-        let prefix = prefix(key);
+        let Some(prefix) = prefix(key) else { return };
         if self.last != prefix || self.hashes.is_empty() {
             self.hashes.push(Builder::get_hash(prefix));
             self.last.clear();
@@ -94,10 +94,14 @@ impl Filters {
         self.0.read().contains_key(&table)
     }
 
-    /// Whether a table may hold rows of the actor whose keys begin with `prefix`.
-    pub(super) fn looker<'a>(&'a self, prefix: &[u8]) -> impl Fn(TableId) -> bool + use<'a> {
-        let hash = Builder::get_hash(prefix);
+    /// Whether a table may hold rows of the actor that `key` is of: a flat key, or what all keys of an actor begin with. Of no actor are
+    /// the store's own rows, which may be in any table.
+    pub(super) fn looker<'a>(&'a self, key: &[u8]) -> impl Fn(TableId) -> bool + use<'a> {
+        let hash = prefix(key).map(Builder::get_hash);
         let filters = self.0.read();
-        move |table| filters.get(&table).and_then(Option::as_ref).is_none_or(|filter| filter.may_hold(hash))
+        move |table| {
+            let filter = filters.get(&table).and_then(Option::as_ref);
+            hash.zip(filter).is_none_or(|(hash, filter)| filter.may_hold(hash))
+        }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Each row carries the number of its memory table as its sequence number; of rows with one key the highest is the newest.
 //! So the highest number in tables says which segments of the journal are still needed, and there are no snapshots: an
-//! iterator keeps the tables that it began with, and merges need not keep old rows for anybody. A range of one actor
-//! passes by the tables of the first level that hold nothing of it (`filters`).
+//! iterator keeps the tables that it began with, and merges need not keep old rows for anybody. Reads of one actor pass by
+//! the tables of the first level that hold nothing of it (`filters`).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -26,6 +26,7 @@ use lsm_tree::{
     AbstractTree, AnyTree, BoxedIterator, Cache, CompressionType, Config, DescriptorTable, Guard, InternalValue, SeqNo,
     Slice, Table, TableId, ValueType,
 };
+use smallvec::SmallVec;
 
 use super::DiskError;
 use super::arriving::Arriving;
@@ -199,7 +200,13 @@ impl Tables {
         let opened = self.opened();
         let version = opened.tree.current_version();
         let hash = Builder::get_hash(key);
-        let tables = version.iter_levels().flat_map(|level| level.iter()).filter_map(|run| run.get_for_key(key));
+        // No filter is held while a table is read.
+        let tables: SmallVec<[&Table; 8]> = {
+            let may_hold = self.filters.looker(key);
+            let runs = version.iter_levels().enumerate().flat_map(|(n, level)| level.iter().map(move |run| (n, run)));
+            let tables = runs.filter_map(|(level, run)| Some((level, run.get_for_key(key)?)));
+            tables.filter(|(level, table)| *level > 0 || may_hold(table.id())).map(|(_, table)| table).collect()
+        };
         for table in tables {
             let found = table.get(key, ALL, hash).or_else(|error| {
                 self.damages.note(&table.path, &error);
