@@ -15,6 +15,10 @@ use crate::wire::jid::bare_of;
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::written::id_of_stanza;
 
+/// Rows that are read of whoever something comes for, behind which may stand those of stored sessions: the account's record, the
+/// cursor, and what extensions have on record.
+pub(crate) const RECEIVER_ROWS: usize = 2 + extension::RECORDS;
+
 impl Actors {
     /// Whether something waits for this user's account, so that what comes has to go behind it (RFC 6120 10.1).
     pub(crate) fn has_parked(&self, user: Option<u32>) -> bool {
@@ -37,11 +41,16 @@ impl Actors {
         self.counters.parked_came.one();
         if !asked {
             let queries = [Table::Accounts, Table::Waiting].map(|table| get(table, account));
-            let queries = queries.into_iter().chain(extension::records(account)).chain([sessions::query(account)]);
-            let queries = queries.collect();
+            let stored = self.may_have_stored().then(|| sessions::query(account));
+            let queries = queries.into_iter().chain(extension::records(account)).chain(stored).collect();
             self.read(Pending::Receiver(account.into()), queries);
         }
         true
+    }
+
+    /// Whether users may have sessions in the store of which nobody knows yet: they are of an earlier process.
+    pub(crate) fn may_have_stored(&self) -> bool {
+        self.settings.restores && !self.restored
     }
 
     /// Keeps a stanza until its receiver's account and cursor are read.

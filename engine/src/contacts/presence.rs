@@ -279,7 +279,7 @@ impl Contacts {
     /// Whether a user without a session may have one in the store.
     fn may_come_back(&self, user: Option<u32>) -> bool {
         let state = || user.and_then(|user| self.users.get(user).state.as_ref());
-        self.settings.restores && !self.restored && state().is_none_or(|state| state.known == Known::Unknown)
+        self.may_have_stored() && state().is_none_or(|state| state.known == Known::Unknown)
     }
 
     /// The stanza as it goes to many, id and all (RFC 6121 4.4.2).

@@ -1,5 +1,6 @@
 //! Letters, answers of the store and finished work, each to the floor that it is for; and what the floors have left to be done.
 
+use crate::actors::waiting::RECEIVER_ROWS;
 use crate::channels::home::feed_names::FeedName;
 use crate::channels::occupancy::crowd::Said;
 use crate::components::from_component::is_component;
@@ -31,6 +32,11 @@ pub(super) struct Came {
     cursor: Option<Box<[u8]>>,
     /// Rows of sessions of an earlier process.
     stored: Option<Found>,
+}
+
+/// What was found of sessions of an earlier process, if that was asked behind the rest of a receiver's rows.
+fn take_stored(found: &mut Vec<Found>) -> Option<Found> {
+    (found.len() > RECEIVER_ROWS).then(|| found.pop()).flatten()
 }
 
 impl Shard {
@@ -266,7 +272,7 @@ impl Shard {
 
     /// Account and cursor of a receiver have come: what was parked goes on, once the sessions have ended that are to end.
     fn receiver_found(&mut self, account: &str, mut found: Vec<Found>) {
-        let stored = found.pop();
+        let stored = take_stored(&mut found);
         let mut values = found.drain(..2.min(found.len())).map(Found::value);
         let (record, cursor) = (values.next().flatten(), values.next().flatten());
         drop(values);
@@ -319,7 +325,7 @@ impl Shard {
         let user = self.users.find_or_insert(account);
         self.users.state(user, now_s).asked = false;
         // Sessions of an earlier process that cannot be read are not resumed.
-        found.pop();
+        take_stored(&mut found);
         // It may be the cursor alone: then the account is known, with what extensions have on record, and who claims it goes on.
         if !found.iter().enumerate().any(|(index, found)| index != 1 && *found == Found::Damaged) {
             let record = found.remove(0).value();

@@ -25,35 +25,49 @@ const USERS_A_COMMAND: usize = 32;
 /// # Errors
 /// There can be no thread.
 pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
-    let (mut walk, mut over) = (Walk::over(Table::Sessions, "stored sessions"), false);
+    let (mut naming, mut over) = (Naming::new(running.partitions().shards()), false);
     waits::repeat("restoring", EVERY, move || {
         if over {
             return;
         }
         let mut ask = |shard, command| running.ask(shard, command).is_ok();
-        over = !step(&*engine, running.partitions(), &mut walk, USERS_A_STEP, Instant::now(), &mut ask);
+        over = !naming.step(&*engine, running.partitions(), USERS_A_STEP, Instant::now(), &mut ask);
     })
 }
 
-/// Names the next `most` users to their homes; false at the end.
-fn step(
-    engine: &Rows,
-    partitions: &PartitionMap,
-    walk: &mut Walk,
-    most: usize,
-    now: Instant,
-    ask: &mut dyn FnMut(usize, Command) -> bool,
-) -> bool {
-    let Step { homes, more } = walk.step(engine, partitions, most, now);
-    for (shard, users) in homes.iter().enumerate() {
-        for users in users.chunks(USERS_A_COMMAND) {
-            ask(shard, Command::Restore { users: users.to_vec(), last: false });
-        }
-        if !more {
-            ask(shard, Command::Restore { users: Vec::new(), last: true });
-        }
+/// How far it has come.
+struct Naming {
+    walk: Walk,
+    /// Shards that have not heard of all their users. They are never told that they have, and look for the sessions of each user
+    /// who is asked for.
+    unheard: Vec<bool>,
+}
+
+impl Naming {
+    fn new(shards: u16) -> Naming {
+        Naming { walk: Walk::over(Table::Sessions, "stored sessions"), unheard: vec![false; usize::from(shards)] }
     }
-    more
+
+    /// Names the next `most` users to their homes; false at the end.
+    fn step(
+        &mut self,
+        engine: &Rows,
+        partitions: &PartitionMap,
+        most: usize,
+        now: Instant,
+        ask: &mut dyn FnMut(usize, Command) -> bool,
+    ) -> bool {
+        let Step { homes, more, passed } = self.walk.step(engine, partitions, most, now);
+        for ((shard, users), unheard) in homes.iter().enumerate().zip(&mut self.unheard) {
+            for users in users.chunks(USERS_A_COMMAND) {
+                *unheard |= !ask(shard, Command::Restore { users: users.to_vec(), last: false });
+            }
+            if !more && !passed && !*unheard {
+                ask(shard, Command::Restore { users: Vec::new(), last: true });
+            }
+        }
+        more
+    }
 }
 
 #[cfg(test)]
@@ -82,8 +96,7 @@ mod tests {
         // A disk that does not answer for a while keeps nobody away for ever.
         *engine.fails.lock().expect("one thread") = vec![(0, broken()), (7, broken()), (0, broken())];
         let mut now = Instant::now();
-        let (mut walk, mut seen, mut ended) =
-            (Walk::over(Table::Sessions, "stored sessions"), BTreeMap::<String, usize>::new(), Vec::new());
+        let (mut naming, mut seen, mut ended) = (Naming::new(3), BTreeMap::<String, usize>::new(), Vec::new());
         loop {
             let mut ask = |shard: usize, command: Command| {
                 let Command::Restore { users, last } = command else { panic!("another command") };
@@ -95,11 +108,30 @@ mod tests {
                 true
             };
             now += Duration::from_secs(10);
-            if !step(&engine, &partitions, &mut walk, 30, now, &mut ask) {
+            if !naming.step(&engine, &partitions, 30, now, &mut ask) {
                 break;
             }
         }
         assert_eq!((seen.len(), ended), (100, vec![0, 1, 2]));
         assert!(seen.values().all(|times| *times == 1));
+    }
+
+    /// Who has not heard of all does not believe so: a user of those may have a session that nobody knows of yet.
+    #[test]
+    fn a_shard_that_has_not_answered_is_not_told_that_these_were_all() {
+        let (partitions, engine) = (PartitionMap::spread(2), Flaky::default());
+        let mut writes = Batch::new();
+        for n in 0..40u64 {
+            writes.put(Table::Sessions, format!("user{n}@localhost").as_bytes(), b"a", &[b"x"]);
+        }
+        engine.commit(&[writes]).expect("written");
+        let (mut naming, mut ended) = (Naming::new(2), Vec::new());
+        let mut ask = |shard: usize, command: Command| {
+            let Command::Restore { last, .. } = command else { panic!("another command") };
+            ended.extend(last.then_some(shard));
+            shard != 1
+        };
+        while naming.step(&engine, &partitions, 10, Instant::now(), &mut ask) {}
+        assert_eq!(ended, [0]);
     }
 }

@@ -29,6 +29,8 @@ pub(super) struct Walk {
     failed: u32,
     /// When it goes on after that.
     rests: Option<Instant>,
+    /// It has passed by what is lost or damaged.
+    passed: bool,
 }
 
 /// One step of it.
@@ -37,11 +39,13 @@ pub(super) struct Step {
     pub(super) homes: Vec<Vec<Box<str>>>,
     /// There may be further ones; otherwise the walk is at its beginning again.
     pub(super) more: bool,
+    /// In this round some may have been passed by: they are lost, or what they stand in is damaged.
+    pub(super) passed: bool,
 }
 
 impl Walk {
     pub(super) const fn over(table: Table, about: &'static str) -> Walk {
-        Walk { table, about, after: None, failed: 0, rests: None }
+        Walk { table, about, after: None, failed: 0, rests: None, passed: false }
     }
 
     /// Names the next `most` actors to their homes, as far as they are `wanted`, at most `at_once` of them in one call: a shard's turn stays
@@ -53,7 +57,7 @@ impl Walk {
         wanted: fn(&str) -> bool,
         tell: &mut dyn FnMut(usize, Vec<Box<str>>),
     ) -> bool {
-        let Step { homes, more } = self.step(engine, partitions, most, Instant::now());
+        let Step { homes, more, .. } = self.step(engine, partitions, most, Instant::now());
         for (shard, mut actors) in homes.into_iter().enumerate() {
             actors.retain(|actor| wanted(actor));
             actors.chunks(at_once).for_each(|actors| tell(shard, actors.to_vec()));
@@ -65,7 +69,7 @@ impl Walk {
     pub(super) fn step(&mut self, engine: &Rows, partitions: &PartitionMap, most: usize, now: Instant) -> Step {
         let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); usize::from(partitions.shards())];
         if self.rests.is_some_and(|until| now < until) {
-            return Step { homes, more: true };
+            return Step { homes, more: true, passed: self.passed };
         }
         let mut found: Vec<Box<[u8]>> = Vec::new();
         let visited = engine.for_each_actor(self.table, self.after.as_deref(), &mut |actor| {
@@ -81,7 +85,8 @@ impl Walk {
         let more = match visited {
             // With as many as were wanted, what is lost is between them.
             Err(error) if !(all && matches!(error, DiskError::Unreadable(_))) => self.cannot(came, &error, now),
-            _ => {
+            visited => {
+                self.passed |= visited.is_err();
                 if self.failed > 0 {
                     tracing::info!("{} are looked at again", self.about);
                 }
@@ -89,10 +94,11 @@ impl Walk {
                 all
             }
         };
+        let passed = self.passed;
         if !more {
-            (self.after, self.failed, self.rests) = (None, 0, None);
+            (self.after, self.failed, self.rests, self.passed) = (None, 0, None, false);
         }
-        Step { homes, more }
+        Step { homes, more, passed }
     }
 
     /// The store could not be read: whether it is tried again.
@@ -105,6 +111,7 @@ impl Walk {
         // What is damaged stays so; a disk may answer again, and has space again.
         if matches!(error, DiskError::Unreadable(_)) && self.failed >= TRIES {
             tracing::warn!(%error, "some {} may not have been looked at", self.about);
+            self.passed = true;
             return false;
         }
         self.rests = Some(now + rest);
