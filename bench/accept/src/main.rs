@@ -48,7 +48,8 @@ enum Command {
     FullDisk(full_disk::Options),
     /// Compare the server's CPU a message with the raw relay's.
     Cpu(cpu::Options),
-    /// Weigh subscribers of channels, compare an item for them with bare sends, and count durable publications.
+    /// Weigh subscribers of channels, compare an item for them with bare sends, count durable publications, and try
+    /// what those see who drop and return.
     Channels(channels::Options),
     /// Compare the cost of an item for interested contacts with bare sends.
     Eventing(eventing::Options),

@@ -1,4 +1,5 @@
-//! Channels at `/n/`: memory of a subscriber that waits, CPU of an item for many, and durable publications a second.
+//! Channels at `/n/`: memory of a subscriber that waits, CPU of an item for many, durable publications a second, and what those see
+//! who drop and return.
 //!
 //! Subscribers and publishers are `throng load channels`, as processes of their own; it checks each item that it is told. What is
 //! measured is the server, by `/proc` and by its allocator's count.
@@ -6,6 +7,7 @@
 mod fan_out;
 mod memory;
 mod publish;
+mod returns;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -38,6 +40,8 @@ pub(crate) struct Options {
     fan_out: fan_out::Options,
     #[command(flatten)]
     publish: publish::Options,
+    #[command(flatten)]
+    returns: returns::Options,
 }
 
 /// One of the things that are measured.
@@ -49,6 +53,8 @@ enum Part {
     FanOut,
     /// Durable publications a second.
     Publish,
+    /// What subscribers see who drop and return, by a server that is killed: an hour, unless told otherwise.
+    Returns,
 }
 
 /// What came of one part.
@@ -66,6 +72,7 @@ pub(crate) fn run(throng: &Path, options: &Options) -> io::Result<Outcome> {
             Part::Memory => ("memory", memory::run(throng, options)?),
             Part::FanOut => ("fan_out", fan_out::run(throng, options)?),
             Part::Publish => ("publish", publish::run(throng, options)?),
+            Part::Returns => ("returns", returns::run(throng, options)?),
         };
         met &= judged.met;
         words.push(judged.sentence);
