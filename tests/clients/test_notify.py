@@ -21,7 +21,9 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from events import WAIT
 from servers import DOMAIN
 
-PAGE = Path(__file__).parents[2] / "docs" / "notifications.md"
+ROOT = Path(__file__).parents[2]
+# Pages with the three lines.
+PAGES = ["README.md", "docs/notifications.md"]
 SERVICE = f"pubsub.{DOMAIN}"
 
 
@@ -147,11 +149,14 @@ def curl():
         pytest.skip("needs curl")
 
 
-async def test_the_page_begins_with_three_lines_that_work(notifying_world, curl):
-    """docs/notifications.md: what is pasted does what the page says it does."""
-    first = re.findall("```sh\n(.*?)```", PAGE.read_text(), re.S)[1].strip().splitlines()
+@pytest.mark.parametrize("page", PAGES)
+async def test_the_page_begins_with_three_lines_that_work(notifying_world, curl, page):
+    """What is pasted from a page does what it says it does."""
+    first = re.findall("```sh\n(.*?)```", (ROOT / page).read_text(), re.S)[1].strip().splitlines()
     assert len(first) == 3 and all(line.startswith("curl ") for line in first)
-    lines = "\n".join(first).replace("127.0.0.1:5280", f"127.0.0.1:{notifying_world.server.http}")
+    # The server is that of all these tests.
+    channel = f"hello.{PAGES.index(page)}"
+    lines = "\n".join(first).replace("127.0.0.1:5280/n/hello", f"127.0.0.1:{notifying_world.server.http}/n/{channel}")
     done = await asyncio.to_thread(
         subprocess.run, ["bash", "-c", lines + "\nwait"], capture_output=True, text=True, timeout=WAIT
     )
@@ -159,7 +164,7 @@ async def test_the_page_begins_with_three_lines_that_work(notifying_world, curl)
     assert len(answers) == 3, done.stdout + done.stderr
     published = next(answer for answer in answers if "repeated" in answer)
     polls = [answer for answer in answers if "items" in answer]
-    assert published["channel"] == "hello" and len(polls) == 2
+    assert published["channel"] == channel and len(polls) == 2
     for poll in polls:
         assert [item["data"] for item in poll["items"]] == ["Hello, world"] and poll["after"] == published["id"]
 
