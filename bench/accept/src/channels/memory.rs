@@ -43,6 +43,13 @@ pub(super) struct Options {
     weighed: PathBuf,
 }
 
+impl Options {
+    /// The highest count.
+    pub(super) fn most(&self) -> u32 {
+        self.at.iter().copied().max().unwrap_or_default()
+    }
+}
+
 /// What was seen at one count.
 struct Point {
     subscribers: u32,

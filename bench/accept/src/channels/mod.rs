@@ -19,6 +19,9 @@ use serde_json::{Map, Value, json};
 use crate::report::Outcome;
 use crate::server::{Folder, Plan};
 
+/// Subscribers for which a shard has room without being told.
+const ONE_TABLE: u32 = 15_000;
+
 /// What to do.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Options {
@@ -96,6 +99,11 @@ impl Channels {
         let folder = Folder::new("channels")?;
         let http = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let mut plan = Plan::new(program, &folder.path().join("data")).driver(&options.driver).shards(options.shards);
+        // By io_uring, of which a shard has as many tables of descriptors as it needs for so many.
+        let most = options.memory.most().max(options.fan_out.subscribers());
+        if most > ONE_TABLE {
+            plan.flags.push(format!("--shard-connections-max={}", most / u32::from(options.shards.max(1)) * 5 / 4));
+        }
         let flags = [
             "--domain=localhost".into(),
             format!("--http={http}"),
