@@ -70,7 +70,7 @@ impl Scene {
                 self.engine.commit(&[writes]).expect("a commit");
             }
             let effects = std::mem::take(&mut self.out.effects);
-            if effects.is_empty() && !self.shard.has_own_letters() {
+            if effects.is_empty() && !self.shard.has_more_to_do() {
                 return String::from_utf8(said).expect("text");
             }
             for effect in effects {

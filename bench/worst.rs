@@ -92,7 +92,7 @@ impl Scene {
             self.now.mono_ms = self.now.wall_us / 1_000;
             self.disk.submit(std::mem::take(&mut self.out.writes));
             self.disk.commit(1);
-            let mut busy = self.shard.has_own_letters();
+            let mut busy = self.shard.has_more_to_do();
             for effect in std::mem::take(&mut self.out.effects) {
                 busy = true;
                 match effect {

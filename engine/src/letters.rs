@@ -367,8 +367,6 @@ pub enum Letter {
         /// How many.
         told: u32,
     },
-    /// To itself: subscribers are left to be told.
-    ChannelGoOn,
     /// Who subscribes to a channel of this home at the sending shard. [`Letter::ChannelOccupied`] follows a whole report of one that
     /// listens at once, and any of another when it changes something.
     ChannelPresent {
@@ -462,8 +460,6 @@ pub enum Letter {
         /// Those behind this connection; `None`: all.
         behind: Option<ConnId>,
     },
-    /// To itself: subscribers are left to be told who the others are.
-    ChannelGoOnWho,
     /// All users that were asked after for this session have been looked at.
     Looked {
         /// The session.

@@ -723,7 +723,7 @@ pub const NOTIFY_PAGE_ITEMS_MAX: u32 = 64;
 pub const NOTIFY_PAGE_BYTES_MAX: u32 = 128 << 10;
 
 /// Subscribers of a channel that are told at once; between that the shard does other work.
-pub const NOTIFY_TOLD_AT_ONCE: usize = 1_024;
+pub const NOTIFY_TOLD_AT_ONCE: usize = 128;
 
 /// Items of a channel that a shard holds until all of its subscribers have them. Who has missed more reads it. A batch is not more: else
 /// each of a crowd would read it.

@@ -210,9 +210,9 @@ impl Shard {
         self.settle();
     }
 
-    /// Whether the host should start another turn at once: letters to itself are left over.
-    pub fn has_own_letters(&self) -> bool {
-        self.own_letters_wait() || self.bosh.is_dirty()
+    /// Whether the host should start another turn at once: letters to itself, or subscribers that are to be told, are left over.
+    pub fn has_more_to_do(&self) -> bool {
+        self.own_letters_wait() || self.bosh.is_dirty() || self.is_telling()
     }
 
     fn publish_gauges(&mut self) {

@@ -363,7 +363,7 @@ impl Thread {
                 && self.reads_kept.is_empty()
                 && p.letters.kept() == 0
                 && !p.letters.has_letters()
-                && !p.shard.has_own_letters()
+                && !p.shard.has_more_to_do()
                 && (!moving || self.stage == Stage::Cutting),
             sent: p.letters.sent(),
             received: p.letters.received(),
@@ -377,7 +377,7 @@ impl Thread {
     fn patience(&self) -> Duration {
         // Reads that are kept need no look: the port has as many outstanding as it may, and each answer wakes the thread.
         // Letters that have come since the rings were looked at have woken this thread's driver.
-        let busy = self.p.shard.has_own_letters() || self.letters_left || self.answers_left || self.links.has_worn();
+        let busy = self.p.shard.has_more_to_do() || self.letters_left || self.answers_left || self.links.has_worn();
         // Asked last, so that the committer knows of the sleeper before it sleeps.
         let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
         match self.p.jobs.kept() {

@@ -71,7 +71,7 @@ impl Host {
             self.disk.apply(&self.out.writes);
             self.out.writes.clear();
             let effects = std::mem::take(&mut self.out.effects);
-            if effects.is_empty() && !self.shard.has_own_letters() {
+            if effects.is_empty() && !self.shard.has_more_to_do() {
                 return all;
             }
             for effect in effects {

@@ -51,7 +51,7 @@ pub(super) struct Listeners {
     talkers: (usize, usize),
     /// Bytes of those that are held.
     held_bytes: usize,
-    /// A letter is under way by which the telling goes on.
+    /// Some are left to be told, by the next turn.
     pub(super) going: bool,
     renewed_ms: u64,
     renewed: Option<Arc<str>>,

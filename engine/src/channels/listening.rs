@@ -12,6 +12,7 @@ use crate::channels::listener::{self, Kind, Listener};
 use crate::channels::listener_words::{Telling, json, write_beat};
 use crate::channels::nchan::Subscriber;
 use crate::channels::places::{Gathered, Place, Standing};
+use crate::channels::watched::Watched;
 use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::{ConnId, Service, ShardId};
 use crate::letters::Letter;
@@ -289,14 +290,19 @@ impl Channels {
 
     /// A stream asks for what it lacks, if it takes more.
     fn catch_up(&mut self, id: ConnId) {
+        self.catch_up_but(id, |_, _| false);
+    }
+
+    /// The same, but for places that are told of it without asking.
+    fn catch_up_but(&mut self, id: ConnId, is_told: fn(&Watched, u64) -> bool) {
         let is_heavy = self.is_heavy(id);
         let Some(listener) = self.listeners.get(id).filter(|listener| !listener.is_gathering()) else { return };
         let (is_placed, places) = (listener.is_placed(), listener.places.len());
         for index in 0..places {
             let missed = self.has_missed(id, index);
-            let Some(listener) = self.listeners.get_mut(id) else { return };
+            let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
             let place = &mut listener.places[index];
-            let falls = missed && place.standing == Standing::Live;
+            let falls = missed && place.standing == Standing::Live && !is_told(watched, place.at);
             if falls {
                 place.standing = Standing::Behind;
             }
@@ -321,20 +327,21 @@ impl Channels {
         }
     }
 
-    /// Tells the next of those who are to be told, and sends for itself if more are.
-    pub(crate) fn go_on_telling(&mut self) {
-        self.listeners.going = false;
+    /// Tells the next of those who are to be told. If more are, the next turn goes on: who publishes or subscribes elsewhere does not
+    /// wait for all of them.
+    fn go_on_telling(&mut self) {
         if let Some((node, batch)) = self.listeners.next(NOTIFY_TOLD_AT_ONCE) {
             for id in &batch {
                 self.tell_listener(*id, &node);
             }
             self.listeners.told(node, batch.len() < NOTIFY_TOLD_AT_ONCE);
         }
-        if self.listeners.is_telling() {
-            self.listeners.going = true;
-            let own = self.id;
-            self.letters_to(own).push(Letter::ChannelGoOn);
-        }
+        self.listeners.going = self.listeners.is_telling();
+    }
+
+    /// Whether some are left to be told of something, so that another turn is to begin at once.
+    pub(crate) fn is_telling(&self) -> bool {
+        self.listeners.going || self.listeners.occupants.is_telling()
     }
 
     /// Tells one who waits for a channel of the items that are held.
@@ -391,7 +398,8 @@ impl Channels {
         match self.listeners.get(id) {
             Some(listener) if listener.talker().is_some() => self.talk_catches_up(id),
             Some(listener) if listener.kind.has_begun() => {
-                self.catch_up(id);
+                // Of a batch those who are told first get the first item alone, and the rest when they are told again.
+                self.catch_up_but(id, Watched::comes_round);
                 self.greet(id);
             }
             _ => {}
@@ -472,8 +480,11 @@ impl Channels {
         true
     }
 
-    /// One turn's share of saying which channels are watched still.
+    /// One turn's share of telling those who are left to be told, and of saying which channels are watched still.
     pub(crate) fn sweep_listeners(&mut self) {
+        if self.listeners.going {
+            self.go_on_telling();
+        }
         self.listeners.tells_left = self.settings.web.channels.nchan;
         self.tally_listeners();
         for (name, heard, watchers) in self.listeners.renewals(self.now.mono_ms) {

@@ -87,6 +87,11 @@ impl Watched {
         }
     }
 
+    /// Whether one who has come to a place is told of what is held when its turn comes, this time or the next.
+    pub(super) fn comes_round(&self, at: u64) -> bool {
+        self.telling.is_some() && self.recent.front().is_some_and(|held| held.since <= at)
+    }
+
     /// All have been told of what is held.
     pub(super) fn forget_recent(&mut self) {
         (self.recent, self.recent_bytes) = (VecDeque::new(), 0);

@@ -168,7 +168,6 @@ impl Shard {
                 self.watches_still(batch.from, batch.str(*node), *heard, *watchers);
             }
             Letter::ChannelCharge { address, told } => self.channel_charged(*address, *told),
-            Letter::ChannelGoOn => self.go_on_telling(),
             Letter::ChannelPresent { node, subscribers, names, whole, more, listens } => {
                 let said = Said { subscribers: *subscribers, names: batch.bytes(*names), more: *more };
                 self.channel_present(batch.from, batch.str(*node), said, *whole, *listens);
@@ -196,7 +195,6 @@ impl Shard {
                 self.channel_info(front, batch.str(*node), by, *deletes);
             }
             Letter::ChannelGone { node, behind } => self.channel_gone(batch.str(*node), *behind),
-            Letter::ChannelGoOnWho => self.go_on_telling_who(),
             Letter::Looked { session, work } => self.looked(*session, *work),
             Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),
             Letter::Filed { token } => self.filed(*token),

@@ -220,7 +220,7 @@ impl Crowd {
                     self.disk.submit(writes);
                     self.disk.commit(1);
                 });
-                busy |= self.shards[index].has_own_letters();
+                busy |= self.shards[index].has_more_to_do();
                 for effect in out.effects {
                     let input = match effect {
                         Effect::Send { conn, bytes, .. } => {

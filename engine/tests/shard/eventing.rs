@@ -206,7 +206,7 @@ fn slowly(host: &mut Host, conn: ConnId, text: &str, counted: fn(&[Query]) -> bo
                 let found = queries.iter().map(|query| host.disk.read(query)).collect();
                 host.shard.handle(host.now, Input::Found { token, found }, &mut out);
             }
-            None if !host.shard.has_own_letters() && out.effects.is_empty() => return (sent, most),
+            None if !host.shard.has_more_to_do() && out.effects.is_empty() => return (sent, most),
             None => {}
         }
     }

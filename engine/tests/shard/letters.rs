@@ -108,7 +108,7 @@ impl World {
                 self.shards[index].handle(self.now, Input::EndOfTurn, &mut out);
                 self.disk.submit(out.writes);
                 self.disk.commit(1);
-                busy |= self.shards[index].has_own_letters();
+                busy |= self.shards[index].has_more_to_do();
                 for effect in out.effects {
                     busy = true;
                     self.effect(ShardId(index as u16), effect, &mut letters);

@@ -1,5 +1,6 @@
 //! Batches of items that are published at a channel (`/n/`) by one request: all or none, each an item of its own to everybody else.
 
+use throng_engine::io::{Effect, Input, Output};
 use throng_engine::limits::{
     NOTIFY_BATCH_BYTES_MAX, NOTIFY_BATCH_ITEMS_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_TOLD_AT_ONCE,
 };
@@ -7,7 +8,7 @@ use throng_engine::store::Table;
 use throng_engine::web::policy::Channels;
 use throng_sim::host::said as words;
 
-use crate::notify_world::{Desk, Heard, TOKEN, open, pubsub};
+use crate::notify_world::{Desk, Heard, TOKEN, open, post, pubsub};
 
 const BATCH: &str = "Content-Type: application/x-ndjson\r\n";
 
@@ -169,4 +170,41 @@ fn a_crowd_has_a_batch_without_a_read() {
     desk.publish_with("a", BATCH, &numbers(NOTIFY_BATCH_ITEMS_MAX));
     assert_eq!(desk.host.shard.counters().notify_told.get() as usize, crowd.len() * NOTIFY_BATCH_ITEMS_MAX);
     assert_eq!(desk.host.shard.counters().reads.get() - before, 2 * one, "as many as one item");
+}
+
+/// Who publishes elsewhere waits for a few of a crowd, and not for all of it: a turn tells some, and the next one goes on.
+#[test]
+fn a_turn_tells_a_few_of_a_crowd() {
+    let mut desk = Desk::new(open());
+    let crowd: Vec<_> = (0..NOTIFY_TOLD_AT_ONCE * 5).map(|_| desk.connect()).collect();
+    crowd.iter().for_each(|conn| drop(desk.stream(*conn, "a", "")));
+    let publisher = desk.connect();
+    let (host, mut out, mut turns) = (&mut desk.host, Output::default(), Vec::new());
+    let request = post("a", "", "x");
+    host.shard.handle(host.now, Input::Received { conn: publisher, bytes: request.as_bytes() }, &mut out);
+    loop {
+        host.shard.handle(host.now, Input::EndOfTurn, &mut out);
+        host.disk.apply(&out.writes);
+        out.writes.clear();
+        let mut told = 0;
+        for effect in std::mem::take(&mut out.effects) {
+            match effect {
+                Effect::Read { token, queries } => {
+                    let found = queries.iter().map(|query| host.disk.read(query)).collect();
+                    host.shard.handle(host.now, Input::Found { token, found }, &mut out);
+                }
+                Effect::Send { conn, .. } => {
+                    told += usize::from(conn != publisher);
+                    host.shard.handle(host.now, Input::Sent { conn }, &mut out);
+                }
+                _ => {}
+            }
+        }
+        turns.push(told);
+        if told == 0 && !host.shard.has_more_to_do() && out.effects.is_empty() && turns.iter().any(|told| *told > 0) {
+            break;
+        }
+    }
+    assert_eq!(turns.iter().sum::<usize>(), crowd.len());
+    assert!(turns.iter().all(|told| *told <= 2 * NOTIFY_TOLD_AT_ONCE), "{turns:?}");
 }

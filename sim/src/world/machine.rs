@@ -177,7 +177,7 @@ impl World {
         }
         self.out = out;
         self.release(shard);
-        if self.threads[shard.index()].shard.has_own_letters() {
+        if self.threads[shard.index()].shard.has_more_to_do() {
             self.kick_turn(shard);
         }
         Occurrence::Turn(shard)

@@ -188,8 +188,6 @@ pub(crate) struct Occupants {
     turned_ms: u64,
     /// Channels of which some are left to be told: at most one telling of each in a second.
     walks: VecDeque<Arc<str>>,
-    /// A letter is under way by which the telling goes on.
-    pub(crate) going: bool,
 }
 
 impl Occupants {

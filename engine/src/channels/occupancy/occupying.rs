@@ -57,18 +57,12 @@ impl Channels {
         self.send_told(id, &out);
     }
 
-    /// Tells the next of those who are to be told, and sends for itself if more are.
-    pub(crate) fn go_on_telling_who(&mut self) {
-        self.listeners.occupants.going = false;
+    /// Tells the next of those who are to be told. If more are, the next turn goes on.
+    fn go_on_telling_who(&mut self) {
         if let Some(told) = self.listeners.occupants.next_told(NOTIFY_TOLD_AT_ONCE) {
             for (id, knows) in &told.batch {
                 self.tell_who(*id, *knows, &told);
             }
-        }
-        if self.listeners.occupants.is_telling() {
-            self.listeners.occupants.going = true;
-            let own = self.id;
-            self.letters_to(own).push(Letter::ChannelGoOnWho);
         }
     }
 
@@ -87,6 +81,9 @@ impl Channels {
 
     /// One turn's share of what is due: homes are told who is here, and subscribers who is anywhere.
     pub(crate) fn sweep_occupants(&mut self) {
+        if self.listeners.occupants.is_telling() {
+            self.go_on_telling_who();
+        }
         if self.listeners.occupants.is_empty() {
             return;
         }
@@ -108,9 +105,6 @@ impl Channels {
                 more: report.more,
                 listens: report.listens,
             });
-        }
-        if self.listeners.occupants.is_telling() && !self.listeners.occupants.going {
-            self.go_on_telling_who();
         }
     }
 }
