@@ -148,7 +148,8 @@ fn one(throng: &Path, program: &Path, options: &super::Options, by: &str) -> io:
 
 /// Waits until the server has as many connections, with nothing to send.
 fn wait_for(channels: &Channels, subscribers: u32) -> io::Result<()> {
-    let end = Instant::now() + PATIENCE;
+    // And a millisecond for each, of which four thousand at most come in a second.
+    let end = Instant::now() + PATIENCE + Duration::from_millis(subscribers.into());
     loop {
         let status = channels.plan.status()?;
         let now = [status["connections"].as_u64(), status["counters"]["outbound_bytes"].as_u64()];
