@@ -12,7 +12,6 @@ use crate::channels::listener::{self, Kind, Listener};
 use crate::channels::listener_words::{Telling, json, write_beat};
 use crate::channels::nchan::Subscriber;
 use crate::channels::places::{Gathered, Place, Standing};
-use crate::channels::watched::Watched;
 use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::{ConnId, Service, ShardId};
 use crate::letters::Letter;
@@ -249,7 +248,7 @@ impl Channels {
                 self.begin_stream(id);
                 self.say_place(id);
                 self.say_missed(id);
-                self.catch_up(id);
+                self.catch_up(id, false);
             }
             return;
         }
@@ -285,16 +284,11 @@ impl Channels {
             true => self.begin_stream(id),
             false => self.send_told(id, &out),
         }
-        self.catch_up(id);
+        self.catch_up(id, false);
     }
 
-    /// A stream asks for what it lacks, if it takes more.
-    fn catch_up(&mut self, id: ConnId) {
-        self.catch_up_but(id, |_, _| false);
-    }
-
-    /// The same, but for places that are told of it without asking.
-    fn catch_up_but(&mut self, id: ConnId, is_told: fn(&Watched, u64) -> bool) {
+    /// A stream asks for what it lacks, if it takes more. One that `waits` does not ask for what it is told of when its turn comes.
+    fn catch_up(&mut self, id: ConnId, waits: bool) {
         let is_heavy = self.is_heavy(id);
         let Some(listener) = self.listeners.get(id).filter(|listener| !listener.is_gathering()) else { return };
         let (is_placed, places) = (listener.is_placed(), listener.places.len());
@@ -302,7 +296,7 @@ impl Channels {
             let missed = self.has_missed(id, index);
             let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
             let place = &mut listener.places[index];
-            let falls = missed && place.standing == Standing::Live && !is_told(watched, place.at);
+            let falls = missed && place.standing == Standing::Live && !(waits && watched.comes_round(place.at));
             if falls {
                 place.standing = Standing::Behind;
             }
@@ -365,7 +359,7 @@ impl Channels {
         let held = self.listeners.watched(node).and_then(|watched| watched.behind(at, listener.binary));
         let Some(held) = held.filter(|_| listener.is_placed() && !(streams && is_heavy)) else {
             if streams {
-                return self.catch_up(id);
+                return self.catch_up(id, false);
             }
             return self.ask_home_of(id, index);
         };
@@ -399,7 +393,7 @@ impl Channels {
             Some(listener) if listener.talker().is_some() => self.talk_catches_up(id),
             Some(listener) if listener.kind.has_begun() => {
                 // Of a batch those who are told first get the first item alone, and the rest when they are told again.
-                self.catch_up_but(id, Watched::comes_round);
+                self.catch_up(id, true);
                 self.greet(id);
             }
             _ => {}
