@@ -18,20 +18,10 @@ import subprocess
 import tempfile
 import time
 
+from transports import anonymous_bytes, free_port
+
 CHANNELS = 100
 MOST = 1_024
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def anonymous_bytes(pid):
-    """User space of a process."""
-    with open(f"/proc/{pid}/smaps_rollup") as text:
-        return next(int(line.split()[1]) << 10 for line in text if line.startswith("Anonymous:"))
 
 
 def settled_bytes(pid, settle_s):
