@@ -107,12 +107,13 @@ fn fill(engine: &dyn Engine, messages: u64, peers: u64) {
     let mut batch = Batch::new();
     for n in 1..=messages {
         let peer = format!("user{:05}@localhost/phone", mix(n) % peers);
-        let xml = format!(
-            "<message from='{peer}' to='{USER}' type='chat' id='{n}'><body>{}</body></message>",
-            "m".repeat(100)
-        );
+        // Half of them are the user's own.
+        let incoming = mix(n + 5).is_multiple_of(2);
+        let (from, to) = if incoming { (&*peer, USER) } else { (USER, &*peer) };
+        let xml =
+            format!("<message from='{from}' to='{to}' type='chat' id='{n}'><body>{}</body></message>", "m".repeat(100));
         let time_ms = FIRST_MS + n * EVERY_MS;
-        let entry = Entry { incoming: true, waits: false, time_ms, peer: &peer, xml: xml.as_bytes(), trail: b"" };
+        let entry = Entry { incoming, waits: false, time_ms, peer: &peer, xml: xml.as_bytes(), trail: b"" };
         entry.put(&mut batch, USER, n * STEP);
         // Each message has come in a turn of its own.
         batch.delete(Table::Roster, USER.as_bytes(), b"nobody@localhost");

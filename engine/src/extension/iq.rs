@@ -150,7 +150,7 @@ pub use crate::wire::error::StanzaCondition as Condition;
 pub use crate::wire::limit::{Limit, Refusal};
 
 /// What follows from a request, or from what it has read.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Debug)]
 pub enum Step {
     /// The answer: the result's payload, which may be empty.
     Result(Vec<u8>),
@@ -201,7 +201,7 @@ pub enum Step {
 }
 
 /// How a request goes on that is answered.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(PartialEq, Debug)]
 pub struct Then {
     /// These follow first, in their order.
     pub changes: Vec<Change>,
@@ -213,13 +213,12 @@ pub struct Then {
     pub resume: Resume,
 }
 
-type Joined = dyn Fn(&[Found], Step) -> Step + Send + Sync;
+type Joined = Box<dyn FnOnce(&[Found], Step) -> Step + Send + Sync>;
 
 impl Step {
     /// This, and when it has come to an end without an error, what `go_on` makes of that end with what these bring. They are read in turn,
     /// with what the step itself reads, so before it writes.
-    pub fn join(self, queries: Vec<Query>, go_on: impl Fn(&[Found], Step) -> Step + Send + Sync + 'static) -> Step {
-        let go_on: Arc<Joined> = Arc::new(go_on);
+    pub fn join(self, queries: Vec<Query>, go_on: impl FnOnce(&[Found], Step) -> Step + Send + Sync + 'static) -> Step {
         match self {
             Step::Error(_) => self,
             Step::Read(mut all, resume) | Step::InTurn(mut all, resume) => {
@@ -229,11 +228,11 @@ impl Step {
                     all,
                     Resume::with(move |found| {
                         let (own, joined) = found.split_at(own.min(found.len()));
-                        end_of(resume.go_on(own), joined, &go_on)
+                        end_of(resume.go_on(own), joined, Box::new(go_on))
                     }),
                 )
             }
-            step => Step::InTurn(queries, Resume::with(move |found| go_on(found, step.clone()))),
+            step => Step::InTurn(queries, Resume::with(move |found| go_on(found, step))),
         }
     }
 
@@ -275,42 +274,40 @@ impl Step {
 }
 
 /// Goes on when a step has come to its end.
-fn end_of(step: Step, joined: &[Found], go_on: &Arc<Joined>) -> Step {
+fn end_of(step: Step, joined: &[Found], go_on: Joined) -> Step {
     match step {
         Step::Error(_) | Step::Refuse(..) => step,
         Step::Read(queries, resume) | Step::InTurn(queries, resume) => {
-            let (joined, go_on) = (joined.to_vec(), go_on.clone());
-            Step::Read(queries, Resume::with(move |found| end_of(resume.go_on(found), &joined, &go_on)))
+            let joined = joined.to_vec();
+            Step::Read(queries, Resume::with(move |found| end_of(resume.go_on(found), &joined, go_on)))
         }
         step => go_on(joined, step),
     }
 }
 
-type GoOn = dyn Fn(&[Found]) -> Step + Send + Sync;
+type GoOn = dyn FnOnce(&[Found]) -> Step + Send + Sync;
 
-/// How an extension goes on when its reads are done.
-#[derive(Clone)]
-pub struct Resume(Arc<GoOn>);
+/// How an extension goes on when its reads are done, once.
+pub struct Resume(Box<GoOn>);
 
 impl Resume {
     /// Goes on with this.
-    pub fn with(go_on: impl Fn(&[Found]) -> Step + Send + Sync + 'static) -> Resume {
-        Resume(Arc::new(go_on))
+    pub fn with(go_on: impl FnOnce(&[Found]) -> Step + Send + Sync + 'static) -> Resume {
+        Resume(Box::new(go_on))
     }
 
     /// Goes on with what was found.
-    pub fn go_on(&self, found: &[Found]) -> Step {
+    pub fn go_on(self, found: &[Found]) -> Step {
         (self.0)(found)
     }
 }
 
+/// No two are known to do the same.
 impl PartialEq for Resume {
-    fn eq(&self, other: &Resume) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+    fn eq(&self, _: &Resume) -> bool {
+        false
     }
 }
-
-impl Eq for Resume {}
 
 impl std::fmt::Debug for Resume {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

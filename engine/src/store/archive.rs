@@ -140,7 +140,7 @@ fn row_key(number: u64) -> [u8; ENTRIES_KEY_BYTES] {
     key
 }
 
-/// Asks for an entry to be made void. The row stands before the one with the entry: who reads in order meets it first.
+/// Asks for an entry of what the user has sent to be made void. The row stands before the one with the entry: who reads in order meets it first.
 pub fn put_void(batch: &mut Batch, user: &str, number: u64) {
     batch.put(Table::Archive, user.as_bytes(), &number.to_be_bytes(), &[&[VOID]]);
 }
@@ -174,7 +174,7 @@ pub fn entries<'a>(sort: &[u8], value: &'a [u8]) -> Option<Vec<(u64, Entry<'a>)>
 
 /// The entries of rows that stand one behind the other in the archive, without those that are void; `None` if one of the rows
 /// is damaged or of a later version.
-pub fn live_entries(rows: &[Row]) -> Option<Vec<(u64, Entry<'_>)>> {
+pub fn live_entries<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Vec<(u64, Entry<'a>)>> {
     let (mut void, mut all) = (Vec::new(), Vec::new());
     for Row { sort, value } in rows {
         match is_void(value) {
@@ -205,36 +205,38 @@ pub fn seek(user: &str, number: u64) -> Query {
     }
 }
 
-/// The questions for the row whose last entry has this number, and for what makes that entry void. A row that is looked up by its key
-/// costs a tenth of one that is sought. Most rows have one entry; [`seek`] finds those in which other entries come behind this one.
-pub fn exact(user: &str, number: u64) -> [Query; 2] {
-    let get = |sort: &[u8]| Query::Get { table: Table::Archive, actor: user.as_bytes().into(), sort: sort.into() };
-    [get(&row_key(number)), get(&number.to_be_bytes())]
+/// The question for the row whose last entry has this number. A row that is looked up by its key costs a tenth of one that is sought.
+/// Most rows have one entry; [`seek`] finds those in which other entries come behind this one.
+pub fn ending(user: &str, number: u64) -> Query {
+    Query::Get { table: Table::Archive, actor: user.as_bytes().into(), sort: row_key(number).into() }
 }
 
-/// The entry of these two answers; none if no row ends with it. A void entry is there and not to be shown.
+/// The entry of this answer to [`ending`]; none if no row ends with it.
 ///
 /// # Errors
-/// A row cannot be read.
-pub fn exactly<'a>(number: u64, found: &'a [Found; 2]) -> Result<Option<Exact<'a>>, Unreadable> {
-    let [Found::Value(row), Found::Value(void)] = found else { return Err(Unreadable) };
+/// The row cannot be read.
+pub fn last_entry(number: u64, found: &Found) -> Result<Option<Entry<'_>>, Unreadable> {
+    let Found::Value(row) = found else { return Err(Unreadable) };
     let Some(row) = row else { return Ok(None) };
     let all = entries(&row_key(number), row).ok_or(Unreadable)?;
-    let (_, entry) = all.into_iter().next_back().ok_or(Unreadable)?;
-    match void.as_deref() {
-        None => Ok(Some(Exact::Live(entry))),
-        Some(void) if is_void(void) => Ok(Some(Exact::Void)),
-        Some(_) => Err(Unreadable),
-    }
+    Ok(all.into_iter().next_back().map(|(_, entry)| entry))
 }
 
-/// See [`exactly`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Exact<'a> {
-    /// It may be shown.
-    Live(Entry<'a>),
-    /// It was refused.
-    Void,
+/// The question for what makes an entry void. Only what the user has sent can be.
+pub fn refused(user: &str, number: u64) -> Query {
+    Query::Get { table: Table::Archive, actor: user.as_bytes().into(), sort: number.to_be_bytes().as_slice().into() }
+}
+
+/// Whether the answer to [`refused`] says that the entry is void.
+///
+/// # Errors
+/// The row cannot be read.
+pub fn was_refused(found: &Found) -> Result<bool, Unreadable> {
+    match found {
+        Found::Value(None) => Ok(false),
+        Found::Value(Some(row)) if is_void(row) => Ok(true),
+        _ => Err(Unreadable),
+    }
 }
 
 /// A row is damaged or of a later version.
@@ -349,13 +351,15 @@ mod tests {
             }
             Query::Range { .. } => panic!("a get"),
         };
-        let found = |number| exact("juliet@x", number).each_ref().map(answer);
-        assert_eq!(exactly(73, &found(73)), Ok(None), "it is not the last one of its row");
-        assert_eq!(exactly(74, &found(74)), Ok(Some(Exact::Void)));
-        let [row, _] = found(74);
-        assert_eq!(exactly(74, &[row, Found::Value(None)]), Ok(Some(Exact::Live(ENTRY))));
-        assert_eq!(exactly(74, &[Found::Value(Some([9].into())), Found::Value(None)]), Err(Unreadable));
-        assert_eq!(exactly(74, &[Found::Damaged, Found::Value(None)]), Err(Unreadable));
+        let found = |number| answer(&ending("juliet@x", number));
+        assert_eq!(last_entry(73, &found(73)), Ok(None), "it is not the last one of its row");
+        assert_eq!(last_entry(74, &found(74)), Ok(Some(ENTRY)));
+        assert_eq!(last_entry(74, &Found::Value(Some([9].into()))), Err(Unreadable));
+        assert_eq!(last_entry(74, &Found::Damaged), Err(Unreadable));
+        assert_eq!(was_refused(&answer(&refused("juliet@x", 74))), Ok(true));
+        assert_eq!(was_refused(&answer(&refused("juliet@x", 73))), Ok(false));
+        assert_eq!(was_refused(&found(74)), Err(Unreadable), "it is another row");
+        assert_eq!(was_refused(&Found::Damaged), Err(Unreadable));
     }
 
     #[test]

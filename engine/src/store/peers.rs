@@ -144,16 +144,37 @@ fn each_named(row: &[u8], mut name: impl FnMut(u32, u64)) -> Option<()> {
     let mut number = 0u64;
     while !rest.is_empty() {
         let (hash, behind) = rest.split_first_chunk::<4>()?;
-        let end = behind.iter().take(10).position(|byte| byte & 0x80 == 0)?;
-        let distance = behind[..=end]
-            .iter()
-            .rev()
-            .try_fold(0u64, |sum, byte| Some(sum.checked_mul(128)? | u64::from(byte & 0x7f)));
-        number = number.checked_add(distance?)?;
+        let (distance, behind) = distance(behind)?;
+        number = number.checked_add(distance)?;
         name(u32::from_le_bytes(*hash), number);
-        rest = &behind[end + 1..];
+        rest = behind;
     }
     Some(())
+}
+
+/// Reads a distance, seven bits a byte with the lowest first; also what is behind it.
+#[inline]
+fn distance(bytes: &[u8]) -> Option<(u64, &[u8])> {
+    // Nearly all of them are short.
+    if let [low, rest @ ..] = bytes
+        && *low < 0x80
+    {
+        return Some((u64::from(*low), rest));
+    }
+    let mut distance = 0u64;
+    for (at, byte) in bytes.iter().enumerate().take(10) {
+        let bits = u64::from(byte & 0x7f);
+        let shifted = bits << (7 * at);
+        // The tenth byte has the highest bit alone.
+        if shifted >> (7 * at) != bits {
+            return None;
+        }
+        distance |= shifted;
+        if *byte < 0x80 {
+            return Some((distance, &bytes[at + 1..]));
+        }
+    }
+    None
 }
 
 fn part_key(key: u64, part: u8) -> Vec<u8> {

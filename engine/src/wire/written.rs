@@ -102,33 +102,56 @@ pub(crate) fn id_of_stanza(xml: &[u8]) -> Option<String> {
 
 /// Appends a complete stanza with what `extra` writes before its end tag; an empty one gets an end tag.
 pub(crate) fn insert_at_end(out: &mut Vec<u8>, xml: &[u8], extra: impl FnOnce(&mut Vec<u8>)) {
-    if let Some(start_tag) = xml.strip_suffix(b"/>") {
-        let name_end = start_tag.iter().position(|b| b.is_ascii_whitespace()).unwrap_or(start_tag.len());
-        out.extend_from_slice(start_tag);
-        out.push(b'>');
-        extra(out);
-        out.extend_from_slice(b"</");
-        out.extend_from_slice(&start_tag[1..name_end]);
-        out.push(b'>');
-        return;
-    }
-    let end = memchr::memrchr(b'<', xml).unwrap_or(xml.len());
-    out.extend_from_slice(&xml[..end]);
-    extra(out);
-    out.extend_from_slice(&xml[end..]);
+    let (name, rest) = split_at_name(xml);
+    out.extend_from_slice(name);
+    end_with(out, name, rest, extra);
 }
 
 /// Appends a stanza that this server wrote for a client's stream so that it means the same inside of another element: its
 /// namespace is preserved (XEP-0297 3.2), which its sender may have declared or not, with a prefix or without.
 pub(crate) fn write_forwarded(out: &mut Vec<u8>, xml: &[u8]) {
-    let name_end = xml.iter().position(|b| b.is_ascii_whitespace() || matches!(b, b'/' | b'>'));
-    let (name, rest) = xml.split_at(name_end.unwrap_or(xml.len()));
+    let rest = forwarded_name(out, xml);
+    out.extend_from_slice(rest);
+}
+
+/// The same, with what `extra` writes before its end tag.
+pub(crate) fn write_forwarded_with(out: &mut Vec<u8>, xml: &[u8], extra: impl FnOnce(&mut Vec<u8>)) {
+    let rest = forwarded_name(out, xml);
+    end_with(out, split_at_name(xml).0, rest, extra);
+}
+
+/// Appends the name of a stanza that is to be forwarded, and its namespace; what is behind them.
+fn forwarded_name<'a>(out: &mut Vec<u8>, xml: &'a [u8]) -> &'a [u8] {
+    let (name, rest) = split_at_name(xml);
     out.extend_from_slice(name);
     // What has no prefix in it has this namespace, whatever the stanza itself has.
     if !declares(rest, b"xmlns") {
         write_attribute(out, "xmlns", ns::CLIENT);
     }
-    out.extend_from_slice(rest);
+    rest
+}
+
+/// A stanza's `<` and name, and what is behind them.
+fn split_at_name(xml: &[u8]) -> (&[u8], &[u8]) {
+    let end = xml.iter().position(|b| b.is_ascii_whitespace() || matches!(b, b'/' | b'>'));
+    xml.split_at(end.unwrap_or(xml.len()))
+}
+
+/// Appends what is behind the name of a stanza, with what `extra` writes before its end tag.
+fn end_with(out: &mut Vec<u8>, name: &[u8], rest: &[u8], extra: impl FnOnce(&mut Vec<u8>)) {
+    if let Some(attributes) = rest.strip_suffix(b"/>") {
+        out.extend_from_slice(attributes);
+        out.push(b'>');
+        extra(out);
+        out.extend_from_slice(b"</");
+        out.extend_from_slice(name.strip_prefix(b"<").unwrap_or(name));
+        out.push(b'>');
+        return;
+    }
+    let end = memchr::memrchr(b'<', rest).unwrap_or(rest.len());
+    out.extend_from_slice(&rest[..end]);
+    extra(out);
+    out.extend_from_slice(&rest[end..]);
 }
 
 /// Whether a start tag, from behind its name on, has this declaration: `xmlns`, or one of a prefix.
@@ -149,7 +172,7 @@ pub(crate) fn declares(mut rest: &[u8], declaration: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Stanza, insert_at_end, write_forwarded};
+    use super::{Stanza, insert_at_end, write_forwarded, write_forwarded_with};
 
     #[test]
     fn the_kind_is_that_of_the_local_name() {
@@ -187,6 +210,19 @@ mod tests {
             assert_eq!(without, xml, "only the namespace is added, where there is none");
             let element: minidom::Element = inside(xml).parse().expect(xml);
             assert!(element.children().next().is_some_and(|message| message.is("message", "jabber:client")), "{xml}");
+        }
+    }
+
+    #[test]
+    fn extras_of_a_forwarded_stanza_go_where_they_go_without() {
+        let extra = |out: &mut Vec<u8>| out.extend_from_slice(b"<x/>");
+        for xml in ["<message/>", "<m:message xmlns:m='jabber:client' />", "<message a='/'><b/></message>", "<message>"]
+        {
+            let (mut inserted, mut expected, mut out) = (Vec::new(), Vec::new(), Vec::new());
+            insert_at_end(&mut inserted, xml.as_bytes(), extra);
+            write_forwarded(&mut expected, &inserted);
+            write_forwarded_with(&mut out, xml.as_bytes(), extra);
+            assert_eq!(String::from_utf8(out), String::from_utf8(expected), "{xml}");
         }
     }
 

@@ -83,8 +83,8 @@ fn show(account: &str, photo: Photo, found: &[Found], step: Step) -> Step {
             let queries = vec![rows::items(account, DATA, span), vcard::query(account)];
             let account: Box<str> = account.into();
             let go_on = move |found: &[Found]| match shown(&account, photo, found) {
-                Some(changes) => step.clone().with(changes),
-                None => step.clone(),
+                Some(changes) => step.with(changes),
+                None => step,
             };
             Step::Read(queries, Resume::with(go_on))
         }
@@ -116,8 +116,8 @@ fn withdraw(account: &str, id: Option<&str>, found: &[Found], step: Step) -> Ste
     let (account, card): (Box<str>, _) = (account.into(), found.get(2).cloned());
     let queries = vec![rows::place(&account, DATA, id.unwrap_or(&hex))];
     let go_on = move |found: &[Found]| match place(found.first()) {
-        Some(_) => step.clone().with(hide(&account, card.as_ref())),
-        None => step.clone(),
+        Some(_) => step.with(hide(&account, card.as_ref())),
+        None => step,
     };
     Step::Read(queries, Resume::with(go_on))
 }

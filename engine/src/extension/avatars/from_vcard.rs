@@ -94,8 +94,7 @@ fn disable(account: &str, now_us: u64, found: &[Found], step: Step) -> Step {
     // The image is not left for all to read.
     let queries = vec![rows::place(account, DATA, &photo.hex())];
     let (account, found): (Box<str>, Vec<Found>) = (account.into(), found.to_vec());
-    let go_on =
-        move |data: &[Found]| step.clone().with(disabled(&account, now_us, photo, &found, data).unwrap_or_default());
+    let go_on = move |data: &[Found]| step.with(disabled(&account, now_us, photo, &found, data).unwrap_or_default());
     Step::Read(queries, Resume::with(go_on))
 }
 

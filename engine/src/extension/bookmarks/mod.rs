@@ -71,11 +71,10 @@ fn brought_together(account: Box<str>, now_us: u64, bare: Bare, step: Step) -> S
     let queries = vec![places::together(&account)];
     let go_on = move |found: &[Found]| {
         if matches!(found, [Found::Value(Some(_))]) {
-            return step.clone();
+            return step;
         }
-        let (account, step) = (account.clone(), step.clone());
         let queries = Places::queries(&account);
-        let go_on = move |found: &[Found]| match (Places::read(found, &step), step.clone()) {
+        let go_on = move |found: &[Found]| match (Places::read(found, &step), step) {
             (Some(places), Step::Read(queries, resume)) => match places.bring_together(&account, now_us, bare) {
                 Some(batch) => Step::Prepare(batch, queries, resume),
                 None => Step::Read(queries, resume),

@@ -8,7 +8,9 @@ use std::sync::Arc;
 
 use crate::extension::iq::{Condition, Limit, Resume, Step};
 use crate::limits::ARCHIVE_SCAN_BYTES_MAX;
-use crate::store::archive::{Exact, entries, exact, exactly, is_void, live_entries, number_of, seek};
+use crate::store::archive::{
+    Unreadable, ending, entries, is_void, last_entry, live_entries, number_of, refused, seek, was_refused,
+};
 use crate::store::peers::{self, Directory, OPEN, Peer};
 use crate::store::{Found, Query};
 use crate::wire::jid::bare_of;
@@ -17,13 +19,13 @@ use super::index::with_index;
 use super::page::{Asked, Page};
 use super::rows::Walk;
 use super::time::{Edge, first, last_time_ms};
-use super::tombstones::finish;
+use super::tombstones::{Retracted, finish};
 
 /// Parts of segments that are read at once.
 const PARTS_AT_ONCE: usize = 16;
 
 /// A search under way.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Search {
     asked: Arc<Asked>,
     page: Page,
@@ -45,63 +47,75 @@ fn unreadable() -> Step {
     Step::Error(Condition::InternalServerError.into())
 }
 
-/// Begins: looks up what has to be there, and what is needed to begin.
+/// What a search reads at its beginning, and goes on with.
+enum Begin {
+    /// The messages with the ids that are asked for.
+    Ids,
+    /// There is nothing between the bounds.
+    Nothing,
+    /// Nothing else has to be known: the first rows come at once.
+    Rows(Walk),
+    /// Where the archive begins and ends.
+    Bounds,
+}
+
+/// Begins: looks up what has to be there, what was retracted, and what is needed to begin.
 pub(super) fn begin(asked: Arc<Asked>) -> Step {
+    let anchors = asked.wanted.anchors.len();
+    let (begin, more) = begin_with(&asked);
+    let mut queries = vec![Retracted::query(&asked.account)];
+    queries.extend(asked.wanted.anchors.iter().map(|number| seek(&asked.account, *number)));
+    queries.extend(more);
+    let resume = Resume::with(move |found| {
+        let Some((retracted, found)) = found.split_first() else { return unreadable() };
+        let Some((anchored, found)) = found.split_at_checked(anchors) else { return unreadable() };
+        if let Err(step) = all_there(&asked, &asked.wanted.anchors, anchored) {
+            return step;
+        }
+        let Some(retracted) = Retracted::read(retracted) else { return unreadable() };
+        let page = Page::new(retracted);
+        match (begin, found) {
+            (Begin::Ids, found) => by_ids(page, &asked, found),
+            (Begin::Nothing, _) => finish(page, &asked, true),
+            (Begin::Rows(walk), found) => Search::new(asked, page).walked(walk, found),
+            (Begin::Bounds, [low, last]) => Search::new(asked, page).bounded(low, last),
+            (Begin::Bounds, _) => unreadable(),
+        }
+    });
+    Step::Read(queries, resume)
+}
+
+/// What is read first, beside what has to be there.
+fn begin_with(asked: &Asked) -> (Begin, Vec<Query>) {
     let (user, wanted) = (&*asked.account, &asked.wanted);
-    let anchors = wanted.anchors.len();
-    let mut queries: Vec<Query> = wanted.anchors.iter().map(|number| seek(user, *number)).collect();
     if let Some(ids) = &wanted.ids {
-        queries.extend(ids.iter().map(|number| seek(user, *number)));
-        return Step::Read(queries, Resume::with(move |found| by_ids(&asked, anchors, found)));
+        return (Begin::Ids, ids.iter().map(|number| seek(user, *number)).collect());
     }
-    let search = Search {
-        page: Page::default(),
-        spent: 0,
-        low: wanted.low(),
-        high: wanted.high(),
-        walk: None,
-        segments: VecDeque::new(),
-        named: VecDeque::new(),
-        asked: asked.clone(),
-    };
-    if search.low > search.high {
-        // There is nothing between them, if they are there.
-        return Step::Read(
-            queries,
-            Resume::with(move |found| match all_there(&asked, &asked.wanted.anchors, found) {
-                Err(step) => step,
-                Ok(()) => finish(Page::default(), &asked, true),
-            }),
-        );
+    if wanted.low() > wanted.high() {
+        return (Begin::Nothing, Vec::new());
     }
     let timed = wanted.start_us > 0 || wanted.end_us < u64::MAX;
-    if !timed && wanted.peer(user).is_none() {
-        // Nothing else has to be known: the first rows come at once.
-        let (walk, more) = search.walk_from(search.low);
-        queries.extend(more);
-        return Step::Read(
-            queries,
-            Resume::with(move |found| {
-                let (anchored, found) = found.split_at(anchors.min(found.len()));
-                match all_there(&asked, &asked.wanted.anchors, anchored) {
-                    Err(step) => step,
-                    Ok(()) => search.clone().walked(walk.clone(), found),
-                }
-            }),
-        );
+    if timed || wanted.peer(user).is_some() {
+        return (Begin::Bounds, vec![seek(user, wanted.low()), Walk::back_from_end(0).query(user, 1)]);
     }
-    queries.push(seek(user, search.low));
-    queries.push(Walk::back_from_end(0).query(user, 1));
-    Step::Read(
-        queries,
-        Resume::with(move |found| {
-            let Some((anchored, [low, last])) = found.split_at_checked(anchors) else { return unreadable() };
-            match all_there(&asked, &asked.wanted.anchors, anchored) {
-                Err(step) => step,
-                Ok(()) => search.clone().bounded(low, last),
-            }
-        }),
-    )
+    let (walk, queries) = walk_from(asked, wanted.low(), wanted.high(), wanted.max + 1);
+    (Begin::Rows(walk), queries)
+}
+
+/// A walk over all that may be among the results from a number up to another one, and its first questions, if so many are wanted.
+fn walk_from(asked: &Asked, low: u64, high: u64, wanted: usize) -> (Walk, Vec<Query>) {
+    let user = &*asked.account;
+    let walk = match (asked.wanted.back, high) {
+        (false, _) => Walk::forward(low),
+        (true, u64::MAX) => Walk::back_from_end(low),
+        (true, high) => {
+            let walk = Walk::back_from(low, high + 1, &Found::Rows { rows: Vec::new(), more: false });
+            let query = walk.query(user, wanted);
+            return (walk, vec![seek(user, high + 1), query]);
+        }
+    };
+    let query = walk.query(user, wanted);
+    (walk, vec![query])
 }
 
 /// Whether all of these are in the archive, by what seeks have found (XEP-0313 4.1.3, 4.3.2).
@@ -117,13 +131,11 @@ fn all_there(asked: &Asked, numbers: &[u64], found: &[Found]) -> Result<(), Step
 }
 
 /// XEP-0313 4.1.3: the messages with these ids.
-fn by_ids(asked: &Arc<Asked>, anchors: usize, found: &[Found]) -> Step {
-    let (anchored, found) = found.split_at(anchors.min(found.len()));
+fn by_ids(mut page: Page, asked: &Arc<Asked>, found: &[Found]) -> Step {
     let ids = asked.wanted.ids.as_deref().unwrap_or_default();
-    if let Err(step) = all_there(asked, &asked.wanted.anchors, anchored).and_then(|()| all_there(asked, ids, found)) {
+    if let Err(step) = all_there(asked, ids, found) {
         return step;
     }
-    let mut page = Page::default();
     let mut all: Vec<(&u64, &Found)> = ids.iter().zip(found).collect();
     if asked.wanted.back {
         all.reverse();
@@ -140,24 +152,9 @@ fn by_ids(asked: &Arc<Asked>, anchors: usize, found: &[Found]) -> Step {
 }
 
 impl Search {
-    /// A walk over all that may be among the results from a number on, and its first questions.
-    fn walk_from(&self, low: u64) -> (Walk, Vec<Query>) {
-        let (user, wanted) = (&*self.asked.account, self.page.missing(&self.asked));
-        if !self.asked.wanted.back {
-            let walk = Walk::forward(low);
-            let query = walk.query(user, wanted);
-            return (walk, vec![query]);
-        }
-        if self.high == u64::MAX {
-            let walk = Walk::back_from_end(low);
-            let query = walk.query(user, wanted);
-            return (walk, vec![query]);
-        }
-        let behind = self.high + 1;
-        let nothing = Found::Rows { rows: Vec::new(), more: false };
-        let walk = Walk::back_from(low, behind, &nothing);
-        let query = walk.query(user, wanted);
-        (walk, vec![seek(user, behind), query])
+    fn new(asked: Arc<Asked>, page: Page) -> Search {
+        let (low, high) = (asked.wanted.low(), asked.wanted.high());
+        Search { page, spent: 0, low, high, walk: None, segments: VecDeque::new(), named: VecDeque::new(), asked }
     }
 
     /// The walk's first questions are answered.
@@ -176,7 +173,7 @@ impl Search {
     fn walk_on(mut self, mut walk: Walk, found: &Found) -> Step {
         self.spent += found.bytes();
         let Some(reached) = walk.found(found) else { return unreadable() };
-        let Some(mut entries) = live_entries(&reached.rows) else { return unreadable() };
+        let Some(mut entries) = live_entries(reached.rows()) else { return unreadable() };
         let (back, before) = (self.asked.wanted.back, self.page.missing(&self.asked));
         if back {
             entries.reverse();
@@ -198,20 +195,20 @@ impl Search {
         let most = missing == before && !entries.is_empty();
         let query = if most { walk.query_most(&self.asked.account) } else { walk.query(&self.asked.account, missing) };
         self.read(vec![query], move |search, found| match found {
-            [found] => search.walk_on(walk.clone(), found),
+            [found] => search.walk_on(walk, found),
             _ => unreadable(),
         })
     }
 
     /// Reads, if it has not read too much already.
-    fn read(self, queries: Vec<Query>, go_on: impl Fn(Search, &[Found]) -> Step + Send + Sync + 'static) -> Step {
+    fn read(self, queries: Vec<Query>, go_on: impl FnOnce(Search, &[Found]) -> Step + Send + Sync + 'static) -> Step {
         if self.spent > ARCHIVE_SCAN_BYTES_MAX {
             return match self.page.is_empty() {
                 true => Step::Error(Limit::ArchiveScan.into()),
                 false => finish(self.page, &self.asked, false),
             };
         }
-        Step::Read(queries, Resume::with(move |found| go_on(self.clone(), found)))
+        Step::Read(queries, Resume::with(move |found| go_on(self, found)))
     }
 
     /// It is known where the archive begins and ends.
@@ -262,14 +259,18 @@ impl Search {
             return finish(self.page, &self.asked, true);
         }
         match self.asked.wanted.peer(&self.asked.account) {
-            None => self.walk_all(),
+            None => {
+                let low = self.low;
+                self.walk_from(low)
+            }
             Some(_) => self.ask_index(),
         }
     }
 
-    fn walk_all(self) -> Step {
-        let (walk, queries) = self.walk_from(self.low);
-        self.read(queries, move |search, found| search.walked(walk.clone(), found))
+    /// Goes over all from a number on.
+    fn walk_from(self, low: u64) -> Step {
+        let (walk, queries) = walk_from(&self.asked, low, self.high, self.page.missing(&self.asked));
+        self.read(queries, move |search, found| search.walked(walk, found))
     }
 
     /// Whom the index is asked for.
@@ -286,8 +287,7 @@ impl Search {
         self.read(queries, move |search, found| {
             let [directory, oldest] = found else { return unreadable() };
             let Some(oldest) = first_number(oldest) else { return unreadable() };
-            let go_on = Arc::new(move |directory: Directory| search.clone().indexed(&directory));
-            with_index(user.clone(), peer.part, directory, oldest, go_on)
+            with_index(user, peer.part, directory, oldest, Box::new(move |directory| search.indexed(&directory)))
         })
     }
 
@@ -312,8 +312,7 @@ impl Search {
         if !tailed {
             return self.go_on();
         }
-        let (walk, queries) = self.walk_from(tail);
-        self.read(queries, move |search, found| search.walked(walk.clone(), found))
+        self.walk_from(tail)
     }
 
     /// Goes on where there is something to look at: rows that the index has named, more of the index, what it does not have.
@@ -329,7 +328,7 @@ impl Search {
             None => finish(self.page, &self.asked, true),
             Some(walk) => {
                 let query = walk.query_most(&self.asked.account);
-                self.read(vec![query], move |search, found| search.walked(walk.clone(), found))
+                self.read(vec![query], move |search, found| search.walked(walk, found))
             }
         }
     }
@@ -361,44 +360,46 @@ impl Search {
         })
     }
 
-    /// Reads rows that the index has named: by their keys, and those that have other keys by seeks.
+    /// Reads rows that the index has named: by their keys, and then those that have other keys by seeks. Of what the user has sent it
+    /// is asked whether it was refused.
     fn read_named(mut self, missing: usize) -> Step {
         let now: Vec<u64> = self.named.drain(..missing.min(self.named.len())).collect();
-        let queries = now.iter().flat_map(|number| exact(&self.asked.account, *number)).collect();
+        let queries = now.iter().map(|number| ending(&self.asked.account, *number)).collect();
         self.read(queries, move |mut search, found| {
             search.spent += found.iter().map(Found::bytes).sum::<usize>();
-            let (pairs, []) = found.as_chunks::<2>() else { return unreadable() };
-            let by_key = |(number, pair): (&u64, &[Found; 2])| Some((*number, exactly(*number, pair).ok()?.is_none()));
-            let Some(rows) = now.iter().zip(pairs).map(by_key).collect::<Option<Vec<(u64, bool)>>>() else {
-                return unreadable();
-            };
-            let account = search.asked.account.clone();
-            let others: Vec<Query> =
-                rows.iter().filter(|(_, sought)| *sought).map(|(number, _)| seek(&account, *number)).collect();
-            if others.is_empty() {
-                return search.take_named(&rows, pairs, &[]);
+            let (account, mut more) = (&*search.asked.account, Vec::new());
+            for (number, found) in now.iter().zip(found) {
+                match last_entry(*number, found) {
+                    Ok(Some(entry)) if entry.incoming => {}
+                    Ok(Some(_)) => more.push(refused(account, *number)),
+                    Ok(None) => more.push(seek(account, *number)),
+                    Err(Unreadable) => return unreadable(),
+                }
             }
-            let pairs = pairs.to_vec();
-            search.read(others, move |mut search, found| {
+            if more.is_empty() {
+                return search.take_named(&now, found, &[]);
+            }
+            let rows = found.to_vec();
+            search.read(more, move |mut search, found| {
                 search.spent += found.iter().map(Found::bytes).sum::<usize>();
-                search.take_named(&rows, &pairs, found)
+                search.take_named(&now, &rows, found)
             })
         })
     }
 
-    /// Goes on with rows that the index has named, each with whether it was sought.
-    fn take_named(mut self, rows: &[(u64, bool)], pairs: &[[Found; 2]], sought: &[Found]) -> Step {
-        let mut sought = sought.iter();
-        for ((number, is_sought), pair) in rows.iter().zip(pairs) {
-            let full = match is_sought {
-                true => sought.next().and_then(|found| self.take_row(*number, found)),
-                false => match exactly(*number, pair) {
-                    Ok(Some(Exact::Live(entry))) if (self.low..=self.high).contains(number) => {
-                        Some(self.page.take(&self.asked, *number, &entry))
-                    }
-                    Ok(_) => Some(false),
-                    Err(_) => None,
-                },
+    /// Goes on with rows that the index has named, and with what more was asked of them, in the same order.
+    fn take_named(mut self, numbers: &[u64], rows: &[Found], more: &[Found]) -> Step {
+        let mut more = more.iter();
+        for (number, row) in numbers.iter().zip(rows) {
+            let full = match last_entry(*number, row) {
+                Ok(None) => more.next().and_then(|found| self.take_row(*number, found)),
+                Ok(Some(entry)) => {
+                    let refused =
+                        if entry.incoming { Ok(false) } else { more.next().map_or(Err(Unreadable), was_refused) };
+                    let shown = |refused: bool| !refused && (self.low..=self.high).contains(number);
+                    refused.ok().map(|refused| shown(refused) && self.page.take(&self.asked, *number, &entry))
+                }
+                Err(Unreadable) => None,
             };
             match full {
                 Some(true) => return finish(self.page, &self.asked, false),

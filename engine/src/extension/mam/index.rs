@@ -14,10 +14,10 @@ use super::rows::Walk;
 const TAIL_ENTRIES_MAX: usize = 256;
 
 /// How to go on with an index that is up to date, and what is to be written before.
-type GoOn = Arc<dyn Fn(Directory) -> Step + Send + Sync>;
+type GoOn = Box<dyn FnOnce(Directory) -> Step + Send + Sync>;
 
 /// What is known of the index while it is extended.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 struct Extending {
     directory: Directory,
     parts: [Part; PARTS],
@@ -39,9 +39,9 @@ pub(super) fn with_index(user: Arc<str>, part: u8, found: &Found, first: u64, go
         vec![peers::part(&user, OPEN, part), Walk::forward(directory.until.saturating_add(1)).query_most(&user)];
     let resume = Resume::with(move |found| {
         let [open, tail] = found else { return unreadable() };
-        let mut directory = directory.clone();
+        let mut directory = directory;
         if directory.open > 0 && !matches!(open, Found::Value(Some(row)) if goes_to(row, directory.until)) {
-            return anew(user.clone(), directory, go_on.clone());
+            return anew(user, directory, go_on);
         }
         let Found::Rows { rows, more } = tail else { return unreadable() };
         if !more && count(rows).is_some_and(|count| count <= TAIL_ENTRIES_MAX) {
@@ -50,13 +50,13 @@ pub(super) fn with_index(user: Arc<str>, part: u8, found: &Found, first: u64, go
         // Segments that retention has removed.
         directory.closed.retain(|last| *last >= first);
         let queries = (0..PARTS as u8).map(|part| peers::part(&user, OPEN, part)).collect();
-        let (user, tail, go_on) = (user.clone(), tail.clone(), go_on.clone());
+        let tail = tail.clone();
         let resume = Resume::with(move |found| {
             let Some(parts) = open_parts(&directory, found) else {
-                return anew(user.clone(), directory.clone(), go_on.clone());
+                return anew(user, directory, go_on);
             };
             let walk = Some(Walk::forward(directory.until.saturating_add(1)));
-            extend(user.clone(), Extending { directory: directory.clone(), parts, walk }, &tail, go_on.clone())
+            extend(user, Extending { directory, parts, walk }, &tail, go_on)
         });
         Step::Prepare(Batch::new(), queries, resume)
     });
@@ -105,7 +105,7 @@ fn read_on(user: Arc<str>, extending: Extending, batch: Batch, go_on: GoOn) -> S
     let Some(walk) = &extending.walk else { return unreadable() };
     let query = walk.query_most(&user);
     let resume = Resume::with(move |found| match found {
-        [found] => extend(user.clone(), extending.clone(), found, go_on.clone()),
+        [found] => extend(user, extending, found, go_on),
         _ => unreadable(),
     });
     Step::Prepare(batch, vec![query], resume)
@@ -115,7 +115,7 @@ fn read_on(user: Arc<str>, extending: Extending, batch: Batch, go_on: GoOn) -> S
 fn extend(user: Arc<str>, mut extending: Extending, found: &Found, go_on: GoOn) -> Step {
     let Some(reached) = extending.walk.as_mut().and_then(|walk| walk.found(found)) else { return unreadable() };
     let (mut batch, Extending { directory, parts, .. }) = (Batch::new(), &mut extending);
-    for row in reached.rows.iter().filter(|row| !is_void(&row.value)) {
+    for row in reached.rows().filter(|row| !is_void(&row.value)) {
         let Some(all) = entries(&row.sort, &row.value) else { return unreadable() };
         let mut named: Vec<Peer> = Vec::new();
         for (number, entry) in &all {
@@ -147,5 +147,5 @@ fn extend(user: Arc<str>, mut extending: Extending, found: &Found, go_on: GoOn) 
         return read_on(user, extending, batch, go_on);
     }
     let directory = extending.directory;
-    Step::Prepare(batch, Vec::new(), Resume::with(move |_| go_on(directory.clone())))
+    Step::Prepare(batch, Vec::new(), Resume::with(move |_| go_on(directory)))
 }

@@ -32,7 +32,7 @@ impl End {
     /// Goes on with an answer; `None` if a row cannot be read.
     fn found(&mut self, asked: &Asked, found: &Found, last: bool) -> Option<()> {
         let reached = self.walk.found(found)?;
-        let all = live_entries(&reached.rows)?;
+        let all = live_entries(reached.rows())?;
         let mut shown =
             all.iter().filter(|(_, entry)| asked.shows(entry)).map(|(number, entry)| (*number, entry.time_ms));
         self.entry = if last { shown.next_back() } else { shown.next() };
@@ -56,13 +56,13 @@ fn go_on(asked: Arc<Asked>, ends: [End; 2], spent: usize) -> Step {
     let queries: Vec<Query> =
         ends.iter().filter(|end| !end.done).map(|end| end.walk.query(&asked.account, ROWS)).collect();
     let resume = Resume::with(move |found| {
-        let (mut ends, mut answers) = (ends.clone(), found.iter());
+        let (mut ends, mut answers) = (ends, found.iter());
         for (end, last) in ends.iter_mut().zip([false, true]).filter(|(end, _)| !end.done) {
             if answers.next().and_then(|found| end.found(&asked, found, last)).is_none() {
                 return Step::Error(Condition::InternalServerError.into());
             }
         }
-        go_on(asked.clone(), ends, spent + found.iter().map(Found::bytes).sum::<usize>())
+        go_on(asked, ends, spent + found.iter().map(Found::bytes).sum::<usize>())
     });
     Step::Read(queries, resume)
 }

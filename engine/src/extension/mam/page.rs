@@ -9,11 +9,12 @@ use crate::store::archive::Entry;
 use crate::store::retractions::Retraction;
 use crate::wire::jid::bare_of;
 use crate::wire::text::write_attribute;
-use crate::wire::written::{insert_at_end, read_back, write_forwarded};
+use crate::wire::written::{read_back, write_forwarded, write_forwarded_with};
 
 use super::NS;
 use super::form::Wanted;
 use super::retract::Tombstone;
+use super::tombstones::Retracted;
 
 /// Bytes of a result around its message, with addresses of usual length.
 const AROUND_BYTES: usize = 400;
@@ -63,14 +64,16 @@ impl Asked {
 }
 
 /// Results, in the order in which they are looked at.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Page {
     results: Vec<Taken>,
     bytes: usize,
+    /// Which messages of the archive were retracted.
+    pub(super) retracted: Retracted,
 }
 
 /// One result.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Taken {
     number: u64,
     time_ms: u64,
@@ -82,6 +85,11 @@ struct Taken {
 }
 
 impl Page {
+    /// An empty one, of an archive of which these were retracted.
+    pub(super) fn new(retracted: Retracted) -> Page {
+        Page { results: Vec::new(), bytes: 0, retracted }
+    }
+
     /// Whether there is a result.
     pub(super) fn is_empty(&self) -> bool {
         self.results.is_empty()
@@ -107,7 +115,7 @@ impl Page {
             time_ms: entry.time_ms,
             incoming: entry.incoming,
             result: result(asked, number, entry),
-            tombstone: Tombstone::of(entry),
+            tombstone: if self.retracted.is_empty() { None } else { Tombstone::of(entry) },
         });
         false
     }
@@ -176,7 +184,7 @@ impl Page {
 
 /// XEP-0313 4.2, XEP-0297 3.
 fn result(asked: &Asked, number: u64, entry: &Entry<'_>) -> Vec<u8> {
-    let mut out = Vec::with_capacity(entry.xml.len() + 2 * AROUND_BYTES);
+    let mut out = Vec::with_capacity(entry.xml.len() + AROUND_BYTES + asked.wanted.queryid_bytes());
     out.extend_from_slice(b"<message");
     write_attribute(&mut out, "from", &asked.account);
     write_attribute(&mut out, "to", &asked.full);
@@ -191,16 +199,14 @@ fn result(asked: &Asked, number: u64, entry: &Entry<'_>) -> Vec<u8> {
     datetime::write(&mut out, entry.time_ms.saturating_mul(1_000), Precision::Millis);
     out.extend_from_slice(b"'/>");
     if entry.incoming {
-        // As it was received (XEP-0313 3.5). An empty message gets an end tag by the name that it began with.
-        let mut stamped = Vec::with_capacity(entry.xml.len() + AROUND_BYTES);
-        insert_at_end(&mut stamped, entry.xml, |out| {
+        // As it was received (XEP-0313 3.5).
+        write_forwarded_with(&mut out, entry.xml, |out| {
             out.extend_from_slice(b"<stanza-id");
             write_attribute(out, "xmlns", ns::STANZA_ID);
             let _ = write!(out, " id='{number}'");
             write_attribute(out, "by", &asked.account);
             out.extend_from_slice(b"/>");
         });
-        write_forwarded(&mut out, &stamped);
     } else {
         write_forwarded(&mut out, entry.xml);
     }

@@ -25,11 +25,22 @@ pub(super) struct Walk {
 }
 
 /// What a walk has come to.
-pub(super) struct Reached {
-    /// Rows in the order of their keys, each with all that makes its entries void.
-    pub(super) rows: Vec<Row>,
+pub(super) struct Reached<'a> {
+    back: bool,
+    /// Those of earlier reads, in the order of their keys.
+    kept: Vec<Row>,
+    /// Those of this read, in the order in which they were read.
+    found: &'a [Row],
     /// There may be more.
     pub(super) more: bool,
+}
+
+impl Reached<'_> {
+    /// Rows in the order of their keys, each with all that makes its entries void.
+    pub(super) fn rows(&self) -> impl Iterator<Item = &Row> {
+        let (ahead, behind) = if self.back { (&[][..], self.found) } else { (self.found, &[][..]) };
+        behind.iter().rev().chain(&self.kept).chain(ahead)
+    }
 }
 
 impl Walk {
@@ -76,35 +87,31 @@ impl Walk {
     }
 
     /// Goes on with what was found. `None` for what is no answer to a range.
-    pub(super) fn found(&mut self, found: &Found) -> Option<Reached> {
+    pub(super) fn found<'a>(&mut self, found: &'a Found) -> Option<Reached<'a>> {
         let Found::Rows { rows, more } = found else { return None };
-        let more = *more && !rows.is_empty();
-        let mut all = std::mem::take(&mut self.kept);
-        if self.back {
-            if let Some(last) = rows.last() {
-                self.until = Some(last.sort.clone());
+        let (back, more) = (self.back, *more && !rows.is_empty());
+        if let Some(last) = rows.last() {
+            match back {
+                true => self.until = Some(last.sort.clone()),
+                false => self.from = [&*last.sort, &[0]].concat().into(),
             }
-            all.splice(..0, rows.iter().rev().cloned());
-        } else {
-            if let Some(last) = rows.last() {
-                self.from = [&*last.sort, &[0]].concat().into();
-            }
-            all.extend(rows.iter().cloned());
         }
-        if more {
-            let holds = |row: &Row| !is_void(&row.value);
-            let (keep, rows) = if self.back {
-                let at = all.iter().position(holds).map_or(all.len(), |at| at + 1);
-                let rows = all.split_off(at);
-                (all, rows)
-            } else {
-                let at = all.iter().rposition(holds).map_or(0, |at| at + 1);
-                (all.split_off(at), all)
-            };
-            self.kept = keep;
-            return Some(Reached { rows, more });
+        let mut kept = std::mem::take(&mut self.kept);
+        if !more {
+            return Some(Reached { back, kept, found: rows, more });
         }
-        Some(Reached { rows: all, more })
+        let last = rows.iter().rposition(|row| !is_void(&row.value));
+        // Forwards the last row with entries has all that is of it, backwards it may be the one that has not.
+        let (found, keep) = match last {
+            Some(last) => rows.split_at(if back { last } else { last + 1 }),
+            None => (&[][..], &rows[..]),
+        };
+        let held = if last.is_none() { std::mem::take(&mut kept) } else { Vec::new() };
+        self.kept = match back {
+            true => keep.iter().rev().cloned().chain(held).collect(),
+            false => held.into_iter().chain(keep.iter().cloned()).collect(),
+        };
+        Some(Reached { back, kept, found, more })
     }
 }
 
@@ -155,8 +162,9 @@ mod tests {
     fn walked(mut walk: Walk, back: bool, rows_max: usize) -> Vec<u64> {
         let (rows, mut all) = (stored(), Vec::new());
         loop {
-            let reached = walk.found(&read(&rows, &walk.query("a@x", 1), rows_max)).expect("rows");
-            let mut numbers: Vec<u64> = live_entries(&reached.rows).expect("whole").iter().map(|(n, _)| *n).collect();
+            let found = read(&rows, &walk.query("a@x", 1), rows_max);
+            let reached = walk.found(&found).expect("rows");
+            let mut numbers: Vec<u64> = live_entries(reached.rows()).expect("whole").iter().map(|(n, _)| *n).collect();
             if back {
                 numbers.reverse();
             }

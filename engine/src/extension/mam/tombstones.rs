@@ -1,11 +1,12 @@
-//! Which messages of a page were retracted (XEP-0424): the rows of their retractions are looked for before the page is sent.
+//! Which messages of a page were retracted (XEP-0424): a query reads what was retracted before it begins, and looks for the
+//! retractions of its results before the page is sent.
 
 use std::sync::Arc;
 
 use crate::extension::iq::{Condition, Resume, Step};
-use crate::store::Found;
 use crate::store::archive::{live_entries, seek};
 use crate::store::retractions::{self, Key, LATEST, Retraction};
+use crate::store::{Found, Query, Row};
 
 use super::page::{Asked, Page};
 
@@ -19,24 +20,50 @@ fn unreadable() -> Step {
     Step::Error(Condition::InternalServerError.into())
 }
 
+/// What is known of an archive's retractions before its messages are looked at.
+#[derive(Debug)]
+pub(super) enum Retracted {
+    /// All of them. Nearly every archive has none.
+    These(Vec<Row>),
+    /// So many that they are looked for by message.
+    Many,
+}
+
+impl Retracted {
+    /// The question for it.
+    pub(super) fn query(account: &str) -> Query {
+        retractions::first(account, FIRST)
+    }
+
+    /// From the answer; `None` if it cannot be read.
+    pub(super) fn read(found: &Found) -> Option<Retracted> {
+        match found {
+            Found::Rows { more: true, .. } => Some(Retracted::Many),
+            Found::Rows { rows, .. } => Some(Retracted::These(rows.clone())),
+            Found::Value(_) | Found::Damaged => None,
+        }
+    }
+
+    /// Whether nothing was retracted.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Retracted::These(rows) if rows.is_empty())
+    }
+}
+
 /// The answer with a page that is whole: what of it was retracted is looked for before.
 pub(super) fn finish(page: Page, asked: &Arc<Asked>, complete: bool) -> Step {
     if page.candidates().next().is_none() {
         return page.send(asked, complete);
     }
-    let asked = asked.clone();
-    let queries = vec![retractions::first(&asked.account, FIRST)];
-    let resume = Resume::with(move |found| {
-        let [Found::Rows { rows, more }] = found else { return unreadable() };
-        if *more {
-            return one_by_one(page.clone(), asked.clone(), complete);
+    let hits = match &page.retracted {
+        Retracted::Many => return one_by_one(page, asked.clone(), complete),
+        Retracted::These(rows) => {
+            let of = |key: Key| rows.iter().rev().filter(move |row| key.is_of(row)).take(LATEST);
+            let hits = page.candidates().flat_map(|(at, stone)| of(stone.key).map(move |row| (at, row.value.clone())));
+            hits.collect()
         }
-        let of = |key: Key| rows.iter().rev().filter(move |row| key.is_of(row)).take(LATEST);
-        let all =
-            page.candidates().flat_map(|(at, tombstone)| of(tombstone.key).map(move |row| (at, row.value.clone())));
-        verify(page.clone(), asked.clone(), complete, all.collect())
-    });
-    Step::Read(queries, resume)
+    };
+    verify(page, asked.clone(), complete, hits)
 }
 
 fn one_by_one(page: Page, asked: Arc<Asked>, complete: bool) -> Step {
@@ -49,7 +76,7 @@ fn one_by_one(page: Page, asked: Arc<Asked>, complete: bool) -> Step {
                 Found::Value(_) | Found::Damaged => return unreadable(),
             }
         }
-        verify(page.clone(), asked.clone(), complete, hits)
+        verify(page, asked, complete, hits)
     });
     Step::Read(queries, resume)
 }
@@ -77,7 +104,7 @@ fn verify(page: Page, asked: Arc<Asked>, complete: bool, mut hits: Vec<Hit>) -> 
     }
     let queries = numbers.iter().map(|number| seek(&asked.account, *number)).collect();
     let resume = Resume::with(move |found| {
-        let mut page = page.clone();
+        let mut page = page;
         for (((at, row), number), found) in hits.iter().zip(&numbers).zip(found) {
             let Found::Rows { rows, .. } = found else { return unreadable() };
             let (Some(all), Some(retraction)) = (live_entries(rows), Retraction::decode(row)) else {
