@@ -6,7 +6,7 @@
 //! what they hold, and until then they are looked into. Tables behind the first level have none: they do not overlap, so
 //! that a read looks into one of each level.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lsm_tree::TableId;
@@ -58,11 +58,11 @@ impl Filter {
 }
 
 /// The filters of the tables that have one.
-pub(super) struct Filters(RwLock<HashMap<TableId, Option<Filter>>>);
+pub(super) struct Filters(RwLock<BTreeMap<TableId, Option<Filter>>>);
 
 impl Default for Filters {
     fn default() -> Filters {
-        Filters(RwLock::new(Place::LockFilters, HashMap::new()))
+        Filters(RwLock::new(Place::LockFilters, BTreeMap::new()))
     }
 }
 

@@ -32,6 +32,10 @@ use super::worker::give_way;
 /// Bytes of a block of rows.
 pub(super) const BLOCK_BYTES: u32 = 8 << 10;
 
+/// Rows of a block of which the first has its whole key and the others what is different in theirs: a look for one goes over these
+/// one by one, and so does the begin of a range, in each block.
+pub(super) const RESTART_ROWS: u8 = 4;
+
 /// Bits of a table's filter for each key.
 pub(super) const FILTER_BITS: f32 = 8.0;
 
@@ -344,6 +348,9 @@ fn unused(dir: &Path, listing: &Listing) -> Result<TableId, DiskError> {
 
 fn writer(to: PathBuf, id: TableId) -> Result<Writer, DiskError> {
     let policy = BloomConstructionPolicy::BitsPerKey(FILTER_BITS);
-    let writer = Writer::new(to, id, 0)?.use_partitioned_index().use_data_block_size(BLOCK_BYTES);
+    let writer = Writer::new(to, id, 0)?
+        .use_partitioned_index()
+        .use_data_block_size(BLOCK_BYTES)
+        .use_data_block_restart_interval(RESTART_ROWS);
     Ok(writer.use_bloom_policy(policy))
 }

@@ -17,7 +17,7 @@ use arc_swap::ArcSwap;
 use lsm_tree::compaction::Leveled;
 use lsm_tree::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry, PartitioningPolicy,
-    PinningPolicy,
+    PinningPolicy, RestartIntervalPolicy,
 };
 use lsm_tree::merge::Merger;
 use lsm_tree::mvcc_stream::MvccStream;
@@ -34,7 +34,7 @@ use super::damage::Damages;
 use super::filters::{Actors, Filters};
 use super::leftovers::Leftovers;
 use super::lost::{LOST_END, LOST_PREFIX, Lost, LostRanges, OWN};
-use super::mend::{BLOCK_BYTES, FILTER_BITS, apart_folder, has_put_apart, mend};
+use super::mend::{BLOCK_BYTES, FILTER_BITS, RESTART_ROWS, apart_folder, has_put_apart, mend};
 use super::merge::{MergeFilters, MergeSpace};
 use super::worker::give_way;
 use crate::waits::{self, Mutex, MutexGuard, Place, RwLock};
@@ -586,8 +586,10 @@ fn open_tree(
         .use_descriptor_table(Some(descriptors.clone()))
         .data_block_size_policy(BlockSizePolicy::all(BLOCK_BYTES))
         .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
+        .data_block_restart_interval_policy(RestartIntervalPolicy::all(RESTART_ROWS))
         .filter_policy(FilterPolicy::all(bloom))
-        .filter_block_pinning_policy(PinningPolicy::all(false))
+        // Each look for a row asks all tables of the first level that have something of its actor.
+        .filter_block_pinning_policy(PinningPolicy::new([true, false]))
         .index_block_pinning_policy(PinningPolicy::all(false))
         // The index of a table being written refers to a key in each block that was read for it and so keeps the
         // block: all 64 MB of a merge, unless the index is written in parts.
