@@ -480,7 +480,6 @@ impl Channels {
             self.go_on_telling();
         }
         self.listeners.tells_left = self.settings.web.channels.nchan;
-        self.tally_listeners();
         for (name, heard, watchers) in self.listeners.renewals(self.now.mono_ms) {
             self.listeners.awake.renew(&name);
             let home = self.source(&name);

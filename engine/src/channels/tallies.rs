@@ -11,7 +11,7 @@ use crate::web::table;
 
 impl Channels {
     /// Who waits now.
-    pub(super) fn tally_listeners(&self) {
+    pub(crate) fn tally_listeners(&self) {
         let counters = &self.counters;
         counters.notify_waiting.set(self.listeners.len() as u64);
         counters.notify_held_bytes.set(self.listeners.held_bytes() as u64);

@@ -102,10 +102,11 @@ fn write(out: &mut Vec<u8>, original: &Original<'_>) {
         Way::In => "received",
         Way::Out => "sent",
     };
-    out.extend_from_slice(format!("><{way} xmlns='{NS}'><forwarded xmlns='{NS_FORWARD}'>").as_bytes());
+    let opens = ["><", way, " xmlns='", NS, "'><forwarded xmlns='", NS_FORWARD, "'>"];
+    opens.iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
     out.extend_from_slice(original.delay);
     write_forwarded(out, original.xml);
-    out.extend_from_slice(format!("</forwarded></{way}></message>").as_bytes());
+    ["</forwarded></", way, "></message>"].iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
 }
 
 #[cfg(test)]

@@ -229,7 +229,7 @@ impl Logs {
 /// Whether a message waits for an absent receiver, and stays.
 pub(crate) fn kept(class: MessageClass, kind: &str, element: &Element<'_>) -> Keep {
     match class {
-        MessageClass::Normal | MessageClass::Chat => keep(kind, element.children().map(|c| (c.namespace(), c.name()))),
+        MessageClass::Normal | MessageClass::Chat => keep(kind, element.children().map(|c| c.raw())),
         MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
     }
 }

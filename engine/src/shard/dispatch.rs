@@ -42,39 +42,49 @@ fn take_stored(found: &mut Vec<Found>) -> Option<Found> {
 impl Shard {
     /// Carries out what lower floors have left to be done: endings, decisions, and connections that may go on. What that leads
     /// to is carried out, too.
+    #[inline]
     pub(super) fn settle(&mut self) {
-        while !(self.endings.is_empty()
+        while !self.is_settled() {
+            self.settle_more();
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.endings.is_empty()
             && self.came.is_none()
             && self.decided.is_empty()
             && self.up.is_empty()
-            && self.woken.is_empty())
-        {
-            self.carry_out_endings();
-            self.wake_noted();
-            if let Some(came) = self.came.take() {
-                self.receiver_goes_on(came);
-            } else if !self.decided.is_empty() {
-                for decided in std::mem::take(&mut self.decided) {
-                    match decided {
-                        Decided::Request { user, parked, may } => self.answer_request(user, (&parked).into(), may),
-                        Decided::Last { look, nodes, seen } => self.last_seen(look, nodes, seen),
-                        Decided::Walked { session, homes } => self.walked(session, homes),
-                        Decided::Left(user) => self.remove_account(user),
-                        Decided::Shown { user, contact, token } => self.token_of_contact(user, &contact, &token),
+            && self.woken.is_empty()
+    }
+
+    /// Most inputs leave nothing to settle: these do not pay for what it takes.
+    #[inline(never)]
+    fn settle_more(&mut self) {
+        self.carry_out_endings();
+        self.wake_noted();
+        if let Some(came) = self.came.take() {
+            self.receiver_goes_on(came);
+        } else if !self.decided.is_empty() {
+            for decided in std::mem::take(&mut self.decided) {
+                match decided {
+                    Decided::Request { user, parked, may } => self.answer_request(user, (&parked).into(), may),
+                    Decided::Last { look, nodes, seen } => self.last_seen(look, nodes, seen),
+                    Decided::Walked { session, homes } => self.walked(session, homes),
+                    Decided::Left(user) => self.remove_account(user),
+                    Decided::Shown { user, contact, token } => self.token_of_contact(user, &contact, &token),
+                }
+            }
+        } else {
+            match self.up.pop_front() {
+                Some(Up::GoesOn(conn)) => self.received(conn, b""),
+                Some(Up::Inline(conn)) => self.inline_goes_on(conn),
+                Some(Up::Lighter(session)) => {
+                    if let Some((asker, place, step)) = self.take_paced(session) {
+                        self.do_step(asker, "", place, step);
                     }
                 }
-            } else {
-                match self.up.pop_front() {
-                    Some(Up::GoesOn(conn)) => self.received(conn, b""),
-                    Some(Up::Inline(conn)) => self.inline_goes_on(conn),
-                    Some(Up::Lighter(session)) => {
-                        if let Some((asker, place, step)) = self.take_paced(session) {
-                            self.do_step(asker, "", place, step);
-                        }
-                    }
-                    Some(Up::Resumed { session, takes, again }) => self.resumed(session, takes, again),
-                    None => {}
-                }
+                Some(Up::Resumed { session, takes, again }) => self.resumed(session, takes, again),
+                None => {}
             }
         }
     }

@@ -82,7 +82,6 @@ impl Shard {
         self.sweep_work();
         self.sweep_lasts();
         self.sweep_listeners();
-        self.sweep_watchers();
         self.sweep_web_pushes();
         self.sweep_occupants();
         self.sweep_occupancy();
@@ -96,6 +95,7 @@ impl Shard {
     }
 
     /// A step of the sweep, so long after the last one.
+    #[inline(never)]
     fn sweep_step(&mut self, elapsed_ms: u64) {
         self.go_on_announcing();
         self.tell_administrators();
@@ -103,6 +103,7 @@ impl Shard {
         self.sweep_pushes();
         self.sweep_components();
         self.sweep_watchers();
+        self.tally_listeners();
         self.write_restless_sessions();
         self.tell_memory();
         if self.observers.is_some() {

@@ -136,7 +136,7 @@ impl Tail {
         let seen = read_back(item.entry.xml, |element| {
             let kind = element.kind().unwrap_or_default();
             let class = if kind == "chat" { MessageClass::Chat } else { MessageClass::Normal };
-            (class, keep(&kind, element.children().map(|c| (c.namespace(), c.name()))))
+            (class, keep(&kind, element.children().map(|c| c.raw())))
         });
         // What is kept nowhere cannot come again.
         let Some((class, keep)) = seen.filter(|(_, keep)| *keep != Keep::Nothing) else { return };

@@ -55,7 +55,8 @@ impl<'a> Element<'a> {
 
     /// Whether the element has this local name and namespace.
     pub fn is(&self, name: &str, namespace: &str) -> bool {
-        self.name() == name && self.namespace() == namespace
+        let raw = self.node().namespace.raw(self.scope, &self.layout.decoded, self.bytes);
+        &self.raw_name()[self.node().local as usize..] == name.as_bytes() && raw == namespace.as_bytes()
     }
 
     /// The address in `to`.
@@ -179,9 +180,15 @@ impl<'a> Child<'a> {
         self.node.namespace.resolve(self.element.scope, &self.element.layout.decoded, self.element.bytes)
     }
 
+    /// Namespace and local name as bytes, for comparing: what the scanner has checked is not looked at as text again.
+    pub fn raw(&self) -> (&'a [u8], &'a [u8]) {
+        let Element { scope, layout, bytes } = self.element;
+        (self.node.namespace.raw(scope, &layout.decoded, bytes), &self.raw_name()[self.node.local as usize..])
+    }
+
     /// Whether the child has this local name and namespace.
     pub fn is(&self, name: &str, namespace: &str) -> bool {
-        self.name() == name && self.namespace() == namespace
+        self.raw() == (namespace.as_bytes(), name.as_bytes())
     }
 
     /// Where the child stands in [`Element::bytes`], tags included.
