@@ -17,11 +17,20 @@ use crate::server::{Memory, Server};
 
 /// What a subscriber may cost, bytes of user space.
 const BYTES_MOST: f64 = 512.0;
-/// Looks half a second apart that have to agree, and how far they may be apart, bytes.
+/// Looks half a second apart that have to agree.
 const LOOKS: usize = 10;
-const LOOKS_WITHIN: u64 = 16 << 10;
-/// Time in which counts are reached, and memory stands still.
+/// Time in which counts are reached, and memory stands still: so long, and a millisecond for each subscriber, of which four
+/// thousand at most come in a second.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+fn patience(subscribers: u32) -> Duration {
+    PATIENCE + Duration::from_millis(subscribers.into())
+}
+
+/// How far looks that agree may be apart, bytes: a quarter of one for each subscriber is nothing beside what each takes.
+fn looks_within(subscribers: u32) -> u64 {
+    (16 << 10).max(u64::from(subscribers) / 4)
+}
 
 /// What to weigh.
 #[derive(Clone, Debug, clap::Args)]
@@ -134,7 +143,7 @@ fn one(throng: &Path, program: &Path, options: &super::Options, by: &str) -> io:
         loads.push(subscribe(subscribers - before, 100_000.0)?);
         before = subscribers;
         wait_for(&channels, subscribers)?;
-        let (memory, settled) = settle(&server, own.settle)?;
+        let (memory, settled) = settle(&server, own.settle, subscribers)?;
         let live: i64 = census(&counts)?.values().map(|(_, bytes)| bytes).sum();
         let status = channels.plan.status()?;
         let store: i64 = STORE.iter().filter_map(|part| status["memory"][part].as_i64()).sum();
@@ -148,8 +157,7 @@ fn one(throng: &Path, program: &Path, options: &super::Options, by: &str) -> io:
 
 /// Waits until the server has as many connections, with nothing to send.
 fn wait_for(channels: &Channels, subscribers: u32) -> io::Result<()> {
-    // And a millisecond for each, of which four thousand at most come in a second.
-    let end = Instant::now() + PATIENCE + Duration::from_millis(subscribers.into());
+    let end = Instant::now() + patience(subscribers);
     loop {
         let status = channels.plan.status()?;
         let now = [status["connections"].as_u64(), status["counters"]["outbound_bytes"].as_u64()];
@@ -164,7 +172,7 @@ fn wait_for(channels: &Channels, subscribers: u32) -> io::Result<()> {
 }
 
 /// Memory once it stands still, and whether it does.
-fn settle(server: &Server, settle_s: u64) -> io::Result<(Memory, bool)> {
+fn settle(server: &Server, settle_s: u64, subscribers: u32) -> io::Result<(Memory, bool)> {
     let (start, mut looks) = (Instant::now(), Vec::new());
     loop {
         std::thread::sleep(Duration::from_millis(500));
@@ -175,8 +183,8 @@ fn settle(server: &Server, settle_s: u64) -> io::Result<(Memory, bool)> {
         looks.push(memory.anonymous);
         let last = &looks[looks.len().saturating_sub(LOOKS)..];
         let apart = last.iter().max().unwrap_or(&0) - last.iter().min().unwrap_or(&0);
-        let settled = last.len() == LOOKS && apart <= LOOKS_WITHIN;
-        if settled || start.elapsed() > PATIENCE {
+        let settled = last.len() == LOOKS && apart <= looks_within(subscribers);
+        if settled || start.elapsed() > patience(subscribers) {
             return Ok((memory, settled));
         }
     }
