@@ -77,6 +77,8 @@ pub struct Shard {
     components: Components,
     /// Memory for the tags of one item at a time.
     scanner: Scanner,
+    /// Memory for the full JID of whom a stanza is from.
+    full: String,
     /// What streams offer, as far as it is the same for all.
     features: features::Features,
     /// The number of the last batch that was read from each shard.
@@ -108,6 +110,7 @@ impl Shard {
         Shard {
             components: Components::new(Requests::new(Accounts::new(Contacts::new(logs, presence_seed)))),
             scanner: Scanner::new(),
+            full: String::new(),
             features,
             letters_read,
             sweeper: sweep::Sweeper::default(),

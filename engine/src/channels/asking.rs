@@ -1,4 +1,5 @@
-//! Questions of this shard's connections to the homes of channels, for what is behind their places.
+//! What a shard says to the homes of channels for its connections: questions for what is behind their places, and that channels are
+//! watched still.
 
 use crate::channels::Channels;
 use crate::channels::home::feed_names::is_feed;
@@ -50,5 +51,16 @@ impl Channels {
     pub(super) fn has_missed(&self, id: ConnId, index: usize) -> bool {
         let Some(place) = self.listeners.get(id).map(|listener| &listener.places[index]) else { return false };
         place.at < self.listeners.watched(&place.node).map_or(0, |watched| watched.heard)
+    }
+
+    /// Homes are told again who listens here, a share of the channels at a time.
+    pub(crate) fn renew_listeners(&mut self) {
+        for (name, heard, watchers) in self.listeners.renewals(self.now.mono_ms) {
+            self.listeners.awake.renew(&name);
+            let home = self.source(&name);
+            let letters = self.letters_to(home);
+            let node = letters.name(&name);
+            letters.push(Letter::ChannelWatch { node, heard, watchers });
+        }
     }
 }

@@ -474,19 +474,12 @@ impl Channels {
         true
     }
 
-    /// One turn's share of telling those who are left to be told, and of saying which channels are watched still.
+    /// One turn's share of telling those who are left to be told.
     pub(crate) fn sweep_listeners(&mut self) {
         if self.listeners.going {
             self.go_on_telling();
         }
         self.listeners.tells_left = self.settings.web.channels.nchan;
-        for (name, heard, watchers) in self.listeners.renewals(self.now.mono_ms) {
-            self.listeners.awake.renew(&name);
-            let home = self.source(&name);
-            let letters = self.letters_to(home);
-            let node = letters.name(&name);
-            letters.push(Letter::ChannelWatch { node, heard, watchers });
-        }
         self.tell_awake();
     }
 

@@ -14,7 +14,7 @@ use crate::wire::written::write_forwarded;
 
 const NS: &str = "urn:xmpp:carbons:2";
 const NS_FORWARD: &str = "urn:xmpp:forward:0";
-const NS_MUC_USER: &str = "http://jabber.org/protocol/muc#user";
+const RAW_NS: &[u8] = NS.as_bytes();
 
 /// The extension.
 pub const EXTENSION: Extension = Extension {
@@ -61,19 +61,19 @@ fn takes(message: &Element<'_>) -> bool {
     let kind = kind.as_deref().unwrap_or("normal");
     let (mut payload, mut room, mut invitation) = (false, false, false);
     for child in message.children() {
-        match (child.namespace(), child.name()) {
+        match child.raw() {
             // XEP-0280 7, XEP-0334 4.3.
-            (NS, "private") | ("urn:xmpp:hints", "no-copy") => return false,
+            (RAW_NS, b"private") | (b"urn:xmpp:hints", b"no-copy") => return false,
             // What is a copy already.
-            (NS, "sent" | "received") => return false,
-            (_, "body") if child.namespace() == message.namespace() => payload = true,
+            (RAW_NS, b"sent" | b"received") => return false,
+            (namespace, b"body") if namespace == message.namespace().as_bytes() => payload = true,
             // What is said about another message (XEP-0308, XEP-0424 and XEP-0444, too), and what is to stay in the history
             // (XEP-0334 4.4).
-            ("urn:xmpp:receipts" | "urn:xmpp:chat-markers:0" | "http://jabber.org/protocol/chatstates", _)
-            | ("urn:xmpp:message-correct:0" | "urn:xmpp:reactions:0" | "urn:xmpp:message-retract:1", _)
-            | ("urn:xmpp:hints", "store") => payload = true,
-            ("jabber:x:conference", "x") => invitation = true,
-            (NS_MUC_USER, "x") => {
+            (b"urn:xmpp:receipts" | b"urn:xmpp:chat-markers:0" | b"http://jabber.org/protocol/chatstates", _)
+            | (b"urn:xmpp:message-correct:0" | b"urn:xmpp:reactions:0" | b"urn:xmpp:message-retract:1", _)
+            | (b"urn:xmpp:hints", b"store") => payload = true,
+            (b"jabber:x:conference", b"x") => invitation = true,
+            (b"http://jabber.org/protocol/muc#user", b"x") => {
                 room = true;
                 invitation |= memchr::memmem::find(child.bytes(), b"<invite").is_some();
             }

@@ -117,10 +117,11 @@ impl Logs {
         if places.is_empty() {
             return;
         }
-        let mut xml = Vec::with_capacity(element.bytes().len() + 128);
-        match stamp.id {
-            0 => xml.extend_from_slice(element.bytes()),
-            _ => insert_at_end(&mut xml, element.bytes(), |out| self.stamp(out, id, Stamp { came_ms: None, ..stamp })),
+        let (mut stamped, mut xml) = (Vec::new(), element.bytes());
+        if stamp.id != 0 {
+            stamped.reserve(xml.len() + 128);
+            insert_at_end(&mut stamped, xml, |out| self.stamp(out, id, Stamp { came_ms: None, ..stamp }));
+            xml = &stamped;
         }
         let mut late = Vec::new();
         if let Some(came_ms) = stamp.came_ms {
@@ -131,7 +132,7 @@ impl Logs {
         for place in places {
             let Some(copies) = &TABLE[*place].copies else { continue };
             let mut out = Vec::with_capacity(xml.len() + 256);
-            (copies.write)(&mut out, &Original { xml: &xml, kind: &kind, way, user: &user, to: &full, delay: &late });
+            (copies.write)(&mut out, &Original { xml, kind: &kind, way, user: &user, to: &full, delay: &late });
             let mark = self.copy_mark(id, stamp.id);
             self.hand_bytes(id, mark, &out);
         }

@@ -39,7 +39,8 @@ impl Shard {
             _ => return self.from_session_nonza(conn, session, element),
         };
         stanza.of(&self.counters.messages_in, &self.counters.presences_in, &self.counters.iqs_in).one();
-        let full = self.full_jid(session);
+        let mut full = std::mem::take(&mut self.full);
+        self.write_full_jid(session, &mut full);
         if let Some(from) = element.from()
             && !self.is_own_address(&full, &from)
         {
@@ -56,6 +57,7 @@ impl Shard {
             (Stanza::Presence, None) => self.from_session_presence(session, seq, &full, element),
             (Stanza::Iq, None) => self.from_session_iq(session, seq, &full, element),
         }
+        self.full = full;
         // What a message writes counts where it is sent off.
         if stanza != Stanza::Message && self.writes.bytes() > written {
             let bytes = element.bytes().len().max(self.writes.bytes() - written);

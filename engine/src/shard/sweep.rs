@@ -103,6 +103,7 @@ impl Shard {
         self.sweep_pushes();
         self.sweep_components();
         self.sweep_watchers();
+        self.renew_listeners();
         self.tally_listeners();
         self.write_restless_sessions();
         self.tell_memory();

@@ -17,9 +17,10 @@ use crate::wire::jid::bare_of;
 
 use super::index::with_index;
 use super::page::{Asked, Page};
+use super::retract::Retracted;
 use super::rows::Walk;
 use super::time::{Edge, first, last_time_ms};
-use super::tombstones::{Retracted, finish};
+use super::tombstones::finish;
 
 /// Parts of segments that are read at once.
 const PARTS_AT_ONCE: usize = 16;

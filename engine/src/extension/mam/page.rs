@@ -13,8 +13,7 @@ use crate::wire::written::{read_back, write_forwarded, write_forwarded_with};
 
 use super::NS;
 use super::form::Wanted;
-use super::retract::Tombstone;
-use super::tombstones::Retracted;
+use super::retract::{Retracted, Tombstone};
 
 /// Bytes of a result around its message, with addresses of usual length.
 const AROUND_BYTES: usize = 400;

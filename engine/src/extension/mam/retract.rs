@@ -10,9 +10,9 @@ use memchr::memmem::Finder;
 
 use crate::extension::datetime::{self, Precision};
 use crate::limits::RETRACTION_ID_BYTES_MAX;
-use crate::store::Batch;
 use crate::store::archive::Entry;
-use crate::store::retractions::{Key, Retraction};
+use crate::store::retractions::{self, Key, Retraction};
+use crate::store::{Batch, Found, Query, Row};
 use crate::wire::jid::bare_of;
 use crate::wire::text::write_attribute;
 use crate::wire::written::read_back;
@@ -46,6 +46,39 @@ pub(super) fn archived(batch: &mut Batch, user: &str, number: u64, entry: &Entry
 pub(super) fn expired(batch: &mut Batch, user: &str, number: u64, entry: &Entry<'_>) {
     if let Some((id, _)) = retracts(entry.xml) {
         Key::of(entry.incoming, bare_of(entry.peer), &id).delete(batch, user, number);
+    }
+}
+
+/// Rows that are read at once: with more of them, those of the page are looked for one by one.
+const FIRST: u32 = 64;
+
+/// What is known of an archive's retractions before its messages are looked at.
+#[derive(Debug)]
+pub(super) enum Retracted {
+    /// All of them. Nearly every archive has none.
+    These(Vec<Row>),
+    /// So many that they are looked for by message.
+    Many,
+}
+
+impl Retracted {
+    /// The question for it.
+    pub(super) fn query(account: &str) -> Query {
+        retractions::first(account, FIRST)
+    }
+
+    /// From the answer; `None` if it cannot be read.
+    pub(super) fn read(found: &Found) -> Option<Retracted> {
+        match found {
+            Found::Rows { more: true, .. } => Some(Retracted::Many),
+            Found::Rows { rows, .. } => Some(Retracted::These(rows.clone())),
+            Found::Value(_) | Found::Damaged => None,
+        }
+    }
+
+    /// Whether nothing was retracted.
+    pub(super) fn is_empty(&self) -> bool {
+        matches!(self, Retracted::These(rows) if rows.is_empty())
     }
 }
 

@@ -4,50 +4,18 @@
 use std::sync::Arc;
 
 use crate::extension::iq::{Condition, Resume, Step};
+use crate::store::Found;
 use crate::store::archive::{live_entries, seek};
-use crate::store::retractions::{self, Key, LATEST, Retraction};
-use crate::store::{Found, Query, Row};
+use crate::store::retractions::{Key, LATEST, Retraction};
 
 use super::page::{Asked, Page};
-
-/// Rows that are read at once: with more of them, those of the page are looked for one by one.
-const FIRST: u32 = 64;
+use super::retract::Retracted;
 
 /// A retraction of a result.
 type Hit = (usize, Box<[u8]>);
 
 fn unreadable() -> Step {
     Step::Error(Condition::InternalServerError.into())
-}
-
-/// What is known of an archive's retractions before its messages are looked at.
-#[derive(Debug)]
-pub(super) enum Retracted {
-    /// All of them. Nearly every archive has none.
-    These(Vec<Row>),
-    /// So many that they are looked for by message.
-    Many,
-}
-
-impl Retracted {
-    /// The question for it.
-    pub(super) fn query(account: &str) -> Query {
-        retractions::first(account, FIRST)
-    }
-
-    /// From the answer; `None` if it cannot be read.
-    pub(super) fn read(found: &Found) -> Option<Retracted> {
-        match found {
-            Found::Rows { more: true, .. } => Some(Retracted::Many),
-            Found::Rows { rows, .. } => Some(Retracted::These(rows.clone())),
-            Found::Value(_) | Found::Damaged => None,
-        }
-    }
-
-    /// Whether nothing was retracted.
-    pub(super) fn is_empty(&self) -> bool {
-        matches!(self, Retracted::These(rows) if rows.is_empty())
-    }
 }
 
 /// The answer with a page that is whole: what of it was retracted is looked for before.
