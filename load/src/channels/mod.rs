@@ -45,6 +45,9 @@ use scenario::{By, Scenario};
 /// Between two samples.
 const SAMPLE_EVERY: Duration = Duration::from_millis(200);
 
+/// Time in which an item that is confirmed at the end of the hold comes to all who are served.
+const FAIR_NS: u64 = 1_000_000_000;
+
 /// Never.
 const NEVER: Tick = Tick::MAX;
 
@@ -63,7 +66,7 @@ struct Channel {
     confirmed: AtomicU32,
 }
 
-/// How evenly subscribers are served, up to the end of the hold.
+/// How evenly subscribers are served: of the items that were confirmed by the end of the hold, those that each has a little later.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Fairness {
     /// Subscribers of channels with items.
@@ -232,6 +235,8 @@ struct World {
     is_settled: bool,
     random: Random,
     arrivals: Arrivals,
+    /// When it is judged how evenly subscribers are served, and what of each channel had been confirmed at the end of the hold.
+    judges: Option<(u64, Vec<u32>)>,
     flaps: Arrivals,
     /// Why nothing can go on.
     broken: Option<String>,
@@ -275,6 +280,7 @@ impl World {
             confirmed_ns: 0,
             is_settled: false,
             arrivals: Arrivals::new(0, random.next()),
+            judges: None,
             flaps: Arrivals::new(0, random.next()),
             random,
             broken: None,
@@ -318,6 +324,7 @@ impl World {
                 _ => {}
             }
             if phase >= Phase::Close {
+                self.judge_fairness(u64::MAX);
                 self.settle();
                 self.next = self.clients();
             }
@@ -331,6 +338,7 @@ impl World {
             }
         }
         self.due = due;
+        self.judge_fairness(now_ns);
         match phase {
             Phase::Ramp | Phase::Drain => self.begin_some(),
             Phase::Hold => {

@@ -326,15 +326,15 @@ impl World {
         counters.gapped += covered;
     }
 
-    /// How evenly subscribers were served in the hold.
-    pub(super) fn judge_fairness(&self) {
+    /// How evenly subscribers were served in the hold, once that is due.
+    pub(super) fn judge_fairness(&mut self, now_ns: u64) {
+        let Some((_, due)) = self.judges.take_if(|(at_ns, _)| *at_ns <= now_ns) else { return };
         let mut own = Fairness::default();
         for client in self.arrived_subscribers() {
             let (mut received, mut of) = (0, 0);
             for (index, place) in self.places_of(client).enumerate() {
-                let channel = &self.plan.shared.channels[self.channel_of(client, index) as usize];
-                let (place, confirmed) = (&self.places[place], channel.confirmed.load(Ordering::Acquire));
-                // What came before its answer is no more than all.
+                let (place, confirmed) = (&self.places[place], due[self.channel_of(client, index) as usize]);
+                // What came later is no more than all.
                 received += u64::from(place.seen().min(confirmed)).saturating_sub(u64::from(place.holes()));
                 of += u64::from(confirmed);
             }

@@ -427,7 +427,13 @@ fn the_worst_subscriber_is_seen() {
     stage.tell(1, &items, &[], "900");
     stage.tell(2, &items[..items.len() / 2], &[], "150");
     stage.phase = Phase::Drain;
-    stage.pass(20);
+    stage.pass(900);
+    assert_eq!(
+        stage.world.plan.shared.fairness.lock().expect("no panic").subscribers,
+        0,
+        "what comes a little later counts"
+    );
+    stage.pass(200);
     let fairness = *stage.world.plan.shared.fairness.lock().expect("no panic");
     assert_eq!((fairness.subscribers, fairness.received, fairness.received_min), (2, count + count / 2, count / 2));
     assert!((0.4..=0.5).contains(&fairness.share_min) && (1.4..=1.5).contains(&fairness.shares), "{fairness:?}");

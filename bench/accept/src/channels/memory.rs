@@ -131,6 +131,8 @@ fn one(throng: &Path, program: &Path, options: &super::Options, by: &str) -> io:
             ("wait-s", "300".into()),
             ("ramp-per-s", "4000".into()),
             ("hold-s", hold_s.to_string()),
+            // All loads have the same: an address has some 28,000 ports, and finding one of the last ones takes long.
+            ("sources", (own.most() / 3_000 + 1).to_string()),
             ("total-s-max", "100000".into()),
         ]);
         channels.load(throng, &format!("weighed-{count}.json"), &flags)
