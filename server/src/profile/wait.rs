@@ -261,7 +261,10 @@ mod tests {
         });
         let (silent_end, silent_ended) = sync_channel::<()>(0);
         let silent = std::thread::Builder::new().name("test-silent".into()).spawn(move || silent_ended.recv());
-        let page = run(&Run::new(1), "test-*");
+        // Beside much other work it may take a thread a while to begin.
+        let tells = |page: &WaitPage| page.rows.iter().any(|row| row.thread == "test-profile-1" && row.count > 5);
+        let mut pages = (0..20).map(|_| run(&Run::new(1), "test-*"));
+        let page = pages.find(tells).expect("it tells within twenty seconds");
         drop((end, silent_end));
         told.expect("a thread").join().expect("it ends");
         assert!(silent.expect("a thread").join().expect("it ends").is_err());
