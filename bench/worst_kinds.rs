@@ -195,7 +195,7 @@ kinds! {
     "elements: long names", When::Session, 14, |n| message(n, &format!("<{0}></{0}>", "a".repeat(250)));
     "elements: names beyond ASCII", When::Session, 110, |n| message(n, &format!("<{}/>", "é".repeat(120)));
     "elements: direct children", When::Session, 170, |n| stanzas(n, &format!("<message to='juliet@localhost' type='chat'>{}</message>", "<a/>".repeat(512)));
-    "elements: children in a long namespace", When::Session, 195, |n| stanzas(n, &format!("<message to='juliet@localhost' type='chat' xmlns:p='{}'>{}</message>", plain(0), "<p:body/>".repeat(512)));
+    "elements: children in a long namespace", When::Session, 150, |n| stanzas(n, &format!("<message to='juliet@localhost' type='chat' xmlns:p='{}'>{}</message>", plain(0), "<p:body/>".repeat(512)));
     // Attributes.
     "attributes: one", When::Session, 75, |n| message(n, "<a b=''/>");
     "attributes: 64", When::Session, 105, |n| message(n, &attributes(|n| format!("a{n}")));
