@@ -21,7 +21,8 @@ async function ask(path) {
   const token = sessionStorage.getItem("token");
   const answer = await fetch(path, { headers: token ? { Authorization: `Bearer ${token}` } : {} });
   if (answer.status === 401) {
-    byId("token-form").hidden = false;
+    // Not for a request that was under way when the token was given.
+    if (token === sessionStorage.getItem("token")) byId("token-form").hidden = false;
     throw new Error("a token is needed");
   }
   const told = await answer.json();
