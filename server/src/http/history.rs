@@ -109,16 +109,10 @@ impl History {
         said(&recent).filter_map(|said| if let Said::Sample(sample) = said { Some(sample) } else { None }).last()
     }
 
-    /// A selection over the last schema that there is.
-    fn selection(&self, pick: &str) -> Result<Selection, Failure> {
-        let last = self.last();
-        let last = last.ok_or_else(|| Failure::Failed("nothing is recorded yet: ask again in a second".into()))?;
-        Selection::of(pick.split_whitespace(), last.shape.schema())
-    }
-
-    /// What was picked, over a time.
+    /// What was picked of the last schema that there is, over a time: nothing before the server's first sample.
     pub(super) fn series(&self, pick: &str, from_ms: u64, until_ms: u64, points: u64) -> Result<Series, Failure> {
-        let selection = self.selection(pick)?;
+        let Some(last) = self.last() else { return Ok(Series::default()) };
+        let selection = Selection::of(pick.split_whitespace(), last.shape.schema())?;
         let mut plotter = Plotter::new(&selection, from_ms, until_ms, points);
         // A sample before the beginning is wanted, where the first interval begins.
         let since_ms = from_ms.saturating_sub(2_000);

@@ -206,6 +206,16 @@ fn a_long_look_into_what_was_recorded_does_not_hold_up_what_is_wrong_now() {
     long.join().expect("an answer, if only that this is no recording");
 }
 
+/// Who opens the dashboard while the server starts sees it fill.
+#[test]
+fn before_the_first_sample_there_are_no_points() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let recent = Recorder::new(Sampler::new(Default::default(), Vec::new()), 1 << 16, None).handle();
+    let (_told, server) = serve_with(local(), Some(History { recent, folder: folder.path().into() }));
+    let (status, _, body) = ask(server.addresses()[0], "/api/series?pick=cpu.user", &known());
+    assert!(status == 200 && body.contains("\"times\":[]"), "{status} {body}");
+}
+
 #[test]
 fn a_full_disk_takes_no_clients() {
     let (told, server) = serve(local());
