@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::id::{ConnId, Gate};
 use crate::io::{Effect, Input, Rests};
+use crate::limits::GATED_MANY;
 
 /// An effect that waits: for what, and since which second.
 #[derive(Debug)]
@@ -45,8 +46,8 @@ pub struct GateQueue {
     resumes: BTreeMap<ConnId, u64>,
     /// `Resume`s that have come.
     numbered: u64,
-    /// Since when something waits, as the shard was told last.
-    told_s: Option<u32>,
+    /// What the shard was told last: since when something waits, and whether much does.
+    told: (Option<u32>, bool),
     bytes: usize,
 }
 
@@ -116,12 +117,24 @@ impl GateQueue {
         [&self.free, &self.questions, &self.waiting].iter().filter_map(|queue| Some(queue.front()?.gate)).min()
     }
 
-    /// What the shard is to be told before its turn ends: since when what it sends waits here, if that is not this second and not
-    /// what it was told last.
-    pub fn news(&mut self, now_s: u32) -> Option<Input<'static>> {
+    /// What the shard is to be told before its turn ends: since when what it sends waits here, if that is not this second, and
+    /// whether it is much; if either is not what it was told last.
+    pub fn news(&mut self, now_s: u32, durable: Gate) -> Option<Input<'static>> {
         let since_s = self.waiting.front().map(|held| held.since_s).filter(|since_s| *since_s < now_s);
-        let told = std::mem::replace(&mut self.told_s, since_s);
-        (told != since_s).then_some(Input::Held { since_s })
+        let many = self.holds_many(durable);
+        let told = std::mem::replace(&mut self.told, (since_s, many));
+        (told != (since_s, many)).then_some(Input::Held { since_s, many })
+    }
+
+    /// Whether the shard was told that much waits, and that is so no more: it goes on once it hears that.
+    pub fn let_go(&self, durable: Gate) -> bool {
+        self.told.1 && !self.holds_many(durable)
+    }
+
+    fn holds_many(&self, durable: Gate) -> bool {
+        // Gates never fall along the queue: if this one is not durable, those behind it are not.
+        let first_of_many = self.waiting.len().checked_sub(GATED_MANY).and_then(|at| self.waiting.get(at));
+        first_of_many.is_some_and(|held| held.gate > durable)
     }
 
     /// Whether nothing waits.
@@ -204,6 +217,31 @@ mod tests {
         queue.push(resume(1), 9);
         assert_eq!((next(&mut queue, 4), next(&mut queue, 5), next(&mut queue, 9)), (None, Some(1), None));
         assert!(queue.is_empty() && queue.resumes.is_empty());
+    }
+
+    #[test]
+    fn the_shard_is_told_that_much_waits_and_when_it_does_no_more() {
+        let many = |news: Option<Input<'_>>| match news {
+            Some(Input::Held { since_s: None, many }) => Some(many),
+            Some(_) => panic!("the second is told, too"),
+            None => None,
+        };
+        let mut queue = GateQueue::default();
+        // What is durable leaves with this turn, however much it is.
+        (0..GATED_MANY as u32).for_each(|slot| queue.push(send(slot, true), 9));
+        assert_eq!(many(queue.news(9, Gate(0))), None);
+        while queue.pop(Gate(0)).is_some() {}
+        queue.wrote(Gate(1), false);
+        (1..GATED_MANY as u32).for_each(|slot| queue.push(send(slot, true), 9));
+        assert_eq!(many(queue.news(9, Gate(0))), None);
+        queue.wrote(Gate(2), false);
+        queue.push(send(0, true), 9);
+        assert_eq!((many(queue.news(9, Gate(0))), many(queue.news(9, Gate(0)))), (Some(true), None));
+        assert!(!queue.let_go(Gate(0)) && queue.let_go(Gate(1)), "only the last one is left to wait");
+        while queue.pop(Gate(2)).is_some() {}
+        assert!(queue.let_go(Gate(2)), "it has left behind the shard's back");
+        assert_eq!(many(queue.news(9, Gate(2))), Some(false));
+        assert!(!queue.let_go(Gate(2)));
     }
 
     #[test]

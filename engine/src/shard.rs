@@ -143,7 +143,7 @@ impl Shard {
                 }
             }
             Input::Progressed { conn } => self.progressed(conn),
-            Input::Held { since_s } => self.held_s = since_s.unwrap_or(u32::MAX),
+            Input::Held { since_s, many } => (self.held_s, self.many_held) = (since_s.unwrap_or(u32::MAX), many),
             Input::Lost { conn, how } => self.lost(conn, how),
             Input::Worn { conn } => {
                 let text = "the keys of this TLS connection are used up";

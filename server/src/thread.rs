@@ -279,7 +279,7 @@ impl Thread {
         if stage != Stage::Serving {
             self.follow_the_end(stage, now);
         }
-        if let Some(news) = self.gate.news(now.mono_s()) {
+        if let Some(news) = self.gate.news(now.mono_s(), self.p.submitter.durable()) {
             self.p.shard.handle(now, news, &mut self.out);
         }
         self.end_turn(now);
@@ -364,6 +364,7 @@ impl Thread {
                 && p.letters.kept() == 0
                 && !p.letters.has_letters()
                 && !p.shard.has_more_to_do()
+                && !self.gate.let_go(p.submitter.durable())
                 && (!moving || self.stage == Stage::Cutting),
             sent: p.letters.sent(),
             received: p.letters.received(),
@@ -378,6 +379,7 @@ impl Thread {
         // Reads that are kept need no look: the port has as many outstanding as it may, and each answer wakes the thread.
         // Letters that have come since the rings were looked at have woken this thread's driver.
         let busy = self.p.shard.has_more_to_do() || self.letters_left || self.answers_left || self.links.has_worn();
+        let busy = busy || self.gate.let_go(self.p.submitter.durable());
         // Asked last, so that the committer knows of the sleeper before it sleeps.
         let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
         match self.p.jobs.kept() {

@@ -333,9 +333,9 @@ impl Channels {
         self.listeners.going = self.listeners.is_telling();
     }
 
-    /// Whether some are left to be told of something, so that another turn is to begin at once.
+    /// Whether some are left to be told of something, so that another turn is to begin at once. What waits for a commit leaves first.
     pub(crate) fn is_telling(&self) -> bool {
-        self.listeners.going || self.listeners.occupants.is_telling()
+        !self.many_held && (self.listeners.going || self.listeners.occupants.is_telling())
     }
 
     /// Tells one who waits for a channel of the items that are held.
@@ -476,7 +476,7 @@ impl Channels {
 
     /// One turn's share of telling those who are left to be told.
     pub(crate) fn sweep_listeners(&mut self) {
-        if self.listeners.going {
+        if self.listeners.going && !self.many_held {
             self.go_on_telling();
         }
         self.listeners.tells_left = self.settings.web.channels.nchan;

@@ -76,6 +76,8 @@ pub struct Streams {
     pub(crate) inquiries_under_way: usize,
     /// What is sent since this second has not left for the network yet; the highest when all has.
     pub(crate) held_s: u32,
+    /// Much of what this shard sends waits for a commit.
+    pub(crate) many_held: bool,
     /// Memory for one message of a WebSocket at a time.
     pub(crate) message: Vec<u8>,
     /// One more reference to it is with each long body that is on its way.
@@ -107,6 +109,7 @@ impl Streams {
             asks_under_way: 0,
             inquiries_under_way: 0,
             held_s: u32::MAX,
+            many_held: false,
             message: Vec::new(),
             long_bodies: Arc::default(),
         }

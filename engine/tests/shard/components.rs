@@ -96,7 +96,7 @@ impl Scene {
     fn pass_ms(&mut self, ms: u64) -> Vec<Effect> {
         self.host.now.mono_ms += ms;
         self.host.now.wall_us += ms * 1_000;
-        self.host.turn(Input::Held { since_s: None })
+        self.host.turn(Input::Held { since_s: None, many: false })
     }
 }
 
@@ -207,7 +207,7 @@ fn who_shows_nothing_in_time_is_let_go() {
     let mut all = String::new();
     for _ in 0..400 {
         host.now.mono_ms += 100;
-        all += &heard(&host.turn(Input::Held { since_s: None }), silent);
+        all += &heard(&host.turn(Input::Held { since_s: None, many: false }), silent);
     }
     assert!(all.contains("<connection-timeout"), "{all}");
 }

@@ -160,7 +160,7 @@ impl World {
             };
             thread.shard.handle(now, input, &mut out);
         }
-        if let Some(news) = thread.gate.news(now.mono_s()) {
+        if let Some(news) = thread.gate.news(now.mono_s(), self.disk.durable()) {
             thread.shard.handle(now, news, &mut out);
         }
         thread.shard.handle(now, Input::EndOfTurn, &mut out);
@@ -341,6 +341,9 @@ impl World {
                     unreachable!("these do not wait at the gate");
                 }
             }
+        }
+        if self.threads[shard.index()].gate.let_go(durable) {
+            self.kick_turn(shard);
         }
     }
 

@@ -81,7 +81,7 @@ impl Channels {
 
     /// One turn's share of what is due: homes are told who is here, and subscribers who is anywhere.
     pub(crate) fn sweep_occupants(&mut self) {
-        if self.listeners.occupants.is_telling() {
+        if self.listeners.occupants.is_telling() && !self.many_held {
             self.go_on_telling_who();
         }
         if self.listeners.occupants.is_empty() {

@@ -181,7 +181,7 @@ impl Desk {
         let mut all = Vec::new();
         for _ in 0..ms.div_ceil(100) {
             self.host.now.mono_ms += 100;
-            let effects = self.host.turn(Input::Held { since_s: None });
+            let effects = self.host.turn(Input::Held { since_s: None, many: false });
             all.extend(self.hear(effects));
         }
         // Connections that nobody has used are told so; others end without a word.
