@@ -12,9 +12,14 @@ use std::time::{Duration, Instant};
 /// Time for what is under way to come to its end.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// One connection sends, all others are sent it. Prints JSON.
-pub(crate) fn fan_out(receivers: usize, rate: f64, bytes: usize, seconds: f64) -> io::Result<()> {
-    let (server, addr) = Server::start(&["fan-server"])?;
+/// One connection sends, all others of a channel are sent it, the channels in turn. Prints JSON.
+pub(crate) fn fan_out(receivers: usize, channels: usize, rate: f64, bytes: usize, seconds: f64) -> io::Result<()> {
+    if channels == 0 || !receivers.is_multiple_of(channels) {
+        return Err(io::Error::other(
+            "each channel has as many receivers: --receivers has to be a multiple of --channels",
+        ));
+    }
+    let (server, addr) = Server::start(&["fan-server", "--channels", &channels.to_string()])?;
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
     let mut sender = TcpStream::connect(addr)?;
     sender.set_nodelay(true)?;
@@ -55,12 +60,13 @@ pub(crate) fn fan_out(receivers: usize, rate: f64, bytes: usize, seconds: f64) -
         }
     }
     let deliveries = received / bytes;
-    if deliveries != sent as usize * receivers {
-        return Err(io::Error::other(format!("{deliveries} of {} came", sent as usize * receivers)));
+    let due = sent as usize * (receivers / channels);
+    if deliveries != due {
+        return Err(io::Error::other(format!("{deliveries} of {due} came")));
     }
     let us = (cpu_ns(&process)? - before) as f64 / 1000.0;
     let out = json!({
-        "receivers": receivers, "stanza_bytes": bytes, "stanzas": sent, "deliveries_per_s": deliveries as f64 / seconds,
+        "receivers": receivers, "channels": channels, "stanza_bytes": bytes, "stanzas": sent, "deliveries_per_s": deliveries as f64 / seconds,
         "server_cpu_us_per_delivery": (us / deliveries as f64 * 1000.0).round() / 1000.0,
     });
     println!("{out:#}");

@@ -15,8 +15,8 @@ const LISTENER: u64 = u64::MAX;
 pub(crate) enum Work {
     /// One's bytes go to its partner: the connection before or after it.
     Relay,
-    /// One's bytes go to all others.
-    FanOut,
+    /// One's bytes go to all others of a channel. These take turns: as many as there are, each with every so manieth connection.
+    FanOut(usize),
     /// Connections are accepted and kept; nothing is read.
     Accept,
 }
@@ -30,6 +30,7 @@ pub(crate) fn serve(listen: SocketAddr, work: Work) -> io::Result<()> {
     let mut conns: Vec<Option<TcpStream>> = Vec::new();
     let mut events = Vec::with_capacity(256);
     let mut buffer = vec![0; 64 << 10];
+    let mut turn = 0;
     loop {
         match epoll::wait(&poll, spare_capacity(&mut events), None) {
             Err(rustix::io::Errno::INTR) => continue,
@@ -38,8 +39,13 @@ pub(crate) fn serve(listen: SocketAddr, work: Work) -> io::Result<()> {
         for event in events.drain(..) {
             match event.data.u64() {
                 LISTENER => accept(&listener, (work != Work::Accept).then_some(&poll), &mut conns)?,
-                index if work == Work::FanOut => fan_out(index as usize, &mut conns, &mut buffer),
-                index => relay(index as usize, &mut conns, &mut buffer),
+                index => match work {
+                    Work::FanOut(channels) => {
+                        fan_out(index as usize, &mut conns, &mut buffer, (turn % channels, channels));
+                        turn += 1;
+                    }
+                    Work::Relay | Work::Accept => relay(index as usize, &mut conns, &mut buffer),
+                },
             }
         }
     }
@@ -71,12 +77,15 @@ fn read(index: usize, conns: &mut [Option<TcpStream>], buffer: &mut [u8]) -> Opt
     }
 }
 
-fn fan_out(index: usize, conns: &mut [Option<TcpStream>], buffer: &mut [u8]) {
+fn fan_out(index: usize, conns: &mut [Option<TcpStream>], buffer: &mut [u8], (first, step): (usize, usize)) {
     match read(index, conns, buffer) {
         None => {}
         Some(0) => conns[index] = None,
         Some(count) => {
-            for (_, to) in conns.iter_mut().enumerate().filter(|(other, _)| *other != index) {
+            // The first connection sends.
+            for (_, to) in
+                conns.iter_mut().enumerate().skip(1 + first).step_by(step).filter(|(other, _)| *other != index)
+            {
                 let sent = to.as_mut().is_some_and(|to| to.write(&buffer[..count]).is_ok_and(|done| done == count));
                 if !sent {
                     *to = None;

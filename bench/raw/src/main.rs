@@ -70,12 +70,18 @@ enum Command {
         /// Only accept.
         #[arg(long)]
         accept: bool,
+        /// Of all others, in turn, each so manieth.
+        #[arg(long, default_value_t = 1)]
+        channels: usize,
     },
     /// One stanza to many receivers: CPU a bare send.
     FanOut {
-        /// Connections that are sent each stanza.
+        /// Connections that are sent stanzas.
         #[arg(long, default_value_t = 100)]
         receivers: usize,
+        /// Channels over which they are spread, each with as many; a stanza goes to one of these, in turn.
+        #[arg(long, default_value_t = 1)]
+        channels: usize,
         /// Stanzas a second, one after the other.
         #[arg(long, default_value_t = 50.0)]
         rate: f64,
@@ -169,11 +175,13 @@ fn main() -> io::Result<()> {
             println!("{}", serde_json::to_string_pretty(&load::run(addr, window, server_pid)?)?);
             Ok(())
         }
-        Command::FanServer { accept } => {
-            let work = if accept { floor::Work::Accept } else { floor::Work::FanOut };
+        Command::FanServer { accept, channels } => {
+            let work = if accept { floor::Work::Accept } else { floor::Work::FanOut(channels) };
             floor::serve(SocketAddr::from(([127, 0, 0, 1], 0)), work)
         }
-        Command::FanOut { receivers, rate, bytes, seconds } => fan::fan_out(receivers, rate, bytes, seconds),
+        Command::FanOut { receivers, channels, rate, bytes, seconds } => {
+            fan::fan_out(receivers, channels, rate, bytes, seconds)
+        }
         Command::Accept { connections } => fan::accept(connections),
         Command::Relay { window, runs } => report::print_median(Relay::Floor, window, runs.runs),
         Command::Echo { driver, window, runs } => report::print_median(driver, window, runs.runs),

@@ -73,7 +73,7 @@ pub(super) fn run(throng: &Path, options: &super::Options) -> io::Result<Judged>
                 latency.push(figure(&result, "/deliveries/latency_ms/p99")?);
                 answer.push(figure(&result, "/publications/answer_ms/p99")?);
                 others.push(figure(&beside, "/deliveries/latency_ms/p99")?);
-                floor.push(bare(own, each_bytes as usize)?);
+                floor.push(bare(own, channels, each_bytes as usize)?);
             }
             let times = median(cost.clone()) / median(floor.clone());
             let is_judged = channels < own.subscribers && by != "poll";
@@ -137,13 +137,14 @@ fn told(throng: &Path, options: &super::Options, by: &str, channels: u32) -> io:
     Ok((told, others.result()?))
 }
 
-/// CPU of a bare send, microseconds.
-fn bare(own: &Options, bytes: usize) -> io::Result<f64> {
-    let receivers = own.subscribers.min(BARE_MOST);
-    let rate = own.deliveries / f64::from(receivers);
+/// CPU of a bare send, microseconds. As many receivers at once as a channel has subscribers, and as many in all as its program can have.
+fn bare(own: &Options, channels: u32, bytes: usize) -> io::Result<f64> {
+    let each = (own.subscribers / channels).clamp(1, BARE_MOST);
+    let channels = (BARE_MOST / each).min(channels);
+    let rate = (own.deliveries / f64::from(each)).min(ITEMS_MOST);
     let done = Command::new(&own.raw)
-        .args(["fan-out", "--receivers", &receivers.to_string(), "--rate", &rate.to_string()])
-        .args(["--bytes", &bytes.to_string(), "--seconds", &own.seconds.to_string()])
+        .args(["fan-out", "--receivers", &(channels * each).to_string(), "--channels", &channels.to_string()])
+        .args(["--rate", &rate.to_string(), "--bytes", &bytes.to_string(), "--seconds", &own.seconds.to_string()])
         .output()?;
     if !done.status.success() {
         return Err(io::Error::other(String::from_utf8_lossy(&done.stderr).into_owned()));
