@@ -264,8 +264,7 @@ impl Scenario {
     pub(crate) fn has(&self, setup: &Setup) -> bool {
         let speaks = |way| setup.peer().is_some_and(|peer| peer.way(way).is_some());
         match self.work {
-            // Where its data are changes nothing for those who wait.
-            Work::WebMemory(way) => speaks(way) && setup.peer().is_some_and(|peer| !peer.in_memory),
+            Work::WebMemory(way) => speaks(way) && setup.peer().is_some_and(|peer| !peer.waits_alike),
             Work::WebItems { .. } => speaks(Way::Own),
             _ => setup.side() == Side::Xmpp && (self.peers || setup.is_throng()),
         }
@@ -345,7 +344,7 @@ impl Scenario {
     pub(crate) fn measure(&self, world: &World, setup: &Setup, size: &Size) -> io::Result<Figures> {
         if let Some(peer) = setup.peer() {
             make_room(size.web_idle[1].max(SUBSCRIBERS))?;
-            let at = WebBench { size, peer, server: world.start_web(setup, peer)? };
+            let at = WebBench { size, peer, server: world.start_web(setup)? };
             return match self.work {
                 Work::WebMemory(way) => at.memory(way),
                 Work::WebItems { channels, items_per_s } => at.items(channels, items_per_s),

@@ -18,9 +18,6 @@ use crate::web::peers::{self as web, Install, Peer, Port};
 /// Where servers listen: an address that the load does not connect from, so that none of its ports rests there.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 77, 0, 1);
 
-/// Where files are in memory.
-const MEMORY: &str = "/dev/shm";
-
 /// Which server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -122,8 +119,6 @@ impl Setup {
 /// Everything that servers need, in a folder that goes with this value.
 pub(crate) struct World {
     folder: PathBuf,
-    /// A folder whose files are in memory; made when it is needed.
-    memory: PathBuf,
     throng: PathBuf,
     /// Groups of accounts, for Throng and for the peers, which get fewer.
     groups: [Vec<Group>; 2],
@@ -134,13 +129,12 @@ pub(crate) struct World {
 impl World {
     /// A new folder with a certificate in it.
     pub(crate) fn new(throng: &Path, groups: [Vec<Group>; 2]) -> io::Result<World> {
-        let memory = Path::new(MEMORY).join(format!("throng-beside-{}", std::process::id()));
         let throng = throng
             .canonicalize()
             .map_err(|error| io::Error::new(error.kind(), format!("--throng {}: {error}", throng.display())))?;
         let folder = std::env::temp_dir().join(format!("throng-beside-{}", std::process::id()));
         fs::create_dir_all(folder.join("stages"))?;
-        let world = World { folder, memory, throng, groups, children: Children::default() };
+        let world = World { folder, throng, groups, children: Children::default() };
         world.end_by_signal()?;
         let (certificate, key) = certificate().map_err(io::Error::other)?;
         fs::write(world.folder.join("crt.pem"), &certificate)?;
@@ -151,15 +145,13 @@ impl World {
 
     /// On SIGINT or SIGTERM: ends all children and removes the folder, and then this program.
     fn end_by_signal(&self) -> io::Result<()> {
-        let (children, folders) = (self.children.clone(), [self.folder.clone(), self.memory.clone()]);
+        let (children, folder) = (self.children.clone(), self.folder.clone());
         let mut signals =
             signal_hook::iterator::Signals::new([signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM])?;
         std::thread::Builder::new().name("signals".into()).spawn(move || {
             if signals.forever().next().is_some() {
                 children.end();
-                for folder in &folders {
-                    let _ = fs::remove_dir_all(folder);
-                }
+                let _ = fs::remove_dir_all(&folder);
                 std::process::exit(130);
             }
         })?;
@@ -247,11 +239,8 @@ impl World {
     }
 
     /// Starts a server of the web side with nothing in it.
-    pub(crate) fn start_web(&self, setup: &Setup, peer: &Peer) -> io::Result<Server> {
-        if peer.in_memory && !Path::new(MEMORY).is_dir() {
-            return Err(io::Error::other(format!("{}: there is no {MEMORY}", setup.title)));
-        }
-        let data = if peer.in_memory { self.memory.clone() } else { self.folder.join("data") };
+    pub(crate) fn start_web(&self, setup: &Setup) -> io::Result<Server> {
+        let data = self.folder.join("data");
         let _ = fs::remove_dir_all(&data);
         fs::create_dir_all(&data)?;
         self.spawn(setup, Stored::Clear, &data, false)
@@ -407,7 +396,6 @@ impl Drop for World {
     fn drop(&mut self) {
         if std::env::var_os("BESIDE_KEEP").is_none() {
             let _ = fs::remove_dir_all(&self.folder);
-            let _ = fs::remove_dir_all(&self.memory);
         }
     }
 }

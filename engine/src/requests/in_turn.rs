@@ -11,7 +11,7 @@ use crate::store::Query;
 use crate::store::account::Incarnation;
 use crate::streams::half::Down;
 use crate::streams::work::most_work;
-use crate::turn::pending::{Asker, FeatureRead, Held, InTurn, Pending};
+use crate::turn::pending::{Asker, FeatureRead, Held, InTurn};
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 
@@ -78,7 +78,7 @@ impl Requests {
         if let Some((session, _)) = asker.session {
             self.tell(session, Down::Charge(charged));
         }
-        self.read(Pending::Feature(FeatureRead { asker, place, resume, charged, turn }), queries);
+        self.read_rows(FeatureRead { asker, place, resume, charged, turn, asked: Vec::new() }, queries);
     }
 
     fn begin_turn(&mut self, account: Box<str>, next: Waits) {

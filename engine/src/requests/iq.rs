@@ -15,7 +15,7 @@ use crate::session::table::Privacy;
 use crate::store::Found;
 use crate::streams::half::Down;
 use crate::streams::work::work;
-use crate::turn::pending::{Asker, FeatureRead, InTurn, Pending, Remover};
+use crate::turn::pending::{Asker, FeatureRead, InTurn, Remover};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
@@ -239,11 +239,14 @@ impl Requests {
                 self.do_step(asker, account, place, Step::Error(Limit::Disk.into()));
             }
             Step::Prepare(batch, queries, resume) => {
-                self.writes.append(&batch);
+                self.write_rows(&batch);
                 if queries.is_empty() {
                     return self.do_step(asker, account, place, resume.go_on(&[]));
                 }
-                self.read(Pending::Feature(FeatureRead { asker, place, resume, charged: 0, turn: None }), queries);
+                self.read_rows(
+                    FeatureRead { asker, place, resume, charged: 0, turn: None, asked: Vec::new() },
+                    queries,
+                );
             }
             Step::Send(stanzas, payload) => {
                 if let Some((session, _)) = asker.session {
@@ -259,7 +262,7 @@ impl Requests {
                 if let Some((session, _)) = asker.session {
                     self.tell(session, Down::Charge(work(batch.len(), batch.bytes())));
                 }
-                self.writes.append(&batch);
+                self.write_rows(&batch);
                 self.answer(asker, Ok(&payload));
             }
             Step::Change(changes, payload) => {
@@ -285,7 +288,7 @@ impl Requests {
                 if let Some((session, _)) = asker.session {
                     self.tell(session, Down::Charge(work(batch.len(), batch.bytes())));
                 }
-                self.writes.append(&batch);
+                self.write_rows(&batch);
                 self.route(asker, Kind::Request, &to, set, &payload);
             }
             Step::Roster(request) => match asker.session {
@@ -316,7 +319,7 @@ impl Requests {
     /// Carries out one change that an extension wants for the session that asks, or for its user.
     fn do_change(&mut self, asker: &Asker, place: usize, change: Change) {
         let change = match change {
-            Change::Write(batch) => return self.writes.append(&batch),
+            Change::Write(batch) => return self.write_rows(&batch),
             Change::Event(event) => {
                 let session = asker.session.map(|(session, _)| session);
                 let user = match session {
@@ -331,7 +334,7 @@ impl Requests {
             Change::Notice(notice) => return self.notice(&notice),
             Change::Gone(node) => return self.channel_deleted(&node),
             Change::News(news) => return self.news(&news, &asker.from, asker.front),
-            Change::Known { node, known } => return self.known_nodes.put(&node, *known),
+            Change::Known { node, known } => return self.node_known(&node, *known),
             Change::Awaited(node) => return self.web_pushes.registered(&node),
             Change::Message { from, to, xml } => return self.service_message(&from, &to, &xml),
             Change::Belongs { to, node, own, row } => return self.belongs(&to, &node, own, &row),
@@ -405,7 +408,8 @@ impl Requests {
         }
     }
 
-    pub(crate) fn feature_found(&mut self, read: FeatureRead, found: Vec<Found>) {
+    pub(crate) fn feature_found(&mut self, mut read: FeatureRead, found: Vec<Found>) {
+        let found = self.answers(std::mem::take(&mut read.asked), found);
         // The session has ended, perhaps because its account was removed: nothing is written for it any more.
         if let Some((session, _)) = read.asker.session.filter(|_| !self.asks_still(&read.asker)) {
             if let Some(user) = read.asker.paced {

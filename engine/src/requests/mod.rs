@@ -5,7 +5,7 @@
 //! - [`iq`]: requests (RFC 6120 8.2.3), and the steps of those who answer; [`in_turn`]: one after another for each account
 //! - [`paced`]: requests that wait for room for their answer
 //! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
-//! - [`at_channels`]: what is asked of channels by HTTP, of which this is the home
+//! - [`at_channels`]: what is asked of channels by HTTP, of which this is the home; [`in_memory`]: rows that are not in the store
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`bytestreams`]: those that users want to begin, by the host's proxy
 //! - [`reports`]: to the operator
@@ -16,6 +16,7 @@ mod adhoc;
 pub(crate) mod at_channels;
 mod at_nodes;
 mod bytestreams;
+mod in_memory;
 mod in_turn;
 mod iq;
 mod nodes;
@@ -26,10 +27,13 @@ mod reports;
 mod web_push;
 mod web_push_ends;
 
+use std::collections::VecDeque;
+
 use hashbrown::HashMap;
 
 use crate::accounts::Accounts;
 use crate::extension::adhoc::sessions::Sessions;
+use crate::extension::pubsub::service::in_memory::InMemory;
 use crate::extension::pubsub::service::known::KnownNodes;
 use crate::floor::stands_on;
 use crate::requests::bytestreams::Activations;
@@ -37,6 +41,7 @@ use crate::requests::in_turn::Turns;
 use crate::requests::paced::Waiting;
 use crate::requests::pushes::Pushes;
 use crate::turn::Fixed;
+use crate::turn::pending::FeatureRead;
 
 /// Requests that are being answered at a shard.
 #[derive(Debug)]
@@ -47,6 +52,10 @@ pub struct Requests {
     turns: Turns,
     /// What is known of nodes of services of this home at which something was published lately.
     known_nodes: KnownNodes,
+    /// Rows of nodes of this home whose items are kept in memory.
+    in_memory: InMemory,
+    /// Of what was asked all is known; each is carried out in the turn in which it was asked.
+    known_reads: VecDeque<FeatureRead>,
     /// Open sessions of commands.
     adhoc: Sessions,
     /// Commands that are being carried out.
@@ -65,6 +74,8 @@ impl Requests {
             paced: HashMap::default(),
             turns: Turns::default(),
             known_nodes: KnownNodes::default(),
+            in_memory: InMemory::default(),
+            known_reads: VecDeque::new(),
             adhoc: Sessions::default(),
             orders_under_way: 0,
             activations: Activations::default(),
@@ -72,9 +83,9 @@ impl Requests {
         }
     }
 
-    /// What is known of nodes, bytes.
+    /// What is known of nodes, and kept of them in memory only, bytes.
     pub(crate) fn known_nodes_bytes(&self) -> usize {
-        self.known_nodes.memory_bytes()
+        self.known_nodes.memory_bytes() + self.in_memory.memory_bytes()
     }
 
     /// What is kept of services that wake devices: how many have not answered, and what all of it takes, bytes.

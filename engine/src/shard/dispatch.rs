@@ -55,6 +55,7 @@ impl Shard {
             && self.decided.is_empty()
             && self.up.is_empty()
             && self.woken.is_empty()
+            && !self.has_known_reads()
     }
 
     /// Most inputs leave nothing to settle: these do not pay for what it takes.
@@ -62,6 +63,7 @@ impl Shard {
     fn settle_more(&mut self) {
         self.carry_out_endings();
         self.wake_noted();
+        self.known_read_goes_on();
         if let Some(came) = self.came.take() {
             self.receiver_goes_on(came);
         } else if !self.decided.is_empty() {

@@ -59,6 +59,28 @@ pub(super) const PUSH: u8 = 9;
 pub(super) const PUSHES: u8 = 10;
 const END: u8 = 11;
 
+/// What a row says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowKind {
+    /// It is the directory.
+    Directory,
+    /// It is an item, or says where one is.
+    Item,
+    /// It is something else, perhaps of another table.
+    Other,
+}
+
+impl RowKind {
+    /// By its key.
+    pub fn of(table: Table, sort: &[u8]) -> RowKind {
+        match sort {
+            [DIRECTORY] if table == Table::Nodes => RowKind::Directory,
+            [ITEM | ID, ..] if table == Table::Nodes => RowKind::Item,
+            _ => RowKind::Other,
+        }
+    }
+}
+
 fn sort(kind: u8, node: &str, rest: &[u8]) -> Box<[u8]> {
     [&[kind], node.as_bytes(), &[0], rest].concat().into()
 }

@@ -189,6 +189,16 @@ impl Batch {
         self.push(Kind::DeleteActor, table, start, actor.len(), 0, 0);
     }
 
+    /// Adds an operation of another batch.
+    pub fn add(&mut self, op: OpView<'_>) {
+        match op {
+            OpView::Put { table, actor, sort, value } => self.put(table, actor, sort, &[value]),
+            OpView::Delete { table, actor, sort } => self.delete(table, actor, sort),
+            OpView::DeleteRange { table, actor, from, until } => self.delete_range(table, actor, from, until),
+            OpView::DeleteActor { table, actor } => self.delete_actor(table, actor),
+        }
+    }
+
     /// Adds the operations of another batch behind the own ones.
     pub fn append(&mut self, other: &Batch) {
         self.tables |= other.tables;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::extension::Resume;
 use crate::extension::pubsub::node::Node;
+use crate::extension::pubsub::service::in_memory::Ask;
 use crate::id::{ConnId, PushId, SessionId};
 use crate::io::{Job, PutMode};
 use crate::letters::{Apply, ConnRef, Gained, Leave, Origin, Redeem, Settle, Shows};
@@ -242,6 +243,8 @@ pub(crate) struct FeatureRead {
     /// What its session was charged for it.
     pub(crate) charged: u64,
     pub(crate) turn: InTurn,
+    /// Who answers each question, if some of the rows are not in the store.
+    pub(crate) asked: Vec<Ask>,
 }
 
 /// Rows of a user's nodes are read for a session that has become available.

@@ -49,6 +49,10 @@ pub struct Channels {
     pub occupancy: Box<[Box<str>]>,
     /// Prefixes that begin so may be subscribed to: all channels at once whose names begin with one.
     pub wildcards: Box<[Box<str>]>,
+    /// Channels whose names begin so keep their items in memory, and not on disk.
+    pub in_memory: Box<[Box<str>]>,
+    /// What these items take at most at one shard, bytes.
+    pub in_memory_bytes: usize,
     /// Of which channels others are asked who may.
     pub asks: Asks,
     /// Everybody may publish at those that are open.
@@ -83,6 +87,8 @@ impl Default for Channels {
             private: Box::default(),
             occupancy: Box::default(),
             wildcards: Box::default(),
+            in_memory: Box::default(),
+            in_memory_bytes: 64 << 20,
             asks: Asks::default(),
             publish_open: false,
             mercure: false,
@@ -123,6 +129,12 @@ impl Channels {
     /// Whether a channel of this name tells who subscribes to it.
     pub fn tells(&self, name: &str) -> bool {
         begins(&self.occupancy, name)
+    }
+
+    /// Whether a node of a service, `service/name`, is a channel that keeps its items in memory.
+    pub fn keeps_in_memory(&self, actor: &str) -> bool {
+        let name = || actor.split_once('/').map_or("", |(_, name)| name);
+        !self.in_memory.is_empty() && begins(&self.in_memory, name()) && actor.contains('/')
     }
 
     /// Whether a prefix may be subscribed to.

@@ -46,6 +46,7 @@ mod notify_binary;
 mod notify_bounds;
 mod notify_keys;
 mod notify_known;
+mod notify_memory;
 mod notify_occupancy;
 mod notify_occupancy_world;
 mod notify_prefix;

@@ -111,13 +111,6 @@ impl Desk {
     fn turn_channels_to(&mut self, channels: Channels) {
         self.host.turn(Input::Command { token: 1, command: Command::Turn(Arc::new(settings(1, channels))) });
     }
-
-    /// The process ends, and another one begins with the same store.
-    fn restarts(self, channels: Channels) -> Desk {
-        let mut next = Desk::new(channels);
-        next.host.disk = self.host.disk;
-        next
-    }
 }
 
 #[test]

@@ -184,6 +184,13 @@ impl Desk {
         Heard::of(&self.passes(seconds), conn)
     }
 
+    /// The process ends, and another one begins with the same store.
+    pub(super) fn restarts(self, channels: Channels) -> Desk {
+        let mut next = Desk::new(channels);
+        next.host.disk = self.host.disk;
+        next
+    }
+
     /// The server stops.
     pub(super) fn stops(&mut self) -> Vec<Effect> {
         let mut all = self.host.turn(Input::Command { token: 1, command: Command::Shutdown });

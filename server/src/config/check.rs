@@ -212,8 +212,12 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     if config.notify_push && config.notify_push_services.is_empty() {
         clash("notify_push_services", "names nobody to ask: name push services, or turn notify_push off".into());
     }
-    if !config.notify_wildcards.is_empty() && !open && !private {
-        clash("notify", "names no channel, so that notify_wildcards is without effect".into());
+    for (key, given) in
+        [("notify_wildcards", !config.notify_wildcards.is_empty()), ("notify_memory", !config.notify_memory.is_empty())]
+    {
+        if given && !open && !private {
+            clash("notify", format!("names no channel, so that {key} is without effect"));
+        }
     }
     let jwt = [
         ("notify_private", !config.notify_private.is_empty()),

@@ -469,6 +469,13 @@ options! {
         "May be given several times. Who subscribes to a prefix learns the names of channels, so do not name those whose names are secrets. \
          Channels of notify_private are among them for those whose tokens grant the whole prefix (subscribe), and by Mercure for those whose \
          tokens grant the channel.";
+    Addresses Main Restart notify_memory: Vec<Prefix>, Kind::Prefixes, "off",
+        "Channels of notifications that keep their items in memory and not on disk, by the beginnings of their names.",
+        "May be given several times. notify, notify_private or notify_ask name them, too. A publication is cheaper and waits for no disk. \
+         When the server ends the items are lost, and who comes back is told a gap. Names, subscriptions and owners are on disk as ever.";
+    Addresses Detail Reload notify_memory_bytes_max: u64, Kind::Bytes { min: 16 * MIB, max: 1_024 * GIB }, "256MiB",
+        "Most memory for the items of notify_memory, of all shards together.",
+        "If it is full, channels at which nobody has published for the longest time lose their items.";
     Addresses Main Restart notify_ask: Vec<Prefix>, Kind::Prefixes, "off",
         "Channels of notifications of which a web service says who may publish and subscribe, by the beginnings of their names.",
         "May be given several times, and counts more than notify. A token that counts decides, otherwise notify_ask_url is asked. By XMPP only \

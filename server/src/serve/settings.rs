@@ -351,6 +351,8 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
             prefixes: config.notify.iter().map(|prefix| prefix.0.clone()).collect(),
             occupancy: config.notify_occupancy.iter().map(|prefix| prefix.0.clone()).collect(),
             wildcards: config.notify_wildcards.iter().map(|prefix| prefix.0.clone()).collect(),
+            in_memory: config.notify_memory.iter().map(|prefix| prefix.0.clone()).collect(),
+            in_memory_bytes: (bytes(config.notify_memory_bytes_max) / usize::from(s.shards())).max(1 << 20),
             asks: Asks {
                 prefixes: config.notify_ask.iter().map(|prefix| prefix.0.clone()).collect(),
                 fields: config.notify_ask_headers.iter().map(|field| field.0.clone()).collect(),

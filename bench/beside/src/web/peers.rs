@@ -65,8 +65,8 @@ pub(crate) struct Peer {
     pub(crate) ways: &'static [(Way, &'static dyn Talk, Port)],
     /// What publishers speak, and where.
     pub(crate) publish: (&'static dyn Publish, Port),
-    /// Its data are in a file system in memory.
-    pub(crate) in_memory: bool,
+    /// It is another set-up's server, which keeps items in memory: those who wait are the same.
+    pub(crate) waits_alike: bool,
     /// Listeners that it has: one or two.
     pub(crate) listeners: usize,
     /// Its configuration, if it has a file of it.
@@ -136,7 +136,7 @@ fn throng(driver: &str, place: &Place, program: &Path) -> (PathBuf, Vec<String>)
     (program.to_owned(), args)
 }
 
-const fn own(in_memory: bool, promise: &'static str, command: fn(&Place, &Path) -> (PathBuf, Vec<String>)) -> Peer {
+const fn own(waits_alike: bool, promise: &'static str, command: fn(&Place, &Path) -> (PathBuf, Vec<String>)) -> Peer {
     Peer {
         own: true,
         server: "throng",
@@ -144,7 +144,7 @@ const fn own(in_memory: bool, promise: &'static str, command: fn(&Place, &Path) 
         promise,
         ways: THRONG_WAYS,
         publish: (&THRONG_POST, Port::First),
-        in_memory,
+        waits_alike,
         listeners: 2,
         configuration: None,
         command,
@@ -153,20 +153,25 @@ const fn own(in_memory: bool, promise: &'static str, command: fn(&Place, &Path) 
 
 const DURABLE: &str = "on disk by a sync before the answer, 150 items kept; each subscriber continues where it was";
 
+const MEMORY: &str = "in memory, 150 items kept; each subscriber continues where it was";
+
 /// Throng on io_uring.
 pub(crate) const THRONG_URING: Peer = own(false, DURABLE, |place, program| throng("uring", place, program));
 /// Throng on epoll.
 pub(crate) const THRONG_EPOLL: Peer = own(false, DURABLE, |place, program| throng("epoll", place, program));
-/// Throng on io_uring whose disk is memory.
-pub(crate) const THRONG_MEMORY: Peer =
-    own(true, "the same with the data folder in memory (tmpfs)", |place, program| throng("uring", place, program));
+/// Throng on io_uring with channels that keep their items in memory, as most peers do.
+pub(crate) const THRONG_MEMORY: Peer = own(true, MEMORY, |place, program| {
+    let (program, mut args) = throng("uring", place, program);
+    args.push("--notify-memory=load.".into());
+    (program, args)
+});
 
 /// Nchan in nginx.
 pub(crate) const NCHAN: Peer = Peer {
     own: false,
     server: "nchan",
     install: Install::Debian(&["libnginx-mod-nchan", "nginx"]),
-    promise: "in memory, 150 items kept; each subscriber continues where it was",
+    promise: MEMORY,
     ways: &[
         (Way::Own, &Events { path: SUB }, Port::First),
         (Way::WebSocket, &WebSocket { path: SUB, fields: "", within: None }, Port::First),
@@ -179,7 +184,7 @@ pub(crate) const NCHAN: Peer = Peer {
         },
         Port::First,
     ),
-    in_memory: false,
+    waits_alike: false,
     listeners: 1,
     configuration: Some(("nginx.conf", nginx)),
     command: |place, _| {
@@ -226,7 +231,7 @@ pub(crate) const MOSQUITTO: Peer = Peer {
         ),
     ],
     publish: (&Mqtt, Port::First),
-    in_memory: false,
+    waits_alike: false,
     listeners: 2,
     configuration: Some(("mosquitto.conf", mosquitto)),
     command: |place, _| {
@@ -261,7 +266,7 @@ pub(crate) const NATS: Peer = Peer {
         ),
     ],
     publish: (&Nats, Port::First),
-    in_memory: false,
+    waits_alike: false,
     listeners: 2,
     configuration: Some(("nats.conf", nats)),
     command: |place, _| ("nats-server".into(), vec!["-c".into(), place.folder.join("nats.conf").display().to_string()]),
@@ -291,7 +296,7 @@ pub(crate) const CENTRIFUGO: Peer = Peer {
         },
         Port::First,
     ),
-    in_memory: false,
+    waits_alike: false,
     listeners: 1,
     configuration: Some(("centrifugo.json", centrifugo)),
     command: |place, _| {

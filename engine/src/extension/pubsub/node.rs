@@ -171,7 +171,8 @@ impl Directory {
         Some(directory)
     }
 
-    fn encode(&self) -> Vec<u8> {
+    /// The row.
+    pub fn encode(&self) -> Vec<u8> {
         let format = self.nodes.iter().map(Node::format).max().unwrap_or(FORMAT);
         let mut out = vec![format];
         out.extend_from_slice(&self.last.to_be_bytes());
@@ -201,6 +202,15 @@ impl Directory {
         match written.flat_map(rows::directory_in).last() {
             Some(row) => Directory::decode(Some(row)),
             None => Directory::decode(row.as_deref()),
+        }
+    }
+
+    /// No item is kept, and the last publication has this number.
+    pub fn rest(&mut self, last: u64) {
+        self.last = last;
+        for node in &mut self.nodes {
+            (node.items, node.bytes) = (0, 0);
+            node.lose(last);
         }
     }
 

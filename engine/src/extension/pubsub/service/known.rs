@@ -2,10 +2,11 @@
 //! nothing then. Requests that change a node have turns, and each takes this out when its turn begins. So it is what the rows say, or is not
 //! there.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::super::keep::Oldest;
 use super::super::node::{Config, Directory};
+use super::halves::Halves;
 use crate::id::hash;
 use crate::limits::{KNOWN_IDS_MAX, KNOWN_NODES_BYTES_MAX};
 use crate::store::Row;
@@ -74,49 +75,25 @@ pub fn ids(found: &[Row]) -> Option<VecDeque<u64>> {
     Some(all.into_iter().map(|(_, id)| id).collect())
 }
 
-/// What is known of nodes of this home. There are two halves: when one is full, the other goes, with what nobody has published at since.
+/// What is known of nodes of this home; what nobody has published at since goes first.
 #[derive(Debug, Default)]
-pub struct KnownNodes {
-    young: BTreeMap<Box<str>, Known>,
-    old: BTreeMap<Box<str>, Known>,
-    young_bytes: usize,
-    old_bytes: usize,
-}
-
-fn bytes(actor: &str, known: &Known) -> usize {
-    actor.len() + 64 + known.bytes()
-}
+pub struct KnownNodes(Halves<Known>);
 
 impl KnownNodes {
     /// Takes out what is known of a node.
     pub fn take(&mut self, actor: &str) -> Option<Known> {
-        if let Some(known) = self.young.remove(actor) {
-            self.young_bytes -= bytes(actor, &known);
-            return Some(known);
-        }
-        let known = self.old.remove(actor)?;
-        self.old_bytes -= bytes(actor, &known);
-        Some(known)
+        self.0.take(actor)
     }
 
     /// This is known of a node.
     pub fn put(&mut self, actor: &str, known: Known) {
-        self.take(actor);
-        let more = bytes(actor, &known);
-        if more > KNOWN_NODES_BYTES_MAX / 2 {
-            return;
-        }
-        if self.young_bytes + more > KNOWN_NODES_BYTES_MAX / 2 {
-            (self.old, self.old_bytes) = (std::mem::take(&mut self.young), self.young_bytes);
-            self.young_bytes = 0;
-        }
-        self.young_bytes += more;
-        self.young.insert(actor.into(), known);
+        let bytes = actor.len() + 64 + known.bytes();
+        self.0.put(actor, known, bytes, KNOWN_NODES_BYTES_MAX);
     }
 
     /// What it takes, bytes.
     pub fn memory_bytes(&self) -> usize {
-        self.young_bytes + self.old_bytes
+        self.0.bytes()
     }
 }
 
@@ -139,7 +116,7 @@ mod tests {
             assert!(all.memory_bytes() <= KNOWN_NODES_BYTES_MAX);
         }
         assert!(all.take("pubsub.x/1").is_none() && all.take("pubsub.x/19999").is_some());
-        let left: Vec<_> = all.young.keys().chain(all.old.keys()).cloned().collect();
+        let left: Vec<_> = all.0.actors().cloned().collect();
         left.iter().for_each(|actor| drop(all.take(actor)));
         assert_eq!(all.memory_bytes(), 0);
         all.put("pubsub.x/0", known(KNOWN_NODES_BYTES_MAX / 8));

@@ -5,6 +5,8 @@
 //! Such a row is written before the request leaves, so none is missing after a crash; the node says afterwards what came of it.
 
 pub mod channel;
+mod halves;
+pub mod in_memory;
 pub mod info;
 pub mod known;
 pub mod own;

@@ -1,0 +1,251 @@
+//! Items that are kept in memory only, as data: of some channels the rows of items are here and not in the store, in the same form, so that
+//! all who ask for rows find what they would find there.
+//!
+//! The store has the directory of such a node as it is *at rest*: without items, and with a number of the last publication that is ahead of
+//! the real one. So it is written once for many publications, and numbers go on behind it when what is here has gone: after the end of the
+//! process, or because others took the room. Who comes back with an older number is told that items are missing.
+
+use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Included, Unbounded};
+
+use super::super::node::Directory;
+use super::halves::Halves;
+use crate::store::nodes::RowKind;
+use crate::store::{Batch, Found, OpView, Query, Row, Table};
+
+/// Numbers by which the store's directory is ahead: it is written once for so many publications.
+const AHEAD: u64 = 1_024;
+
+/// What a row takes beside its key and value, about, bytes.
+const ROW_BYTES: usize = 64;
+
+/// The rows of one node.
+#[derive(Debug, Default)]
+struct Rows {
+    directory: Box<[u8]>,
+    /// The directory that the store has.
+    at_rest: Box<[u8]>,
+    /// Its number of the last publication.
+    ahead: u64,
+    items: BTreeMap<Box<[u8]>, Box<[u8]>>,
+    items_bytes: usize,
+}
+
+impl Rows {
+    fn put(&mut self, sort: &[u8], value: &[u8]) {
+        self.delete(sort);
+        self.items_bytes += sort.len() + value.len() + ROW_BYTES;
+        self.items.insert(sort.into(), value.into());
+    }
+
+    fn delete(&mut self, sort: &[u8]) {
+        if let Some(value) = self.items.remove(sort) {
+            self.items_bytes -= sort.len() + value.len() + ROW_BYTES;
+        }
+    }
+
+    fn delete_range(&mut self, from: &[u8], until: &[u8]) {
+        let gone: Vec<_> = self.items.keys().filter(|sort| (from..until).contains(&&***sort)).cloned().collect();
+        gone.iter().for_each(|sort| self.delete(sort));
+    }
+
+    /// The directory is this from now on. What the store is to have, if that changes.
+    fn direct(&mut self, row: &[u8]) -> Option<&[u8]> {
+        self.directory = row.into();
+        let last = Directory::decode(Some(row))?.last;
+        if last > self.ahead {
+            self.ahead = last + AHEAD;
+        }
+        let at_rest = at_rest(row, self.ahead)?;
+        (at_rest != self.at_rest).then(|| {
+            self.at_rest = at_rest;
+            &*self.at_rest
+        })
+    }
+
+    fn find(&self, query: &Query) -> Found {
+        let (from, until, reverse, rows_max, bytes_max) = match query {
+            Query::Get { table, sort, .. } => {
+                let is_directory = RowKind::of(*table, sort) == RowKind::Directory;
+                let directory = is_directory.then_some(&self.directory).filter(|row| !row.is_empty());
+                return Found::Value(directory.or_else(|| self.items.get(sort)).cloned());
+            }
+            Query::Range { from, until, reverse, rows_max, bytes_max, .. } => {
+                (from, until, *reverse, *rows_max as usize, *bytes_max as usize)
+            }
+        };
+        let until = until.as_deref().map_or(Unbounded, Excluded);
+        if matches!(until, Excluded(until) if **from >= *until) {
+            return Found::Rows { rows: Vec::new(), more: false };
+        }
+        let mut range = self.items.range::<[u8], _>((Included(&**from), until));
+        let mut next = || if reverse { range.next_back() } else { range.next() };
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        while let Some((sort, value)) = next() {
+            if rows.len() >= rows_max || (!rows.is_empty() && bytes >= bytes_max) {
+                return Found::Rows { rows, more: true };
+            }
+            bytes += value.len();
+            rows.push(Row { sort: sort.clone(), value: value.clone() });
+        }
+        Found::Rows { rows, more: false }
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Rows>() + self.directory.len() + self.at_rest.len() + self.items_bytes
+    }
+}
+
+/// A directory without items, whose last publication has this number.
+fn at_rest(row: &[u8], last: u64) -> Option<Box<[u8]>> {
+    let mut directory = Directory::decode(Some(row))?;
+    directory.rest(last);
+    Some(directory.encode().into())
+}
+
+/// The directory that the store has of a node whose items are not here: there are none.
+fn read_back(found: Found) -> Found {
+    let Found::Value(Some(row)) = &found else { return found };
+    match Directory::decode(Some(row)).and_then(|directory| at_rest(row, directory.last)) {
+        Some(row) => Found::Value(Some(row)),
+        None => found,
+    }
+}
+
+/// What is to be done with a question.
+#[derive(Debug)]
+pub enum Ask {
+    /// This was the answer when it was asked; it is asked again here when others have their answers.
+    Here(Query, Found),
+    /// The store is asked for the directory, and for this if it has come here meanwhile.
+    Directory(Query),
+    /// The store is asked.
+    Store,
+}
+
+impl Ask {
+    /// Whether the store is to be asked.
+    pub fn asks_store(&self) -> bool {
+        !matches!(self, Ask::Here(..))
+    }
+}
+
+/// What of a batch is left for the store, and whose rows have made room for it.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// For the store.
+    pub batch: Batch,
+    /// Actors of which nothing is here any more.
+    pub gone: Vec<Box<str>>,
+}
+
+/// The rows of all nodes of this home whose items are kept in memory.
+#[derive(Debug, Default)]
+pub struct InMemory(Halves<Rows>);
+
+impl InMemory {
+    /// What it takes, bytes.
+    pub fn memory_bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// Whether it has rows of a node.
+    pub fn has(&self, actor: &str) -> bool {
+        self.0.get(actor).is_some()
+    }
+
+    /// Who is to answer a question about such a node.
+    pub fn ask(&self, query: Query) -> Ask {
+        let (Query::Get { sort, .. } | Query::Range { from: sort, .. }) = &query;
+        match (self.find(&query), RowKind::of(query.table(), sort)) {
+            (Some(found), _) => Ask::Here(query, found),
+            (None, RowKind::Item) => {
+                let nothing = Rows::default().find(&query);
+                Ask::Here(query, nothing)
+            }
+            (None, RowKind::Directory) => Ask::Directory(query),
+            (None, RowKind::Other) => Ask::Store,
+        }
+    }
+
+    /// All answers in the order of their questions, the store's among them.
+    pub fn answers(&self, asked: Vec<Ask>, from_store: Vec<Found>) -> Vec<Found> {
+        let mut from_store = from_store.into_iter();
+        let mut next = || from_store.next().unwrap_or(Found::Damaged);
+        let answer = |asked| match asked {
+            // What others have pushed out meanwhile was there.
+            Ask::Here(query, then) => self.find(&query).unwrap_or(then),
+            // The store's may be ahead of what was published meanwhile.
+            Ask::Directory(query) => {
+                let found = next();
+                self.find(&query).unwrap_or_else(|| read_back(found))
+            }
+            Ask::Store => next(),
+        };
+        asked.into_iter().map(answer).collect()
+    }
+
+    fn find(&self, query: &Query) -> Option<Found> {
+        let (Query::Get { actor, sort, .. } | Query::Range { actor, from: sort, .. }) = query;
+        let rows = self.0.get(std::str::from_utf8(actor).ok()?)?;
+        (RowKind::of(query.table(), sort) != RowKind::Other).then(|| rows.find(query))
+    }
+
+    /// Writes what a batch has of nodes that `is_here` names; all together take at most `most` bytes.
+    pub fn write(&mut self, batch: &Batch, is_here: impl Fn(&str) -> bool, most: usize) -> Left {
+        let mut left = Left::default();
+        let mut open: Option<(&str, Rows)> = None;
+        for op in batch.iter() {
+            let actor = std::str::from_utf8(op.actor()).ok().filter(|actor| is_here(actor));
+            if open.as_ref().map(|(actor, _)| *actor) != actor {
+                self.close(open.take(), most, &mut left.gone);
+                open = actor.map(|actor| (actor, self.0.take(actor).unwrap_or_default()));
+            }
+            let rest = &mut left.batch;
+            let Some((_, rows)) = &mut open else {
+                rest.add(op);
+                continue;
+            };
+            match op {
+                OpView::Put { table, actor, sort, value } => match RowKind::of(table, sort) {
+                    RowKind::Item => rows.put(sort, value),
+                    RowKind::Directory => {
+                        rows.direct(value).into_iter().for_each(|row| rest.put(table, actor, sort, &[row]));
+                    }
+                    RowKind::Other => rest.add(op),
+                },
+                OpView::Delete { table, sort, .. } => match RowKind::of(table, sort) {
+                    RowKind::Item => rows.delete(sort),
+                    RowKind::Directory => {
+                        *rows = Rows::default();
+                        rest.add(op);
+                    }
+                    RowKind::Other => rest.add(op),
+                },
+                // Of a node whose items were not always kept here some may be in the store.
+                OpView::DeleteRange { table, from, until, .. } => {
+                    if table == Table::Nodes {
+                        rows.delete_range(from, until);
+                    }
+                    rest.add(op);
+                }
+                OpView::DeleteActor { table, .. } => {
+                    if table == Table::Nodes {
+                        *rows = Rows::default();
+                    }
+                    rest.add(op);
+                }
+            }
+        }
+        self.close(open, most, &mut left.gone);
+        left
+    }
+
+    fn close(&mut self, open: Option<(&str, Rows)>, most: usize, gone: &mut Vec<Box<str>>) {
+        // Without a directory there is no node.
+        if let Some((actor, rows)) = open.filter(|(_, rows)| !rows.directory.is_empty()) {
+            let bytes = rows.bytes() + actor.len();
+            gone.extend(self.0.put(actor, rows, bytes, most));
+        }
+    }
+}

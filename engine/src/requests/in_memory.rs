@@ -1,0 +1,69 @@
+//! Rows of channels that keep their items in memory: what is asked of these is answered here, and what is written is written here.
+
+use crate::extension::pubsub::service::in_memory::Ask;
+use crate::extension::pubsub::service::known::Known;
+use crate::requests::Requests;
+use crate::store::{Batch, Found, Query};
+use crate::turn::pending::{FeatureRead, Pending};
+
+impl Requests {
+    /// Writes what an extension wants written.
+    pub(super) fn write_rows(&mut self, batch: &Batch) {
+        let settings = self.settings.clone();
+        let policy = &settings.web.channels;
+        if policy.in_memory.is_empty() {
+            return self.writes.append(batch);
+        }
+        let left = self.in_memory.write(batch, |actor| policy.keeps_in_memory(actor), policy.in_memory_bytes);
+        self.writes.append(&left.batch);
+        // Numbers go on behind those of the store.
+        left.gone.iter().for_each(|actor| drop(self.known_nodes.take(actor)));
+    }
+
+    /// This is known of a node, unless its items had to go.
+    pub(super) fn node_known(&mut self, node: &str, known: Known) {
+        if !self.settings.web.channels.keeps_in_memory(node) || self.in_memory.has(node) {
+            self.known_nodes.put(node, known);
+        }
+    }
+
+    /// Reads what an extension wants to know.
+    pub(super) fn read_rows(&mut self, mut read: FeatureRead, queries: Vec<Query>) {
+        let settings = self.settings.clone();
+        let policy = &settings.web.channels;
+        let is_here = |query: &Query| {
+            let (Query::Get { actor, .. } | Query::Range { actor, .. }) = query;
+            std::str::from_utf8(actor).is_ok_and(|actor| policy.keeps_in_memory(actor))
+        };
+        if policy.in_memory.is_empty() || !queries.iter().any(is_here) {
+            return self.read(Pending::Feature(read), queries);
+        }
+        let mut for_store = Vec::new();
+        for query in queries {
+            let asked = if is_here(&query) { self.in_memory.ask(query.clone()) } else { Ask::Store };
+            for_store.extend(asked.asks_store().then_some(query));
+            read.asked.push(asked);
+        }
+        match for_store.is_empty() {
+            true => self.known_reads.push_back(read),
+            false => self.read(Pending::Feature(read), for_store),
+        }
+    }
+
+    /// All answers to what was asked, of which these are the store's.
+    pub(super) fn answers(&self, asked: Vec<Ask>, from_store: Vec<Found>) -> Vec<Found> {
+        if asked.is_empty() { from_store } else { self.in_memory.answers(asked, from_store) }
+    }
+
+    /// Whether something was asked of which all is known.
+    pub(crate) fn has_known_reads(&self) -> bool {
+        !self.known_reads.is_empty()
+    }
+
+    /// The next of these goes on.
+    pub(crate) fn known_read_goes_on(&mut self) {
+        if let Some(read) = self.known_reads.pop_front() {
+            self.feature_found(read, Vec::new());
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Channels that keep their items in memory: everybody is told what is told of others, and next to nothing is written.
+
+use std::fmt::Write as _;
+
+use throng_engine::store::Table;
+use throng_engine::web::policy::Channels;
+use throng_sim::host::said as words;
+
+use crate::notify_world::{Desk, TOKEN, data, open, pubsub};
+
+fn in_memory() -> Channels {
+    Channels { in_memory: ["".into()].into(), ..open() }
+}
+
+fn rows(desk: &Desk) -> usize {
+    desk.host.disk.rows_of(Table::Nodes, "pubsub.localhost/a").count()
+}
+
+fn writes(desk: &Desk) -> u64 {
+    desk.host.shard.counters().writes.get()
+}
+
+/// What a poll behind an item brings, and whether it says that some are missing.
+fn behind(desk: &mut Desk, after: u64) -> (Vec<String>, bool) {
+    let conn = desk.connect();
+    let heard = desk.get(conn, &format!("a?after={after}&wait=0"));
+    (heard.data().into_iter().map(str::to_owned).collect(), !heard.text.contains("\"gaps\":[]"))
+}
+
+/// All that publishers, subscribers by each way, and a user by XMPP hear of a channel.
+fn script(channels: Channels) -> String {
+    let mut desk = Desk::new(Channels { items_max: 5, nchan: true, wildcards: ["".into()].into(), ..channels });
+    let mut told = String::new();
+    let (user, stream, prefix) = (desk.user("juliet"), desk.connect(), desk.connect());
+    let (key, batch) = ("Idempotency-Key: k\r\n", "Content-Type: application/x-ndjson\r\n");
+    write!(told, "{:?}", desk.stream(stream, "a?after=0", "")).unwrap();
+    write!(told, "{:?}", desk.stream(prefix, "*", "")).unwrap();
+    for (fields, body) in
+        [("", "1"), (key, "2"), (key, "2"), (batch, "3\n4\n5"), ("Item-Key: x\r\n", "6"), ("", "7"), (batch, "8\n9\n")]
+    {
+        let (publisher, effects) = desk.published("a", fields, body);
+        for conn in [publisher, stream, prefix] {
+            write!(told, "{:?}", crate::notify_world::Heard::of(&effects, conn)).unwrap();
+        }
+    }
+    for path in ["a", "a?after=0", "a?after=3&wait=0", "a?after=7&wait=0", "a?after=99&wait=0", "*?after=1"] {
+        let conn = desk.connect();
+        write!(told, "{path} {:?}", desk.get(conn, path)).unwrap();
+    }
+    let mut by_xmpp = |desk: &mut Desk, set, inside: &str| told += &words(&desk.host.ask(user, &pubsub(set, inside)));
+    by_xmpp(&mut desk, false, "<items node='a'/>");
+    by_xmpp(&mut desk, true, "<subscribe node='a' jid='juliet@localhost'/>");
+    by_xmpp(&mut desk, true, "<publish node='a'><item id='by XMPP'><x xmlns='y'/></item></publish>");
+    by_xmpp(&mut desk, false, "<items node='a' max_items='2'/>");
+    told += &desk.publish("a", "for all").text;
+    let conn = desk.connect();
+    let emptied =
+        desk.says(conn, &format!("DELETE /pub/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"));
+    write!(told, "{emptied:?} {:?} {:?}", behind(&mut desk, 2), desk.publish("a", "behind").text).unwrap();
+    let conn = desk.connect();
+    write!(told, "{:?}", desk.get(conn, "a")).unwrap();
+    told
+}
+
+#[test]
+fn all_is_told_as_of_a_channel_that_keeps_its_items_on_disk() {
+    let (memory, disk) = (script(in_memory()), script(open()));
+    assert_eq!(memory, disk);
+    assert!(
+        memory.contains("behind") && memory.contains("by XMPP") && memory.contains("repeated\\\":true"),
+        "{memory}"
+    );
+}
+
+#[test]
+fn of_a_thousand_publications_one_is_written() {
+    let mut desk = Desk::new(in_memory());
+    desk.publish("a", "0");
+    assert_eq!(rows(&desk), 1, "the directory");
+    let (before, reads) = (writes(&desk), desk.host.shard.counters().reads.get());
+    (1..=1_500).for_each(|number| assert_eq!(desk.publish("a", &number.to_string()).status(), "200"));
+    assert_eq!((writes(&desk) - before, rows(&desk)), (1, 1));
+    assert_eq!(desk.host.shard.counters().reads.get(), reads);
+    assert_eq!(behind(&mut desk, 1_499), (vec!["1499".into(), "1500".into()], false));
+}
+
+/// Who comes back after a restart is told that items are missing, and is behind none of those that come.
+#[test]
+fn after_a_restart_there_is_a_gap_and_numbers_go_on() {
+    let mut desk = Desk::new(in_memory());
+    (1..=3).for_each(|number| drop(desk.publish("a", &number.to_string())));
+    let mut desk = desk.restarts(in_memory());
+    assert_eq!(behind(&mut desk, 3), (vec![], true));
+    let conn = desk.connect();
+    let heard = desk.stream(conn, "a", "Last-Event-ID: 3\r\n");
+    assert!(heard.text.contains("event: gap"), "{}", heard.text);
+    let heard = desk.told(conn, "a", "Content-Type: text/plain\r\n", "4");
+    assert_eq!(heard.data(), ["4"]);
+    assert_eq!(behind(&mut desk, 3), (vec!["4".into()], true));
+    let conn = desk.connect();
+    let place = desk
+        .get(conn, "a")
+        .body()
+        .rsplit("\"after\":\"")
+        .next()
+        .and_then(|rest| rest.split('"').next())
+        .map(str::to_owned);
+    let place: u64 = place.expect("a place").parse().expect("a number");
+    assert!(place > 3);
+    desk.publish("a", "5");
+    assert_eq!(behind(&mut desk, place), (vec!["5".into()], false));
+}
+
+/// Others take the room: who waits still has each item, who was away is told that some are missing.
+#[test]
+fn who_takes_the_room_of_others_leaves_them_a_gap() {
+    let mut desk = Desk::new(Channels { in_memory_bytes: 100_000, items_max: 10, ..in_memory() });
+    let conn = desk.connect();
+    desk.stream(conn, "a", "");
+    let mut heard = Vec::new();
+    for number in 0..20 {
+        let told = desk.told(conn, "a", "Content-Type: text/plain\r\n", &number.to_string());
+        heard.extend(data(&[told.text]).into_iter().map(str::to_owned));
+        (0..20).for_each(|other| drop(desk.publish(&format!("b{other}"), &"x".repeat(4_000))));
+        assert!(desk.host.shard.counters().mem_users_bytes.get() < 1_000_000);
+    }
+    assert_eq!(heard, (0..20).map(|number| number.to_string()).collect::<Vec<_>>());
+    let (items, gap) = behind(&mut desk, 1);
+    assert!(gap && items.len() < 10, "{items:?}");
+}
+
+/// A channel that alone takes more than all may keeps nothing, and loses nothing for those who wait.
+#[test]
+fn what_is_too_much_for_all_is_not_kept() {
+    let mut desk = Desk::new(Channels { in_memory_bytes: 10_000, ..in_memory() });
+    let conn = desk.connect();
+    desk.stream(conn, "a", "");
+    let large = "x".repeat(3_000);
+    for number in 0..10 {
+        let heard = desk.told(conn, "a", "Content-Type: text/plain\r\n", &format!("{number} {large}"));
+        assert_eq!(heard.data(), [format!("{number} {large}")]);
+    }
+    assert!(behind(&mut desk, 1).1);
+}
+
+/// A channel that was on disk before: what it had there is not told any more, and goes when the channel is emptied.
+#[test]
+fn a_channel_that_was_on_disk_begins_anew() {
+    let mut desk = Desk::new(Channels { nchan: true, ..open() });
+    (1..=3).for_each(|number| drop(desk.publish("a", &number.to_string())));
+    assert_eq!(rows(&desk), 7);
+    let mut desk = desk.restarts(Channels { nchan: true, ..in_memory() });
+    assert_eq!(behind(&mut desk, 1), (vec![], true));
+    desk.publish("a", "4");
+    assert_eq!(behind(&mut desk, 3).0, ["4"]);
+    let conn = desk.connect();
+    desk.says(conn, &format!("DELETE /pub/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"));
+    assert_eq!(rows(&desk), 1);
+}
