@@ -176,7 +176,7 @@ def notifying_server(server, request, loop):
         pytest.skip("a second server, of Throng only")
     shards = request.config.getoption("--shards")
     options = ["--notify", "any", "--notify-publish-open", "--notify-publications-per-second", "0", "--notify-occupancy", "any",
-               "--mercure", "--centrifugo", "--nchan", "--notify-wildcards", "any"]
+               "--mercure", "--centrifugo", "--nchan", "--notify-wildcards", "any", "--notify-memory", "memory."]
     notifying = Throng(server.driver, shards, accounts=50, options=options)
     notifying.token = notifying.folder / "notify.token"
     notifying.token.write_text("a token of those who delete\n")

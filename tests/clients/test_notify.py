@@ -354,3 +354,35 @@ async def test_the_last_item_of_each_key_arrives_over_a_kill(notifying_world):
     await asyncio.to_thread(events.wait, 5)
     assert [(item["key"], item["data"]) for item in events.got] == [*expected, ("k0", "200")] and not events.gaps
     events.over = True
+
+
+async def test_items_in_memory_go_with_the_server_and_a_gap_is_told(notifying_world):
+    """Of a channel of `notify_memory` each item comes once and in order while the server is there. After `kill -9` those who come
+    back are told a gap and have all that comes from then on, also those who subscribe by XMPP."""
+    world, channel = notifying_world, "memory.prices"
+    romeo = await world.online("slixmpp")
+    for plugin in ("xep_0059", "xep_0060"):
+        romeo.client.register_plugin(plugin)
+    pubsub = romeo.client.plugin["xep_0060"]
+    first = await asyncio.to_thread(publish, world, channel, "0", "k0")
+    events, messages = Events(world, channel), Messages(world, channel)
+    for number in range(1, 20):
+        await asyncio.to_thread(publish, world, channel, str(number), f"k{number}")
+    expected = [str(number) for number in range(20)]
+    assert await asyncio.to_thread(events.wait, 20) == await messages.wait(20) == expected
+    # A repetition is known, and so is what was published before, by HTTP and by XMPP.
+    assert await asyncio.to_thread(publish, world, channel, "19", "k19") == first + 19
+    _, _, answer = await asyncio.to_thread(ask, world, f"{channel}?after={first + 17}")
+    assert [item["data"] for item in json.loads(answer)["items"]] == ["18", "19"]
+    kept = await romeo._iq(pubsub.get_items(SERVICE, channel))
+    assert [item["id"] for item in kept["pubsub"]["items"]["substanzas"]] == [f"k-k{number}" for number in range(20)]
+    assert (events.gaps, messages.gaps) == (0, [])
+    await asyncio.to_thread(world.server.restart, True)
+    last = await asyncio.to_thread(publish, world, channel, "20", "k20")
+    assert last > first + 20
+    assert await asyncio.to_thread(events.wait, 21) == await messages.wait(21) == [*expected, "20"]
+    assert events.gaps == 1 and len(messages.gaps) == 1
+    _, _, answer = await asyncio.to_thread(ask, world, channel)
+    assert [(item["id"], item["data"]) for item in json.loads(answer)["items"]] == [(str(last), "20")]
+    events.over = True
+    messages.task.cancel()

@@ -2,9 +2,14 @@
 
 use std::fmt::Write as _;
 
-use throng_engine::store::Table;
+use throng_engine::extension::pubsub::node::{Config, Directory};
+use throng_engine::extension::pubsub::service::in_memory::InMemory;
+use throng_engine::store::nodes::{self as rows, Item, Span};
+use throng_engine::store::{Batch, Found, Table};
 use throng_engine::web::policy::Channels;
+use throng_sim::disk::Disk;
 use throng_sim::host::said as words;
+use throng_sim::random::Random;
 
 use crate::notify_world::{Desk, TOKEN, data, open, pubsub};
 
@@ -12,7 +17,7 @@ fn in_memory() -> Channels {
     Channels { in_memory: ["".into()].into(), ..open() }
 }
 
-fn rows(desk: &Desk) -> usize {
+fn rows_on_disk(desk: &Desk) -> usize {
     desk.host.disk.rows_of(Table::Nodes, "pubsub.localhost/a").count()
 }
 
@@ -76,10 +81,10 @@ fn all_is_told_as_of_a_channel_that_keeps_its_items_on_disk() {
 fn of_a_thousand_publications_one_is_written() {
     let mut desk = Desk::new(in_memory());
     desk.publish("a", "0");
-    assert_eq!(rows(&desk), 1, "the directory");
+    assert_eq!(rows_on_disk(&desk), 1, "the directory");
     let (before, reads) = (writes(&desk), desk.host.shard.counters().reads.get());
     (1..=1_500).for_each(|number| assert_eq!(desk.publish("a", &number.to_string()).status(), "200"));
-    assert_eq!((writes(&desk) - before, rows(&desk)), (1, 1));
+    assert_eq!((writes(&desk) - before, rows_on_disk(&desk)), (1, 1));
     assert_eq!(desk.host.shard.counters().reads.get(), reads);
     assert_eq!(behind(&mut desk, 1_499), (vec!["1499".into(), "1500".into()], false));
 }
@@ -148,12 +153,68 @@ fn what_is_too_much_for_all_is_not_kept() {
 fn a_channel_that_was_on_disk_begins_anew() {
     let mut desk = Desk::new(Channels { nchan: true, ..open() });
     (1..=3).for_each(|number| drop(desk.publish("a", &number.to_string())));
-    assert_eq!(rows(&desk), 7);
+    assert_eq!(rows_on_disk(&desk), 7);
     let mut desk = desk.restarts(Channels { nchan: true, ..in_memory() });
     assert_eq!(behind(&mut desk, 1), (vec![], true));
     desk.publish("a", "4");
     assert_eq!(behind(&mut desk, 3).0, ["4"]);
     let conn = desk.connect();
     desk.says(conn, &format!("DELETE /pub/a HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"));
-    assert_eq!(rows(&desk), 1);
+    assert_eq!(rows_on_disk(&desk), 1);
+}
+
+/// Whatever is written and asked: the answers are those of a store that has all of it.
+#[test]
+fn rows_in_memory_are_those_that_a_store_would_have() {
+    let (actor, node) = ("pubsub.localhost/a", "a");
+    for seed in 0..200 {
+        let (mut random, mut memory, mut disk) = (Random::new(seed), InMemory::default(), Disk::default());
+        let (mut at_rest, mut directory) = (Disk::default(), Directory::default());
+        directory.configure(node, Config { items_max: 10, ..Config::default() });
+        for _ in 0..100 {
+            let mut batch = Batch::new();
+            let id = format!("id{}", random.below(8));
+            match random.below(12) {
+                0 => rows::delete_items(&mut batch, actor, node),
+                1 => rows::delete_item(&mut batch, actor, node, &id, random.below(directory.last + 1)),
+                2 => rows::put_affiliates(&mut batch, actor, node, b"somebody"),
+                _ => {
+                    directory.last += 1 + random.below(3);
+                    let item = Item { at_us: 7, id: &id, payload: &vec![b'x'; random.index(300)] };
+                    item.put(&mut batch, actor, node, directory.last);
+                }
+            }
+            directory.put(&mut batch, actor).unwrap();
+            disk.apply(&batch);
+            let left = memory.write(&batch, |name| name == actor, 1 << 20);
+            assert!(left.gone.is_empty());
+            at_rest.apply(&left.batch);
+            let mut number = || random.below(directory.last + 2);
+            let span = Span {
+                after: number(),
+                before: number(),
+                reverse: number() % 2 == 0,
+                ..Span::all(number() as u32 % 5, 400)
+            };
+            let queries = [
+                rows::directory(actor),
+                rows::affiliates(actor, node),
+                rows::items(actor, node, span),
+                rows::items(actor, node, Span::LAST),
+                rows::ids(actor, node, 5),
+                rows::place(actor, node, &id),
+                rows::item(actor, node, number()),
+            ];
+            let asked: Vec<_> = queries.iter().map(|query| memory.ask(query.clone())).collect();
+            let for_store = queries.iter().zip(&asked).filter(|(_, ask)| ask.asks_store());
+            let from_store = for_store.map(|(query, _)| at_rest.read(query)).collect();
+            let expected: Vec<_> = queries.iter().map(|query| disk.read(query)).collect();
+            assert_eq!(memory.answers(asked, from_store), expected, "seed {seed}, {span:?}");
+        }
+        // The store has the node at rest, and it is ahead.
+        let Found::Value(row) = at_rest.read(&rows::directory(actor)) else { panic!("a directory") };
+        let there = Directory::decode(row.as_deref()).unwrap();
+        assert!(there.last >= directory.last && there.get(node).unwrap().items == 0);
+        assert!(at_rest.rows_of(Table::Nodes, actor).count() <= 2, "the directory, and who is affiliated");
+    }
 }

@@ -473,7 +473,7 @@ options! {
         "Channels of notifications that keep their items in memory and not on disk, by the beginnings of their names.",
         "May be given several times. notify, notify_private or notify_ask name them, too. A publication is cheaper and waits for no disk. \
          When the server ends the items are lost, and who comes back is told a gap. Names, subscriptions and owners are on disk as ever.";
-    Addresses Detail Reload notify_memory_bytes_max: u64, Kind::Bytes { min: 16 * MIB, max: 1_024 * GIB }, "256MiB",
+    Addresses Detail Restart notify_memory_bytes_max: u64, Kind::Bytes { min: 16 * MIB, max: 1_024 * GIB }, "256MiB",
         "Most memory for the items of notify_memory, of all shards together.",
         "If it is full, channels at which nobody has published for the longest time lose their items.";
     Addresses Main Restart notify_ask: Vec<Prefix>, Kind::Prefixes, "off",
