@@ -17,7 +17,10 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::id::{ConnId, Gate};
 use crate::io::{Effect, Input, Rests};
-use crate::limits::GATED_MANY;
+
+/// So much waits that a shard tells no more subscribers of a channel until it is durable. All that waits leaves at once, a send in some
+/// 5 to 10 µs: everybody else waits for so long.
+pub const GATED_MANY: usize = 256;
 
 /// An effect that waits: for what, and since which second.
 #[derive(Debug)]

@@ -508,7 +508,7 @@ pub enum Input<'a> {
     Held {
         /// Of the monotonic clock.
         since_s: Option<u32>,
-        /// So much waits that who tells many goes on once it has left: at least [`GATED_MANY`](crate::limits::GATED_MANY).
+        /// So much waits that who tells many goes on once it has left.
         many: bool,
     },
     /// The connection is about to end without having been told to: `Closed` follows.

@@ -725,10 +725,6 @@ pub const NOTIFY_PAGE_BYTES_MAX: u32 = 128 << 10;
 /// Subscribers of a channel that are told at once; between that the shard does other work.
 pub const NOTIFY_TOLD_AT_ONCE: usize = 128;
 
-/// Effects that wait for a commit, with which a shard tells no more subscribers of a channel until that is durable. All that waits leaves
-/// at once, a send in some 5 to 10 µs: everybody else waits for so long.
-pub const GATED_MANY: usize = 2 * NOTIFY_TOLD_AT_ONCE;
-
 /// Items of a channel that a shard holds until all of its subscribers have them. Who has missed more reads it. A batch is not more: else
 /// each of a crowd would read it.
 pub const NOTIFY_RECENT_MAX: usize = NOTIFY_BATCH_ITEMS_MAX;

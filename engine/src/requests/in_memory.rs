@@ -59,11 +59,4 @@ impl Requests {
     pub(crate) fn has_known_reads(&self) -> bool {
         !self.known_reads.is_empty()
     }
-
-    /// The next of these goes on.
-    pub(crate) fn known_read_goes_on(&mut self) {
-        if let Some(read) = self.known_reads.pop_front() {
-            self.feature_found(read, Vec::new());
-        }
-    }
 }

@@ -408,6 +408,13 @@ impl Requests {
         }
     }
 
+    /// The next one goes on of those that have asked something of which all is known here.
+    pub(crate) fn known_read_goes_on(&mut self) {
+        if let Some(read) = self.known_reads.pop_front() {
+            self.feature_found(read, Vec::new());
+        }
+    }
+
     pub(crate) fn feature_found(&mut self, mut read: FeatureRead, found: Vec<Found>) {
         let found = self.answers(std::mem::take(&mut read.asked), found);
         // The session has ended, perhaps because its account was removed: nothing is written for it any more.

@@ -54,7 +54,7 @@ pub struct Requests {
     known_nodes: KnownNodes,
     /// Rows of nodes of this home whose items are kept in memory.
     in_memory: InMemory,
-    /// Of what was asked all is known; each is carried out in the turn in which it was asked.
+    /// Of what was asked all is known here. Bounded by what one input asks: all go on before the next.
     known_reads: VecDeque<FeatureRead>,
     /// Open sessions of commands.
     adhoc: Sessions,
