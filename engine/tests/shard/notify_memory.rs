@@ -218,3 +218,27 @@ fn rows_in_memory_are_those_that_a_store_would_have() {
         assert!(at_rest.rows_of(Table::Nodes, actor).count() <= 2, "the directory, and who is affiliated");
     }
 }
+
+/// A request is under way while others take the room: what it goes on with is what the store has, so that no number comes that those
+/// who have asked the store meanwhile take for an old one.
+#[test]
+fn what_was_pushed_out_meanwhile_is_what_the_store_has() {
+    let (mut memory, mut at_rest) = (InMemory::default(), Disk::default());
+    let mut publish = |memory: &mut InMemory, actor: &str, bytes| {
+        let (mut batch, mut directory) = (Batch::new(), Directory::default());
+        directory.configure("a", Config::default());
+        directory.last = 3;
+        Item { at_us: 7, id: "id", payload: &vec![b'x'; bytes] }.put(&mut batch, actor, "a", 3);
+        directory.put(&mut batch, actor).unwrap();
+        at_rest.apply(&memory.write(&batch, |_| true, 10_000).batch);
+    };
+    publish(&mut memory, "pubsub.localhost/a", 10);
+    let queries = [rows::directory("pubsub.localhost/a"), rows::items("pubsub.localhost/a", "a", Span::LAST)];
+    let asked = queries.iter().map(|query| memory.ask(query.clone())).collect();
+    (0..4).for_each(|other| publish(&mut memory, &format!("pubsub.localhost/b{other}"), 4_000));
+    assert!(!memory.has("pubsub.localhost/a"));
+    let answers = memory.answers(asked, Vec::new());
+    assert_eq!(answers, [at_rest.read(&queries[0]), Found::Rows { rows: Vec::new(), more: false }]);
+    let Found::Value(row) = &answers[0] else { panic!("a directory") };
+    assert!(Directory::decode(row.as_deref()).unwrap().last > 3);
+}

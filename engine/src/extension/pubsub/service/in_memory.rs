@@ -115,7 +115,7 @@ fn read_back(found: Found) -> Found {
 /// What is to be done with a question.
 #[derive(Debug)]
 pub enum Ask {
-    /// This was the answer when it was asked; it is asked again here when others have their answers.
+    /// It is answered here once all others are; by this, which is what the store has, if what is here has gone by then.
     Here(Query, Found),
     /// The store is asked for the directory, and for this if it has come here meanwhile.
     Directory(Query),
@@ -156,15 +156,15 @@ impl InMemory {
 
     /// Who is to answer a question about such a node.
     pub fn ask(&self, query: Query) -> Ask {
-        let (Query::Get { sort, .. } | Query::Range { from: sort, .. }) = &query;
-        match (self.find(&query), RowKind::of(query.table(), sort)) {
-            (Some(found), _) => Ask::Here(query, found),
-            (None, RowKind::Item) => {
+        let (Query::Get { actor, sort, .. } | Query::Range { actor, from: sort, .. }) = &query;
+        match (RowKind::of(query.table(), sort), self.rows(actor)) {
+            (RowKind::Item, _) => {
                 let nothing = Rows::default().find(&query);
                 Ask::Here(query, nothing)
             }
-            (None, RowKind::Directory) => Ask::Directory(query),
-            (None, RowKind::Other) => Ask::Store,
+            (RowKind::Directory, Some(rows)) => Ask::Here(query, Found::Value(Some(rows.at_rest.clone()))),
+            (RowKind::Directory, None) => Ask::Directory(query),
+            (RowKind::Other, _) => Ask::Store,
         }
     }
 
@@ -173,8 +173,8 @@ impl InMemory {
         let mut from_store = from_store.into_iter();
         let mut next = || from_store.next().unwrap_or(Found::Damaged);
         let answer = |asked| match asked {
-            // What others have pushed out meanwhile was there.
-            Ask::Here(query, then) => self.find(&query).unwrap_or(then),
+            // Others may have pushed it out meanwhile: numbers go on behind the store's then.
+            Ask::Here(query, at_rest) => self.find(&query).unwrap_or(at_rest),
             // The store's may be ahead of what was published meanwhile.
             Ask::Directory(query) => {
                 let found = next();
@@ -187,8 +187,12 @@ impl InMemory {
 
     fn find(&self, query: &Query) -> Option<Found> {
         let (Query::Get { actor, sort, .. } | Query::Range { actor, from: sort, .. }) = query;
-        let rows = self.0.get(std::str::from_utf8(actor).ok()?)?;
+        let rows = self.rows(actor)?;
         (RowKind::of(query.table(), sort) != RowKind::Other).then(|| rows.find(query))
+    }
+
+    fn rows(&self, actor: &[u8]) -> Option<&Rows> {
+        self.0.get(std::str::from_utf8(actor).ok()?)
     }
 
     /// Writes what a batch has of nodes that `is_here` names; all together take at most `most` bytes.
