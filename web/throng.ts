@@ -131,6 +131,8 @@ export interface Published {
   id: string;
   /** An earlier attempt with the same key had been successful. */
   repeated: boolean;
+  /** How many wait for the channel, if the publisher may know it. */
+  subscribers?: number;
 }
 
 /** A registration for pushes. */

@@ -270,7 +270,7 @@ async def test_a_websocket_has_what_a_poll_is_answered(notifying_world, secure):
     _, _, answer = await asyncio.to_thread(
         ask, world, channel, b'"a"\n{"b": 1}\n', Content_Type="application/x-ndjson", Idempotency_Key="k1"
     )
-    assert json.loads(answer) == {"channel": channel, "ids": ["2", "3"], "repeated": False}
+    assert json.loads(answer) == {"channel": channel, "ids": ["2", "3"], "repeated": False, "subscribers": 8}
     _, _, poll = await asyncio.to_thread(ask, world, f"{channel}?after=1")
     expected = json.loads(poll)["items"]
     assert [(item["type"], item["data"]) for item in expected] == [("application/json", '"a"'), ("application/json", '{"b": 1}')]

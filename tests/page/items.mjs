@@ -236,7 +236,7 @@ test("a publication is repeated with its key until it is known; without a key it
   const sent = page.evaluate((url) => new Throng({ url }).publish("once", { n: 1 }), url);
   await until("it was repeated", () => proxy.count("post") >= 2);
   proxy.does.post = "pass";
-  assert.deepEqual(await sent, { channel: "once", id: "1", repeated: true });
+  assert.deepEqual(await sent, { channel: "once", id: "1", repeated: true, subscribers: 0 });
   const posts = proxy.asked.filter(({ kind }) => kind === "post").map(({ headers }) => headers["idempotency-key"]);
   assert.match(posts[0], /^[0-9a-f]{32}$/);
   assert.equal(new Set(posts).size, 1, "all by one key");

@@ -56,7 +56,11 @@ impl Channels {
             None => format!("\"id\":{}", quoted(published.number)),
             Some(numbers) => format!("\"ids\":[{}]", numbers.map(quoted).collect::<Vec<_>>().join(",")),
         };
-        let body = format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{}}}\n", published.repeated);
+        let policy = &self.settings.web.channels;
+        // How many subscribe is for the operator's programs, and for all where everybody may ask.
+        let tells = listener.trusted || (policy.tells(channel) && !policy.is_private(channel));
+        let crowd = if tells { format!(",\"subscribers\":{}", published.info.subscribers) } else { String::new() };
+        let body = format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{}{crowd}}}\n", published.repeated);
         let response = match listener.kind {
             Kind::Publish(Answered::Update) => {
                 written_id(place::write((channel, published.number), std::iter::empty()))

@@ -351,3 +351,25 @@ fn a_stop_ends_who_waits() {
         "no response within a response"
     );
 }
+
+/// Publishers who may know it are told how many subscribe, and the answer waits for nobody.
+#[test]
+fn a_publication_is_answered_with_how_many_subscribe_where_that_may_be_known() {
+    let own = || ["own.".into()].into();
+    for (occupancy, token, tells) in
+        [(Box::default(), false, false), (Box::default(), true, true), (own(), false, true), (own(), true, true)]
+    {
+        let mut desk = Desk::new(Channels { occupancy, ..open() });
+        let bearer = format!("Authorization: Bearer {TOKEN}\r\n");
+        let fields = if token { &*bearer } else { "" };
+        let told = |desk: &mut Desk| {
+            let heard = desk.publish_with("own.a", fields, "x");
+            assert_eq!(heard.status(), "200", "{}", heard.text);
+            heard.body().split_once("\"subscribers\":").map(|(_, rest)| rest.trim_end_matches(['}', '\n']).to_owned())
+        };
+        assert_eq!(told(&mut desk).as_deref(), tells.then_some("0"));
+        let conns = [(); 3].map(|()| desk.connect());
+        conns.iter().for_each(|conn| drop(desk.stream(*conn, "own.a", fields)));
+        assert_eq!(told(&mut desk).as_deref(), tells.then_some("3"));
+    }
+}
