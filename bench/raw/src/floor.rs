@@ -15,7 +15,7 @@ const LISTENER: u64 = u64::MAX;
 pub(crate) enum Work {
     /// One's bytes go to its partner: the connection before or after it.
     Relay,
-    /// One's bytes go to all others of a channel. These take turns: as many as there are, each with every so manieth connection.
+    /// One's bytes go to all others of a channel. There are so many channels, which take turns; connections are dealt out to them.
     FanOut(usize),
     /// Connections are accepted and kept; nothing is read.
     Accept,

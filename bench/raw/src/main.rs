@@ -70,7 +70,7 @@ enum Command {
         /// Only accept.
         #[arg(long)]
         accept: bool,
-        /// Of all others, in turn, each so manieth.
+        /// Channels to which the others are dealt out; what is said goes to one of these, in turn.
         #[arg(long, default_value_t = 1)]
         channels: usize,
     },

@@ -9,11 +9,11 @@ use crate::turn::pending::{FeatureRead, Pending};
 impl Requests {
     /// Writes what an extension wants written.
     pub(super) fn write_rows(&mut self, batch: &Batch) {
-        let settings = self.settings.clone();
-        let policy = &settings.web.channels;
-        if policy.in_memory.is_empty() {
+        if self.settings.web.channels.in_memory.is_empty() {
             return self.writes.append(batch);
         }
+        let settings = self.settings.clone();
+        let policy = &settings.web.channels;
         let left = self.in_memory.write(batch, |actor| policy.keeps_in_memory(actor), policy.in_memory_bytes);
         self.writes.append(&left.batch);
         // Numbers go on behind those of the store.
@@ -29,13 +29,16 @@ impl Requests {
 
     /// Reads what an extension wants to know.
     pub(super) fn read_rows(&mut self, mut read: FeatureRead, queries: Vec<Query>) {
+        if self.settings.web.channels.in_memory.is_empty() {
+            return self.read(Pending::Feature(read), queries);
+        }
         let settings = self.settings.clone();
         let policy = &settings.web.channels;
         let is_here = |query: &Query| {
             let (Query::Get { actor, .. } | Query::Range { actor, .. }) = query;
             std::str::from_utf8(actor).is_ok_and(|actor| policy.keeps_in_memory(actor))
         };
-        if policy.in_memory.is_empty() || !queries.iter().any(is_here) {
+        if !queries.iter().any(is_here) {
             return self.read(Pending::Feature(read), queries);
         }
         let mut for_store = Vec::new();

@@ -133,8 +133,7 @@ impl Channels {
 
     /// Whether a node of a service, `service/name`, is a channel that keeps its items in memory.
     pub fn keeps_in_memory(&self, actor: &str) -> bool {
-        let name = || actor.split_once('/').map_or("", |(_, name)| name);
-        !self.in_memory.is_empty() && begins(&self.in_memory, name()) && actor.contains('/')
+        !self.in_memory.is_empty() && actor.split_once('/').is_some_and(|(_, name)| begins(&self.in_memory, name))
     }
 
     /// Whether a prefix may be subscribed to.

@@ -64,6 +64,13 @@ fn script(channels: Channels) -> String {
     write!(told, "{emptied:?} {:?} {:?}", behind(&mut desk, 2), desk.publish("a", "behind").text).unwrap();
     let conn = desk.connect();
     write!(told, "{:?}", desk.get(conn, "a")).unwrap();
+    // Deleted and made again.
+    let admin = desk.user("admin");
+    let delete = "<iq type='set' id='d' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'>\
+                  <delete node='a'/></pubsub></iq>";
+    let deleted = words(&desk.host.ask(admin, delete));
+    assert!(deleted.contains("type='result'"), "{deleted}");
+    write!(told, "{:?} {:?} {:?}", behind(&mut desk, 0), desk.publish("a", "anew").text, behind(&mut desk, 0)).unwrap();
     told
 }
 

@@ -471,7 +471,7 @@ options! {
          tokens grant the channel.";
     Addresses Main Restart notify_memory: Vec<Prefix>, Kind::Prefixes, "off",
         "Channels of notifications that keep their items in memory and not on disk, by the beginnings of their names.",
-        "May be given several times. notify, notify_private or notify_ask name them, too. A publication is cheaper and waits for no disk. \
+        "May be given several times. Name them by notify, notify_private or notify_ask as well. A publication is cheaper and waits for no disk. \
          When the server ends the items are lost, and who comes back is told a gap. Names, subscriptions and owners are on disk as ever.";
     Addresses Detail Restart notify_memory_bytes_max: u64, Kind::Bytes { min: 16 * MIB, max: 1_024 * GIB }, "256MiB",
         "Most memory for the items of notify_memory, of all shards together.",
