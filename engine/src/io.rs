@@ -536,10 +536,13 @@ pub enum Input<'a> {
         /// Its state.
         moved: Box<Moved>,
     },
-    /// A departing connection could not move, because its user's home has no slot for it: it is still here.
+    /// A departing connection could not move, because the other shard has no slot for it: it is still here. What has been read of it since
+    /// follows.
     Stayed {
         /// The connection.
         conn: ConnId,
+        /// Its state, as it left.
+        moved: Box<Moved>,
     },
     /// Letters of another shard.
     Letters(&'a Letters),

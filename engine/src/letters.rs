@@ -360,6 +360,11 @@ pub enum Letter {
         /// How many watch it there: none, if it does not.
         watchers: u32,
     },
+    /// Connections that wait for a channel of the sending shard are not to go there for a while.
+    ChannelStay {
+        /// The node's actor; empty: that of any.
+        node: Name,
+    },
     /// What an address has published was told to so many.
     ChannelCharge {
         /// The connection's shard counts it.

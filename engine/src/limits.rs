@@ -725,6 +725,19 @@ pub const NOTIFY_PAGE_BYTES_MAX: u32 = 128 << 10;
 /// Subscribers of a channel that are told at once; between that the shard does other work.
 pub const NOTIFY_TOLD_AT_ONCE: usize = 128;
 
+/// Subscribers of a channel that go to its home, so that it tells them itself. Each costs a send and no letter: more are told sooner by
+/// several shards.
+pub const NOTIFY_AT_HOME_MAX: u32 = 64;
+
+/// A shard takes connections of others until it has twice as many that wait as the one that sends them, and so many more.
+pub const NOTIFY_FOLLOWERS_AHEAD: u32 = 4_096;
+
+/// A home that takes no more of them is not tried for so long, seconds.
+pub const NOTIFY_STAY_S: u32 = 60;
+
+/// Channels of which a shard knows that, and to which it sends connections in one second.
+pub const NOTIFY_STAYS_MAX: usize = 4_096;
+
 /// Items of a channel that a shard holds until all of its subscribers have them. Who has missed more reads it. A batch is not more: else
 /// each of a crowd would read it.
 pub const NOTIFY_RECENT_MAX: usize = NOTIFY_BATCH_ITEMS_MAX;

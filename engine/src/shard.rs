@@ -31,6 +31,7 @@ pub mod dispatch;
 pub mod echo;
 pub mod ending;
 pub mod features;
+pub mod following;
 pub mod handover;
 pub mod http;
 pub mod inline;
@@ -151,7 +152,7 @@ impl Shard {
             }
             Input::Closed { conn } => self.closed(conn),
             Input::Arrived { conn, moved } => self.arrived(conn, *moved),
-            Input::Stayed { conn } => self.stayed(conn),
+            Input::Stayed { conn, moved } => self.stayed(conn, *moved),
             Input::Letters(batch) => {
                 self.counters.letters_in.add(batch.len() as u64);
                 self.read_letters(batch);

@@ -481,14 +481,14 @@ impl Thread {
         self.departures += 1;
         let key = (u64::from(self.shard_id().0) << 40) | (self.departures & ((1 << 40) - 1));
         self.departing.insert(conn, moved);
-        // The destination is found again by the user's home when the socket has gone.
+        // The destination is found again by its home when the socket has gone.
         self.p.driver.depart(conn, &self.p.peers[to.index()], key);
     }
 
     /// The socket has gone: its state follows.
     fn left(&mut self, mut link: Box<MovedLink>) {
         link.after = self.gate.gate();
-        let to = self.p.shard.home(link.moved.owner.bare());
+        let to = self.p.shard.home(link.moved.home());
         self.p.letters.send(to, Envelope::Moved(link));
         self.p.peers[to.index()].wake();
     }
@@ -854,8 +854,11 @@ impl Events {
             }
             Event::DepartureFailed { conn, key: _, error } => {
                 tracing::warn!(%error, "a connection could not move to its home");
-                h.departing.remove(&conn);
-                h.shard.handle(h.now, Input::Stayed { conn }, h.out);
+                let Some(moved) = h.departing.remove(&conn) else { return };
+                h.shard.handle(h.now, Input::Stayed { conn, moved }, h.out);
+                if let Some(mut bytes) = h.leaving.remove(&conn) {
+                    self.plain_or_tls(h, conn, &mut bytes);
+                }
             }
             Event::AcceptPaused { tag, cause } => {
                 // It may come and go with every few connections.

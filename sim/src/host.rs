@@ -7,7 +7,7 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output, Reply};
-use throng_engine::session::moved::Moved;
+use throng_engine::session::moved::{Errand, Moved};
 use throng_engine::session::sasl::Authenticated;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
@@ -137,7 +137,7 @@ impl Host {
 /// A connection, as it comes to the home of a user who has authenticated elsewhere, with the stream to be opened anew.
 pub fn moved(user: &str) -> Box<Moved> {
     Box::new(Moved {
-        owner: Authenticated::vouched_for(user, Incarnation::UNNUMBERED),
+        errand: Errand::Login(Authenticated::vouched_for(user, Incarnation::UNNUMBERED)),
         listener: ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false },
         peer: [127, 0, 0, 1].into(),
         named: false,

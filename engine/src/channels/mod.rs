@@ -8,6 +8,7 @@
 //! - [`listeners`], each a [`listener`] at [`places`] in what is [`watched`], of [`addresses`], some for [`prefixes`]: who waits, as data
 //! - [`listener_words`] to them, [`binary`] ones too, and [`tallies`] for operators
 //! - [`access`]: whether they may
+//! - [`following`]: who of them goes to the channel's home
 //! - [`home`]: who watches the channels of this home, and its feeds
 //! - [`occupancy`]: who subscribes to a channel
 //! - [`web_push`]: pages that are told while they are closed
@@ -17,6 +18,7 @@ mod access;
 mod addresses;
 mod asking;
 mod binary;
+mod following;
 pub(crate) mod home;
 mod listener;
 mod listener_words;
@@ -35,6 +37,7 @@ pub(crate) mod web_push;
 
 use crate::channels::access::Known;
 use crate::channels::access::decisions::Decisions;
+use crate::channels::following::Stays;
 use crate::channels::home::feeds::Feeds;
 use crate::channels::home::watchers::Watchers;
 use crate::channels::listeners::Listeners;
@@ -54,6 +57,8 @@ pub struct Channels {
     grants: Known,
     /// What others have said of requests for channels.
     decisions: Decisions,
+    /// Which channels their subscribers do not go to.
+    stays: Stays,
     /// Who watches channels of this home.
     pub(crate) watchers: Watchers,
     /// What was published lately below prefixes that are watched.
@@ -74,6 +79,7 @@ impl Channels {
             listeners: Listeners::default(),
             grants: Known::default(),
             decisions: Decisions::default(),
+            stays: Stays::default(),
             watchers: Watchers::default(),
             feeds: Feeds::default(),
             occupancy: Occupancy::default(),
@@ -103,6 +109,6 @@ impl Channels {
         let listeners = self.listeners.memory_bytes() + known;
         let listeners = listeners + self.listeners.occupants.memory_bytes() + self.occupancy.memory_bytes();
         let listeners = listeners + self.web_pushes.memory_bytes() + self.listeners.awake.memory_bytes();
-        listeners + self.feeds.memory_bytes()
+        listeners + self.feeds.memory_bytes() + self.stays.memory_bytes()
     }
 }

@@ -10,7 +10,7 @@ use crate::limits::{COMPONENT_CHALLENGE_MS, HANDSHAKE_BYTES};
 use crate::router::users::Incoming;
 use crate::session::conn::{Claimed, ConnState, Opening, Stage, StreamExpect};
 use crate::session::inline::Inline;
-use crate::session::moved::{Moved, MovedStream};
+use crate::session::moved::{Errand, Moved, MovedStream};
 use crate::session::sasl::Authenticated;
 use crate::streams::opening::closed_listener;
 use crate::web::Transport;
@@ -85,7 +85,7 @@ impl Components {
         let (listener, accepted_s) = (opening.listener, opening.accepted_s);
         let inline = Box::<Inline>::default();
         let moved = Box::new(Moved {
-            owner: Authenticated::component(&name),
+            errand: Errand::Login(Authenticated::component(&name)),
             listener,
             peer,
             named: false,
@@ -103,7 +103,7 @@ impl Components {
         let opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, Stage::ExpectComponent);
         let now_s = self.now.mono_s();
         self.conns.insert(id, opening, now_s);
-        let domain = self.settings.domains.component_of(moved.owner.bare());
+        let domain = self.settings.domains.component_of(moved.home());
         // The other shard knows the same domains, and has sent the stream along.
         let Some((stream, domain)) = moved.stream.take().zip(domain) else { return };
         if let Some(conn) = self.conns.get(id) {

@@ -205,6 +205,8 @@ pub struct Opening {
     pub again: bool,
     /// It was told of an account that was made for it: whatever it hears from then on waits until that is durable.
     pub promised: bool,
+    /// It has been where its channel is, or may not go there: it does not move for another one.
+    pub settled: bool,
     /// The request of HTTP that was asked last elsewhere, if one was.
     asked: Option<Box<Asked>>,
     /// What comes next. Changed by [`Conns::set_stage`], which counts.
@@ -258,6 +260,7 @@ impl Opening {
             blocked: false,
             again: false,
             promised: false,
+            settled: false,
             asked: None,
             stage,
         }

@@ -179,6 +179,7 @@ impl Shard {
             Letter::ChannelWatch { node, heard, watchers } => {
                 self.watches_still(batch.from, batch.str(*node), *heard, *watchers);
             }
+            Letter::ChannelStay { node } => self.stay_for(batch.from, batch.str(*node)),
             Letter::ChannelCharge { address, told } => self.channel_charged(*address, *told),
             Letter::ChannelPresent { node, subscribers, names, whole, more, listens } => {
                 let said = Said { subscribers: *subscribers, names: batch.bytes(*names), more: *more };

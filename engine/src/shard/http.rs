@@ -81,7 +81,7 @@ impl Shard {
                 Ok(used) => {
                     let Some(Begun::Request(awaited)) = begun.take() else { return Step { used, goes_on: true } };
                     if let Ok(Some(head)) = awaited.head() {
-                        self.http_routed(id, &head, awaited.body.bytes());
+                        self.http_routed(id, &head, awaited.body.bytes(), &[]);
                     }
                     Step { used, goes_on: true }
                 }
@@ -102,7 +102,7 @@ impl Shard {
         };
         let used = head.bytes;
         if head.content == Content::Nothing {
-            self.http_routed(id, &head, &[]);
+            self.http_routed(id, &head, &[], input);
             return Step { used, goes_on: true };
         }
         let settings = self.settings.clone();
@@ -127,7 +127,7 @@ impl Shard {
             && !head.expects_continue
             && let Some(whole) = input[used..].get(..bytes as usize)
         {
-            self.http_routed(id, &head, whole);
+            self.http_routed(id, &head, whole, input);
             return Step { used: used + whole.len(), goes_on: true };
         }
         *begun = Some(Begun::Request(Box::new(Awaited::new(&input[..used], body))));
@@ -158,8 +158,8 @@ impl Shard {
         Step { used: input.len(), goes_on: false }
     }
 
-    /// All of a request is there.
-    fn http_routed(&mut self, id: ConnId, head: &Head<'_>, body: &[u8]) {
+    /// All of a request is there. If it has come at once, `raw` is it, with what is behind it.
+    fn http_routed(&mut self, id: ConnId, head: &Head<'_>, body: &[u8], raw: &[u8]) {
         let settings = self.settings.clone();
         let site = Site { domains: &settings.domains, policy: &settings.web };
         self.http_client(id, head);
@@ -168,7 +168,7 @@ impl Shard {
             return;
         }
         match table::route(head, &site) {
-            Ok(row) => self.http_request(id, row, head, body, &site),
+            Ok(row) => self.http_request(id, row, (head, body, raw), &site),
             Err(response) => self.http_answer(id, head, response),
         }
     }
@@ -190,13 +190,25 @@ impl Shard {
         }
     }
 
-    fn http_request(&mut self, id: ConnId, row: &Row, head: &Head<'_>, body: &[u8], site: &Site<'_>) {
+    fn http_request(
+        &mut self,
+        id: ConnId,
+        row: &Row,
+        (head, body, raw): (&Head<'_>, &[u8], &[u8]),
+        site: &Site<'_>,
+    ) {
         let secured = self.opening(id).is_some_and(|opening| opening.secured);
         let accept = match table::answer(row, &Request { head, body, secured }, site) {
             Answer::Response(response) => return self.http_answer(id, head, response),
             Answer::Bosh => return self.bosh_came(id, head, body),
             Answer::WebSocket { accept } => accept,
-            Answer::Channels(asked) => return self.listen(id, head.keeps_alive, *asked),
+            Answer::Channels(asked) => {
+                let goes = self.goes_to_channel(id, head.keeps_alive, &asked).filter(|_| !raw.is_empty());
+                return match goes {
+                    Some(node) => self.follow(id, node, raw),
+                    None => self.listen(id, head.keeps_alive, *asked),
+                };
+            }
             #[cfg(debug_assertions)]
             Answer::Echo { accept } => return self.begin_echo(id, &accept),
             Answer::Commands { accept, named } => {

@@ -2,7 +2,7 @@
 
 use crate::id::ConnId;
 use crate::session::conn::{ConnState, Opening, Partial, Stage, StreamExpect};
-use crate::session::moved::Moved;
+use crate::session::moved::{Errand, Moved};
 use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::streams::opening::SERVER_LANG;
@@ -148,16 +148,21 @@ impl Shard {
         self.stream_opened(id, &header);
     }
 
-    /// A connection has come over: its user's home is here.
+    /// A connection has come over: the home of its user, or of its channel, is here.
     pub(crate) fn arrived(&mut self, id: ConnId, mut moved: Moved) {
         self.counters.arrived.one();
-        if moved.owner.is_component() {
+        if moved.is_component() {
             self.component_arrived(id, &mut moved);
             return self.received(id, &moved.leftover);
         }
-        let stage = match &moved.stream {
-            Some(_) => Stage::ExpectInline(moved.owner),
-            None => Stage::ExpectRestart(moved.owner),
+        let stage = match moved.errand {
+            Errand::Channel(follower) => {
+                let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, Stage::ExpectHeader);
+                opening.secured = moved.secured;
+                return self.follower_arrived(id, *follower, opening, moved.named, &moved.leftover);
+            }
+            Errand::Login(owner) if moved.stream.is_some() => Stage::ExpectInline(owner),
+            Errand::Login(owner) => Stage::ExpectRestart(owner),
         };
         let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, stage);
         opening.secured = moved.secured;

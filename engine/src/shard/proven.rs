@@ -3,7 +3,7 @@
 use crate::id::ConnId;
 use crate::io::Happened;
 use crate::session::conn::{Stage, StreamExpect};
-use crate::session::moved::{Moved, MovedStream};
+use crate::session::moved::{Errand, Moved, MovedStream};
 use crate::session::sasl;
 use crate::session::sasl::{Authenticated, Failure, Form, Mechanism};
 use crate::shard::Shard;
@@ -122,7 +122,7 @@ impl Shard {
         leftover.extend_from_slice(behind);
         let opening = conn.opening().expect("who has just authenticated has no session");
         let moved = Box::new(Moved {
-            owner: proof,
+            errand: Errand::Login(proof),
             listener: opening.listener,
             peer: opening.peer,
             named,

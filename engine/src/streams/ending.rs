@@ -94,11 +94,9 @@ impl Streams {
     }
 
     /// A departing connection has nowhere to go: the host is full (RFC 6120 4.9.3.17).
-    pub(crate) fn stayed(&mut self, id: ConnId) {
-        if matches!(self.conns.get(id), Some(conn) if matches!(conn.state(), ConnState::Departing)) {
-            let condition = StreamCondition::ResourceConstraint;
-            self.record_error(id, Ended::Server, condition, Some("no room for this session"), None, true);
-        }
+    pub(crate) fn has_no_home(&mut self, id: ConnId) {
+        let condition = StreamCondition::ResourceConstraint;
+        self.record_error(id, Ended::Server, condition, Some("no room for this session"), None, true);
     }
 
     /// The peer is not there: the stream is to end with an error, the session may be resumed.

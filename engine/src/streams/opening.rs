@@ -54,9 +54,25 @@ impl Streams {
 
     /// Ends a connection from an address from which too many have not logged in.
     fn bound_opening(&mut self, id: ConnId, peer: IpAddr) {
-        let most = self.settings.opening_per_address_max;
         // Shards share the connections of a port evenly.
-        if most > 0 && self.conns.opening_from(peer) > most.div_ceil(u32::from(self.settings.shards().max(1))) {
+        let share = self.opening_share();
+        self.bound_by(id, peer, share);
+    }
+
+    fn opening_share(&self) -> u32 {
+        self.settings.opening_per_address_max.div_ceil(u32::from(self.settings.shards().max(1)))
+    }
+
+    /// The same of one that has come from another shard. Those are not shared evenly: a shard may have as many as all together, and
+    /// says when it has its share.
+    pub(crate) fn bound_arrived(&mut self, id: ConnId, peer: IpAddr) -> bool {
+        self.bound_by(id, peer, self.settings.opening_per_address_max);
+        let share = self.opening_share();
+        share > 0 && self.conns.opening_from(peer) > share
+    }
+
+    fn bound_by(&mut self, id: ConnId, peer: IpAddr, most: u32) {
+        if most > 0 && self.conns.opening_from(peer) > most {
             let held = Held::by(Limit::Unauthenticated);
             self.limited(held.into(), || peer.to_string());
             let text = held.to_string();

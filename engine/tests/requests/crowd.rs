@@ -10,7 +10,7 @@ use throng_engine::extension::upload::slot::Upload;
 use throng_engine::id::{ConnId, Now, PartitionMap, Service, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind, Output};
 use throng_engine::letters::Letters;
-use throng_engine::session::moved::Moved;
+use throng_engine::session::moved::{Errand, Moved};
 use throng_engine::session::sasl::Authenticated;
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
@@ -142,7 +142,7 @@ impl Crowd {
         let peer = [127, 0, 0, 1].into();
         let transport = Transport::Stream;
         let moved = Moved {
-            owner,
+            errand: Errand::Login(owner),
             listener,
             peer,
             named: false,

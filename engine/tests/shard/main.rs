@@ -44,6 +44,7 @@ mod notify_ask;
 mod notify_batch;
 mod notify_binary;
 mod notify_bounds;
+mod notify_following;
 mod notify_keys;
 mod notify_known;
 mod notify_memory;

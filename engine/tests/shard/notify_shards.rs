@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use throng_engine::id::ShardId;
+use throng_engine::limits::NOTIFY_AT_HOME_MAX;
 use throng_engine::settings::Settings;
 use throng_engine::web::policy::{Asks, Channels};
 use throng_sim::frame::frame;
@@ -124,10 +125,10 @@ impl Stage {
                 let fields = place.map_or(String::new(), |(date, tag)| {
                     format!("If-Modified-Since: {date}\r\nIf-None-Match: {tag}\r\n")
                 });
-                format!("GET /sub/{CHANNELS}?wait=20 HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
+                format!("GET /sub/{names}?wait=20 HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n")
             }
             By::Told => {
-                let path = format!("/sub/{CHANNELS}?last_event_id={}", last.as_deref().unwrap_or_default());
+                let path = format!("/sub/{names}?last_event_id={}", last.as_deref().unwrap_or_default());
                 format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n")
             }
             By::Polls => format!("GET /n/{path} HTTP/1.1\r\nHost: localhost\r\n\r\n"),
@@ -509,6 +510,72 @@ fn who_is_asked_about_again_and_again_has_each_item_once() {
         expect(&stage, 20, seed);
         let counters = stage.world.shard(ShardId(0)).counters();
         assert!(counters.notify_asked.get() > 0 && counters.notify_held_bytes.get() == 0, "seed {seed}");
+    }
+}
+
+/// Who waits for one channel goes to its home, and loses nothing on the way, nor when the process ends or letters get lost.
+#[test]
+fn who_waits_for_one_channel_is_told_at_its_home() {
+    let (ways, names) = ([By::Polls, By::Events, By::Messages, By::Updates, By::Single, By::Told], ["a", "b", "c", "d"]);
+    for seed in 0..12 {
+        let mut stage = Stage::new(600 + seed, 2 + (seed % 3) as u16);
+        for (at, by) in ways.into_iter().enumerate() {
+            for (beside, name) in names.into_iter().enumerate() {
+                let all = match by {
+                    By::Updates => "earliest",
+                    By::Single => "",
+                    By::Told => "0:0",
+                    _ => "0",
+                };
+                if (at + beside + seed as usize) % 2 == 0 {
+                    stage.reader_of(by, name, Some(all.into()));
+                }
+            }
+        }
+        for number in 0..15 {
+            names.iter().for_each(|channel| stage.publish(channel, &format!("{channel}{number}")));
+            if number == 7 && seed % 2 == 0 {
+                stage.world.crash();
+                stage.run(1);
+            }
+            if number == 10 && seed % 3 == 0 {
+                stage.world.plant = Some(Plant::LostBatch);
+            }
+        }
+        stage.world.plant = None;
+        stage.run(45);
+        for reader in &stage.readers {
+            let expected: Vec<_> = (0..15).map(|number| format!("{}{number}", reader.path)).collect();
+            assert_eq!((reader.of(reader.path), reader.gaps), (expected.iter().map(|item| &**item).collect(), 0), "seed {seed}, {reader:?}");
+        }
+        let shards: Vec<_> = stage.world.shards().collect();
+        let arrived = shards.iter().map(|id| stage.world.shard(*id).counters().arrived.get()).sum::<u64>();
+        assert!(arrived > 0, "seed {seed}");
+    }
+}
+
+/// Of a crowd some go to the channel's home, and the others stay for all shards to tell.
+#[test]
+fn a_crowd_stays_at_all_shards() {
+    for seed in 0..4 {
+        let mut stage = Stage::new(700 + seed, 4);
+        stage.publish("a", "before");
+        for _ in 0..30 {
+            (0..20).for_each(|_| stage.reader_of(By::Events, "a", None));
+            stage.run(1);
+        }
+        (0..3).for_each(|number| stage.publish("a", &format!("a{number}")));
+        stage.run(2);
+        for reader in &stage.readers {
+            assert_eq!((reader.of("a"), reader.gaps), (vec!["a0", "a1", "a2"], 0), "seed {seed}");
+        }
+        let home = stage.world.home("pubsub.localhost/a");
+        for id in stage.world.shards() {
+            let counters = stage.world.shard(id).counters();
+            let (streams, arrived) = (counters.notify_events.get(), counters.arrived.get());
+            let moves = if id == home { 20..=2 * u64::from(NOTIFY_AT_HOME_MAX) } else { 0..=0 };
+            assert!(moves.contains(&arrived) && streams >= 50, "seed {seed}, {id:?} has {streams}, of these {arrived} moved");
+        }
     }
 }
 

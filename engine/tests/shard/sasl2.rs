@@ -6,7 +6,7 @@ use throng_engine::id::{ConnId, DomainId, Now, ShardId};
 use throng_engine::io::{Command, Effect, Input, ListenerKind, PutMode, Reply};
 use throng_engine::limits::{TOKEN_CLIENTS_MAX, TOKEN_LIFE_S, TOKEN_ROTATES_S};
 use throng_engine::session::inline::{Bind, Inline, Resume};
-use throng_engine::session::moved::{Moved, MovedStream};
+use throng_engine::session::moved::{Errand, Moved, MovedStream};
 use throng_engine::session::sasl::{Authenticated, ThrottleParams};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
@@ -488,7 +488,7 @@ fn arrive(host: &mut Host, slot: u32, account: &str, previd: &str) -> String {
     let inline = Inline { resume, bind: Some(Bind::default()), ..Inline::default() };
     let (scope, domain) = (StreamScope::Usual, DomainId::default());
     let moved = Moved {
-        owner: Authenticated::vouched_for(account, Incarnation::UNNUMBERED),
+        errand: Errand::Login(Authenticated::vouched_for(account, Incarnation::UNNUMBERED)),
         listener: ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false },
         peer: [127, 0, 0, 1].into(),
         named: false,
