@@ -105,6 +105,14 @@ impl GateQueue {
         }
     }
 
+    /// To which connections the next of these go that wait for commits, of so many effects.
+    pub fn next_sends(&self, effects: usize) -> impl Iterator<Item = ConnId> {
+        self.waiting.iter().take(effects).filter_map(|held| match &held.effect {
+            Effect::Send { conn, .. } => Some(*conn),
+            _ => None,
+        })
+    }
+
     fn pop_any(&mut self, durable: Gate) -> Option<(u64, u32, Effect)> {
         let open = |queue: &mut VecDeque<Held>| match queue.front() {
             Some(held) if held.gate <= durable => queue.pop_front(),

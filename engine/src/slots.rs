@@ -65,6 +65,13 @@ impl<T> Slots<T> {
         self.chunks.get_mut(index / CHUNK)?.get_mut(index % CHUNK)
     }
 
+    /// Reads something of each of these slots, which are needed next. They are far apart in memory: so the processor fetches many of them at
+    /// once, where it would otherwise wait for one after the other.
+    pub fn fetch(&self, indexes: impl Iterator<Item = usize>, read: impl Fn(&T) -> u32) {
+        let seen = indexes.filter_map(|index| self.get(index)).fold(0, |seen, slot| seen ^ read(slot));
+        std::hint::black_box(seen);
+    }
+
     /// Memory that it takes, bytes, without what its slots point to.
     pub fn memory_bytes(&self) -> usize {
         self.chunks.len() * CHUNK * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
@@ -124,6 +131,12 @@ impl<T> Sparse<T> {
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let index = index as usize;
         self.pages.get_mut(index / PAGE)?.as_mut()?.all[index % PAGE].as_deref_mut()
+    }
+
+    /// As [`Slots::fetch`].
+    pub fn fetch(&self, indexes: impl Iterator<Item = u32>, read: impl Fn(&T) -> u32) {
+        let seen = indexes.filter_map(|index| self.get(index)).fold(0, |seen, own| seen ^ read(own));
+        std::hint::black_box(seen);
     }
 
     /// Puts one in, and returns what was there.

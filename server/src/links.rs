@@ -85,6 +85,11 @@ impl Links {
         self.links[index] = Link { generation: conn.generation, open: true, tls, ..Link::default() };
     }
 
+    /// These are needed next, see [`Slots::fetch`].
+    pub fn fetch(&self, conns: impl Iterator<Item = ConnId>) {
+        self.links.fetch(conns.map(|conn| conn.slot as usize), |link| link.generation);
+    }
+
     /// All connections that are open here.
     pub fn open_connections(&self) -> impl Iterator<Item = ConnId> + '_ {
         let numbered = (0..).zip(self.links.iter()).filter(|(_, link)| link.open);

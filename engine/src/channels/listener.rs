@@ -202,6 +202,20 @@ impl Listener {
         self.places.iter().any(|place| matches!(place.standing, Standing::Asked(_)))
     }
 
+    /// Whether it has not taken all that there is of some channel, and no home is asked for that.
+    pub(super) fn is_behind(&self) -> bool {
+        self.places.iter().any(|place| place.standing == Standing::Behind)
+    }
+
+    /// What it has in common with others who stand at the same place of a channel and are told the same there, to the byte; none of those
+    /// who wait for more than that.
+    pub(super) fn alike(&self) -> Option<(Way, bool)> {
+        match self.kind {
+            Kind::Stream(true) | Kind::Socket(None) if self.places.len() == 1 => Some((self.kind.way()?, self.binary)),
+            _ => None,
+        }
+    }
+
     /// What it asks a home for is one of so many shares of a page.
     pub(super) fn share(&self) -> u8 {
         match &self.kind {

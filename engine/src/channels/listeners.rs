@@ -124,6 +124,12 @@ impl Listeners {
         fields
     }
 
+    /// These are needed next, see [`Sparse::fetch`]: both ends of each.
+    pub(super) fn fetch(&self, ids: &[ConnId]) {
+        let read = |listener: &Listener| listener.until_s ^ listener.places.first().map_or(0, |place| place.at as u32);
+        self.all.fetch(ids.iter().map(|id| id.slot), read);
+    }
+
     /// The request of a connection.
     pub(super) fn get(&self, id: ConnId) -> Option<&Listener> {
         find(&self.all, id)

@@ -11,11 +11,10 @@ use crate::channels::home::feed_names::is_feed;
 use crate::channels::listener::{self, Kind, Listener};
 use crate::channels::listener_words::{Telling, json, write_beat};
 use crate::channels::nchan::Subscriber;
-use crate::channels::places::{Gathered, Place, Standing};
+use crate::channels::places::{Place, Standing};
 use crate::extension::pubsub::service::channel::{Page, Published};
-use crate::id::{ConnId, Service, ShardId};
-use crate::letters::Letter;
-use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S, NOTIFY_TOLD_AT_ONCE};
+use crate::id::{ConnId, Service};
+use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S};
 use crate::session::conn::Pause;
 use crate::web::channel::{Asked, Wish};
 use crate::web::mercure::first::First;
@@ -288,7 +287,7 @@ impl Channels {
     }
 
     /// A stream asks for what it lacks, if it takes more. One that `waits` does not ask for what it is told of when its turn comes.
-    fn catch_up(&mut self, id: ConnId, waits: bool) {
+    pub(super) fn catch_up(&mut self, id: ConnId, waits: bool) {
         let is_heavy = self.is_heavy(id);
         let Some(listener) = self.listeners.get(id).filter(|listener| !listener.is_gathering()) else { return };
         let (is_placed, places) = (listener.is_placed(), listener.places.len());
@@ -308,92 +307,15 @@ impl Channels {
         }
     }
 
-    /// An item was published at a channel that somebody here waits for, or there is one that was not told of.
-    pub(crate) fn channel_news(&mut self, home: ShardId, node: &str, number: u64, item: (&str, &[u8])) {
-        match self.listeners.hear(node, number, item) {
-            None => {
-                let letters = self.letters_to(home);
-                let node = letters.name(node);
-                letters.push(Letter::ChannelWatch { node, heard: 0, watchers: 0 });
-            }
-            Some(true) if !self.listeners.going => self.go_on_telling(),
-            Some(_) => {}
-        }
-    }
-
-    /// Tells the next of those who are to be told. If more are, the next turn goes on: who publishes or subscribes elsewhere does not
-    /// wait for all of them.
-    fn go_on_telling(&mut self) {
-        if let Some((node, batch)) = self.listeners.next(NOTIFY_TOLD_AT_ONCE) {
-            for id in &batch {
-                self.tell_listener(*id, &node);
-            }
-            self.listeners.told(node, batch.len() < NOTIFY_TOLD_AT_ONCE);
-        }
-        self.listeners.going = self.listeners.is_telling();
-    }
-
-    /// Whether some are left to be told of something, so that another turn is to begin at once. What waits for a commit leaves first.
-    pub(crate) fn is_telling(&self) -> bool {
-        !self.many_held && (self.listeners.going || self.listeners.occupants.is_telling())
-    }
-
-    /// Tells one who waits for a channel of the items that are held.
-    fn tell_listener(&mut self, id: ConnId, node: &str) {
-        let is_heavy = self.is_heavy(id);
-        let Some(listener) = self.listeners.get(id) else { return };
-        if listener.talker().is_some() {
-            return self.tell_talker(id, node);
-        }
-        let Some(index) = listener.places.iter().position(|place| *place.node == *node) else { return };
-        let place = &listener.places[index];
-        let streams = listener.kind.streams();
-        let waits = (!streams || listener.is_gathering()) && listener.is_asking();
-        if place.standing != Standing::Live || !self.has_missed(id, index) || waits {
-            return;
-        }
-        let at = place.at;
-        if !streams && listener.nchan().is_some() {
-            return self.tell_nchan(id, index);
-        }
-        let held = self.listeners.watched(node).and_then(|watched| watched.behind(at, listener.binary));
-        let Some(held) = held.filter(|_| listener.is_placed() && !(streams && is_heavy)) else {
-            if streams {
-                return self.catch_up(id, false);
-            }
-            return self.ask_home_of(id, index);
-        };
-        let (mut telling, mut gathered) = (Telling::new(listener), Gathered::default());
-        let (mut told, mut last, policy) = (0, at, &self.settings.web.channels);
-        for (number, item) in held {
-            last = number;
-            if !listener.wants(policy, index, item) {
-                continue;
-            }
-            told += 1;
-            match streams {
-                true => telling.item(listener, index, number, item),
-                false => gathered.push(item),
-            }
-        }
-        let out = telling.finish(listener, index, last);
-        self.counters.notify_told.add(told);
-        if let Some(listener) = self.listeners.get_mut(id) {
-            listener.places[index].at = last;
-        }
-        match streams {
-            true => self.send_told(id, &out),
-            false => self.respond_poll(id, &gathered),
-        }
-    }
-
     /// A connection has taken what it was sent.
     pub(crate) fn listener_sent(&mut self, id: ConnId) {
         match self.listeners.get(id) {
             Some(listener) if listener.talker().is_some() => self.talk_catches_up(id),
             Some(listener) if listener.kind.has_begun() => {
-                // Of a batch those who are told first get the first item alone, and the rest when they are told again.
-                self.catch_up(id, true);
+                // Who is told of what comes is told of what it has not got yet when its turn comes.
+                if listener.is_behind() {
+                    self.catch_up(id, true);
+                }
                 self.greet(id);
             }
             _ => {}
@@ -472,15 +394,6 @@ impl Channels {
             }
         }
         true
-    }
-
-    /// One turn's share of telling those who are left to be told.
-    pub(crate) fn sweep_listeners(&mut self) {
-        if self.listeners.going && !self.many_held {
-            self.go_on_telling();
-        }
-        self.listeners.tells_left = self.settings.web.channels.nchan;
-        self.tell_awake();
     }
 
     /// A connection ends.

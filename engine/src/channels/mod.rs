@@ -3,7 +3,7 @@
 //! are at the channel's home, where they are read and published as requests at nodes ([`requests`](crate::requests)). What is asked there,
 //! and what is answered, are letters.
 //!
-//! - [`listening`]: from a request to letters, and from answers and news to what is said; [`asking`] homes, [`publishing`] there, and what a
+//! - [`listening`]: from a request to letters, and from answers to what is said; [`telling`] of news; [`asking`] homes, [`publishing`] there, and what a
 //!   [`subscriber`] sends meanwhile
 //! - [`listeners`], each a [`listener`] at [`places`] in what is [`watched`], of [`addresses`], some for [`prefixes`]: who waits, as data
 //! - [`listener_words`] to them, [`binary`] ones too, and [`tallies`] for operators
@@ -32,6 +32,7 @@ mod publishing;
 mod subscriber;
 mod talk;
 mod tallies;
+mod telling;
 mod watched;
 pub(crate) mod web_push;
 

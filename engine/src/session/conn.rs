@@ -516,6 +516,11 @@ impl Conns {
         }
     }
 
+    /// These are needed next, see [`Slots::fetch`].
+    pub fn fetch(&self, ids: &[ConnId]) {
+        self.slots.fetch(ids.iter().map(|id| id.slot as usize), |conn| conn.generation);
+    }
+
     /// A connection that is there in this generation.
     pub fn get(&mut self, id: ConnId) -> Option<&mut Conn> {
         let conn = self.at_mut(id.slot)?;

@@ -35,7 +35,7 @@ impl Shard {
         mut follower: Follower,
         mut opening: Opening,
         named: bool,
-        raw: &[u8],
+        raw: Vec<u8>,
     ) {
         let (now_s, peer) = (self.now.mono_s(), opening.peer);
         (opening.tls, opening.settled) = (follower.tls.take(), true);
@@ -48,7 +48,7 @@ impl Shard {
             return self.fail_stream(id, StreamCondition::SystemShutdown, None);
         }
         let is_full = self.bound_arrived(id, peer);
-        self.received(id, raw);
+        self.goes_on_with(id, raw);
         self.follower_came(&follower, is_full);
     }
 
@@ -65,6 +65,6 @@ impl Shard {
         let home = self.home(&follower.node);
         self.stay_for(home, "");
         self.resume(id, Pause::Ending, false);
-        self.received(id, &moved.leftover);
+        self.goes_on_with(id, moved.leftover);
     }
 }

@@ -190,13 +190,7 @@ impl Shard {
         }
     }
 
-    fn http_request(
-        &mut self,
-        id: ConnId,
-        row: &Row,
-        (head, body, raw): (&Head<'_>, &[u8], &[u8]),
-        site: &Site<'_>,
-    ) {
+    fn http_request(&mut self, id: ConnId, row: &Row, (head, body, raw): (&Head<'_>, &[u8], &[u8]), site: &Site<'_>) {
         let secured = self.opening(id).is_some_and(|opening| opening.secured);
         let accept = match table::answer(row, &Request { head, body, secured }, site) {
             Answer::Response(response) => return self.http_answer(id, head, response),

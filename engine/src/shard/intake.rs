@@ -159,7 +159,7 @@ impl Shard {
             Errand::Channel(follower) => {
                 let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, Stage::ExpectHeader);
                 opening.secured = moved.secured;
-                return self.follower_arrived(id, *follower, opening, moved.named, &moved.leftover);
+                return self.follower_arrived(id, *follower, opening, moved.named, moved.leftover);
             }
             Errand::Login(owner) if moved.stream.is_some() => Stage::ExpectInline(owner),
             Errand::Login(owner) => Stage::ExpectRestart(owner),

@@ -1,10 +1,11 @@
-//! A connection whose peer has proven who it is moves to its home.
+//! A connection moves to the home of its user, or of its channel.
 
 use crate::id::{ConnId, ShardId};
 use crate::io::Effect;
-use crate::session::conn::{ConnState, Pause};
+use crate::session::conn::{ConnState, Partial, Pause};
 use crate::session::moved::Moved;
 use crate::streams::Streams;
+use crate::streams::half::Up;
 
 impl Streams {
     /// It leaves with what it has, once what it is still to be sent is on its way.
@@ -18,5 +19,13 @@ impl Streams {
         let (_, last) = self.take_last(id);
         self.counters.bytes_out.add(last.len() as u64);
         self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
+    }
+
+    /// What came along with a connection is looked at when this input has been handled.
+    pub(crate) fn goes_on_with(&mut self, id: ConnId, leftover: Vec<u8>) {
+        if let Some(conn) = self.conns.get(id) {
+            conn.partial = Some(Box::new(Partial { bytes: leftover, ..Partial::default() }));
+            self.up.push_back(Up::GoesOn(id));
+        }
     }
 }

@@ -516,7 +516,8 @@ fn who_is_asked_about_again_and_again_has_each_item_once() {
 /// Who waits for one channel goes to its home, and loses nothing on the way, nor when the process ends or letters get lost.
 #[test]
 fn who_waits_for_one_channel_is_told_at_its_home() {
-    let (ways, names) = ([By::Polls, By::Events, By::Messages, By::Updates, By::Single, By::Told], ["a", "b", "c", "d"]);
+    let (ways, names) =
+        ([By::Polls, By::Events, By::Messages, By::Updates, By::Single, By::Told], ["a", "b", "c", "d"]);
     for seed in 0..12 {
         let mut stage = Stage::new(600 + seed, 2 + (seed % 3) as u16);
         for (at, by) in ways.into_iter().enumerate() {
@@ -546,7 +547,11 @@ fn who_waits_for_one_channel_is_told_at_its_home() {
         stage.run(45);
         for reader in &stage.readers {
             let expected: Vec<_> = (0..15).map(|number| format!("{}{number}", reader.path)).collect();
-            assert_eq!((reader.of(reader.path), reader.gaps), (expected.iter().map(|item| &**item).collect(), 0), "seed {seed}, {reader:?}");
+            assert_eq!(
+                (reader.of(reader.path), reader.gaps),
+                (expected.iter().map(|item| &**item).collect(), 0),
+                "seed {seed}, {reader:?}"
+            );
         }
         let shards: Vec<_> = stage.world.shards().collect();
         let arrived = shards.iter().map(|id| stage.world.shard(*id).counters().arrived.get()).sum::<u64>();
@@ -574,7 +579,10 @@ fn a_crowd_stays_at_all_shards() {
             let counters = stage.world.shard(id).counters();
             let (streams, arrived) = (counters.notify_events.get(), counters.arrived.get());
             let moves = if id == home { 20..=2 * u64::from(NOTIFY_AT_HOME_MAX) } else { 0..=0 };
-            assert!(moves.contains(&arrived) && streams >= 50, "seed {seed}, {id:?} has {streams}, of these {arrived} moved");
+            assert!(
+                moves.contains(&arrived) && streams >= 50,
+                "seed {seed}, {id:?} has {streams}, of these {arrived} moved"
+            );
         }
     }
 }

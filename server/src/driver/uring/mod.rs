@@ -138,6 +138,7 @@ impl<K: Kernel> Uring<K> {
         let mut done = std::mem::take(&mut self.done);
         self.ring.collect(&mut done);
         self.fired = 0;
+        self.slots.fetch(done.iter().map(|entry| entry.word.slot() as usize), |slot| slot.generation);
         for entry in &done {
             let word = entry.word;
             match word.op() {
