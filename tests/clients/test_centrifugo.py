@@ -174,6 +174,8 @@ async def test_a_client_that_is_dropped_at_random_has_each_publication_once(noti
                 for number in range(count):
                     body = json.dumps({"n": number, "long": "x" * 2_000})
                     await asyncio.to_thread(publish, world, channel, body, uuid.uuid4().hex, "application/json")
+                    # So long that there are some drops, however fast the machine is.
+                    await asyncio.sleep(0.005)
 
             task, drops = asyncio.create_task(publisher()), 0
             while not task.done():

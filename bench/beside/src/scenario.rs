@@ -177,6 +177,12 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
         OFTEN,
         Work::WebItems { channels: 500, items_per_s: 200.0 },
     ),
+    web(
+        "web-busy",
+        "500 channels with 10 subscribers each, 2,000 items a second",
+        OFTEN,
+        Work::WebItems { channels: 500, items_per_s: 2_000.0 },
+    ),
     web("web-memory", "subscribers that wait, each server's own way", [3, 1], Work::WebMemory(Way::Own)),
     web("web-memory-websocket", "subscribers that wait, WebSocket", [3, 1], Work::WebMemory(Way::WebSocket)),
     web("web-memory-poll", "subscribers that wait, long poll", [3, 1], Work::WebMemory(Way::Poll)),

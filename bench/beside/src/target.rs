@@ -56,6 +56,8 @@ const TARGETS: &[Target] = &[
     target("web-fan-out", "p99_ms", Bound::PeersTimes(1.0)),
     target("web-many", "cpu_us_a_delivery", Bound::PeersTimes(3.0)),
     target("web-many", "p99_ms", Bound::PeersTimes(1.0)),
+    target("web-busy", "cpu_us_a_delivery", Bound::PeersTimes(3.0)),
+    target("web-busy", "p99_ms", Bound::PeersTimes(1.0)),
 ];
 
 /// A target, judged.

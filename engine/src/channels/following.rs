@@ -105,8 +105,8 @@ impl Channels {
         u32::try_from(self.listeners.len()).unwrap_or(u32::MAX)
     }
 
-    /// A connection has come for a channel of this home, and will wait for it. The shard where it was is told if others are to stay there, because enough are here,
-    /// or because too many of its address are (`is_full`).
+    /// A connection has come for a channel of this home, and will wait for it. The shard where it was is told if others are to stay there:
+    /// because enough are here, or because too many of its address are (`is_full`).
     pub(crate) fn follower_came(&mut self, follower: &Follower, is_full: bool) {
         let crowd = self.listeners.watched(&follower.node).map_or(0, |watched| watched.len()) + 1;
         let ahead = self.waiting() > follower.waiting.saturating_mul(2).saturating_add(NOTIFY_FOLLOWERS_AHEAD);
