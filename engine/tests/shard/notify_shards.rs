@@ -528,7 +528,7 @@ fn who_waits_for_one_channel_is_told_at_its_home() {
                     By::Told => "0:0",
                     _ => "0",
                 };
-                if (at + beside + seed as usize) % 2 == 0 {
+                if (at + beside + seed as usize).is_multiple_of(2) {
                     stage.reader_of(by, name, Some(all.into()));
                 }
             }
