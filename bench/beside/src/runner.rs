@@ -324,7 +324,7 @@ mod tests {
             SCENARIOS.iter().filter(|scenario| scenario.side() == side).map(steps).sum()
         };
         // Accounts and rosters are made once a set-up, which takes some minutes more.
-        for (side, full_minutes, brief_minutes) in [(Side::Xmpp, 52.0, 20.0), (Side::Web, 25.0, 10.0)] {
+        for (side, full_minutes, brief_minutes) in [(Side::Xmpp, 52.0, 20.0), (Side::Web, 30.0, 10.0)] {
             let (full, brief) = (all(&Size::FULL, 3, side), all(&Size::BRIEF, 1, side));
             assert!(full < full_minutes * 60.0 && brief < brief_minutes * 60.0, "{side:?}: {full} s, {brief} s");
         }
@@ -335,7 +335,7 @@ mod tests {
         let all = without_sides(&["web".to_owned(), "prosody".to_owned()]);
         let has = |name: &str| all.iter().any(|known| known == name);
         assert!(has("web-fan-out") && has("nchan") && has("prosody") && !has("ejabberd") && !has(FLOOR));
-        assert_eq!(SCENARIOS.iter().filter(|scenario| scenario.side() == Side::Web).count(), 5);
+        assert_eq!(SCENARIOS.iter().filter(|scenario| scenario.side() == Side::Web).count(), 6);
     }
 
     #[test]
