@@ -31,6 +31,7 @@ const BARS: &[(&str, &str, &str)] = &[
     ("Mosquitto", "mosquitto", "peer"),
     ("NATS", "nats", "peer"),
     ("Centrifugo", "centrifugo", "peer"),
+    ("Mercure", "mercure", "peer"),
 ];
 
 const WIDTH: f64 = 760.0;

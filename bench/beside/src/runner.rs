@@ -16,7 +16,7 @@ use crate::report;
 use crate::result::{self, Report};
 use crate::scenario::{SCENARIOS, Scenario, Size};
 use crate::setup::{FLOOR, SETUPS, Setup, Side, THRONG, World};
-use crate::web::peers::Install;
+use crate::web::peers::{Install, npm_folder};
 use crate::{Run, chart, peers, target};
 
 /// Scenarios and set-ups, a line each.
@@ -164,12 +164,13 @@ pub(crate) fn run(options: &Run) -> io::Result<bool> {
 /// Peers that cannot be measured, and why; those that can be installed are, if asked for.
 fn missing(install: bool, setups: &[&'static Setup]) -> io::Result<BTreeMap<String, String>> {
     let absent = |setup: &&&Setup| !setup.install().is_there();
-    let (mut packages, mut modules): (Vec<&str>, Vec<&str>) = Default::default();
+    let (mut packages, mut modules, mut of_npm): (Vec<&str>, Vec<&str>, Vec<String>) = Default::default();
     for setup in setups.iter().filter(absent) {
         match setup.install() {
             Install::Built => {}
             Install::Debian(all) => packages.extend(all),
             Install::Go(module, _) => modules.push(module),
+            Install::Npm(package, version) => of_npm.push(format!("{package}@{version}")),
         }
     }
     if install && !packages.is_empty() {
@@ -182,6 +183,14 @@ fn missing(install: bool, setups: &[&'static Setup]) -> io::Result<BTreeMap<Stri
         let done = Command::new("go").args(["install", module]).stdout(std::io::stderr()).status();
         if let Err(error) = done {
             eprintln!("go cannot be run: {error}");
+        }
+    }
+    if let Some(folder) = npm_folder().filter(|_| install && !of_npm.is_empty()) {
+        eprintln!("installing {}", of_npm.join(", "));
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--no-audit", "--no-fund", "--prefix"]).arg(folder).args(&of_npm);
+        if let Err(error) = npm.stdout(std::io::stderr()).status() {
+            eprintln!("npm cannot be run: {error}");
         }
     }
     Ok(setups.iter().filter(absent).map(|setup| (setup.name.to_owned(), setup.install().why())).collect())
@@ -212,7 +221,7 @@ fn web_settings(place: &Place) -> serde_json::Value {
         let program = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let settings = json!({
             "promise": peer.promise,
-            "command": format!("{program} {}", args.join(" ")),
+            "command": format!("{program} {}", args.iter().map(|arg| without_folders(arg)).collect::<Vec<_>>().join(" ")),
             "configuration": peer.configuration.map(|(_, text)| text(place)),
         });
         Some((setup.name.to_owned(), settings))
@@ -324,7 +333,7 @@ mod tests {
             SCENARIOS.iter().filter(|scenario| scenario.side() == side).map(steps).sum()
         };
         // Accounts and rosters are made once a set-up, which takes some minutes more.
-        for (side, full_minutes, brief_minutes) in [(Side::Xmpp, 52.0, 20.0), (Side::Web, 30.0, 10.0)] {
+        for (side, full_minutes, brief_minutes) in [(Side::Xmpp, 52.0, 20.0), (Side::Web, 32.0, 10.0)] {
             let (full, brief) = (all(&Size::FULL, 3, side), all(&Size::BRIEF, 1, side));
             assert!(full < full_minutes * 60.0 && brief < brief_minutes * 60.0, "{side:?}: {full} s, {brief} s");
         }

@@ -72,6 +72,7 @@ pub(crate) const SETUPS: &[Setup] = &[
     Setup { name: "mosquitto", title: "Mosquitto", kind: Kind::Web(&web::MOSQUITTO) },
     Setup { name: "nats", title: "NATS", kind: Kind::Web(&web::NATS) },
     Setup { name: "centrifugo", title: "Centrifugo", kind: Kind::Web(&web::CENTRIFUGO) },
+    Setup { name: "mercure", title: "Mercure", kind: Kind::Web(&web::MERCURE) },
 ];
 
 impl Setup {

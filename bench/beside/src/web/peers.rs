@@ -47,6 +47,8 @@ pub(crate) enum Install {
     Debian(&'static [&'static str]),
     /// `go install` of this, which makes a program of this name.
     Go(&'static str, &'static str),
+    /// `npm install` of this package in this version, which Node.js runs.
+    Npm(&'static str, &'static str),
 }
 
 /// A file of a configuration: its name and its text.
@@ -322,6 +324,59 @@ fn centrifugo(place: &Place) -> String {
     )
 }
 
+/// The hub of the Mercure protocol that npm has. The first one, in Go, is not where its module is looked for here.
+pub(crate) const MERCURE: Peer = Peer {
+    own: false,
+    server: "mercure",
+    install: Install::Npm("mercure", "0.1.0"),
+    promise: "in memory, all items kept, clients may continue where they were",
+    ways: &[(Way::Own, &Events { path: |channel| format!("/hub?topic={channel}") }, Port::First)],
+    publish: (
+        &Post {
+            target: |channel, content| ("/hub".into(), format!("topic={channel}&data={content}")),
+            // Signed with the key of the configuration: {"mercure":{"publish":["*"]}}.
+            fields: "Content-Type: application/x-www-form-urlencoded\r\n\
+                     Authorization: Bearer eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.\
+                     eyJtZXJjdXJlIjp7InB1Ymxpc2giOlsiKiJdfX0.CAnmIqOvlkVjKsNCBtqnhqgyQK1nkt2H764vQX1MB_4\r\n",
+        },
+        Port::First,
+    ),
+    waits_alike: false,
+    listeners: 1,
+    configuration: Some(("hub.cjs", mercure)),
+    command: |place, _| {
+        let package = npm_package("mercure").unwrap_or_else(|| "mercure".into());
+        let args = [place.folder.join("hub.cjs"), package].map(|path| path.display().to_string());
+        ("node".into(), args.into())
+    },
+};
+
+/// It has two faults as it is published, by which it refuses everybody: its handler of subscribers has lost its hub, and it looks for the
+/// claims of publishers beside the token's payload.
+fn mercure(place: &Place) -> String {
+    format!(
+        "const {{ Server }} = require(process.argv[2]);\n\
+         const server = new Server({{ jwtKey: 'load', allowAnonymous: true }});\nconst hub = server.hub;\n\
+         hub.onSseConnection = hub.onSseConnection.bind(hub);\n\
+         const authorize = hub.authorizePublish.bind(hub);\n\
+         hub.authorizePublish = async (request) => (await authorize(request)).payload;\n\
+         server.listen({}, '{}');\n",
+        place.plain.port(),
+        place.plain.ip()
+    )
+}
+
+/// Where `npm install` puts packages for this.
+pub(crate) fn npm_folder() -> Option<PathBuf> {
+    let home = std::env::var_os("HOME")?;
+    Some(PathBuf::from(home).join(".cache/throng-beside"))
+}
+
+/// A package that it has put there.
+fn npm_package(name: &str) -> Option<PathBuf> {
+    Some(npm_folder()?.join("node_modules").join(name)).filter(|folder| folder.is_dir())
+}
+
 /// The program that `go install` has made.
 pub(crate) fn go_program(name: &str) -> Option<PathBuf> {
     let variable = |name: &str| std::env::var_os(name).map(PathBuf::from);
@@ -339,6 +394,7 @@ impl Install {
             Install::Built => true,
             Install::Debian(packages) => packages.iter().all(|name| crate::peers::package_version(name).is_some()),
             Install::Go(_, program) => go_program(program).is_some(),
+            Install::Npm(package, _) => npm_package(package).is_some(),
         }
     }
 
@@ -352,6 +408,11 @@ impl Install {
             Install::Go(module, program) => {
                 format!("there is no program {program}; --install makes it by `go install {module}`, if there is Go")
             }
+            Install::Npm(package, version) => {
+                format!(
+                    "there is no {package}; --install fetches it by `npm install {package}@{version}`, if there is Node.js"
+                )
+            }
         }
     }
 
@@ -360,6 +421,7 @@ impl Install {
         match self {
             Install::Built => None,
             Install::Debian(packages) => packages.first().and_then(|name| crate::peers::package_version(name)),
+            Install::Npm(package, version) => Some(format!("{package} {version}")),
             Install::Go(_, program) => {
                 let done = Command::new("go").args(["version", "-m"]).arg(go_program(program)?).output().ok()?;
                 let text = String::from_utf8_lossy(&done.stdout).into_owned();
