@@ -3,8 +3,8 @@
 //! are at the channel's home, where they are read and published as requests at nodes ([`requests`](crate::requests)). What is asked there,
 //! and what is answered, are letters.
 //!
-//! - [`listening`]: from a request to letters, and from answers to what is said; [`telling`] of news; [`asking`] homes, [`publishing`] there, and what a
-//!   [`subscriber`] sends meanwhile
+//! - [`listening`]: from a request to letters, and from answers to what is said; [`telling`] of news; [`asking`] homes,
+//!   [`publishing`] there, and what a [`subscriber`] sends meanwhile
 //! - [`listeners`], each a [`listener`] at [`places`] in what is [`watched`], of [`addresses`], some for [`prefixes`]: who waits, as data
 //! - [`listener_words`] to them, [`binary`] ones too, and [`tallies`] for operators
 //! - [`access`]: whether they may
