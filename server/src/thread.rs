@@ -11,7 +11,9 @@
 
 mod clients;
 mod ending;
+mod events;
 mod front;
+mod moving;
 mod tuning;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -20,10 +22,8 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use throng_engine::gate::GateQueue;
-use throng_engine::id::{ConnId, Gate, Now, ShardId};
-use throng_engine::io::{
-    BacklogRow, ClientCertificate, Command, Effect, Input, ListenerKind, Lost, Output, Reply, StorageState, TlsFacts,
-};
+use throng_engine::id::{ConnId, Now, ShardId};
+use throng_engine::io::{BacklogRow, Command, Effect, Input, Output, Reply, StorageState};
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
@@ -36,36 +36,24 @@ use crate::jobs::JobPort;
 use crate::letters::{Envelope, LetterRings, MovedLink};
 use crate::links::Links;
 use crate::orders::OrderPort;
-use crate::tls::{ClientNames, TlsConnection, TlsEntries};
+use crate::tls::TlsEntries;
 use crate::waits::{self, Place};
 use crate::webpush::PushPort;
 use clients::streams;
 pub use clients::{Client, Stream};
 pub use ending::{Ending, Report, Stage};
-use front::{Fronted, Head};
+pub use events::Entrance;
+use events::{Events, Hands, Order};
+use front::Fronted;
+use moving::{Early, Moving};
 pub use tuning::Tuning;
 
 /// Sleep while letters wait for room in another shard's ring and nothing is received any more.
 const SLEEP_LETTERS_KEPT: Duration = Duration::from_millis(1);
 /// Sleep while jobs wait for room in the queue that all shards share, so that no answer of the own may be on its way.
 const SLEEP_JOBS_KEPT: Duration = Duration::from_millis(5);
-/// Least time between two lines of the log that say that accepting stands still, milliseconds.
-const PAUSE_TOLD_EVERY_MS: u64 = 10_000;
 /// Connections of which what is needed next is fetched together: as much as the processor's nearest memory holds with what else is needed.
 const FETCHED_AT_ONCE: usize = 64;
-
-/// A listener, as those who come in by it are treated.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Entrance {
-    /// For the shard.
-    pub kind: ListenerKind,
-    /// Each connection begins with a header of the PROXY protocol.
-    pub proxied: bool,
-    /// Components connect here (XEP-0114), and no clients.
-    pub component: bool,
-    /// Connections begin with HTTP.
-    pub http: bool,
-}
 
 /// An operator's question to one shard.
 pub struct Ask {
@@ -145,44 +133,17 @@ impl Clock {
     }
 }
 
-/// A connection that has come before its state, or the other way round. Each gets its other half: a state is sent once its
-/// socket has gone over.
-enum Half {
-    Conn {
-        conn: ConnId,
-        early: Early,
-    },
-    State(Box<MovedLink>),
-    /// The connection has ended: its state is to be dropped when it comes.
-    Gone,
-}
-
-/// What has happened on a connection before its state was there.
-#[derive(Default)]
-struct Early {
-    bytes: Vec<u8>,
-    /// The peer has ended its direction behind them.
-    ended: bool,
-}
-
 /// One thread.
 pub struct Thread {
     p: Parts,
     links: Links,
     out: Output,
     gate: GateQueue,
-    halves: HashMap<u64, Half>,
-    /// Connections that have arrived and wait for their state, and their keys.
-    waiting_conns: HashMap<ConnId, u64>,
-    /// Connections that the driver is to move, and their states: until they have gone, have to stay, or have ended.
-    departing: HashMap<ConnId, Box<Moved>>,
-    /// What leaving connections have sent since their shard let go of them, as it came from the socket.
-    leaving: HashMap<ConnId, Vec<u8>>,
+    moving: Moving,
     /// Connections whose sends are done, while these are told. Empty between events.
     sent: Vec<ConnId>,
     /// When it was last logged that accepting stands still.
     pause_told_ms: Option<u64>,
-    departures: u64,
     fronted: Fronted,
     /// Bounded by the users with something to read, one or two each.
     reads_kept: VecDeque<ReadRequest>,
@@ -217,14 +178,10 @@ impl Thread {
             links: Links::default(),
             out: Output::default(),
             gate: GateQueue::default(),
-            halves: HashMap::new(),
-            waiting_conns: HashMap::new(),
-            departing: HashMap::new(),
-            leaving: HashMap::new(),
+            moving: Moving::default(),
             sent: Vec::new(),
             pause_told_ms: None,
             fronted: Fronted::default(),
-            departures: 0,
             reads_kept: VecDeque::new(),
             replies: HashMap::new(),
             asked: 0,
@@ -343,8 +300,7 @@ impl Thread {
         }
         self.stage = stage;
         if stage == Stage::Cutting && self.p.driver.connections() > 0 {
-            let waiting = self.waiting_conns.keys().copied();
-            for conn in self.links.open_connections().chain(waiting).collect::<Vec<_>>() {
+            for conn in self.links.open_connections().chain(self.moving.waiting()).collect::<Vec<_>>() {
                 if self.cut.insert(conn) {
                     self.p.driver.close(conn, Close::Now);
                 }
@@ -358,7 +314,6 @@ impl Thread {
         let counters = p.shard.counters();
         let (connections, commits) = (u64::from(p.driver.connections()), p.submitter.queued_batches());
         // A move whose other half has been cut off does not come to its end.
-        let moving = !self.halves.is_empty() || !self.departing.is_empty();
         let waiting = counters.reads_pending.get() + counters.jobs_pending.get();
         let report = Report {
             quiet: connections == 0
@@ -370,7 +325,7 @@ impl Thread {
                 && !p.letters.has_letters()
                 && !p.shard.has_more_to_do()
                 && !self.gate.let_go(p.submitter.durable())
-                && (!moving || self.stage == Stage::Cutting),
+                && (self.moving.is_empty() || self.stage == Stage::Cutting),
             sent: p.letters.sent(),
             received: p.letters.received(),
             connections,
@@ -405,14 +360,21 @@ impl Thread {
         lately
     }
 
+    /// The driver, and what its events may touch meanwhile.
+    fn driver_and_hands(&mut self, now: Now) -> (&mut dyn Driver, Hands<'_>) {
+        let Thread { p, links, out, moving, pause_told_ms, fronted, .. } = self;
+        let Parts { driver, shard, listeners, tls, .. } = p;
+        (&mut **driver, Hands { shard, links, out, moving, pause_told_ms, listeners, fronted, tls, now })
+    }
+
     /// Handles what happened in the network; with `receives`, waits for it. Without, clients are not read from, but what was sent
     /// to them goes on: a peer must not seem to take nothing because its server cannot take more in.
     fn network(&mut self, receives: bool) -> std::io::Result<()> {
         let timeout = if !receives || self.is_awake() { Duration::ZERO } else { self.patience() };
-        let mut events = Events { orders: std::mem::take(&mut self.orders), ..Events::default() };
-        let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
-        let Parts { driver, shard, clock, listeners, tls, .. } = p;
-        let busy_poll = !p.tuning.busy_poll.is_zero();
+        let mut events = Events::reusing(std::mem::take(&mut self.orders));
+        let (clock, busy_poll) = (self.p.clock, !self.p.tuning.busy_poll.is_zero());
+        // Their time is that of the first event.
+        let (driver, mut hands) = self.driver_and_hands(Now::default());
         let (mut now, mut awake, mut handled) = (None, None, 0);
         // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
         let on_event = &mut |event: Event<'_>| {
@@ -421,29 +383,15 @@ impl Thread {
                 Event::Slept => return awake = Some(Instant::now()),
                 Event::Woken => {
                     handled += 1;
-                    return shard.counters().wakes.one();
+                    return hands.shard.counters().wakes.one();
                 }
                 _ => handled += 1,
             }
-            let now = *now.get_or_insert_with(|| awake.map_or_else(|| clock.now(), |awake| clock.at(awake)));
-            let hands = &mut Hands {
-                shard,
-                links,
-                out,
-                halves,
-                waiting_conns,
-                departing,
-                leaving,
-                pause_told_ms,
-                listeners,
-                fronted,
-                tls,
-                now,
-            };
-            events.handle(hands, event);
+            hands.now = *now.get_or_insert_with(|| awake.map_or_else(|| clock.now(), |awake| clock.at(awake)));
+            events.handle(&mut hands, event);
         };
         if receives { driver.wait(Some(timeout), on_event) } else { driver.finish(on_event) }?;
-        shard.counters().events.add(handled);
+        self.p.shard.counters().events.add(handled);
         if let Some(awake) = awake {
             self.slept_until(awake);
         }
@@ -502,9 +450,7 @@ impl Thread {
     // Moving connections.
 
     fn depart(&mut self, conn: ConnId, to: ShardId, moved: Box<Moved>) {
-        self.departures += 1;
-        let key = (u64::from(self.shard_id().0) << 40) | (self.departures & ((1 << 40) - 1));
-        self.departing.insert(conn, moved);
+        let key = self.moving.depart(self.shard_id(), conn, moved);
         // The destination is found again by its home when the socket has gone.
         self.p.driver.depart(conn, &self.p.peers[to.index()], key);
     }
@@ -522,28 +468,12 @@ impl Thread {
         let mut bytes = link.bytes;
         bytes.extend_from_slice(&early.bytes);
         self.gate.rests_on(link.after);
-        self.waiting_conns.remove(&conn);
         self.links.open(conn, link.tls);
         self.fronted.arrived(conn, link.client);
         self.p.shard.handle(now, Input::Arrived { conn, moved: link.moved }, &mut self.out);
         if !bytes.is_empty() || early.ended {
             let mut events = Events::default();
-            let Thread { p, links, out, halves, waiting_conns, departing, leaving, pause_told_ms, fronted, .. } = self;
-            let Parts { shard, listeners, tls, .. } = p;
-            let mut hands = Hands {
-                shard,
-                links,
-                out,
-                halves,
-                waiting_conns,
-                departing,
-                leaving,
-                pause_told_ms,
-                listeners,
-                fronted,
-                tls,
-                now,
-            };
+            let (_, mut hands) = self.driver_and_hands(now);
             if !bytes.is_empty() {
                 events.handle(&mut hands, Event::Received { conn, bytes: &mut bytes });
             }
@@ -561,20 +491,14 @@ impl Thread {
 
     fn letters(&mut self, now: Now) {
         let mut arrived = Vec::new();
-        let Thread { p, out, gate, halves, .. } = self;
+        let Thread { p, out, gate, moving, .. } = self;
         let Parts { letters, shard, tuning, .. } = p;
         let left = letters.receive(tuning.letters_a_turn, |envelope| match envelope {
             Envelope::Batch(batch) => {
                 gate.rests_on(batch.after);
                 shard.handle(now, Input::Letters(&batch), out);
             }
-            Envelope::Moved(link) => match halves.remove(&link.key) {
-                Some(Half::Conn { conn, early }) => arrived.push((link, conn, early)),
-                Some(Half::Gone) => {}
-                Some(Half::State(_)) | None => {
-                    halves.insert(link.key, Half::State(link));
-                }
-            },
+            Envelope::Moved(link) => arrived.extend(moving.state(link)),
         });
         self.letters_left = left;
         for (link, conn, early) in arrived {
@@ -774,225 +698,6 @@ impl Thread {
             }
         }
     }
-}
-
-/// What a driver's event leads to, carried out after the driver has handed over all events.
-enum Order {
-    Raw(ConnId, Vec<u8>),
-    Close(ConnId),
-    CloseRaw(ConnId, Vec<u8>),
-    Abort(ConnId),
-    Pause(ConnId),
-    Sent(ConnId),
-    Arrive(Box<MovedLink>, ConnId, Early),
-    Left(Box<MovedLink>),
-}
-
-/// What an event may touch.
-struct Hands<'a> {
-    shard: &'a mut Shard,
-    links: &'a mut Links,
-    out: &'a mut Output,
-    halves: &'a mut HashMap<u64, Half>,
-    waiting_conns: &'a mut HashMap<ConnId, u64>,
-    departing: &'a mut HashMap<ConnId, Box<Moved>>,
-    leaving: &'a mut HashMap<ConnId, Vec<u8>>,
-    pause_told_ms: &'a mut Option<u64>,
-    listeners: &'a [Entrance],
-    fronted: &'a mut Fronted,
-    tls: &'a Option<TlsEntries>,
-    now: Now,
-}
-
-/// Orders of one wait.
-#[derive(Default)]
-struct Events {
-    orders: Vec<Order>,
-    /// An [`Order::Arrive`] is among them: most waits have none, and nobody need look for it.
-    arriving: bool,
-}
-
-impl Events {
-    fn order(&mut self, order: Order) {
-        self.arriving |= matches!(order, Order::Arrive(..));
-        self.orders.push(order);
-    }
-
-    fn handle(&mut self, h: &mut Hands<'_>, event: Event<'_>) {
-        match event {
-            Event::Accepted { conn, tag, peer } => {
-                let listener = h.listeners[usize::from(tag.0)];
-                let tls = match (listener.kind.direct_tls, h.tls) {
-                    (true, Some(tls)) if listener.http => Some(Box::new(TlsConnection::accept(&tls.web))),
-                    (true, Some(tls)) => Some(Box::new(TlsConnection::accept(&tls.direct))),
-                    _ => None,
-                };
-                h.links.open(conn, tls);
-                if listener.proxied {
-                    h.fronted.expect(conn);
-                }
-                tracing::trace!(%peer, slot = conn.slot, "connection accepted");
-                let (kind, peer) = (listener.kind, peer.ip());
-                let input = match (listener.component, listener.http) {
-                    (true, _) => Input::AcceptedComponent { conn, peer },
-                    (_, true) => Input::AcceptedHttp { conn, listener: kind, peer },
-                    _ => Input::Accepted { conn, listener: kind, peer },
-                };
-                h.shard.handle(h.now, input, h.out);
-            }
-            Event::Received { conn, bytes } => self.received(h, conn, bytes),
-            Event::Sent { conn, buffer: _ } => self.order(Order::Sent(conn)),
-            Event::Progressed { conn } => h.shard.handle(h.now, Input::Progressed { conn }, h.out),
-            Event::Failed { conn, cause: Cause::PeerClosed } => match self.early(h, conn) {
-                // The session that it is of has to be there to be ended.
-                Some(early) => early.ended = true,
-                // The peer has ended its direction: XMPP has no use for the other one.
-                None => self.lose(h, conn, Lost::Finished, Order::Close(conn)),
-            },
-            Event::Failed { conn, cause: _ } => self.lose(h, conn, Lost::Broken, Order::Abort(conn)),
-            Event::Closed { conn } => {
-                tracing::trace!(slot = conn.slot, "connection closed");
-                h.links.closed(conn);
-                h.fronted.closed(conn);
-                h.leaving.remove(&conn);
-                // It was closed before it could go.
-                h.departing.remove(&conn);
-                if let Some(key) = h.waiting_conns.remove(&conn) {
-                    h.halves.insert(key, Half::Gone);
-                    return;
-                }
-                h.shard.handle(h.now, Input::Closed { conn }, h.out);
-            }
-            Event::Arrived { key, conn } => match h.halves.remove(&key) {
-                Some(Half::State(link)) => self.order(Order::Arrive(link, conn, Early::default())),
-                _ => {
-                    // No byte is looked at before the state is there.
-                    h.halves.insert(key, Half::Conn { conn, early: Early::default() });
-                    h.waiting_conns.insert(conn, key);
-                    self.order(Order::Pause(conn));
-                }
-            },
-            Event::Departed { conn, key } => {
-                // At once, not as an order: the next event may be a newcomer in the same slot.
-                let (tls, client) = (h.links.closed(conn), h.fronted.closed(conn));
-                let bytes = h.leaving.remove(&conn).unwrap_or_default();
-                h.shard.handle(h.now, Input::Closed { conn }, h.out);
-                if let Some(moved) = h.departing.remove(&conn) {
-                    let link = MovedLink { key, after: Gate::default(), moved, tls, client, bytes };
-                    self.order(Order::Left(Box::new(link)));
-                }
-            }
-            Event::DepartureFailed { conn, key: _, error } => {
-                tracing::warn!(%error, "a connection could not move to its home");
-                let Some(moved) = h.departing.remove(&conn) else { return };
-                h.shard.handle(h.now, Input::Stayed { conn, moved }, h.out);
-                if let Some(mut bytes) = h.leaving.remove(&conn) {
-                    self.plain_or_tls(h, conn, &mut bytes);
-                }
-            }
-            Event::AcceptPaused { tag, cause } => {
-                // It may come and go with every few connections.
-                let now_ms = h.now.mono_ms;
-                if h.pause_told_ms.is_none_or(|told_ms| now_ms >= told_ms + PAUSE_TOLD_EVERY_MS) {
-                    *h.pause_told_ms = Some(now_ms);
-                    tracing::warn!(listener = tag.0, ?cause, "accepting connections is paused");
-                }
-            }
-            Event::Woken | Event::Slept => {}
-        }
-    }
-
-    /// The connection is to end, for a reason that only this side of the shard knows.
-    fn lose(&mut self, h: &mut Hands<'_>, conn: ConnId, how: Lost, order: Order) {
-        h.shard.handle(h.now, Input::Lost { conn, how }, h.out);
-        self.order(order);
-    }
-
-    /// Of a connection whose state is not there yet, or not looked at, what has happened so far.
-    fn early<'a>(&'a mut self, h: &'a mut Hands<'_>, conn: ConnId) -> Option<&'a mut Early> {
-        if let Some(key) = h.waiting_conns.get(&conn)
-            && let Some(Half::Conn { early, .. }) = h.halves.get_mut(key)
-        {
-            return Some(early);
-        }
-        // A connection that arrives in this very wait has its order ahead of what it brings.
-        let mut orders = self.orders.iter_mut().filter(|_| self.arriving);
-        orders.find_map(|order| match order {
-            Order::Arrive(_, arriving, early) if *arriving == conn => Some(early),
-            _ => None,
-        })
-    }
-
-    fn received(&mut self, h: &mut Hands<'_>, conn: ConnId, bytes: &mut [u8]) {
-        if let Some(early) = self.early(h, conn) {
-            return early.bytes.extend_from_slice(bytes);
-        }
-        // The shard has let go of it and its new home has not got it yet: its reading is paused, so this is at most what
-        // was under way then. TLS is taken off over there, in order.
-        if h.shard.is_departing(conn) {
-            return h.leaving.entry(conn).or_default().extend_from_slice(bytes);
-        }
-        match h.fronted.received(conn, bytes) {
-            Head::No => self.plain_or_tls(h, conn, bytes),
-            Head::Partial => {}
-            Head::Whole { client, mut rest } => {
-                if let Some(client) = client {
-                    h.shard.handle(h.now, Input::Client { conn, peer: client.ip() }, h.out);
-                }
-                if !rest.is_empty() {
-                    self.plain_or_tls(h, conn, &mut rest);
-                }
-            }
-            Head::Wrong => {
-                tracing::debug!("a connection for proxies did not begin as the PROXY protocol has it");
-                self.lose(h, conn, Lost::Misled, Order::Abort(conn));
-            }
-        }
-    }
-
-    fn plain_or_tls(&mut self, h: &mut Hands<'_>, conn: ConnId, bytes: &mut [u8]) {
-        let mut plaintext = h.links.scratch();
-        let Some(tls) = h.links.tls(conn) else {
-            h.links.give_back(plaintext);
-            return h.shard.handle(h.now, Input::Received { conn, bytes }, h.out);
-        };
-        let mut to_send = Vec::new();
-        let result = tls.receive(bytes, &mut plaintext, &mut to_send);
-        if let Ok(received) = &result
-            && let Some(info) = &received.handshake_done
-        {
-            let tls = TlsFacts {
-                exporter: info.tls_exporter,
-                server_end_point: info.server_end_point.clone().unwrap_or_default(),
-                certificate: info.client.as_ref().map(named),
-            };
-            h.shard.handle(h.now, Input::Secured { conn, tls: Box::new(tls) }, h.out);
-        }
-        if !plaintext.is_empty() {
-            h.shard.handle(h.now, Input::Received { conn, bytes: &plaintext }, h.out);
-        }
-        h.links.give_back(plaintext);
-        match result {
-            Ok(received) => {
-                if !to_send.is_empty() {
-                    self.order(Order::Raw(conn, to_send));
-                }
-                if received.peer_closed {
-                    self.lose(h, conn, Lost::Finished, Order::Close(conn));
-                }
-            }
-            Err(fault) => {
-                tracing::debug!(?fault, "TLS ended a connection");
-                self.lose(h, conn, Lost::Tls, Order::CloseRaw(conn, to_send));
-            }
-        }
-    }
-}
-
-/// Whose certificate a client has shown, as the engine takes it.
-fn named(names: &ClientNames) -> ClientCertificate {
-    let boxed = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
-    ClientCertificate { addresses: boxed(&names.addresses), mapped: boxed(&names.mapped) }
 }
 
 #[cfg(test)]

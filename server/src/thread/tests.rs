@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use throng_engine::counters::Counters;
-use throng_engine::io::PutMode;
+use throng_engine::io::{ListenerKind, PutMode};
 use throng_engine::settings::Settings;
 
 use super::*;
@@ -448,11 +448,6 @@ fn a_move_that_fails_is_told() {
     assert_eq!(world.connections(0), 0);
 }
 
-/// What is kept of connections that move.
-fn kept_of_moves(thread: &Thread) -> [usize; 4] {
-    [thread.halves.len(), thread.waiting_conns.len(), thread.departing.len(), thread.leaving.len()]
-}
-
 /// The state is on its way when its connection dies: keys and all go with it.
 #[test]
 fn of_a_moved_connection_that_dies_before_its_state_comes_nothing_is_kept() {
@@ -471,7 +466,7 @@ fn of_a_moved_connection_that_dies_before_its_state_comes_nothing_is_kept() {
     world.turn(0, vec![Happens::Departed(client.conn, key)]);
     world.turn(1, Vec::new());
     assert_eq!((world.connections(0), world.connections(1)), (0, 0));
-    assert_eq!([0, 1].map(|thread| kept_of_moves(&world.threads[thread])), [[0; 4]; 2]);
+    assert_eq!([0, 1].map(|thread| world.threads[thread].moving.kept()), [[0; 4]; 2]);
 }
 
 /// A peer that has gone before its state came must not leave a session that nobody ends.
@@ -504,7 +499,7 @@ fn an_end_seen_before_the_state_of_a_moved_connection_ends_it() {
         world.turn(1, vec![Happens::Closed(there)]);
         world.stages[1].borrow_mut().did.clear();
         assert_eq!((world.connections(0), world.connections(1)), (0, 0));
-        assert_eq!([0, 1].map(|thread| kept_of_moves(&world.threads[thread])), [[0; 4]; 2]);
+        assert_eq!([0, 1].map(|thread| world.threads[thread].moving.kept()), [[0; 4]; 2]);
     }
 }
 
@@ -517,7 +512,7 @@ fn of_a_departing_connection_that_is_closed_nothing_is_kept() {
     world.turn(0, vec![Happens::Failed(client.conn, Cause::Reset)]);
     world.turn(0, vec![Happens::Closed(client.conn)]);
     assert_eq!(world.connections(0), 0);
-    assert_eq!(kept_of_moves(&world.threads[0]), [0; 4]);
+    assert_eq!(world.threads[0].moving.kept(), [0; 4]);
 }
 
 /// The alert that says why may wait for a peer that does not read, but not for ever (RFC 8446 6.2).
