@@ -60,20 +60,18 @@ impl Actors {
 
     /// The full JID of a session.
     pub(crate) fn full_jid(&self, id: SessionId) -> String {
-        let session = self.sessions.slot(id.slot);
-        let (local, domain) = (self.users.local(session.user), self.users.domain(session.user));
-        [local, "@", domain, "/", &*session.resource].concat()
+        self.full_jid_parts(id).concat()
     }
 
     /// The same in memory that was used before.
     pub(crate) fn write_full_jid(&self, id: SessionId, full: &mut String) {
-        let session = self.sessions.slot(id.slot);
         full.clear();
-        full.push_str(self.users.local(session.user));
-        full.push('@');
-        full.push_str(self.users.domain(session.user));
-        full.push('/');
-        full.push_str(&session.resource);
+        full.extend(self.full_jid_parts(id));
+    }
+
+    fn full_jid_parts(&self, id: SessionId) -> [&str; 5] {
+        let session = self.sessions.slot(id.slot);
+        [self.users.local(session.user), "@", self.users.domain(session.user), "/", &*session.resource]
     }
 
     /// The sessions of a bare JID, or the one of a full JID.
