@@ -32,9 +32,9 @@ Build the programs that it runs first:
 
 Examples:
   beside run --install
-      everything, three times in turn, under 85 minutes, each step with the time left; installs the peers that are missing
+      everything, three times in turn, under 88 minutes, each step with the time left; installs the peers that are missing
   beside run --only web --install --out bench/results/side-by-side-web.json --chart docs/side-by-side-web.svg
-      notifications alone, under 32 minutes; `--only xmpp` is the rest, under 55 minutes
+      notifications alone, under 35 minutes; `--only xmpp` is the rest, under 55 minutes
   beside run --brief
       once, shortly, under 30 minutes
   beside run --only messages-1,fan-out --out bench/results/side-by-side.json

@@ -147,7 +147,7 @@ mod tests {
             report.put("web-fan-out", setup, one(cpu));
         }
         let text = table(&report);
-        assert!(text.contains("| 2.00 | 3.00 | | 8.00 (4.0 x) |"), "{text}");
+        assert!(text.contains("| 2.00 | 3.00 | | | 8.00 (4.0 x) |"), "{text}");
         assert!(text.contains("| Nchan at least 3 x | 2.67 | **not met** |"), "the worst set-up is judged: {text}");
         assert_eq!(text.matches("| what |").count(), 2);
     }

@@ -68,6 +68,7 @@ pub(crate) const SETUPS: &[Setup] = &[
     Setup { name: "web-throng-uring", title: "Throng, io_uring", kind: Kind::Web(&web::THRONG_URING) },
     Setup { name: "web-throng-epoll", title: "Throng, epoll", kind: Kind::Web(&web::THRONG_EPOLL) },
     Setup { name: "web-throng-memory", title: "Throng, in memory", kind: Kind::Web(&web::THRONG_MEMORY) },
+    Setup { name: "web-throng-one", title: "Throng, in memory, one shard", kind: Kind::Web(&web::THRONG_ONE_SHARD) },
     Setup { name: "nchan", title: "Nchan", kind: Kind::Web(&web::NCHAN) },
     Setup { name: "mosquitto", title: "Mosquitto", kind: Kind::Web(&web::MOSQUITTO) },
     Setup { name: "nats", title: "NATS", kind: Kind::Web(&web::NATS) },

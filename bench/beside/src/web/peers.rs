@@ -112,10 +112,9 @@ const THRONG_POST: Post = Post {
     fields: "Content-Type: text/plain\r\n",
 };
 
-/// Flags of every Throng of the web side: two shards, and no bound on how much one address may do.
+/// Flags of every Throng of the web side: no bound on how much one address may do.
 pub(crate) const THRONG: &[&str] = &[
     "--domain=localhost",
-    "--shards=2",
     "--plain-auth",
     "--c2s-tls=off",
     "--notify=load.",
@@ -126,13 +125,14 @@ pub(crate) const THRONG: &[&str] = &[
     "--unauthenticated-per-address-max=0",
 ];
 
-fn throng(driver: &str, place: &Place, program: &Path) -> (PathBuf, Vec<String>) {
+fn throng(driver: &str, shards: u8, place: &Place, program: &Path) -> (PathBuf, Vec<String>) {
     let mut args = vec![
         "serve".into(),
         format!("--data={}", place.data.display()),
         format!("--http={}", place.plain),
         format!("--c2s={}", place.tls),
         format!("--driver={driver}"),
+        format!("--shards={shards}"),
     ];
     args.extend(THRONG.iter().map(|flag| (*flag).to_owned()));
     (program.to_owned(), args)
@@ -158,15 +158,19 @@ const DURABLE: &str = "on disk by a sync before the answer, 150 items kept; each
 const MEMORY: &str = "in memory, 150 items kept; each subscriber continues where it was";
 
 /// Throng on io_uring.
-pub(crate) const THRONG_URING: Peer = own(false, DURABLE, |place, program| throng("uring", place, program));
+pub(crate) const THRONG_URING: Peer = own(false, DURABLE, |place, program| throng("uring", 2, place, program));
 /// Throng on epoll.
-pub(crate) const THRONG_EPOLL: Peer = own(false, DURABLE, |place, program| throng("epoll", place, program));
+pub(crate) const THRONG_EPOLL: Peer = own(false, DURABLE, |place, program| throng("epoll", 2, place, program));
 /// Throng on io_uring with channels that keep their items in memory, as most peers do.
-pub(crate) const THRONG_MEMORY: Peer = own(true, MEMORY, |place, program| {
-    let (program, mut args) = throng("uring", place, program);
+pub(crate) const THRONG_MEMORY: Peer = own(true, MEMORY, |place, program| in_memory(2, place, program));
+/// The same on one thread, as Mosquitto is.
+pub(crate) const THRONG_ONE_SHARD: Peer = own(true, MEMORY, |place, program| in_memory(1, place, program));
+
+fn in_memory(shards: u8, place: &Place, program: &Path) -> (PathBuf, Vec<String>) {
+    let (program, mut args) = throng("uring", shards, place, program);
     args.push("--notify-memory=load.".into());
     (program, args)
-});
+}
 
 /// Nchan in nginx.
 pub(crate) const NCHAN: Peer = Peer {
