@@ -233,14 +233,6 @@ const _: () = assert!(
 /// Longest inner XML of an available presence in bytes.
 pub const PRESENCE_PAYLOAD_BYTES_MAX: usize = 8_192;
 
-/// Bytes of an available presence as clients of today send it.
-const PRESENCE_BYTES_USUAL: usize = 350;
-
-const _: () = assert!(
-    ROSTER_BYTES_MAX + ROSTER_ITEMS_MAX * PRESENCE_BYTES_USUAL <= crate::settings::OUTBOUND_BYTES_DEFAULT,
-    "the largest roster and the presence of all its contacts come with a login"
-);
-
 // Fair work: what one session may set off beside messages.
 
 /// Work that a session may set off each second, on average, in bytes: of rows written and read for it, and [`WORK_EACH`] more for each
@@ -314,7 +306,6 @@ pub const REPORTS_TOLD_S: u32 = 600;
 pub const REPORTS_DOMAINS_A_SECOND: usize = 64;
 
 const _: () = assert!(BOOKMARKS_BYTES_MAX <= NODE_ITEM_BYTES_MAX && BOOKMARKS_BYTES_MAX <= PRIVATE_BYTES_MAX);
-const _: () = assert!(PRIVATE_KEY_BYTES_MAX < crate::store::key::SORT_KEY_BYTES_MAX);
 
 // Nodes and their items (XEP-0060).
 
@@ -399,7 +390,6 @@ const _: () = assert!(NODE_OWNERS_MAX <= u8::MAX as usize);
 const _: () =
     assert!(NODE_AFFILIATES_MAX + NODE_OWNERS_MAX <= NODE_TOLD_AT_ONCE as usize, "one answer lists those affiliated");
 const _: () = assert!(NODE_WAITING_PER_USER_MAX * 8 <= PARKED_STANZAS_MAX);
-const _: () = assert!(1 + NODE_NAME_BYTES_MAX + 1 + NODE_ID_BYTES_MAX <= crate::store::key::SORT_KEY_BYTES_MAX);
 const _: () = assert!(NODE_ITEM_BYTES_MAX < wire::MAX_STANZA_BYTES_DEFAULT && NODE_ID_BYTES_MAX <= u16::MAX as usize);
 const _: () = assert!(NODE_GROUPS_MAX <= u8::MAX as usize && NODE_AFFILIATES_MAX <= u16::MAX as usize);
 

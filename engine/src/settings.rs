@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::extension::invite::may::Invitations;
 use crate::extension::service::SharedSecret;
 use crate::id::{ActorKind, Domains, PartitionMap, Service, ShardId};
-use crate::limits::{NOTIFY_JWT_WRONG_MS, NOTIFY_MAKE_MS};
+use crate::limits::{NOTIFY_JWT_WRONG_MS, NOTIFY_MAKE_MS, ROSTER_BYTES_MAX, ROSTER_ITEMS_MAX};
 use crate::session::sasl::ThrottleParams;
 use crate::store::announcement::Kept;
 use crate::store::hash::Hashes;
@@ -16,6 +16,14 @@ pub const SEND_STALL_S_DEFAULT: u32 = 60;
 
 /// Bytes that may wait for one connection, unless the operator says otherwise.
 pub const OUTBOUND_BYTES_DEFAULT: usize = 2 << 20;
+
+/// Bytes of an available presence as clients of today send it.
+const PRESENCE_BYTES_USUAL: usize = 350;
+
+const _: () = assert!(
+    ROSTER_BYTES_MAX + ROSTER_ITEMS_MAX * PRESENCE_BYTES_USUAL <= OUTBOUND_BYTES_DEFAULT,
+    "the largest roster and the presence of all its contacts come with a login"
+);
 
 /// Bytes that may wait for one component, unless the operator says otherwise.
 pub const COMPONENT_QUEUE_BYTES_DEFAULT: usize = 16 << 20;

@@ -19,6 +19,7 @@ use std::ops::Range;
 
 use super::Table;
 use crate::id::{self, PARTITIONS};
+use crate::limits::{NODE_ID_BYTES_MAX, NODE_NAME_BYTES_MAX, PRIVATE_KEY_BYTES_MAX};
 
 /// Stands in the place of a partition in the keys of rows that belong to no actor.
 pub const NOBODY: u16 = u16::MAX;
@@ -33,6 +34,9 @@ pub const ACTOR_BYTES_MAX: usize = 1023 + 1 + 1023;
 
 /// Longest sort key in bytes: a bare JID, or a namespace and a name.
 pub const SORT_KEY_BYTES_MAX: usize = 2304;
+
+const _: () = assert!(1 + NODE_NAME_BYTES_MAX + 1 + NODE_ID_BYTES_MAX <= SORT_KEY_BYTES_MAX);
+const _: () = assert!(PRIVATE_KEY_BYTES_MAX < SORT_KEY_BYTES_MAX);
 
 /// What stands in an actor's keys between table and name.
 fn place(actor: &[u8]) -> [u8; HEAD_BYTES - 1] {
