@@ -116,7 +116,7 @@ impl Moving {
         self.halves.is_empty() && self.departing.is_empty()
     }
 
-    /// How many halves, sockets that wait, connections that depart and such with bytes it keeps.
+    /// How many it keeps: halves, sockets that wait, connections that depart, and those of them that have sent something.
     #[cfg(test)]
     pub(super) fn kept(&self) -> [usize; 4] {
         [self.halves.len(), self.waiting.len(), self.departing.len(), self.leaving.len()]

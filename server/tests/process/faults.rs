@@ -74,7 +74,7 @@ const CLOSED: &[&str] = &["--in-flight", "5", "--processes", "2", "--threads", "
 const OPEN: &[&str] = &["--in-flight", "0", "--rate", "5000", "--processes", "2"];
 const FAULTS: [Fault; 6] =
     [Fault::Nothing, Fault::Drop, Fault::Double, Fault::Swap, Fault::Corrupt, Fault::Delay(LATE)];
-/// Longer than what is called late of them.
+/// A planted delay, longer than the 8 s after which a message is late.
 const LATE: std::time::Duration = std::time::Duration::from_secs(9);
 
 #[test]
