@@ -21,6 +21,7 @@ import wave
 import web_kinds
 import web_siege
 from server import FILLERS, Server
+from wire import Surprise
 
 HERE = Path(__file__).parent
 # Caches, pools and the allocator give back what they hold within this time.
@@ -157,8 +158,15 @@ class Run:
             if grown > MARGIN_BYTES:
                 self.fault(f"resident memory grew by {grown} bytes over {made} connections")
         for attack in siege.ALL + outside.ALL + web_siege.ALL + channel_siege.ALL:
-            if self.arguments.only in attack.__doc__.splitlines()[0]:
-                await self.attend(await attack(self.server, quick, self.arguments.half_open, self.times))
+            name = attack.__doc__.splitlines()[0]
+            if self.arguments.only not in name:
+                continue
+            try:
+                result = await attack(self.server, quick, self.arguments.half_open, self.times)
+            except (Surprise, OSError, TimeoutError) as error:
+                self.fault(f"{name}: {type(error).__name__} {error}")
+            else:
+                await self.attend(result)
         await self.settle("after everything")
         return before
 
@@ -248,6 +256,9 @@ def main():
     }
     if arguments.json:
         Path(arguments.json).write_text(json.dumps(report, indent=1) + "\n")
+    # Once more, behind all that went well.
+    for fault in run.faults:
+        print(f"   WRONG: {fault}")
     print(f"{report['connections']} connections, {len(run.results)} kinds, {len(run.faults)} faults, {report['seconds']} s")
     sys.exit(1 if run.faults else 0)
 
