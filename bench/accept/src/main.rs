@@ -50,7 +50,7 @@ enum Command {
     Cpu(cpu::Options),
     /// Weigh subscribers of channels, compare an item for them with bare sends, count durable publications, and try
     /// what those see who drop and return.
-    Channels(channels::Options),
+    Channels(Box<channels::Options>),
     /// Compare the cost of an item for interested contacts with bare sends.
     Eventing(eventing::Options),
     /// Compare a message's cost with and without the activity recorder.

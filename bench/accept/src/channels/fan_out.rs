@@ -45,6 +45,9 @@ pub(super) struct Options {
     /// Bytes of an item's content.
     #[arg(long, default_value_t = 100)]
     bytes: u32,
+    /// Keep the items in memory, so that nobody waits for the disk.
+    #[arg(long)]
+    in_memory: bool,
     /// The program of the bare sends.
     #[arg(long, default_value = "target/release/raw")]
     raw: PathBuf,
@@ -64,15 +67,16 @@ pub(super) fn run(throng: &Path, options: &super::Options) -> io::Result<Judged>
         for &channels in &own.channels {
             let channels = if channels == 0 { own.subscribers } else { channels.min(own.subscribers) };
             let (mut cost, mut floor, mut latency) = (Vec::new(), Vec::new(), Vec::new());
-            let (mut answer, mut others) = (Vec::new(), Vec::new());
+            let (mut answer, mut others, mut commits) = (Vec::new(), Vec::new(), Vec::new());
             let mut each_bytes = 0.0;
-            for _ in 0..own.runs.max(1) {
-                let (result, beside) = told(throng, options, by, channels)?;
+            for number in 0..own.runs.max(1) {
+                let Told { result, beside, longest_commit_ms } = told(throng, options, by, channels, number)?;
                 each_bytes = figure(&result, "/deliveries/bytes_each")?;
                 cost.push(figure(&result, "/server/cpu_us_per_delivery")?);
                 latency.push(figure(&result, "/deliveries/latency_ms/p99")?);
                 answer.push(figure(&result, "/publications/answer_ms/p99")?);
                 others.push(figure(&beside, "/deliveries/latency_ms/p99")?);
+                commits.push(longest_commit_ms);
                 floor.push(bare(own, channels, each_bytes as usize)?);
             }
             let times = median(cost.clone()) / median(floor.clone());
@@ -88,6 +92,7 @@ pub(super) fn run(throng: &Path, options: &super::Options) -> io::Result<Judged>
                 "by": by, "channels": channels, "cpu_us": spread(cost.into_iter()), "bare_send_us": spread(floor.into_iter()),
                 "bytes_each": each_bytes.round(), "latency_ms_p99": spread(latency.into_iter()),
                 "answer_ms_p99": spread(answer.into_iter()), "others_latency_ms_p99": spread(others.into_iter()),
+                "longest_commit_ms": spread(commits.into_iter()),
                 "times_bare_sends": two(times), "judged": is_judged,
             }));
         }
@@ -99,16 +104,26 @@ pub(super) fn run(throng: &Path, options: &super::Options) -> io::Result<Judged>
     );
     let value = json!({
         "what": "server CPU, user and system, of an item for each subscriber, and of a bare send",
-        "subscribers": own.subscribers, "target_times": MOST, "target_others_ms": OTHERS_MS_MOST, "rows": Value::Array(rows), "met": met,
+        "subscribers": own.subscribers, "in_memory": own.in_memory, "target_times": MOST, "target_others_ms": OTHERS_MS_MOST, "rows": Value::Array(rows), "met": met,
     });
     Ok(Judged { met, sentence, value })
 }
 
-/// The result of a run in which items are told, and that of the others beside it.
-fn told(throng: &Path, options: &super::Options, by: &str, channels: u32) -> io::Result<(Value, Value)> {
+/// A run in which items are told.
+struct Told {
+    result: Value,
+    /// What came of the others beside it.
+    beside: Value,
+    longest_commit_ms: f64,
+}
+
+fn told(throng: &Path, options: &super::Options, by: &str, channels: u32, number: usize) -> io::Result<Told> {
     let own = &options.fan_out;
-    let server = Channels::new(throng, options)?;
-    let _runs = server.plan.start()?;
+    let mut server = Channels::new(throng, options)?;
+    if own.in_memory {
+        server.plan.flags.push("--notify-memory=load.".into());
+    }
+    let runs = server.plan.start()?;
     let each = f64::from(own.subscribers) / f64::from(channels);
     let rate = (own.deliveries / each).min(ITEMS_MOST);
     let flags = flags(&[
@@ -133,8 +148,19 @@ fn told(throng: &Path, options: &super::Options, by: &str, channels: u32) -> io:
         ("hold-s", until_s.to_string()),
     ]);
     let others = server.load(throng, "others.json", &few)?;
-    let told = server.load(throng, "told.json", &flags)?.result()?;
-    Ok((told, others.result()?))
+    let result = server.load(throng, "told.json", &flags)?.result()?;
+    let beside = others.result()?;
+    drop(runs);
+    let longest_commit_ms = super::longest_commit_ms(throng, &server.folder)?;
+    let others_ms = figure(&beside, "/deliveries/latency_ms/p99")?;
+    if others_ms > OTHERS_MS_MOST {
+        let why = format!(
+            "{by}, {channels} channels, run {}: other channels {others_ms:.1} ms, the longest commit {longest_commit_ms:.0} ms",
+            number + 1
+        );
+        super::keep_recordings(&server.folder, &format!("fan-out-{by}-{channels}-{number}"), &why)?;
+    }
+    Ok(Told { result, beside, longest_commit_ms })
 }
 
 /// CPU of a bare send, microseconds. As many receivers at once as a channel has subscribers, and as many in all as its program can have.

@@ -128,6 +128,25 @@ impl Channels {
     }
 }
 
+/// The longest commit of a server that has ended, as its recorder has it, ms. A disk that stands still holds up every publication.
+fn longest_commit_ms(throng: &Path, folder: &Folder) -> io::Result<f64> {
+    let recordings = folder.path().join("data/recorder");
+    let sar = Command::new(throng)
+        .args(["sar", "--summary", "--json", "store.commit_max", "--from"])
+        .arg(recordings)
+        .output()?;
+    figure(&serde_json::from_slice(&sar.stdout)?, "/store/commit_max/max")
+}
+
+/// Moves the recorder's files of a server that has ended out of its folder, which goes: they tell why a run was slow.
+fn keep_recordings(folder: &Folder, name: &str, why: &str) -> io::Result<()> {
+    let kept = std::env::temp_dir().join(format!("throng-accept-{name}-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&kept);
+    std::fs::rename(folder.path().join("data/recorder"), &kept)?;
+    eprintln!("{why}: what the server recorded is kept; see `throng sar --from {}`", kept.display());
+    Ok(())
+}
+
 /// A `throng load channels` that runs; killed with this value.
 struct Load {
     child: Option<Child>,
