@@ -9,12 +9,16 @@ use throng_recorder::sar::Series;
 use crate::admin::Status;
 
 /// What the rules look at.
-pub(super) const PICK: &str = "cpu.idle tcp.lsn_over,retr_pct,retr,pruned memory.avail_pct,swp_tot,swp_free disk.fl_wait,busy \
+pub(super) const PICK: &str = "cpu.idle tcp.lsn_over,retr_pct,retr,pruned memory.avail_pct,swp_tot,swp_free disk.fl_wait,busy,\
+                               wr_ms store.commit_max \
                                pressure shard.outbound_bytes,outbound_overflows,gate_waiting,letters_kept,reads_pending,reads_kept,\
                                jobs_pending,jobs_kept,parked,parked_refused,notify_gaps,notify_publish_refused files.own,own_max";
 
 /// Time that they look at, milliseconds.
 pub(super) const LOOK_MS: u64 = 20_000;
+
+/// A commit that took so long has been felt, milliseconds: p99 of what waits for the disk is seen by people from here on.
+const COMMIT_MS_LONG: f64 = 250.0;
 
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -80,6 +84,26 @@ const QUEUES: &[(&str, &str, f64, &str)] = &[
     ("jobs_kept", "jobs that wait for a thread", 200.0, "all threads for jobs are busy"),
     ("parked", "stanzas for users whose data is still being read", 2_000.0, "the store answers slowly"),
 ];
+
+/// A single commit that took long, which no mean shows, and whether a disk was it: one whose writes took half of that in one second.
+fn long_commit(series: &Series) -> Option<Wrong> {
+    let most = |numbers: &[f64]| numbers.iter().copied().fold(0.0, f64::max);
+    let longest = seen(series, "store", "commit_max").map(|(_, numbers)| most(&numbers)).fold(0.0, f64::max);
+    if longest < COMMIT_MS_LONG {
+        return None;
+    }
+    let writes = seen(series, "disk", "wr_ms").map(|(row, numbers)| (row, most(&numbers)));
+    let slowest = writes.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, took)| *took >= longest / 2.0);
+    let why = match slowest {
+        Some((row, took)) => {
+            format!("the disk is slow, the writes of {row} took {took:.0} ms of one second, all together")
+        }
+        None => "no disk's writes took as long: the cores may have been busy (cpu, pressure)".to_owned(),
+    };
+    let text =
+        format!("has taken {longest:.0} ms for a commit, and all that is archived or durable waited meanwhile: {why}");
+    Some(wrong(Weight::Warn, "store", text))
+}
 
 /// Everything that is wrong, the worst first. `found` is what was found elsewhere (`standing`).
 pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> Vec<Wrong> {
@@ -155,6 +179,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
             found.push(wrong(Warn, format!("shard {row}"), text));
         }
     }
+    found.extend(long_commit(series));
     let total = |module, field| seen(series, module, field).map(|(_, numbers)| mean(&numbers)).sum::<f64>();
     let most = |module, field| seen(series, module, field).map(|(_, numbers)| mean(&numbers)).fold(f64::NAN, f64::max);
     let least = |module, field| seen(series, module, field).map(|(_, numbers)| mean(&numbers)).fold(f64::NAN, f64::min);
@@ -377,6 +402,24 @@ mod tests {
         let told = judge(stuck, &status, &series(&[("cpu", "", "idle", &[1.0; 20])]));
         let what: Vec<_> = told.iter().map(|wrong| (&*wrong.what, wrong.weight)).collect();
         assert_eq!(what, [("shard 3", Weight::Bad), ("disk", Weight::Bad), ("CPU", Weight::Warn)]);
+    }
+
+    /// Of twenty seconds one has a commit of 917 ms, and in it the disk's writes took 907 ms: means show none of it.
+    #[test]
+    fn a_single_long_commit_is_told_with_the_disk_that_was_slow() {
+        let once = |most: f64| -> Vec<f64> { (0..20).map(|second| if second == 7 { most } else { 1.0 }).collect() };
+        let (commit, still, other) = (once(917.0), once(907.0), once(40.0));
+        let columns = |vda| {
+            [("store", "", "commit_max", &*commit), ("disk", "vda", "wr_ms", vda), ("disk", "vdb", "wr_ms", &*other)]
+        };
+        let sentence = "store has taken 917 ms for a commit, and all that is archived or durable waited meanwhile: ";
+        assert_eq!(
+            told(&columns(&still)),
+            [format!("{sentence}the disk is slow, the writes of vda took 907 ms of one second, all together")]
+        );
+        let busy = "no disk's writes took as long: the cores may have been busy (cpu, pressure)";
+        assert_eq!(told(&columns(&other)), [format!("{sentence}{busy}")]);
+        assert_eq!(told(&[("store", "", "commit_max", &once(249.0))]), Vec::<String>::new());
     }
 
     #[test]
