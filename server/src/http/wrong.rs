@@ -17,7 +17,7 @@ pub(super) const PICK: &str = "cpu.idle tcp.lsn_over,retr_pct,retr,pruned memory
 /// Time that they look at, milliseconds.
 pub(super) const LOOK_MS: u64 = 20_000;
 
-/// A commit that took so long has been felt, milliseconds: p99 of what waits for the disk is seen by people from here on.
+/// A commit of so many milliseconds is told: who chats notices a quarter of a second.
 const COMMIT_MS_LONG: f64 = 250.0;
 
 /// How bad it is.
@@ -85,20 +85,17 @@ const QUEUES: &[(&str, &str, f64, &str)] = &[
     ("parked", "stanzas for users whose data is still being read", 2_000.0, "the store answers slowly"),
 ];
 
-/// A single commit that took long, which no mean shows, and whether a disk was it: one whose writes took half of that in one second.
+/// A single commit that took long, which no mean shows, with the disk whose writes took at least half of that in the same second.
 fn long_commit(series: &Series) -> Option<Wrong> {
-    let most = |numbers: &[f64]| numbers.iter().copied().fold(0.0, f64::max);
-    let longest = seen(series, "store", "commit_max").map(|(_, numbers)| most(&numbers)).fold(0.0, f64::max);
-    if longest < COMMIT_MS_LONG {
-        return None;
-    }
-    let writes = seen(series, "disk", "wr_ms").map(|(row, numbers)| (row, most(&numbers)));
+    let columns = |module, field| series.columns.iter().filter(move |c| c.module == module && c.field == field);
+    let commits = columns("store", "commit_max").flat_map(|column| column.values.iter().enumerate());
+    let longest = commits.filter_map(|(second, took)| Some((second, (*took)?)));
+    let (second, longest) = longest.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, took)| *took >= COMMIT_MS_LONG)?;
+    let writes = columns("disk", "wr_ms").filter_map(|column| Some((&column.row, (*column.values.get(second)?)?)));
     let slowest = writes.max_by(|a, b| a.1.total_cmp(&b.1)).filter(|(_, took)| *took >= longest / 2.0);
     let why = match slowest {
-        Some((row, took)) => {
-            format!("the disk is slow, the writes of {row} took {took:.0} ms of one second, all together")
-        }
-        None => "no disk's writes took as long: the cores may have been busy (cpu, pressure)".to_owned(),
+        Some((disk, took)) => format!("in that second the writes of {disk} took {took:.0} ms, all together"),
+        None => "no disk's writes took as long in that second: the cores may have been busy (cpu, pressure)".to_owned(),
     };
     let text =
         format!("has taken {longest:.0} ms for a commit, and all that is archived or durable waited meanwhile: {why}");
@@ -415,10 +412,12 @@ mod tests {
         let sentence = "store has taken 917 ms for a commit, and all that is archived or durable waited meanwhile: ";
         assert_eq!(
             told(&columns(&still)),
-            [format!("{sentence}the disk is slow, the writes of vda took 907 ms of one second, all together")]
+            [format!("{sentence}in that second the writes of vda took 907 ms, all together")]
         );
-        let busy = "no disk's writes took as long: the cores may have been busy (cpu, pressure)";
+        let busy = "no disk's writes took as long in that second: the cores may have been busy (cpu, pressure)";
         assert_eq!(told(&columns(&other)), [format!("{sentence}{busy}")]);
+        let later: Vec<f64> = still.iter().rev().copied().collect();
+        assert_eq!(told(&columns(&later)), [format!("{sentence}{busy}")], "a disk is not blamed for another second");
         assert_eq!(told(&[("store", "", "commit_max", &once(249.0))]), Vec::<String>::new());
     }
 
