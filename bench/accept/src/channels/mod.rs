@@ -135,6 +135,9 @@ fn longest_commit_ms(throng: &Path, folder: &Folder) -> io::Result<f64> {
         .args(["sar", "--summary", "--json", "store.commit_max", "--from"])
         .arg(recordings)
         .output()?;
+    if !sar.status.success() {
+        return Err(io::Error::other(String::from_utf8_lossy(&sar.stderr).into_owned()));
+    }
     figure(&serde_json::from_slice(&sar.stdout)?, "/store/commit_max/max")
 }
 
