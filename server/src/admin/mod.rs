@@ -16,6 +16,7 @@ pub(crate) mod seen;
 pub mod socket;
 pub mod trace;
 pub mod users;
+pub mod wrong;
 
 #[cfg(test)]
 mod tests;
@@ -195,7 +196,13 @@ pub struct Status {
     /// Counters by name since start, summed over the shards.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
-    /// Memory of the process in bytes, by what holds it: the parts of the dashboard's "Memory".
+    /// All of the process that is in memory, bytes, as the kernel counts it (`VmRSS`).
+    #[serde(default)]
+    pub resident_bytes: u64,
+    /// Addresses that the allocator may write to, bytes: resident or not.
+    #[serde(default)]
+    pub reserved_bytes: u64,
+    /// What is resident by what holds it, bytes: the parts of the dashboard's "Memory".
     #[serde(default)]
     pub memory: BTreeMap<String, u64>,
     /// Options that an operator has set since the start.

@@ -4,6 +4,7 @@ use throng_engine::extension::datetime::{self, Precision};
 use throng_engine::limits::ADHOC_ROWS_MAX;
 use throng_engine::orders::{Listing, SessionSeen};
 
+use super::wrong::Found;
 use super::{ComponentRow, Held, KnobChange, KnobRow, Page, Reloaded, ReportRow, SessionRow, Status};
 
 /// Bytes of the values of a listing of reports, about: one stanza has them.
@@ -63,13 +64,8 @@ pub(super) fn status(status: Status) -> Vec<Fact> {
         _ => "running".to_owned(),
     };
     let listeners = status.listeners.iter().map(|listening| format!("{} ({})", listening.address, listening.sort()));
-    let mut faults: Vec<String> = status.damaged;
-    faults.extend(status.external_down.iter().map(|domain| format!("external authentication of {domain} is down")));
-    faults.extend(status.unrecorded.map(|why| format!("nothing is recorded any more: {why}")));
-    faults.extend((status.log_lines_lost > 0).then(|| format!("{} lines of the log were lost", status.log_lines_lost)));
-    faults.extend(status.certificate.into_iter().flat_map(|certificate| {
-        certificate.faults.into_iter().chain(certificate.soon).map(|sentence| format!("TLS: {sentence}"))
-    }));
+    let faults = status.wrong().into_iter().map(|Found { wrong, .. }| format!("{} {}", wrong.what, wrong.text));
+    let faults = faults.take(ADHOC_ROWS_MAX).collect::<Vec<_>>();
     let one = |value: String| vec![value];
     let mut facts = vec![
         ("state", one(state)),
@@ -82,7 +78,7 @@ pub(super) fn status(status: Status) -> Vec<Fact> {
         ("connections", one(status.connections.to_string())),
         ("sessions", one(status.sessions.to_string())),
         ("resumable", one(status.resumable.to_string())),
-        ("memory", one(status.memory.values().sum::<u64>().to_string())),
+        ("memory", one(status.resident_bytes.to_string())),
         ("faults", faults),
         ("knobs-set", status.knobs_set.iter().map(|row| format!("{} = {}", row.key, row.value)).collect()),
     ];

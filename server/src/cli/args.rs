@@ -82,7 +82,7 @@ Examples:
 
 const CTL: &str = "\
 Examples:
-  throng ctl status --json
+  throng ctl status                        the state, and what is wrong; with --all every figure
   throng ctl sessions romeo@localhost
   throng ctl kick romeo@localhost/balcony --reason 'please update'
   throng ctl say --all --urgent 'Restart at noon'
@@ -325,7 +325,11 @@ fn ctl() -> Command {
         .after_help(CTL)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(rows(Command::new("status")).about("What the server does"))
+        .subcommand(
+            rows(Command::new("status"))
+                .about("What the server does, and what is wrong with it")
+                .arg(flag("all", "Every figure: memory by part, and all counters")),
+        )
         .subcommand(
             with_rows(Command::new("dashboard"), |row| matches!(row.key, "data" | "admin_socket" | "admin_http_token"))
                 .about("Print the dashboard's address, with the token that it asks for"),

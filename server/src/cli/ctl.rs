@@ -11,7 +11,7 @@ use super::{Exit, Failure, Io, age, to_json};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done, Part};
 use crate::admin::{
-    ANNOUNCED_FOR, ANNOUNCED_FOR_MAX, Audience, ComponentRow, Reloaded, STOPS_IN_MAX, SessionRow, Status,
+    ANNOUNCED_FOR, ANNOUNCED_FOR_MAX, Audience, ComponentRow, Reloaded, STOPS_IN_MAX, SessionRow,
 };
 use crate::config::Loaded;
 use crate::config::kind::{Field, Kind};
@@ -73,9 +73,9 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
         "shutdown" if matches.get_flag("cancel") => said(io, json!({ "done": "cancelled" }), "it does not stop"),
         "shutdown" => match after_s(matches) {
             Some(seconds) => said(io, json!({ "stops_in_s": seconds }), &format!("stops in {}", age(seconds))),
-            None => return tell(name, done, io),
+            None => return tell(name, false, done, io),
         },
-        _ => return tell(name, done, io),
+        _ => return tell(name, name == "status" && matches.get_flag("all"), done, io),
     }
     Ok(())
 }
@@ -167,9 +167,9 @@ fn audience(matches: &ArgMatches) -> Audience {
     }
 }
 
-fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
+fn tell(name: &str, all: bool, done: Done, io: &mut Io) -> Result<(), Failure> {
     let (value, text) = match (name, done) {
-        ("status", Done::Status(status)) => (to_json(&*status), status_text(&status, io)),
+        ("status", Done::Status(status)) => (to_json(&*status), super::status::text(&status, all, io)),
         ("kick", Done::Count(count)) => (json!({ "ended": count }), format!("{count} sessions ended")),
         ("waiting", Done::Count(count)) => (json!({ "dropped": count }), format!("{count} messages dropped")),
         ("queue", Done::Count(count)) => (json!({ "cut": count }), format!("{count} connections cut")),
@@ -183,73 +183,6 @@ fn tell(name: &str, done: Done, io: &mut Io) -> Result<(), Failure> {
     };
     said(io, value, &text);
     Ok(())
-}
-
-/// The main domain, and how many there are beside it: there may be thousands.
-fn domains(status: &Status) -> String {
-    match status.virtual_hosts.as_slice() {
-        [] => status.domain.clone(),
-        [one] => format!("{} and {one}", status.domain),
-        more => format!("{} and {} virtual hosts", status.domain, more.len()),
-    }
-}
-
-fn status_text(status: &Status, io: &Io) -> String {
-    let soon = status.stops_in_s.map(|left| format!("stops in {}", age(left)));
-    let state = match (status.stopping, status.storage_full) {
-        (true, _) => io.paint("33", "stopping"),
-        (_, true) => io.paint("31", "disk full, new messages are refused"),
-        _ => soon.map_or_else(|| io.paint("32", "running"), |soon| io.paint("33", &soon)),
-    };
-    let mut text = format!(
-        "throng {} (process {}), {state}, up {}\ndomain      {}\ndriver      {}, {} shards\n",
-        status.version,
-        status.pid,
-        age(status.uptime_s),
-        domains(status),
-        status.driver,
-        status.shards,
-    );
-    for listening in &status.listeners {
-        text += &format!("listens on  {} ({})\n", listening.address, listening.sort());
-    }
-    text += &format!(
-        "connections {}\nsessions    {} and {} resumable",
-        status.connections, status.sessions, status.resumable
-    );
-    for sentence in status.certificate.iter().flat_map(|certificate| certificate.faults.iter().chain(&certificate.soon))
-    {
-        text += &format!("\n{}         {sentence}", io.paint("33", "TLS"));
-    }
-    for line in &status.damaged {
-        text += &format!("\n{}     {line}", io.paint("31", "damaged"));
-    }
-    for domain in &status.external_down {
-        text +=
-            &format!("\n{}    external authentication of {domain}: its users cannot log in", io.paint("31", "down"));
-    }
-    if status.ask_down {
-        text += &format!(
-            "\n{}    the service of notify_ask: what it would have to allow is refused",
-            io.paint("31", "down")
-        );
-    }
-    if let Some(why) = &status.unrecorded {
-        text += &format!("\n{}  nothing any more: {why}", io.paint("31", "records"));
-    }
-    if status.log_lines_lost > 0 {
-        text += &format!("\n{}    {} lines of the log", io.paint("33", "lost"), status.log_lines_lost);
-    }
-    for knob in &status.knobs_set {
-        text += &format!("\nset         {}", super::knob::line(knob));
-    }
-    for (part, bytes) in &status.memory {
-        text += &format!("\nmemory      {part:<28} {:>10.1} MiB", *bytes as f64 / f64::from(1 << 20));
-    }
-    for (name, count) in &status.counters {
-        text += &format!("\n{name:<40} {count:>14}");
-    }
-    text
 }
 
 fn reloaded_text(reloaded: &Reloaded) -> String {

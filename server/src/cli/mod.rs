@@ -25,6 +25,7 @@ pub mod report;
 pub mod sar;
 pub mod serve;
 pub mod signals;
+mod status;
 pub mod store;
 pub mod top;
 pub mod trace;
@@ -440,10 +441,12 @@ pub fn run(
     match dispatch(&matches, environment, io, program) {
         Ok(()) => Exit::Done,
         Err(failure) => {
-            if io.json {
+            if failure.text.is_empty() {
+                // What is wrong was said already, as the command's own answer.
+            } else if io.json {
                 let error = serde_json::json!({ "error": failure.text, "exit": failure.exit as u8 });
                 io.tell(error);
-            } else if !failure.text.is_empty() {
+            } else {
                 io.tell(format!("throng: {}", failure.text));
             }
             failure.exit
@@ -459,6 +462,20 @@ pub fn age(seconds: u64) -> String {
         60..3_600 => format!("{minutes}m{:02}s", seconds % 60),
         3_600..86_400 => format!("{hours}h{:02}m", minutes % 60),
         _ => format!("{days}d{:02}h", hours % 24),
+    }
+}
+
+/// A count with its noun, of which more are named by an `s`.
+fn many(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Bytes as `512 B`, `4.0 KiB`, `28.4 MiB`.
+fn bytes(count: u64) -> String {
+    let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+    match units.iter().find(|(shift, _)| count >> shift > 0) {
+        Some((shift, unit)) => format!("{:.1} {unit}", count as f64 / (1_u64 << shift) as f64),
+        None => format!("{count} B"),
     }
 }
 

@@ -398,6 +398,7 @@ fn ctl_commands_reach_a_running_server() {
     let (lock, server) = bench.serve();
     let status = bench.run("ctl status");
     assert!(status.out.contains("throng 9.9") && status.out.contains("127.0.0.1:5222 (STARTTLS)"), "{}", status.out);
+    assert!(!status.out.contains("messages_in") && bench.run("ctl status --all").out.contains("  messages_in  "));
     let value: serde_json::Value = serde_json::from_str(&bench.run("ctl status --json").out).expect("JSON");
     assert_eq!((&value["domain"], &value["counters"]["messages_in"]), (&"localhost".into(), &12.into()));
     assert_eq!(bench.run("ctl sessions --json").out.lines().count(), 1_200);
@@ -468,7 +469,7 @@ fn knobs_are_listed_shown_set_and_reset() {
     let calls =
         ["set log_level debug Some(600s)", "set log_level debug None", "reset None", "reset Some(\"log_level\")"];
     assert_eq!(bench.calls(), calls);
-    assert!(bench.run("ctl status").out.contains("\nset         log_level = debug\n"));
+    assert!(bench.run("ctl status").out.contains("\nset          log_level = debug\n"));
     assert_eq!(bench.run("ctl housekeeping pause --for 1h").exit, Exit::Done);
     assert_eq!(bench.run("ctl housekeeping resume").exit, Exit::Done);
     assert_eq!(bench.run("ctl queue flush romeo@localhost").out, "2 connections cut\n");

@@ -30,7 +30,7 @@ pub(super) fn text(telemetry: &dyn Telemetry) -> Result<String, fmt::Error> {
     let shards = telemetry.shards().into_iter().enumerate().map(|(shard, numbers)| (shard.to_string(), numbers));
     let mut sets = vec![Numbers { of: "shard", by: Some("shard"), sets: shards.collect() }];
     sets.extend(telemetry.works());
-    registry.register_collector(Box::new(All { status, sets, memory: telemetry.memory() }));
+    registry.register_collector(Box::new(All { status, sets }));
     let mut text = String::new();
     encode(&mut text, &registry)?;
     Ok(text)
@@ -40,7 +40,6 @@ pub(super) fn text(telemetry: &dyn Telemetry) -> Result<String, fmt::Error> {
 struct All {
     status: Status,
     sets: Vec<Numbers>,
-    memory: Vec<(&'static str, u64)>,
 }
 
 impl Collector for All {
@@ -73,11 +72,11 @@ impl Collector for All {
             gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
         }
         self.sets.iter().try_for_each(|numbers| numbers.encode(&mut encoder))?;
-        let help = "Memory by what holds it; resident is what the process has, rest what of it no part tells of";
+        let help = "Resident memory by what holds it: files are pages of files, rest what no part reports";
         let kind = ConstGauge::new(0i64).metric_type();
         let mut metric = encoder.encode_descriptor("memory_bytes", help, None, kind)?;
-        for (part, bytes) in &self.memory {
-            ConstGauge::new(signed(*bytes)).encode(metric.encode_family(&[("part", *part)])?)?;
+        for (part, bytes) in &status.memory {
+            ConstGauge::new(signed(*bytes)).encode(metric.encode_family(&[("part", part.as_str())])?)?;
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ use crate::record::owners::Owed;
 /// A number of one shard.
 #[derive(Clone, Copy, Debug)]
 pub struct Number {
-    /// Its name, in snake case, as in `throng ctl status`.
+    /// Its name, in snake case, as in `throng ctl status --all`.
     pub name: &'static str,
     /// Whether it only grows.
     pub counts: bool,
@@ -65,9 +65,6 @@ pub trait Telemetry: Send + Sync {
 
     /// The numbers of other threads.
     fn works(&self) -> Vec<Numbers>;
-
-    /// Memory by what holds it, bytes.
-    fn memory(&self) -> Vec<(&'static str, u64)>;
 
     /// Connections and users for whom much waits, with their owners.
     fn owed(&self) -> Arc<Vec<Owed>>;

@@ -24,6 +24,7 @@ use super::health::Turns;
 use super::history::{History, Query as Asked, Recent, Refused};
 use super::patience::{Conn, Patient, Places};
 use super::{Telemetry, metrics, page, standing, wrong};
+use crate::admin::wrong::Ready;
 use crate::end::{Survive, survive};
 use crate::runtime::{ACCEPT_AGAIN, Blocking, Listening};
 use crate::waits;
@@ -289,28 +290,13 @@ async fn health(State(seen): State<Seen>) -> Response {
 
 async fn ready(State(seen): State<Seen>) -> Response {
     let status = seen.telemetry.status();
-    let mut why = Vec::new();
-    if status.stopping {
-        why.push("the server is stopping");
-    }
-    if status.storage_full {
-        why.push("the disk is full: new messages are refused");
-    }
+    let found = status.wrong();
+    let of = |sort: Ready| found.iter().filter(move |found| found.ready == sort).flat_map(|found| found.public.clone());
+    let why: Vec<String> =
+        status.stopping.then(|| "the server is stopping".to_owned()).into_iter().chain(of(Ready::Refuses)).collect();
+    // Warnings and what is degraded do not take a server out of its service: most of its users are served.
+    let (warnings, degraded): (Vec<_>, Vec<_>) = (of(Ready::Warns).collect(), of(Ready::Degraded).collect());
     let code = if why.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
-    // Clients that take the certificate all the same are not kept out: operators who look here have to be told.
-    let certificate = status.certificate.unwrap_or_default();
-    let warnings: Vec<_> = certificate.faults.iter().chain(&certificate.soon).collect();
-    // And everybody whose rows are whole is served: no reason to take the server out of its service.
-    // Why is told to those who have the token.
-    let unrecorded = status.unrecorded.map(|_| "the activity recorder has failed: nothing is recorded any more".into());
-    // Users of other domains log in, and those who have a session keep it.
-    let unanswered = status
-        .external_down
-        .iter()
-        .map(|domain| format!("external authentication of {domain} is down: its users cannot log in"));
-    let ask = "the service of notify_ask is down: what it would have to allow at channels is refused";
-    let ask = status.ask_down.then(|| ask.to_owned());
-    let degraded: Vec<_> = status.damaged.into_iter().chain(unrecorded).chain(unanswered).chain(ask).collect();
     let told = json!({ "ready": why.is_empty(), "why": why, "warnings": warnings, "degraded": degraded });
     (code, Json(told)).into_response()
 }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::wrong::{Weight, Wrong, wrong};
+use crate::admin::wrong::{Weight, Wrong, wrong};
 use crate::record::owners::Owed;
 use crate::waits::{self, Look, Sort};
 

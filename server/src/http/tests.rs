@@ -30,6 +30,7 @@ impl Telemetry for Told {
             storage_full: self.full.load(Ordering::Relaxed),
             unrecorded: self.unrecorded.load(Ordering::Relaxed).then(|| "a panic: of a test".into()),
             log_lines_lost: self.lost.load(Ordering::Relaxed),
+            memory: [("users".to_owned(), 4096)].into(),
             ..Status::default()
         }
     }
@@ -52,10 +53,6 @@ impl Telemetry for Told {
             Numbers { of: "store", by: None, sets: vec![(String::new(), vec![number("commits")])] },
             Numbers { of: "reads", by: Some("thread"), sets: both.into() },
         ]
-    }
-
-    fn memory(&self) -> Vec<(&'static str, u64)> {
-        vec![("users", 4096)]
     }
 
     fn owed(&self) -> Arc<Vec<Owed>> {

@@ -3,10 +3,10 @@
 //! Each rule looks at one thing that has been seen to hurt, and says what it is, how much, since when, and what helps. A rule that
 //! has no figures says nothing.
 
-use serde::Serialize;
 use throng_recorder::sar::Series;
 
 use crate::admin::Status;
+use crate::admin::wrong::{Weight, Wrong, wrong};
 
 /// What the rules look at.
 pub(super) const PICK: &str = "cpu.idle tcp.lsn_over,retr_pct,retr,pruned memory.avail_pct,swp_tot,swp_free disk.fl_wait,busy,\
@@ -19,31 +19,6 @@ pub(super) const LOOK_MS: u64 = 20_000;
 
 /// A commit of so many milliseconds is told: who chats notices a quarter of a second.
 const COMMIT_MS_LONG: f64 = 250.0;
-
-/// How bad it is.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub(super) enum Weight {
-    /// Users feel it, or will soon.
-    Bad,
-    /// It may become so.
-    Warn,
-}
-
-/// A sentence.
-#[derive(Clone, PartialEq, Debug, Serialize)]
-pub(super) struct Wrong {
-    /// How bad.
-    pub(super) weight: Weight,
-    /// What it is about: `shard 3`, `disk`.
-    pub(super) what: String,
-    /// The sentence.
-    pub(super) text: String,
-}
-
-pub(super) fn wrong(weight: Weight, what: impl Into<String>, text: impl Into<String>) -> Wrong {
-    Wrong { weight, what: what.into(), text: text.into() }
-}
 
 /// Numbers of a column that are there.
 fn seen<'a>(series: &'a Series, module: &'a str, field: &'a str) -> impl Iterator<Item = (&'a str, Vec<f64>)> {
@@ -105,53 +80,7 @@ fn long_commit(series: &Series) -> Option<Wrong> {
 /// Everything that is wrong, the worst first. `found` is what was found elsewhere (`standing`).
 pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> Vec<Wrong> {
     use Weight::{Bad, Warn};
-    if status.storage_full {
-        found.push(wrong(
-            Bad,
-            "disk",
-            "is full: new messages are refused with <resource-constraint/> until there is room",
-        ));
-    }
-    if let Some(certificate) = &status.certificate {
-        let refused = |fault: &String| wrong(Bad, "TLS", format!("{fault}: clients refuse this server"));
-        found.extend(certificate.faults.iter().map(refused));
-        found.extend(certificate.soon.iter().map(|soon| wrong(Warn, "TLS", soon)));
-    }
-    if let Some(first) = status.damaged.first() {
-        let text = format!(
-            "has {} damaged files, the first {first}: who asks for rows in it gets an error; stop the server, then `throng store \
-             check` names all, and `throng store salvage` brings out what is whole",
-            status.damaged.len()
-        );
-        found.push(wrong(Bad, "store", text));
-    }
-    for domain in &status.external_down {
-        let text = format!(
-            "of {domain} is down: its users cannot log in; the log says why (external authentication failed), and the server asks again \
-             within half a minute"
-        );
-        found.push(wrong(Bad, "external authentication", text));
-    }
-    if status.ask_down {
-        let text = "does not answer: what it would have to allow at channels is refused; the log says why, and the server asks again within \
-                    half a minute";
-        found.push(wrong(Bad, "service of notify_ask", text));
-    }
-    if let Some(why) = &status.unrecorded {
-        let text = format!(
-            "has failed ({why}): nothing is recorded, and most of what could be wrong is not told here, until the server is \
-             started again"
-        );
-        found.push(wrong(Bad, "recorder", text));
-    }
-    if status.log_lines_lost > 0 {
-        let text = format!(
-            "has lost {} lines since the start: they came faster than they were read, or could not be written; look at what \
-             reads standard error",
-            status.log_lines_lost
-        );
-        found.push(wrong(Warn, "log", text));
-    }
+    found.extend(status.wrong().into_iter().map(|found| found.wrong));
     for (field, what, many, helps) in QUEUES {
         for (row, numbers) in seen(series, "shard", field) {
             let (now, grows) = (numbers[numbers.len() - 1], growth(&numbers));

@@ -21,19 +21,23 @@ const SHARDS: [Part; 6] = [
     ("network", |c| &c.mem_network_bytes),
 ];
 
-/// What the process has in memory of its own, as the kernel counts it.
+/// All of the process that is in memory, as the kernel counts it (`VmRSS`): the sum of all parts.
 pub const RESIDENT: &str = "resident";
 
-/// What the allocator may write to without asking the kernel again. Of that a page is in memory once it was written to.
-pub const ALLOCATOR: &str = "allocator";
+/// Of that the pages of files, most of them the program's own, which the kernel can read again.
+pub const FILES: &str = "files";
 
-/// What of the resident memory nobody has told of: what hangs on tables, threads' stacks, and what the allocator keeps free.
+/// Addresses that the allocator may write to without asking the kernel again. A page of them is resident once it was written to, so
+/// this is no part of what is resident, and may be more.
+pub const RESERVED: &str = "reserved";
+
+/// What of the resident memory no part has reported: what hangs on tables, threads' stacks, and what the allocator keeps free.
 pub const REST: &str = "rest";
 
 /// Parts at most.
 const PARTS_MAX: u16 = 32;
 
-/// Who can tell of more: calls back with the name and the bytes of each part; [`RESIDENT`] and [`ALLOCATOR`] are of all parts.
+/// Reports more: calls back with the name and the bytes of each part, and of [`RESIDENT`] and [`RESERVED`], which are no parts.
 pub type Parts = Arc<dyn Fn(&mut dyn FnMut(&'static str, u64)) + Send + Sync>;
 
 /// All parts and what is left, bytes.
@@ -42,7 +46,7 @@ pub fn by_part(counters: &[Arc<Counters>], parts: &Parts, tell: &mut dyn FnMut(&
     let mut add = |part, bytes| {
         match part {
             RESIDENT => all = Some(bytes),
-            ALLOCATOR => {}
+            RESERVED => {}
             _ => known += bytes,
         }
         tell(part, bytes);
@@ -56,12 +60,14 @@ pub fn by_part(counters: &[Arc<Counters>], parts: &Parts, tell: &mut dyn FnMut(&
     }
 }
 
-/// Memory of its own that the process has, bytes; none if the kernel does not tell (proc(5), `statm`).
-pub fn resident() -> Option<u64> {
+/// Bytes of the process that are in memory, and how many of them are pages of files; none if the kernel does not tell (proc(5),
+/// `statm`).
+pub fn resident() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split_ascii_whitespace().skip(1).map(|word| word.parse::<u64>().ok());
-    let (all, of_files) = (pages.next()??, pages.next()??);
-    Some(all.saturating_sub(of_files) * rustix::param::page_size() as u64)
+    let (all, files) = (pages.next()??, pages.next()??);
+    let page = rustix::param::page_size() as u64;
+    Some((all * page, files * page))
 }
 
 /// Records the memory by part.
@@ -83,8 +89,8 @@ impl Memory {
 
 impl Source for Memory {
     fn modules(&self) -> Vec<Module> {
-        let help = "Held by this part, as its owner tells; `resident` is what the process has in memory, `rest` what of it no \
-                    part has told of, `allocator` what it may take without asking again.";
+        let help = "Held by this part, as its owner reports; `resident` is all that is in memory, `files` pages of files, \
+                    `rest` what no part has reported; `reserved` is what the allocator may write to, resident or not.";
         let fields = vec![Field::gauge("held", "MiB", 9, help).per(1 << 20)];
         vec![Module::single("heap", "Memory of the server, by what holds it.", fields).by("part", PARTS_MAX)]
     }
@@ -108,13 +114,16 @@ mod tests {
         counters.iter().for_each(|counters| counters.mem_users_bytes.set(100));
         let parts: Parts = Arc::new(|tell: &mut dyn FnMut(&'static str, u64)| {
             tell("memtables", 50);
-            tell(ALLOCATOR, 5_000);
-            tell(RESIDENT, 1_000);
+            tell(RESERVED, 5_000);
+            tell(FILES, 300);
+            tell(RESIDENT, 1_300);
         });
         let mut told = Vec::new();
         by_part(&counters, &parts, &mut |part, bytes| told.push((part, bytes)));
-        assert_eq!(told.len(), SHARDS.len() + 4);
-        assert_eq!((told[2], told[8], told[9]), (("users", 200), (RESIDENT, 1_000), (REST, 750)));
-        assert!(resident().is_some_and(|bytes| bytes > 100_000), "{:?}", resident());
+        assert_eq!(told.len(), SHARDS.len() + 5);
+        assert_eq!((told[2], told[9], told[10]), (("users", 200), (RESIDENT, 1_300), (REST, 750)));
+        let parts = told.iter().filter(|(part, _)| ![RESIDENT, RESERVED].contains(part));
+        assert_eq!(parts.map(|(_, bytes)| bytes).sum::<u64>(), 1_300, "the parts are all that is resident");
+        assert!(resident().is_some_and(|(all, files)| files > 0 && all > files + 100_000), "{:?}", resident());
     }
 }

@@ -161,7 +161,7 @@ mod tests {
                 counts: Box::new(|shard| (7 + shard as u64, 3)),
             }],
             works: Vec::new(),
-            memory: Arc::new(|tell: &mut dyn FnMut(&'static str, u64)| tell(memory::ALLOCATOR, 5 << 20)),
+            memory: Arc::new(|tell: &mut dyn FnMut(&'static str, u64)| tell(memory::RESERVED, 5 << 20)),
         };
         let recording = Recording::start(&folder.path().join("recorder"), 8 << 20, inside).expect("a thread");
         recording.handle().mark(clock::wall_ms(), "knob", "turn_length 5");
@@ -192,7 +192,7 @@ mod tests {
             last.values[last.shape.row_at(at, row) + schema.modules[at].field(field).expect("a field")]
         };
         assert_eq!((number("queue", "letters", "length"), number("queue", "letters", "longest")), (4 + 5 + 6, 6));
-        assert_eq!(number("heap", "allocator", "held"), 5 << 20);
+        assert_eq!(number("heap", "reserved", "held"), 5 << 20);
         assert!(number("heap", "recorder", "held") > 0);
         let kinds: Vec<_> = items(&file)
             .into_iter()

@@ -392,6 +392,7 @@ impl Control for Running {
             let standing = super::certificate::standing(certificates, self.links.settings.domains.names());
             CertificateState { expires_s: standing.ends_s, faults: standing.faults, soon: standing.soon }
         });
+        let memory = self.links.known.memory_by_part();
         Status {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
@@ -418,7 +419,9 @@ impl Control for Running {
             stopping: self.stopping.load(Ordering::Acquire),
             stops_in_s: self.links.wishes.stops_in().map(|left| left.as_secs()),
             counters,
-            memory: self.links.known.memory_by_part().into_iter().map(|(part, n)| (part.to_owned(), n)).collect(),
+            resident_bytes: memory.resident_bytes,
+            reserved_bytes: memory.reserved_bytes,
+            memory: memory.parts,
             knobs_set: self
                 .knob_rows()
                 .iter()

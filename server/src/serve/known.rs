@@ -1,5 +1,6 @@
 //! What can be seen of the server from outside of its threads: for the recorder, and for those who ask for numbers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use throng_engine::counters::{Counted, Counters, Latencies};
@@ -9,7 +10,7 @@ use throng_sys::committed_memory;
 use super::Rows;
 use crate::disk::{ReadCounters, Seen};
 use crate::letters::Traffic;
-use crate::record::memory::{ALLOCATOR, Parts, RESIDENT, by_part, resident};
+use crate::record::memory::{FILES, Parts, RESERVED, RESIDENT, by_part, resident};
 use crate::record::work::{Work, Worker};
 use crate::record::{Inside, Lane};
 
@@ -27,6 +28,17 @@ pub(super) struct Known {
     pub(super) engine: Arc<Rows>,
     /// What each thread that reads counts.
     pub(super) reads: Vec<Seen<ReadCounters>>,
+}
+
+/// Memory of the process.
+#[derive(Default)]
+pub(super) struct Held {
+    /// All that is in memory.
+    pub(super) resident_bytes: u64,
+    /// What the allocator may write to.
+    pub(super) reserved_bytes: u64,
+    /// What is resident by what holds it.
+    pub(super) parts: BTreeMap<String, u64>,
 }
 
 fn worker<T: Counted + 'static>(name: String, counters: &Arc<T>, latencies: &Arc<Latencies>) -> Worker {
@@ -75,18 +87,23 @@ impl Known {
             tell("memtables", memory.memtables);
             tell("blocks", memory.blocks);
             tell("filters", memory.filters);
-            tell(ALLOCATOR, committed_memory());
-            if let Some(bytes) = resident() {
-                tell(RESIDENT, bytes);
+            tell(RESERVED, committed_memory());
+            if let Some((all, files)) = resident() {
+                tell(FILES, files);
+                tell(RESIDENT, all);
             }
         })
     }
 
-    /// The same by part, with that of the shards.
-    pub(super) fn memory_by_part(&self) -> Vec<(&'static str, u64)> {
-        let mut parts = Vec::new();
-        by_part(&self.counters, &self.memory(), &mut |part, bytes| parts.push((part, bytes)));
-        parts
+    /// The same by part, with that of the shards: the parts, and what is no part.
+    pub(super) fn memory_by_part(&self) -> Held {
+        let mut held = Held::default();
+        by_part(&self.counters, &self.memory(), &mut |part, bytes| match part {
+            RESIDENT => held.resident_bytes = bytes,
+            RESERVED => held.reserved_bytes = bytes,
+            part => drop(held.parts.insert(part.to_owned(), bytes)),
+        });
+        held
     }
 
     /// All of it, as the recorder gets it.

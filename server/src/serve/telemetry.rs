@@ -95,10 +95,6 @@ impl Telemetry for Running {
         let alone = uploads.into_iter().chain(bytestreams).chain(users).chain(asked).chain(pushed);
         self.links.known.works().into_iter().map(numbers).chain(alone).collect()
     }
-
-    fn memory(&self) -> Vec<(&'static str, u64)> {
-        self.links.known.memory_by_part()
-    }
 }
 
 fn number((name, kind, help, value): Row) -> Number {

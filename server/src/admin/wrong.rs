@@ -1,0 +1,122 @@
+//! What is wrong with a server as far as its state says, in sentences, once for all who show it: `throng ctl status`, the
+//! dashboard and `throng top` (which add what recordings show), `/ready`, and the command of administrators who are users.
+
+use serde::Serialize;
+
+use super::Status;
+
+/// How bad it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Weight {
+    /// Users feel it, or will soon.
+    Bad,
+    /// It may become so.
+    Warn,
+}
+
+/// A sentence.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Wrong {
+    /// How bad.
+    pub weight: Weight,
+    /// What it is about: `shard 3`, `disk`.
+    pub what: String,
+    /// The rest of the sentence, with what helps.
+    pub text: String,
+}
+
+/// A sentence about `what`.
+pub(crate) fn wrong(weight: Weight, what: impl Into<String>, text: impl Into<String>) -> Wrong {
+    Wrong { weight, what: what.into(), text: text.into() }
+}
+
+/// What `/ready` answers because of something that is wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ready {
+    /// 503: no clients should be sent here.
+    Refuses,
+    /// 200, and a line of `degraded`: something does not work for some.
+    Degraded,
+    /// 200, and a line of `warnings`: it works, and needs an operator.
+    Warns,
+}
+
+/// Something wrong in the state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Found {
+    /// For operators.
+    pub wrong: Wrong,
+    /// What `/ready` answers.
+    pub ready: Ready,
+    /// Its lines there. Anybody may read them: they have no names of users and no reasons that only operators need.
+    pub public: Vec<String>,
+}
+
+impl Status {
+    /// Everything that is wrong by the state alone; a new fault of the state is a new rule here.
+    pub fn wrong(&self) -> Vec<Found> {
+        use Weight::{Bad, Warn};
+        let mut all = Vec::new();
+        let mut found_all = |ready, weight, what: &str, text: String, public: Vec<String>| {
+            all.push(Found { wrong: wrong(weight, what, text), ready, public });
+        };
+        if let Some(first) = self.damaged.first() {
+            let files = match self.damaged.len() {
+                1 => "1 damaged file".to_owned(),
+                many => format!("{many} damaged files, the first"),
+            };
+            let text = format!(
+                "has {files} {first}: requests for rows in it get an error; stop the server, then `throng store check` names \
+                 all, and `throng store salvage` brings out what is whole"
+            );
+            found_all(Ready::Degraded, Bad, "store", text, self.damaged.clone());
+        }
+        let mut found = |ready, weight, what: &str, text: String, public: String| {
+            found_all(ready, weight, what, text, vec![public]);
+        };
+        if self.storage_full {
+            let text = "is full: new messages are refused with <resource-constraint/> until there is room";
+            found(Ready::Refuses, Bad, "disk", text.into(), "the disk is full: new messages are refused".into());
+        }
+        if let Some(certificate) = &self.certificate {
+            for fault in &certificate.faults {
+                found(Ready::Warns, Bad, "TLS", format!("{fault}: clients refuse this server"), fault.clone());
+            }
+            if let Some(soon) = &certificate.soon {
+                found(Ready::Warns, Warn, "TLS", soon.clone(), soon.clone());
+            }
+        }
+        for domain in &self.external_down {
+            let text = format!(
+                "of {domain} is down: its users cannot log in; the log says why (external authentication failed), and the \
+                 server asks again within half a minute"
+            );
+            let public = format!("external authentication of {domain} is down: its users cannot log in");
+            found(Ready::Degraded, Bad, "external authentication", text, public);
+        }
+        if self.ask_down {
+            let text = "does not answer: what it would have to allow at channels is refused; the log says why, and the \
+                        server asks again within half a minute";
+            let public = "the service of notify_ask is down: what it would have to allow at channels is refused";
+            found(Ready::Degraded, Bad, "the service of notify_ask", text.into(), public.into());
+        }
+        if let Some(why) = &self.unrecorded {
+            let text = format!(
+                "has failed ({why}): nothing is recorded, and most of what could be wrong is not reported here, until the \
+                 server is started again"
+            );
+            let public = "the activity recorder has failed: nothing is recorded any more";
+            found(Ready::Degraded, Bad, "recorder", text, public.into());
+        }
+        if self.log_lines_lost > 0 {
+            let (lost, lines) = (self.log_lines_lost, if self.log_lines_lost == 1 { "line" } else { "lines" });
+            let text = format!(
+                "has lost {lost} {lines} since the start: they came faster than they were read, or could not be written; \
+                 look at what reads standard error"
+            );
+            found(Ready::Warns, Warn, "log", text, format!("{lost} {lines} of the log were lost"));
+        }
+        all
+    }
+}
