@@ -90,11 +90,14 @@ const LAST_POWER: usize = 26;
 
 /// How often things took how long: counters in buckets, each an eighth wider than the one before or less. One writer.
 #[derive(Debug)]
-pub struct Latencies([Counter; Latencies::BUCKETS]);
+pub struct Latencies {
+    buckets: [Counter; Latencies::BUCKETS],
+    sum: Counter,
+}
 
 impl Default for Latencies {
     fn default() -> Latencies {
-        Latencies([const { Counter::new() }; Latencies::BUCKETS])
+        Latencies { buckets: [const { Counter::new() }; Latencies::BUCKETS], sum: Counter::new() }
     }
 }
 
@@ -104,7 +107,18 @@ impl Latencies {
 
     /// Notes one; only the owner may.
     pub fn note(&self, value: u64) {
-        self.0[Latencies::bucket(value)].one();
+        self.note_many(value, 1);
+    }
+
+    /// Notes so many that took as long; only the owner may.
+    pub fn note_many(&self, value: u64, count: u64) {
+        self.buckets[Latencies::bucket(value)].add(count);
+        self.sum.add(value.saturating_mul(count));
+    }
+
+    /// All values together.
+    pub fn sum(&self) -> u64 {
+        self.sum.get()
     }
 
     fn bucket(value: u64) -> usize {
@@ -126,7 +140,7 @@ impl Latencies {
 
     /// How many are in each bucket.
     pub fn read(&self, into: &mut [u64; Latencies::BUCKETS]) {
-        into.iter_mut().zip(&self.0).for_each(|(slot, counter)| *slot = counter.get());
+        into.iter_mut().zip(&self.buckets).for_each(|(slot, counter)| *slot = counter.get());
     }
 }
 
@@ -297,10 +311,11 @@ mod tests {
         assert_eq!(before, Some((1 << LAST_POWER) - 1));
         assert_eq!([1 << LAST_POWER, u64::MAX].map(Latencies::bucket), [Latencies::BUCKETS - 1; 2]);
         let latencies = Latencies::default();
-        [3, 3, 1_000_000].into_iter().for_each(|value| latencies.note(value));
+        [3, 1_000_000].into_iter().for_each(|value| latencies.note(value));
+        latencies.note_many(3, 4);
         let mut counts = [0; Latencies::BUCKETS];
         latencies.read(&mut counts);
-        assert_eq!((counts[3], counts.iter().sum::<u64>()), (2, 3));
+        assert_eq!((counts[3], counts.iter().sum::<u64>(), latencies.sum()), (5, 6, 1_000_015));
     }
 
     #[test]

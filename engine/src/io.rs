@@ -685,6 +685,15 @@ pub struct WebPush {
     pub endpoint: Box<str>,
     /// The page's public key.
     pub p256dh: [u8; 65],
+/// What lasts several turns and is measured by the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timed {
+    /// A login that succeeded, from its first element on.
+    Login,
+    /// A publication at a channel that was done, from its request on.
+    Publication,
+}
+
     /// Its authentication secret.
     pub auth: [u8; 16],
     /// The entry of [`Push::services`](crate::web::push::Push::services) by which it may be asked.
@@ -832,6 +841,13 @@ pub enum Effect {
         /// The command's token.
         token: u64,
         /// The answer.
+    /// Note how long something took that is answered by this turn.
+    Timed {
+        /// What.
+        what: Timed,
+        /// When it began, [`Now::wall_us`](crate::id::Now::wall_us).
+        since_us: u64,
+    },
         reply: Reply,
         /// Not before all that this turn rests on is durable.
         durable: bool,
@@ -872,7 +888,8 @@ impl Effect {
             | Effect::Note(_)
             | Effect::Order { .. }
             | Effect::Activate { .. }
-            | Effect::Push { .. } => Rests::OnAll,
+            | Effect::Push { .. }
+            | Effect::Timed { .. } => Rests::OnAll,
             Effect::Pause { .. }
             | Effect::Favour { .. }
             | Effect::Letters { .. }

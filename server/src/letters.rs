@@ -6,6 +6,7 @@
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use throng_engine::counters::Counter;
 use throng_engine::id::{Gate, ShardId};
@@ -16,8 +17,8 @@ use crate::tls::TlsConnection;
 
 /// What goes through a ring.
 pub enum Envelope {
-    /// A turn's letters.
-    Batch(Letters),
+    /// A turn's letters, and when that turn began.
+    Batch(Letters, Instant),
     /// The state of a connection whose socket has moved.
     Moved(Box<MovedLink>),
 }
@@ -106,7 +107,7 @@ pub fn letter_rings(shards: u16, slots: usize) -> Vec<LetterRings> {
 impl LetterRings {
     /// Sends, or keeps what does not fit.
     pub fn send(&mut self, to: ShardId, envelope: Envelope) {
-        if let Envelope::Batch(batch) = &envelope {
+        if let Envelope::Batch(batch, _) = &envelope {
             self.traffic.sent[self.own][to.index()].add(batch.len() as u64);
         }
         self.sent += 1;
@@ -206,7 +207,7 @@ mod tests {
         let batch = |n: u64| {
             let mut batch = Letters::new(ShardId(0));
             batch.after = Gate(n);
-            Envelope::Batch(batch)
+            Envelope::Batch(batch, Instant::now())
         };
         for n in 0..5 {
             sender.send(ShardId(1), batch(n));
@@ -215,7 +216,7 @@ mod tests {
         let mut seen = Vec::new();
         while seen.len() < 5 {
             receiver.receive(8, |e| match e {
-                Envelope::Batch(b) => seen.push(b.after.0),
+                Envelope::Batch(b, _) => seen.push(b.after.0),
                 Envelope::Moved(_) => unreachable!(),
             });
             sender.push_on(|to| assert_eq!(to, ShardId(1)));
@@ -232,7 +233,7 @@ mod tests {
         for (from, to, letters) in [(0, 1, 2), (2, 1, 3), (1, 0, 4), (0, 1, 5)] {
             let mut batch = Letters::new(ShardId(from));
             (0..letters).for_each(|_| batch.push(letter()));
-            rings[usize::from(from)].send(ShardId(to), Envelope::Batch(batch));
+            rings[usize::from(from)].send(ShardId(to), Envelope::Batch(batch, Instant::now()));
         }
         let traffic = rings[0].traffic().clone();
         assert_eq!([0, 1, 2].map(|to| traffic.to(ShardId(to))), [4, 10, 0]);

@@ -14,6 +14,7 @@ mod ending;
 mod events;
 mod front;
 mod moving;
+mod timings;
 mod tuning;
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -22,7 +23,7 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use throng_engine::gate::GateQueue;
-use throng_engine::id::{ConnId, Now, ShardId};
+use throng_engine::id::{ConnId, Gate, Now, ShardId};
 use throng_engine::io::{BacklogRow, Command, Effect, Input, Output, Reply, StorageState};
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
@@ -46,6 +47,8 @@ pub use events::Entrance;
 use events::{Events, Hands, Order};
 use front::Fronted;
 use moving::{Early, Moving};
+pub use timings::Timings;
+use timings::Watch;
 pub use tuning::Tuning;
 
 /// Sleep while letters wait for room in another shard's ring and nothing is received any more.
@@ -109,6 +112,8 @@ pub struct Parts {
     pub clock: Clock,
     /// How far the end of all threads has come.
     pub ending: Arc<Ending>,
+    /// How long things take.
+    pub timings: Arc<Timings>,
 }
 
 /// Time for shards: monotonic since the process started, and the wall's.
@@ -139,6 +144,7 @@ pub struct Thread {
     links: Links,
     out: Output,
     gate: GateQueue,
+    watch: Watch,
     moving: Moving,
     /// Connections whose sends are done, while these are told. Empty between events.
     sent: Vec<ConnId>,
@@ -174,6 +180,7 @@ impl Thread {
     pub fn new(parts: Parts) -> Thread {
         let tuning = parts.tuning;
         let mut thread = Thread {
+            watch: Watch::new(parts.timings.clone()),
             p: parts,
             links: Links::default(),
             out: Output::default(),
@@ -229,11 +236,13 @@ impl Thread {
             std::thread::sleep(self.p.tuning.sleep_congested);
             self.slept_until(Instant::now());
         }
-        self.network(!congested)?;
-        let now = self.p.clock.now();
+        let first = self.network(!congested)?;
+        let at = Instant::now();
+        let (now, began) = (self.p.clock.at(at), first.unwrap_or(at));
         for conn in self.links.take_worn() {
             self.p.shard.handle(now, Input::Worn { conn }, &mut self.out);
         }
+        self.watch.came(self.p.shard.counters(), began);
         self.letters(now);
         self.answers(now);
         self.commands(now);
@@ -244,12 +253,13 @@ impl Thread {
         if let Some(news) = self.gate.news(now.mono_s(), self.p.submitter.durable()) {
             self.p.shard.handle(now, news, &mut self.out);
         }
-        self.end_turn(now);
-        self.release(now);
+        self.end_turn(now, began);
+        let durable = self.release(now);
         if stage != Stage::Serving {
             self.report(round);
         }
         let now = Instant::now();
+        self.watch.left(durable, now);
         self.links.end_patience(&mut *self.p.driver, now);
         // A sum costs a third of a difference.
         if now >= self.tidied + self.p.tuning.tidy_every {
@@ -368,14 +378,15 @@ impl Thread {
     }
 
     /// Handles what happened in the network; with `receives`, waits for it. Without, clients are not read from, but what was sent
-    /// to them goes on: a peer must not seem to take nothing because its server cannot take more in.
-    fn network(&mut self, receives: bool) -> std::io::Result<()> {
+    /// to them goes on: a peer must not seem to take nothing because its server cannot take more in. When the first of it was handled,
+    /// if anything was.
+    fn network(&mut self, receives: bool) -> std::io::Result<Option<Instant>> {
         let timeout = if !receives || self.is_awake() { Duration::ZERO } else { self.patience() };
         let mut events = Events::reusing(std::mem::take(&mut self.orders));
         let (clock, busy_poll) = (self.p.clock, !self.p.tuning.busy_poll.is_zero());
         // Their time is that of the first event.
         let (driver, mut hands) = self.driver_and_hands(Now::default());
-        let (mut now, mut awake, mut handled) = (None, None, 0);
+        let (mut first, mut now, mut awake, mut handled) = (None, None, None, 0);
         // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
         let on_event = &mut |event: Event<'_>| {
             match event {
@@ -387,7 +398,7 @@ impl Thread {
                 }
                 _ => handled += 1,
             }
-            hands.now = *now.get_or_insert_with(|| awake.map_or_else(|| clock.now(), |awake| clock.at(awake)));
+            hands.now = *now.get_or_insert_with(|| clock.at(*first.insert(awake.unwrap_or_else(Instant::now))));
             events.handle(&mut hands, event);
         };
         if receives { driver.wait(Some(timeout), on_event) } else { driver.finish(on_event) }?;
@@ -403,7 +414,7 @@ impl Thread {
             self.carry_out_all(&mut events.orders, now);
         }
         self.orders = events.orders;
-        Ok(())
+        Ok(first)
     }
 
     fn carry_out_all(&mut self, orders: &mut Vec<Order>, now: Now) {
@@ -491,12 +502,13 @@ impl Thread {
 
     fn letters(&mut self, now: Now) {
         let mut arrived = Vec::new();
-        let Thread { p, out, gate, moving, .. } = self;
+        let Thread { p, out, gate, moving, watch, .. } = self;
         let Parts { letters, shard, tuning, .. } = p;
         let left = letters.receive(tuning.letters_a_turn, |envelope| match envelope {
-            Envelope::Batch(batch) => {
+            Envelope::Batch(batch, since) => {
                 gate.rests_on(batch.after);
                 shard.handle(now, Input::Letters(&batch), out);
+                watch.came(shard.counters(), since);
             }
             Envelope::Moved(link) => arrived.extend(moving.state(link)),
         });
@@ -570,9 +582,10 @@ impl Thread {
         self.p.tuning = tuning;
     }
 
-    /// Ends the turn: writes go to the committer, letters to the rings, the rest behind the gate.
-    fn end_turn(&mut self, now: Now) {
+    /// Ends the turn, which began then: writes go to the committer, letters to the rings, the rest behind the gate.
+    fn end_turn(&mut self, now: Now, began: Instant) {
         self.p.shard.handle(now, Input::EndOfTurn, &mut self.out);
+        self.watch.came(self.p.shard.counters(), began);
         if !self.out.writes.is_empty() {
             let spare = self.p.submitter.spare(&self.out.writes);
             let batch = std::mem::replace(&mut self.out.writes, spare);
@@ -587,7 +600,7 @@ impl Thread {
             match effect {
                 Effect::Letters { to, mut batch } => {
                     batch.after = self.gate.gate();
-                    self.p.letters.send(to, Envelope::Batch(batch));
+                    self.p.letters.send(to, Envelope::Batch(batch, began));
                     self.p.peers[to.index()].wake();
                 }
                 Effect::Job { token, job } => self.p.jobs.submit(token, job),
@@ -606,6 +619,7 @@ impl Thread {
             }
         }
         self.out.effects = effects;
+        self.watch.turn_ended(self.gate.gate());
         let counters = self.p.shard.counters();
         counters.gated.add(gated);
         counters.commits_waiting.set(self.p.submitter.queued_batches());
@@ -616,8 +630,8 @@ impl Thread {
         counters.jobs_kept.set(self.p.jobs.kept() as u64);
     }
 
-    /// Lets out what is durable.
-    fn release(&mut self, now: Now) {
+    /// Lets out what is durable; up to which gate.
+    fn release(&mut self, now: Now) -> Gate {
         let durable = self.p.submitter.durable();
         let mut fetched = 0;
         while let Some((since_s, effect)) = self.gate.pop(durable) {
@@ -686,6 +700,7 @@ impl Thread {
                 Effect::Order { token, order } => self.p.orders.submit(token, order),
                 Effect::Activate { token, activation } => self.p.activations.submit(token, activation),
                 Effect::Push { token, push } => self.p.pushes.submit(token, push),
+                Effect::Timed { what, since_us } => self.watch.took(what, since_us),
                 Effect::Resume { conn, .. } => driver.resume(conn),
                 Effect::Letters { .. }
                 | Effect::Job { .. }
@@ -697,6 +712,7 @@ impl Thread {
                 }
             }
         }
+        durable
     }
 }
 

@@ -32,8 +32,8 @@ const RETRY_AFTER: &str = "Retry-After";
 /// What a request is for.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// An item is published.
-    Publish(Answered),
+    /// An item is published, since this time (microseconds of the wall's clock).
+    Publish(Answered, u64),
     /// The next items are wanted, if there are none at once, so many seconds later.
     Poll(Option<Box<Gathered>>),
     /// All are wanted, as events. The head of the answer was sent.
@@ -100,7 +100,7 @@ impl Kind {
                 nchan::Way::Events => Way::Events,
                 nchan::Way::Socket(..) => Way::Socket,
             }),
-            Kind::Publish(_) | Kind::Occupancy | Kind::Info(_) | Kind::Held(_) | Kind::Push(_) => None,
+            Kind::Publish(..) | Kind::Occupancy | Kind::Info(_) | Kind::Held(_) | Kind::Push(_) => None,
         }
     }
 

@@ -209,7 +209,7 @@ fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &[u8]) {
 impl Channels {
     /// The home of a channel does not do what was asked.
     pub(super) fn refused_by_home(&mut self, id: ConnId, refusal: Refusal) {
-        let publishes = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Publish(_)));
+        let publishes = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Publish(..)));
         let registers = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Push(_)));
         let (status, text) = match refusal.condition {
             StanzaCondition::Forbidden if publishes => (

@@ -61,7 +61,9 @@ impl Channels {
         // It is over with that by which it waits.
         let granted_s = admission.left_s(self.now).unwrap_or(u64::MAX);
         let (kind, until_s, publication) = match asked.wish {
-            Wish::Publish(publication) => (Kind::Publish(publication.answered), now_s + PUBLISH_S, Some(publication)),
+            Wish::Publish(publication) => {
+                (Kind::Publish(publication.answered, self.now.wall_us), now_s + PUBLISH_S, Some(publication))
+            }
             Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
             Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
             Wish::Updates(id, selectors) => {
@@ -155,7 +157,7 @@ impl Channels {
         }
         let unreadable = || Refusal::from(StanzaCondition::InternalServerError);
         match listener.kind {
-            Kind::Publish(_) => match Published::decode(body) {
+            Kind::Publish(..) => match Published::decode(body) {
                 Some(published) => self.published(id, published),
                 None => self.refused_by_home(id, unreadable()),
             },
@@ -348,7 +350,7 @@ impl Channels {
         let is_over = now_s >= listener.until_s;
         let polls = listener.kind.way() == Some(listener::Way::Poll);
         let (publishes, begun) =
-            (matches!(listener.kind, Kind::Publish(_)), matches!(listener.kind, Kind::Stream(true)));
+            (matches!(listener.kind, Kind::Publish(..)), matches!(listener.kind, Kind::Stream(true)));
         // A poll has been cut to the time of its token, and is answered as at the end of any wait.
         let exempt = publishes || matches!(listener.kind, Kind::Push(_)) || (polls && is_over);
         if let Some(listener) = self.listeners.get(id).filter(|listener| !exempt && !self.is_granted(listener)) {
@@ -361,7 +363,7 @@ impl Channels {
         }
         let Some(listener) = self.listeners.get_mut(id) else { return false };
         match listener.kind {
-            Kind::Publish(_) if is_over => {
+            Kind::Publish(..) if is_over => {
                 let text = "whether it was published is not known; try again with the same Idempotency-Key";
                 self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
@@ -370,7 +372,7 @@ impl Channels {
                 self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
             Kind::Held(_) if is_over => self.respond(id, access::unanswered()),
-            Kind::Publish(_) | Kind::Occupancy | Kind::Info(_) | Kind::Push(_) | Kind::Talk(_) | Kind::Held(_) => {}
+            Kind::Publish(..) | Kind::Occupancy | Kind::Info(_) | Kind::Push(_) | Kind::Talk(_) | Kind::Held(_) => {}
             // A home that has just been asked has its time, too.
             Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
             Kind::Nchan(_) if polls && is_over && (lost || !listener.is_asking()) => self.nchan_is_over(id),

@@ -11,6 +11,7 @@ use crate::channels::occupancy::crowd::channel_of;
 use crate::channels::places::Standing;
 use crate::extension::pubsub::service::channel::Published;
 use crate::id::ConnId;
+use crate::io::{Effect, Timed};
 use crate::letters::{ConnRef, Letter};
 use crate::limits::NOTIFY_TOLD_PER_PUBLICATION;
 use crate::web::channel::{Answered, Publication};
@@ -62,13 +63,15 @@ impl Channels {
         let crowd = if tells { format!(",\"subscribers\":{}", published.info.subscribers) } else { String::new() };
         let body = format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{}{crowd}}}\n", published.repeated);
         let response = match listener.kind {
-            Kind::Publish(Answered::Update) => {
+            Kind::Publish(Answered::Update, _) => {
                 written_id(place::write((channel, published.number), std::iter::empty()))
             }
-            Kind::Publish(Answered::Info(format)) => told(published.info).published(format),
+            Kind::Publish(Answered::Info(format), _) => told(published.info).published(format),
             _ => json(body.into_bytes()),
         };
-        self.count_published(id, published);
+        if let Kind::Publish(_, since_us) = listener.kind {
+            self.count_published(id, published, since_us);
+        }
         self.respond(id, response);
     }
 
@@ -79,8 +82,8 @@ impl Channels {
         self.listeners.addresses.charge(self.now.mono_ms, network(address), cost);
     }
 
-    /// A connection has published, and the home has said what came of it.
-    pub(super) fn count_published(&mut self, id: ConnId, published: Published) {
+    /// A connection has published since then, and the home has said what came of it.
+    pub(super) fn count_published(&mut self, id: ConnId, published: Published, since_us: u64) {
         // The client has gone meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
         if published.made && !listener.trusted && self.settings.web.channels.publications_s > 0 {
@@ -89,5 +92,6 @@ impl Channels {
         }
         let items = published.batch().map_or(1, |numbers| numbers.count() as u64);
         self.counters.notify_published.add(if published.repeated { 0 } else { items });
+        self.effects.push(Effect::Timed { what: Timed::Publication, since_us });
     }
 }

@@ -37,7 +37,7 @@ impl Channels {
             return;
         }
         match kind {
-            Kind::Publish(_) => counters.notify_publish_refused.one(),
+            Kind::Publish(..) => counters.notify_publish_refused.one(),
             Kind::Held(held) if held.asked.wish.act() == Act::Publish => counters.notify_publish_refused.one(),
             kind if kind.has_begun() => counters.notify_ended.one(),
             _ => counters.notify_subscribe_refused.one(),

@@ -169,6 +169,8 @@ pub struct Attempt {
     pub mechanism: sasl::Mechanism,
     /// Since when it waits for the server, milliseconds of the monotonic clock.
     pub asked_ms: u64,
+    /// When it began, microseconds of the wall's clock.
+    pub since_us: u64,
 }
 
 /// A connection that has no session yet. Requests of HTTP come on such a one, and wait on it: what only some have is a box that is made

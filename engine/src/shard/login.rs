@@ -214,9 +214,9 @@ impl Shard {
         self.conns.set_stage(id, stage);
         self.block(id);
         self.ask_counting(id, peer, &account, Question::MayLogIn { peer, shows });
-        let asked_ms = self.now.mono_ms;
+        let (asked_ms, since_us) = (self.now.mono_ms, self.now.wall_us);
         let opening = self.heard(id);
-        opening.attempt = Some(Box::new(Attempt { account, peer, mechanism, asked_ms }));
+        opening.attempt = Some(Box::new(Attempt { account, peer, mechanism, asked_ms, since_us }));
     }
 
     fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {

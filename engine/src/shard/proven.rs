@@ -1,7 +1,7 @@
 //! How an authentication ends, whatever it was by: refused, or with a user who has proven who it is and moves home.
 
 use crate::id::ConnId;
-use crate::io::Happened;
+use crate::io::{Effect, Happened, Timed};
 use crate::session::conn::{Stage, StreamExpect};
 use crate::session::moved::{Errand, Moved, MovedStream};
 use crate::session::sasl;
@@ -74,6 +74,7 @@ impl Shard {
         let home = self.home(account);
         if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
             self.spare_account(account, attempt.peer, seen);
+            self.effects.push(Effect::Timed { what: Timed::Login, since_us: attempt.since_us });
             if self.settings.note_logins {
                 let what = Happened::LoggedIn { mechanism: proof.mechanism().name() };
                 self.note(what, account, Some(attempt.peer.address));

@@ -1,124 +1,317 @@
-//! Numbers in the OpenMetrics text format, which Prometheus reads.
+//! Numbers for Prometheus, in its text format or in OpenMetrics 1.0, which differ in the names of counters and the end.
+//!
+//! Names follow Prometheus' conventions: the unit last, base units (seconds, bytes), `_total` for what only grows.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{Display, Write};
 
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::metrics::info::Info;
-use prometheus_client::registry::Registry;
+use axum::http::HeaderMap;
+use axum::http::header::ACCEPT;
+use throng_engine::counters::Latencies;
 
-use super::{Number, Numbers, Telemetry};
+use super::process::Process;
+use super::{Delay, Number, Numbers, Telemetry};
 use crate::admin::Status;
 
-/// Of the answer.
-pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+/// A format that an answer may have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Format {
+    /// Prometheus' own, version 0.0.4: what everybody reads.
+    Prometheus,
+    /// OpenMetrics 1.0, for those that ask for it by name.
+    OpenMetrics,
+}
 
-/// The text. Names are stable: `throng_shard_` and the name of `throng ctl status`, one series a shard; `throng_store_`,
-/// `throng_reads_` and what the store counts.
-///
-/// # Errors
-/// Never; the text is written to memory.
-pub(super) fn text(telemetry: &dyn Telemetry) -> Result<String, fmt::Error> {
-    let mut registry = Registry::with_prefix("throng");
+impl Format {
+    /// By `Accept` (RFC 9110 12.5.1): OpenMetrics if it is named, and liked no less than plain text.
+    pub(super) fn wanted(headers: &HeaderMap) -> Format {
+        let (mut open, mut plain) = (0.0, 0.0);
+        let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        for range in values.flat_map(|value| value.split(',')) {
+            let mut parts = range.split(';').map(str::trim);
+            let kind = parts.next().unwrap_or_default();
+            let quality = parts.find_map(|part| part.strip_prefix("q=")).map_or(Some(1.0), |q| q.parse().ok());
+            let liked: f32 = quality.unwrap_or(0.0);
+            match kind.to_ascii_lowercase().as_str() {
+                "application/openmetrics-text" => open = f32::max(open, liked),
+                "text/plain" => plain = f32::max(plain, liked),
+                _ => {}
+            }
+        }
+        if open > 0.0 && open >= plain { Format::OpenMetrics } else { Format::Prometheus }
+    }
+
+    /// The answer's `Content-Type`.
+    pub(super) fn content_type(self) -> &'static str {
+        match self {
+            Format::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Format::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// The bounds of a histogram's buckets are powers of two of a microsecond, from this one on: [`Latencies`] has bounds there, so that
+/// no count is a guess.
+const FIRST_POWER: u32 = 6;
+/// To this one: 16.8 seconds.
+const LAST_POWER: u32 = 24;
+
+/// The text. Names are stable: `throng_shard_` and the name of `throng ctl status --all`, one series a shard; `throng_store_`,
+/// `throng_reads_` and what the store counts; `process_` as the client libraries of Prometheus have them.
+pub(super) fn text(telemetry: &dyn Telemetry, format: Format) -> String {
+    let mut text = Text { out: String::with_capacity(64 << 10), format };
     let status = telemetry.status();
     let labels =
-        vec![("version", status.version.clone()), ("driver", status.driver.clone()), ("domain", status.domain.clone())];
-    registry.register("build", "What runs", Info::new(labels));
+        [("version", &*status.version), ("driver", &*status.driver), ("domain", &*status.domain)].map(|(n, v)| (n, v));
+    text.family("throng_build_info", "What runs.", Kind::Gauge).sample(&labels, 1);
+    state(&mut text, &status);
     let shards = telemetry.shards().into_iter().enumerate().map(|(shard, numbers)| (shard.to_string(), numbers));
     let mut sets = vec![Numbers { of: "shard", by: Some("shard"), sets: shards.collect() }];
     sets.extend(telemetry.works());
-    registry.register_collector(Box::new(All { status, sets }));
-    let mut text = String::new();
-    encode(&mut text, &registry)?;
-    Ok(text)
+    sets.iter().for_each(|numbers| self::numbers(&mut text, numbers));
+    telemetry.delays().iter().for_each(|delay| histogram(&mut text, delay));
+    let help = "Resident memory by what holds it: files are pages of files, rest what no part reports.";
+    let mut memory = text.family("throng_memory_bytes", help, Kind::Gauge);
+    status.memory.iter().for_each(|(part, bytes)| memory.sample(&[("part", part)], bytes));
+    let help = "Addresses that the allocator may write to; those that were never written to are not resident.";
+    text.family("throng_memory_reserved_bytes", help, Kind::Gauge).sample(&[], status.reserved_bytes);
+    process(&mut text, &Process::look());
+    text.end()
 }
 
-#[derive(Debug)]
-struct All {
-    status: Status,
-    sets: Vec<Numbers>,
-}
-
-impl Collector for All {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let status = &self.status;
-        for (name, help, value) in [
-            ("uptime_seconds", "Seconds since the start", status.uptime_s),
-            ("shards", "Number of shards", status.shards.into()),
-            ("connections", "Open connections, authenticated or not", status.connections),
-            ("sessions", "Bound sessions with a connection", status.sessions),
-            ("sessions_resumable", "Sessions that wait to be resumed (XEP-0198)", status.resumable),
-            ("storage_full", "1 while new messages are refused because the disk is full", status.storage_full.into()),
-            ("stopping", "1 while the server is on its way out", status.stopping.into()),
-            (
-                "recorder_failed",
-                "1 once the activity recorder has failed: nothing is recorded until the server is started again",
-                status.unrecorded.is_some().into(),
-            ),
-        ] {
-            let gauge = ConstGauge::new(signed(value));
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
-        }
-        let help = "Lines of the log that were lost: they came faster than they were read, or could not be written";
-        let lost = ConstCounter::new(status.log_lines_lost);
-        lost.encode(encoder.encode_descriptor("log_lines_lost", help, None, lost.metric_type())?)?;
-        if let Some(certificate) = &status.certificate {
-            let help = "When the TLS certificate in use ends, in seconds since 1970; subtract time() for what is left";
-            let gauge = ConstGauge::new(certificate.expires_s);
-            let name = "tls_certificate_expires_seconds";
-            gauge.encode(encoder.encode_descriptor(name, help, None, gauge.metric_type())?)?;
-        }
-        self.sets.iter().try_for_each(|numbers| numbers.encode(&mut encoder))?;
-        let help = "Resident memory by what holds it: files are pages of files, rest what no part reports";
-        let kind = ConstGauge::new(0i64).metric_type();
-        let mut metric = encoder.encode_descriptor("memory_bytes", help, None, kind)?;
-        for (part, bytes) in &status.memory {
-            ConstGauge::new(signed(*bytes)).encode(metric.encode_family(&[("part", part.as_str())])?)?;
-        }
-        Ok(())
+fn state(text: &mut Text, status: &Status) {
+    for (name, help, value) in [
+        ("uptime_seconds", "Seconds since the start.", status.uptime_s),
+        ("shards", "Number of shards.", status.shards.into()),
+        ("connections", "Open connections, authenticated or not.", status.connections),
+        ("sessions", "Bound sessions with a connection.", status.sessions),
+        ("sessions_resumable", "Sessions that wait to be resumed (XEP-0198).", status.resumable),
+        ("storage_full", "1 while new messages are refused because the disk is full.", status.storage_full.into()),
+        ("stopping", "1 while the server is on its way out.", status.stopping.into()),
+        (
+            "recorder_failed",
+            "1 once the activity recorder has failed: nothing is recorded until the server is started again.",
+            status.unrecorded.is_some().into(),
+        ),
+    ] {
+        text.family(&format!("throng_{name}"), help, Kind::Gauge).sample(&[], value);
+    }
+    let help = "Lines of the log that were lost: they came faster than they were read, or could not be written.";
+    text.family("throng_log_lines_lost", help, Kind::Counter).sample(&[], status.log_lines_lost);
+    if let Some(certificate) = &status.certificate {
+        let help = "When the TLS certificate in use ends, in seconds since 1970; subtract time() for what is left.";
+        text.family("throng_tls_certificate_expires_seconds", help, Kind::Gauge).sample(&[], certificate.expires_s);
     }
 }
 
-impl Numbers {
-    /// A family a number, with a series a set.
-    fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let Some((_, first)) = self.sets.first() else { return Ok(()) };
-        for (at, number) in first.iter().enumerate() {
-            // The format puts the full stop behind a help itself.
-            let help = number.help.trim_end_matches('.');
-            let name = format!("{}_{}", self.of, number.name);
-            let kind = match number.counts {
-                true => ConstCounter::new(0u64).metric_type(),
-                false => ConstGauge::new(0i64).metric_type(),
-            };
-            let mut metric = encoder.encode_descriptor(&name, help, None, kind)?;
-            let Some(by) = self.by else {
-                number.encode(metric)?;
-                continue;
-            };
-            for (set, numbers) in &self.sets {
-                if let Some(number) = numbers.get(at) {
-                    number.encode(metric.encode_family(&[(by, set.as_str())])?)?;
-                }
+/// A family a number, with a series a set.
+fn numbers(text: &mut Text, numbers: &Numbers) {
+    let Some((_, first)) = numbers.sets.first() else { return };
+    for (at, number) in first.iter().enumerate() {
+        let (name, per) = in_base_units(number.name);
+        let kind = if number.counts { Kind::Counter } else { Kind::Gauge };
+        let mut family = text.family(&format!("throng_{}_{name}", numbers.of), number.help, kind);
+        for (set, own) in &numbers.sets {
+            let Some(Number { value, .. }) = own.get(at) else { continue };
+            let label = numbers.by.map(|by| (by, set.as_str()));
+            match per {
+                1 => family.sample(label.as_slice(), value),
+                per => family.sample(label.as_slice(), *value as f64 / per as f64),
             }
         }
-        Ok(())
     }
 }
 
-impl Number {
-    fn encode(&self, series: MetricEncoder<'_>) -> Result<(), fmt::Error> {
-        match self.counts {
-            true => ConstCounter::new(self.value).encode(series),
-            false => ConstGauge::new(signed(self.value)).encode(series),
+/// The name of a number, with seconds for shorter units, and how many of its units are one of the new.
+fn in_base_units(name: &str) -> (Cow<'_, str>, u64) {
+    let seconds = |short: &str, per| Some((Cow::Owned(format!("{}_seconds", name.strip_suffix(short)?)), per));
+    seconds("_us", 1_000_000)
+        .or_else(|| seconds("_ms", 1_000))
+        .or_else(|| seconds("_s", 1))
+        .unwrap_or((Cow::Borrowed(name), 1))
+}
+
+fn histogram(text: &mut Text, delay: &Delay) {
+    let name = format!("throng_{}_seconds", delay.of);
+    let mut family = text.family(&name, delay.help, Kind::Histogram);
+    for (set, latencies) in &delay.sets {
+        let label = delay.by.map(|by| (by, set.as_str()));
+        let mut counts = [0; Latencies::BUCKETS];
+        // The sum first: what is noted meanwhile is in the counts, and a mean is too small rather than too large.
+        let sum_us = latencies.sum();
+        latencies.read(&mut counts);
+        let mut counted = counts.iter().enumerate().peekable();
+        let mut below = 0;
+        for power in FIRST_POWER..=LAST_POWER {
+            while let Some((_, count)) = counted.next_if(|(bucket, _)| Latencies::most(*bucket) < 1 << power) {
+                below += count;
+            }
+            family.bucket(label, &seconds(1 << power), below);
+        }
+        let all = below + counted.map(|(_, count)| count).sum::<u64>();
+        family.bucket(label, "+Inf", all);
+        family.suffixed("_sum", label.as_slice(), seconds(sum_us));
+        family.suffixed("_count", label.as_slice(), all);
+    }
+}
+
+/// Microseconds as seconds, without an error of rounding.
+fn seconds(us: u64) -> String {
+    let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// What the client libraries of Prometheus have of every process.
+fn process(text: &mut Text, process: &Process) {
+    let help = "Processor time that was used, in user and system mode.";
+    if let Some(cpu) = process.cpu_seconds {
+        text.family("process_cpu_seconds", help, Kind::Counter).sample(&[], cpu);
+    }
+    for (name, help, value) in [
+        ("open_fds", "Open file descriptors; sockets in io_uring's own table are none.", process.open_fds),
+        ("max_fds", "Descriptors that there may be.", process.max_fds),
+        ("resident_memory_bytes", "Resident memory, pages of files included.", process.resident_bytes),
+        ("virtual_memory_bytes", "Addresses that are mapped.", process.virtual_bytes),
+        ("threads", "Threads.", process.threads),
+    ] {
+        if let Some(value) = value {
+            text.family(&format!("process_{name}"), help, Kind::Gauge).sample(&[], value);
         }
     }
+    if let Some(start) = process.start_seconds {
+        let help = "When the process has started, in seconds since 1970.";
+        text.family("process_start_time_seconds", help, Kind::Gauge).sample(&[], format!("{start:.2}"));
+    }
 }
 
-/// A level as the library takes it.
-fn signed(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Counter,
+    Gauge,
+    Histogram,
+}
+
+/// The text so far.
+struct Text {
+    out: String,
+    format: Format,
+}
+
+/// A family whose samples are being written.
+struct Family<'t> {
+    out: &'t mut String,
+    /// That of its samples.
+    name: String,
+}
+
+impl Text {
+    /// Begins a family. `name` has no `_total`.
+    fn family(&mut self, name: &str, help: &str, kind: Kind) -> Family<'_> {
+        let total = if kind == Kind::Counter { "_total" } else { "" };
+        // OpenMetrics has the name of a counter without what its samples end with.
+        let named = if self.format == Format::Prometheus { total } else { "" };
+        let kind = match kind {
+            Kind::Counter => "counter",
+            Kind::Gauge => "gauge",
+            Kind::Histogram => "histogram",
+        };
+        let _ = writeln!(self.out, "# HELP {name}{named} {}\n# TYPE {name}{named} {kind}", escaped(help, false));
+        Family { out: &mut self.out, name: format!("{name}{total}") }
+    }
+
+    fn end(mut self) -> String {
+        if self.format == Format::OpenMetrics {
+            self.out += "# EOF\n";
+        }
+        self.out
+    }
+}
+
+impl Family<'_> {
+    fn sample(&mut self, labels: &[(&str, &str)], value: impl Display) {
+        self.suffixed("", labels, value);
+    }
+
+    /// A count of what is at most `le` seconds.
+    fn bucket(&mut self, label: Option<(&str, &str)>, le: &str, count: u64) {
+        let labels: Vec<_> = label.into_iter().chain([("le", le)]).collect();
+        self.suffixed("_bucket", &labels, count);
+    }
+
+    fn suffixed(&mut self, suffix: &str, labels: &[(&str, &str)], value: impl Display) {
+        let _ = write!(self.out, "{}{suffix}", self.name);
+        for (at, (name, value)) in labels.iter().enumerate() {
+            let _ = write!(self.out, "{}{name}=\"{}\"", if at == 0 { "{" } else { "," }, escaped(value, true));
+        }
+        let _ = writeln!(self.out, "{} {value}", if labels.is_empty() { "" } else { "}" });
+    }
+}
+
+/// A text of one line, as both formats want it.
+fn escaped(text: &str, quoted: bool) -> Cow<'_, str> {
+    if !text.contains(['\\', '\n', '"']) {
+        return Cow::Borrowed(text);
+    }
+    let text = text.replace('\\', "\\\\").replace('\n', "\\n");
+    Cow::Owned(if quoted { text.replace('"', "\\\"") } else { text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn openmetrics_is_for_those_that_ask_for_it() {
+        for (accept, wanted) in [
+            ("", Format::Prometheus),
+            ("*/*", Format::Prometheus),
+            ("text/html,application/xhtml+xml,*/*;q=0.8", Format::Prometheus),
+            ("application/openmetrics-text", Format::OpenMetrics),
+            (
+                "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1",
+                Format::OpenMetrics,
+            ),
+            ("text/plain;version=0.0.4, application/openmetrics-text;q=0.4", Format::Prometheus),
+            ("application/openmetrics-text;q=0", Format::Prometheus),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(Format::wanted(&headers), wanted, "{accept}");
+        }
+        assert_eq!(Format::wanted(&HeaderMap::new()), Format::Prometheus);
+    }
+
+    #[test]
+    fn a_histogram_counts_each_once_below_bounds_that_are_exact() {
+        let latencies = Latencies::default();
+        [3, 63, 64, 1_000, 1_024, 40_000_000].into_iter().for_each(|us| latencies.note(us));
+        let delay = Delay {
+            of: "message_delivery",
+            by: Some("shard"),
+            help: "Some.",
+            sets: vec![("0".into(), std::sync::Arc::new(latencies))],
+        };
+        let mut text = Text { out: String::new(), format: Format::Prometheus };
+        histogram(&mut text, &delay);
+        for line in [
+            "# TYPE throng_message_delivery_seconds histogram",
+            "throng_message_delivery_seconds_bucket{shard=\"0\",le=\"0.000064\"} 2",
+            "throng_message_delivery_seconds_bucket{shard=\"0\",le=\"0.000128\"} 3",
+            "throng_message_delivery_seconds_bucket{shard=\"0\",le=\"0.001024\"} 4",
+            "throng_message_delivery_seconds_bucket{shard=\"0\",le=\"16.777216\"} 5",
+            "throng_message_delivery_seconds_bucket{shard=\"0\",le=\"+Inf\"} 6",
+            "throng_message_delivery_seconds_sum{shard=\"0\"} 40.002154",
+            "throng_message_delivery_seconds_count{shard=\"0\"} 6",
+        ] {
+            assert!(text.out.lines().any(|told| told == line), "{line} is not in:\n{}", text.out);
+        }
+    }
+
+    #[test]
+    fn what_would_break_a_line_is_escaped() {
+        let mut text = Text { out: String::new(), format: Format::OpenMetrics };
+        text.family("x", "a \"b\"\nc", Kind::Gauge).sample(&[("of", "d\\\"e\nf")], 1);
+        assert_eq!(text.end(), "# HELP x a \"b\"\\nc\n# TYPE x gauge\nx{of=\"d\\\\\\\"e\\nf\"} 1\n# EOF\n");
+    }
 }

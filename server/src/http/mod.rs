@@ -16,6 +16,7 @@ mod history;
 mod metrics;
 mod page;
 pub(crate) mod patience;
+mod process;
 mod serve;
 mod standing;
 #[cfg(test)]
@@ -27,6 +28,8 @@ pub use history::History;
 pub use serve::HttpServer;
 
 use std::sync::Arc;
+
+use throng_engine::counters::Latencies;
 
 use crate::admin::{Busiest, Fault, Status};
 use crate::record::owners::Owed;
@@ -55,6 +58,19 @@ pub struct Numbers {
     pub sets: Vec<(String, Vec<Number>)>,
 }
 
+/// How long something takes, of which there is a set for each of some.
+#[derive(Clone, Debug)]
+pub struct Delay {
+    /// What it is of: `login`.
+    pub of: &'static str,
+    /// What tells one set from another; none if there is one only.
+    pub by: Option<&'static str>,
+    /// A sentence.
+    pub help: &'static str,
+    /// The sets, microseconds each.
+    pub sets: Vec<(String, Arc<Latencies>)>,
+}
+
 /// What can be seen of a running server. Reading disturbs no shard.
 pub trait Telemetry: Send + Sync {
     /// The state now.
@@ -65,6 +81,9 @@ pub trait Telemetry: Send + Sync {
 
     /// The numbers of other threads.
     fn works(&self) -> Vec<Numbers>;
+
+    /// How long messages, logins, publications and the store's work take.
+    fn delays(&self) -> Vec<Delay>;
 
     /// Connections and users for whom much waits, with their owners.
     fn owed(&self) -> Arc<Vec<Owed>>;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::extract::{Path, Query, State};
-use axum::http::{Request, StatusCode, header};
+use axum::http::{HeaderMap, Request, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -183,11 +183,10 @@ fn router(guard: Guard, seen: Seen) -> Router {
         .with_state(seen)
 }
 
-async fn numbers(State(seen): State<Seen>) -> Response {
-    match metrics::text(&*seen.telemetry) {
-        Ok(text) => ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response(),
-        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
-    }
+async fn numbers(State(seen): State<Seen>, headers: HeaderMap) -> Response {
+    let format = metrics::Format::wanted(&headers);
+    let heads = [(header::CONTENT_TYPE, format.content_type()), (header::VARY, "Accept")];
+    (heads, metrics::text(&*seen.telemetry, format)).into_response()
 }
 
 /// Looks into what was recorded, off the thread that answers: it may take a while.

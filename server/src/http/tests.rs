@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use throng_recorder::recorder::{Recorder, Sampler};
 
 use super::health::{STUCK_AFTER, Turns};
-use super::{Guard, History, HttpServer, Number, Numbers, Telemetry};
+use super::{Delay, Guard, History, HttpServer, Number, Numbers, Telemetry};
 use crate::admin::{Busiest, BusySession, Fault, Status};
 use crate::record::owners::Owed;
 
@@ -53,6 +53,10 @@ impl Telemetry for Told {
             Numbers { of: "store", by: None, sets: vec![(String::new(), vec![number("commits")])] },
             Numbers { of: "reads", by: Some("thread"), sets: both.into() },
         ]
+    }
+
+    fn delays(&self) -> Vec<Delay> {
+        vec![Delay { of: "commit", by: None, help: "A commit.", sets: vec![(String::new(), Arc::default())] }]
     }
 
     fn owed(&self) -> Arc<Vec<Owed>> {
@@ -107,23 +111,31 @@ fn ask(to: SocketAddr, path: &str, headers: &str) -> (u16, String, String) {
 }
 
 #[test]
-fn numbers_are_told_by_shard() {
+fn numbers_are_told_by_shard_in_the_format_that_is_asked_for() {
     let (told, server) = serve(local());
     told.turns.store(42, Ordering::Relaxed);
-    let (status, head, body) = ask(server.addresses()[0], "/metrics", "Host: localhost\r\n");
-    assert_eq!(status, 200);
-    assert!(head.contains("content-type: application/openmetrics-text"), "{head}");
-    for line in [
-        "# TYPE throng_shard_turns counter",
-        "throng_shard_turns_total{shard=\"0\"} 42",
-        "throng_shard_connections{shard=\"1\"} 7",
-        "throng_shards 2",
-        "throng_store_commits_total 5",
-        "throng_reads_requests_total{thread=\"1\"} 5",
-        "throng_memory_bytes{part=\"users\"} 4096",
-        "# EOF",
+    let open = "Host: localhost\r\nAccept: application/openmetrics-text;version=1.0.0;q=0.5,*/*;q=0.1\r\n";
+    for (headers, kind, own) in [
+        ("Host: localhost\r\n", "text/plain; version=0.0.4", "# TYPE throng_shard_turns_total counter"),
+        (open, "application/openmetrics-text; version=1.0.0", "# TYPE throng_shard_turns counter"),
     ] {
-        assert!(body.lines().any(|told| told == line), "{line} is not in:\n{body}");
+        let (status, head, body) = ask(server.addresses()[0], "/metrics", headers);
+        assert_eq!(status, 200);
+        assert!(head.contains(&format!("content-type: {kind}")) && head.contains("vary: accept"), "{head}");
+        for line in [
+            own,
+            "throng_shard_turns_total{shard=\"0\"} 42",
+            "throng_shard_connections{shard=\"1\"} 7",
+            "throng_shards 2",
+            "throng_store_commits_total 5",
+            "throng_reads_requests_total{thread=\"1\"} 5",
+            "throng_memory_bytes{part=\"users\"} 4096",
+            "throng_commit_seconds_bucket{le=\"+Inf\"} 0",
+            "throng_build_info{version=\"1.2.3\",driver=\"epoll\",domain=\"\"} 1",
+        ] {
+            assert!(body.lines().any(|told| told == line), "{line} is not in:\n{body}");
+        }
+        assert_eq!(body.ends_with("# EOF\n"), headers == open);
     }
 }
 

@@ -100,7 +100,7 @@ pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> 
         let mib = numbers[numbers.len() - 1] / 1_024.0;
         if mib > 4.0 {
             let text = format!(
-                "keeps {mib:.0} MiB for clients that do not read: `throng ctl sessions` says for whom (OUTBOUND)"
+                "keeps {mib:.0} MiB for clients that do not read: `throng ctl sessions` says for whom (UNSENT)"
             );
             found.push(wrong(Warn, format!("shard {row}"), text));
         }

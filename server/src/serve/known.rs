@@ -9,10 +9,12 @@ use throng_sys::committed_memory;
 
 use super::Rows;
 use crate::disk::{ReadCounters, Seen};
+use crate::http::Delay;
 use crate::letters::Traffic;
 use crate::record::memory::{FILES, Parts, RESERVED, RESIDENT, by_part, resident};
 use crate::record::work::{Work, Worker};
 use crate::record::{Inside, Lane};
+use crate::thread::Timings;
 
 /// Letters that are a backlog of one shard.
 const LETTERS_BACKLOG: u64 = 2_000;
@@ -22,6 +24,8 @@ const LETTERS_BACKLOG: u64 = 2_000;
 pub(super) struct Known {
     /// The shards'.
     pub(super) counters: Vec<Arc<Counters>>,
+    /// How long things took at them.
+    pub(super) timings: Vec<Arc<Timings>>,
     /// Of letters between them.
     pub(super) traffic: Arc<Traffic>,
     /// The store, and what it counts.
@@ -76,6 +80,36 @@ impl Known {
                 means: &[],
                 workers: reads.map(|(at, seen)| worker(at.to_string(), &seen.counters, &seen.latencies)).collect(),
             },
+        ]
+    }
+
+    /// How long things take.
+    pub(super) fn delays(&self) -> Vec<Delay> {
+        let shards = |of, help, pick: fn(&Arc<Timings>) -> Arc<Latencies>| {
+            let sets = self.timings.iter().enumerate().map(|(shard, own)| (shard.to_string(), pick(own)));
+            Delay { of, by: Some("shard"), help, sets: sets.collect() }
+        };
+        let store = vec![(String::new(), self.engine.counters().latencies.clone())];
+        let readers = self.reads.iter().enumerate().map(|(at, seen)| (at.to_string(), seen.latencies.clone()));
+        vec![
+            shards(
+                "message_delivery",
+                "From reading a message to sending it to a connection of its receiver, its commit included; of messages for \
+                 sessions that are connected, at the receiver's shard.",
+                |own| own.messages.clone(),
+            ),
+            shards(
+                "login",
+                "From the first element of an authentication to the answer that it is good, with the client's own answers.",
+                |own| own.logins.clone(),
+            ),
+            shards(
+                "publication",
+                "From a request to publish at a channel to the answer that it is done, its commit included.",
+                |own| own.publications.clone(),
+            ),
+            Delay { of: "commit", by: None, help: "A commit of the store, its sync included.", sets: store },
+            Delay { of: "read", by: Some("thread"), help: "A request to the store.", sets: readers.collect() },
         ]
     }
 

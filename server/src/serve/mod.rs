@@ -74,7 +74,7 @@ use crate::orders::{self, OrderPort, Orders};
 use crate::portable::Summary;
 use crate::record::Recording;
 use crate::record::owners::watch;
-use crate::thread::{Ask, Clock, Ending, Entrance, Parts, Thread, Tuning};
+use crate::thread::{Ask, Clock, Ending, Entrance, Parts, Thread, Timings, Tuning};
 use crate::tls::{Certificates, Standing, TlsEntries};
 use crate::waits;
 use crate::webpush::{self, PushPort, Pushing};
@@ -327,6 +327,7 @@ struct Rest {
     entrances: Vec<Entrance>,
     clock: Clock,
     ending: Arc<Ending>,
+    timings: Arc<Timings>,
 }
 
 fn spawn(
@@ -374,6 +375,7 @@ fn spawn(
             tuning: rest.tuning,
             clock: rest.clock,
             ending: rest.ending,
+            timings: rest.timings,
         };
         let _on_the_list = waits::enter_turning(&name);
         let ended = Thread::new(parts).run();
@@ -650,6 +652,7 @@ fn start(
 
     let (clock, ending) = (Clock::start(), Arc::new(Ending::new(usize::from(shards))));
     let (mut counters, mut asks) = (Vec::new(), Vec::new());
+    let timings: Vec<Arc<Timings>> = (0..shards).map(|_| Arc::default()).collect();
     let rings = letter_rings(shards, config.letter_ring_slots as usize);
     let traffic = rings.first().map(|own| own.traffic().clone());
     let parts =
@@ -683,12 +686,14 @@ fn start(
             entrances: entrances.clone(),
             clock,
             ending: ending.clone(),
+            timings: timings[index].clone(),
         };
         rest.send(given).map_err(|_| Failure::failed("a shard's thread has ended"))?;
     }
     engine.tune(&settings::disk_tuning(config));
     let known = Known {
         counters: counters.clone(),
+        timings,
         traffic: traffic.ok_or_else(|| Failure::failed("there is no shard"))?,
         engine: engine.clone(),
         reads: readers.counters().to_vec(),

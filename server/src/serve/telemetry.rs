@@ -17,7 +17,7 @@ use crate::config::{Loaded, Source};
 use crate::driver;
 use crate::entropy::Entropy;
 use crate::extauth::{Of, Standing};
-use crate::http::{Guard, History, HttpServer, Number, Numbers, Telemetry, TokenFault};
+use crate::http::{Delay, Guard, History, HttpServer, Number, Numbers, Telemetry, TokenFault};
 use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
 use crate::webpush;
@@ -94,6 +94,10 @@ impl Telemetry for Running {
         let pushed = (!sets.is_empty()).then_some(Numbers { of: "push_service", by: Some("service"), sets });
         let alone = uploads.into_iter().chain(bytestreams).chain(users).chain(asked).chain(pushed);
         self.links.known.works().into_iter().map(numbers).chain(alone).collect()
+    }
+
+    fn delays(&self) -> Vec<Delay> {
+        self.links.known.delays()
     }
 }
 

@@ -207,6 +207,7 @@ impl World {
                 tuning: Tuning::default(),
                 clock,
                 ending: Arc::new(Ending::new(2)),
+                timings: Arc::default(),
             }));
             stages.push(stage);
             asks.push(ask);

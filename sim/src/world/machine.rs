@@ -330,6 +330,7 @@ impl World {
                     self.pushes.push(*push);
                     self.feed(shard, Feed::Pushed(token, PushOutcome::Sent));
                 }
+                Effect::Timed { .. } => {}
                 Effect::Reply { token, reply, .. } => self.replied.push_back((token, reply)),
                 Effect::Resume { conn, .. } => self.resume(shard, conn),
                 Effect::Letters { .. }

@@ -69,10 +69,10 @@ impl Channels {
             return self.talk_refuses(id, number, error_of(refusal));
         }
         match what {
-            What::Publish => match Published::decode(body) {
+            What::Publish { since_us } => match Published::decode(body) {
                 None => self.talk_refuses(id, number, reply::INTERNAL),
                 Some(published) => {
-                    self.count_published(id, published);
+                    self.count_published(id, published, since_us);
                     self.talk_replies(id, number, "publish", b"{}");
                 }
             },

@@ -331,7 +331,7 @@ impl Channels {
         }
         let Some(address) = self.opening(id).map(|opening| opening.peer.to_canonical()) else { return Err(None) };
         let makes = self.talk_pays(address)?;
-        let asked = self.talk_waits(id, number, What::Publish)?;
+        let asked = self.talk_waits(id, number, What::Publish { since_us: self.now.wall_us })?;
         let conn = ConnRef { shard: self.id, conn: id };
         let home = self.home(&node);
         let letters = self.letters_to(home);

@@ -60,7 +60,10 @@ const _: () = assert!(size_of::<Sub>() <= 48, "each subscription costs this much
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// That something is published.
-    Publish,
+    Publish {
+        /// When it came, microseconds of the wall's clock.
+        since_us: u64,
+    },
     /// Who subscribes.
     Presence,
     /// How many.
