@@ -118,6 +118,11 @@ pub enum Command {
     Announced,
     /// List the components whose home the shard is.
     Components,
+    /// Say from which addresses connections of this shard come that have no session, those with most first.
+    Openings {
+        /// Most rows.
+        most: u32,
+    },
     /// Keep an announcement for those who log in later, in place of another one, or none any more.
     Keep {
         /// The announcement.
@@ -317,6 +322,8 @@ pub enum Reply {
     },
     /// The components whose home the shard is.
     Components(Vec<ComponentRow>),
+    /// Connections without a session, by address (IPv6: by /64), those with most first.
+    Openings(Vec<(IpAddr, u32)>),
     /// An invitation is made.
     Invited {
         /// Its token, which is known to nobody else.
@@ -678,13 +685,6 @@ pub enum Happened {
     PushDropped(Box<crate::extension::change::Dropped>),
 }
 
-/// What a page is told while it is closed: for the host to encrypt (RFC 8291) and send (RFC 8030 5).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebPush {
-    /// The push resource, an address of HTTPS of which [`authority`](crate::web::push::authority) is known.
-    pub endpoint: Box<str>,
-    /// The page's public key.
-    pub p256dh: [u8; 65],
 /// What lasts several turns and is measured by the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timed {
@@ -694,6 +694,13 @@ pub enum Timed {
     Publication,
 }
 
+/// What a page is told while it is closed: for the host to encrypt (RFC 8291) and send (RFC 8030 5).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebPush {
+    /// The push resource, an address of HTTPS of which [`authority`](crate::web::push::authority) is known.
+    pub endpoint: Box<str>,
+    /// The page's public key.
+    pub p256dh: [u8; 65],
     /// Its authentication secret.
     pub auth: [u8; 16],
     /// The entry of [`Push::services`](crate::web::push::Push::services) by which it may be asked.
@@ -834,13 +841,6 @@ pub enum Effect {
         /// The push.
         push: Box<WebPush>,
     },
-    /// Write into the log what has happened. Boxed, because it is rare.
-    Note(Box<Note>),
-    /// Answer an operator.
-    Reply {
-        /// The command's token.
-        token: u64,
-        /// The answer.
     /// Note how long something took that is answered by this turn.
     Timed {
         /// What.
@@ -848,6 +848,13 @@ pub enum Effect {
         /// When it began, [`Now::wall_us`](crate::id::Now::wall_us).
         since_us: u64,
     },
+    /// Write into the log what has happened. Boxed, because it is rare.
+    Note(Box<Note>),
+    /// Answer an operator.
+    Reply {
+        /// The command's token.
+        token: u64,
+        /// The answer.
         reply: Reply,
         /// Not before all that this turn rests on is durable.
         durable: bool,

@@ -94,9 +94,29 @@ pub fn start(level: LogLevel, format: LogFormat) -> io::Result<LogHandle> {
             LINES.get_or_init(|| lines).clone()
         }
     };
-    let (subscriber, handle) = build(level, format, colours, move || writer::Line::new(&lines, writer::Stream::Error));
+    let line = move || OneLine(writer::Line::new(&lines, writer::Stream::Error));
+    let (subscriber, handle) = build(level, format, colours, line);
     let _ = tracing::subscriber::set_global_default(subscriber);
     Ok(handle)
+}
+
+/// Writes an event as one line, whatever is in its fields: an error may be a sentence for each of several mistakes.
+struct OneLine<W>(W);
+
+impl<W: io::Write> io::Write for OneLine<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let Some((b'\n', line)) = event.split_last() else { return self.0.write(event) };
+        if !line.contains(&b'\n') {
+            return self.0.write(event);
+        }
+        let mut joined = line.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).collect::<Vec<_>>().join(&b"; "[..]);
+        joined.push(b'\n');
+        self.0.write_all(&joined).map(|()| event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Standard output or standard error of the process: behind what is in its log already, once there is a log.
@@ -206,6 +226,18 @@ mod tests {
             handle.set_level(LogLevel::Debug);
             tracing::debug!("shown now");
             assert!(captured.take().contains("shown now"));
+        });
+    }
+
+    #[test]
+    fn an_event_is_one_line_whatever_is_in_it() {
+        let captured = Captured::default();
+        let writer = captured.clone();
+        let (subscriber, _handle) = build(LogLevel::Info, LogFormat::Human, false, move || OneLine(writer.clone()));
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::error!(fault = %"one: is wrong\n  two: is wrong, too", "not reloaded");
+            let text = captured.take();
+            assert!(text.ends_with("fault=one: is wrong; two: is wrong, too\n") && text.lines().count() == 1, "{text}");
         });
     }
 

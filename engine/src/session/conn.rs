@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::facts::{ListenerKind, Lost, TlsFacts};
 use super::inline::Inline;
@@ -501,6 +501,15 @@ impl Network {
         }
         Network(address.to_canonical().is_ipv6(), bytes)
     }
+
+    /// Its first address.
+    fn address(self) -> IpAddr {
+        let Network(is_ipv6, bytes) = self;
+        match is_ipv6 {
+            true => Ipv6Addr::from(u128::from(u64::from_be_bytes(bytes)) << 64).into(),
+            false => Ipv4Addr::new(bytes[0], bytes[1], bytes[2], bytes[3]).into(),
+        }
+    }
 }
 
 impl Conns {
@@ -624,6 +633,11 @@ impl Conns {
     /// Connections without a session from the network of an address.
     pub fn opening_from(&self, peer: IpAddr) -> u32 {
         self.opening.get(&Network::of(peer)).copied().unwrap_or(0)
+    }
+
+    /// From where connections without a session come, and how many from each network (a /64 of IPv6).
+    pub fn openings(&self) -> impl Iterator<Item = (IpAddr, u32)> {
+        self.opening.iter().map(|(network, count)| (network.address(), *count))
     }
 
     /// Another address is the peer of a connection without a session: a proxy says so.

@@ -1,5 +1,7 @@
 //! What the operator asks of a shard.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use crate::id::NO_SOCKET;
@@ -31,6 +33,7 @@ impl Shard {
             Command::Announce { text, number } => self.begin_announcing(text, number),
             Command::Announced => self.announced(),
             Command::Components => self.list_components(),
+            Command::Openings { most } => self.list_openings(most.min(PAGE_MAX)),
             Command::Keep { write: true, .. } if self.storage == StorageState::Full => Reply::StoreFull,
             Command::Keep { kept, write } => {
                 self.keep_announcement(kept, write);
@@ -129,6 +132,18 @@ impl Shard {
             });
         }
         Reply::Sessions { rows, next: None }
+    }
+
+    fn list_openings(&self, most: u32) -> Reply {
+        // Only as many are kept as are wanted: there may be as many addresses as connections.
+        let mut least = BinaryHeap::new();
+        for (address, count) in self.conns.openings() {
+            least.push((Reverse(count), address));
+            if least.len() > most as usize {
+                least.pop();
+            }
+        }
+        Reply::Openings(least.into_sorted_vec().into_iter().map(|(Reverse(count), address)| (address, count)).collect())
     }
 
     /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or its user's log have.

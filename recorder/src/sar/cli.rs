@@ -50,7 +50,7 @@ Examples:
       least, mean, most and percentiles of the last hour
   throng sar --from /var/tmp/sar -i 60 --csv all > day.csv
       everything by the minute, for other programs
-  throng sar --from DATA/recorder --follow shard
+  throng sar --data DATA --follow shard
       what a server is recording now
   throng sar --from http://127.0.0.1:5290 --follow shard
       the same by its operator's HTTP; from elsewhere with --token-file, or through a tunnel (ssh -L 5290:127.0.0.1:5290 HOST), \
@@ -132,6 +132,7 @@ pub fn command() -> Command {
             "FOLDER|FILE|URL",
             "A recording, or a server's http://HOST:PORT; this host now when not given",
         ))
+        .arg(path(value("data", "DIR", "What the server with this data folder records").conflicts_with("from")))
         .arg(path(value("token-file", "FILE", "The token that the server at URL asks for")).requires("from"))
         .arg(
             Arg::new("start")
@@ -166,7 +167,7 @@ pub fn command() -> Command {
             value("width", "COLUMNS", "Columns of a line; the terminal's, or 120, when not given")
                 .value_parser(value_parser!(u16).range(40..)),
         )
-        .arg(pid().conflicts_with("from"))
+        .arg(pid().conflicts_with_all(["from", "data"]))
         .subcommand(
             Command::new("record")
                 .about("Record this host into a ring of files, until Ctrl-C or SIGTERM")
@@ -236,11 +237,16 @@ struct Reader {
 impl Reader {
     fn new(matches: &ArgMatches, setting: &Setting) -> Result<Reader, Failure> {
         let clock = Clock::new(matches.get_flag("utc"));
-        let from = matches.get_one::<String>("from");
+        // A name that is no text can still be a folder's: it is not turned into an address.
+        let folder = matches.get_one::<PathBuf>("data").map(|data| data.join("recorder"));
+        let address = matches.get_one::<String>("from").filter(|from| Http::is_address(from));
+        let folder = folder.or_else(|| Some(PathBuf::from(matches.get_one::<String>("from")?)));
         let follow = matches.get_flag("follow");
         let (start, end) = (matches.get_one::<String>("start"), matches.get_one::<String>("end"));
-        if from.is_none() && (start.is_some() || end.is_some() || follow) {
-            return Err(Failure::Usage("-s, -e and --follow are of a recording: name it with --from FOLDER".into()));
+        if folder.is_none() && (start.is_some() || end.is_some() || follow) {
+            return Err(Failure::Usage(
+                "-s, -e and --follow are of a recording: name it with --data DIR or --from FOLDER".into(),
+            ));
         }
         if setting.json && matches.get_flag("csv") {
             return Err(Failure::Usage("--json or --csv, not both".into()));
@@ -250,12 +256,12 @@ impl Reader {
         let (mut since_ms, mut until_ms) = (0, u64::MAX);
         let place = || -> Result<Rc<dyn Place>, Failure> {
             let token_file = matches.get_one::<PathBuf>("token-file").map(PathBuf::as_path);
-            Ok(match from {
-                Some(from) if Http::is_address(from) => Rc::new(Remote::new(Http::new(from, token_file)?)),
-                from => Rc::new(Folder::new(from.map(PathBuf::from).unwrap_or_default())),
+            Ok(match address {
+                Some(address) => Rc::new(Remote::new(Http::new(address, token_file)?)),
+                None => Rc::new(Folder::new(folder.clone().unwrap_or_default())),
             })
         };
-        let mut feed: Box<dyn Feed> = match from {
+        let mut feed: Box<dyn Feed> = match &folder {
             None => {
                 let pid = matches.get_one::<u32>("pid").copied().unwrap_or_else(std::process::id);
                 Box::new(Host::new(pid, interval.unwrap_or(Duration::from_secs(1)), setting.stop.clone()))
@@ -305,7 +311,7 @@ impl Reader {
             left: matches.get_one("count").copied().unwrap_or(u64::MAX),
             columns: columns.or_else(terminal_columns).unwrap_or(120),
             stop: setting.stop.clone(),
-            live: from.is_none() || follow,
+            live: folder.is_none() || follow,
             list,
             json: setting.json,
             form,

@@ -319,6 +319,18 @@ pub struct ComponentRow {
     pub waiting_bytes: u64,
 }
 
+/// Connections of one address that have not logged in.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct OpeningRow {
+    /// The address; of IPv6 the first one of its /64.
+    pub address: String,
+    /// How many there are.
+    pub connections: u64,
+}
+
+/// Most rows of [`Control::openings`].
+pub const OPENING_ROWS_MAX: usize = 200;
+
 /// What a session did of late, a second. Figures may be too small, never too large ([`throng_engine::observers::busiest`]).
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct BusySession {
@@ -717,6 +729,12 @@ pub trait Control: Accounts + Send + Sync {
     /// # Errors
     /// A shard does not answer.
     fn components(&self) -> Result<Vec<ComponentRow>, Fault>;
+
+    /// From where connections come that have not logged in, those with most first; at most [`OPENING_ROWS_MAX`] rows.
+    ///
+    /// # Errors
+    /// A shard does not answer.
+    fn openings(&self) -> Result<Vec<OpeningRow>, Fault>;
 
     /// Who is held by limits: by those that remember what was done until when, by others lately.
     fn limits(&self) -> Result<Held, Fault>;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AccountRow, ApplicantRow, Audience, BackupState, ComponentRow, Existing, Fault, Held, InviteRow, Invited,
-    KnobChange, KnobRow, NewAccount, NewInvite, Put, Release, Reloaded, ReportRow, SessionRow, Status,
+    KnobChange, KnobRow, NewAccount, NewInvite, OpeningRow, Put, Release, Reloaded, ReportRow, SessionRow, Status,
 };
 
 /// Version of the language. A server answers other versions with a fault that names its own.
@@ -87,6 +87,8 @@ pub enum Ask {
     },
     /// [`super::Control::components`].
     Components {},
+    /// [`super::Control::openings`].
+    Openings {},
     /// [`super::Control::limits`].
     Limits {},
     /// [`super::Control::release`].
@@ -244,6 +246,8 @@ pub enum Done {
     Status(Box<Status>),
     /// External components.
     Components(Vec<ComponentRow>),
+    /// Connections that have not logged in, by address.
+    Openings(Vec<OpeningRow>),
     /// Those who are held by limits.
     Limits(Held),
     /// What a reload did.

@@ -455,6 +455,7 @@ pub(super) fn answer(control: &dyn Control, by: &str, ask: Ask) -> Result<Done, 
         Ask::Announced {} => control.announced().map(Done::Announced),
         Ask::WithdrawAnnouncement {} => control.withdraw_announcement().map(|()| Done::Ok {}),
         Ask::Components {} => control.components().map(Done::Components),
+        Ask::Openings {} => control.openings().map(Done::Openings),
         Ask::Limits {} => control.limits().map(Done::Limits),
         Ask::Release { whom } => control.release(by, &whom).map(Done::Count),
         Ask::Shutdown { grace_s, after_s } => {

@@ -113,7 +113,7 @@ TLS       the version; - without
 AGE       since the resource was bound or the session resumed; of a resumable one since it lost its connection
 IDLE      since the client was last heard
 PRIO      of its available presence; - while it is not available
-OUTBOUND  bytes that wait for the client to take them";
+UNSENT    what waits for the client to take it";
 
 const STORE: &str = "\
 Examples:
@@ -356,6 +356,10 @@ fn ctl() -> Command {
         )
         .subcommand(rows(Command::new("components")).about("List external components, connected or away"))
         .subcommand(
+            rows(Command::new("connections"))
+                .about("List from which addresses connections come that have not logged in, those with most first"),
+        )
+        .subcommand(
             rows(Command::new("announce"))
                 .about("Tell all sessions, a few thousand at a time, and who logs in later")
                 .arg(Arg::new("text").value_name("TEXT").required_unless_present("withdraw"))
@@ -370,7 +374,7 @@ fn ctl() -> Command {
                     .requires("later")
                     .value_parser(super::ctl::kept_for),
                 )
-                .arg(flag("withdraw", "Tell nobody any more who logs in").conflicts_with_all([
+                .arg(flag("withdraw", "Withdraw the announcement from users who log in later").conflicts_with_all([
                     "text",
                     "later",
                     "only-later",

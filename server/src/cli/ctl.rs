@@ -7,12 +7,10 @@ use clap::ArgMatches;
 use serde_json::{Value, json};
 
 use super::accounts::ask_failure;
-use super::{Exit, Failure, Io, age, to_json};
+use super::{Exit, Failure, Io, age, bytes, many, to_json};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done, Part};
-use crate::admin::{
-    ANNOUNCED_FOR, ANNOUNCED_FOR_MAX, Audience, ComponentRow, Reloaded, STOPS_IN_MAX, SessionRow,
-};
+use crate::admin::{ANNOUNCED_FOR, ANNOUNCED_FOR_MAX, Audience, ComponentRow, Reloaded, STOPS_IN_MAX, SessionRow};
 use crate::config::Loaded;
 use crate::config::kind::{Field, Kind};
 
@@ -51,6 +49,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
         "profile" => return super::profile::run(&mut client, matches, io),
         "sessions" => return sessions(&mut client, text("jid"), io),
         "components" => return components(&mut client, io),
+        "connections" => return connections(&mut client, io),
         "announce" => return announce(&mut client, matches, io),
         "kick" => Ask::Kick { jid: text("jid").expect("clap requires it"), reason: text("reason") },
         "say" => Ask::Say {
@@ -73,7 +72,8 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
         "shutdown" if matches.get_flag("cancel") => said(io, json!({ "done": "cancelled" }), "it does not stop"),
         "shutdown" => match after_s(matches) {
             Some(seconds) => said(io, json!({ "stops_in_s": seconds }), &format!("stops in {}", age(seconds))),
-            None => return tell(name, false, done, io),
+            None if waits => said(io, json!({ "done": "stopped" }), "stopped"),
+            None => said(io, json!({ "done": "stopping" }), "stopping"),
         },
         _ => return tell(name, name == "status" && matches.get_flag("all"), done, io),
     }
@@ -119,7 +119,7 @@ fn announce(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<()
         ask(Ask::WithdrawAnnouncement {})?;
         match io.json {
             true => io.say_json(&json!({ "done": "withdrawn" })),
-            false => io.say("nobody is told any more who logs in"),
+            false => io.say("announcement withdrawn"),
         }
         return Ok(());
     }
@@ -141,8 +141,10 @@ fn announce(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<()
     let count = now.told.saturating_sub(before);
     match io.json {
         true => io.say_json(&json!({ "told": count, "kept": later_s.is_some() })),
-        false if later_s.is_some() => io.say(format!("{count} sessions told; who logs in later is told, too")),
-        false => io.say(format!("{count} sessions told")),
+        false if later_s.is_some() => {
+            io.say(format!("{} told; users who log in later are told, too", many(count, "session")));
+        }
+        false => io.say(format!("{} told", many(count, "session"))),
     }
     Ok(())
 }
@@ -167,17 +169,14 @@ fn audience(matches: &ArgMatches) -> Audience {
     }
 }
 
+/// What came of a request; `all` is of `status`.
 fn tell(name: &str, all: bool, done: Done, io: &mut Io) -> Result<(), Failure> {
     let (value, text) = match (name, done) {
         ("status", Done::Status(status)) => (to_json(&*status), super::status::text(&status, all, io)),
-        ("kick", Done::Count(count)) => (json!({ "ended": count }), format!("{count} sessions ended")),
-        ("waiting", Done::Count(count)) => (json!({ "dropped": count }), format!("{count} messages dropped")),
-        ("queue", Done::Count(count)) => (json!({ "cut": count }), format!("{count} connections cut")),
-        ("say", Done::Count(count)) => (json!({ "told": count }), format!("{count} sessions told")),
-        ("shutdown", Done::Ok {}) => match io.json {
-            true => (json!({ "done": "shutdown" }), String::new()),
-            false => (Value::Null, "stopping or stopped".into()),
-        },
+        ("kick", Done::Count(count)) => (json!({ "ended": count }), format!("{} ended", many(count, "session"))),
+        ("waiting", Done::Count(count)) => (json!({ "dropped": count }), format!("{} dropped", many(count, "message"))),
+        ("queue", Done::Count(count)) => (json!({ "cut": count }), format!("{} cut", many(count, "connection"))),
+        ("say", Done::Count(count)) => (json!({ "told": count }), format!("{} told", many(count, "session"))),
         ("reload", Done::Reloaded(reloaded)) => (to_json(&reloaded), reloaded_text(&reloaded)),
         (_, other) => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
     };
@@ -201,7 +200,7 @@ fn sessions(client: &mut Client, of: Option<String>, io: &mut Io) -> Result<(), 
     if !io.json {
         io.say(format!(
             "{:<40} {:<24} {:<8} {:>5} {:>7} {:>7} {:>4} {:>9}",
-            "SESSION", "ADDRESS", "TLS", "SHARD", "AGE", "IDLE", "PRIO", "OUTBOUND"
+            "SESSION", "ADDRESS", "TLS", "SHARD", "AGE", "IDLE", "PRIO", "UNSENT"
         ));
     }
     let part = |part: Part| {
@@ -214,6 +213,25 @@ fn sessions(client: &mut Client, of: Option<String>, io: &mut Io) -> Result<(), 
         }
     };
     client.ask(Ask::Sessions { of }, part).map_err(ask_failure)?;
+    Ok(())
+}
+
+/// Prints from where connections come that have not logged in: a line of JSON each, or a table.
+fn connections(client: &mut Client, io: &mut Io) -> Result<(), Failure> {
+    let rows = match client.ask(Ask::Openings {}, drop).map_err(ask_failure)? {
+        Done::Openings(rows) => rows,
+        other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
+    };
+    if io.json {
+        rows.iter().for_each(|row| io.say_json(&to_json(row)));
+        return Ok(());
+    }
+    io.say(format!("{:<40} {:>11}", "ADDRESS", "CONNECTIONS"));
+    for row in &rows {
+        // Limits count a /64 of IPv6 as one address.
+        let network = if row.address.contains(':') { "/64" } else { "" };
+        io.say(format!("{:<40} {:>11}", format!("{}{network}", row.address), row.connections));
+    }
     Ok(())
 }
 
@@ -250,7 +268,7 @@ fn component_line(row: &ComponentRow) -> String {
         row.stanzas_out,
         row.refused,
         row.waiting,
-        row.waiting_bytes,
+        bytes(row.waiting_bytes),
     )
 }
 
@@ -264,7 +282,7 @@ fn session_line(row: &SessionRow) -> String {
         age(row.age_s),
         age(row.idle_s),
         row.priority.map_or_else(|| "-".into(), |priority| priority.to_string()),
-        row.outbound_bytes,
+        bytes(row.outbound_bytes),
     )
 }
 

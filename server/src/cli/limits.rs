@@ -1,5 +1,7 @@
 //! `throng ctl limits`: who is held by which limit, and letting go.
 
+use std::net::IpAddr;
+
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 
@@ -12,8 +14,8 @@ use crate::admin::{Held, Release};
 const LIMITS: &str = "\
 Examples:
   throng ctl limits list
-  throng ctl limits release --address 192.0.2.7
-  throng ctl limits release --account romeo@localhost
+  throng ctl limits release 192.0.2.7
+  throng ctl limits release romeo@localhost
   throng ctl knob set registrations_hourly_max 1000     a raised limit lets go as well";
 
 const LIST: &str = "\
@@ -38,10 +40,15 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
             rows(Command::new("release"))
                 .about("Let go of those held by failed logins or registrations")
                 .arg(
+                    Arg::new("who")
+                        .value_name("WHO")
+                        .help("An address (IPv6: its /64) or an account: localpart or bare JID"),
+                )
+                .arg(
                     Arg::new("address")
                         .long("address")
                         .value_name("IP")
-                        .value_parser(value_parser!(std::net::IpAddr))
+                        .value_parser(value_parser!(IpAddr))
                         .help("This address (IPv6: its /64), with what it did to accounts"),
                 )
                 .arg(
@@ -51,7 +58,7 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
                         .help("This account, with what addresses did to it: localpart or bare JID"),
                 )
                 .arg(Arg::new("all").long("all").action(ArgAction::SetTrue).help("Everybody"))
-                .group(clap::ArgGroup::new("whom").args(["address", "account", "all"]).required(true)),
+                .group(clap::ArgGroup::new("whom").args(["who", "address", "account", "all"]).required(true)),
         )
 }
 
@@ -66,9 +73,11 @@ pub fn run(matches: &ArgMatches, client: &mut Client, io: &mut Io) -> Result<(),
             other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
         },
         (_, matches) => {
-            let account = matches.get_one::<String>("account").cloned();
-            let whom = match matches.get_one::<std::net::IpAddr>("address") {
-                Some(address) => Release::Address(*address),
+            let who = matches.get_one::<String>("who");
+            let address = matches.get_one::<IpAddr>("address").copied().or_else(|| who?.parse().ok());
+            let account = matches.get_one::<String>("account").or(who).cloned();
+            let whom = match address {
+                Some(address) => Release::Address(address),
                 None => account.map_or(Release::All, Release::Account),
             };
             match client.ask(Ask::Release { whom }, drop).map_err(ask_failure)? {

@@ -7,7 +7,7 @@ use clap::ArgMatches;
 use serde_json::json;
 
 use super::accounts::{ask_failure, in_use, lock_failure, no_folder, tell_tightened};
-use super::{Exit, Failure, Io, Program, StoreReport};
+use super::{Exit, Failure, Io, Program, StoreReport, many};
 use crate::admin::client::{AskError, Client};
 use crate::admin::protocol::{Ask, Done};
 use crate::config::Loaded;
@@ -58,14 +58,14 @@ pub fn run(
     };
     tell(name, &report, io);
     let wrong = report.wrong.len();
+    let (things, are) = (many(wrong as u64, "thing"), if wrong == 1 { "is" } else { "are" });
     match name {
         _ if wrong == 0 => Ok(()),
-        "salvage" => Err(Failure::new(
-            Exit::Partly,
-            format!("what is whole was brought out; {wrong} things are damaged or lost"),
-        )),
+        "salvage" => {
+            Err(Failure::new(Exit::Partly, format!("what is whole was brought out; {things} {are} damaged or lost")))
+        }
         _ => Err(Failure::failed(format!(
-            "{wrong} things are wrong with the store: `throng store salvage --into DIR` brings out what is whole, \
+            "{things} {are} wrong with the store: `throng store salvage --into DIR` brings out what is whole, \
              `throng store restore` brings back a backup"
         ))),
     }
@@ -79,8 +79,10 @@ fn verify(matches: &ArgMatches, io: &mut Io, program: &dyn Program) -> Result<()
     match report.wrong.len() {
         0 => Ok(()),
         wrong => Err(Failure::failed(format!(
-            "{wrong} things are wrong with the backup: make another one with `throng store backup`, or bring out what is \
+            "{} {} wrong with the backup: make another one with `throng store backup`, or bring out what is \
              whole with `throng store salvage --data {} --into DIR`",
+            many(wrong as u64, "thing"),
+            if wrong == 1 { "is" } else { "are" },
             folder.display()
         ))),
     }

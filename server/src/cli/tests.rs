@@ -479,7 +479,17 @@ fn knobs_are_listed_shown_set_and_reset() {
     assert!(listed.contains("pair-logins") && listed.ends_with("and 3 more\n"), "{listed}");
     assert_eq!(bench.run("ctl limits release --address 2001:db8::7").out, "4 let go\n");
     assert_eq!(bench.run("ctl limits release --account romeo --json").out, "{\"released\":4}\n");
+    for (who, whom) in [("192.0.2.7", "Address(192.0.2.7)"), ("romeo@localhost", "Account(\"romeo@localhost\")")] {
+        assert_eq!(bench.run(&format!("ctl limits release {who}")).out, "4 let go\n");
+        assert!(bench.calls().last().is_some_and(|call| call.contains(whom)), "{:?}", bench.calls());
+    }
+    let openings = bench.run("ctl connections").out;
+    let rows: Vec<Vec<&str>> = openings.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert_eq!(rows, [["ADDRESS", "CONNECTIONS"], ["192.0.2.7", "12"], ["2001:db8::/64", "1"]], "{openings}");
+    let first = bench.run("ctl connections --json").out.lines().next().map(str::to_owned);
+    assert_eq!(first.as_deref(), Some("{\"address\":\"192.0.2.7\",\"connections\":12}"));
     assert_eq!(bench.run("ctl limits release").exit, Exit::Usage, "nobody is named");
+    assert_eq!(bench.run("ctl limits release romeo --all").exit, Exit::Usage);
     assert_eq!(bench.run("ctl limits release --all --account romeo").exit, Exit::Usage);
     assert_eq!(bench.run("ctl say --all --urgent now").exit, Exit::Done);
     let calls = [
@@ -489,6 +499,8 @@ fn knobs_are_listed_shown_set_and_reset() {
         "empty romeo@localhost",
         "release Address(2001:db8::7)",
         "release Account(\"romeo\")",
+        "release Address(192.0.2.7)",
+        "release Account(\"romeo@localhost\")",
         "say now All urgent",
     ];
     assert_eq!(bench.calls()[4..], calls);

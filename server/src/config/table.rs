@@ -968,7 +968,7 @@ options! {
     // Activity recorder.
     Recorder Detail Restart recorder: bool, Kind::Switch, "true",
         "Record what host and server do, every second, into the folder recorder of the data folder.",
-        "Read it with `throng sar --from DATA/recorder`; see docs/recorder.md.";
+        "Read it with `throng sar --data DATA`; see docs/recorder.md.";
     Recorder Detail Restart recorder_bytes_max: u64, Kind::Bytes { min: 4 * MIB, max: 64 * GIB }, "64MiB",
         "Most bytes of all its files together; the oldest seconds go.",
         "The default holds a day: of up to 16 busy shards in full; of 64 busy ones the newest 3 hours, and the rest with single shards and threads every ten seconds only (all in full: 224MiB).";

@@ -2,6 +2,8 @@
 //!
 //! However that thread ends, the next backup may begin: an error, or a panic, is that backup's alone.
 
+use std::io::ErrorKind;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -58,14 +60,14 @@ impl Backups {
             }
         }
         let progress = Arc::new(Mutex::new(Place::LockBackup, Progress::default()));
-        let own = progress.clone();
+        let (own, folder) = (progress.clone(), to.to_owned());
         let work = move || {
             let done = end::survive(|| {
                 #[cfg(debug_assertions)]
                 crate::plant::pass("backup");
                 work(&mut |rows| own.lock().rows = rows)
             });
-            let result = done.and_then(|result| result.map_err(|error| error.to_string()));
+            let result = done.and_then(|result| result.map_err(|error| in_words(&error, &folder)));
             if let Err(said) = &result {
                 tracing::error!("a backup has failed: {said}");
             }
@@ -75,6 +77,43 @@ impl Backups {
         *slot = Some(Backup { to: to.to_owned(), progress });
         Ok(BackupState::default())
     }
+}
+
+/// An error of a backup. The server writes it, and not the user that asked: where that may not write, the text says who may not.
+fn in_words(error: &DiskError, to: &Path) -> String {
+    let DiskError::Io { source, .. } = error else { return error.to_string() };
+    let uid = rustix::process::geteuid().as_raw();
+    let user = user_name(uid);
+    match source.kind() {
+        ErrorKind::PermissionDenied => {
+            // What is there of the path: below it nothing could be made.
+            let there = to.ancestors().find_map(|path| Some((path, path.metadata().ok()?)));
+            let whose = there.map_or_else(String::new, |(path, meta)| {
+                let (owner, mode) = (user_name(meta.uid()), meta.mode() & 0o7777);
+                format!(": {} is {owner}'s, mode {mode:04o}", path.display())
+            });
+            format!(
+                "{error}. The server writes the backup as user {user}, which may not write there{whose}; make a folder that \
+                 {user} owns and name one below it"
+            )
+        }
+        ErrorKind::ReadOnlyFilesystem => format!(
+            "{error}. The server writes the backup as user {user}, for which this is read-only; below systemd with \
+             ProtectSystem= it takes a line ReadWritePaths= with the folder, or a folder below the data folder's parent"
+        ),
+        _ => error.to_string(),
+    }
+}
+
+/// A user's name by the local list, with its number; the number alone if it is not on it.
+fn user_name(uid: u32) -> String {
+    let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let named = list.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let (name, number) = (fields.next()?, fields.nth(1)?);
+        (number.parse() == Ok(uid)).then(|| name.to_owned())
+    });
+    named.unwrap_or_else(|| uid.to_string())
 }
 
 #[cfg(test)]
@@ -105,6 +144,22 @@ mod tests {
         assert!(fault.text.contains("planted: the copy cannot be read"), "{fault:?}");
         assert!(backups.ask(Path::new("/b"), |_| Ok(5)).is_ok());
         assert_eq!(end(&backups, "/b").unwrap().rows, 5);
+    }
+
+    #[test]
+    fn a_folder_that_the_server_may_not_write_is_said_with_the_servers_user() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let denied = || DiskError::at(folder.path())(ErrorKind::PermissionDenied.into());
+        let said = in_words(&denied(), &folder.path().join("today/backup"));
+        let (user, mode) = (user_name(rustix::process::geteuid().as_raw()), "mode 0700");
+        let whose = format!("{} is {user}'s, {mode}", folder.path().display());
+        for part in ["permission denied", &format!("as user {user}, which may not write there"), &whose] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        let read_only = DiskError::at(folder.path())(ErrorKind::ReadOnlyFilesystem.into());
+        assert!(in_words(&read_only, folder.path()).contains("ReadWritePaths="));
+        assert_eq!(user_name(0), "root");
+        assert_eq!(user_name(4_000_000_001), "4000000001");
     }
 
     #[test]

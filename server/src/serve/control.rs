@@ -22,8 +22,8 @@ use super::wishes::Wishes;
 use super::{Rows, Shared, accounts, reports};
 use crate::admin::{
     AccountRow, Accounts, Announced, ApplicantRow, Audience, BackupState, CertificateState, ComponentRow, Control,
-    Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount, NewInvite, Page, Put,
-    Reloaded, ReportRow, SessionRow, Status,
+    Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount, NewInvite, OpeningRow,
+    Page, Put, Reloaded, ReportRow, SessionRow, Status,
 };
 use crate::bytestreams::StreamCounters;
 use crate::config::{Knobs, Loaded, Source};
@@ -254,6 +254,7 @@ pub(super) fn done(reply: Reply, what: &str) -> Result<u64, Fault> {
         | Reply::Limits(_)
         | Reply::Announced { .. }
         | Reply::Components(_)
+        | Reply::Openings(_)
         | Reply::Invited { .. }
         | Reply::Traced(_)
         | Reply::Busiest { .. } => Err(internal("an answer to another question")),
@@ -303,6 +304,7 @@ impl Accounts for Running {
                         | Reply::Limits(_)
                         | Reply::Announced { .. }
                         | Reply::Components(_)
+                        | Reply::Openings(_)
                         | Reply::Invited { .. }
                         | Reply::Traced(_)
                         | Reply::Busiest { .. }
@@ -542,6 +544,10 @@ impl Control for Running {
         let count = done(reply, &format!("connection of {jid}"))?;
         self.note_order(by, "queue flush", jid.as_str().to_owned(), count);
         Ok(count)
+    }
+
+    fn openings(&self) -> Result<Vec<OpeningRow>, Fault> {
+        self.openings_by_address()
     }
 
     fn limits(&self) -> Result<crate::admin::Held, Fault> {

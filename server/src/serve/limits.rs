@@ -1,9 +1,12 @@
 //! Who is held by which limit, asked of all shards, and letting go.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
 use throng_engine::io::{Command, Reply, Whom};
 
 use super::control::{Running, answered, done, internal};
-use crate::admin::{Fault, HELD_ROWS_MAX, Held, HeldRow, Release};
+use crate::admin::{Fault, HELD_ROWS_MAX, Held, HeldRow, OPENING_ROWS_MAX, OpeningRow, Release};
 
 impl Running {
     /// Who is held, of all shards together.
@@ -24,6 +27,21 @@ impl Running {
         let more = rows.len().saturating_sub(HELD_ROWS_MAX) as u64;
         rows.truncate(HELD_ROWS_MAX);
         Ok(Held { rows, more })
+    }
+
+    /// From where connections come that have not logged in, of all shards together.
+    pub(super) fn openings_by_address(&self) -> Result<Vec<OpeningRow>, Fault> {
+        let mut counts: BTreeMap<IpAddr, u64> = BTreeMap::new();
+        // Shards share the connections of a port evenly: who has most in all is among those with most at some.
+        let command = Command::Openings { most: 4 * OPENING_ROWS_MAX as u32 };
+        for answer in self.ask_all(&command) {
+            let Reply::Openings(rows) = answer? else { return Err(internal("an answer to another question")) };
+            rows.into_iter().for_each(|(address, count)| *counts.entry(address).or_default() += u64::from(count));
+        }
+        let mut rows: Vec<_> = counts.into_iter().collect();
+        rows.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let row = |(address, connections): (IpAddr, u64)| OpeningRow { address: address.to_string(), connections };
+        Ok(rows.into_iter().take(OPENING_ROWS_MAX).map(row).collect())
     }
 
     /// Lets go of an address, an account or everybody, at all shards: pairs are counted by the accounts' homes.

@@ -7,7 +7,8 @@ use super::*;
 use crate::admin::trace;
 use crate::admin::{
     AccountRow, Announced, ApplicantRow, Audience, BY_SOCKET, BackupState, ComponentRow, Control, Held, HeldRow,
-    InviteRow, Invited, KnobChange, KnobRow, Listening, Page, Put, Release, Reloaded, ReportRow, SessionRow, Status,
+    InviteRow, Invited, KnobChange, KnobRow, Listening, OpeningRow, Page, Put, Release, Reloaded, ReportRow,
+    SessionRow, Status,
 };
 use crate::events::{Event, What};
 
@@ -216,6 +217,11 @@ impl Control for Memory {
     fn withdraw_announcement(&self) -> Result<(), Fault> {
         self.note("withdraw");
         Ok(())
+    }
+
+    fn openings(&self) -> Result<Vec<OpeningRow>, Fault> {
+        let row = |address: &str, connections| OpeningRow { address: address.into(), connections };
+        Ok(vec![row("192.0.2.7", 12), row("2001:db8::", 1)])
     }
 
     fn limits(&self) -> Result<Held, Fault> {
