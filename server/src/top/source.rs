@@ -7,6 +7,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
 use serde::Deserialize;
+use throng_engine::observers::busiest::FIRST_WINDOW_MS;
 use throng_recorder::clock::{Pace, Stop, wall_ms};
 use throng_recorder::sar::{Failure, Feed, Files, Http, Remote, Said, Selection, between};
 use throng_recorder::table::Sample;
@@ -20,6 +21,9 @@ const NEWS_MAX: usize = 1_024;
 const SESSIONS: usize = 200;
 /// How often the busiest sessions are asked for, and a server that was lost.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// The first question begins the counting; so much later there are figures.
+const COUNTED_AFTER: Duration = Duration::from_millis(FIRST_WINDOW_MS + 20);
 
 /// How to reach a server.
 #[derive(Clone, Debug)]
@@ -107,10 +111,17 @@ fn state(http: &Http, news: &SyncSender<News>) -> Result<(), Failure> {
 
 /// Tells the busiest sessions once a second, or as soon as the shards have answered.
 fn busiest(address: &Address, stop: &Arc<Stop>, news: &SyncSender<News>) -> Result<(), Failure> {
-    let (asks, mut pace) = (http(address)?, Pace::at_once(EVERY));
-    while pace.wait(stop) {
+    let asks = http(address)?;
+    let ask = || {
         let busiest: Busiest = asks.json(&format!("/api/busiest?most={SESSIONS}"))?;
-        tell(news, News::Busiest(busiest.counted.then_some(busiest.sessions)))?;
+        tell(news, News::Busiest(busiest.counted.then_some(busiest.sessions))).map(|()| busiest.counted)
+    };
+    if !ask()? && stop.wait(COUNTED_AFTER) {
+        return Ok(());
+    }
+    let mut pace = Pace::at_once(EVERY);
+    while pace.wait(stop) {
+        ask()?;
     }
     Ok(())
 }
