@@ -188,6 +188,9 @@ pub struct Status {
     /// Lines of the log that were lost since the start: they came faster than they were read, or could not be written.
     #[serde(default)]
     pub log_lines_lost: u64,
+    /// Why the last reload took nothing, or not all, over; none once one is good.
+    #[serde(default)]
+    pub not_reloaded: Option<String>,
     /// The server is on its way out.
     pub stopping: bool,
     /// Seconds until a stop that is to come.

@@ -109,6 +109,11 @@ impl Status {
             let public = "the activity recorder has failed: nothing is recorded any more";
             found(Ready::Degraded, Bad, "recorder", text, public.into());
         }
+        if let Some(why) = &self.not_reloaded {
+            let text = format!("was not reloaded: {why}; correct it, and reload again");
+            let public = "the configuration was not reloaded; `throng ctl status` says why";
+            found(Ready::Warns, Warn, "configuration", text, public.into());
+        }
         if self.log_lines_lost > 0 {
             let (lost, lines) = (self.log_lines_lost, if self.log_lines_lost == 1 { "line" } else { "lines" });
             let text = format!(

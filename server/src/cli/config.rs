@@ -65,8 +65,7 @@ fn warn(loaded: &Loaded, io: &mut Io) {
 fn explain(key: Option<&String>, loaded: Option<&Loaded>, io: &mut Io) -> Result<(), Failure> {
     let Some(key) = key else {
         if io.json {
-            let all = TABLE.iter().map(|row| (row.key.to_owned(), json!(row.help))).collect();
-            io.say_json(&serde_json::Value::Object(all));
+            TABLE.iter().for_each(|row| io.say_json(&json!({ "key": row.key, "help": row.help })));
         } else {
             io.say(page::list().trim_end());
         }

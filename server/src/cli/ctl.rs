@@ -71,7 +71,11 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
     match name {
         "shutdown" if matches.get_flag("cancel") => said(io, json!({ "done": "cancelled" }), "it does not stop"),
         "shutdown" => match after_s(matches) {
-            Some(seconds) => said(io, json!({ "stops_in_s": seconds }), &format!("stops in {}", age(seconds))),
+            Some(seconds) => said(
+                io,
+                super::done("planned", json!({ "stops_in_s": seconds })),
+                &format!("stops in {}", age(seconds)),
+            ),
             None if waits => said(io, json!({ "done": "stopped" }), "stopped"),
             None => said(io, json!({ "done": "stopping" }), "stopping"),
         },
@@ -140,7 +144,7 @@ fn announce(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<()
     }
     let count = now.told.saturating_sub(before);
     match io.json {
-        true => io.say_json(&json!({ "told": count, "kept": later_s.is_some() })),
+        true => io.say_json(&super::done("announced", json!({ "told": count, "kept": later_s.is_some() }))),
         false if later_s.is_some() => {
             io.say(format!("{} told; users who log in later are told, too", many(count, "session")));
         }
@@ -173,11 +177,19 @@ fn audience(matches: &ArgMatches) -> Audience {
 fn tell(name: &str, all: bool, done: Done, io: &mut Io) -> Result<(), Failure> {
     let (value, text) = match (name, done) {
         ("status", Done::Status(status)) => (to_json(&*status), super::status::text(&status, all, io)),
-        ("kick", Done::Count(count)) => (json!({ "ended": count }), format!("{} ended", many(count, "session"))),
-        ("waiting", Done::Count(count)) => (json!({ "dropped": count }), format!("{} dropped", many(count, "message"))),
-        ("queue", Done::Count(count)) => (json!({ "cut": count }), format!("{} cut", many(count, "connection"))),
-        ("say", Done::Count(count)) => (json!({ "told": count }), format!("{} told", many(count, "session"))),
-        ("reload", Done::Reloaded(reloaded)) => (to_json(&reloaded), reloaded_text(&reloaded)),
+        ("kick", Done::Count(count)) => {
+            (super::done("kicked", json!({ "ended": count })), format!("{} ended", many(count, "session")))
+        }
+        ("waiting", Done::Count(count)) => {
+            (super::done("flushed", json!({ "dropped": count })), format!("{} dropped", many(count, "message")))
+        }
+        ("queue", Done::Count(count)) => {
+            (super::done("flushed", json!({ "cut": count })), format!("{} cut", many(count, "connection")))
+        }
+        ("say", Done::Count(count)) => {
+            (super::done("said", json!({ "told": count })), format!("{} told", many(count, "session")))
+        }
+        ("reload", Done::Reloaded(reloaded)) => (super::done("reloaded", to_json(&reloaded)), reloaded_text(&reloaded)),
         (_, other) => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
     };
     said(io, value, &text);

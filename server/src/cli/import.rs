@@ -301,7 +301,7 @@ fn tell(summary: &Summary, header: bool, iterations: u32, seconds: f64, io: &mut
     if io.json {
         let errors: Vec<_> = errors.iter().map(|error| json!({ "line": error.line, "reason": error.reason })).collect();
         io.say_json(&json!({
-            "header": header, "added": added, "updated": updated, "skipped": skipped, "failed": failed, "errors": errors,
+            "done": "imported", "header": header, "added": added, "updated": updated, "skipped": skipped, "failed": failed, "errors": errors,
             "iterations": iterations, "seconds": (seconds * 1_000.0).round() / 1_000.0, "users_per_second": rate,
         }));
         return;

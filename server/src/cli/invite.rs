@@ -99,7 +99,7 @@ pub(super) fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &
     };
     let made = opened.accounts.invite(&new)?;
     if io.json {
-        io.say_json(&to_json(&made));
+        io.say_json(&super::done("invited", to_json(&made)));
         return Ok(());
     }
     io.say(&made.uri);

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::ArgMatches;
-use serde_json::json;
 
 use super::accounts::ask_failure;
 use super::{Exit, Failure, Io, to_json};
@@ -87,11 +86,11 @@ fn events(client: &mut Client) -> Result<Vec<Event>, Failure> {
 
 fn list(client: &mut Client, io: &mut Io) -> Result<(), Failure> {
     let rows = knobs(client)?;
-    let events = events(client)?;
     if io.json {
-        io.say_json(&json!({ "knobs": to_json(&rows), "events": to_json(&events) }));
+        rows.iter().for_each(|row| io.say_json(&to_json(row)));
         return Ok(());
     }
+    let events = events(client)?;
     io.say(format!("{:<34} {:<10} {:<34} FROM", "KNOB", "VALUE", "ALLOWED"));
     for row in &rows {
         let allowed = row.allowed.split(" (").next().unwrap_or_default();
@@ -125,7 +124,7 @@ fn get(key: &str, client: &mut Client, io: &mut Io) -> Result<(), Failure> {
 
 fn tell(changes: &[KnobChange], io: &mut Io) -> Result<(), Failure> {
     if io.json {
-        io.say_json(&to_json(&changes));
+        changes.iter().for_each(|change| io.say_json(&super::done("changed", to_json(change))));
         return Ok(());
     }
     for change in changes {

@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 
 use super::accounts::ask_failure;
-use super::{Failure, Io, age, to_json};
+use super::{Failure, Io, age, done, to_json};
 use crate::admin::client::Client;
 use crate::admin::protocol::{Ask, Done};
 use crate::admin::{Held, Release};
@@ -81,7 +81,7 @@ pub fn run(matches: &ArgMatches, client: &mut Client, io: &mut Io) -> Result<(),
                 None => account.map_or(Release::All, Release::Account),
             };
             match client.ask(Ask::Release { whom }, drop).map_err(ask_failure)? {
-                Done::Count(count) if io.json => io.say_json(&json!({ "released": count })),
+                Done::Count(count) if io.json => io.say_json(&done("released", json!({ "released": count }))),
                 Done::Count(count) => io.say(format!("{count} let go")),
                 other => return Err(Failure::failed(format!("an answer of another sort: {other:?}"))),
             }
@@ -92,7 +92,11 @@ pub fn run(matches: &ArgMatches, client: &mut Client, io: &mut Io) -> Result<(),
 
 fn list(held: &Held, io: &mut Io) {
     if io.json {
-        return io.say_json(&to_json(held));
+        held.rows.iter().for_each(|row| io.say_json(&to_json(row)));
+        if held.more > 0 {
+            io.say_json(&json!({ "more": held.more }));
+        }
+        return;
     }
     let now_s = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs();
     io.say(format!("{:<18} {:<52} {:>9} {:>14} {:>9}", "LIMIT", "WHO", "SINCE", "UNTIL", "REFUSED"));

@@ -404,6 +404,12 @@ impl Io {
     }
 }
 
+/// The JSON answer of a command that has done something: these fields, and what was done.
+fn done(what: &str, mut fields: serde_json::Value) -> serde_json::Value {
+    fields["done"] = what.into();
+    fields
+}
+
 /// A value that has a JSON form.
 fn to_json(value: &impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(value).expect("these types have a JSON form")
@@ -433,6 +439,9 @@ pub fn run(
     io: &mut Io,
     program: &dyn Program,
 ) -> Exit {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    // Also where the rest of the line is wrong.
+    io.json = arguments.iter().any(|argument| argument == "--json");
     let matches = match args::root().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => return usage(&error, io),
@@ -444,8 +453,7 @@ pub fn run(
             if failure.text.is_empty() {
                 // What is wrong was said already, as the command's own answer.
             } else if io.json {
-                let error = serde_json::json!({ "error": failure.text, "exit": failure.exit as u8 });
-                io.tell(error);
+                tell_error(&failure.text, failure.exit, io);
             } else {
                 io.tell(format!("throng: {}", failure.text));
             }
@@ -493,8 +501,16 @@ fn usage(error: &clap::Error, io: &mut Io) -> Exit {
         let _ = write!(io.out, "{text}");
         return Exit::Done;
     }
-    let _ = write!(io.err, "{text}");
+    match io.json {
+        true => tell_error(text.to_string().trim_end(), Exit::Usage, io),
+        false => drop(write!(io.err, "{text}")),
+    }
     Exit::Usage
+}
+
+/// A failure as the last line of `err`, in JSON.
+fn tell_error(text: &str, exit: Exit, io: &mut Io) {
+    io.tell(serde_json::json!({ "error": text, "exit": exit as u8 }));
 }
 
 fn dispatch(

@@ -88,7 +88,7 @@ pub(super) fn run(
         count += opened.accounts.dismiss(some)?;
     }
     match io.json {
-        true => io.say_json(&json!({ "dismissed": count })),
+        true => io.say_json(&super::done("dismissed", json!({ "dismissed": count }))),
         false => io.say(format!("{count} dismissed")),
     }
     match count {

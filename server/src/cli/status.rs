@@ -10,10 +10,7 @@ const NAME: usize = 12;
 /// Groups of counters with the beginnings of their names; a counter is in the first that has its own.
 const GROUPS: &[(&str, &[&str])] = &[
     ("connections", &["connections", "conns_", "accepted", "arrived", "departed", "streams_", "closed_", "paused"]),
-    (
-        "sessions and logins",
-        &["sessions", "session_", "users_", "logins", "resumed", "expired", "asks_", "outside_"],
-    ),
+    ("sessions and logins", &["sessions", "session_", "users_", "logins", "resumed", "expired", "asks_", "outside_"]),
     ("stanzas", &["stanzas_", "messages_", "presences_", "iqs_", "bytes_", "outbound_", "parked", "work_"]),
     ("HTTP, WebSocket and BOSH", &["http_", "websockets", "bosh_"]),
     ("channels", &["notify_"]),

@@ -406,13 +406,13 @@ fn ctl_commands_reach_a_running_server() {
     assert!(table.starts_with("SESSION ") && table.contains("u0@localhost/r") && table.lines().count() == 2, "{table}");
     assert_eq!(bench.run("ctl kick romeo@localhost --reason update").out, "2 sessions ended\n");
     assert_eq!(bench.run("ctl kick ghost@localhost").exit, Exit::NotThere);
-    assert_eq!(bench.run("ctl say --all noon --json").out, "{\"told\":3}\n");
+    assert_eq!(bench.run("ctl say --all noon --json").out, "{\"done\":\"said\",\"told\":3}\n");
     assert_eq!(bench.run("ctl say --to a@b --to c@d noon").exit, Exit::Done);
     let reloaded = "took effect: tls_certificate\nwaits for a restart: shards\nstays as set at run time: log_level\n";
     assert_eq!(bench.run("ctl reload").out, reloaded);
     assert_eq!(bench.run("ctl shutdown --grace 7 --no-wait").exit, Exit::Done);
     assert_eq!(bench.run("ctl shutdown --after 2m").out, "stops in 2m00s\n");
-    assert_eq!(bench.run("ctl shutdown --after 5 --json").out, "{\"stops_in_s\":5}\n");
+    assert_eq!(bench.run("ctl shutdown --after 5 --json").out, "{\"done\":\"planned\",\"stops_in_s\":5}\n");
     assert_eq!(bench.run("ctl shutdown --cancel").out, "it does not stop\n");
     for line in ["ctl shutdown --after 25h", "ctl shutdown --after 0", "ctl shutdown --cancel --after 5"] {
         assert_eq!(bench.run(line).exit, Exit::Usage, "{line}");
@@ -453,8 +453,9 @@ fn knobs_are_listed_shown_set_and_reset() {
     );
     assert!(lines[2].ends_with(" set at run time"), "{list}");
     assert_eq!(lines[3], "2023-11-14T22:13:20Z log_level: info -> debug (control socket)");
-    let value: serde_json::Value = serde_json::from_str(&bench.run("ctl knob list --json").out).expect("JSON");
-    assert_eq!((&value["knobs"][0]["key"], &value["events"][0]["number"]), (&"log_level".into(), &1.into()));
+    let listed = bench.run("ctl knob list --json").out;
+    let first: serde_json::Value = serde_json::from_str(listed.lines().next().expect("a row")).expect("JSON");
+    assert_eq!(first["key"], "log_level");
     assert!(bench.run("ctl knob get log-level").out.starts_with("log_level = debug\n"));
     assert_eq!(bench.run("ctl knob get shards").exit, Exit::Usage);
     let went = bench.run("ctl knob set log_level debug --for 10m");
@@ -478,7 +479,7 @@ fn knobs_are_listed_shown_set_and_reset() {
     let listed = bench.run("ctl limits list").out;
     assert!(listed.contains("pair-logins") && listed.ends_with("and 3 more\n"), "{listed}");
     assert_eq!(bench.run("ctl limits release --address 2001:db8::7").out, "4 let go\n");
-    assert_eq!(bench.run("ctl limits release --account romeo --json").out, "{\"released\":4}\n");
+    assert_eq!(bench.run("ctl limits release --account romeo --json").out, "{\"done\":\"released\",\"released\":4}\n");
     for (who, whom) in [("192.0.2.7", "Address(192.0.2.7)"), ("romeo@localhost", "Account(\"romeo@localhost\")")] {
         assert_eq!(bench.run(&format!("ctl limits release {who}")).out, "4 let go\n");
         assert!(bench.calls().last().is_some_and(|call| call.contains(whom)), "{:?}", bench.calls());
@@ -539,7 +540,10 @@ fn stores_are_checked_copied_and_restored() {
 fn announcements_are_made_and_withdrawn() {
     let bench = Bench::new();
     let _serving = bench.serve();
-    assert_eq!(bench.run("ctl announce noon --later --for 2h --json").out, "{\"kept\":true,\"told\":20}\n");
+    assert_eq!(
+        bench.run("ctl announce noon --later --for 2h --json").out,
+        "{\"done\":\"announced\",\"kept\":true,\"told\":20}\n"
+    );
     assert_eq!(bench.run("ctl announce --withdraw --json").out, "{\"done\":\"withdrawn\"}\n");
     let calls = bench.calls();
     assert_eq!(calls.iter().filter(|call| *call == "announced").count(), 3);
@@ -601,4 +605,81 @@ fn somebody_at_a_terminal_is_asked_before_files_are_purged() {
     (bench.terminal, bench.input) = (true, "no\n".into());
     assert_eq!(bench.run("upload purge --all").exit, Exit::Failed);
     assert!(bench.run("upload purge --all --yes").out.starts_with("removed 1 files"));
+}
+
+/// docs/json.md: answers are one object a line, what has done something says what, and an error is an object, too.
+#[test]
+fn answers_in_json_are_one_object_a_line() {
+    let mut bench = Bench::new();
+    let serving = bench.serve();
+    assert_eq!(bench.run("user add romeo --password pencil").exit, Exit::Done);
+    bench.input = "a,x\n".into();
+    let reading = [
+        "version",
+        "config print",
+        "config check",
+        "config explain",
+        "config explain c2s",
+        "user list",
+        "user pending",
+        "invite list --all",
+        "report list",
+        "ctl status",
+        "ctl status --all",
+        "ctl sessions",
+        "ctl components",
+        "ctl connections",
+        "ctl limits list",
+        "ctl knob list",
+        "ctl knob get log_level",
+    ];
+    let doing = [
+        "user add juliet --password x",
+        "user passwd romeo --password y",
+        "user del juliet --yes",
+        "user import - --existing skip",
+        "user approve juliet",
+        "invite",
+        "invite revoke AAAB",
+        "report dismiss --all",
+        "ctl kick romeo@localhost",
+        "ctl say --all noon",
+        "ctl announce noon --later",
+        "ctl announce --withdraw",
+        "ctl queue flush romeo@localhost",
+        "ctl waiting flush romeo@localhost --yes",
+        "ctl limits release --all",
+        "ctl knob set log_level debug",
+        "ctl knob reset log_level",
+        "ctl reload",
+        "ctl shutdown --after 5",
+        "ctl shutdown --cancel",
+        "ctl shutdown --no-wait",
+        "store backup /backups/live",
+    ];
+    let wrong = ["user del nobody --yes", "ctl kick", "ctl knob set shards 3", "what", "ctl limits release"];
+    for line in reading.iter().chain(&doing) {
+        let went = bench.run(&format!("{line} --json"));
+        assert_eq!(went.exit, Exit::Done, "{line}: {}", went.err);
+        assert!(!went.out.is_empty(), "{line} says nothing");
+        for answer in went.out.lines() {
+            let value: serde_json::Value = serde_json::from_str(answer).unwrap_or_else(|_| panic!("{line}: {answer}"));
+            let object = value.as_object().unwrap_or_else(|| panic!("{line}: {answer}"));
+            assert_eq!(
+                doing.contains(line),
+                object.get("done").is_some_and(|done| done.is_string()),
+                "{line}: {answer}"
+            );
+            let snake = |name: &String| name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
+            assert!(object.keys().all(snake), "{line}: {answer}");
+        }
+    }
+    for line in wrong {
+        let went = bench.run(&format!("{line} --json"));
+        let last = went.err.lines().last().unwrap_or_default();
+        let error: serde_json::Value = serde_json::from_str(last).unwrap_or_else(|_| panic!("{line}: {}", went.err));
+        assert!(error["error"].as_str().is_some_and(|text| !text.is_empty()), "{line}: {last}");
+        assert_eq!(error["exit"], went.exit as u8, "{line}: {last}");
+    }
+    drop(serving);
 }

@@ -8,7 +8,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 
 use super::accounts::ask_failure;
-use super::{Failure, Io, harmless, to_json};
+use super::{Failure, Io, harmless, many, to_json};
 use crate::admin::client::Client;
 use crate::admin::protocol::{Ask, Done};
 use crate::admin::trace::{self, Page, Record, SECONDS_MAX, Told};
@@ -82,7 +82,7 @@ pub fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(),
     };
     if !io.json {
         let what = if bodies { "" } else { "; what stanzas carry is withheld (--bodies)" };
-        io.tell(format!("{} for {seconds} s, {sessions} sessions now; times are UTC{what}", plain(&jid)));
+        io.tell(format!("{} for {seconds} s, {} now; times are UTC{what}", plain(&jid), many(sessions, "session")));
     }
     let shown = show(client, trace, &stop, io);
     let ended = ask(client, trace::Ask::End { trace });
@@ -90,7 +90,7 @@ pub fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(),
     ended?;
     let Page { stanzas, dropped, .. } = page;
     match io.json {
-        true => io.say_json(&json!({ "ended": { "stanzas": stanzas, "dropped": dropped } })),
+        true => io.say_json(&super::done("traced", json!({ "ended": { "stanzas": stanzas, "dropped": dropped } }))),
         false => io.tell(format!("{stanzas} stanzas")),
     }
     if dropped > 0 {

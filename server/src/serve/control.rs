@@ -86,6 +86,8 @@ pub(super) struct Running {
     pub(super) access: ArcSwap<Option<Arc<Access>>>,
     pub(super) traces: super::traces::Traces,
     pub(super) announcing: super::announced::Announcing,
+    /// Why the last reload failed, if it did.
+    not_reloaded: ArcSwap<Option<String>>,
 }
 
 pub(super) fn internal(text: impl Into<String>) -> Fault {
@@ -112,6 +114,7 @@ impl Running {
             bytestreams: OnceLock::new(),
             access: ArcSwap::from_pointee(links.settings.web.channels.access.clone()),
             traces: super::traces::Traces::default(),
+            not_reloaded: ArcSwap::default(),
             announcing: super::announced::Announcing::new(links.settings.kept.as_ref().map_or(0, |kept| kept.number)),
             links,
         }
@@ -418,6 +421,7 @@ impl Control for Running {
             ask_down: self.links.back_ends.iter().any(|back_end| *back_end.of() == Of::Channels && back_end.is_down()),
             unrecorded: crate::record::failure().map(str::to_owned),
             log_lines_lost: crate::log::lost_lines(),
+            not_reloaded: (**self.not_reloaded.load()).clone(),
             stopping: self.stopping.load(Ordering::Acquire),
             stops_in_s: self.links.wishes.stops_in().map(|left| left.as_secs()),
             counters,
@@ -577,7 +581,10 @@ impl Control for Running {
     }
 
     fn reload(&self) -> Result<Reloaded, Fault> {
-        self.read_again()
+        let done = self.read_again();
+        let why = done.as_ref().err().map(|fault| fault.text.replace('\n', "; "));
+        self.not_reloaded.store(Arc::new(why));
+        done
     }
 
     fn knobs(&self) -> Vec<KnobRow> {

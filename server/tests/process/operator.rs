@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Client, Host, LONG, PASSWORD, has_uring};
+use crate::support::{Client, Host, LONG, PASSWORD, Server, good, has_uring, throng, until};
 
 /// With a TLS listener too.
 fn start(host: &mut Host, driver: &str) {
@@ -99,8 +99,8 @@ fn who_is_ended_is_told_why(driver: &str) {
     let mut host = Host::new(&["romeo", "juliet"]);
     start(&mut host, driver);
     let (mut romeo, mut juliet) = (host.tight_client("romeo"), host.client_tls("juliet"));
-    assert_eq!(host.good(&["ctl", "kick", "romeo@localhost", "--reason", "update < now"]), "1 sessions ended\n");
-    assert_eq!(host.good(&["ctl", "kick", "juliet@localhost/r"]), "1 sessions ended\n");
+    assert_eq!(host.good(&["ctl", "kick", "romeo@localhost", "--reason", "update < now"]), "1 session ended\n");
+    assert_eq!(host.good(&["ctl", "kick", "juliet@localhost/r"]), "1 session ended\n");
     let error = |text: &str| {
         format!(
             "<stream:error><policy-violation xmlns='urn:ietf:params:xml:ns:xmpp-streams'/>\
@@ -310,20 +310,20 @@ fn a_backlog_is_overtaken_and_flushed(driver: &str) {
     };
     fill(&host);
     host.good(&["ctl", "say", "the last", "--to", "romeo@localhost"]);
-    assert_eq!(host.good(&["ctl", "say", "the urgent one", "--urgent", "--all"]), "1 sessions told\n");
+    assert_eq!(host.good(&["ctl", "say", "the urgent one", "--urgent", "--all"]), "1 session told\n");
     let before = romeo.hear("the urgent one</body></message>");
     assert!(!before.contains("the last"), "it was overtaken");
     assert!(romeo.hear("the last</body></message>").contains("xxx"), "with more");
 
     fill(&host);
-    assert_eq!(host.good(&["ctl", "queue", "flush", "romeo@localhost"]), "1 connections cut\n");
+    assert_eq!(host.good(&["ctl", "queue", "flush", "romeo@localhost"]), "1 connection cut\n");
     assert_eq!(host.run(&["ctl", "queue", "flush", "romeo@localhost"]).status.code(), Some(5));
     assert_eq!(host.sessions(&[]).len(), 0, "without stream management there is nothing to resume");
     romeo.rest();
     assert!(
         host.good(&["ctl", "housekeeping", "pause", "--for", "1h"]).starts_with("housekeeping: true -> false, until ")
     );
-    assert!(host.good(&["ctl", "status"]).contains("set         housekeeping = false, until "));
+    assert!(host.good(&["ctl", "status"]).contains("set          housekeeping = false, until "));
     assert_eq!(host.good(&["ctl", "housekeeping", "resume"]), "housekeeping: false -> true\n");
     assert_eq!(host.good(&["ctl", "waiting", "flush", "romeo@localhost", "--yes"]), "0 messages dropped\n");
     assert_eq!(host.run(&["ctl", "waiting", "flush", "nobody@localhost", "--yes"]).status.code(), Some(5));
@@ -350,4 +350,48 @@ fn a_backlog_is_overtaken_and_flushed_on_io_uring() {
     if has_uring() {
         a_backlog_is_overtaken_and_flushed("uring");
     }
+}
+
+/// A reload by SIGHUP has nobody who hears its answer: the log says in one line what is wrong, and the status until a reload is good.
+#[test]
+fn a_hangup_that_reloads_nothing_is_one_line_of_the_log_and_stays_in_the_status() {
+    let server = Server::start_with(&["--admin-http", "127.0.0.1:0"]);
+    let hang_up = || {
+        let process = rustix::process::Pid::from_child(&server.child);
+        rustix::process::kill_process(process, rustix::process::Signal::HUP).expect("it runs");
+    };
+    let status = || {
+        let output = server.ctl(&["status"]);
+        good(&output);
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let file = format!("{}/throng.toml", server.folder());
+    std::fs::write(&file, "log_level = \"loud\"\nshutdown_grace_seconds = -3\n").expect("a file");
+    hang_up();
+    until("the log says so", || server.log().contains("not reloaded"));
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("not reloaded")).expect("a line");
+    assert!(line.contains("log_level cannot be `loud`") && line.contains("shutdown_grace_seconds cannot be"), "{log}");
+    assert!(status().contains("configuration was not reloaded: "), "{}", status());
+    assert!(server.get("/ready").contains("the configuration was not reloaded"), "{}", server.get("/ready"));
+    std::fs::write(&file, "").expect("a file");
+    hang_up();
+    until("the next is good", || !status().contains("not reloaded"));
+}
+
+/// `throng sar --data` reads what `--from` does of the server's own folder.
+#[test]
+fn what_a_server_records_is_found_by_its_data_folder() {
+    let server = Server::start_with(&[]);
+    let recorded = |flag: &str, folder: &str| {
+        let output = throng(&["sar", flag, folder, "--list", "--json"]);
+        good(&output);
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let folder = server.folder();
+    until("a recording", || throng(&["sar", "--data", &folder, "--list"]).status.success());
+    let listed = recorded("--data", &folder);
+    assert!(listed.contains("outbound_bytes"), "{listed}");
+    assert_eq!(listed, recorded("--from", &format!("{folder}/recorder")));
+    assert_eq!(throng(&["sar", "--data", &folder, "--from", "x"]).status.code(), Some(2));
 }
