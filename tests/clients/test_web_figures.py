@@ -172,6 +172,9 @@ async def test_the_figures_are_what_was_done(counted_world):
               "bosh_requests": 2}  # fmt: skip
     for look in (metrics, recorded):
         await soon(look, world, counts)
+    told = values(world.server)
+    assert told["throng_publication_seconds_count"] == 6, "one for each request that was done"
+    assert 0 < told["throng_publication_seconds_sum"] < 60
 
     for subscriber in sockets:
         await subscriber.close()

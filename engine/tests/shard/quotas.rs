@@ -107,6 +107,31 @@ fn an_address_has_so_many_connections_that_have_not_logged_in() {
     assert!(connect(&mut host, 12, [192, 0, 2, 1]).contains("<stream:features>"), "one has gone");
 }
 
+/// An operator sees from where they come: addresses with most of them first, a /64 of IPv6 as one, and none that has logged in.
+#[test]
+fn connections_that_have_not_logged_in_are_listed_by_address() {
+    let mut host = host(|settings| settings.opening_per_address_max = 0);
+    host.bind(0, "romeo");
+    let listener = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: false };
+    let from = ["192.0.2.1", "2001:db8::1", "192.0.2.1", "2001:db8::2", "192.0.2.1", "192.0.2.9"];
+    for (slot, peer) in (1..).zip(from) {
+        let conn = ConnId { slot, generation: 1 };
+        host.turn(Input::Accepted { conn, listener, peer: peer.parse().expect("an address") });
+    }
+    let mut listed = |most| {
+        let Some(Reply::Openings(rows)) =
+            reply(host.turn(Input::Command { token: 1, command: Command::Openings { most } }))
+        else {
+            panic!("no rows")
+        };
+        rows.into_iter().map(|(address, count)| (address.to_string(), count)).collect::<Vec<_>>()
+    };
+    let rows =
+        [("192.0.2.1", 3), ("2001:db8::", 2), ("192.0.2.9", 1)].map(|(address, count)| (address.to_owned(), count));
+    assert_eq!(listed(10), rows);
+    assert_eq!(listed(2), rows[..2]);
+}
+
 /// A change of private XML (XEP-0049).
 fn set(n: usize, text: &str) -> String {
     format!("<iq type='set' id='{n}'><query xmlns='jabber:iq:private'><a{n} xmlns='b:{n}'>{text}</a{n}></query></iq>")
