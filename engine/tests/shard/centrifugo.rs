@@ -404,6 +404,41 @@ fn tokens_grant_what_they_grant_elsewhere_and_nothing_more() {
     assert_eq!((said.len(), code(&said[0]), ends), (1, 109, false), "the client gets another one");
 }
 
+/// RFC 7519 4.1.2: a subject is a string. One that cannot be the name of a subscriber is that of no other token either.
+#[test]
+fn a_token_whose_subject_is_no_name_is_of_nobody() {
+    let mut desk = Desk::new(private());
+    let nobody = desk.connected("");
+    let unnamed = desk.connected(&minute(""));
+    let empty = desk.connected(&minute(",\"sub\":\"\""));
+    let by = |id: u32, token: &str| json!({"id": id, "subscribe": {"channel": "own.b", "token": token}});
+    let refresh = |token: &str| json!({"id": 5, "refresh": {"token": token}}).to_string();
+    let long = format!("\"{}\"", "x".repeat(129));
+    for subject in ["17", "-1.5", &long, "\"line\\nend\"", "\"\\u0000\"", "null", "false", "[\"a\"]", "{\"a\":1}"] {
+        let token = minute(&format!(",\"sub\":{subject},\"channel\":\"own.b\""));
+        for conn in [nobody, unnamed, empty] {
+            assert_eq!(code(&desk.ask(conn, by(2, &token))), 103, "{subject}");
+        }
+        let own = minute(&format!(",\"sub\":{subject}"));
+        let (conn, _) = desk.talks("");
+        let (said, ends) = desk.send(conn, &json!({"id": 1, "connect": {"token": own}}).to_string());
+        assert_eq!((said, ends), (vec![json!("close 3500")], true), "{subject}");
+        // Nor does a connection go on by it.
+        let conn = desk.connected(&minute(""));
+        assert_eq!(desk.send(conn, &refresh(&own)), (vec![json!("close 3500")], true), "{subject}");
+    }
+    // The token of a subscription that has begun.
+    let token = minute(",\"channel\":\"own.b\"");
+    for conn in [nobody, unnamed, empty] {
+        assert!(desk.ask(conn, by(3, &token))["subscribe"].is_object(), "none of them has a name");
+        for subject in ["17", "\"romeo\""] {
+            let other = minute(&format!(",\"sub\":{subject},\"channel\":\"own.b\""));
+            let again = json!({"id": 4, "sub_refresh": {"channel": "own.b", "token": other}});
+            assert_eq!(code(&desk.ask(conn, again)), 103, "{subject}");
+        }
+    }
+}
+
 /// Each signature that is wrong is work; who shows too many has none verified for a time.
 #[test]
 fn forged_tokens_are_looked_at_so_often_only() {

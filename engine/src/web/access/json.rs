@@ -17,8 +17,10 @@ pub(super) enum Value {
     List(Vec<Value>),
     /// An object.
     Object(Object),
-    /// `true`, `false` and `null`, which nothing here asks for.
-    Other,
+    /// `true` and `false`, which nothing here asks for.
+    Bool,
+    /// `null`.
+    Null,
 }
 
 /// The members of an object.
@@ -74,11 +76,11 @@ impl<'de> Visitor<'de> for Reader {
     }
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<Value, E> {
-        Ok(Value::Other)
+        Ok(Value::Bool)
     }
 
     fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Other)
+        Ok(Value::Null)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Value, A::Error> {

@@ -161,7 +161,7 @@ impl Grant {
         }
     }
 
-    /// Whom it was issued for (RFC 7519 4.1.2), if that can be told others as a name.
+    /// The subject for which it was issued (RFC 7519 4.1.2), by which others see the bearer.
     pub fn subject(&self) -> Option<&Arc<str>> {
         self.subject.as_ref()
     }

@@ -39,7 +39,7 @@ pub struct Claims {
     pub(super) subscribe: Patterns,
     /// `presence`: of which it may know who subscribes to them.
     pub(super) presence: Patterns,
-    /// `sub` (RFC 7519 4.1.2), if it is fit for others to see.
+    /// `sub` (RFC 7519 4.1.2), unless it is empty.
     pub(super) subject: Option<Arc<str>>,
     /// `channel`: the one channel for which it is, as Centrifugo has it.
     pub(super) channel: Option<Box<str>>,
@@ -123,7 +123,7 @@ fn seconds(value: &Value) -> Option<u64> {
 fn topics(own: &Object, name: &str, patterns: &mut Patterns) -> Result<(), Fault> {
     let Some(Value::List(topics)) = own.get(name) else {
         return match own.get(name) {
-            None | Some(Value::Other) => Ok(()),
+            None | Some(Value::Null) => Ok(()),
             Some(_) => fault("publish and subscribe of mercure have to be lists of topics"),
         };
     };
@@ -222,16 +222,28 @@ impl Unverified<'_> {
         }
         let (mut publish, mut subscribe, presence) =
             (patterns("publish")?, patterns("subscribe")?, patterns("presence")?);
-        if let Some(Value::Object(own)) = self.claims.get("mercure").filter(|_| mercure) {
-            topics(own, "publish", &mut publish)?;
-            topics(own, "subscribe", &mut subscribe)?;
+        match self.claims.get("mercure").filter(|_| mercure) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(own)) => {
+                topics(own, "publish", &mut publish)?;
+                topics(own, "subscribe", &mut subscribe)?;
+            }
+            Some(_) => return fault("mercure of the token has to be an object"),
         }
         let (channel, channels) = match centrifugo {
             true => self::centrifugo(&self.claims, &mut subscribe)?,
             false => Default::default(),
         };
-        // Issuers have it for purposes of their own, so one that is no name here is no fault.
-        let subject = self.claims.get("sub").and_then(Value::text).filter(|subject| is_name(subject)).map(Into::into);
+        // Tokens of one subject belong together. One that was left out would be equal to every other that is left out.
+        let subject = match self.claims.get("sub") {
+            None => None,
+            // So issuers of Centrifugo's tokens write that the bearer has no name.
+            Some(Value::Text(subject)) if subject.is_empty() => None,
+            Some(Value::Text(subject)) if is_name(subject) => Some(subject.as_str().into()),
+            Some(_) => {
+                return fault("sub of the token has to be a string of up to 128 bytes without control characters");
+            }
+        };
         Ok(Claims {
             publish,
             subscribe,
