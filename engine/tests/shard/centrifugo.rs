@@ -186,6 +186,50 @@ fn commands_come_together_and_each_has_its_reply() {
     assert_eq!(said.iter().filter(|said| said["push"]["pub"]["data"] == json!(1)).count(), 1);
 }
 
+/// Clients wait for the reply to each command with a number, and hold back others of the channel meanwhile.
+#[test]
+fn every_command_with_a_number_has_a_reply() {
+    let replies = |said: &[Value]| {
+        let mut all: Vec<_> = said.iter().filter_map(|said| said["id"].as_u64()).collect();
+        all.sort_unstable();
+        all
+    };
+    let lines = |all: &[Value]| all.iter().map(Value::to_string).collect::<Vec<_>>().join("\n");
+    let unsubscribe = |id: u32, channel: &str| json!({"id": id, "unsubscribe": {"channel": channel}});
+    // A command that a later one undoes before the channel's home has answered.
+    let mut desk = Desk::new(all());
+    let conn = desk.connected("");
+    let commands = [subscribe(2, "a"), unsubscribe(3, "a"), subscribe(4, "a"), unsubscribe(5, "a"), subscribe(6, "a")];
+    let (said, ends) = desk.send(conn, &lines(&commands));
+    assert_eq!((replies(&said), ends), (vec![2, 3, 4, 5, 6], false), "{said:?}");
+    let of = |id: u32| said.iter().find(|said| said["id"] == json!(id)).unwrap();
+    for id in [2, 4] {
+        assert_eq!(of(id)["error"]["temporary"], json!(true), "who wants it again asks again");
+    }
+    assert!(of(6)["subscribe"].is_object());
+    let pushed = desk.pushed(conn, "a", "application/json", "1");
+    assert_eq!(pushed.len(), 1, "it subscribes once: {pushed:?}");
+    // A command of a kind that this server does not know.
+    for command in [json!({"id": 7}), json!({"id": 8, "newer": {"a": 1}})] {
+        assert_eq!(code(&desk.ask(conn, command)), 104);
+    }
+    // Commands that come along with a first one that is refused, which the client sends again.
+    let mut desk = Desk::new(private());
+    let (conn, _) = desk.talks("");
+    let expired = Signer::Hs256.token(&format!("\"exp\":{}", NOW_S - 1));
+    let commands = [
+        json!({"id": 1, "connect": {"token": expired}}),
+        subscribe(2, "news.x"),
+        json!({"send": {}}),
+        json!({"id": 3, "ping": {}}),
+        json!({"id": 4, "publish": {"channel": "news.x", "data": 1}}),
+    ];
+    let (said, ends) = desk.send(conn, &lines(&commands));
+    assert_eq!((replies(&said), ends), (vec![1, 2, 3, 4], false), "{said:?}");
+    assert!(said[1..].iter().all(|said| said["error"]["temporary"] == json!(true)), "{said:?}");
+    assert!(desk.ask(conn, json!({"id": 5, "connect": {}}))["connect"].is_object());
+}
+
 #[test]
 fn what_is_no_command_ends_the_connection_with_its_code() {
     let mut desk = Desk::new(all());
@@ -401,7 +445,7 @@ fn tokens_grant_what_they_grant_elsewhere_and_nothing_more() {
     let expired = Signer::Hs256.token(&format!("\"exp\":{}", NOW_S - 1));
     let lines = format!("{}\n{}", json!({"id": 1, "connect": {"token": expired}}), subscribe(2, "news.x"));
     let (said, ends) = desk.send(conn, &lines);
-    assert_eq!((said.len(), code(&said[0]), ends), (1, 109, false), "the client gets another one");
+    assert_eq!((said.len(), code(&said[0]), ends), (2, 109, false), "the client gets another one");
 }
 
 /// RFC 7519 4.1.2: a subject is a string. One that cannot be the name of a subscriber is that of no other token either.

@@ -157,10 +157,7 @@ impl Channels {
             return self.talk_replies(id, number, "subscribe", &began);
         }
         if let Stage::Connecting { subs, .. } = &mut talker.stage {
-            subs.extend_from_slice(if subs.is_empty() { b"" } else { b"," });
-            reply::string(subs, &channel);
-            subs.push(b':');
-            subs.extend_from_slice(&began);
+            subs.push((channel.into(), began));
         }
         self.talk_misses(id);
     }

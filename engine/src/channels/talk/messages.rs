@@ -79,16 +79,16 @@ impl Channels {
             let fault = FrameFault { code: Code::NotUtf8, text: "a message is no UTF-8" };
             return self.talk_ends(id, fault, Ended::Protocol);
         };
+        let mut is_refused = false;
         for line in text.split('\n').map(str::trim).filter(|line| !line.is_empty()) {
             let Some(was_new) = self.talk_is_new(id) else { return };
             match command::read(line) {
+                Some(command) if is_refused => self.talk_cancels(id, &command),
                 Some(command) => self.talk_command(id, command),
                 None => return self.talk_ends(id, reply::BAD_COMMAND, Ended::Protocol),
             }
-            // Whose first command was refused has been told so, and others came along with it.
-            if was_new && self.talk_is_new(id) == Some(true) {
-                return;
-            }
+            // Whose first command was refused has been told so, and sends others again that came along with it.
+            is_refused |= was_new && self.talk_is_new(id) == Some(true);
         }
     }
 }

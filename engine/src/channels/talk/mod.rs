@@ -98,7 +98,7 @@ impl Channels {
                 self.talk_replies(id, number, "ping", b"{}");
                 Ok(())
             }
-            Ask::Rpc => Err(Some(reply::METHOD_NOT_FOUND)),
+            Ask::Rpc | Ask::Unknown => Err(Some(reply::METHOD_NOT_FOUND)),
             Ask::Refresh(token) => self.talk_refreshes(id, number, &token),
             Ask::SubRefresh(named) => self.talk_refreshes_sub(id, number, &named),
         };
@@ -166,6 +166,13 @@ impl Channels {
         Ok(())
     }
 
+    /// A command that came along with a first one that was refused is not carried out, and has its reply.
+    pub(super) fn talk_cancels(&mut self, id: ConnId, command: &Command<'_>) {
+        if !matches!(command.ask, Ask::Pong | Ask::Send) {
+            self.talk_refuses(id, command.id, reply::CANCELLED);
+        }
+    }
+
     /// The first command is answered, if all homes have said where their channels stand to which the server subscribes.
     pub(super) fn talk_connected(&mut self, id: ConnId) {
         let Some(listener) = self.listeners.get(id) else { return };
@@ -177,10 +184,13 @@ impl Channels {
             reply::expiry(left_s)
         )
         .into_bytes();
-        if !subs.is_empty() {
-            [b",\"subs\":{", &subs[..], b"}"].iter().for_each(|part| result.extend_from_slice(part));
+        for (at, (channel, began)) in subs.iter().enumerate() {
+            result.extend_from_slice(if at == 0 { &b",\"subs\":{"[..] } else { b"," });
+            reply::string(&mut result, channel);
+            result.push(b':');
+            result.extend_from_slice(began);
         }
-        result.push(b'}');
+        result.extend_from_slice(if subs.is_empty() { &b"}"[..] } else { b"}}" });
         let until_s = self.now.mono_s() + CENTRIFUGO_PING_S;
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.until_s = until_s;
@@ -294,10 +304,21 @@ impl Channels {
         let Some(listener) = self.listeners.get(id) else { return Err(None) };
         if let Some(index) = listener.place_of(&node) {
             let step = listener.talker().map(|talker| talker.subs[index].step);
+            let called: Box<str> = listener.called(index).into();
             self.listeners.part(id, index);
-            // The first command does not wait for it any more.
-            if let Some(Step::Asked { id: 0, .. }) = step {
-                self.talk_misses(id);
+            match step {
+                // The first command does not wait for it any more.
+                Some(Step::Asked { id: 0, .. }) => self.talk_misses(id),
+                Some(Step::Asked { id: asked, .. }) => self.talk_refuses(id, asked, reply::CANCELLED),
+                // Nor does its answer say that it has begun.
+                Some(Step::Gathered) => {
+                    if let Some(Stage::Connecting { subs, .. }) =
+                        self.listeners.get_mut(id).and_then(Listener::talker_mut).map(|talker| &mut talker.stage)
+                    {
+                        subs.retain(|(channel, _)| *channel != called);
+                    }
+                }
+                Some(Step::Begun) | None => {}
             }
         }
         self.talk_replies(id, number, "unsubscribe", b"{}");

@@ -14,8 +14,8 @@ pub(super) enum Stage {
     Connecting {
         /// The number of the command.
         id: u32,
-        /// Channels with what is said of them, with commas between.
-        subs: Vec<u8>,
+        /// Channels as the client calls them, and what is said of each.
+        subs: Vec<(Box<str>, Vec<u8>)>,
         /// Homes that have not answered.
         left: usize,
     },

@@ -21,6 +21,8 @@ pub struct Command<'a> {
 pub enum Ask<'a> {
     /// The answer to a ping: a command with nothing in it.
     Pong,
+    /// A command with a number, of a kind that is not known here.
+    Unknown,
     /// The first command.
     Connect(Connect),
     /// Publications of a channel are wanted.
@@ -185,6 +187,8 @@ pub fn read(line: &str) -> Option<Command<'_>> {
         Ask::Refresh(named.token)
     } else if let Some(named) = raw.sub_refresh {
         Ask::SubRefresh(named)
+    } else if id > 0 {
+        Ask::Unknown
     } else {
         Ask::Pong
     };
@@ -257,6 +261,7 @@ mod tests {
         let read = |line| format!("{:?}", read(line).map(|command| (command.id, command.ask)));
         assert_eq!(read("{}"), "Some((0, Pong))");
         assert_eq!(read("{\"send\":{\"data\":{}}}"), "Some((0, Send))");
+        assert_eq!(read("{\"id\":7,\"newer\":{}}"), "Some((7, Unknown))");
         assert_eq!(read("{\"id\":7,\"rpc\":{\"method\":\"x\",\"data\":[]}}"), "Some((7, Rpc))");
         assert_eq!(read("{\"id\":7,\"ping\":{}}"), "Some((7, Ping))");
         assert_eq!(

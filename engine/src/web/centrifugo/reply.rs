@@ -22,6 +22,8 @@ const fn error(code: u16, message: &'static str) -> Error {
 
 /// A home has not answered, or cannot do what was asked now.
 pub const INTERNAL: Error = Error { temporary: true, ..error(100, "internal server error") };
+/// What the command belonged to has ended before it was carried out: the client sends it again if it still wants that.
+pub const CANCELLED: Error = Error { temporary: true, ..error(100, "cancelled") };
 /// There is no such channel.
 pub const UNKNOWN_CHANNEL: Error = error(102, "unknown channel");
 /// A token is needed, or another one.
