@@ -11,6 +11,7 @@ use crate::channels::occupancy::crowd::channel_of;
 use crate::channels::occupancy::occupants::Occupant;
 use crate::channels::places::{Gathered, Place, Places, Standing, prefixes};
 use crate::channels::talk::talker::Talker;
+use crate::extension::pubsub::service::channel::Page;
 use crate::id::{ConnId, PushId};
 use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_PAGE_ITEMS_MAX, NOTIFY_REQUESTS_PER_PREFIX};
 use crate::web::access::{Act, Grant};
@@ -244,6 +245,18 @@ impl Listener {
             Kind::Talk(talker) => Some(talker),
             _ => None,
         }
+    }
+
+    /// A place that its channel has not come to is of a channel that was deleted since: from here on it is one of the new channel. Whether all
+    /// of that is told first, as clients of Nchan expect where an identifier is not known.
+    pub(super) fn leaves_deleted(&mut self, index: usize, page: &Page<'_>) -> bool {
+        let begins_anew = self.nchan().is_some();
+        let place = &mut self.places[index];
+        if !place.known || place.at <= page.last {
+            return false;
+        }
+        place.at = page.upto;
+        begins_anew
     }
 
     /// The tag of a message of this number at one of its places.

@@ -53,6 +53,8 @@ pub(super) struct Telling {
     binary: bool,
     /// It is events of Mercure.
     updates: bool,
+    /// Items are missing, and no event says yet from where to go on behind them.
+    placeless: bool,
 }
 
 impl Telling {
@@ -60,33 +62,39 @@ impl Telling {
     pub(super) fn new(listener: &Listener) -> Telling {
         let message = matches!(listener.kind, Kind::Socket(_)).then(Gathered::default);
         let (updates, binary) = (matches!(listener.kind, Kind::Updates(_)), listener.binary);
-        Telling { out: Vec::new(), message, binary, updates }
+        Telling { out: Vec::new(), message, binary, updates, placeless: false }
     }
 
-    /// Items behind this place of a listener are missing.
-    pub(super) fn gap(&mut self, listener: &Listener, index: usize) {
+    /// Items behind the place of a listener are missing, and it goes on behind this number.
+    pub(super) fn gap(&mut self, listener: &Listener, index: usize, number: u64) {
+        if let Kind::Nchan(own) = &listener.kind {
+            self.placeless = own.tell_gap(&mut self.out);
+            return;
+        }
         match &mut self.message {
-            // Clients of Nchan know of no such thing.
-            None if matches!(listener.kind, Kind::Nchan(_)) => {}
             Some(message) => {
                 message.gaps.push(index);
                 if self.binary {
-                    self.message(listener, index, listener.places[index].at);
+                    self.message(listener, index, number);
                 }
             }
             // Clients of Mercure know of no such event, and some would take it for an update.
-            None if self.updates => self.out.extend_from_slice(b": updates are missing here\n"),
+            None if self.updates => {
+                self.out.extend_from_slice(b": updates are missing here\n");
+                self.placeless = true;
+            }
             None => {
                 let place = &listener.places[index];
                 let after = if is_feed(&place.node) { String::new() } else { format!(",\"after\":\"{}\"", place.at) };
                 let data = format!("{{\"channel\":\"{}\"{after}}}", channel_of(&place.node));
-                write_event(&mut self.out, "gap", &listener.position_with(index, place.at), data.as_bytes());
+                write_event(&mut self.out, "gap", &listener.position_with(index, number), data.as_bytes());
             }
         }
     }
 
     /// An item, with which the place has this number.
     pub(super) fn item(&mut self, listener: &Listener, index: usize, number: u64, item: &[u8]) {
+        self.placeless = false;
         if let Kind::Nchan(own) = &listener.kind {
             return own.tell(&mut self.out, item, &listener.tag(index, number));
         }
@@ -117,7 +125,21 @@ impl Telling {
         if self.message.as_ref().is_some_and(is_left) {
             self.message(listener, index, number);
         }
+        if self.placeless {
+            self.say_place(listener, index, number);
+        }
         self.out
+    }
+
+    /// Behind a gap nothing is kept: an id without data says from where to go on (HTML 9.2.6). A feed knows an old place again.
+    fn say_place(&mut self, listener: &Listener, index: usize, number: u64) {
+        let place = &listener.places[index];
+        let id = match &listener.kind {
+            Kind::Nchan(own) => own.id(&listener.tag(index, number)),
+            _ if is_feed(&place.node) => return,
+            _ => listener.update(index, number, (channel_of(&place.node), number)),
+        };
+        self.out.extend_from_slice(format!("id: {id}\n\n").as_bytes());
     }
 
     fn message(&mut self, listener: &Listener, index: usize, number: u64) {
@@ -352,7 +374,7 @@ impl Channels {
         // Nothing is missing.
         let Some(last) = missed.last().copied() else { return };
         let mut telling = Telling::new(listener);
-        missed.iter().for_each(|at| telling.gap(listener, *at));
+        missed.iter().for_each(|at| telling.gap(listener, *at, listener.places[*at].at));
         let out = telling.finish(listener, last, listener.places[last].at);
         self.counters.notify_gaps.add(missed.len() as u64);
         self.send_told(id, &out);

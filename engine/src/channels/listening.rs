@@ -16,7 +16,9 @@ use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::{ConnId, Service};
 use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S};
 use crate::session::conn::Pause;
+use crate::streams::ended::Ended;
 use crate::web::channel::{Asked, Wish};
+use crate::web::frame::{Code, FrameFault};
 use crate::web::mercure::first::First;
 use crate::web::nchan::{Subscription, Way};
 use crate::web::notify::NEXT_AFTER;
@@ -232,6 +234,13 @@ impl Channels {
     }
 
     fn page_for_stream(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+        let Some(listener) = self.listeners.get_mut(id) else { return };
+        let begins_anew = listener.leaves_deleted(index, page);
+        if self.jumps_unheard(id, index, page) {
+            self.counters.notify_gaps.one();
+            let fault = FrameFault { code: Code::TryAgain, text: "messages are missing" };
+            return self.socket_fails(id, fault, Ended::Server);
+        }
         self.begin_stream(id);
         let (is_heavy, settings) = (self.is_heavy(id), self.settings.clone());
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
@@ -263,7 +272,7 @@ impl Channels {
         }
         let mut telling = Telling::new(listener);
         if page.gap {
-            telling.gap(listener, index);
+            telling.gap(listener, index, if begins_anew { 0 } else { page.behind_gap() });
         }
         let policy = &settings.web.channels;
         for (number, item) in page.items.iter().filter(|(_, item)| listener.wants(policy, index, item)) {
@@ -272,10 +281,11 @@ impl Channels {
                 false => telling.item(listener, index, *number, item),
             }
         }
-        let out = telling.finish(listener, index, page.upto);
+        let upto = if begins_anew { 0 } else { page.upto };
+        let out = telling.finish(listener, index, upto);
         let place = &mut listener.places[index];
-        place.at = page.upto;
-        place.standing = if page.more { Standing::Behind } else { Standing::Live };
+        place.at = upto;
+        place.standing = if page.more || upto < page.upto { Standing::Behind } else { Standing::Live };
         let gathers = listener.is_gathering();
         if let Some(first) = listener.kind.first() {
             first.tell(&out, false);

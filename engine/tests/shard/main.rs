@@ -50,6 +50,7 @@ mod notify_known;
 mod notify_memory;
 mod notify_occupancy;
 mod notify_occupancy_world;
+mod notify_places;
 mod notify_prefix;
 mod notify_prefix_bounds;
 mod notify_push;

@@ -2,11 +2,14 @@
 
 mod polls;
 
+use crate::limits::NOTIFY_CHANNELS_MAX;
 use crate::web::frame;
 use crate::web::nchan::message::{self, Message, VARY};
 use crate::web::nchan::{Subscription, Way};
 use crate::web::response::Response;
 use crate::web::status::Status;
+
+const _: () = assert!(NOTIFY_CHANNELS_MAX <= u16::BITS as usize, "each place of a subscriber has a bit");
 
 /// A subscriber.
 #[derive(Debug)]
@@ -14,6 +17,10 @@ pub(super) struct Subscriber {
     wants: Subscription,
     /// Its answer has begun.
     begun: bool,
+    /// Of which of its places the home has answered, a bit each: what is missing by then was missing when it came.
+    answered: u16,
+    /// Messages behind the place that it has named are missing.
+    missed: bool,
     /// What one who polls is answered, if no other channel has anything earlier: of which of its places, the number, and the item.
     first: Option<(usize, u64, Box<[u8]>)>,
 }
@@ -21,7 +28,7 @@ pub(super) struct Subscriber {
 impl Subscriber {
     /// One who wants this.
     pub(super) fn new(wants: Subscription) -> Box<Subscriber> {
-        Box::new(Subscriber { wants, begun: false, first: None })
+        Box::new(Subscriber { wants, begun: false, answered: 0, missed: false, first: None })
     }
 
     /// How it is told.
@@ -85,6 +92,29 @@ impl Subscriber {
         }
     }
 
+    /// The home of one of its places has answered, and messages are missing or not. Whether that is the first answer.
+    pub(super) fn is_answered(&mut self, index: usize, gap: bool) -> bool {
+        let bit = 1 << index;
+        let is_first = self.answered & bit == 0;
+        self.answered |= bit;
+        self.missed |= gap;
+        is_first
+    }
+
+    /// Tells that messages are missing, which is a comment: a WebSocket has no such thing, and ends. Whether it was told.
+    pub(super) fn tell_gap(&self, out: &mut Vec<u8>) -> bool {
+        let is_told = self.wants.way == Way::Events;
+        if is_told {
+            out.extend_from_slice(b": messages are missing here\n\n");
+        }
+        is_told
+    }
+
+    /// The identifier of this place, which no message has: of its time nothing depends where the tag is not 0.
+    pub(super) fn id(&self, tag: &str) -> String {
+        format!("{}:{tag}", self.wants.from.as_ref().map_or(0, |(time_s, _)| *time_s))
+    }
+
     /// Tells that it is there.
     pub(super) fn beat(&self, out: &mut Vec<u8>) {
         match self.wants.way {
@@ -102,16 +132,17 @@ impl Subscriber {
         }
     }
 
-    /// The answer when there was no message in time: it is to go on where it was.
-    pub(super) fn nothing(&self) -> Response {
+    /// The answer when there was no message in time: it is to go on where it was, or by this tag if that place is not known any more.
+    pub(super) fn nothing(&self, tag: &str) -> Response {
         let response = match self.wants.way {
             Way::Ask => Response::empty(Status::NotModified),
             _ => Response::empty(Status::RequestTimeout),
         };
-        match &self.wants.from {
-            Some((time_s, tag)) if self.wants.way == Way::Ask => message::at(response, *time_s, tag.to_string()),
-            Some((_, tag)) => response.with("Etag", tag.to_string()),
-            None => response,
+        let Some((time_s, own)) = &self.wants.from else { return response };
+        let tag = if self.missed { tag } else { own };
+        match self.wants.way {
+            Way::Ask => message::at(response, *time_s, tag.to_string()),
+            _ => response.with("Etag", tag.to_string()),
         }
     }
 }

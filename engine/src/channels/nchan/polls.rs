@@ -16,6 +16,7 @@ use crate::extension::pubsub::service::info::Info;
 use crate::id::{ConnId, ShardId};
 use crate::letters::{ConnRef, Letter};
 use crate::limits::NOTIFY_TOLD_AT_ONCE;
+use crate::web::nchan::Way;
 use crate::web::nchan::message::{EXPOSED, Message, VARY};
 use crate::web::response::Response;
 use crate::web::status::Status;
@@ -23,13 +24,22 @@ use crate::web::status::Status;
 impl Channels {
     /// The home of a channel has answered one who polls.
     pub(crate) fn page_for_nchan(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+        self.counters.notify_gaps.add(u64::from(page.gap));
         // The client has gone meanwhile.
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         watched.heard = watched.heard.max(page.last);
+        let begins_anew = listener.leaves_deleted(index, page);
         let place = &mut listener.places[index];
         // Nobody else is told pages by this.
         let Kind::Nchan(own) = &mut listener.kind else { return };
         place.standing = Standing::Live;
+        own.is_answered(index, page.gap);
+        if begins_anew {
+            place.at = 0;
+            if page.upto > 0 {
+                return self.ask_home_of(id, index);
+            }
+        }
         let mut items = page.items.iter().map(|(number, item)| (*number, &**item));
         match items.find(|(_, item)| own.wants(&Message::read(item))) {
             Some((number, item)) => {
@@ -43,8 +53,18 @@ impl Channels {
                 }
             }
         }
-        self.counters.notify_gaps.add(u64::from(page.gap));
         self.settle_nchan(id);
+    }
+
+    /// Messages are missing on the way of a WebSocket, which has no word for that. It ends, as others do whose client has to begin again. One
+    /// that comes back is told what is kept: what is missing by then it knows to be missing.
+    pub(crate) fn jumps_unheard(&mut self, id: ConnId, index: usize, page: &Page<'_>) -> bool {
+        // The client has gone meanwhile, or waits by another protocol.
+        let Some(Kind::Nchan(own)) = self.listeners.get_mut(id).map(|listener| &mut listener.kind) else {
+            return false;
+        };
+        let is_first = own.is_answered(index, page.gap);
+        page.gap && !is_first && matches!(own.way(), Way::Socket(..))
     }
 
     /// One who polls and waits for no home is answered, if there is something to answer; or waits for what comes.
@@ -89,6 +109,7 @@ impl Channels {
         // It was answered before its time came.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let is_asking = listener.is_asking();
+        let tag = listener.tag(usize::MAX, 0);
         // Nobody else polls so.
         let Kind::Nchan(own) = &mut listener.kind else { return };
         let mut response = match own.take_first() {
@@ -97,7 +118,7 @@ impl Channels {
                 let response = Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1");
                 return self.respond(id, response);
             }
-            None => own.nothing(),
+            None => own.nothing(&tag),
             Some((index, number, item)) => {
                 let response = Message::read(&item).into_response(listener.tag(index, number));
                 self.counters.notify_told.one();

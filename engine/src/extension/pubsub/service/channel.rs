@@ -380,6 +380,11 @@ pub struct Page<'a> {
 }
 
 impl<'a> Page<'a> {
+    /// The place from which a reader goes on behind a gap: before the first of these items.
+    pub fn behind_gap(&self) -> u64 {
+        self.items.first().map_or(self.upto, |(number, _)| number.saturating_sub(1))
+    }
+
     /// Writes the answer.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = [self.last.to_be_bytes(), self.upto.to_be_bytes()].concat();
