@@ -679,6 +679,11 @@ pub enum Happened {
         /// Stanzas that it had not taken, and that went back with an error.
         returned: usize,
     },
+    /// A proxy has named no client of a request, though the operator's option says that it does: all its clients count as one.
+    Unnamed {
+        /// What it has written instead of an address, cut; empty if nothing.
+        said: Box<str>,
+    },
     /// A user has blocked somebody and reports it to the operator (XEP-0377).
     Reported(Box<Report>),
     /// A service is told of a user's messages no more, because of what it has answered (XEP-0357 7.1).

@@ -591,6 +591,9 @@ pub const HTTP_TARGET_BYTES_MAX: usize = 2 << 10;
 /// Longest line of a chunk, its extensions and its end included, and of a trailer field, bytes (RFC 9112 7.1).
 pub const HTTP_CHUNK_LINE_BYTES_MAX: usize = 1 << 10;
 
+/// Most of what a proxy has written instead of its client's address that the log shows, characters.
+pub const FORWARDED_CHARS_MAX: usize = 64;
+
 /// Requests of one connection that are answered; with the last one it ends.
 pub const HTTP_REQUESTS_MAX: u8 = 100;
 

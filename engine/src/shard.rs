@@ -93,6 +93,8 @@ pub struct Shard {
     agains: again::Agains,
     /// Resumptions of sessions of an earlier process that were begun.
     tail_attempts: u64,
+    /// It was said that a proxy has named no client, and that what it has written is no address.
+    unnamed_warned: (bool, bool),
 }
 
 stands_on!(Shard, components: Components);
@@ -120,6 +122,7 @@ impl Shard {
             tails: tail::Tails::default(),
             agains: again::Agains::default(),
             tail_attempts: 0,
+            unnamed_warned: (false, false),
         }
     }
 

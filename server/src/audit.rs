@@ -9,7 +9,7 @@
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Instant;
 
 use throng_engine::io::{Happened, Note};
@@ -78,6 +78,8 @@ static COMPONENT: Kind = Kind::new("component", 2_000, 20);
 static BACK_END: Kind = Kind::new("external authentication", 200, 2);
 static ASK: Kind = Kind::new("service of notify_ask", 200, 2);
 static ORDER: Kind = Kind::new("order", 2_000, 20);
+/// Each of two lines once per process: a proxy has written what is no address, or nothing.
+static UNNAMED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 static KINDS: [&Kind; 11] =
     [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &COMPONENT, &BACK_END, &ASK, &ORDER];
 
@@ -136,6 +138,9 @@ pub fn tell(note: &Note, peer: Option<IpAddr>) {
         }
         Happened::ComponentLeft { returned } if COMPONENT.admits(now_us) => {
             tracing::info!(%peer, domain = account, returned, "component gone");
+        }
+        Happened::Unnamed { said } if !UNNAMED[usize::from(said.is_empty())].swap(true, Ordering::Relaxed) => {
+            tracing::warn!(%peer, said = &**said, "no client in X-Forwarded-For");
         }
         // One too many of its kind: counted.
         _ => {}

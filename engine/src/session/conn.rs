@@ -485,7 +485,7 @@ pub struct Conns {
     /// Connections without a session, by the network of their peer.
     opening: BTreeMap<Network, u32>,
     /// Whom connections are for of which the host does not know it.
-    clients: BTreeMap<ConnId, IpAddr>,
+    clients: BTreeMap<ConnId, (IpAddr, Option<IpAddr>)>,
 }
 
 /// An IPv4 address, or an IPv6 /64: what one customer of a provider has.
@@ -648,16 +648,26 @@ impl Conns {
         self.left_opening(was);
     }
 
-    /// A connection is for this client, which its host cannot know: a proxy says so, or there is no socket.
-    pub fn name_client(&mut self, id: ConnId, client: IpAddr) {
+    /// A connection is for this client, which its host cannot know: a proxy with the other address says so, or there is no socket.
+    pub fn name_client(&mut self, id: ConnId, client: IpAddr, proxy: Option<IpAddr>) {
         if self.get(id).is_some() {
-            self.clients.insert(id, client.to_canonical());
+            self.clients.insert(id, (client.to_canonical(), proxy));
         }
+    }
+
+    /// A connection is for the other end of its socket again.
+    pub fn unname_client(&mut self, id: ConnId) {
+        self.clients.remove(&id);
     }
 
     /// Whom a connection is for, if its host does not know it.
     pub fn client(&self, id: ConnId) -> Option<IpAddr> {
-        self.clients.get(&id).copied()
+        self.clients.get(&id).map(|(client, _)| *client)
+    }
+
+    /// The proxy that has named the client of a connection.
+    pub fn proxy(&self, id: ConnId) -> Option<IpAddr> {
+        self.clients.get(&id)?.1
     }
 
     /// Changes what is expected of a connection without a session, and returns what was.
@@ -752,7 +762,7 @@ impl Conns {
     pub fn memory_bytes(&self) -> usize {
         let phases = [Phase::Opening, Phase::Securing, Phase::Authenticating, Phase::Authenticated];
         let opening: usize = phases.into_iter().map(|phase| self.in_phase(phase)).sum();
-        let clients = self.clients.len() * 2 * size_of::<(ConnId, IpAddr)>();
+        let clients = self.clients.len() * 2 * size_of::<(ConnId, (IpAddr, Option<IpAddr>))>();
         self.slots.memory_bytes() + self.others.memory_bytes() + opening * size_of::<Opening>() + clients
     }
 }

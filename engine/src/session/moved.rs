@@ -30,6 +30,8 @@ pub struct Follower {
     pub waiting: u32,
     /// Facts of its TLS handshake, which a later request may ask for.
     pub tls: Option<Box<TlsFacts>>,
+    /// The proxy that has named its client.
+    pub proxy: Option<IpAddr>,
 }
 
 /// State of a connection between the two shards.

@@ -81,7 +81,7 @@ impl Shard {
         self.counters.bosh_requests.one();
         self.accepted_for(id, listener, peer, Stage::ExpectHeader);
         self.conns.set_transport(id, Transport::Bosh);
-        self.conns.name_client(id, peer);
+        self.conns.name_client(id, peer, None);
         if let Some(opening) = self.opening(id) {
             opening.secured = secured;
         }

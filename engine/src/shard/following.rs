@@ -11,9 +11,9 @@ impl Shard {
     /// A connection goes to the home of a channel, with its request as it came and all that is behind it.
     pub(super) fn follow(&mut self, id: ConnId, node: Box<str>, raw: &[u8]) {
         let (from, waiting, home) = (self.id, self.waiting(), self.home(&node));
-        let named = self.conns.client(id).is_some();
+        let (named, proxy) = (self.conns.client(id).is_some(), self.conns.proxy(id));
         let opening = self.heard(id);
-        let follower = Box::new(Follower { node, from, waiting, tls: opening.tls.take() });
+        let follower = Box::new(Follower { node, from, waiting, tls: opening.tls.take(), proxy });
         let moved = Box::new(Moved {
             errand: Errand::Channel(follower),
             listener: opening.listener,
@@ -42,7 +42,7 @@ impl Shard {
         self.conns.insert(id, opening, now_s);
         self.conns.set_transport(id, Transport::Http);
         if named {
-            self.conns.name_client(id, peer);
+            self.conns.name_client(id, peer, follower.proxy);
         }
         if self.shutting_down {
             return self.fail_stream(id, StreamCondition::SystemShutdown, None);

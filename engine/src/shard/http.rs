@@ -4,12 +4,13 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::id::ConnId;
-use crate::io::ListenerKind;
-use crate::limits::{BOSH_LONG_BODIES_MAX, HTTP_REQUESTS_MAX, PREAUTH_BYTES_MAX};
+use crate::io::{Happened, ListenerKind};
+use crate::limits::{BOSH_LONG_BODIES_MAX, FORWARDED_CHARS_MAX, HTTP_REQUESTS_MAX, PREAUTH_BYTES_MAX};
 use crate::session::conn::{ConnState, Partial};
 use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::web::body::Body;
+use crate::web::forwarded::{self, Forwarded};
 use crate::web::head::{self, Content, Head};
 use crate::web::request::{Awaited, Request, Site};
 use crate::web::response::Response;
@@ -173,7 +174,8 @@ impl Shard {
         }
     }
 
-    /// A proxy that is trusted says whom a request is for. It has added whom it has seen behind what others have claimed.
+    /// A proxy that is trusted says whom a request is for. It has added whom it has seen behind what others have claimed. Of a request for which
+    /// it names nobody no client before is to blame: it counts for the proxy.
     fn http_client(&mut self, id: ConnId, head: &Head<'_>) {
         if !self.settings.web.forwarded {
             return;
@@ -181,12 +183,33 @@ impl Shard {
         // Whom a proxy names counts in the clear alone: TLS ends here.
         let Some(opening) = self.opening(id).filter(|opening| !opening.secured) else { return };
         let before = opening.peer;
-        let last = head.list("x-forwarded-for").last().and_then(|address| address.parse::<IpAddr>().ok());
-        // The proxy has named nobody: it speaks for itself.
-        let Some(peer) = last else { return };
-        self.conns.name_client(id, peer);
+        let proxy = self.conns.proxy(id).unwrap_or(before);
+        let said = forwarded::client(head);
+        let peer = match said {
+            Forwarded::Client(client) => {
+                self.conns.name_client(id, client, Some(proxy));
+                client
+            }
+            Forwarded::Nothing | Forwarded::Unreadable(_) => {
+                self.conns.unname_client(id);
+                self.warn_unnamed(said, proxy);
+                proxy
+            }
+        };
         if peer != before {
             self.client(id, peer);
+        }
+    }
+
+    /// Says once that a proxy names nobody, and once that it writes what is no address: all its clients are as one.
+    fn warn_unnamed(&mut self, said: Forwarded<'_>, proxy: IpAddr) {
+        let (warned, text) = match said {
+            Forwarded::Unreadable(text) => (&mut self.unnamed_warned.1, text),
+            _ => (&mut self.unnamed_warned.0, ""),
+        };
+        if !std::mem::replace(warned, true) {
+            let said = text.chars().take(FORWARDED_CHARS_MAX).collect::<String>().into();
+            self.note(Happened::Unnamed { said }, "", Some(proxy));
         }
     }
 

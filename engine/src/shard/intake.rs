@@ -177,7 +177,7 @@ impl Shard {
         self.conns.insert(id, opening, now_s);
         self.conns.set_transport(id, transport);
         if moved.named {
-            self.conns.name_client(id, moved.peer);
+            self.conns.name_client(id, moved.peer, None);
         }
         if let Some(conn) = self.conns.get(id)
             && let Some(scope) = scope

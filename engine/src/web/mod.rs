@@ -25,6 +25,7 @@ pub mod centrifugo;
 pub mod channel;
 #[cfg(debug_assertions)]
 pub mod echo;
+pub mod forwarded;
 pub mod frame;
 pub mod framed;
 pub mod handshake;

@@ -98,7 +98,7 @@ fn what_has_come_before_is_answered_first() {
 fn follows(node: &str, from: u16, waiting: u32, request: &str) -> Box<Moved> {
     let node = format!("pubsub.localhost/{node}").into();
     Box::new(Moved {
-        errand: Errand::Channel(Box::new(Follower { node, from: ShardId(from), waiting, tls: None })),
+        errand: Errand::Channel(Box::new(Follower { node, from: ShardId(from), waiting, tls: None, proxy: None })),
         listener: ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false },
         peer: ADDRESS.into(),
         named: false,

@@ -491,6 +491,51 @@ fn whom_a_proxy_names_counts_if_it_is_believed() {
     }
 }
 
+/// Proxies write addresses in several forms. A request for which one names nobody counts for the proxy, and not for the client of the
+/// request before on its connection; the log says so once.
+#[test]
+fn a_client_is_read_in_each_form_and_none_counts_for_another() {
+    let mut desk = Desk::new(|settings| {
+        settings.opening_per_address_max = 2;
+        settings.web = Policy { forwarded: true, ..Policy::default() }.into();
+    });
+    let mut notes = Vec::new();
+    let mut asks = |desk: &mut Desk, conn, value: &str| {
+        let field = if value.is_empty() { String::new() } else { format!("X-Forwarded-For: {value}\r\n") };
+        let request = format!("GET /nothing HTTP/1.1\r\nHost: localhost\r\n{field}\r\n");
+        let effects = desk.host.turn(Input::Received { conn, bytes: request.as_bytes() });
+        notes.extend(effects.iter().filter_map(|effect| match effect {
+            Effect::Note(note) => Some((note.what.clone(), note.peer)),
+            _ => None,
+        }));
+        heard(effects, conn).0.starts_with(b"HTTP/1.1 404")
+    };
+    for forms in [
+        ["203.0.113.7", "203.0.113.7:49152", "::ffff:203.0.113.7"],
+        ["2001:db8::7", "[2001:db8::7]", "[2001:db8::7]:443"],
+    ] {
+        let asked = forms.map(|value| {
+            let conn = desk.connect();
+            (conn, asks(&mut desk, conn, value))
+        });
+        assert_eq!(asked.map(|(_, answered)| answered), [true, true, false], "all are of one client");
+        let [(first, _), (second, _), _] = asked;
+        // The first connection serves somebody else, of whom nothing is said, and then nothing that can be read.
+        for value in ["", "198.51.100.1, unknown"] {
+            assert!(asks(&mut desk, first, value));
+            let third = desk.connect();
+            assert!(asks(&mut desk, third, forms[0]), "one connection is this client's");
+            desk.host.turn(Input::Closed { conn: third });
+            assert!(asks(&mut desk, first, forms[2]));
+            let third = desk.connect();
+            assert!(!asks(&mut desk, third, forms[0]), "it serves the client again");
+        }
+        [first, second].into_iter().for_each(|conn| drop(desk.host.turn(Input::Closed { conn })));
+    }
+    let unnamed = |said: &str| (Happened::Unnamed { said: said.into() }, Some([192, 0, 2, 1].into()));
+    assert_eq!(notes, [unnamed(""), unnamed("unknown")]);
+}
+
 /// Operators are told of the client that a proxy names, if it is believed: in the log of logins, and as long as the session has a connection.
 #[test]
 fn operators_are_told_of_the_client_that_a_proxy_names() {
