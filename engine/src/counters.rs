@@ -201,6 +201,7 @@ counter_table! {
     notify_push_removed Count "Registrations that have ended: the push service knows them no more, or their time or token is over.";
     notify_push_under_way Gauge "Pushes that are under way.";
     notify_gaps Count "Times that one who waits at /n/ was told that it has missed items which are not kept.";
+    notify_memory_gone Count "Items kept in memory only that had to make room before their channel would have let them go.";
     notify_behind Count "Times that one who waits at /n/ took items too slowly, so that it reads the rest of them from the channel.";
     notify_publish_refused Count "Requests to publish at /n/ that were answered with an error.";
     notify_subscribe_refused Count "Requests to read or subscribe at /n/ that were answered with an error.";

@@ -597,6 +597,9 @@ pub const FORWARDED_CHARS_MAX: usize = 64;
 /// Requests of one connection that are answered; with the last one it ends.
 pub const HTTP_REQUESTS_MAX: u8 = 100;
 
+/// Of a channel in memory that takes half of its shard's room, this part of that half gives way at once: its oldest items.
+pub const IN_MEMORY_SLACK: usize = 8;
+
 /// Longest message of a WebSocket for which a shard keeps memory when there is none, bytes.
 pub const WEBSOCKET_MEMORY_BYTES: usize = 64 << 10;
 

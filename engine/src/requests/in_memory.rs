@@ -16,13 +16,14 @@ impl Requests {
         let policy = &settings.web.channels;
         let left = self.in_memory.write(batch, |actor| policy.keeps_in_memory(actor), policy.in_memory_bytes);
         self.writes.append(&left.batch);
+        self.counters.notify_memory_gone.add(left.items as u64);
         // Numbers go on behind those of the store.
         left.gone.iter().for_each(|actor| drop(self.known_nodes.take(actor)));
     }
 
     /// This is known of a node, unless its items had to go.
     pub(super) fn node_known(&mut self, node: &str, known: Known) {
-        if !self.settings.web.channels.keeps_in_memory(node) || self.in_memory.has(node) {
+        if !self.settings.web.channels.keeps_in_memory(node) || self.in_memory.is_as_written(node) {
             self.known_nodes.put(node, known);
         }
     }

@@ -141,10 +141,61 @@ fn who_takes_the_room_of_others_leaves_them_a_gap() {
     assert!(gap && items.len() < 10, "{items:?}");
 }
 
-/// A channel that alone takes more than all may keeps nothing, and loses nothing for those who wait.
+/// Of a channel that alone would take more than half of the room the oldest items go. Others are as ever: who waits loses nothing, keys
+/// replace, what was published is known again, and numbers go on.
+#[test]
+fn of_a_channel_that_takes_half_of_the_room_the_oldest_items_go() {
+    const BYTES: usize = 100_000;
+    let mut desk = Desk::new(Channels { in_memory_bytes: BYTES, nchan: true, ..in_memory() });
+    let (conn, large) = (desk.connect(), "x".repeat(3_000));
+    desk.stream(conn, "a", "");
+    let mut least = usize::MAX;
+    for number in 1..=60_u64 {
+        let fields = format!("Content-Type: text/plain\r\nIdempotency-Key: k{number}\r\n");
+        let body = format!("{number} {large}");
+        assert_eq!(desk.told(conn, "a", &fields, &body).data(), [&*body]);
+        let again = desk.publish_with("a", &fields, &body);
+        assert!(
+            again.body().contains(&format!("\"id\":\"{number}\"")) && again.body().contains("true"),
+            "{}",
+            again.text
+        );
+        let (items, gap) = behind(&mut desk, 0);
+        assert_eq!((&items.last(), gap), (&Some(&body), false), "the last one is there");
+        let numbers: Vec<u64> = items.iter().map(|item| item.split(' ').next().unwrap().parse().unwrap()).collect();
+        assert!(numbers.is_sorted() && numbers[0] + numbers.len() as u64 - 1 == number, "{numbers:?}");
+        if number > 15 {
+            least = least.min(items.len());
+        }
+        let gone = number - items.len() as u64;
+        assert_eq!(desk.host.shard.counters().notify_memory_gone.get(), gone);
+        assert!(number == 1 || behind(&mut desk, 1).1 == (gone > 1), "who has missed one is told so");
+    }
+    assert!((10..16).contains(&least), "{least}: nearly half of the room");
+    // The node knows what it keeps, so it can be emptied.
+    let other = desk.connect();
+    let fields = format!("Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\n");
+    let emptied = desk.says(other, &format!("DELETE /pub/a HTTP/1.1\r\n{fields}\r\n"));
+    assert_eq!((emptied.status(), behind(&mut desk, 0).0), ("200", vec![]), "{}", emptied.text);
+    // An item that replaces one before by its key.
+    for number in 0..40 {
+        desk.publish_with(
+            "k",
+            &format!("Item-Key: x{}\r\nContent-Type: text/plain\r\n", number % 14),
+            &format!("{number} {large}"),
+        );
+    }
+    let reader = desk.connect();
+    let heard = desk.get(reader, "k?after=0&wait=0");
+    let last: Vec<_> = heard.data().iter().map(|item| item.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(last.last().map(String::as_str), Some("39"));
+    assert!(last.len() >= 10 && heard.text.contains("\"gaps\":[]"), "{last:?}");
+}
+
+/// An item for which there is no room at all is told, and not kept.
 #[test]
 fn what_is_too_much_for_all_is_not_kept() {
-    let mut desk = Desk::new(Channels { in_memory_bytes: 10_000, ..in_memory() });
+    let mut desk = Desk::new(Channels { in_memory_bytes: 4_000, ..in_memory() });
     let conn = desk.connect();
     desk.stream(conn, "a", "");
     let large = "x".repeat(3_000);

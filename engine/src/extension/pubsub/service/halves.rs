@@ -35,16 +35,16 @@ impl<T> Halves<T> {
         Some(thing)
     }
 
-    /// Puts that of an actor, which takes so many bytes, in the place of the one before; all together take at most `most`. Whose has gone.
-    pub(super) fn put(&mut self, actor: &str, thing: T, bytes: usize, most: usize) -> Vec<Box<str>> {
+    /// Puts that of an actor, which takes so many bytes, in the place of the one before; all together take at most `most`. What has gone.
+    pub(super) fn put(&mut self, actor: &str, thing: T, bytes: usize, most: usize) -> Vec<(Box<str>, T)> {
         self.take(actor);
         if bytes > most / 2 {
-            return vec![actor.into()];
+            return vec![(actor.into(), thing)];
         }
         let mut gone = Vec::new();
         if self.young_bytes + bytes > most / 2 {
             let old = std::mem::replace(&mut self.old, std::mem::take(&mut self.young));
-            gone = old.into_keys().collect();
+            gone = old.into_iter().map(|(actor, (thing, _))| (actor, thing)).collect();
             (self.old_bytes, self.young_bytes) = (self.young_bytes, 0);
         }
         self.young_bytes += bytes;

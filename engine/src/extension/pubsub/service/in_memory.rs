@@ -4,13 +4,17 @@
 //! The store has the directory of such a node as it is *at rest*: without items, and with a number of the last publication that is ahead of
 //! the real one. So it is written once for many publications, and numbers go on behind it when what is here has gone: after the end of the
 //! process, or because others took the room. Who comes back with an older number is told that items are missing.
+//!
+//! A node may take half of the room. Of one that would take more the oldest items give way, as where it has as many as it may keep.
 
 use std::collections::BTreeMap;
 use std::ops::Bound::{Excluded, Included, Unbounded};
 
+use super::super::keep::{self, Oldest};
 use super::super::node::Directory;
 use super::halves::Halves;
-use crate::store::nodes::RowKind;
+use crate::limits::IN_MEMORY_SLACK;
+use crate::store::nodes::{self as rows, Place, RowKind, Span};
 use crate::store::{Batch, Found, OpView, Query, Row, Table};
 
 /// Numbers by which the store's directory is ahead: it is written once for so many publications.
@@ -29,6 +33,8 @@ struct Rows {
     ahead: u64,
     items: BTreeMap<Box<[u8]>, Box<[u8]>>,
     items_bytes: usize,
+    /// With the last write the oldest items had to go.
+    trimmed: bool,
 }
 
 impl Rows {
@@ -61,6 +67,35 @@ impl Rows {
             self.at_rest = at_rest;
             &*self.at_rest
         })
+    }
+
+    /// Removes the oldest items until all takes at most so many bytes, and writes for the store what changes there. How many.
+    fn trim(&mut self, actor: &str, most: usize, store: &mut Batch) -> usize {
+        let Some(mut directory) = Directory::decode(Some(&self.directory)) else { return 0 };
+        let node = actor.split_once('/').map_or("", |(_, node)| node);
+        let Some(entry) = directory.get_mut(node) else { return 0 };
+        let (mut gone, first) = (0, rows::items(actor, node, Span::all(1, 1)));
+        while self.bytes() > most {
+            let Found::Rows { rows: found, .. } = self.find(&first) else { break };
+            let Some(oldest) = found.first().and_then(Oldest::of) else { break };
+            let mut batch = Batch::default();
+            keep::remove(entry, &mut batch, actor, &oldest.id, Place { number: oldest.number, bytes: oldest.bytes });
+            for op in batch.iter() {
+                if let OpView::Delete { sort, .. } = op {
+                    self.delete(sort);
+                }
+            }
+            gone += 1;
+        }
+        if let Some(row) = self.direct(&directory.encode()) {
+            rows::put_directory(store, actor, row);
+        }
+        gone
+    }
+
+    /// How many items there are, each with two rows.
+    fn len(&self) -> usize {
+        self.items.len() / 2
     }
 
     fn find(&self, query: &Query) -> Found {
@@ -137,6 +172,8 @@ pub struct Left {
     pub batch: Batch,
     /// Actors of which nothing is here any more.
     pub gone: Vec<Box<str>>,
+    /// Items that had to go.
+    pub items: usize,
 }
 
 /// The rows of all nodes of this home whose items are kept in memory.
@@ -152,6 +189,11 @@ impl InMemory {
     /// Whether it has rows of a node.
     pub fn has(&self, actor: &str) -> bool {
         self.0.get(actor).is_some()
+    }
+
+    /// Whether the last write has left all items of a node that it said were kept. Otherwise others than the writer think are the oldest.
+    pub fn is_as_written(&self, actor: &str) -> bool {
+        self.0.get(actor).is_some_and(|rows| !rows.trimmed)
     }
 
     /// Who is to answer a question about such a node.
@@ -202,7 +244,7 @@ impl InMemory {
         for op in batch.iter() {
             let actor = std::str::from_utf8(op.actor()).ok().filter(|actor| is_here(actor));
             if open.as_ref().map(|(actor, _)| *actor) != actor {
-                self.close(open.take(), most, &mut left.gone);
+                self.close(open.take(), most, &mut left);
                 open = actor.map(|actor| (actor, self.0.take(actor).unwrap_or_default()));
             }
             let rest = &mut left.batch;
@@ -241,15 +283,23 @@ impl InMemory {
                 }
             }
         }
-        self.close(open, most, &mut left.gone);
+        self.close(open, most, &mut left);
         left
     }
 
-    fn close(&mut self, open: Option<(&str, Rows)>, most: usize, gone: &mut Vec<Box<str>>) {
+    fn close(&mut self, open: Option<(&str, Rows)>, most: usize, left: &mut Left) {
         // Without a directory there is no node.
-        if let Some((actor, rows)) = open.filter(|(_, rows)| !rows.directory.is_empty()) {
-            let bytes = rows.bytes() + actor.len();
-            gone.extend(self.0.put(actor, rows, bytes, most));
+        let Some((actor, mut rows)) = open.filter(|(_, rows)| !rows.directory.is_empty()) else { return };
+        let (own, half) = (actor.len(), most / 2);
+        let mut trimmed = 0;
+        if rows.bytes() + own > half {
+            // So that not every publication makes room for itself.
+            trimmed = rows.trim(actor, (half - half / IN_MEMORY_SLACK).saturating_sub(own), &mut left.batch);
         }
+        rows.trimmed = trimmed > 0;
+        let bytes = rows.bytes() + own;
+        let gone = self.0.put(actor, rows, bytes, most);
+        left.items += trimmed + gone.iter().map(|(_, rows)| rows.len()).sum::<usize>();
+        left.gone.extend(gone.into_iter().map(|(actor, _)| actor));
     }
 }
