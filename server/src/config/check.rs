@@ -6,8 +6,13 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use throng_engine::limits::NOTIFY_BODY_BYTES_MAX;
+
 use super::kind::{AskedBy, BareJid};
 use super::table::{ClientName, Config, Registration, row};
+
+/// What the longest item of a channel takes in memory, about, bytes: content that is no text is Base64.
+const ITEM_BYTES_MAX: u64 = NOTIFY_BODY_BYTES_MAX as u64 * 4 / 3 + 1_024;
 
 /// Where a value came from. Later variants give way to earlier ones.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -217,6 +222,20 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     {
         if given && !open && !private {
             clash("notify", format!("names no channel, so that {key} is without effect"));
+        }
+    }
+    if !config.notify_memory.is_empty() {
+        let (shards, items) = (u64::from(config.shard_count()), config.notify_items_max);
+        let least = 2 * shards * items * ITEM_BYTES_MAX;
+        if config.notify_memory_bytes_max < least {
+            let (least, kib) = (least.div_ceil(1 << 20), NOTIFY_BODY_BYTES_MAX >> 10);
+            clash(
+                "notify_memory_bytes_max",
+                format!(
+                    "has no room for a channel of {items} items of {kib} KiB, which may take half of the share of one of {shards} \
+                     shards: set it to {least}MiB or more, or lower notify_items_max or shards"
+                ),
+            );
         }
     }
     let jwt = [

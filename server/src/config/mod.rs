@@ -179,6 +179,13 @@ impl Config {
         self.admin_socket.clone().unwrap_or_else(|| self.data.join("throng.sock"))
     }
 
+    /// Shards: as many as the option says, or one for each core on which the process may compute (by its mask, or the quota of its
+    /// control group).
+    pub fn shard_count(&self) -> u16 {
+        let cores = || std::thread::available_parallelism().map_or(1, usize::from) as u64;
+        u16::try_from(self.shards.unwrap_or_else(cores)).unwrap_or(u16::MAX)
+    }
+
     /// Who may register in band; `None`: nobody.
     pub fn rule(&self) -> Option<Rule> {
         match self.registration {
@@ -443,6 +450,28 @@ mod tests {
         let alone = flags(&[("http", "127.0.0.1:1"), ("notify", "any"), ("notify_ask_url", "https://app.example/")]);
         let said = load(&alone, &Environment::new(), None).unwrap_err().to_string();
         assert!(said.starts_with("notify_ask_url: without effect"), "{said}");
+    }
+
+    #[test]
+    fn a_channel_in_memory_has_room_at_usual_sizes() {
+        let of = |more: &[(&'static str, &str)]| {
+            let own = [("http", "127.0.0.1:1"), ("notify", "any"), ("notify_memory", "live.")];
+            load(&flags(&[&own[..], more].concat()), &Environment::new(), None).map_err(|problems| problems.to_string())
+        };
+        for (shards, bytes, items) in [
+            ("1", "16MiB", "100"),
+            ("2", "18MiB", "100"),
+            ("2", "26MiB", "150"),
+            ("2", "16MiB", "50"),
+            ("16", "256MiB", "100"),
+        ] {
+            let more = [("shards", shards), ("notify_memory_bytes_max", bytes), ("notify_items_max", items)];
+            of(&more).unwrap_or_else(|problems| panic!("{shards}, {bytes}, {items}: {problems}"));
+        }
+        for (shards, bytes, least) in [("2", "16MiB", "18MiB"), ("32", "256MiB", "273MiB")] {
+            let said = of(&[("shards", shards), ("notify_memory_bytes_max", bytes)]).map(|_| ()).unwrap_err();
+            assert!(said.starts_with("notify_memory_bytes_max: has no room") && said.contains(least), "{said}");
+        }
     }
 
     #[test]

@@ -538,10 +538,6 @@ fn obey(running: &control::Running, wishes: &Arc<Wishes>) -> Option<Duration> {
     }
 }
 
-fn shards(config: &Config) -> u16 {
-    u16::try_from(config.shards.unwrap_or(cores::count() as u64)).unwrap_or(u16::MAX)
-}
-
 /// The network of sockets that the operator has chosen.
 fn sockets(config: &Config) -> Network {
     let preference = match config.driver {
@@ -549,7 +545,7 @@ fn sockets(config: &Config) -> Network {
         DriverChoice::Uring => Preference::Uring,
         DriverChoice::Epoll => Preference::Epoll,
     };
-    let settings = settings::driver_settings(config, shards(config), settings::raise_descriptor_limit());
+    let settings = settings::driver_settings(config, config.shard_count(), settings::raise_descriptor_limit());
     Arc::new(move |_| driver::choose(preference, &settings))
 }
 
@@ -564,7 +560,7 @@ fn start(
 ) -> Result<(Server, control::Running), Failure> {
     let config = &loaded.config;
     let engine = store.engine();
-    let (cores, shards) = (cores::count(), shards(config));
+    let (cores, shards) = (cores::count(), config.shard_count());
     let own_cores = cores::of_shards(shards).filter(|_| config.shards_on_cores);
     let pushes = push::settings(config)?;
     let given = settings::Given { push: pushes.as_ref().map(|pushes| pushes.vapid.key()), ..given };
