@@ -106,9 +106,9 @@ impl Shard {
         let users_key = SecretKey::new(&seed).tag(&[b"users"]);
         let users_key = *users_key.as_bytes().first_chunk().expect("32 bytes");
         let presence_seed = u64::from_le_bytes(*seed.first_chunk().expect("8 bytes"));
-        let features = features::Features::of(&settings);
         let letters_read = vec![0; usize::from(settings.shards())];
         let turn = Turn::new(id, settings, counters, seed);
+        let features = features::Features::of(&turn.settings, &turn.facts);
         let logs = Logs::new(Actors::new(Channels::new(Streams::new(turn)), users_key));
         Shard {
             components: Components::new(Requests::new(Accounts::new(Contacts::new(logs, presence_seed)))),

@@ -10,6 +10,7 @@ use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
 use crate::session::table::Privacy;
 use crate::settings::Settings;
 use crate::shard::Shard;
+use crate::shard::features::Features;
 use crate::store::Found;
 use crate::store::account::Credentials;
 use crate::streams::ended::Ended;
@@ -95,6 +96,7 @@ impl Shard {
         self.logins.turn(now_ms, &settings.throttle);
         self.registrations.turn(now_ms, &settings.registration_throttle);
         self.settings = settings;
+        self.features = Features::of(&self.settings, &self.facts);
         Reply::Done(0)
     }
 

@@ -1,6 +1,6 @@
 //! What a stream offers: before authentication, behind it, and behind a resource.
 
-use crate::extension::{invite, register};
+use crate::extension::{ServerFacts, invite, register};
 use crate::id::Domains;
 use crate::session::conn::Opening;
 use crate::session::sasl::{self, Allowed, ChannelBindings, Form};
@@ -10,7 +10,7 @@ use crate::streams::opening::is_private;
 use crate::wire::text::Writer;
 use crate::{extension, ns};
 
-/// Features that are the same for all connections of a shard.
+/// Features that are the same for all connections of a shard. They are made again when settings change.
 #[derive(Debug)]
 pub(super) struct Features {
     /// What can come with an authentication (XEP-0388 2.1).
@@ -28,24 +28,24 @@ pub(super) struct Features {
 }
 
 impl Features {
-    /// Those of a server with these settings.
-    pub(super) fn of(settings: &Settings) -> Features {
+    /// Those of a server with these settings. `facts` are those by which service discovery answers (XEP-0115 6.2).
+    pub(super) fn of(settings: &Settings, facts: &ServerFacts) -> Features {
         let mut inline = Vec::new();
         let mut w = Writer::new(&mut inline);
         w.empty("sm", ns::SM).open("bind").attribute("xmlns", ns::BIND2).open("inline");
-        let own = extension::inlines(&settings.facts).map(|(_, inline)| inline.namespace);
+        let own = extension::inlines(facts).map(|(_, inline)| inline.namespace);
         for namespace in own.chain([ns::SM]) {
             w.open("feature").attribute("var", namespace).close();
         }
         w.close().close();
         let mut bound = Vec::new();
-        extension::stream_features(&settings.facts, &mut bound);
+        extension::stream_features(facts, &mut bound);
         limits(&mut bound, settings.stanza_bytes_max, settings.idle_s_max);
         let mut bind = b"<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/><sm xmlns='urn:xmpp:sm:3'/>".to_vec();
         bind.extend_from_slice(&bound);
         let allowed = Allowed { hashes: settings.scram_hashes, ..Allowed::default() };
         let upgrades = settings.scram_upgrades;
-        let invites = invite::is_on(&settings.facts);
+        let invites = invite::is_on(facts);
         Features { inline: inline.into(), bind: bind.into(), bound: bound.into(), invites, allowed, upgrades }
     }
 

@@ -52,6 +52,23 @@ fn a_shorter_time_out_holds_for_streams_that_are_there_rfc6120_4_6_4() {
     assert_eq!(effects.iter().filter(|effect| matches!(effect, Effect::Close { .. })).count(), 1);
 }
 
+/// XEP-0478 2: what a stream says that it takes is what it takes.
+#[test]
+fn a_new_stream_offers_the_time_out_as_it_is_now_xep_0478_2() {
+    let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+    let mut host = host(&settings);
+    let offer = said(&host.arrive(0, "romeo").1);
+    assert!(offer.contains("<idle-seconds>600</idle-seconds>"), "{offer}");
+    settings.idle_s_max = 5;
+    turn_knobs(&mut host, &settings);
+    let offer = said(&host.arrive(1, "romeo").1);
+    assert!(offer.contains("<idle-seconds>5</idle-seconds>"), "{offer}");
+    settings.idle_s_max = 0;
+    turn_knobs(&mut host, &settings);
+    let offer = said(&host.arrive(2, "romeo").1);
+    assert!(offer.contains("<limits ") && !offer.contains("idle-seconds"), "{offer}");
+}
+
 #[test]
 #[should_panic(expected = "these do not change while a shard runs")]
 fn what_was_promised_to_streams_does_not_change() {

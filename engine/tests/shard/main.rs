@@ -14,6 +14,7 @@ mod avatars;
 mod bookmarks;
 mod bosh;
 mod bytestreams;
+mod capabilities;
 mod centrifugo;
 mod clock;
 mod component_world;
