@@ -404,8 +404,13 @@ pub const INTERESTS_BYTES_MAX: usize = 4_096;
 /// Capabilities that a shard remembers beside those of the sessions it has.
 pub const CAPABILITIES_SPARE_MAX: usize = 1_024;
 
-/// Milliseconds after which another client is asked what a hash of capabilities stands for.
+/// Milliseconds after which a client may be asked again what a hash of capabilities stands for.
 pub const CAPABILITIES_ASK_MS: u64 = 30_000;
+
+/// Milliseconds that such a question waits for its answer before other clients are asked the same.
+pub const CAPABILITIES_ANSWER_MS: u64 = 2_000;
+
+const _: () = assert!(CAPABILITIES_ANSWER_MS * 8 < CAPABILITIES_ASK_MS, "others first");
 
 /// Contacts whose last items are asked for at once for one session.
 pub const LAST_ITEMS_CONTACTS: usize = 16;

@@ -4,6 +4,7 @@ their capabilities (XEP-0115), and read what comes."""
 
 import asyncio
 import hashlib
+import re
 
 import pytest
 from slixmpp.plugins.xep_0004.stanza import Form
@@ -13,6 +14,7 @@ from slixmpp.xmlstream.handler import Callback
 from slixmpp.xmlstream.matcher import MatchXPath
 
 from events import WAIT, StanzaError
+from raw import BIND, HEADER, Raw, plain
 from servers import DOMAIN
 from world import befriend
 
@@ -169,6 +171,58 @@ async def test_an_avatar(world, kind):
     # Who becomes available is shown the last item (XEP-0163 4.3.4).
     phone = await eventing(world, kind, METADATA, account=romeo.actor.account, resource="phone")
     assert (await phone.next())[:3] == (juliet.bare, METADATA, "item")
+
+
+async def raw_session(world):
+    """A session of a client of a few lines, and what the server offers it."""
+    raw = await Raw(world).open()
+    raw.send(plain(world.server.fresh()))
+    await raw.until("<success xmlns='urn:ietf:params:xml:ns:xmpp-sasl'")
+    await raw.until(">")
+    raw.send(HEADER)
+    features = await raw.until("</stream:features>")
+    raw.send(BIND)
+    await raw.until("</iq>")
+    return raw, features
+
+
+async def test_the_server_is_what_it_announces(world, kind):
+    """XEP-0115 5.1, 6.2, 6.3: the announced hash is that of what is discovered at the announced node."""
+    if world.server.driver == "prosody":
+        pytest.skip("its own affair")
+    raw, features = await raw_session(world)
+    raw.close()
+    caps = re.search(r"<c xmlns='http://jabber.org/protocol/caps'[^>]*>", features)[0]
+    node, ver = (re.search(f"{name}='([^']*)'", caps)[1] for name in ("node", "ver"))
+    juliet = await eventing(world, kind)
+    info = await juliet.actor._iq(juliet.client.plugin["xep_0030"].get_info(DOMAIN, f"{node}#{ver}"))
+    assert info["disco_info"]["node"] == f"{node}#{ver}"
+    assert juliet.client.plugin["xep_0115"].generate_verstring(info["disco_info"], "sha-1") == ver
+
+
+async def test_a_silent_client_of_the_same_version(world, kind):
+    """XEP-0115 6.2, XEP-0163 4.3.4: a client that does not say what it can do delays others of its
+    version by seconds, not by half a minute."""
+    if world.server.driver == "prosody":
+        pytest.skip("its own affair")
+    juliet = await eventing(world, kind)
+    await juliet.publish(MOOD, "<mood xmlns='http://jabber.org/protocol/mood'><happy/></mood>", "current")
+    actor = world.make(kind, account=juliet.actor.account, resource="phone")
+    phone = Eventing(actor, [MOOD, "urn:of-this-test"])
+    await actor.connect()
+    caps = phone.client.plugin["xep_0115"]
+    await caps.update_caps(broadcast=False)
+    ver = await caps.get_verstring(phone.client.boundjid)
+    silent, _ = await raw_session(world)
+    silent.send(
+        f"<presence><c xmlns='http://jabber.org/protocol/caps' hash='sha-1' node='urn:x' ver='{ver}'/></presence>"
+    )
+    await silent.until(f"urn:x#{ver}")
+    began = asyncio.get_running_loop().time()
+    await actor.online()
+    assert (await phone.next())[:3] == (juliet.bare, MOOD, "item")
+    assert asyncio.get_running_loop().time() - began < 15
+    silent.close()
 
 
 async def test_bookmarks_are_private_and_reach_all_devices(world, kind):

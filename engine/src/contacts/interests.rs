@@ -1,5 +1,8 @@
 //! What clients are interested in (XEP-0060 9.2), by the hash of their capabilities (XEP-0115): each hash is asked about once, and what
 //! it stands for is believed if it is the hash of that.
+//!
+//! Clients that name the same hash share one question. If it is not answered in a few seconds, others are asked too: one, then twice as
+//! many, and so on, clients of users that were not asked yet first. So clients that never answer delay the others by seconds only.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,7 +10,7 @@ use crate::contacts::Contacts;
 use crate::extension::presence::PresenceId;
 use crate::extension::{self, Capable, caps};
 use crate::id::SessionId;
-use crate::limits::{CAPABILITIES_ASK_MS, CAPABILITIES_SPARE_MAX};
+use crate::limits::{CAPABILITIES_ANSWER_MS, CAPABILITIES_ASK_MS, CAPABILITIES_SPARE_MAX};
 use crate::session::table::Nodes;
 use crate::wire::Element;
 use crate::wire::written::read_back;
@@ -22,9 +25,13 @@ struct Entry {
     nodes: Option<Nodes>,
     /// Presences that name the hash.
     references: u32,
-    /// When a client was asked last, milliseconds; `None` if none was.
-    asked_ms: Option<u64>,
-    /// Sessions that have become available while it was not known; bounded by the sessions that there were meanwhile.
+    /// Sessions whose clients were asked in the last [`CAPABILITIES_ASK_MS`], and when, milliseconds.
+    asked: BTreeMap<SessionId, u64>,
+    /// A question is open: more clients are asked at this time, milliseconds.
+    due_ms: Option<u64>,
+    /// How many these will be.
+    next: usize,
+    /// Sessions that have become available while it was not known, and name it still.
     waiting: BTreeSet<SessionId>,
     /// It is in the list of those that may go.
     spare: bool,
@@ -40,6 +47,9 @@ pub(crate) struct Interests {
     bytes: usize,
     /// Known ones that nobody may name any more; bounded by [`CAPABILITIES_SPARE_MAX`].
     spare: VecDeque<u32>,
+    /// When more clients are to be asked, and about which entry: the earliest first. One that was answered or removed meanwhile is passed
+    /// over. Bounded by the questions of [`CAPABILITIES_ANSWER_MS`].
+    rounds: VecDeque<(u64, u32)>,
 }
 
 impl Interests {
@@ -53,7 +63,9 @@ impl Interests {
             ver: ver.into(),
             nodes: None,
             references: 1,
-            asked_ms: None,
+            asked: BTreeMap::new(),
+            due_ms: None,
+            next: 1,
             waiting: BTreeSet::new(),
             spare: false,
         };
@@ -99,7 +111,8 @@ impl Interests {
         let entry = &mut self.entries[at as usize];
         self.bytes -= bytes_of(entry);
         self.index.remove(&entry.ver);
-        (entry.nodes, entry.waiting, entry.asked_ms) = (None, BTreeSet::new(), None);
+        entry.nodes = None;
+        entry.settle();
         self.free.push(at);
     }
 
@@ -113,12 +126,45 @@ impl Interests {
         self.bytes -= bytes_of(entry);
         entry.nodes = Some(capable.interests.into_vec().into());
         self.bytes += bytes_of(entry);
-        Some((at, std::mem::take(&mut entry.waiting)))
+        Some((at, entry.settle()))
+    }
+
+    /// A client is being asked.
+    fn asks(&mut self, at: u32, session: SessionId, now_ms: u64) {
+        let entry = &mut self.entries[at as usize];
+        entry.asked.insert(session, now_ms);
+        if entry.due_ms.is_none() {
+            let due_ms = now_ms + CAPABILITIES_ANSWER_MS;
+            entry.due_ms = Some(due_ms);
+            self.rounds.push_back((due_ms, at));
+        }
+    }
+
+    /// The next entry about which more clients are to be asked now, and how many.
+    fn next_round(&mut self, now_ms: u64) -> Option<(u32, usize)> {
+        while let Some(&(due_ms, at)) = self.rounds.front().filter(|(due_ms, _)| *due_ms <= now_ms) {
+            self.rounds.pop_front();
+            let entry = &mut self.entries[at as usize];
+            if entry.due_ms == Some(due_ms) {
+                let most = entry.next;
+                (entry.due_ms, entry.next) = (None, most.saturating_mul(2));
+                return Some((at, most));
+            }
+        }
+        None
     }
 
     /// Memory that they take, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>() + self.bytes
+    }
+}
+
+impl Entry {
+    /// Nobody is asked any more. Returns the sessions that have waited.
+    fn settle(&mut self) -> BTreeSet<SessionId> {
+        (self.asked, self.due_ms, self.next) = (BTreeMap::new(), None, 1);
+        std::mem::take(&mut self.waiting)
     }
 }
 
@@ -147,7 +193,7 @@ impl Contacts {
     }
 
     /// Gives the reference to a presence back.
-    pub(super) fn release_presence(&mut self, id: PresenceId) {
+    fn release_presence(&mut self, id: PresenceId) {
         if let Some(tag) = self.presence_table.release(id) {
             self.interests.release(tag);
         }
@@ -174,7 +220,8 @@ impl Contacts {
     }
 
     /// A session has sent presence, or something has happened that it may be interested in: its client is asked, unless it is known what
-    /// its hash stands for, or another one was asked lately. With `waits` it is shown last items when that is known.
+    /// its hash stands for, a question about that is open, or this client was asked lately. With `waits` it is shown last items when
+    /// that is known.
     pub(super) fn ask_capabilities(&mut self, session: SessionId, waits: bool) {
         let now_ms = self.now.mono_ms;
         let Some(at) = self.tag_of(session) else { return };
@@ -185,15 +232,77 @@ impl Contacts {
         if waits {
             entry.waiting.insert(session);
         }
-        if entry.asked_ms.is_some_and(|asked_ms| now_ms < asked_ms + CAPABILITIES_ASK_MS) {
-            return;
+        let lately = entry.asked.get(&session).is_some_and(|asked_ms| now_ms < asked_ms + CAPABILITIES_ASK_MS);
+        if !lately && entry.due_ms.is_none() {
+            self.ask_about(at, session);
         }
-        entry.asked_ms = Some(now_ms);
+    }
+
+    fn ask_about(&mut self, at: u32, session: SessionId) {
+        let now_ms = self.now.mono_ms;
+        self.interests.asks(at, session, now_ms);
         let Some(presence) = self.sessions.get(session).and_then(|session| session.presence) else { return };
         let Some(Some((node, ver))) = read_back(self.presence_table.get(presence), named) else { return };
         if let Some((place, ask)) = extension::asks_capable(&self.facts, &node, &ver) {
             self.ask_client(session, place, &ask);
         }
+    }
+
+    /// Asks so many at the most of the clients that wait and were not asked lately: first one of each user of whom none was.
+    fn ask_others(&mut self, at: u32, most: usize) {
+        let now_ms = self.now.mono_ms;
+        let entry = &mut self.interests.entries[at as usize];
+        entry.asked.retain(|_, asked_ms| now_ms < *asked_ms + CAPABILITIES_ASK_MS);
+        let entry = &self.interests.entries[at as usize];
+        let user_of = |session: SessionId| self.sessions.get(session).map(|session| session.user);
+        let mut users: BTreeSet<u32> = entry.asked.keys().filter_map(|&session| user_of(session)).collect();
+        let (mut chosen, mut others) = (Vec::new(), Vec::new());
+        for &session in entry.waiting.iter().filter(|session| !entry.asked.contains_key(session)) {
+            if chosen.len() >= most {
+                break;
+            }
+            match user_of(session) {
+                Some(user) if users.insert(user) => chosen.push(session),
+                Some(_) if others.len() < most => others.push(session),
+                _ => {}
+            }
+        }
+        chosen.extend(others);
+        chosen.truncate(most);
+        for session in chosen {
+            self.ask_about(at, session);
+        }
+    }
+
+    /// A turn's part of the sweep: of what was not answered in time others are asked.
+    pub(crate) fn sweep_interests(&mut self) {
+        let now_ms = self.now.mono_ms;
+        while let Some((at, most)) = self.interests.next_round(now_ms) {
+            self.ask_others(at, most);
+            // Nobody is left.
+            let entry = &mut self.interests.entries[at as usize];
+            if entry.due_ms.is_none() {
+                entry.next = 1;
+            }
+        }
+    }
+
+    /// A session, which may be over, does not name the hash of this presence any more, unless another one of its presences does: if it
+    /// was asked, another one is. The reference to the presence is given back.
+    pub(super) fn leave_presence(&mut self, session: SessionId, before: PresenceId) {
+        if let Some(at) = self.presence_table.tag(before).filter(|at| self.tag_of(session) != Some(*at)) {
+            let over = self.sessions.get(session).is_none();
+            let entry = &mut self.interests.entries[at as usize];
+            entry.waiting.remove(&session);
+            let was_asked = match over {
+                true => entry.asked.remove(&session).is_some(),
+                false => entry.asked.contains_key(&session),
+            };
+            if was_asked && entry.due_ms.is_some() {
+                self.ask_others(at, 1);
+            }
+        }
+        self.release_presence(before);
     }
 
     /// A client has proved what a hash stands for. Returns the sessions that have waited for it and still name it, with what they are
@@ -209,12 +318,8 @@ impl Contacts {
         if let Some(at) = self.tag_of(session) {
             let entry = &mut self.interests.entries[at as usize];
             entry.waiting.remove(&session);
-            if entry.nodes.is_none()
-                && let Some(&other) = entry.waiting.first()
-            {
-                entry.asked_ms = None;
-                entry.waiting.remove(&other);
-                self.ask_capabilities(other, true);
+            if entry.nodes.is_none() {
+                self.ask_others(at, 1);
             }
         }
         Vec::new()

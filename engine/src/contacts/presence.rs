@@ -109,7 +109,7 @@ impl Contacts {
         let user = state.user;
         state.priority = priority;
         if let Some(before) = before {
-            self.release_presence(before);
+            self.leave_presence(session, before);
         }
         let announce = RosterStep::Announce { session, full: full.into(), xml: xml.into(), initial: before.is_none() };
         self.roster_step(user, announce);
@@ -138,7 +138,7 @@ impl Contacts {
             // RFC 6121 4.6.3, case 3: directed presence without a presence session is taken back all the same.
             return self.withdraw_directed(full, &xml, &directed);
         };
-        self.release_presence(before);
+        self.leave_presence(session, before);
         let status = element.child("status", ns::CLIENT).map(|s| s.text().into_owned()).unwrap_or_default();
         self.note_logout(user, &status);
         let step = RosterStep::Withdraw { session: Some(session), full: full.into(), xml: xml.into(), directed };
@@ -295,11 +295,12 @@ impl Contacts {
     }
 
     /// Those who knew that a session was there hear that it has gone.
-    pub(crate) fn session_gone(&mut self, user: u32, full: &str, session: &mut Session) {
+    pub(crate) fn session_gone(&mut self, id: SessionId, full: &str, session: &mut Session) {
+        let user = session.user;
         let directed = session.take_directed();
         match session.presence.take() {
             Some(presence) => {
-                self.release_presence(presence);
+                self.leave_presence(id, presence);
                 self.note_logout(user, "");
                 let xml = PRESENCE_GONE.into();
                 let step = RosterStep::Withdraw { session: None, full: full.into(), xml, directed };

@@ -201,7 +201,7 @@ impl Shard {
         lost.extend(unacked.into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }));
         self.forget_paced(user, id);
         self.wake_ended(&session, &lost);
-        self.session_gone(user, &full, &mut session);
+        self.session_gone(id, &full, &mut session);
         self.follower_left(user, id, session.follows, lost, under_way);
         self.takers_changed(user);
         if restored {

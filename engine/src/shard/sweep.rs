@@ -81,6 +81,7 @@ impl Shard {
         // These are due by more than time.
         self.sweep_work();
         self.sweep_lasts();
+        self.sweep_interests();
         self.sweep_listeners();
         self.sweep_web_pushes();
         self.sweep_occupants();

@@ -11,6 +11,7 @@ use throng_engine::limits::{LAST_ITEMS_READS, WORK_AHEAD_MS};
 use throng_engine::settings::Settings;
 use throng_engine::store::{Query, Table};
 use throng_sim::host::{Host, said};
+use throng_sys::testing::Counting;
 
 const INFO: &str = "http://jabber.org/protocol/disco#info";
 const NS: &str = "http://jabber.org/protocol/pubsub";
@@ -151,6 +152,95 @@ fn who_does_not_answer_is_asked_again_later_or_another_one_is() {
     let id = asked(&said_then).expect("asked again");
     let effects = [silent, romeo].map(|conn| said(&host.ask(conn, &answer(&id, &capabilities("n").1)))).concat();
     assert!(effects.contains("#event"), "{effects}");
+}
+
+/// What each of these connections is sent by the turns of so many milliseconds, and whether its client is asked for its capabilities.
+fn asked_in(host: &mut Host, ms: u64, conns: &[ConnId]) -> Vec<Option<String>> {
+    let mut effects = Vec::new();
+    for _ in 0..ms / 100 {
+        host.now.mono_ms += 100;
+        effects.extend(host.turn(Input::EndOfTurn));
+    }
+    let to = |wanted: ConnId| {
+        let own = effects.iter().filter(|effect| matches!(effect, Effect::Send { conn, .. } if *conn == wanted));
+        own.map(|effect| said(std::slice::from_ref(effect))).collect::<String>()
+    };
+    conns.iter().map(|&conn| asked(&to(conn))).collect()
+}
+
+/// XEP-0115 6.2, XEP-0163 4.3.4: clients of one version share a question. One that does not answer it, and says again and again that it
+/// is there, delays the others by seconds.
+#[test]
+fn a_silent_client_delays_the_others_of_its_hash_by_seconds_xep_0163_4_3_4() {
+    let (mut host, juliet, contacts) = crowd(2);
+    let (silent, romeo) = (contacts[0], contacts[1]);
+    host.ask(juliet, &publish("n", 1, "x"));
+    asked(&said(&host.ask(silent, &presence("n")))).expect("asked");
+    assert_eq!(asked(&said(&host.ask(romeo, &presence("n")))), None, "the first may answer yet");
+    let again = |n: u32| presence("n").replace("</presence>", &format!("<priority>{n}</priority></presence>"));
+    for n in 0..4 {
+        host.now.mono_ms += 400;
+        assert_eq!(asked(&said(&host.ask(silent, &again(n)))), None, "asked already");
+    }
+    let asked = asked_in(&mut host, 1_000, &[silent, romeo]);
+    assert_eq!(asked[0], None, "it is not asked in place of the other");
+    let id = asked[1].as_ref().expect("the other is asked");
+    let shown = said(&host.ask(romeo, &answer(id, &capabilities("n").1)));
+    assert!(shown.contains("#event"), "{shown}");
+}
+
+/// A client that goes, or is another one from now on, answers no more.
+#[test]
+fn another_client_is_asked_when_the_first_one_goes_xep_0115_6_2() {
+    let farewells = ["</stream:stream>", "<presence type='unavailable'/>", "<presence/>"];
+    for farewell in farewells.map(String::from).into_iter().chain([presence("m")]) {
+        let (mut host, _, contacts) = crowd(2);
+        asked(&said(&host.ask(contacts[0], &presence("n")))).expect("asked");
+        assert_eq!(asked(&said(&host.ask(contacts[1], &presence("n")))), None);
+        let mut effects = host.ask(contacts[0], &farewell);
+        effects.extend(host.turn(Input::Closed { conn: contacts[0] }));
+        effects.retain(|effect| matches!(effect, Effect::Send { conn, .. } if *conn == contacts[1]));
+        assert!(asked(&said(&effects)).is_some(), "behind {farewell}");
+    }
+}
+
+/// However many silent clients one user has, somebody else's is asked next; and of many silent users more are asked each time.
+#[test]
+fn silent_clients_of_one_user_count_as_one() {
+    let (mut host, _, contacts) = crowd(41);
+    for slot in 100..120 {
+        let (conn, _) = host.bind(slot, "juliet");
+        host.ask(conn, &presence("n"));
+    }
+    host.ask(contacts[40], &presence("n"));
+    assert!(asked_in(&mut host, 2_100, &contacts[40..])[0].is_some());
+    contacts[..40].iter().for_each(|&conn| drop(host.ask(conn, &presence("n"))));
+    let rounds: Vec<usize> =
+        (0..6).map(|_| asked_in(&mut host, 2_100, &contacts[..40]).iter().flatten().count()).collect();
+    assert_eq!(rounds, [2, 4, 8, 16, 10, 0], "twice as many each time, and each once");
+}
+
+/// Clients that come and go behind a silent one leave nothing, and are not asked again and again.
+#[test]
+fn clients_that_have_gone_do_not_wait_for_an_answer() {
+    let (mut host, _, contacts) = crowd(2);
+    host.ask(contacts[0], &presence("n"));
+    let mut rounds = |count: u32| {
+        let before = Counting::live();
+        for n in 0..count {
+            host.ask(contacts[1], &presence("n"));
+            host.ask(contacts[1], [&*presence("m"), "<presence type='unavailable'/>"][n as usize % 2]);
+            let (conn, _) = host.bind(10 + n, "juliet");
+            host.ask(conn, &presence("n"));
+            host.ask(conn, "</stream:stream>");
+            host.turn(Input::Closed { conn });
+            host.now.mono_ms += 20;
+        }
+        Counting::live() - before
+    };
+    rounds(1_000);
+    let grown = rounds(1_000);
+    assert!(grown < 4_000, "{grown} bytes");
 }
 
 #[test]
