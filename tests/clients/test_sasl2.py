@@ -19,9 +19,9 @@ BIND = (
     "<bind xmlns='urn:xmpp:bind:0'><tag>Raw</tag><enable xmlns='urn:xmpp:sm:3' resume='true'/>"
     "</bind>"
 )
-NOT_AUTHORIZED = (
+NO_TOKEN = (
     "<failure xmlns='urn:xmpp:sasl:2'>"
-    "<not-authorized xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></failure>"
+    "<credentials-expired xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></failure>"
 )
 
 
@@ -154,9 +154,9 @@ async def test_a_token_is_bound_to_the_channel(world, mechanism):
     proof = base64.b64decode(re.search("<additional-data>([^<]*)<", said)[1])
     assert len(proof) == 32 and "<bound " in said
     said = await log_in(lambda data: by_token(account, token, agent, BIND, mechanism, b"x" + data[1:]))
-    assert NOT_AUTHORIZED in said
+    assert NO_TOKEN in said
     said = await log_in(lambda _: by_token(account, token, agent, BIND))
-    assert NOT_AUTHORIZED in said
+    assert NO_TOKEN in said
 
 
 async def test_a_phone_returns_in_one_flight(world):
@@ -194,7 +194,7 @@ async def test_tokens_end_with_the_password(world):
     assert "type='result'" in await raw.until("id='pw'") + await raw.until(">")
     late = await Raw(world).open()
     late.send(by_token(account, token, agent, BIND))
-    assert NOT_AUTHORIZED in await answer(late)
+    assert NO_TOKEN in await answer(late)
     late.send(by_password(Account(account.name, "another"), agent, BIND))
     assert "<bound" in await answer(late)
     late.close()

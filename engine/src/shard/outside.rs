@@ -9,7 +9,6 @@ use crate::session::sasl::{Failure, PlainAttempt};
 use crate::shard::Shard;
 use crate::store::account::Credentials;
 use crate::turn::pending::Pending;
-use crate::wire::error::SaslCondition;
 use crate::wire::limit::{Held, Limit};
 
 impl Shard {
@@ -54,7 +53,7 @@ impl Shard {
                 let nobody = ConnRef { shard: self.id, conn: id };
                 self.ask_home(nobody, &account, letters::Question::Ousted);
                 self.note(Happened::Ousted, &account, None);
-                self.auth_failed(id, Failure::of(SaslCondition::NotAuthorized));
+                self.auth_failed(id, Failure::NO_TOKEN);
             }
             Decided::Unknown(why) => self.undecided(id, why),
         }

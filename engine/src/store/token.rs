@@ -65,11 +65,9 @@ pub enum TokenAnswer {
         /// A new one is due (XEP-0484 3.5).
         due: bool,
     },
-    /// It did fit, and is too old.
-    Expired,
     /// It fits, and the account is out of use.
     Disabled,
-    /// It does not fit: there is no such account, client or token, or the count was there before.
+    /// It is not trusted: there is no such account, client or token, or not any more; it is too old; or the count was there before.
     Wrong,
 }
 

@@ -322,15 +322,15 @@ fn xep0484_a_token_is_good_while_its_user_is_there() {
     // A token that is wrong asks nobody anything.
     let (conn, _) = desk.connect();
     let effects = desk.host.ask(conn, &by_token("romeo", "guess", 11, ""));
-    assert!(said(&effects).contains("<not-authorized") && asked(effects).is_none());
+    assert!(said(&effects).contains("<credentials-expired") && asked(effects).is_none());
     // The user is gone, and comes back: the token does not.
     let waiting = desk.waits(&by_token("romeo", &token, 12, ""));
     let effects = desk.told(&waiting, Verdict::No);
-    assert!(said(&effects).contains("<not-authorized"));
+    assert!(said(&effects).contains("<credentials-expired"));
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Note(note) if note.what == Happened::Ousted)));
     let (conn, _) = desk.connect();
     let effects = desk.host.ask(conn, &by_token("romeo", &token, 13, ""));
-    assert!(said(&effects).contains("<not-authorized") && asked(effects).is_none());
+    assert!(said(&effects).contains("<credentials-expired") && asked(effects).is_none());
     assert_eq!(desk.accounts("romeo"), 1, "what is stored stays");
 }
 

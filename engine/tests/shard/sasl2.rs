@@ -24,6 +24,8 @@ const WANTS_TOKEN: &str = "<request-token xmlns='urn:xmpp:fast:0' mechanism='HT-
 const BIND: &str = "<bind xmlns='urn:xmpp:bind:0'><tag>Test</tag><enable xmlns='urn:xmpp:sm:3' resume='true'/></bind>";
 const NOT_AUTHORIZED: &str =
     "<failure xmlns='urn:xmpp:sasl:2'><not-authorized xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></failure>";
+const NO_TOKEN: &str =
+    "<failure xmlns='urn:xmpp:sasl:2'><credentials-expired xmlns='urn:ietf:params:xml:ns:xmpp-sasl'/></failure>";
 const DAY_S: u64 = 86_400;
 
 fn authenticate(mechanism: &str, initial: &[u8], agent: &str, with: &str) -> String {
@@ -293,7 +295,7 @@ fn xep0484_3_4_tokens_that_do_not_log_in() {
     assert!(desk.takes(&token, PHONE, " count='7'"));
     let mut refused = |user: &str, token: &str, agent: &str, fast: &str| {
         let said = desk.says(&by_token(user, token, agent, fast, BIND));
-        assert!(said.contains(NOT_AUTHORIZED) && !said.contains("<success") && !said.contains("<bound"), "{said}");
+        assert!(said.contains(NO_TOKEN) && !said.contains("<success") && !said.contains("<bound"), "{said}");
     };
     refused("romeo", &token, PHONE, " count='7'");
     refused("romeo", &token, PHONE, " count='6'");
@@ -316,9 +318,31 @@ fn xep0484_4_2_a_token_expires() {
     let token = desk.token(PHONE);
     desk.later(TOKEN_LIFE_S);
     let said = desk.says(&by_token("romeo", &token, PHONE, "", ""));
-    assert!(said.contains("<credentials-expired"), "{said}");
-    // Who does not have it learns nothing.
-    assert!(desk.says(&by_token("romeo", "another", PHONE, "", "")).contains(NOT_AUTHORIZED));
+    assert!(said.contains(NO_TOKEN), "{said}");
+    // A client that never had one learns nothing.
+    assert!(desk.says(&by_token("romeo", "another", PHONE, "", "")).contains(NO_TOKEN));
+    assert!(desk.says(&by_token("nobody", "another", PHONE, "", "")).contains(NO_TOKEN));
+}
+
+/// XEP-0484 4.2: the same for a token that the server does not trust any more, because the client has given it up, has used a newer one, or
+/// the password is another one.
+#[test]
+fn xep0484_4_2_a_token_that_is_void_has_expired() {
+    let mut desk = Desk::new(|_| {});
+    let token = desk.token(PHONE);
+    assert!(desk.takes(&token, PHONE, " invalidate='true'"));
+    assert!(desk.says(&by_token("romeo", &token, PHONE, "", "")).contains(NO_TOKEN), "given up");
+    let before = desk.token(PHONE);
+    assert!(desk.takes(&before, PHONE, ""));
+    let token = desk.token(PHONE);
+    assert!(desk.takes(&token, PHONE, ""));
+    assert!(desk.says(&by_token("romeo", &before, PHONE, "", "")).contains(NO_TOKEN), "replaced");
+    let credentials = Box::new(Credentials::derive("new", 4096, &[4; 16], 0).unwrap());
+    let put = Command::PutAccount { account: "romeo@localhost".into(), credentials, mode: PutMode::Change };
+    assert!(matches!(desk.command(put), Reply::Done(_)));
+    assert!(desk.says(&by_token("romeo", &token, PHONE, "", "")).contains(NO_TOKEN), "a new password");
+    assert_eq!(desk.command(Command::DeleteAccount { account: "romeo@localhost".into() }), Reply::Done(1));
+    assert!(desk.says(&by_token("romeo", &token, PHONE, "", "")).contains(NO_TOKEN), "the account is gone");
 }
 
 /// XEP-0484 3.5: a new token comes in time; the one before is good until the new one is used.
@@ -456,7 +480,7 @@ fn failed_tokens_are_held_as_failed_passwords_are() {
     let mut desk = Desk::new(|settings| settings.throttle = throttle);
     let token = desk.token(PHONE);
     for _ in 0..2 {
-        assert!(desk.says(&by_token("romeo", "wrong", PHONE, "", "")).contains(NOT_AUTHORIZED));
+        assert!(desk.says(&by_token("romeo", "wrong", PHONE, "", "")).contains(NO_TOKEN));
         assert!(desk.says(&by_password("romeo", "wrong", PHONE, "")).contains(NOT_AUTHORIZED));
     }
     for request in [by_token("romeo", &token, PHONE, "", ""), by_password("romeo", PASSWORD, PHONE, "")] {
@@ -697,6 +721,6 @@ fn a_token_that_was_told_of_outlives_a_crash() {
         assert!(said.contains("<success"), "{said}");
         talk.world.crash();
         let (_, said) = talk.one_flight(&give_up, &["</success>", "</failure>"]);
-        assert!(said.contains(NOT_AUTHORIZED), "{said}");
+        assert!(said.contains(NO_TOKEN), "{said}");
     }
 }

@@ -167,6 +167,10 @@ impl Failure {
     pub const DISABLED: Failure =
         Failure::with_text(SaslCondition::AccountDisabled, "the account waits for an administrator's approval");
 
+    /// The server does not trust a token (XEP-0484 4.2), so that the client asks for the password. Whether there was such a token, or such
+    /// an account, is the same to it.
+    pub const NO_TOKEN: Failure = Failure::of(SaslCondition::CredentialsExpired);
+
     /// The peer sent `<abort/>` (RFC 6120 6.4.4).
     pub const ABORTED: Failure = Failure::of(SaslCondition::Aborted);
 

@@ -55,7 +55,7 @@ impl TokenAttempt {
         let name = std::str::from_utf8(&message[..nul]).map_err(|_| malformed)?;
         let proof = Tag::from_bytes(HASH, &message[nul + 1..]).ok_or(malformed)?;
         // A name that cannot be is as wrong as one that is not.
-        let account = terms.account(name).ok_or(Failure::of(SaslCondition::NotAuthorized))?;
+        let account = terms.account(name).ok_or(Failure::NO_TOKEN)?;
         let of = |binding| terms.secured.and_then(|secured| secured.data(binding)).unwrap_or_default().into();
         let binding = match kind {
             TokenKind::Exporter => of(BindingType::TlsExporter),
@@ -84,15 +84,14 @@ impl TokenAttempt {
     /// Takes what the home says. Returns the proof, the server's message, and whether the client is to get a new token.
     ///
     /// # Errors
-    /// If the token does not fit, is too old, or the account is out of use.
+    /// [`Failure::NO_TOKEN`] if the token is not trusted, and another one if the account is out of use.
     pub fn answered(self, answer: TokenAnswer) -> Result<(Authenticated, Tag, bool), Failure> {
         match answer {
             TokenAnswer::Fits { identity, answer, due } => {
                 Ok((Authenticated::new(self.account, identity, self.mechanism), answer, due))
             }
-            TokenAnswer::Expired => Err(Failure::of(SaslCondition::CredentialsExpired)),
             TokenAnswer::Disabled => Err(Failure::DISABLED),
-            TokenAnswer::Wrong => Err(Failure::of(SaslCondition::NotAuthorized)),
+            TokenAnswer::Wrong => Err(Failure::NO_TOKEN),
         }
     }
 }
@@ -172,11 +171,8 @@ impl TokenMaker {
             }
         }
         let Some((place, token, answer)) = fits else { return (TokenAnswer::Wrong, false) };
-        if shown.count.is_some_and(|count| count <= token.count) {
+        if shown.count.is_some_and(|count| count <= token.count) || token.expires_s <= now_s {
             return (TokenAnswer::Wrong, false);
-        }
-        if token.expires_s <= now_s {
-            return (TokenAnswer::Expired, false);
         }
         if found.is_some_and(Credentials::is_disabled) {
             return (TokenAnswer::Disabled, false);
@@ -292,7 +288,7 @@ mod tests {
             "a row that was copied"
         );
         assert!(fits(&check(found, &mut tokens, &good, NOW + TOKEN_LIFE_S - 1)));
-        assert_eq!(check(found, &mut tokens, &good, NOW + TOKEN_LIFE_S), TokenAnswer::Expired);
+        assert_eq!(check(found, &mut tokens, &good, NOW + TOKEN_LIFE_S), TokenAnswer::Wrong);
         let mut disabled = credentials.clone();
         disabled.set_disabled(true);
         assert_eq!(check(Some(&disabled), &mut tokens, &good, NOW), TokenAnswer::Disabled);
@@ -347,7 +343,7 @@ mod tests {
             assert_eq!(parse(Mechanism::TokenUnbound, bad, &terms).unwrap_err(), SaslCondition::MalformedRequest);
         }
         let nobody = [b"\0".as_slice(), &[1; 32]].concat();
-        assert_eq!(parse(Mechanism::TokenUnbound, &nobody, &terms).unwrap_err(), SaslCondition::NotAuthorized);
+        assert_eq!(parse(Mechanism::TokenUnbound, &nobody, &terms).unwrap_err(), SaslCondition::CredentialsExpired);
         // A mechanism that needs a channel, where there is none, or not that of its kind.
         let bindings = ChannelBindings { exporter: None, server_end_point: Some([2; 32].into()) };
         let over_tls = Terms { secured: Some(&bindings), ..terms };
