@@ -126,9 +126,12 @@ fn is_hidden(context: &Context<'_>, request: &IqRequest<'_>) -> bool {
     request.target == Target::Other && !context.authorized
 }
 
-/// XEP-0030 8: of an account that is not there, and of one that the asker may not see, there are no items.
+/// XEP-0030 8: of an account that is not there there are no items, whether a node is named or not. An account of which the asker may see
+/// nothing answers the same.
 fn unseen(request: &IqRequest<'_>) -> Option<Vec<u8>> {
-    (request.namespace == ITEMS_NS && !request.set && node(request) == Ok(None)).then(no_items)
+    let asks = request.namespace == ITEMS_NS && !request.set;
+    let node = asks.then(|| node(request).ok()).flatten()?;
+    Some(no_items(node.as_deref()))
 }
 
 /// The services beside the server (XEP-0030 4).
@@ -151,8 +154,9 @@ fn entities(server: &ServerFacts) -> Vec<u8> {
     out
 }
 
-fn no_items() -> Vec<u8> {
-    let mut out = open(ITEMS_NS, None);
+/// An answer without items.
+fn no_items(node: Option<&str>) -> Vec<u8> {
+    let mut out = open(ITEMS_NS, node);
     out.extend_from_slice(b"</query>");
     out
 }
@@ -264,11 +268,10 @@ fn items(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         return step;
     }
     match node {
-        Some(_) if hidden => Step::Error(Condition::ServiceUnavailable.into()),
-        Some(_) => Step::Error(Condition::ItemNotFound.into()),
+        Some(_) if !hidden => Step::Error(Condition::ItemNotFound.into()),
         // XEP-0030 7: without items the answer is empty, not an error.
         None if request.target == Target::Server => Step::Result(entities(context.server)),
-        None => Step::Result(no_items()),
+        node => Step::Result(no_items(node.as_deref())),
     }
 }
 

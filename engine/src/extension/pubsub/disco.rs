@@ -64,7 +64,12 @@ fn items(asked: Asked, name: Box<str>) -> Step {
     let queries = vec![rows::directory(&asked.actor), asked.people(&name)];
     let others = !asked.owner && !asked.service;
     let go_on = go_on(move |directory, found| {
-        let node = asked.seen(&directory, &asked.found_people(found.first())?, &name)?;
+        let node = match asked.seen(&directory, &asked.found_people(found.first())?, &name) {
+            Ok(node) => node,
+            // XEP-0030 8: the answer for an account that is not there.
+            Err(_) if !asked.presence => return Ok(Step::Result([&*open(ITEMS_NS, &name), b"</query>"].concat())),
+            Err(why) => return Err(why),
+        };
         let gone_us = node.config.gone_before_us(asked.now_us);
         let span = Span { reverse: true, ..Span::all(crate::limits::NODE_PAGE_ITEMS_MAX, NODE_PAGE_BYTES_MAX) };
         let query = rows::items(&asked.actor, &name, span);

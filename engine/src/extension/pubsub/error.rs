@@ -57,6 +57,8 @@ pub const ONE_ITEM: Error = own(Condition::NotAllowed, Cancel, "max-items-exceed
 pub const INVALID_JID: Error = own(Condition::BadRequest, Modify, "invalid-jid");
 /// XEP-0060 6.2.3.2.
 pub const NOT_SUBSCRIBED: Error = own(Condition::UnexpectedRequest, Cancel, "not-subscribed");
+/// XEP-0060 6.1.3.7.
+pub const PENDING: Error = own(Condition::NotAuthorized, Auth, "pending-subscription");
 /// XEP-0060 6.5.9.3.
 const UNSUBSCRIBED: Error = own(Condition::NotAuthorized, Auth, "not-subscribed");
 /// XEP-0060 6.1.3.4.
@@ -83,6 +85,8 @@ unsupported! {
     NO_PUBLISH_ONLY = "publish-only-affiliation";
     /// XEP-0060 8.9.2.3.
     NO_PUBLISHERS = "publisher-affiliation";
+    /// XEP-0248 6.1.3.
+    NO_COLLECTIONS = "collections";
 }
 
 /// Why somebody may not see a node (XEP-0060 6.5.9).

@@ -81,7 +81,8 @@ impl Submitted {
             match set(&mut config, var, values) {
                 Ok(true) => {}
                 Ok(false) => return Err(error::PRECONDITION),
-                Err(wrong) => return Err(if wrong == error::ACCESS_MODEL { wrong } else { error::PRECONDITION }),
+                Err(wrong) if [error::ACCESS_MODEL, error::NO_COLLECTIONS].contains(&wrong) => return Err(wrong),
+                Err(_) => return Err(error::PRECONDITION),
             }
         }
         fits(&config, false).map_err(|_| error::PRECONDITION)?;
@@ -216,7 +217,9 @@ fn set(config: &mut Config, var: &str, values: &[String]) -> Result<bool, Error>
                 _ => return Err(error::NOT_ACCEPTABLE),
             }
         }
-        "node_type" => return only(value == "leaf"),
+        "node_type" => return if value == "collection" { Err(error::NO_COLLECTIONS) } else { only(value == "leaf") },
+        // XEP-0248 6.2, 6.5: a node that would be in one, or have others in it.
+        "collection" | "children" if values.iter().any(|value| !value.is_empty()) => return Err(error::NO_COLLECTIONS),
         "notification_type" => return only(value == "headline"),
         "subscribe" => return only(boolean(value)?),
         "notify_sub" | "purge_offline" | "tempsub" => return only(!boolean(value)?),
@@ -441,9 +444,16 @@ mod tests {
             ("notification_type", "normal"),
             ("title", &"x".repeat(NODE_TEXT_BYTES_MAX + 1)),
             ("roster_groups_allowed", ""),
+            ("node_type", "tree"),
         ] {
             assert_eq!(apply(var, value), Err(error::NOT_ACCEPTABLE), "{var} {value}");
         }
+        // XEP-0248 6.1.3.
+        for (var, value) in [("node_type", "collection"), ("collection", "a"), ("children", "a")] {
+            assert_eq!(apply(var, value), Err(error::NO_COLLECTIONS), "{var} {value}");
+        }
+        assert_eq!(apply("node_type", "leaf").as_ref(), Ok(&Config::default()));
+        assert_eq!(apply("collection", "").as_ref(), Ok(&Config::default()), "in none");
         assert_eq!(apply("max_items", "99999").unwrap().items_max, u32::MAX);
         assert_eq!(apply("body_xslt", "x"), Ok(Config::default()), "XEP-0060 8.2.4: what is not there is passed over");
     }

@@ -376,6 +376,8 @@ fn handle_owner(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     }
     let Some((pubsub, asked)) = parse(request) else { return Step::Error(error::BAD_REQUEST) };
     step(match (request.set, asked.name()) {
+        (_, "collection") => Err(error::NO_COLLECTIONS),
+        (false, "default") if asked.attr("type") == Some("collection") => Err(error::NO_COLLECTIONS),
         (false, "default") => Ok(owner::default()),
         (false, "configure") => owner::configuration(asker, &asked),
         (true, "configure") => owner::configure(asker, &asked),

@@ -16,10 +16,16 @@ use crate::store::nodes::{self as rows, Item, Span};
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 
-/// The address that is to be subscribed: one of the asker's (XEP-0060 6.1.3.1).
-fn subscriber(context: &Context<'_>, asked: &Asked, element: &Element) -> Result<Box<str>, error::Error> {
-    let jid = element.attr("jid").and_then(context.jid).ok_or(error::INVALID_JID)?;
-    if bare_of(&jid) == asked.bare() { Ok(jid) } else { Err(error::INVALID_JID) }
+/// The address that is meant: one of the asker's, or it is refused with `others`.
+fn subscriber(
+    context: &Context<'_>,
+    asked: &Asked,
+    element: &Element,
+    others: error::Error,
+) -> Result<Box<str>, error::Error> {
+    let jid = element.attr("jid").and_then(context.jid).ok_or(error::INVALID_JID);
+    let own = jid.and_then(|jid| if bare_of(&jid) == asked.bare() { Ok(jid) } else { Err(others) });
+    own.map_err(|why| asked.refuse(why))
 }
 
 /// A subscription, of a list that names the node.
@@ -95,7 +101,8 @@ pub(super) fn count(entry: &mut Node, before: &Member, now: &Member) -> bool {
 /// XEP-0060 6.1.
 pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscribe: &Element) -> Answered {
     let node = asked.name(subscribe)?;
-    let jid = subscriber(context, &asked, subscribe).map_err(|why| asked.refuse(why))?;
+    // 6.1.3.1.
+    let jid = subscriber(context, &asked, subscribe, error::INVALID_JID)?;
     let queries =
         vec![rows::directory(&asked.actor), asked.people(&node), rows::items(&asked.actor, &node, Span::LAST)];
     let go_on = go_on(move |mut directory, found| {
@@ -111,6 +118,11 @@ pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscribe: &Element
         match node::may(config.access, &config.groups, &all, asked.viewer(&all)) {
             Ok(()) => all.subscribe(&jid),
             // XEP-0060 6.1.4: an owner is asked, once.
+            // 6.1.3.7: of a request that waits already its sender knows.
+            Err(Denied::Unsubscribed) if all.pending(asked.bare()).is_some() => match asked.service {
+                true => return refused(error::PENDING),
+                false => return Err(error::PENDING),
+            },
             Err(Denied::Unsubscribed) => ask = all.want(&jid),
             Err(denied) => return refused(denied.into()),
         }
@@ -144,7 +156,8 @@ pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscribe: &Element
 /// XEP-0060 6.2.
 pub(super) fn unsubscribe(context: &Context<'_>, asked: Asked, unsubscribe: &Element) -> Answered {
     let node = asked.name(unsubscribe)?;
-    let jid = subscriber(context, &asked, unsubscribe).map_err(|why| asked.refuse(why))?;
+    // 6.2.3.3.
+    let jid = subscriber(context, &asked, unsubscribe, error::FORBIDDEN)?;
     let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
     let go_on = go_on(move |mut directory, found| {
         let mut all = asked.found_people(found.first())?;

@@ -103,7 +103,9 @@ pub(super) fn route(context: &Context<'_>, request: &IqRequest<'_>, asked: &Elem
     let domain = (context.bare)(request.to).ok_or(error::BAD_REQUEST)?;
     let named = asked.attr("node").is_some_and(|node| !node.is_empty());
     match (request.namespace == NS_OWNER, request.set, asked.name()) {
-        (true, false, "default") | (false, false, "default") => return Ok(default()),
+        (true, _, "collection") => return Err(error::NO_COLLECTIONS),
+        (_, false, "default") if asked.attr("type") == Some("collection") => return Err(error::NO_COLLECTIONS),
+        (_, false, "default") => return Ok(default()),
         (false, _, "options") => return Err(error::NO_OPTIONS),
         (false, true, "create") => return make(context, request, &domain, asked),
         (false, true, "subscribe") => {
