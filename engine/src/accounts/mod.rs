@@ -135,7 +135,7 @@ impl Accounts {
                 }
                 match shows {
                     Shows::Token(_) => self.read_tokens(&account, Why::LogIn { conn, shows }),
-                    _ => self.read_account(account, Why::LogIn { conn, shows }),
+                    _ => self.look_for_login(AccountRead { account, why: Why::LogIn { conn, shows } }),
                 }
             }
             Question::Register { leave, .. } if self.storage == StorageState::Full => {

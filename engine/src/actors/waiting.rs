@@ -8,8 +8,9 @@ use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::session::sasl::Authenticated;
 use crate::store::account::Incarnation;
-use crate::store::{Found, Query, Table, archive, sessions};
-use crate::turn::pending::{Pending, get};
+use crate::store::waiting::Delivered;
+use crate::store::{Found, Query, Table, archive, roster, sessions};
+use crate::turn::pending::{AccountRead, Pending, get};
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::jid::bare_of;
 use crate::wire::limit::{Limit, Refusal};
@@ -40,12 +41,17 @@ impl Actors {
         self.parked += 1;
         self.counters.parked_came.one();
         if !asked {
-            let queries = [Table::Accounts, Table::Waiting].map(|table| get(table, account));
-            let stored = self.may_have_stored().then(|| sessions::query(account));
-            let queries = queries.into_iter().chain(extension::records(account)).chain(stored).collect();
+            let queries = self.receiver_queries(account).collect();
             self.read(Pending::Receiver(account.into()), queries);
         }
         true
+    }
+
+    /// What is read of whoever something comes for: [`RECEIVER_ROWS`] answers, and one more while sessions are restored.
+    fn receiver_queries(&self, account: &str) -> impl Iterator<Item = Query> {
+        let first = [get(Table::Accounts, account), Delivered::query(account)];
+        let stored = self.may_have_stored().then(|| sessions::query(account));
+        first.into_iter().chain(extension::records(account)).chain(stored)
     }
 
     /// Whether users may have sessions in the store of which nobody knows yet: they are of an earlier process.
@@ -144,6 +150,22 @@ impl Actors {
         let record = get(Table::Accounts, account);
         // Nothing else is read with it that the gate would hold back longer: a login is refused also while the disk stands still.
         self.read(pending, [record].into_iter().chain(more).collect());
+    }
+
+    /// The same for a login: all that a session of the user needs is read at once, if nothing is known or asked of the user yet, so that
+    /// binding a resource and the first presence find it. While the disk stands still the record is read alone, as that does not wait.
+    pub(crate) fn look_for_login(&mut self, read: AccountRead) {
+        let (user, now_s) = (self.users.find_or_insert(&read.account), self.now.mono_s());
+        let held = self.held_s != u32::MAX;
+        let state = self.users.state(user, now_s);
+        if held || !state.is_blank() {
+            let account = read.account.clone();
+            return self.look(Pending::Account(read), &account, None);
+        }
+        state.looks += 1;
+        (state.asked, state.roster_asked) = (true, true);
+        let queries = self.receiver_queries(&read.account).chain([roster::query(&read.account)]).collect();
+        self.read(Pending::Coming(read), queries);
     }
 
     /// Which account there is, by what was found and what has been written since; and its record, if it is that account's. Of what was

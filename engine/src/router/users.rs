@@ -370,6 +370,11 @@ impl UserState {
         }
     }
 
+    /// Whether nothing is known of the user, and nothing asked.
+    pub fn is_blank(&self) -> bool {
+        self.known == Known::Unknown && self.roster.is_none() && self.log.is_none() && self.is_settled(false)
+    }
+
     /// Whether nothing is lost when it is dropped.
     pub fn is_settled(&self, live: bool) -> bool {
         !self.asked

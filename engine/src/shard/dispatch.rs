@@ -17,9 +17,9 @@ use crate::shard::Shard;
 use crate::store::Found;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;
-use crate::store::waiting::Cursor;
+use crate::store::waiting::Delivered;
 use crate::streams::half::{Down, Up};
-use crate::turn::pending::{Front, Pending};
+use crate::turn::pending::{AccountRead, Front, Pending};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 
@@ -29,7 +29,7 @@ pub(super) struct Came {
     account: Box<str>,
     /// Which account there is, if there is one.
     there: Option<Incarnation>,
-    cursor: Option<Box<[u8]>>,
+    delivered: Delivered,
     /// Rows of sessions of an earlier process.
     stored: Option<Found>,
 }
@@ -284,9 +284,8 @@ impl Shard {
     /// Account and cursor of a receiver have come: what was parked goes on, once the sessions have ended that are to end.
     fn receiver_found(&mut self, account: &str, mut found: Vec<Found>) {
         let stored = take_stored(&mut found);
-        let mut values = found.drain(..2.min(found.len())).map(Found::value);
-        let (record, cursor) = (values.next().flatten(), values.next().flatten());
-        drop(values);
+        let delivered = found.get(1).map(Delivered::of).unwrap_or_default();
+        let record = found.drain(..2.min(found.len())).next().and_then(Found::value);
         let now_s = self.now.mono_s();
         let user = self.users.find_or_insert(account);
         self.users.state(user, now_s).asked = false;
@@ -295,19 +294,45 @@ impl Shard {
             // A session of an account that is gone has no log: what is sent to it would be looked up for ever.
             self.end_removed(user, false);
         }
-        let before = self.came.replace(Came { account: account.into(), there, cursor, stored });
+        let before = self.came.replace(Came { account: account.into(), there, delivered, stored });
         assert!(before.is_none(), "an input is the rows of one receiver");
     }
 
+    /// All that a login needs of a user has come: the rows of a receiver, and the roster behind them.
+    fn coming_found(&mut self, read: AccountRead, mut found: Vec<Found>) {
+        let roster = found.pop().into_iter().collect();
+        let record = found.first().cloned().into_iter().collect();
+        self.receiver_found(&read.account, found);
+        self.roster_found(&read.account, roster);
+        self.account_found(read, record);
+    }
+
+    /// Some of it is damaged: each part is as good as if it had been read alone.
+    fn coming_unreadable(&mut self, read: AccountRead, mut found: Vec<Found>) {
+        let roster = found.pop().filter(|roster| *roster != Found::Damaged).into_iter().collect();
+        let record = found.first().cloned();
+        match found.contains(&Found::Damaged) {
+            true => self.receiver_unreadable(&read.account, found),
+            false => self.receiver_found(&read.account, found),
+        }
+        self.roster_found(&read.account, roster);
+        match record {
+            Some(Found::Damaged) | None => self.account_unreadable(read),
+            Some(record) => self.account_found(read, vec![record]),
+        }
+    }
+
     fn receiver_goes_on(&mut self, came: Came) {
-        let Came { account, there, cursor, stored } = came;
-        let (user, now_s) = (self.users.find_or_insert(&account), self.now.mono_s());
+        let Came { account, there, delivered, stored } = came;
+        // Nothing has waited for the account of a name that nobody has: it is forgotten.
+        let Some(user) = self.users.find(&account) else { return };
+        let now_s = self.now.mono_s();
         // What was asked for a connection that claims a session tells nothing new of a log at whose head others are: the row in the
         // store lies behind what they have got, and would bring it again.
         let live = self.users.get(user).live;
         let state = self.users.state(user, now_s);
         if state.known != Known::Missing && state.log.is_none() && !live {
-            state.log = Some(Log::loaded(cursor.and_then(|row| Cursor::decode(&row)).unwrap_or_default()));
+            state.log = Some(Log::of(delivered));
         }
         if let Some(incarnation) = there {
             self.restore_sessions(user, &account, incarnation, stored);
@@ -371,6 +396,7 @@ impl Shard {
             Pending::Page { account, session, .. } => self.page_unreadable(&account, session),
             Pending::Aparts(account) => self.aparts_unreadable(&account),
             Pending::Account(read) => self.account_unreadable(read),
+            Pending::Coming(read) => self.coming_unreadable(read, found),
             Pending::Tail(read) => self.tail_unreadable(read),
             Pending::Again(again) => {
                 self.again_unreadable(&again).iter().for_each(|stanza| self.its_turn(stanza.into()));
@@ -415,6 +441,7 @@ impl Shard {
             }
             Some(Pending::Aparts(account)) => self.aparts_found(&account, found),
             Some(Pending::Account(read)) => self.account_found(read, found),
+            Some(Pending::Coming(read)) => self.coming_found(read, found),
             Some(Pending::Tail(read)) => self.tail_found(read, found),
             Some(Pending::Again(again)) => {
                 self.again_found(*again, found).iter().for_each(|stanza| self.its_turn(stanza.into()));

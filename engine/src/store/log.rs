@@ -6,7 +6,7 @@
 //! nobody. Each follower has begun at or before the cursor and is handed all that waits in order, so what it has acknowledged
 //! the cursor may pass: of several the first one counts.
 
-use super::waiting::Cursor;
+use super::waiting::{Cursor, Delivered};
 use crate::id::SessionId;
 
 /// A session that is not at the head of the log.
@@ -90,6 +90,15 @@ impl Log {
         }
     }
 
+    /// A log of which the first rows were read, with no follower.
+    pub fn of(delivered: Delivered) -> Log {
+        let log = Log::loaded(delivered.cursor);
+        match delivered.alone {
+            true => Log { gathering: Gathering::Done, transients: Transients::None, ..log },
+            false => log,
+        }
+    }
+
     /// The log of a user of whom a session is at the head and has received all up to this number, without reading its row.
     pub fn live(number: u64) -> Log {
         let cursor = Cursor { number, ..Cursor::default() };
@@ -124,15 +133,16 @@ impl Log {
         }
     }
 
-    /// The number behind which a follower that has seen all up to `seen` asks for transient entries: the first one asks for
-    /// those before the cursor as well, so that a user who has none causes no write.
-    pub fn transients_from(&mut self, seen: u64) -> u64 {
+    /// The number behind which a follower that has seen all up to `seen` asks for transient entries, unless there are none: the
+    /// first one asks for those before the cursor as well, so that a user who has none causes no write.
+    pub fn transients_from(&mut self, seen: u64) -> Option<u64> {
         match self.transients {
             Transients::Unknown | Transients::Sought => {
                 self.transients = Transients::Sought;
-                0
+                Some(0)
             }
-            Transients::Some | Transients::None => seen,
+            Transients::Some => Some(seen),
+            Transients::None => None,
         }
     }
 

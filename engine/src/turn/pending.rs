@@ -11,7 +11,7 @@ use crate::letters::{Apply, ConnRef, Gained, Leave, Origin, Redeem, Settle, Show
 use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::invitation::{InvitationId, Invited, NewInvitation};
-use crate::store::{Found, Query, Table};
+use crate::store::{Query, Table};
 
 /// What an answer from elsewhere is for.
 #[derive(Debug)]
@@ -39,6 +39,8 @@ pub(crate) enum Pending {
     Aparts(Box<str>),
     /// The account's record, for a login, a registration or a change of password.
     Account(AccountRead),
+    /// The same for a login, with all else that a session of the user needs: what is asked of a receiver, and the roster.
+    Coming(AccountRead),
     /// Keys derived for a connection's PLAIN login or registration.
     Keys(ConnId),
     /// What whoever keeps a user elsewhere says, for a connection's login.
@@ -367,12 +369,4 @@ pub(crate) enum Looking {
 /// The question for a single row without sort key.
 pub(crate) fn get(table: Table, actor: &str) -> Query {
     Query::Get { table, actor: actor.as_bytes().into(), sort: Box::default() }
-}
-
-/// The value of a single `Get`.
-pub(crate) fn one_value(found: Vec<Found>) -> Option<Box<[u8]>> {
-    match found.into_iter().next() {
-        Some(Found::Value(value)) => value,
-        _ => None,
-    }
 }
