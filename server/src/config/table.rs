@@ -574,11 +574,11 @@ options! {
         "Number of shards, each a thread that owns its users; auto is one a core.",
         "May exceed the cores. How many connections a shard holds is shard_connections_max. The 4,096 partitions of users \
          are dealt out over the shards.";
-    Machine Detail Restart shards_on_cores: bool, Kind::Switch, "true",
+    Machine Detail Restart shards_on_cores: bool, Kind::Switch, "false",
         "Keeps each shard on a core of its own, where there is one shard a core.",
-        "The kernel often puts two shards on one core, where they wait for each other. Has no effect with fewer or more shards than \
-         the process has cores. Keeps delays small under attack, and takes up to two fifths more CPU a message where messages \
-         come one by one. Switch it off where everybody is trusted, or another program is bound to some of the same cores.";
+        "Without it the kernel places shards, which gives more messages per second wherever anything else shares the cores: a proxy, a \
+         database, the kernel's own network work. With it, delays are smaller while an attack keeps all cores busy. It has no effect \
+         with fewer or more shards than the process has cores.";
     Machine Main Restart driver: DriverChoice, Kind::Choice(DriverChoice::WORDS), "auto",
         "Interface to the kernel for sockets; auto takes io_uring where the kernel allows it.",
         "";

@@ -1,6 +1,6 @@
 //! Which core each shard runs on.
 //!
-//! Where every core has a shard, each shard stays on a core of its own. Left to the kernel, two shards that wake each other by
+//! With `shards_on_cores`, each shard stays on a core of its own where every core has one. Left to the kernel, two shards that wake each other by
 //! letters often end up on one core and wait for each other, while the other core runs threads that nobody waits for
 //! (`docs/decisions/0008-latency.md`). With fewer shards than cores the kernel finds idle cores itself, and several
 //! servers on one host would all take the first ones.
