@@ -472,6 +472,12 @@ pub const ADHOC_KNOB_BYTES_MAX: usize = 1_024;
 /// Bytes of a text that administrators send to users.
 pub const ADHOC_TEXT_BYTES_MAX: usize = 8_192;
 
+/// Bytes of the text that accounts are sent when they are made: it is an option, whose value has a bound.
+pub const ADHOC_WELCOME_BYTES_MAX: usize = 1_000;
+
+/// Seconds without anything from a client after which its session is listed as idle (XEP-0133 4.17).
+pub const ADHOC_IDLE_S: u64 = 300;
+
 // Announcements.
 
 /// Announcements of a shard that may be under way.

@@ -44,25 +44,34 @@ pub enum Wanted {
     Delete(Vec<Box<str>>),
     /// End sessions: as many bare or full JIDs at most.
     End(Vec<Box<str>>),
-    /// Say which sessions an account has; its bare JID.
-    Sessions(Box<str>),
-    /// Count the accounts.
-    CountRegistered,
-    /// Count the sessions that are connected.
-    CountOnline,
-    /// List the users who are online.
-    ListOnline {
+    /// Say which sessions an account has, and how long its roster is; its bare JID.
+    Statistics(Box<str>),
+    /// Say whom accounts have in their rosters; as many bare JIDs.
+    Rosters(Vec<Box<str>>),
+    /// Say when accounts have logged in last; as many bare JIDs.
+    LastLogins(Vec<Box<str>>),
+    /// Count them: accounts, or the sessions of those who are online.
+    Count(Users),
+    /// List them.
+    List {
+        /// Which.
+        of: Users,
         /// Go on from this place, as [`Outcome::Users`] has named it.
         after: Option<Box<str>>,
-        /// Most sessions to look at: [`ADHOC_ROWS_MAX`](crate::limits::ADHOC_ROWS_MAX) at most.
+        /// Most accounts or sessions to look at: [`ADHOC_ROWS_MAX`](crate::limits::ADHOC_ROWS_MAX) at most.
         most: usize,
     },
-    /// The same, and everybody once who logs in later.
-    SetMotd(Box<str>),
-    /// Tell nobody any more who logs in.
-    DeleteMotd,
     /// Tell everybody who is online; at most [`ADHOC_TEXT_BYTES_MAX`](crate::limits::ADHOC_TEXT_BYTES_MAX) bytes.
     Announce(Box<str>),
+    /// The same, and everybody once who logs in later.
+    SetMotd(Box<str>),
+    /// Another text for those who log in later and have not seen the one before.
+    EditMotd(Box<str>),
+    /// Tell nobody any more who logs in.
+    DeleteMotd,
+    /// What accounts that are made later are sent, at most [`ADHOC_WELCOME_BYTES_MAX`](crate::limits::ADHOC_WELCOME_BYTES_MAX) bytes; empty
+    /// for nothing.
+    SetWelcome(Box<str>),
     /// Send a headline to sessions of these, as many bare or full JIDs as [`Wanted::End`] may have.
     Say {
         /// Whose.
@@ -115,6 +124,19 @@ pub enum Wanted {
     CancelShutdown,
 }
 
+/// Which users are counted or listed (XEP-0133 4.13 to 4.22).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Users {
+    /// All who have an account.
+    Registered,
+    /// Those who are online.
+    Online,
+    /// Those of them who have sent something in the last [`ADHOC_IDLE_S`](crate::limits::ADHOC_IDLE_S).
+    Active,
+    /// Those of them who have not.
+    Idle,
+}
+
 /// Rows of values, as operators are shown them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
@@ -133,8 +155,13 @@ pub struct Listing {
 pub enum Outcome {
     /// It is done, and durable.
     Done,
-    /// Of several addresses some were not dealt with; a line for each.
-    Partly(Vec<String>),
+    /// Of several addresses some were not dealt with.
+    Partly {
+        /// What came of the others.
+        rest: Box<Outcome>,
+        /// A line for each that was not.
+        failed: Vec<String>,
+    },
     /// An invitation.
     Invited {
         /// Its address (RFC 5122).
@@ -155,8 +182,17 @@ pub enum Outcome {
     Facts(Vec<(&'static str, Vec<String>)>),
     /// Rows.
     Listing(Listing),
-    /// Sessions of an account.
-    Sessions(Vec<SessionSeen>),
+    /// Of an account.
+    Statistics {
+        /// Its sessions.
+        sessions: Vec<SessionSeen>,
+        /// How many contacts it has.
+        contacts: u64,
+    },
+    /// Rosters: a bare JID each, and its `<query/>` (RFC 6121 2.1).
+    Rosters(Vec<(String, Vec<u8>)>),
+    /// It is done, and this should be known.
+    Noted(String),
     /// A page of users.
     Users {
         /// Bare JIDs, sorted, each once in this page.

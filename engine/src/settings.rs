@@ -81,6 +81,8 @@ pub struct Settings {
     pub applicants_max: u32,
     /// For how long each may, seconds.
     pub applicants_s: u64,
+    /// What each account that is made is sent; empty for nothing.
+    pub welcome: Arc<str>,
     /// Reports of a domain's users that are kept for the operator: [`REPORTS_MAX`](crate::limits::REPORTS_MAX) at the most.
     pub reports_max: u32,
     /// For how long each is, seconds.
@@ -278,6 +280,7 @@ impl Settings {
             reports_max: 1_000,
             reports_s: 90 * 86_400,
             kept: None,
+            welcome: "".into(),
             component_secrets: Arc::default(),
             component_queue_bytes_max: COMPONENT_QUEUE_BYTES_DEFAULT,
             partitions: Arc::new(PartitionMap::spread(shards)),

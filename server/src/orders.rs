@@ -75,7 +75,7 @@ impl Orders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throng_engine::orders::Wanted;
+    use throng_engine::orders::{Users, Wanted};
 
     struct Nobody;
 
@@ -84,7 +84,7 @@ mod tests {
     }
 
     fn order() -> Box<Order> {
-        Box::new(Order { by: "a@b/c".into(), what: Wanted::CountOnline })
+        Box::new(Order { by: "a@b/c".into(), what: Wanted::Count(Users::Online) })
     }
 
     fn next(port: &mut OrderPort) -> (u64, Outcome) {
@@ -101,14 +101,14 @@ mod tests {
         let wakes: Vec<Arc<dyn Wake>> = vec![Arc::new(Nobody), Arc::new(Nobody)];
         let (mut ports, orders) = ports(&wakes);
         let carry_out = |order: &Order| match order.what {
-            Wanted::CountOnline => Outcome::Count(7),
+            Wanted::Count(Users::Online) => Outcome::Count(7),
             _ => panic!("an order that breaks"),
         };
         orders.start(carry_out).expect("a thread");
         for token in 1..=ADHOC_ORDERS_MAX as u64 {
             ports[1].submit(token, order());
         }
-        ports[0].submit(1, Box::new(Order { by: "a@b/c".into(), what: Wanted::CountRegistered }));
+        ports[0].submit(1, Box::new(Order { by: "a@b/c".into(), what: Wanted::Count(Users::Registered) }));
         for token in 1..=ADHOC_ORDERS_MAX as u64 {
             assert_eq!(next(&mut ports[1]), (token, Outcome::Count(7)));
         }

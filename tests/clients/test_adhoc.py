@@ -162,6 +162,48 @@ async def test_numbers_and_lists(world, kind):
     assert {actor.bare, *(other.bare for other in others)} <= seen
 
 
+async def test_what_is_known_of_users(world, kind):
+    """XEP-0133 4.8, 4.9, 4.16 to 4.22: rosters, logins, and who is active or idle."""
+    actor, commands = await admin(world, kind)
+    juliet, ghost = await world.online(kind), world.server.unregistered()
+    friend = f"friend@{DOMAIN}"
+    await juliet._iq(juliet.client.update_roster(friend, name="Friend", groups=["A & B"]))
+    roster = await commands.run("get-user-roster", accountjids=[juliet.bare])
+    assert values(roster, "accountjids") == [juliet.bare]
+    item = roster["form"].xml.find("{jabber:iq:roster}query/{jabber:iq:roster}item")
+    assert (item.get("jid"), item.get("name"), item[0].text) == (friend, "Friend", "A & B")
+    seen = await commands.run("user-stats", accountjid=juliet.bare)
+    assert values(seen, "rostersize") == ["1"]
+    login = await commands.run("get-user-lastlogin", accountjids=[juliet.bare])
+    assert values(login, "lastlogin")[0].endswith("Z")
+    for name in ("get-user-roster", "get-user-lastlogin"):
+        with pytest.raises(IqError) as gone:
+            await commands.run(name, accountjids=[ghost.jid])
+        assert gone.value.condition == "item-not-found"
+        some = await commands.run(name, accountjids=[juliet.bare, ghost.jid])
+        assert ghost.jid in some.xml.findtext(f"{{{COMMANDS}}}note")
+    active = int(values(await commands.run("get-active-users-num"), "activeusersnum")[0])
+    assert active >= 2
+    assert int(values(await commands.run("get-idle-users-num"), "idleusersnum")[0]) >= 0
+    for name, var in (
+        ("get-registered-users-list", "registereduserjids"), ("get-active-users", "activeuserjids"),
+    ):
+        found, after = set(), ""
+        while after is not None:
+            page = await commands.run(name, max_items="200", after=after)
+            field = page["form"].xml.find(f".//{{jabber:x:data}}field[@var='{var}']")
+            assert field.get("type") == "jid-multi"
+            found |= set(values(page, var))
+            after = next(iter(values(page, "after") if "after" in page["form"]["values"] else []), None)
+        assert {actor.bare, juliet.bare} <= found, name
+    with pytest.raises(IqError) as refused:
+        await commands.begin("edit-admin")
+    assert refused.value.condition == "not-allowed"
+    with pytest.raises(IqError) as refused:
+        await commands.begin("edit-blacklist")
+    assert refused.value.condition == "feature-not-implemented"
+
+
 def items(command):
     """Rows of what a command tells (XEP-0004 3.4), a dictionary each."""
     form = command["form"].xml
@@ -306,6 +348,49 @@ async def test_announcements_and_the_message_of_the_day(world, kind):
     nobody = await world.online(kind)
     await asyncio.sleep(0.5)
     assert not [e for e in nobody.log.events if getattr(e, "body", None) == "read this"]
+
+
+async def test_a_message_of_the_day_is_edited(world, kind):
+    """XEP-0133 4.25: who logs in later sees the text as it is, and who has seen the one before nothing."""
+    _, commands = await admin(world, kind)
+    before, later = world.server.fresh(), world.server.fresh()
+    await commands.run("set-motd", motd=["first"])
+    try:
+        await (await world.online(kind, account=before, resource="one")).wait_message(body="first")
+        begun = await commands.begin("edit-motd")
+        assert begun["form"].xml.findtext(".//{jabber:x:data}field[@var='motd']/{jabber:x:data}value") == "first"
+        await commands.run("edit-motd", motd=["second"])
+        await (await world.online(kind, account=later)).wait_message(body="second")
+        again = await world.online(kind, account=before, resource="two")
+        await again.ping()
+        assert not [e for e in again.log.events if getattr(e, "body", None) == "second"]
+    finally:
+        await commands.run("delete-motd")
+
+
+async def test_a_new_account_is_welcomed(world, kind):
+    """XEP-0133 4.27, 4.28: once, at its first login, until the text is deleted."""
+    _, commands = await admin(world, kind)
+    first, second = world.server.unregistered(), world.server.unregistered()
+
+    async def add(account):
+        await commands.run("add-user", accountjid=account.jid, password=account.password)
+
+    set_ = await commands.run("set-welcome", welcome=["welcome", "to <this> house"])
+    assert "until the server restarts" in set_.xml.findtext(f"{{{COMMANDS}}}note")
+    try:
+        await add(first)
+        one = await world.online(kind, account=first, resource="one")
+        assert (await one.wait_message(body="welcome\nto <this> house")).sender == DOMAIN
+        two = await world.online(kind, account=first, resource="two")
+        await two.ping()
+        assert not [e for e in two.log.events if getattr(e, "body", None)]
+    finally:
+        await commands.run("delete-welcome")
+    await add(second)
+    three = await world.online(kind, account=second)
+    await three.ping()
+    assert not [e for e in three.log.events if getattr(e, "body", None)]
 
 
 async def test_the_operator_announces(world, kind):

@@ -351,6 +351,7 @@ impl Accounts {
         if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
             state.known = Known::Exists(incarnation);
         }
+        self.welcome(account);
     }
 
     fn put_account(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {

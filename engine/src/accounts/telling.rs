@@ -68,6 +68,21 @@ impl News {
 }
 
 impl Accounts {
+    /// A message of its domain's to an account that is made with this turn, which waits for the first login (XEP-0133 4.27).
+    pub(super) fn welcome(&mut self, account: &str) {
+        let text = self.settings.welcome.clone();
+        if text.is_empty() {
+            return;
+        }
+        let domain = account.split_once('@').map_or("", |(_, domain)| domain);
+        let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::Archive };
+        let home = self.home(account);
+        self.post(home, kind, None, domain, account, |out| {
+            let mut w = Writer::new(out);
+            w.open("message").attribute("from", domain).attribute("to", account).leaf("body", &text).close();
+        });
+    }
+
     /// A message of the domain's to each administrator, which waits for those who are away.
     pub(super) fn message_administrators(&mut self, domain: &str, subject: &str, text: &str) {
         let admins = self.settings.admins.clone();

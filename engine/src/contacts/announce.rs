@@ -139,6 +139,12 @@ impl Contacts {
         }
     }
 
+    /// The announcement for those who log in later; empty if there is none.
+    pub(crate) fn kept_text(&self) -> &str {
+        let kept = self.announcements.kept.as_deref().filter(|kept| kept.until_us > self.now.wall_us);
+        kept.map_or("", |kept| &kept.text)
+    }
+
     fn kept_now(&self) -> Option<Arc<Kept>> {
         let now_us = self.now.wall_us;
         self.announcements.kept.clone().filter(|kept| kept.until_us > now_us)

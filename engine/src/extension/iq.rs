@@ -134,6 +134,10 @@ pub struct Context<'a> {
     pub invitation_s: u64,
     /// Open sessions of commands.
     pub adhoc: &'a Sessions,
+    /// The announcement for those who log in later; empty if there is none.
+    pub motd: &'a str,
+    /// What accounts that are made are sent; empty for nothing.
+    pub welcome: &'a str,
     /// Bytes of stanzas that an answer may have beside its result ([`Step::Send`]); one stanza always goes.
     pub room: usize,
     /// What the extension's record says of the sender, where the request is for the sender's own account.

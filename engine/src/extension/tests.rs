@@ -54,6 +54,8 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
         invitations: crate::extension::invite::may::Invitations::Off,
         invitation_s: 1,
         adhoc: &Default::default(),
+        motd: "",
+        welcome: "",
         room: 32 << 10,
         note: None,
         jid: |text| Some(text.into()),

@@ -211,6 +211,8 @@ impl Requests {
             invitation_s: self.settings.invitation_s,
             fresh,
             adhoc: &self.adhoc,
+            motd: self.kept_text(),
+            welcome: &self.settings.welcome,
             room: self.page_room(),
             note: None,
             jid: |text| jid::normalise(text).ok().map(|jid| (&*jid).into()),

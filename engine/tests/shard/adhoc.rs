@@ -3,11 +3,16 @@
 use std::sync::Arc;
 
 use throng_engine::id::ConnId;
-use throng_engine::io::{Command, Effect, Input};
-use throng_engine::limits::{ADHOC_ORDERS_MAX, ADHOC_SESSIONS_USER_MAX};
-use throng_engine::orders::{Order, Outcome, SessionSeen, Wanted, Why};
+use throng_engine::io::{Command, Effect, Input, PutMode};
+use throng_engine::limits::{ADHOC_ORDERS_MAX, ADHOC_SESSIONS_USER_MAX, ADHOC_WELCOME_BYTES_MAX};
+use throng_engine::orders::{Order, Outcome, SessionSeen, Users, Wanted, Why};
+use throng_engine::session::moved::Errand;
+use throng_engine::session::sasl::Authenticated;
 use throng_engine::settings::Settings;
-use throng_sim::host::{Host, said};
+use throng_engine::store::Table;
+use throng_engine::store::account::{Credentials, Incarnation};
+use throng_engine::store::announcement::Kept;
+use throng_sim::host::{BIND, HEADER, Host, moved, said};
 
 const ADMIN: &str = "http://jabber.org/protocol/admin#";
 
@@ -84,7 +89,7 @@ fn commands_are_for_administrators_alone_xep0133_7() {
     let (mut host, romeo, juliet) = host();
     let list = disco("items", "http://jabber.org/protocol/commands");
     let (seen, hidden) = (said(&host.ask(romeo, &list)), said(&host.ask(juliet, &list)));
-    assert_eq!(seen.matches("<item ").count(), 26, "{seen}");
+    assert_eq!(seen.matches("<item ").count(), 36, "{seen}");
     assert!(seen.contains(&format!("<item jid='localhost' node='{ADMIN}add-user' name=")), "{seen}");
     assert!(hidden.contains("type='result'") && !hidden.contains(ADMIN), "{hidden}");
     let node = disco("info", &format!("{ADMIN}add-user"));
@@ -94,10 +99,18 @@ fn commands_are_for_administrators_alone_xep0133_7() {
     assert!(said(&effects).contains("<forbidden ") && order(&effects).is_none());
     let about = said(&host.ask(juliet, &disco("info", "http://jabber.org/protocol/commands")));
     assert!(about.contains("type='command-list'"), "{about}");
-    for (node, error) in [("no-such", "<item-not-found "), ("add-user", "type='form'")] {
+    // XEP-0133 6: nobody is allowed to execute some, others are not supported.
+    for (node, error) in [
+        ("edit-admin", "<not-allowed "),
+        ("edit-blacklist", "<feature-not-implemented "),
+        ("restart", "<feature-not-implemented "),
+        ("add-user", "type='form'"),
+    ] {
         let answer = said(&host.ask(romeo, &command(node, "", "")));
         assert!(answer.contains(error), "{node}: {answer}");
     }
+    let answer = said(&host.ask(romeo, &command_at("urn:no-such", "", "")));
+    assert!(answer.contains("<item-not-found "), "{answer}");
     // An account does not have them: XEP-0133 2 addresses the service.
     let own = command("add-user", "", "").replace(" to='localhost'", "");
     assert!(said(&host.ask(romeo, &own)).contains("<service-unavailable "));
@@ -122,7 +135,7 @@ fn each_command_leads_to_an_order_xep0133_4() {
     let jid: Fields<'_> = &[("accountjid", &["Tybalt@localhost"])];
     let users = Outcome::Users { jids: vec!["a@localhost".into()], next: Some("1:2".into()) };
     let seen = SessionSeen { resource: "r&amp;".into(), address: Some("[2001:db8::1]:5222".into()) };
-    let cases: [(&str, Fields<'_>, Wanted, Outcome, &str); 7] = [
+    let cases: [(&str, Fields<'_>, Wanted, Outcome, &str); 14] = [
         (
             "delete-user",
             &[("accountjids", &["tybalt@localhost", "paris@localhost"])],
@@ -134,29 +147,77 @@ fn each_command_leads_to_an_order_xep0133_4() {
             "end-user-session",
             &[("accountjids", &["tybalt@localhost/Home"])],
             Wanted::End(vec!["tybalt@localhost/Home".into()]),
-            Outcome::Partly(vec!["tybalt@localhost/Home: there is no session".into()]),
+            Outcome::Partly {
+                rest: Box::new(Outcome::Done),
+                failed: vec!["tybalt@localhost/Home: there is no session".into()],
+            },
             "<note type='error'>tybalt@localhost/Home: there is no session</note>",
         ),
         (
             "user-stats",
             jid,
-            Wanted::Sessions("tybalt@localhost".into()),
-            Outcome::Sessions(vec![seen]),
-            "<field var='ipaddresses'><value>[2001:db8::1]</value></field><field var='onlineresources'>",
+            Wanted::Statistics("tybalt@localhost".into()),
+            Outcome::Statistics { sessions: vec![seen], contacts: 3 },
+            "<field var='ipaddresses' type='text-single'><value>[2001:db8::1]</value></field>\
+             <field var='rostersize' type='text-single'><value>3</value></field><field var='onlineresources' ",
+        ),
+        (
+            "get-user-roster",
+            &[("accountjids", &["tybalt@localhost", "paris@localhost"])],
+            Wanted::Rosters(vec!["tybalt@localhost".into(), "paris@localhost".into()]),
+            Outcome::Partly {
+                rest: Box::new(Outcome::Rosters(vec![("tybalt@localhost".into(), b"<query xmlns='r'/>".to_vec())])),
+                failed: vec!["paris@localhost: <none>".into()],
+            },
+            "<note type='error'>paris@localhost: &lt;none&gt;</note><x xmlns='jabber:x:data' type='result'>\
+             <field type='hidden' var='FORM_TYPE'><value>http://jabber.org/protocol/admin</value></field>\
+             <field var='accountjids' type='jid-multi'><value>tybalt@localhost</value></field><query xmlns='r'/></x>",
+        ),
+        (
+            "get-user-lastlogin",
+            &[("accountjids", &["tybalt@localhost"])],
+            Wanted::LastLogins(vec!["tybalt@localhost".into()]),
+            Outcome::Facts(vec![
+                ("accountjids", vec!["tybalt@localhost".into()]),
+                ("lastlogin", vec!["2003-12-19T17:58:35Z".into()]),
+            ]),
+            "<field var='lastlogin' type='text-single'><value>2003-12-19T17:58:35Z</value></field>",
         ),
         (
             "get-online-users-list",
             &[("max_items", &["25"]), ("after", &["0:7"])],
-            Wanted::ListOnline { after: Some("0:7".into()), most: 25 },
+            Wanted::List { of: Users::Online, after: Some("0:7".into()), most: 25 },
+            users.clone(),
+            "<field var='onlineuserjids' type='jid-multi'><value>a@localhost</value></field>\
+             <field var='after' type='text-single'><value>1:2</value>",
+        ),
+        (
+            "get-registered-users-list",
+            &[("max_items", &["none"])],
+            Wanted::List { of: Users::Registered, after: None, most: 200 },
+            users.clone(),
+            "<field var='registereduserjids' type='jid-multi'><value>a@localhost</value></field>",
+        ),
+        (
+            "get-active-users",
+            &[],
+            Wanted::List { of: Users::Active, after: None, most: 200 },
+            users.clone(),
+            "<field var='activeuserjids' type='jid-multi'><value>a@localhost</value></field>",
+        ),
+        (
+            "get-idle-users",
+            &[],
+            Wanted::List { of: Users::Idle, after: None, most: 200 },
             users,
-            "<field var='onlineuserjids'><value>a@localhost</value></field><field var='after'><value>1:2</value>",
+            "<field var='idleuserjids' type='jid-multi'><value>a@localhost</value></field>",
         ),
         (
             "get-online-users-list",
             &[("max_items", &["100000"])],
-            Wanted::ListOnline { after: None, most: 200 },
+            Wanted::List { of: Users::Online, after: None, most: 200 },
             Outcome::Users { jids: Vec::new(), next: None },
-            "<field var='onlineuserjids'></field></x>",
+            "<field var='onlineuserjids' type='jid-multi'></field></x>",
         ),
         (
             "announce",
@@ -166,6 +227,14 @@ fn each_command_leads_to_an_order_xep0133_4() {
             "status='completed'",
         ),
         ("set-motd", &[("motd", &["today"])], Wanted::SetMotd("today".into()), Outcome::Done, "status='completed'"),
+        ("edit-motd", &[("motd", &["now"])], Wanted::EditMotd("now".into()), Outcome::Done, "status='completed'"),
+        (
+            "set-welcome",
+            &[("welcome", &["a", "b"])],
+            Wanted::SetWelcome("a\nb".into()),
+            Outcome::Noted("until <then>".into()),
+            "<note type='info'>until &lt;then&gt;</note></command>",
+        ),
     ];
     for (node, fields, wanted, outcome, told) in cases {
         let (token, order) = order(&submit(&mut host, romeo, node, fields)).expect("an order");
@@ -175,15 +244,71 @@ fn each_command_leads_to_an_order_xep0133_4() {
         assert!(host.turn(Input::Ordered { token, outcome: Outcome::Done }).is_empty(), "answered once");
     }
     for (node, wanted, var) in [
-        ("get-registered-users-num", Wanted::CountRegistered, "registeredusersnum"),
-        ("get-online-users-num", Wanted::CountOnline, "onlineusersnum"),
+        ("get-registered-users-num", Wanted::Count(Users::Registered), "registeredusersnum"),
+        ("get-online-users-num", Wanted::Count(Users::Online), "onlineusersnum"),
+        ("get-active-users-num", Wanted::Count(Users::Active), "activeusersnum"),
+        ("get-idle-users-num", Wanted::Count(Users::Idle), "idleusersnum"),
+        ("delete-welcome", Wanted::SetWelcome("".into()), ""),
     ] {
         let effects = host.ask(romeo, &command(node, " action='execute'", ""));
         let (token, order) = order(&effects).expect("an order at once");
         assert_eq!(order.what, wanted);
         let answer = said(&host.turn(Input::Ordered { token, outcome: Outcome::Count(7) }));
-        assert!(answer.contains(&format!("<field var='{var}'><value>7</value></field>")), "{answer}");
+        let told = format!("<field var='{var}' type='text-single'><value>7</value></field>");
+        assert!(answer.contains(&told) || var.is_empty(), "{answer}");
     }
+}
+
+/// XEP-0133 4.25, 4.27: what is to be changed is in the form.
+#[test]
+fn a_text_that_is_there_is_in_the_form_xep0133_4_25() {
+    let mut settings = settings();
+    settings.welcome = "Hello,\n<you>".into();
+    let mut host = Host::new(settings);
+    host.account("romeo");
+    let (romeo, _) = host.bind(0, "romeo");
+    let welcome = said(&host.ask(romeo, &command("set-welcome", "", "")));
+    assert!(welcome.contains("<required/><value>Hello,</value><value>&lt;you&gt;</value></field>"), "{welcome}");
+    let motd = said(&host.ask(romeo, &command("edit-motd", "", "")));
+    assert!(motd.contains("<required/></field>"), "none is set: {motd}");
+    let kept = Kept { number: 1, at_us: 0, until_us: u64::MAX, text: "today".into() };
+    let keep = Command::Keep { kept: Some(Arc::new(kept)), write: true };
+    host.turn(Input::Command { token: 1, command: keep });
+    for (node, there) in [("edit-motd", true), ("set-motd", false)] {
+        let form = said(&host.ask(romeo, &command(node, "", "")));
+        assert_eq!(form.contains("<required/><value>today</value></field>"), there, "{form}");
+    }
+    let long = "x".repeat(ADHOC_WELCOME_BYTES_MAX + 1);
+    assert!(said(&submit(&mut host, romeo, "set-welcome", &[("welcome", &[&long])])).contains("<bad-payload "));
+}
+
+/// XEP-0133 4.27: each new account is sent the welcome once, by its domain, and it waits for the first login.
+#[test]
+fn an_account_is_welcomed_when_it_is_made_xep0133_4_27() {
+    let mut host = Host::new(Settings { welcome: "Hello, <you>".into(), ..settings() });
+    let put = |host: &mut Host, mode| {
+        let credentials = Box::new(Credentials::derive("s3cret", 4_096, &[7; 16], 0).expect("keys"));
+        let command = Command::PutAccount { account: "paris@localhost".into(), credentials, mode };
+        host.turn(Input::Command { token: 1, command });
+    };
+    put(&mut host, PutMode::Add);
+    // A password that is changed welcomes nobody.
+    put(&mut host, PutMode::Change);
+    let (_, record) = host.disk.rows_of(Table::Accounts, "paris@localhost").next().expect("an account");
+    let incarnation = Incarnation::of_record(record);
+    let come = |host: &mut Host, slot| {
+        let conn = ConnId { slot, generation: 1 };
+        let mut moved = moved("paris@localhost");
+        moved.errand = Errand::Login(Authenticated::vouched_for("paris@localhost", incarnation));
+        host.turn(Input::Arrived { conn, moved });
+        host.ask(conn, HEADER);
+        host.ask(conn, BIND);
+        said(&host.ask(conn, "<presence/>"))
+    };
+    let heard = come(&mut host, 1);
+    assert_eq!(heard.matches("<body>Hello, &lt;you&gt;</body>").count(), 1, "{heard}");
+    assert!(heard.contains("<message from='localhost' to='paris@localhost'"), "{heard}");
+    assert!(!come(&mut host, 2).contains("<body>"), "once");
 }
 
 pub(super) fn full(host: &mut Host, conn: ConnId) -> String {

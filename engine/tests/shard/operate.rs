@@ -60,8 +60,8 @@ fn what_needs_no_form_is_ordered_at_once() {
     let (token, _) = order(&effects).expect("an order");
     let facts = vec![("state", vec!["running".to_owned()]), ("listeners", vec!["a&b".into(), "c".into()])];
     let answer = said(&host.turn(Input::Ordered { token, outcome: Outcome::Facts(facts) }));
-    let fields = "<value>urn:throng:ctl</value></field><field var='state'><value>running</value></field>\
-                  <field var='listeners'><value>a&amp;b</value><value>c</value></field></x></command>";
+    let fields = "<value>urn:throng:ctl</value></field><field var='state' type='text-single'><value>running</value></field>\
+                  <field var='listeners' type='text-multi'><value>a&amp;b</value><value>c</value></field></x></command>";
     assert!(answer.contains(fields), "{answer}");
 }
 
@@ -77,8 +77,8 @@ fn rows_are_told_as_items_xep0004_3_4() {
     let told = "<reported><field var='limit' label='limit' type='text-single'/><field var='who' label='who' \
                 type='text-single'/></reported><item><field var='limit'><value>pair-logins</value></field>\
                 <field var='who'><value>&lt;who></value></field></item><item><field var='limit'><value>disk</value></field>\
-                <field var='who'><value></value></field></item><field var='after'><value>there</value></field>\
-                <field var='more'><value>3</value></field></x>";
+                <field var='who'><value></value></field></item><field var='after' type='text-single'><value>there</value></field>\
+                <field var='more' type='text-single'><value>3</value></field></x>";
     assert!(answer.replace("&gt;", ">").contains(told), "{answer}");
 }
 

@@ -498,6 +498,17 @@ pub struct AccountRow {
     pub user: String,
 }
 
+/// What is stored of an account, as administrators see it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct AccountSeen {
+    /// How many contacts it has.
+    pub contacts: u64,
+    /// Its roster: a `<query/>` (RFC 6121 2.1).
+    pub roster: Vec<u8>,
+    /// When its last session ended, seconds since the Unix epoch; none if it never had one.
+    pub last_seen_s: Option<u64>,
+}
+
 /// An invitation that is to be made.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NewInvite {
@@ -688,6 +699,12 @@ pub trait Control: Accounts + Send + Sync {
     /// listing over several pages is no snapshot: sessions come and go meanwhile.
     fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault>;
 
+    /// What is stored of an account.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`], [`FaultKind::Invalid`].
+    fn account_seen(&self, user: &str) -> Result<AccountSeen, Fault>;
+
     /// Ends the sessions of a bare or full JID; how many. Their clients are told the reason.
     ///
     /// # Errors
@@ -704,6 +721,13 @@ pub trait Control: Accounts + Send + Sync {
     /// # Errors
     /// [`FaultKind::Busy`] with too many announcements under way, or a full disk.
     fn announce(&self, text: &str, online: bool, later: Option<Duration>) -> Result<(), Fault>;
+
+    /// Puts another text in the place of the one that is kept for who logs in later: who was told that one is not told this one. If
+    /// none is kept, this one is, for [`ANNOUNCED_FOR`].
+    ///
+    /// # Errors
+    /// As [`Control::announce`].
+    fn edit_announcement(&self, text: &str) -> Result<(), Fault>;
 
     /// How far announcements are.
     fn announced(&self) -> Result<Announced, Fault>;

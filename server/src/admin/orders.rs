@@ -34,6 +34,7 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
             };
             ("announce", whom.to_owned())
         }
+        Ask::EditAnnouncement { .. } => ("announce edit", "later".to_owned()),
         Ask::WithdrawAnnouncement {} => ("announce withdraw", String::new()),
         Ask::FlushWaiting { jid } => ("waiting flush", jid.clone()),
         Ask::FlushQueue { jid } => ("queue flush", jid.clone()),

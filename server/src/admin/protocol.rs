@@ -73,6 +73,11 @@ pub enum Ask {
     },
     /// [`super::Control::announced`].
     Announced {},
+    /// [`super::Control::edit_announcement`].
+    EditAnnouncement {
+        /// The body.
+        text: String,
+    },
     /// [`super::Control::withdraw_announcement`].
     WithdrawAnnouncement {},
     /// [`super::Control::flush_waiting`].

@@ -13,7 +13,7 @@ const REPORTS_BYTES_MAX: usize = 64 << 10;
 /// A fact: its name and its values.
 type Fact = (&'static str, Vec<String>);
 
-fn moment(at_s: u64) -> String {
+pub(super) fn moment(at_s: u64) -> String {
     let mut out = Vec::new();
     datetime::write(&mut out, at_s.saturating_mul(1_000_000), Precision::Seconds);
     String::from_utf8(out).unwrap_or_default()

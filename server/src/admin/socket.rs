@@ -453,6 +453,10 @@ pub(super) fn answer(control: &dyn Control, by: &str, ask: Ask) -> Result<Done, 
             control.announce(&text, online, later).map(|()| Done::Ok {})
         }
         Ask::Announced {} => control.announced().map(Done::Announced),
+        Ask::EditAnnouncement { text } => {
+            bounded(text.len(), SAY_BYTES_MAX, "bytes of text")?;
+            control.edit_announcement(&text).map(|()| Done::Ok {})
+        }
         Ask::WithdrawAnnouncement {} => control.withdraw_announcement().map(|()| Done::Ok {}),
         Ask::Components {} => control.components().map(Done::Components),
         Ask::Openings {} => control.openings().map(Done::Openings),

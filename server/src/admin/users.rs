@@ -2,15 +2,16 @@
 //! the same lines of the log tell of them.
 
 use std::collections::BTreeSet;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use throng_engine::limits::{ADHOC_ROWS_MAX, INVITATIONS_INVITER_MAX};
-use throng_engine::orders::{Order, Outcome, Wanted, Why};
+use throng_engine::limits::{ADHOC_IDLE_S, ADHOC_ROWS_MAX, INVITATIONS_INVITER_MAX};
+use throng_engine::orders::{Order, Outcome, Users, Wanted, Why};
 
 use super::protocol::{Ask, Done};
 use super::socket::answer;
 use super::{
     ANNOUNCED_FOR, Audience, Control, Existing, Fault, FaultKind, Invited, NewAccount, NewInvite, Put,
-    ROWS_PER_PAGE_MAX, Release, ScramKeys, orders, seen,
+    ROWS_PER_PAGE_MAX, Release, ScramKeys, SessionRow, orders, seen,
 };
 use crate::audit::By;
 
@@ -45,22 +46,25 @@ pub fn carry_out(control: &dyn Control, order: &Order) -> Outcome {
             Outcome::Applicants { jids }
         }),
         Wanted::Decide { accounts, approve } => each(accounts, |user| ask(Ask::Decide { user, approve: *approve })),
-        Wanted::Sessions(account) => control
-            .sessions(Some(account), None, ROWS_PER_PAGE_MAX)
-            .map(|page| Outcome::Sessions(seen::sessions(page.rows))),
-        Wanted::CountRegistered => registered(control).map(Outcome::Count),
-        Wanted::CountOnline => Ok(Outcome::Count(control.status().sessions)),
-        Wanted::ListOnline { after, most } => control.sessions(None, after.as_deref(), *most).map(|page| {
-            let bare = |row: super::SessionRow| row.jid.split('/').next().unwrap_or_default().to_owned();
-            let jids: BTreeSet<String> = page.rows.into_iter().map(bare).collect();
-            Outcome::Users { jids: jids.into_iter().collect(), next: page.next }
+        Wanted::Statistics(account) => control.account_seen(account).and_then(|known| {
+            let page = control.sessions(Some(account), None, ROWS_PER_PAGE_MAX)?;
+            Ok(Outcome::Statistics { sessions: seen::sessions(page.rows), contacts: known.contacts })
         }),
+        Wanted::Rosters(accounts) => rosters(control, accounts),
+        Wanted::LastLogins(accounts) => last_logins(control, accounts),
+        Wanted::Count(of) => count(control, *of).map(Outcome::Count),
+        Wanted::List { of, after, most } => list(control, *of, after.as_deref(), *most),
         Wanted::Announce(text) => {
             ask(Ask::Announce { text: text.to_string(), online: true, later_s: None }).map(|_| Outcome::Done)
         }
         Wanted::SetMotd(text) => {
             let later_s = Some(ANNOUNCED_FOR.as_secs());
             ask(Ask::Announce { text: text.to_string(), online: true, later_s }).map(|_| Outcome::Done)
+        }
+        Wanted::EditMotd(text) => ask(Ask::EditAnnouncement { text: text.to_string() }).map(|_| Outcome::Done),
+        Wanted::SetWelcome(text) => {
+            let set = Ask::SetKnob { key: "welcome".to_owned(), value: text.to_string(), for_s: None };
+            ask(set).map(|_| Outcome::Noted(WELCOME_NOTE.to_owned()))
         }
         Wanted::DeleteMotd => ask(Ask::WithdrawAnnouncement {}).map(|_| Outcome::Done),
         Wanted::Say { to, text } => {
@@ -184,28 +188,127 @@ fn put(answer: Result<Done, Fault>) -> Result<Outcome, Fault> {
     }
 }
 
-/// One after another. Of a single one its fault is told, of several those that have failed.
+/// What an administrator should know who has set the welcome.
+const WELCOME_NOTE: &str = "This holds until the server restarts. To keep it, write it as welcome into throng.toml.";
+
+/// Bytes of rosters that one order brings, about: one roster always fits.
+const ROSTERS_BYTES_MAX: usize = 256 << 10;
+
+/// One after another. Of a single one its fault is reported, of several those that have failed.
 fn each(of: &[Box<str>], carry_out: impl Fn(String) -> Result<Done, Fault>) -> Result<Outcome, Fault> {
-    let mut failed = Vec::new();
+    gather(of, |jid| carry_out(jid.to_owned()).map(drop), |_| Outcome::Done)
+}
+
+/// The same with what each brings.
+fn gather<T>(
+    of: &[Box<str>],
+    mut look: impl FnMut(&str) -> Result<T, Fault>,
+    outcome: impl FnOnce(Vec<(&str, T)>) -> Outcome,
+) -> Result<Outcome, Fault> {
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
     for jid in of {
-        match carry_out(jid.to_string()) {
-            Ok(_) => {}
+        match look(jid) {
+            Ok(one) => found.push((&**jid, one)),
             Err(fault) if of.len() == 1 => return Err(fault),
             Err(fault) => failed.push(format!("{jid}: {fault}")),
         }
     }
-    Ok(if failed.is_empty() { Outcome::Done } else { Outcome::Partly(failed) })
+    let rest = outcome(found);
+    Ok(if failed.is_empty() { rest } else { Outcome::Partly { rest: Box::new(rest), failed } })
 }
 
-/// How many accounts there are: page by page, as `throng user list` has them.
-fn registered(control: &dyn Control) -> Result<u64, Fault> {
+fn rosters(control: &dyn Control, accounts: &[Box<str>]) -> Result<Outcome, Fault> {
+    let mut bytes = 0;
+    let look = |account: &str| {
+        if bytes > ROSTERS_BYTES_MAX {
+            return Err(Fault::new(FaultKind::Busy, "the rosters before it fill this answer: ask for it alone"));
+        }
+        let roster = control.account_seen(account)?.roster;
+        bytes += roster.len();
+        Ok(roster)
+    };
+    gather(accounts, look, |all| {
+        Outcome::Rosters(all.into_iter().map(|(jid, roster)| (jid.to_owned(), roster)).collect())
+    })
+}
+
+/// The time of a login is known of those who are online; of others, when they were there last.
+fn last_logins(control: &dyn Control, accounts: &[Box<str>]) -> Result<Outcome, Fault> {
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let look = |account: &str| {
+        let known = control.account_seen(account)?;
+        let sessions = control.sessions(Some(account), None, ROWS_PER_PAGE_MAX)?.rows;
+        let age_s = sessions.iter().filter(|row| !row.resumable).map(|row| row.age_s).min();
+        let at = |var, at_s| Ok((var, seen::moment(at_s)));
+        match (age_s, known.last_seen_s) {
+            (Some(age_s), _) => at("lastlogin", now_s.saturating_sub(age_s)),
+            (None, Some(seen_s)) => at("lastseen", seen_s),
+            (None, None) => Err(Fault::new(FaultKind::NotFound, "has never logged in")),
+        }
+    };
+    gather(accounts, look, |all| {
+        let of = |var: &'static str| {
+            let times: Vec<String> =
+                all.iter().filter(|(_, (is, _))| *is == var).map(|(_, (_, at))| at.clone()).collect();
+            Some((var, times)).filter(|(_, times)| !times.is_empty())
+        };
+        // In the order of the times: first of those who are online.
+        let jids = ["lastlogin", "lastseen"]
+            .iter()
+            .flat_map(|var| all.iter().filter(move |(_, (is, _))| is == var).map(|(jid, _)| (*jid).to_owned()));
+        let facts = std::iter::once(("accountjids", jids.collect())).chain(of("lastlogin")).chain(of("lastseen"));
+        Outcome::Facts(facts.collect())
+    })
+}
+
+/// Whether a session is one of those: with a connection, and heard lately or not.
+fn is_of(of: Users, row: &SessionRow) -> bool {
+    let idle = row.idle_s >= ADHOC_IDLE_S;
+    match of {
+        Users::Registered | Users::Online => true,
+        Users::Active => !row.resumable && !idle,
+        Users::Idle => !row.resumable && idle,
+    }
+}
+
+/// How many: page by page, as `throng user list` and `throng ctl sessions` have them.
+fn count(control: &dyn Control, of: Users) -> Result<u64, Fault> {
+    if of == Users::Online {
+        return Ok(control.status().sessions);
+    }
     let (mut count, mut after) = (0, None);
     loop {
-        let page = control.list(after.as_deref(), ROWS_PER_PAGE_MAX)?;
-        count += page.rows.len() as u64;
-        match page.next {
+        let (found, next) = match of {
+            Users::Registered => {
+                let page = control.list(after.as_deref(), ROWS_PER_PAGE_MAX)?;
+                (page.rows.len(), page.next)
+            }
+            Users::Online | Users::Active | Users::Idle => {
+                let page = control.sessions(None, after.as_deref(), ROWS_PER_PAGE_MAX)?;
+                (page.rows.iter().filter(|row| is_of(of, row)).count(), page.next)
+            }
+        };
+        count += found as u64;
+        match next {
             Some(next) => after = Some(next),
             None => return Ok(count),
         }
     }
+}
+
+/// A page of them, each once in it.
+fn list(control: &dyn Control, of: Users, after: Option<&str>, most: usize) -> Result<Outcome, Fault> {
+    let (jids, next): (BTreeSet<String>, _) = match of {
+        Users::Registered => {
+            let page = control.list(after, most)?;
+            (page.rows.into_iter().map(|row| row.user).collect(), page.next)
+        }
+        Users::Online | Users::Active | Users::Idle => {
+            let page = control.sessions(None, after, most)?;
+            let rows = page.rows.into_iter().filter(|row| is_of(of, row));
+            let bare = |row: SessionRow| row.jid.split('/').next().unwrap_or_default().to_owned();
+            (rows.map(bare).collect(), page.next)
+        }
+    };
+    Ok(Outcome::Users { jids: jids.into_iter().collect(), next })
 }

@@ -12,6 +12,7 @@ use throng_engine::extension::contact::Contact;
 use throng_engine::extension::invite::links;
 use throng_engine::extension::service::Service;
 use throng_engine::id::OUTSIDE_DOMAINS_MAX;
+use throng_engine::limits::ADHOC_WELCOME_BYTES_MAX;
 use throng_engine::wire::jid::{Jid, normalise_domain, normalise_local};
 
 /// The type, unit and range of an option's value. Both ends of a range are allowed.
@@ -93,6 +94,8 @@ pub enum Kind {
     HostOrNone,
     /// Some text on one line, or nothing.
     TextOrNone,
+    /// Some text of several lines, or nothing.
+    LinesOrNone,
     /// A path that is always there.
     Path,
     /// A path, or nothing.
@@ -138,6 +141,7 @@ impl Kind {
             Kind::FieldNames => "names of header fields such as Cookie,Authorization, separated by commas, or off".into(),
             Kind::HostOrNone => "HOST or HOST:PORT such as proxy.example.org:7777 or [2001:db8::1]:7777, or empty for none".into(),
             Kind::TextOrNone => "text of at most 255 bytes, or empty for none".into(),
+            Kind::LinesOrNone => format!("text of at most {ADHOC_WELCOME_BYTES_MAX} bytes, or empty for none"),
             Kind::Path => "a path".into(),
             Kind::PathOrNone => "a path, or empty for none".into(),
             Kind::Listeners => {
@@ -172,7 +176,7 @@ impl Kind {
             Kind::PushServices => "push-services",
             Kind::FieldNames => "field-names",
             Kind::HostOrNone => "host",
-            Kind::TextOrNone => "text",
+            Kind::TextOrNone | Kind::LinesOrNone => "text",
             Kind::Path | Kind::PathOrNone => "path",
             Kind::Listeners => "listeners",
         }
@@ -216,7 +220,7 @@ impl Kind {
             Kind::UrlOrNone | Kind::PageOrNone | Kind::SocketUrlOrNone | Kind::PathUrlOrNone => "URL",
             Kind::Origins => "ORIGIN",
             Kind::HostOrNone | Kind::PushServices => "HOST[:PORT]",
-            Kind::TextOrNone => "TEXT",
+            Kind::TextOrNone | Kind::LinesOrNone => "TEXT",
             Kind::Path | Kind::PathOrNone => "PATH",
             Kind::Listeners => "ADDR:PORT",
         }
@@ -358,6 +362,10 @@ impl Field for String {
             Kind::HostOrNone => (text.is_empty() || read_host(text).is_some()).then(|| text.to_owned()),
             Kind::PageOrNone => read_page(text),
             Kind::TextOrNone => (text.len() <= 255 && !text.contains(char::is_control)).then(|| text.to_owned()),
+            Kind::LinesOrNone => {
+                let fits = |c: char| c == '\n' || !c.is_control();
+                (text.len() <= ADHOC_WELCOME_BYTES_MAX && text.chars().all(fits)).then(|| text.to_owned())
+            }
             _ => Some(text.to_owned()),
         }
     }

@@ -773,6 +773,9 @@ options! {
         "They may add and remove users, change passwords, end sessions, send announcements, see what users report, set knobs other than \
          this one, and stop the server. Their names cannot be registered in band. A user who is taken off the list may do none of it \
          from then on.";
+    SignIn Detail Reload welcome: String, Kind::LinesOrNone, "",
+        "Message that each account gets when it is made (XEP-0133); none if empty.",
+        "It waits for the first login. Accounts that are imported, and those that are made while the server is stopped, get none.";
     SignIn Detail Restart scram_iterations: u64, ITERATIONS, "10000",
         "PBKDF2 iterations of new passwords; more slows down guessing from a stolen store and every login by PLAIN.",
         "4096 is the least that RFC 7677 4 allows, and what `throng user import` takes unless told otherwise. Accounts in \

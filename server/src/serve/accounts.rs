@@ -7,15 +7,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use throng_engine::extension::roster::Roster;
 use throng_engine::id::Domains;
 use throng_engine::store::account::{self, Credentials, Incarnation};
+use throng_engine::store::private::{self, LastLogout};
 use throng_engine::store::{Batch, Found, Query, Table, invitation, report, roster};
+use throng_engine::wire::jid::Jid;
 
 use super::invites::{self, Inviting};
 use super::names::fault;
 pub(super) use super::names::{prepare, prepare_account, prepare_kept};
 use super::{Rows, reports};
 use crate::admin::{
-    AccountRow, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow, Invited, NewAccount, NewInvite, Page,
-    Put, ReportRow, ScramKeys,
+    AccountRow, AccountSeen, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow, Invited, NewAccount,
+    NewInvite, Page, Put, ReportRow, ScramKeys,
 };
 use crate::disk::Engine;
 use crate::entropy::Entropy;
@@ -202,6 +204,23 @@ fn leave_contacts(engine: &Rows, bare: &str) -> Result<Batch, Fault> {
         }
     }
     Ok(writes)
+}
+
+/// What is stored of an account.
+pub(super) fn seen(engine: &Rows, jid: &Jid) -> Result<AccountSeen, Fault> {
+    let bare = jid.as_str();
+    if record_of(engine, bare)?.is_none() {
+        return Err(Fault::new(FaultKind::NotFound, format!("there is no user {bare}")));
+    }
+    let read = |query: Query| engine.read(&query).map_err(|error| fault(&error));
+    let damaged = |_| Fault::new(FaultKind::Internal, format!("the roster of {bare} cannot be read"));
+    let roster = Roster::load(&read(roster::query(bare))?).map_err(damaged)?;
+    let last = read(private::get_last(bare))?.value();
+    Ok(AccountSeen {
+        contacts: roster.listed() as u64,
+        roster: roster.get(None).payload,
+        last_seen_s: last.as_deref().and_then(LastLogout::decode).map(|last| last.at_us / 1_000_000),
+    })
 }
 
 /// The record of an account, if there is one.

@@ -6,8 +6,9 @@ use std::time::Duration;
 use throng_engine::io::{Command, Reply};
 use throng_engine::store::announcement::Kept;
 
+use super::announced;
 use super::control::{Running, done, internal};
-use crate::admin::{Announced, Fault, FaultKind};
+use crate::admin::{ANNOUNCED_FOR, Announced, Fault, FaultKind};
 
 impl Running {
     pub(super) fn begin_announcement(&self, text: &str, online: bool, later: Option<Duration>) -> Result<(), Fault> {
@@ -34,6 +35,16 @@ impl Running {
             }
         }
         Ok(())
+    }
+
+    /// Another text of the announcement that is kept, with its number: who has seen that one does not see this one.
+    pub(super) fn change_announcement(&self, text: &str) -> Result<(), Fault> {
+        let kept = announced::stored(&*self.links.engine).map_err(|failure| internal(failure.text))?;
+        match kept.filter(|kept| kept.until_us > self.links.clock.now().wall_us) {
+            Some(_) if text.trim().is_empty() => Err(Fault::new(FaultKind::Invalid, "an announcement says something")),
+            Some(kept) => self.keep(Some(Arc::new(Kept { text: text.into(), ..kept }))),
+            None => self.begin_announcement(text, false, Some(ANNOUNCED_FOR)),
+        }
     }
 
     pub(super) fn announcements_told(&self) -> Result<Announced, Fault> {

@@ -21,9 +21,9 @@ use super::known::Known;
 use super::wishes::Wishes;
 use super::{Rows, Shared, accounts, reports};
 use crate::admin::{
-    AccountRow, Accounts, Announced, ApplicantRow, Audience, BackupState, CertificateState, ComponentRow, Control,
-    Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount, NewInvite, OpeningRow,
-    Page, Put, Reloaded, ReportRow, SessionRow, Status,
+    AccountRow, AccountSeen, Accounts, Announced, ApplicantRow, Audience, BackupState, CertificateState, ComponentRow,
+    Control, Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount, NewInvite,
+    OpeningRow, Page, Put, Reloaded, ReportRow, SessionRow, Status,
 };
 use crate::bytestreams::StreamCounters;
 use crate::config::{Knobs, Loaded, Source};
@@ -529,8 +529,16 @@ impl Control for Running {
         self.announcements_told()
     }
 
+    fn edit_announcement(&self, text: &str) -> Result<(), Fault> {
+        self.change_announcement(text)
+    }
+
     fn withdraw_announcement(&self) -> Result<(), Fault> {
         self.keep(None)
+    }
+
+    fn account_seen(&self, user: &str) -> Result<AccountSeen, Fault> {
+        accounts::seen(&*self.links.engine, &self.account(user)?)
     }
 
     fn flush_waiting(&self, by: &str, jid: &str) -> Result<u64, Fault> {

@@ -310,6 +310,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.unacked_bytes_max = config.unacked_bytes_max;
     s.opening_per_address_max = count(config.unauthenticated_per_address_max);
     s.admins = config.admins.iter().map(|jid| jid.0.clone()).collect();
+    s.welcome = config.welcome.as_str().into();
     s.inviters = config.inviters.iter().map(|jid| jid.0.clone()).collect();
     s.invitations = match config.user_invitations {
         config::UserInvitations::Off => Invitations::Off,

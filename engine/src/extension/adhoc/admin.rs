@@ -1,18 +1,14 @@
-//! Service administration (XEP-0133): its commands, their forms, and what they tell.
+//! Service administration (XEP-0133): its commands for accounts and for the service, their forms, and what they tell. Those that count and
+//! list users are in [`users`](super::users), those with texts for users in [`texts`](super::texts).
 
 use super::BAD_PAYLOAD;
 use super::act::Wish;
-use super::command::{Command, asks, at_once, nothing};
-use super::form::{Field, Filled, result};
+use super::command::{ADMIN as NS, Command, asks, nothing};
+use super::form::{Field, Filled, result, rosters};
+use super::texts::text;
 use crate::extension::iq::{Condition, Context, Limit, Refusal};
-use crate::limits::{ADHOC_JIDS_MAX, ADHOC_ROWS_MAX, ADHOC_TEXT_BYTES_MAX, PASSWORD_BYTES_MAX};
+use crate::limits::{ADHOC_JIDS_MAX, PASSWORD_BYTES_MAX};
 use crate::orders::{Outcome, Wanted};
-
-/// The namespace of nodes, and the type of forms (XEP-0133 7.2).
-const NS: &str = "http://jabber.org/protocol/admin";
-
-/// Longest place in a list: that of a report has a domain.
-const PLACE_BYTES_MAX: usize = 1_100;
 
 const ACCOUNT: Field = Field::new("accountjid", "jid-single", "The Jabber ID of the account", true);
 const PASSWORD: Field = Field::new("password", "text-private", "The password for this account", true);
@@ -29,7 +25,7 @@ const DELAYS: &[(&str, &str)] = &[
     ("300", "5 minutes"),
 ];
 
-/// All of them, by the clauses of XEP-0133 4.
+/// By the clauses of XEP-0133 4.
 pub(super) static COMMANDS: &[Command] = &[
     // 4.1
     asks(
@@ -67,65 +63,38 @@ pub(super) static COMMANDS: &[Command] = &[
         |context, filled| password(context, filled, false),
         nothing,
     ),
+    // 4.8
+    asks(
+        NS,
+        "http://jabber.org/protocol/admin#get-user-roster",
+        "Get users' rosters",
+        &[Field::new("accountjids", "jid-multi", "The Jabber IDs for which to retrieve the roster", true)],
+        |context, filled| Ok(Wish::Order(Wanted::Rosters(jids(filled, context.bare)?))),
+        |outcome| match outcome {
+            Outcome::Rosters(all) => rosters(NS, all),
+            _ => Vec::new(),
+        },
+    ),
+    // 4.9
+    asks(
+        NS,
+        "http://jabber.org/protocol/admin#get-user-lastlogin",
+        "Get users' last login times",
+        &[Field::new("accountjids", "jid-multi", "The Jabber IDs for which to retrieve the last login time", true)],
+        |context, filled| Ok(Wish::Order(Wanted::LastLogins(jids(filled, context.bare)?))),
+        |outcome| match outcome {
+            Outcome::Facts(facts) => result(NS, facts.iter().cloned()),
+            _ => Vec::new(),
+        },
+    ),
     // 4.10
     asks(
         NS,
         "http://jabber.org/protocol/admin#user-stats",
         "Get user statistics",
         &[ACCOUNT],
-        |context, filled| Ok(Wish::Order(Wanted::Sessions(account(context, filled)?))),
-        sessions,
-    ),
-    // 4.13
-    at_once(
-        "http://jabber.org/protocol/admin#get-registered-users-num",
-        "Get the number of registered users",
-        |_, _| Wish::Order(Wanted::CountRegistered),
-        |outcome| count("registeredusersnum", outcome),
-    ),
-    // 4.15
-    at_once(
-        "http://jabber.org/protocol/admin#get-online-users-num",
-        "Get the number of sessions online",
-        |_, _| Wish::Order(Wanted::CountOnline),
-        |outcome| count("onlineusersnum", outcome),
-    ),
-    // 4.20
-    asks(
-        NS,
-        "http://jabber.org/protocol/admin#get-online-users-list",
-        "Get a list of online users",
-        &[
-            Field::new("max_items", "text-single", "Maximum number of sessions to look at, up to 200", false),
-            Field::new("after", "text-single", "Go on after this place, as the list before has named it", false),
-        ],
-        online,
-        users,
-    ),
-    // 4.23
-    asks(
-        NS,
-        "http://jabber.org/protocol/admin#announce",
-        "Send an announcement to online users",
-        &[Field::new("announcement", "text-multi", "Announcement", true)],
-        |_, filled| Ok(Wish::Order(Wanted::Announce(text(filled, "announcement")?))),
-        nothing,
-    ),
-    // 4.24
-    asks(
-        NS,
-        "http://jabber.org/protocol/admin#set-motd",
-        "Set the message of the day",
-        &[Field::new("motd", "text-multi", "Message for those who are online, and once for who logs in later", true)],
-        |_, filled| Ok(Wish::Order(Wanted::SetMotd(text(filled, "motd")?))),
-        nothing,
-    ),
-    // 4.26
-    at_once(
-        "http://jabber.org/protocol/admin#delete-motd",
-        "Delete the message of the day",
-        |_, _| Wish::Order(Wanted::DeleteMotd),
-        nothing,
+        |context, filled| Ok(Wish::Order(Wanted::Statistics(account(context, filled)?))),
+        statistics,
     ),
     // 4.31
     asks(
@@ -141,6 +110,17 @@ pub(super) static COMMANDS: &[Command] = &[
     ),
 ];
 
+/// Why a command of XEP-0133 is refused that there is none of (XEP-0133 6): nobody is allowed to execute some, and others are not
+/// supported.
+pub(super) fn refused(node: &str) -> Condition {
+    match node.strip_prefix(NS) {
+        // An administrator's stolen account makes no other one an administrator.
+        Some("#edit-admin") => Condition::NotAllowed,
+        Some(name) if name.starts_with('#') => Condition::FeatureNotImplemented,
+        _ => Condition::ItemNotFound,
+    }
+}
+
 fn account(context: &Context<'_>, filled: &Filled) -> Result<Box<str>, Refusal> {
     let jid = filled.one("accountjid").ok_or(BAD_PAYLOAD)?;
     (context.bare)(jid).filter(|jid| jid.contains('@')).ok_or(Condition::JidMalformed.into())
@@ -153,14 +133,6 @@ pub(super) fn jids(filled: &Filled, read: fn(&str) -> Option<Box<str>>) -> Resul
     }
     let read = |jid: &str| read(jid).filter(|jid| jid.contains('@')).ok_or(Condition::JidMalformed.into());
     given.into_iter().map(read).collect()
-}
-
-pub(super) fn text(filled: &Filled, var: &str) -> Result<Box<str>, Refusal> {
-    let text = filled.lines(var);
-    if text.trim().is_empty() || text.len() > ADHOC_TEXT_BYTES_MAX {
-        return Err(BAD_PAYLOAD);
-    }
-    Ok(text.into())
 }
 
 fn shutdown(_: &Context<'_>, filled: &Filled) -> Result<Wish, Refusal> {
@@ -189,42 +161,14 @@ fn password(context: &Context<'_>, filled: &Filled, create: bool) -> Result<Wish
     Ok(Wish::Password { account, password: password.into(), create })
 }
 
-fn online(_: &Context<'_>, filled: &Filled) -> Result<Wish, Refusal> {
-    let (after, most) = page(filled, ADHOC_ROWS_MAX)?;
-    Ok(Wish::Order(Wanted::ListOnline { after, most }))
-}
-
-/// Which page of a list is wanted: behind which place, and how many rows at most.
-pub(super) fn page(filled: &Filled, rows_max: usize) -> Result<(Option<Box<str>>, usize), Refusal> {
-    let most = match filled.one("max_items") {
-        None | Some("none") => rows_max,
-        Some(number) => number.parse::<usize>().map_err(|_| BAD_PAYLOAD)?.clamp(1, rows_max),
-    };
-    let after = filled.one("after");
-    if after.is_some_and(|after| after.len() > PLACE_BYTES_MAX) {
-        return Err(BAD_PAYLOAD);
-    }
-    Ok((after.map(Into::into), most))
-}
-
-fn count(var: &str, outcome: &Outcome) -> Vec<u8> {
-    let Outcome::Count(count) = outcome else { return Vec::new() };
-    result(NS, [(var, vec![count.to_string()])])
-}
-
-fn sessions(outcome: &Outcome) -> Vec<u8> {
-    let Outcome::Sessions(sessions) = outcome else { return Vec::new() };
+fn statistics(outcome: &Outcome) -> Vec<u8> {
+    let Outcome::Statistics { sessions, contacts } = outcome else { return Vec::new() };
     // XEP-0133 4.10: without the ports.
     let ip = |address: &String| address.rsplit_once(':').map_or(address.as_str(), |(ip, _)| ip).to_owned();
     let mut addresses: Vec<String> = sessions.iter().filter_map(|session| session.address.as_ref()).map(ip).collect();
     addresses.sort_unstable();
     addresses.dedup();
     let resources = sessions.iter().map(|session| session.resource.clone()).collect();
-    result(NS, [("ipaddresses", addresses), ("onlineresources", resources)])
-}
-
-fn users(outcome: &Outcome) -> Vec<u8> {
-    let Outcome::Users { jids, next } = outcome else { return Vec::new() };
-    let next = next.iter().map(|next| ("after", vec![next.clone()]));
-    result(NS, std::iter::once(("onlineuserjids", jids.clone())).chain(next))
+    let size = vec![contacts.to_string()];
+    result(NS, [("ipaddresses", addresses), ("rostersize", size), ("onlineresources", resources)])
 }

@@ -3,7 +3,7 @@
 use super::BAD_PAYLOAD;
 use super::act::Wish;
 use super::admin::jids;
-use super::command::{Command, Who};
+use super::command::{Command, Who, no_text};
 use super::form::{Field, Form, result};
 use crate::extension::iq::Context;
 use crate::orders::{Outcome, Wanted};
@@ -19,6 +19,7 @@ const fn decides(node: &'static str, name: &'static str, read: Read) -> Command 
         name,
         who: Who::Approvers,
         form: Some(Form { form_type: NS, title: name, fields: ACCOUNTS }),
+        now: no_text,
         at_once: None,
         read,
         tell: |_| Vec::new(),
@@ -33,6 +34,7 @@ pub(super) static COMMANDS: &[Command] = &[
         name: "List accounts that wait for approval",
         who: Who::Approvers,
         form: None,
+        now: no_text,
         at_once: Some(|_, _| Wish::Order(Wanted::ListApplicants)),
         read: |_, _| Err(BAD_PAYLOAD),
         tell: |outcome| match outcome {

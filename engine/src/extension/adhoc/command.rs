@@ -6,6 +6,9 @@ use super::form::{Field, Filled, Form};
 use crate::extension::iq::{Context, Refusal};
 use crate::orders::Outcome;
 
+/// The namespace of nodes of service administration, and the type of their forms (XEP-0133 7.2).
+pub(super) const ADMIN: &str = "http://jabber.org/protocol/admin";
+
 /// Who may see and execute a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
@@ -30,6 +33,8 @@ pub(super) struct Command {
     pub(super) who: Who,
     /// The form that it begins with; without one it is carried out at once.
     pub(super) form: Option<Form>,
+    /// The text as it is, for the form's first field; empty if there is none.
+    pub(super) now: for<'a> fn(&Context<'a>) -> &'a str,
     /// What is wanted without a form; the sender's bare JID comes with it.
     pub(super) at_once: Option<fn(&Context<'_>, &str) -> Wish>,
     /// What is wanted by a form.
@@ -48,7 +53,7 @@ pub(super) const fn asks(
     tell: fn(&Outcome) -> Vec<u8>,
 ) -> Command {
     let form = Some(Form { form_type, title: name, fields });
-    Command { node, name, who: Who::Administrators, form, at_once: None, read, tell }
+    Command { node, name, who: Who::Administrators, form, now: no_text, at_once: None, read, tell }
 }
 
 /// A command for administrators without one.
@@ -59,7 +64,12 @@ pub(super) const fn at_once(
     tell: fn(&Outcome) -> Vec<u8>,
 ) -> Command {
     let read = |_: &Context<'_>, _: &Filled| Err(BAD_PAYLOAD);
-    Command { node, name, who: Who::Administrators, form: None, at_once: Some(wish), read, tell }
+    Command { node, name, who: Who::Administrators, form: None, now: no_text, at_once: Some(wish), read, tell }
+}
+
+/// A form's fields are empty.
+pub(super) fn no_text<'a>(_: &Context<'a>) -> &'a str {
+    ""
 }
 
 /// A command that is done tells nothing more.

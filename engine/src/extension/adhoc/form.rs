@@ -54,16 +54,17 @@ fn open(out: &mut Vec<u8>, kind: &str, form_type: &str, title: &str) {
 }
 
 impl Form {
-    /// The form as it is sent.
-    pub(super) fn write(&self) -> Vec<u8> {
+    /// The form as it is sent, with this text in its first field, if there is any.
+    pub(super) fn write(&self, now: &str) -> Vec<u8> {
         let mut out = Vec::new();
         open(&mut out, "form", self.form_type, self.title);
-        for field in self.fields {
+        for (at, field) in self.fields.iter().enumerate() {
+            let now = if at == 0 { now } else { "" };
             out.extend_from_slice(b"<field");
             xml::attribute(&mut out, "type", field.kind);
             xml::attribute(&mut out, "var", field.var);
             xml::attribute(&mut out, "label", field.label);
-            if !field.required && field.options.is_empty() {
+            if !field.required && field.options.is_empty() && now.is_empty() {
                 out.extend_from_slice(b"/>");
                 continue;
             }
@@ -75,6 +76,7 @@ impl Form {
                 xml::text_element(&mut out, "value", value);
                 out.extend_from_slice(b"</option>");
             }
+            now.lines().for_each(|line| xml::text_element(&mut out, "value", line));
             out.extend_from_slice(b"</field>");
         }
         out.extend_from_slice(b"</x>");
@@ -132,11 +134,23 @@ impl Filled {
     }
 }
 
-/// Writes fields with their values.
-fn fields<'a>(out: &mut Vec<u8>, fields: impl IntoIterator<Item = (&'a str, &'a [String])>) {
+/// The type of a field in a result, which no form has told before (XEP-0004 3.3).
+fn kind(var: &str, values: &[String]) -> &'static str {
+    match (var.ends_with("jids"), values) {
+        (true, _) => "jid-multi",
+        (false, [_]) => "text-single",
+        (false, _) => "text-multi",
+    }
+}
+
+/// Writes fields with their values, of a result or of a row whose fields have been reported.
+fn fields<'a>(out: &mut Vec<u8>, typed: bool, fields: impl IntoIterator<Item = (&'a str, &'a [String])>) {
     for (var, values) in fields {
         out.extend_from_slice(b"<field");
         xml::attribute(out, "var", var);
+        if typed {
+            xml::attribute(out, "type", kind(var, values));
+        }
         out.push(b'>');
         values.iter().for_each(|value| xml::text_element(out, "value", value));
         out.extend_from_slice(b"</field>");
@@ -147,7 +161,18 @@ fn fields<'a>(out: &mut Vec<u8>, fields: impl IntoIterator<Item = (&'a str, &'a 
 pub(super) fn result<'a>(form_type: &str, all: impl IntoIterator<Item = (&'a str, Vec<String>)>) -> Vec<u8> {
     let mut out = Vec::new();
     open(&mut out, "result", form_type, "");
-    all.into_iter().for_each(|(var, values)| fields(&mut out, [(var, &*values)]));
+    all.into_iter().for_each(|(var, values)| fields(&mut out, true, [(var, &*values)]));
+    out.extend_from_slice(b"</x>");
+    out
+}
+
+/// Writes a result with rosters (XEP-0133 4.8): the accounts, and the roster of each in the same order.
+pub(super) fn rosters(form_type: &str, all: &[(String, Vec<u8>)]) -> Vec<u8> {
+    let mut out = Vec::new();
+    open(&mut out, "result", form_type, "");
+    let jids: Vec<String> = all.iter().map(|(jid, _)| jid.clone()).collect();
+    fields(&mut out, true, [("accountjids", &*jids)]);
+    all.iter().for_each(|(_, roster)| out.extend_from_slice(roster));
     out.extend_from_slice(b"</x>");
     out
 }
@@ -167,12 +192,12 @@ pub(super) fn rows(form_type: &str, listing: &Listing) -> Vec<u8> {
     out.extend_from_slice(b"</reported>");
     for row in &listing.rows {
         out.extend_from_slice(b"<item>");
-        fields(&mut out, listing.columns.iter().copied().zip(row.iter().map(std::slice::from_ref)));
+        fields(&mut out, false, listing.columns.iter().copied().zip(row.iter().map(std::slice::from_ref)));
         out.extend_from_slice(b"</item>");
     }
     let next = listing.next.clone().map(|next| ("after", next));
     let more = (listing.more > 0).then(|| ("more", listing.more.to_string()));
-    next.into_iter().chain(more).for_each(|(var, value)| fields(&mut out, [(var, &[value][..])]));
+    next.into_iter().chain(more).for_each(|(var, value)| fields(&mut out, true, [(var, &[value][..])]));
     out.extend_from_slice(b"</x>");
     out
 }

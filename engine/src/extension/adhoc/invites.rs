@@ -2,7 +2,7 @@
 
 use super::BAD_PAYLOAD;
 use super::act::Wish;
-use super::command::{Command, Who};
+use super::command::{Command, Who, no_text};
 use super::form::{Field, Filled, Form, result};
 use crate::extension::datetime::{self, Precision};
 use crate::extension::invite;
@@ -23,6 +23,7 @@ pub(super) static COMMANDS: &[Command] = &[
         name: "Invite user",
         who: Who::Users,
         form: None,
+        now: no_text,
         at_once: Some(invite_contact),
         read: |_, _| Err(BAD_PAYLOAD),
         tell: |_| Vec::new(),
@@ -40,6 +41,7 @@ pub(super) static COMMANDS: &[Command] = &[
                 Field::new("roster-subscription", "boolean", "Become contacts", false),
             ],
         }),
+        now: no_text,
         at_once: None,
         read: create_account,
         tell: |outcome| match outcome {

@@ -18,6 +18,8 @@ mod reports;
 pub mod sessions;
 #[cfg(test)]
 mod tests;
+mod texts;
+mod users;
 
 use super::hook::{Discovery, Extension, Xep};
 use super::invite;
@@ -62,8 +64,9 @@ pub const EXTENSION: Extension = Extension {
 
 /// Every command.
 fn commands() -> impl Iterator<Item = &'static Command> {
+    let administration = admin::COMMANDS.iter().chain(users::COMMANDS).chain(texts::COMMANDS);
     let own = applicants::COMMANDS.iter().chain(invites::COMMANDS).chain(reports::COMMANDS).chain(operate::COMMANDS);
-    admin::COMMANDS.iter().chain(own)
+    administration.chain(own)
 }
 
 /// Whether a command is there: some are of an extension that may be switched off.
@@ -110,7 +113,7 @@ fn answer(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Act, Refusal
     let element = xml::parse(request.payload).ok_or(Condition::BadRequest)?;
     let node = element.attr("node").ok_or(Condition::BadRequest)?;
     let mut known = commands().filter(|command| is_there(command, context));
-    let command = known.find(|command| command.node == node).ok_or(Condition::ItemNotFound)?;
+    let command = known.find(|command| command.node == node).ok_or_else(|| admin::refused(node))?;
     if !may(command.who, context) {
         return Err(Condition::Forbidden.into());
     }
@@ -144,7 +147,7 @@ fn answer(context: &Context<'_>, request: &IqRequest<'_>) -> Result<Act, Refusal
 
 fn begin(command: &'static Command, context: &Context<'_>, sender: &str) -> Result<Act, Refusal> {
     match &command.form {
-        Some(form) => Ok(Act::Begin { node: command.node, form: form.write() }),
+        Some(form) => Ok(Act::Begin { node: command.node, form: form.write((command.now)(context)) }),
         None => {
             let wish = command.at_once.ok_or(BAD_ACTION)?(context, sender);
             Ok(Act::Order { node: command.node, id: None, wish })
@@ -200,17 +203,30 @@ pub fn completed(node: &str, id: &str, outcome: &Outcome) -> Result<Vec<u8>, Ref
             });
         }
         // XEP-0050 3.5: what completes and fails says so.
-        Outcome::Partly(lines) => {
-            let mut note = b"<note type='error'>".to_vec();
-            xml::escape(&mut note, &lines.join("\n"));
-            note.extend_from_slice(b"</note>");
-            note
+        Outcome::Partly { rest, failed } => {
+            let mut payload = note("error", &failed.join("\n"));
+            payload.extend(told(node, rest));
+            payload
         }
-        outcome => {
-            commands().find(|command| command.node == node).map_or_else(Vec::new, |command| (command.tell)(outcome))
-        }
+        Outcome::Noted(text) => note("info", text),
+        outcome => told(node, outcome),
     };
     Ok(close(open(node, id, "completed"), &payload))
+}
+
+/// What the command at a node tells of what came of it.
+fn told(node: &str, outcome: &Outcome) -> Vec<u8> {
+    commands().find(|command| command.node == node).map_or_else(Vec::new, |command| (command.tell)(outcome))
+}
+
+/// A note (XEP-0050 3.3).
+fn note(kind: &str, text: &str) -> Vec<u8> {
+    let mut out = b"<note".to_vec();
+    xml::attribute(&mut out, "type", kind);
+    out.push(b'>');
+    xml::escape(&mut out, text);
+    out.extend_from_slice(b"</note>");
+    out
 }
 
 /// Service discovery of commands (XEP-0050 2.2, 2.3).

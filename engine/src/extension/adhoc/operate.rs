@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use super::BAD_PAYLOAD;
 use super::act::Wish;
-use super::admin::{jids, text};
+use super::admin::jids;
 use super::command::{Command, asks, at_once, nothing};
 use super::form::{Field, Filled, result, rows};
+use super::texts::text;
 use crate::extension::iq::{Condition, Context, Refusal};
 use crate::limits::ADHOC_KNOB_BYTES_MAX;
 use crate::orders::{Outcome, Wanted};

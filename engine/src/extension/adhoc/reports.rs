@@ -2,9 +2,9 @@
 
 use super::BAD_PAYLOAD;
 use super::act::Wish;
-use super::admin::page;
 use super::command::{Command, asks, nothing};
 use super::form::{Field, rows};
+use super::users::page;
 use crate::limits::{ADHOC_JIDS_MAX, ADHOC_REPORTS_MAX};
 use crate::orders::{Outcome, Wanted};
 use crate::store::report::ReportId;

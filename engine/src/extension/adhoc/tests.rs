@@ -41,7 +41,7 @@ fn a_form_is_read_as_it_was_sent_out() {
     assert_eq!(read(&form("form", &filled)), None);
     assert_eq!(read(&form("result", &filled)), None);
     assert_eq!(read(""), None);
-    let sent = String::from_utf8(FORM.write()).expect("text");
+    let sent = String::from_utf8(FORM.write("")).expect("text");
     assert!(sent.contains("type='form'") && sent.contains("<required/>") && sent.contains("<title>Title</title>"));
 }
 

@@ -108,6 +108,8 @@ impl Rows {
             invitations: crate::extension::invite::may::Invitations::Off,
             invitation_s: 1,
             adhoc: &Default::default(),
+            motd: "",
+            welcome: "",
             room: 32 << 10,
             note: None,
             jid: |text| crate::wire::jid::normalise(text).ok().map(|jid| (&*jid).into()),

@@ -41,6 +41,8 @@ impl World {
             invitations: crate::extension::invite::may::Invitations::Off,
             invitation_s: 1,
             adhoc: &Default::default(),
+            motd: "",
+            welcome: "",
             room: usize::MAX,
             note: None,
             jid: |text| Some(text.into()),

@@ -34,6 +34,8 @@ fn ask(rest: &str, row: &mut Option<Box<[u8]>>) -> Result<String, Refusal> {
         invitations: crate::extension::invite::may::Invitations::Off,
         invitation_s: 1,
         adhoc: &Default::default(),
+        motd: "",
+        welcome: "",
         groups: &[],
         online: true,
         secure: true,

@@ -1,7 +1,7 @@
 //! Administrators who are users are served by the code that serves operators; and what operators see of users' reports.
 
 use throng_engine::limits::REPORT_TEXT_BYTES_MAX;
-use throng_engine::orders::{Listing, Order, Outcome, Wanted, Why};
+use throng_engine::orders::{Listing, Order, Outcome, Users, Wanted, Why};
 use throng_engine::store::account::Credentials;
 
 use super::*;
@@ -37,18 +37,39 @@ fn orders_of_administrators_are_requests_of_operators_xep0133() {
     assert_eq!(why(order(put(true))), Why::Exists);
     assert_eq!(order(put(false)), Outcome::Done);
     assert_eq!(memory.keys("paris").credentials(0), credentials.clone().made_at(0));
-    assert_eq!(order(Wanted::CountRegistered), Outcome::Count(1));
-    assert_eq!(order(Wanted::CountOnline), Outcome::Count(0));
-    let Outcome::Users { jids, next } = order(Wanted::ListOnline { after: Some("1190".into()), most: 5 }) else {
-        panic!("no list");
+    assert_eq!(order(Wanted::Count(Users::Registered)), Outcome::Count(1));
+    assert_eq!(order(Wanted::Count(Users::Online)), Outcome::Count(0));
+    let list = |of, after: &str, most| match order(Wanted::List { of, after: Some(after.into()), most }) {
+        Outcome::Users { jids, next } => (jids, next),
+        other => panic!("no list: {other:?}"),
     };
+    let (jids, next) = list(Users::Online, "1190", 5);
     assert_eq!((jids.first().map(String::as_str), next.as_deref()), (Some("u1190@localhost"), Some("1195")));
-    let Outcome::Sessions(sessions) = order(Wanted::Sessions("u0@localhost".into())) else { panic!("no sessions") };
-    assert_eq!(sessions[0].resource, "r");
+    // Each fifth session is idle, and of those each second waits to be resumed.
+    assert_eq!(
+        (order(Wanted::Count(Users::Active)), order(Wanted::Count(Users::Idle))),
+        (Outcome::Count(960), Outcome::Count(120))
+    );
+    assert_eq!(list(Users::Idle, "10", 15).0, ["u10@localhost", "u20@localhost"]);
+    assert_eq!(list(Users::Active, "10", 3).0, ["u11@localhost", "u12@localhost"]);
+    assert_eq!(list(Users::Registered, "a", 5).0, ["paris@localhost"]);
+    let Outcome::Statistics { sessions, contacts } = order(Wanted::Statistics("paris@localhost".into())) else {
+        panic!("no statistics");
+    };
+    assert_eq!((&*sessions[0].resource, contacts), ("r", 2));
+    assert_eq!(why(order(Wanted::Statistics("ghost@localhost".into()))), Why::NotFound);
+    let both = || vec!["paris@localhost".into(), "ghost@localhost".into()];
+    let failed = vec!["ghost@localhost: there is no ghost@localhost".to_owned()];
+    let rest = Box::new(Outcome::Rosters(vec![("paris@localhost".into(), b"<query/>".to_vec())]));
+    assert_eq!(order(Wanted::Rosters(both())), Outcome::Partly { rest, failed: failed.clone() });
+    let Outcome::Partly { rest, failed: named } = order(Wanted::LastLogins(both())) else { panic!("no times") };
+    let Outcome::Facts(facts) = *rest else { panic!("no times") };
+    assert_eq!(facts[0], ("accountjids", vec!["paris@localhost".to_owned()]));
+    assert_eq!((facts[1].0, named), ("lastlogin", failed.clone()));
     // Of one address its fault is told, of several those that failed.
     assert_eq!(why(order(Wanted::Delete(vec!["ghost@localhost".into()]))), Why::NotFound);
     let some = Wanted::Delete(vec!["ghost@localhost".into(), "paris@localhost".into()]);
-    assert_eq!(order(some), Outcome::Partly(vec!["ghost@localhost: there is no ghost@localhost".into()]));
+    assert_eq!(order(some), Outcome::Partly { rest: Box::new(Outcome::Done), failed });
     assert_eq!(order(Wanted::End(vec!["romeo@localhost".into(), "juliet@localhost/r".into()])), Outcome::Done);
     let Outcome::Invited { uri, .. } = order(Wanted::Invite { local: Some("juliet".into()), befriends: true }) else {
         panic!("no invitation");

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::admin::trace;
 use crate::admin::{
-    AccountRow, Announced, ApplicantRow, Audience, BY_SOCKET, BackupState, ComponentRow, Control, Held, HeldRow,
-    InviteRow, Invited, KnobChange, KnobRow, Listening, OpeningRow, Page, Put, Release, Reloaded, ReportRow,
+    AccountRow, AccountSeen, Announced, ApplicantRow, Audience, BY_SOCKET, BackupState, ComponentRow, Control, Held,
+    HeldRow, InviteRow, Invited, KnobChange, KnobRow, Listening, OpeningRow, Page, Put, Release, Reloaded, ReportRow,
     SessionRow, Status,
 };
 use crate::events::{Event, What};
@@ -168,12 +168,18 @@ impl Control for Memory {
         Status { version, domain, listeners, counters, knobs_set, events, ..Status::default() }
     }
 
-    /// 1,200 sessions, numbered.
+    /// 1,200 sessions, numbered; each fifth is idle, and of those each second waits to be resumed.
     fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault> {
         let from = after.map_or(0, |after| after.parse().expect("ours"));
         let all = if of.is_some() { 1 } else { 1_200 };
         let to = all.min(from + limit);
-        let row = |at| SessionRow { jid: format!("u{at}@localhost/r"), ..SessionRow::default() };
+        let idle_s = |at: usize| if at % 5 == 0 { 300 } else { 299 };
+        let row = |at: usize| SessionRow {
+            jid: format!("u{at}@localhost/r"),
+            idle_s: idle_s(at),
+            resumable: at % 10 == 5,
+            ..SessionRow::default()
+        };
         Ok(Page { rows: (from..to).map(row).collect(), next: (to < all).then(|| to.to_string()) })
     }
 
@@ -212,6 +218,18 @@ impl Control for Memory {
         let looks = self.calls.lock().unwrap().iter().filter(|call| *call == "announced").count() as u64;
         self.note("announced");
         Ok(Announced { told: 10 * looks, done: looks > 1 })
+    }
+
+    fn edit_announcement(&self, text: &str) -> Result<(), Fault> {
+        self.note(format!("edit {text}"));
+        Ok(())
+    }
+
+    fn account_seen(&self, user: &str) -> Result<AccountSeen, Fault> {
+        match self.accounts.lock().unwrap().contains_key(user) {
+            true => Ok(AccountSeen { contacts: 2, roster: b"<query/>".to_vec(), last_seen_s: Some(1_700_000_000) }),
+            false => Err(Fault::new(FaultKind::NotFound, format!("there is no {user}"))),
+        }
     }
 
     fn withdraw_announcement(&self) -> Result<(), Fault> {
