@@ -6,6 +6,7 @@ use throng_engine::extension::upload::slot::{Slot, Upload, decode_segment};
 use throng_engine::id::{ConnId, Service};
 use throng_engine::io::{Input, ListenerKind};
 use throng_engine::settings::Settings;
+use throng_engine::store::Table;
 use throng_sim::host::{BIND, HEADER, Host, said};
 
 /// A server with uploads, and Romeo in it.
@@ -117,6 +118,24 @@ fn what_a_user_has_had_outlives_the_session_and_goes_with_the_account() {
     host.ask(conn, BIND);
     let refused = said(&host.ask(conn, &request("upload.localhost", REQUEST)));
     assert!(refused.contains("<retry "), "{refused}");
+}
+
+/// XEP-0363 4: each slot has an address of its own. After a backup is restored, the user's row has an earlier serial number;
+/// an address that was given since the backup must not lead to another file.
+#[test]
+fn a_restored_backup_repeats_no_address_xep0363_4() {
+    let (mut host, conn) = host();
+    let rows = |host: &Host| {
+        let rows = host.disk.rows_of(Table::Private, "romeo@localhost");
+        rows.map(|(sort, row)| (sort.to_vec(), row.to_vec())).collect::<Vec<_>>()
+    };
+    host.ask(conn, &request("upload.localhost", REQUEST));
+    let backup = rows(&host);
+    let before = slot_of(&said(&host.ask(conn, &request("upload.localhost", REQUEST))));
+    assert_ne!(rows(&host), backup, "the row counts the slot");
+    backup.iter().for_each(|(sort, row)| host.disk.put(Table::Private, "romeo@localhost", sort, row));
+    let after = slot_of(&said(&host.ask(conn, &request("upload.localhost", REQUEST))));
+    assert_ne!(before.id, after.id);
 }
 
 /// RFC 6120 4.9.3.6: nobody logs in at a service.

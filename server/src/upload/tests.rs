@@ -84,7 +84,7 @@ impl World {
     fn slot(&self, serial: u64, name: &str, size: u64, content_type: Option<&str>) -> Slot {
         let incarnation = Incarnation::drawn(7);
         Slot {
-            id: Slot::id(&self.upload, OWNER, incarnation, serial),
+            id: Slot::id(&self.upload, OWNER, incarnation, serial, ""),
             name: name.into(),
             content_type: content_type.map(Into::into),
             size,

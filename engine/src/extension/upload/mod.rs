@@ -110,12 +110,15 @@ fn request(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let owner: Box<str> = bare_of(request.from).into();
     let account = Query::Get { table: Table::Accounts, actor: owner.as_bytes().into(), sort: Box::default() };
     let row = rows::get(&owner, &rows::own_key(EXTENSION.name));
-    let give = move |found: &[Found]| give(&upload, &owner, &wanted, now_us, found);
+    let fresh: Box<str> = context.fresh.into();
+    let give = move |found: &[Found]| give(&upload, &owner, &wanted, (now_us, &*fresh), found);
     Step::InTurn(vec![account, row], Resume::with(give))
 }
 
-/// Gives the slot, by the account's record and what the user has had before.
-fn give(upload: &Arc<Upload>, owner: &str, wanted: &Wanted, now_us: u64, found: &[Found]) -> Step {
+/// Gives the slot, by the account's record and what the user has had before. `drawn` is the time, and a name that was drawn
+/// for this slot.
+fn give(upload: &Arc<Upload>, owner: &str, wanted: &Wanted, drawn: (u64, &str), found: &[Found]) -> Step {
+    let (now_us, fresh) = drawn;
     let [Found::Value(account), Found::Value(row)] = found else {
         return Step::Error(Condition::InternalServerError.into());
     };
@@ -131,7 +134,7 @@ fn give(upload: &Arc<Upload>, owner: &str, wanted: &Wanted, now_us: u64, found: 
     let now_s = now_us / 1_000_000;
     let kept_s = now_s + u64::from(upload.keep_s);
     let slot = Slot {
-        id: Slot::id(upload, owner, incarnation, used.serial),
+        id: Slot::id(upload, owner, incarnation, used.serial, fresh),
         name: wanted.name.clone(),
         content_type: wanted.content_type.clone(),
         size: wanted.size,

@@ -81,9 +81,12 @@ pub enum Fault {
 }
 
 impl Slot {
-    /// An identifier that nobody can guess who does not have the key; another one for each serial number of an account.
-    pub fn id(upload: &Upload, owner: &str, incarnation: Incarnation, serial: u64) -> Box<str> {
-        let parts = [&b"file\0"[..], owner.as_bytes(), b"\0", &incarnation.to_bytes(), &serial.to_be_bytes()];
+    /// An identifier that nobody can guess without the key. It differs for each serial number of an account, and for each
+    /// `fresh`: a name that is drawn for each slot. The serial number alone would give the same addresses again after a
+    /// backup has been restored.
+    pub fn id(upload: &Upload, owner: &str, incarnation: Incarnation, serial: u64, fresh: &str) -> Box<str> {
+        let (incarnation, serial) = (incarnation.to_bytes(), serial.to_be_bytes());
+        let parts = [&b"file\0"[..], owner.as_bytes(), b"\0", &incarnation, &serial, fresh.as_bytes()];
         let tag = HashKind::Sha256.hmac(&upload.key, &parts);
         tag.as_bytes()[..ID_BYTES]
             .iter()
@@ -256,7 +259,7 @@ mod tests {
     fn slot(name: &str, content_type: Option<&str>) -> Slot {
         let (owner, incarnation) = ("romeo@montague.lit", Incarnation::drawn(9));
         Slot {
-            id: Slot::id(&upload(), owner, incarnation, 1),
+            id: Slot::id(&upload(), owner, incarnation, 1, ""),
             name: name.into(),
             content_type: content_type.map(Into::into),
             size: 23_456,
@@ -301,15 +304,16 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_differ_by_account_serial_and_key() {
+    fn identifiers_differ_by_account_serial_draw_and_key() {
         let (one, two) = (Incarnation::drawn(1), Incarnation::drawn(2));
         let other = Upload { key: [8; 32], ..upload() };
         let ids = [
-            Slot::id(&upload(), "a@b", one, 1),
-            Slot::id(&upload(), "a@b", one, 2),
-            Slot::id(&upload(), "a@b", two, 1),
-            Slot::id(&upload(), "a@c", one, 1),
-            Slot::id(&other, "a@b", one, 1),
+            Slot::id(&upload(), "a@b", one, 1, "f"),
+            Slot::id(&upload(), "a@b", one, 1, "0"),
+            Slot::id(&upload(), "a@b", one, 2, "f"),
+            Slot::id(&upload(), "a@b", two, 1, "f"),
+            Slot::id(&upload(), "a@c", one, 1, "f"),
+            Slot::id(&other, "a@b", one, 1, "f"),
         ];
         let all: std::collections::BTreeSet<_> = ids.iter().collect();
         assert_eq!(all.len(), ids.len());

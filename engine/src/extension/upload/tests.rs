@@ -172,7 +172,7 @@ fn nobody_gets_a_slot_without_an_account_or_with_a_row_that_cannot_be_read() {
     let facts = facts();
     let upload = facts.upload.expect("there is one");
     let wanted = || read(format!("<request xmlns='{NS}' filename='a' size='1'/>").as_bytes()).expect("a request");
-    let given = |found: &[Found]| match give(&upload, OWNER, &wanted(), NOW_S * 1_000_000, found) {
+    let given = |found: &[Found]| match give(&upload, OWNER, &wanted(), (NOW_S * 1_000_000, "f"), found) {
         Step::Error(refusal) => refusal.condition,
         other => panic!("{other:?}"),
     };
