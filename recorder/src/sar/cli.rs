@@ -356,6 +356,10 @@ impl Reader {
                 }
                 Some(Said::Sample(sample)) => {
                     if sample.wall_ms() > self.until_ms {
+                        // Behind a sample of the future come those that were recorded after the clock was set right.
+                        if sample.wall_ms() > clock::wall_ms() {
+                            continue;
+                        }
                         break;
                     }
                     self.sample(sample, out, err)?;

@@ -45,6 +45,7 @@ pub struct Plotter<'a> {
     selection: &'a Selection,
     from_ms: u64,
     until_ms: u64,
+    now_ms: u64,
     step_ms: u64,
     schema: Option<Arc<Schema>>,
     course: Course,
@@ -53,13 +54,15 @@ pub struct Plotter<'a> {
 }
 
 impl<'a> Plotter<'a> {
-    /// Of the time between two moments, at most about `points_max` intervals, none shorter than the samples are apart.
-    pub fn new(selection: &'a Selection, from_ms: u64, until_ms: u64, points_max: u64) -> Plotter<'a> {
+    /// Of the time between two moments, at most about `points_max` intervals, none shorter than the samples are apart. By
+    /// `now_ms` it tells later samples from those of a clock that was ahead.
+    pub fn new(selection: &'a Selection, (from_ms, until_ms): (u64, u64), now_ms: u64, points_max: u64) -> Plotter<'a> {
         let step_ms = until_ms.saturating_sub(from_ms) / points_max.max(1);
         Plotter {
             selection,
             from_ms,
             until_ms,
+            now_ms,
             step_ms,
             schema: None,
             course: Course::default(),
@@ -68,10 +71,16 @@ impl<'a> Plotter<'a> {
         }
     }
 
-    /// Takes what comes next, in the order of time; `false` when nothing later can matter.
+    /// Takes what comes next, in the order in which it was recorded; `false` when nothing later can matter.
     pub fn take(&mut self, said: Said) -> bool {
         match said {
-            Said::Sample(sample) if sample.wall_ms() > self.until_ms => return false,
+            Said::Sample(sample) if sample.wall_ms() > self.until_ms => {
+                // Behind a sample of the future come those that were recorded after the clock was set right.
+                if sample.wall_ms() <= self.now_ms {
+                    return false;
+                }
+                self.course.part();
+            }
             Said::Sample(sample) => self.sample(sample),
             Said::Mark(mark) if (self.from_ms..=self.until_ms).contains(&mark.wall_ms) => self.series.marks.push(mark),
             Said::Mark(_) | Said::Waiting => {}
@@ -94,6 +103,14 @@ impl<'a> Plotter<'a> {
             self.course.begin(sample);
             return;
         };
+        if sample.wall_ms() < before.wall_ms() {
+            // The clock was set back. What was recorded for this time before gives way.
+            let kept = self.series.times_ms.partition_point(|time_ms| *time_ms < sample.wall_ms());
+            self.series.times_ms.truncate(kept);
+            self.series.columns.iter_mut().for_each(|column| column.values.truncate(kept));
+            self.course.begin(sample);
+            return;
+        }
         // The last one before the beginning is where the first interval begins. A little early is in time: samples are not
         // apart to the millisecond.
         let due = before.wall_ms() + self.step_ms.saturating_sub(self.step_ms / 8 + 1);
@@ -173,8 +190,14 @@ mod tests {
     fn plotted(words: &[&str], from_s: u64, until_s: u64, points: u64) -> Series {
         let schema = schema();
         let selection = Selection::of(words.iter().copied(), &schema).expect("it is there");
-        let mut plotter = Plotter::new(&selection, from_s * 1_000, until_s * 1_000, points);
-        for said in samples(&schema, 100) {
+        plot(&selection, samples(&schema, 100), (from_s, until_s), points)
+    }
+
+    /// Ten seconds after the end of the time that is shown.
+    fn plot(selection: &Selection, all: Vec<Said>, (from_s, until_s): (u64, u64), points: u64) -> Series {
+        let now_ms = (until_s + 10) * 1_000;
+        let mut plotter = Plotter::new(selection, (from_s * 1_000, until_s * 1_000), now_ms, points);
+        for said in all {
             if !plotter.take(said) {
                 break;
             }
@@ -189,6 +212,42 @@ mod tests {
         assert_eq!((&*series.columns[0].field, &*series.columns[0].unit), ("in", "seg/s"));
         assert!(series.columns[0].values.iter().all(|value| *value == Some(10.0)));
         assert_eq!(series.columns[1].values[3], Some(13.0));
+    }
+
+    /// A sample is set to this time.
+    fn set(said: &mut Said, wall_s: u64) {
+        if let Said::Sample(sample) = said {
+            sample.values[0] = wall_s * 1_000;
+        }
+    }
+
+    /// A series ended at the first sample of a clock that was ahead, and no sample after the clock was set back was later than
+    /// the last one shown.
+    #[test]
+    fn a_clock_that_was_ahead_hides_nothing_that_came_after_it() {
+        let schema = schema();
+        let selection = Selection::of(["tcp.level"], &schema).expect("it is there");
+        let mut all = samples(&schema, 100);
+        // 31 days ahead in seconds 20 to 29.
+        all[20..30].iter_mut().zip(1_020..).for_each(|(said, s)| set(said, s + 31 * 86_400));
+        let series = plot(&selection, all, (1_010, 1_050), 600);
+        let wanted: Vec<u64> = (1_010..1_020).chain(1_031..=1_050).collect();
+        assert_eq!(series.times_ms, wanted.iter().map(|s| s * 1_000).collect::<Vec<_>>());
+        assert_eq!(series.columns[0].values.last(), Some(&Some(50.0)));
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_a_little_goes_over_its_time_again() {
+        let schema = schema();
+        let selection = Selection::of(["tcp.level"], &schema).expect("it is there");
+        let mut all = samples(&schema, 100);
+        // From second 40 on ten seconds behind: the time from 1,030 on comes twice.
+        all[40..].iter_mut().zip(1_030..).for_each(|(said, s)| set(said, s));
+        let series = plot(&selection, all, (1_010, 1_050), 600);
+        assert!(series.times_ms.is_sorted_by(|a, b| a < b), "{:?}", series.times_ms);
+        assert_eq!((series.times_ms.last(), series.columns[0].values.last()), (Some(&1_050_000), Some(&Some(60.0))));
+        let at = series.times_ms.iter().position(|at| *at == 1_031_000).expect("shown");
+        assert_eq!(series.columns[0].values[at], Some(41.0), "as it was the second time");
     }
 
     #[test]

@@ -244,7 +244,8 @@ fn path(folder: &Path, at: usize, samples: &[Sample]) -> std::path::PathBuf {
 
 fn plotted(folder: &Path, words: &[&str], (from, to): (u64, u64), points: u64) -> Series {
     let selection = Selection::of(words.iter().copied(), &schema()).expect("it is there");
-    let mut plotter = Plotter::new(&selection, (FIRST_S + from) * 1_000, (FIRST_S + to) * 1_000 + 999, points);
+    let mut plotter =
+        Plotter::new(&selection, ((FIRST_S + from) * 1_000, (FIRST_S + to) * 1_000 + 999), u64::MAX, points);
     let mut files = Files::open(folder, 0, None).expect("a folder");
     while let Some(said) = files.next().expect("it is read") {
         if !plotter.take(said) {

@@ -105,7 +105,8 @@ fn said(bytes: &[u8]) -> impl Iterator<Item = Said> {
 impl History {
     /// The last sample: of the last segment only, which has at most 180.
     fn last(&self) -> Option<Sample> {
-        let recent = self.recent.since(wall_ms())?;
+        // All that is held is later while the clock is behind what it was.
+        let recent = self.recent.since(wall_ms()).unwrap_or_else(|| self.recent.recent());
         said(&recent).filter_map(|said| if let Said::Sample(sample) = said { Some(sample) } else { None }).last()
     }
 
@@ -113,7 +114,7 @@ impl History {
     pub(super) fn series(&self, pick: &str, from_ms: u64, until_ms: u64, points: u64) -> Result<Series, Failure> {
         let Some(last) = self.last() else { return Ok(Series::default()) };
         let selection = Selection::of(pick.split_whitespace(), last.shape.schema())?;
-        let mut plotter = Plotter::new(&selection, from_ms, until_ms, points);
+        let mut plotter = Plotter::new(&selection, (from_ms, until_ms), wall_ms(), points);
         // A sample before the beginning is wanted, where the first interval begins.
         let since_ms = from_ms.saturating_sub(2_000);
         match self.recent.since(since_ms) {

@@ -263,6 +263,11 @@ fn a_server_that_is_lost_or_says_nothing_is_told() {
     // One that was started anew tells its last minutes again.
     view.take(News::Second(Box::new(second(0, 2))));
     assert_eq!(view.last().map(|second| second.wall_ms), Some(NOW_MS + 1_000));
+    // One whose clock was 31 days ahead is shown from then on.
+    let right_ms = NOW_MS - 31 * 86_400_000;
+    view.take(News::Second(Box::new(Second { wall_ms: right_ms, ..second(0, 2) })));
+    view.take(News::Second(Box::new(Second { wall_ms: right_ms + 1_000, ..second(0, 2) })));
+    assert_eq!(view.seconds.iter().map(|second| second.wall_ms).collect::<Vec<_>>(), [right_ms, right_ms + 1_000]);
 }
 
 #[test]

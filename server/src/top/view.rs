@@ -279,9 +279,13 @@ impl View {
         match news {
             News::Second(mut second) => {
                 self.lost = None;
-                // A server that was started anew tells its last minutes again.
-                if self.seconds.back().is_some_and(|last| last.wall_ms >= second.wall_ms) {
-                    return;
+                let back_ms = self.last().map_or(0, |last| (last.wall_ms + 1).saturating_sub(second.wall_ms));
+                match back_ms {
+                    0 => {}
+                    // A server that was started anew tells its last minutes again.
+                    _ if back_ms <= HISTORY_MAX as u64 * 1_000 => return,
+                    // Its clock was set back.
+                    _ => self.seconds.clear(),
                 }
                 if let Some(before) = self.last() {
                     second.stands_still_since(before);
