@@ -32,6 +32,8 @@ use super::{DiskError, Engine, Options, Seen, StorageState, StoreCounters, Wake}
 use crate::waits::{self, Place};
 use crate::waking::Parking;
 
+/// Time between two lines of the log that say that the disk is still full.
+const TOLD_EVERY: Duration = Duration::from_secs(60);
 /// Batches larger than this give their memory back instead of being used again, bytes.
 const SPARE_BYTES_MAX: usize = 256 << 10;
 
@@ -232,6 +234,7 @@ impl Committer {
             interval: options.space_interval,
             free_bytes: options.free_bytes,
             looked: None,
+            told: None,
             rested: false,
             tidied: Instant::now(),
             give_back: options.give_back,
@@ -314,6 +317,12 @@ impl Tuner {
         self.0.group_bytes_max.store(group_bytes_max as u64, Ordering::Relaxed);
         self.0.min_free_bytes.store(min_free_bytes, Ordering::Relaxed);
     }
+
+    /// Bytes that have to be freed on the device before messages are accepted again, as it was last looked at: 0 while they
+    /// are accepted, and when nothing more has to be freed.
+    pub fn lacking_bytes(&self) -> u64 {
+        self.0.lacking_bytes.load(Ordering::Relaxed)
+    }
 }
 
 struct Lane {
@@ -342,6 +351,8 @@ struct Worker {
     interval: Duration,
     free_bytes: FreeBytes,
     looked: Option<Instant>,
+    /// When it was last logged that the disk is full.
+    told: Option<Instant>,
     /// Whether the engine has rested since the last commit.
     rested: bool,
     /// When memory was last given back.
@@ -515,9 +526,31 @@ impl Worker {
 
     fn become_full(&mut self, what: &str) {
         if self.shared.state() == StorageState::Ok {
-            tracing::error!(what, "the disk is full: new messages are refused until there is space");
+            let free = self.folder.as_ref().and_then(|folder| (self.free_bytes)(folder).ok()).unwrap_or(0);
+            let lacking_bytes = self.note_lacking(free);
+            tracing::error!(
+                what,
+                lacking_bytes,
+                "the disk is full: new messages are refused until so many more bytes are free"
+            );
+            self.told = Some(Instant::now());
             self.shared.set_state(StorageState::Full);
         }
+    }
+
+    /// Free space from which on messages are accepted again, bytes. The reserve is made first if it was given up, and the
+    /// engine may need more for what it has to write.
+    fn accepting_bytes(&self) -> u64 {
+        let least = self.shared.min_free_bytes.load(Ordering::Relaxed);
+        let missing = self.reserve.as_ref().filter(|r| !r.is_held()).map_or(0, Reserve::bytes);
+        (accepting_bytes(least) + missing).max(self.engine.wanted_free_bytes())
+    }
+
+    /// Notes how much has to be freed, for operators.
+    fn note_lacking(&self, free: u64) -> u64 {
+        let lacking = self.accepting_bytes().saturating_sub(free);
+        self.shared.lacking_bytes.store(lacking, Ordering::Relaxed);
+        lacking
     }
 
     /// Looks at the free space, at most once an interval, and changes the state by it. There is a gap between the
@@ -538,11 +571,13 @@ impl Worker {
                 self.become_full(&format!("{free} bytes are free, too few for what has to become tables or be merged"));
             }
             StorageState::Full => {
-                let missing = self.reserve.as_ref().filter(|r| !r.is_held()).map_or(0, Reserve::bytes);
-                let enough = free >= accepting_bytes(least) + missing;
-                if enough && !starved && self.refill() {
+                let lacking_bytes = self.note_lacking(free);
+                if lacking_bytes == 0 && !starved && self.refill() {
                     tracing::info!(free, "there is space again: new messages are accepted");
                     self.shared.set_state(StorageState::Ok);
+                } else if self.told.is_none_or(|told| now >= told + TOLD_EVERY) {
+                    self.told = Some(now);
+                    tracing::warn!(free, lacking_bytes, "the disk is still full: so many more bytes have to be freed");
                 }
             }
             StorageState::Ok => {}

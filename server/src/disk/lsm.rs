@@ -365,6 +365,10 @@ impl Engine for LsmEngine {
         self.flusher.is_starved() || self.merger.is_starved()
     }
 
+    fn wanted_free_bytes(&self) -> u64 {
+        self.store.space.wanted_bytes()
+    }
+
     fn counters(&self) -> &Seen<StoreCounters> {
         &self.store.seen
     }

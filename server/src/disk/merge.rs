@@ -34,6 +34,8 @@ pub(super) struct MergeSpace {
     least_bytes: AtomicU64,
     /// A merge that is needed has found no space, and none has begun since.
     lacking: AtomicBool,
+    /// Free space that it needs, bytes; 0 where none lacks any.
+    wanted_bytes: AtomicU64,
     closing: AtomicBool,
     /// The operator wants no merges that are not urgent.
     paused: AtomicBool,
@@ -50,6 +52,7 @@ impl MergeSpace {
             free_bytes,
             least_bytes: AtomicU64::new(least_bytes),
             lacking,
+            wanted_bytes: AtomicU64::new(0),
             closing,
             paused,
             urgent,
@@ -97,13 +100,20 @@ impl MergeSpace {
         let has_room = self.has_room(bytes);
         self.lacking.store(!has_room, Ordering::Relaxed);
         if has_room {
+            self.wanted_bytes.store(0, Ordering::Relaxed);
             return Ok(());
         }
         let needed = self.needed(self.least_bytes.load(Ordering::Relaxed), bytes);
+        self.wanted_bytes.store(needed, Ordering::Relaxed);
         Err(DiskError::OutOfSpace(format!(
             "tables must be merged, which needs {needed} bytes of free space; {} are free",
             self.free().unwrap_or(0)
         )))
+    }
+
+    /// Free space that a merge waits for which has to be made, bytes; 0 if none waits.
+    pub(super) fn wanted_bytes(&self) -> u64 {
+        self.wanted_bytes.load(Ordering::Relaxed)
     }
 
     fn needed(&self, least: u64, bytes: u64) -> u64 {

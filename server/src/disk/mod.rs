@@ -151,6 +151,11 @@ pub trait Engine: Send + Sync {
         false
     }
 
+    /// Free space on the device that background work waits for, bytes; 0 if it waits for none, or does not know how much.
+    fn wanted_free_bytes(&self) -> u64 {
+        0
+    }
+
     /// Bytes a second that it lets be committed for now; `None` if any number.
     fn bytes_s(&self) -> Option<u64> {
         None

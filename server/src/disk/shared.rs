@@ -38,6 +38,8 @@ pub(crate) struct Shared {
     /// What the committer goes by, looked at once a group: most bytes of one, and least free space.
     pub(super) group_bytes_max: AtomicU64,
     pub(super) min_free_bytes: AtomicU64,
+    /// Bytes that have to be freed before messages are accepted again; 0 while they are.
+    pub(super) lacking_bytes: AtomicU64,
     /// Most bytes that each shard may have waiting while commits are slowed down; otherwise no bound.
     pub(super) queue_bytes_max: AtomicU64,
 }
@@ -49,6 +51,7 @@ impl Shared {
             state: AtomicU8::new(StorageState::Ok as u8),
             group_bytes_max: AtomicU64::new(0),
             min_free_bytes: AtomicU64::new(0),
+            lacking_bytes: AtomicU64::new(0),
             queue_bytes_max: AtomicU64::new(u64::MAX),
         })
     }

@@ -146,6 +146,30 @@ impl Running {
     }
 }
 
+/// The limit from which on messages are accepted again was hidden. How much has to be freed is said: less is too little, and so
+/// much is enough.
+#[test]
+fn a_full_disk_says_how_many_bytes_it_lacks() {
+    let mut running = Running::start();
+    let tuner = running.committer.tuner();
+    assert_eq!(tuner.lacking_bytes(), 0);
+    running.set_free(LEAST - 8_192);
+    running.write_one_anyway();
+    wait_until("a full disk", || running.submitter.state() == StorageState::Full);
+    running.wait_for_quiet();
+    let free = simulated(running.dir.path()).unwrap();
+    // A quarter more than the limit, or more where something has to be merged.
+    wait_until("what it lacks", || tuner.lacking_bytes() >= LEAST + LEAST / 4 - free);
+    let lacking = tuner.lacking_bytes();
+    running.set_free(free + lacking - 4_096);
+    wait_until("what it still lacks", || tuner.lacking_bytes() == 4_096);
+    assert_eq!(running.submitter.state(), StorageState::Full);
+    running.set_free(free + lacking);
+    wait_until("room", || running.submitter.state() == StorageState::Ok);
+    assert_eq!(tuner.lacking_bytes(), 0);
+    running.end();
+}
+
 /// All of the first level and of the next would be thirteen megabytes; a new level between them needs a third.
 #[test]
 fn a_store_with_room_for_small_merges_makes_small_merges_and_refuses_nobody() {
