@@ -47,7 +47,7 @@ impl Scene {
         let settings = Settings::new("localhost", 1, [0; 32], 1 << 40);
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
         let conn = ConnId { slot: 0, generation: 1 };
-        let now = Now { mono_ms: 1_000, wall_us: 1_800_000_000_000_000 };
+        let now = Now::new(1_000, 1_800_000_000_000_000);
         let mut scene =
             Scene { engine, shard, conn, now, out: Output::default(), reads: 0, longest: Default::default() };
         scene.turn(Input::Arrived { conn, moved: moved(USER) });

@@ -54,7 +54,7 @@ impl Scene {
     fn new(archive: bool) -> Scene {
         let settings = Settings { archive, ..Settings::new("localhost", 1, [0; 32], 0) };
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
-        let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+        let now = Now::new(1_000, 1_000_000);
         let (sent, asked, said) = (Vec::new(), Vec::new(), Vec::new());
         Scene { shard, disk: Disk::default(), now, out: Output::default(), sent, asked, said }
     }

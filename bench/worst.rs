@@ -63,7 +63,7 @@ impl Scene {
         let settings =
             Settings { archive: false, scram_iterations: 4_096, ..Settings::new("localhost", 1, [0; 32], 0) };
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
-        let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+        let now = Now::new(1_000, 1_000_000);
         let mut disk = Disk::default();
         let (credentials, mut row) =
             (Credentials::derive("pencil", 4_096, &[0; 16], 0).expect("a password"), Vec::new());

@@ -80,11 +80,18 @@ pub struct Gate(pub u64);
 pub struct Now {
     /// Milliseconds on a monotonic clock since the process started.
     pub mono_ms: u64,
-    /// Microseconds since the Unix epoch, UTC; may step back when the host's clock is set.
+    /// Microseconds since the Unix epoch, UTC: for stamps. Steps back, or far ahead, when the host's clock is set.
     pub wall_us: u64,
+    /// What goes by age goes by this: [`Now::wall_us`], or less while the wall clock is in doubt ([`crate::clock`]).
+    pub expiry_us: u64,
 }
 
 impl Now {
+    /// A time whose wall clock is not in doubt.
+    pub const fn new(mono_ms: u64, wall_us: u64) -> Now {
+        Now { mono_ms, wall_us, expiry_us: wall_us }
+    }
+
     /// Whole seconds on the monotonic clock: the coarse stamp that idle sessions keep.
     pub fn mono_s(self) -> u32 {
         u32::try_from(self.mono_ms / 1000).unwrap_or(u32::MAX)

@@ -4,6 +4,7 @@
 mod accounts;
 mod actors;
 mod channels;
+pub mod clock;
 mod components;
 mod contacts;
 pub mod counters;

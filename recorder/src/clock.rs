@@ -1,5 +1,7 @@
 //! The only place where the crate looks at a clock or waits.
 
+#[cfg(debug_assertions)]
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -7,9 +9,27 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::recorder::{Event, Recorder};
 
+/// How far the process takes the wall clock to be ahead, in microseconds: for tests that set a clock.
+#[cfg(debug_assertions)]
+static AHEAD_US: AtomicI64 = AtomicI64::new(0);
+
+/// From now on the wall clock is so many microseconds ahead of the host's. Only in builds with debug assertions.
+#[cfg(debug_assertions)]
+pub fn plant_wall(ahead_us: i64) {
+    AHEAD_US.store(ahead_us, Ordering::Relaxed);
+}
+
+/// Microseconds since 1970 (UTC).
+pub fn wall_us() -> u64 {
+    let wall_us = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64);
+    #[cfg(debug_assertions)]
+    let wall_us = wall_us.saturating_add_signed(AHEAD_US.load(Ordering::Relaxed));
+    wall_us
+}
+
 /// Milliseconds since 1970 (UTC).
 pub fn wall_ms() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+    wall_us() / 1_000
 }
 
 /// Microseconds of the clock that is never set.

@@ -186,6 +186,8 @@ pub struct Recorder {
     thinning: Option<Job>,
     /// The tick from which on one may be.
     thin_from: u64,
+    /// The time by which files are old, in milliseconds since 1970 (UTC); the wall clock's where there is none.
+    expiry_ms: Option<Box<dyn FnMut() -> u64 + Send>>,
 }
 
 impl Recorder {
@@ -211,6 +213,7 @@ impl Recorder {
             judged: Some(0),
             thinning: None,
             thin_from: 0,
+            expiry_ms: None,
         }
     }
 
@@ -219,10 +222,16 @@ impl Recorder {
         self.window.clone()
     }
 
+    /// Files are old by this time from now on, in milliseconds since 1970 (UTC), and not by the wall clock's.
+    pub fn ages_by(&mut self, expiry_ms: impl FnMut() -> u64 + Send + 'static) {
+        self.expiry_ms = Some(Box::new(expiry_ms));
+    }
+
     /// Takes a sample and keeps it.
     pub fn tick(&mut self, wall_ms: u64, monotonic_us: u64) -> Option<Event> {
         let event = self.record(wall_ms, monotonic_us);
-        if let Err(error) = self.thin(wall_ms) {
+        let expiry_ms = self.expiry_ms.as_mut().map_or(wall_ms, |expiry_ms| expiry_ms());
+        if let Err(error) = self.thin(expiry_ms) {
             // The oldest go in full, as they would without.
             self.window.mark(wall_ms, "thin", &format!("old seconds could not be thinned: {error}"));
             self.thin_from = self.ticks + THIN_AGAIN_TICKS;

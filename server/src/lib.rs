@@ -10,6 +10,7 @@ mod breaker;
 pub mod bytestreams;
 pub mod cli;
 mod client;
+pub mod clock;
 pub mod config;
 pub mod disk;
 pub mod driver;

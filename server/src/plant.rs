@@ -11,11 +11,14 @@
 //! full-disk=30s@3s             the journal finds no space for so long
 //! panic=shard-1@3s             the first thread that comes by a place of this name panics, once
 //! fail-driver=1@3s             the driver of shard 1 fails
+//! wall=FILE                    the wall clock is ahead by the seconds that the file has, behind if they are negative; read at
+//!                              the start and each second
 //! echo=on                      no fault: `/echo` at http and https is an echo of WebSockets, for suites that test frames
 //! ```
 //!
 //! All times count from the end of the server's start. Places are named where they are: [`pass`].
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -42,6 +45,7 @@ pub struct Plan {
     disk_full: Option<When>,
     panic: Option<(String, Duration)>,
     driver: Option<(usize, Duration)>,
+    wall: Option<PathBuf>,
     echo: bool,
 }
 
@@ -76,6 +80,7 @@ impl Plan {
                     let shard = shard.parse().map_err(|_| wrong())?;
                     plan.driver = Some((shard, seconds(after).ok_or_else(wrong)?));
                 }
+                "wall" => plan.wall = Some(value.into()),
                 "echo" if value == "on" => plan.echo = true,
                 _ => return Err(wrong()),
             }
@@ -129,7 +134,17 @@ pub fn start() -> Result<Option<(String, When)>, String> {
     let lock = plan.lock.clone();
     let (slept, panicked) = (AtomicBool::new(false), AtomicBool::new(false));
     let _ = PLANTED.set(Planted { plan, started: Instant::now(), slept, panicked });
+    set_wall();
     Ok(lock)
+}
+
+/// Called before each look at the wall clock: sets it as its file says, if there is one that can be read.
+pub fn set_wall() {
+    let file = PLANTED.get().and_then(|planted| planted.plan.wall.as_deref());
+    let ahead_s = file.and_then(|file| std::fs::read_to_string(file).ok()?.trim().parse::<i64>().ok());
+    if let Some(ahead_s) = ahead_s {
+        throng_recorder::clock::plant_wall(ahead_s * 1_000_000);
+    }
 }
 
 /// Whether there is to be an echo of WebSockets.
@@ -200,9 +215,10 @@ mod tests {
         let when = |after, lasts| When { after: Duration::from_secs(after), lasts: Duration::from_secs(lasts) };
         assert_eq!(plan.sync, Duration::from_millis(200));
         assert_eq!((plan.shard, plan.lock), (Some((1, when(3, 30))), Some(("knobs".to_owned(), when(0, 9)))));
-        let text = "stop-disk=9s@1s,full-disk=8s@2s,panic=http request@1s,fail-driver=1@0s,echo=on";
-        let plan = Plan::parse(text).expect("four faults, and an echo");
+        let text = "stop-disk=9s@1s,full-disk=8s@2s,panic=http request@1s,fail-driver=1@0s,wall=/tmp/wall,echo=on";
+        let plan = Plan::parse(text).expect("five faults, and an echo");
         assert!(plan.echo);
+        assert_eq!(plan.wall, Some("/tmp/wall".into()));
         assert_eq!((plan.disk_stops, plan.disk_full), (Some(when(1, 9)), Some(when(2, 8))));
         assert_eq!(plan.panic, Some(("http request".to_owned(), Duration::from_secs(1))));
         assert_eq!(plan.driver, Some((1, Duration::ZERO)));

@@ -20,7 +20,7 @@ mod tuning;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{ConnId, Gate, Now, ShardId};
@@ -30,6 +30,7 @@ use throng_engine::shard::Shard;
 use throng_engine::store::Table;
 
 use crate::bytestreams::ActivationPort;
+use crate::clock::Clock;
 use crate::disk::{self, ReadPort, ReadRequest, Submitter};
 use crate::driver::{Cause, Close, Driver, Event, Peer};
 use crate::extauth::{AskPort, Said, What};
@@ -114,28 +115,6 @@ pub struct Parts {
     pub ending: Arc<Ending>,
     /// How long things take.
     pub timings: Arc<Timings>,
-}
-
-/// Time for shards: monotonic since the process started, and the wall's.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
-
-impl Clock {
-    /// Starts now.
-    pub fn start() -> Clock {
-        Clock(Instant::now())
-    }
-
-    /// The time.
-    pub fn now(&self) -> Now {
-        self.at(Instant::now())
-    }
-
-    /// The time, of which the monotonic part is known: a moment ago.
-    fn at(&self, now: Instant) -> Now {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Now { mono_ms: now.duration_since(self.0).as_millis() as u64, wall_us: wall.as_micros() as u64 }
-    }
 }
 
 /// One thread.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// Module of the engine, and the modules that it may name. Everything not listed here it must not know.
 const ENGINE: &[(&str, &[&str])] = &[
     ("id", &[]),
+    ("clock", &["id"]),
     ("limits", &[]),
     ("counters", &[]),
     ("outbound", &["id"]),
@@ -18,7 +19,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("store", &["id", "limits"]),
     ("orders", &["limits", "store"]),
     ("extension", &["id", "limits", "ns", "orders", "store", "wire"]),
-    ("portable", &["extension", "limits", "ns", "store", "wire"]),
+    ("portable", &["extension", "id", "limits", "ns", "store", "wire"]),
     ("session", &["extension", "id", "limits", "ns", "outbound", "slots", "store", "web", "wire"]),
     ("letters", &["extension", "id", "session", "store", "web", "wire"]),
     ("router", &["extension", "id", "letters", "session", "slots", "store"]),
@@ -205,6 +206,13 @@ const SERVER_NEVER: &[(&str, &[&str])] = &[
     ("links", &["admin", "cli", "config", "disk", "jobs", "letters", "log", "serve", "thread"]),
     ("letters", &["admin", "cli", "config", "disk", "driver", "jobs", "links", "log", "serve", "thread"]),
     ("thread", &["admin", "cli", "config", "log", "serve"]),
+    (
+        "clock",
+        &[
+            "admin", "bench", "cli", "config", "disk", "driver", "events", "http", "jobs", "letters", "links", "log",
+            "profile", "record", "serve", "thread", "tls", "top", "upload",
+        ],
+    ),
     ("http", &["cli", "config", "disk", "driver", "jobs", "letters", "links", "log", "serve", "thread", "tls"]),
     (
         "record",

@@ -41,7 +41,7 @@ impl Host {
     /// The first shard of those that there are by these settings, one second after its start, with prompt clients.
     pub fn new(settings: Settings) -> Host {
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
-        let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+        let now = Now::new(1_000, 1_000_000);
         Host { shard, disk: Disk::default(), now, prompt: true, out: Output::default() }
     }
 

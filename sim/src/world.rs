@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
+use throng_engine::clock::{Guard, expiry_us};
 use throng_engine::counters::Counters;
 use throng_engine::gate::GateQueue;
 use throng_engine::id::{Now, ShardId};
@@ -150,6 +151,9 @@ pub struct World {
     random: Random,
     now_us: u64,
     started_us: u64,
+    /// How far the host's wall clock is ahead of the world's, microseconds.
+    ahead_us: i64,
+    guard: Guard,
     threads: Vec<Thread>,
     sockets: Vec<Socket>,
     /// Those of components.
@@ -207,6 +211,8 @@ impl World {
             random: Random::new(seed),
             now_us: 0,
             started_us: 0,
+            ahead_us: 0,
+            guard: Guard::new(0, EPOCH_US, None).0,
             threads: Vec::new(),
             sockets: Vec::new(),
             components: BTreeSet::new(),
@@ -264,7 +270,9 @@ impl World {
 
     /// Starts a process over what is durable.
     fn start(&mut self) {
+        let mark = self.guard.mark(self.now_us - self.started_us);
         self.started_us = self.now_us;
+        self.guard = Guard::new(0, self.wall_us(), Some(mark)).0;
         self.settings.process_key = self.random.seed32();
         self.settings.decoy_key = [7; 32];
         self.settings.number_floor = self.number_floor();
@@ -438,6 +446,7 @@ impl World {
         match event {
             Event::Turn(shard) => return self.turn(ShardId(shard)),
             Event::Tick => {
+                self.guard.look(self.now_us - self.started_us, self.wall_us());
                 for shard in self.shards() {
                     self.kick_turn(shard);
                 }
@@ -476,6 +485,21 @@ impl World {
     }
 
     fn now(&self) -> Now {
-        Now { mono_ms: (self.now_us - self.started_us) / 1000, wall_us: EPOCH_US + self.now_us }
+        let (mono_us, wall_us) = (self.now_us - self.started_us, self.wall_us());
+        Now { mono_ms: mono_us / 1000, wall_us, expiry_us: expiry_us(mono_us, wall_us, self.guard.expected_us()) }
+    }
+
+    fn wall_us(&self) -> u64 {
+        (EPOCH_US + self.now_us).saturating_add_signed(self.ahead_us)
+    }
+
+    /// Sets the host's wall clock ahead of the world's, or behind it. The process sees it as it sees any jump.
+    pub fn set_clock(&mut self, ahead_us: i64) {
+        self.ahead_us = ahead_us;
+    }
+
+    /// The operator says that the wall clock is right.
+    pub fn confirm_clock(&mut self) {
+        self.guard.confirm(self.now_us - self.started_us, self.wall_us());
     }
 }

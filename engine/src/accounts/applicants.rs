@@ -18,14 +18,14 @@ impl Accounts {
         let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
             return self.outcome(conn, leave, &account, false, Answer::Unreadable);
         };
-        let (now_s, mut waiting) = (self.wall_s(), 0);
+        let (now_s, expiry_s, mut waiting) = (self.wall_s(), self.expiry_s(), 0);
         for row in &all {
             let known = rows::applicant_of_sort(&row.sort).zip(Applicant::decode(&row.value));
             let Some((name, applicant)) = known else {
                 waiting += 1;
                 continue;
             };
-            if applicant.since_s.saturating_add(self.settings.applicants_s) <= now_s {
+            if applicant.since_s.saturating_add(self.settings.applicants_s) <= expiry_s {
                 rows::delete_applicant(&mut self.writes, domain, name);
                 let nobody = self.nobody();
                 self.ask_home(nobody, name, Question::Expired(applicant.incarnation));

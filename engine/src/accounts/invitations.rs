@@ -174,7 +174,8 @@ impl Accounts {
     // Making and revoking.
 
     fn make_invitation(&mut self, maker: Maker, actor: &str, new: &NewInvitation, there: bool, found: Vec<Found>) {
-        let now_s = self.wall_s();
+        // One that is over by a clock in doubt is refused, and keeps its place until it is over for certain.
+        let now_s = self.expiry_s();
         let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
             return self.invitation_made(maker, Err(Limit::Waiting));
         };
@@ -204,7 +205,7 @@ impl Accounts {
         let mut random = [0; INVITATION_TOKEN_BYTES];
         self.entropy.fill_bytes(&mut random);
         let token = token::make(random, actor);
-        let invitation = new.at(now_s);
+        let invitation = new.at(self.wall_s());
         invitation.put(&mut self.writes, actor, InvitationId::of(&token));
         self.invitation_made(maker, Ok((actor, invitation, token)));
     }

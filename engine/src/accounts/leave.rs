@@ -4,9 +4,14 @@ use crate::accounts::Accounts;
 use crate::letters::{Answer, ConnRef, Leave, Question, Settle};
 
 impl Accounts {
-    /// Seconds since the Unix epoch.
+    /// Seconds since the Unix epoch, for stamps.
     pub(super) fn wall_s(&self) -> u64 {
         self.now.wall_us / 1_000_000
+    }
+
+    /// Seconds since the Unix epoch, for what goes by age.
+    pub(super) fn expiry_s(&self) -> u64 {
+        self.now.expiry_us / 1_000_000
     }
 
     /// Whoever has given leave for an account hears what came of it, and answers the connection; without leave it is answered now.

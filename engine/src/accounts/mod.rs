@@ -300,7 +300,7 @@ impl Accounts {
     /// Whether a name is kept for who has another invitation (XEP-0401 7.2).
     fn is_reserved(&self, leave: Option<&Leave>, found: Vec<Found>) -> bool {
         let own = leave.and_then(|leave| leave.then.as_deref().unwrap_or(leave).id);
-        let now_s = self.wall_s();
+        let now_s = self.expiry_s();
         let Some(Found::Rows { rows, .. }) = found.into_iter().next() else { return false };
         rows.iter().any(|row| {
             let known = Invitation::decode(&row.value);

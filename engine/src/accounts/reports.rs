@@ -167,13 +167,14 @@ impl Accounts {
     }
 
     fn keep_reports(&mut self, domain: &str, shard: ShardId, filing: Filing) {
-        let (now_s, most) = (self.wall_s(), self.settings.reports_max.min(REPORTS_MAX) as usize);
+        let (now_s, expiry_s) = (self.wall_s(), self.expiry_s());
+        let most = self.settings.reports_max.min(REPORTS_MAX) as usize;
         let Filing { by, reports, token } = filing;
         for report in reports {
             let id = ReportId(self.entropy.next_u64());
             let key = ReportKey { at_s: now_s, id };
             let Some(Book::Read(index)) = self.reports.books.get_mut(domain) else { return };
-            let Some(gone) = index.make_room(&by, now_s, most) else {
+            let Some(gone) = index.make_room(&by, expiry_s, most) else {
                 self.counters.reports_left_out.one();
                 continue;
             };
@@ -233,7 +234,7 @@ impl Accounts {
     }
 
     fn expire_reports(&mut self, domain: &str) {
-        let before_s = self.wall_s().saturating_sub(self.settings.reports_s);
+        let before_s = self.expiry_s().saturating_sub(self.settings.reports_s);
         match self.reports.books.get_mut(domain) {
             Some(Book::Read(index)) => {
                 let gone = index.expire(before_s);

@@ -65,10 +65,6 @@ impl Accounts {
         self.know_tokens(account, Tokens::default());
     }
 
-    fn now_unix_s(&self) -> u64 {
-        self.now.wall_us / 1_000_000
-    }
-
     /// A client shows a token: the connection is told what that is worth. Used up are a count, and the tokens that were before.
     pub(crate) fn token_shown(
         &mut self,
@@ -79,7 +75,8 @@ impl Accounts {
         shown: &TokenShown,
     ) {
         let credentials = record.and_then(|record| Credentials::decode(record).ok());
-        let now_s = self.now_unix_s();
+        // A client that hears that its token has expired drops it, whatever time the clock turns out to have had.
+        let now_s = self.expiry_s();
         let (answer, changed) = self.tokens.check(account, credentials.as_ref(), &mut tokens, shown, now_s);
         // With a full store nothing is noted but that a token is void, which makes the row smaller.
         if changed && (shown.invalidate || self.storage == StorageState::Ok) {
@@ -98,7 +95,7 @@ impl Accounts {
     /// authenticated with. The connection goes on, with a token or without.
     pub(crate) fn token_wanted(&mut self, conn: ConnId, account: &str, record: Option<&[u8]>, mut tokens: Tokens) {
         let credentials = record.and_then(|record| Credentials::decode(record).ok());
-        let now_s = self.now_unix_s();
+        let now_s = self.wall_s();
         let mut nonce = [0; TOKEN_NONCE_BYTES];
         self.entropy.fill_bytes(&mut nonce);
         let room = self.storage == StorageState::Ok;

@@ -41,7 +41,7 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
     let element = xml::parse(payload.as_bytes()).expect("a well-formed payload");
     let domains = crate::id::Domains::of_users("capulet.com");
     let context = Context {
-        now: Now { mono_ms: 123_456_789, wall_us: 1_166_551_115_000_000 },
+        now: Now::new(123_456_789, 1_166_551_115_000_000),
         server,
         domains: &domains,
         authorized: to.authorized,

@@ -1,14 +1,18 @@
 //! Archived messages that are old enough go, whether their users ever come back or not: the host names users of this home
 //! a few at a time, slowly, and their rows are read. Nothing depends on who is online.
+//!
+//! Entries are in the order in which they came, and their stamps need not be: a clock that was ahead has left stamps of the
+//! future. Such an entry is as old as the next one whose time has come, because it came before that one. So what was written
+//! while the clock was wrong does not keep what came later.
 
 use crate::extension;
 use crate::io::{Effect, Reply, StorageState};
 use crate::logs::Logs;
 use crate::session::sm::Rows;
-use crate::store::archive::{entries, is_void, number_of};
+use crate::store::archive::{Entry, entries, is_void, number_of};
 use crate::store::waiting::Cursor;
 use crate::store::{Batch, Found, Query, Row, Table, peers, sessions};
-use crate::turn::pending::{Pending, RetentionRead, get};
+use crate::turn::pending::{Pending, Retained, RetentionRead, get};
 
 /// What has to be known of each user: the cursor, the oldest rows, and whether there are rows of sessions.
 const QUERIES: usize = 3;
@@ -16,10 +20,14 @@ const QUERIES: usize = 3;
 const ROWS_MAX: u32 = 64;
 /// Bytes of these.
 const BYTES_MAX: u32 = 32 << 10;
+/// Pages of one user that are read in a row for the end of stamps of the future. Behind more of them, entries stay until the
+/// time of the stamps has come.
+const PAGES_MAX: u32 = 256;
 
 impl Logs {
     /// Looks at the archives of these users (bare JIDs); [`Logs::retention_found`] goes on.
     pub(crate) fn retain(&mut self, token: u64, users: Vec<Box<str>>) {
+        let users = users.into_iter().map(|user| Retained { user, ..Retained::default() }).collect();
         self.retain_on(RetentionRead { token, users, trimmed: 0 });
     }
 
@@ -28,11 +36,11 @@ impl Logs {
             let reply = Reply::Done(read.trimmed);
             return self.effects.push(Effect::Reply { token: read.token, reply, durable: true });
         }
-        let queries = read.users.iter().flat_map(|user| {
+        let queries = read.users.iter().flat_map(|Retained { user, from, .. }| {
             let oldest = Query::Range {
                 table: Table::Archive,
                 actor: user.as_bytes().into(),
-                from: Box::default(),
+                from: from.to_be_bytes().into(),
                 until: None,
                 reverse: false,
                 rows_max: ROWS_MAX,
@@ -49,24 +57,40 @@ impl Logs {
             let reply = Reply::StoreFull;
             return self.effects.push(Effect::Reply { token: read.token, reply, durable: true });
         }
-        let old_ms = self.old_before_ms();
+        let (old_ms, now_ms) = (self.old_before_ms(), self.now.expiry_us / 1_000);
         let mut again = Vec::new();
-        for (user, found) in std::mem::take(&mut read.users).into_iter().zip(found.chunks(QUERIES)) {
+        for (mut of, found) in std::mem::take(&mut read.users).into_iter().zip(found.chunks(QUERIES)) {
             let [Found::Value(cursor), Found::Rows { rows, more }, sessions] = found else { continue };
-            let (until, more) = goes_until(old_ms, cursor.as_deref(), rows, *more);
-            if until > 0 {
-                self.note_dropped(&user, until, sessions);
-                expire(&mut self.writes, &user, until, rows);
-                self.writes.delete_range(Table::Archive, user.as_bytes(), &[], &until.to_be_bytes());
-                peers::delete_below(&mut self.writes, &user, until);
-                read.trimmed += 1;
+            let ages = Ages { old_ms, now_ms, old_until: of.old_until };
+            let (until, all) = goes_until(&ages, cursor.as_deref(), rows);
+            let all = all && *more;
+            if of.from > 0 {
+                // Only the end of the stamps of the future was looked for.
+                match (until, rows.last().and_then(|row| number_of(&row.sort))) {
+                    (1.., _) => again.push(Retained { from: 0, old_until: until, pages: 0, ..of }),
+                    (0, Some(last)) if all && of.pages < PAGES_MAX => {
+                        again.push(Retained { from: last + 1, pages: of.pages + 1, ..of });
+                    }
+                    _ => {}
+                }
+                continue;
             }
-            if more {
-                again.push(user);
+            let user = &*of.user;
+            if until > 0 {
+                self.note_dropped(user, until, sessions);
+                expire(&mut self.writes, user, until, rows);
+                self.writes.delete_range(Table::Archive, user.as_bytes(), &[], &until.to_be_bytes());
+                peers::delete_below(&mut self.writes, user, until);
+                read.trimmed += u32::from(!std::mem::replace(&mut of.counted, true));
+            }
+            match rows.last().and_then(|row| number_of(&row.sort)) {
+                // What goes is not read again.
+                _ if all && until > 0 => again.push(of),
+                // Once: what is found then goes, or waits.
+                Some(last) if all && of.old_until == 0 => again.push(Retained { from: last + 1, ..of }),
+                _ => {}
             }
         }
-        // Of these all that was read has gone: there may be more of it.
-        read.trimmed -= again.len() as u32;
         self.retain_on(RetentionRead { users: again, ..read });
     }
 
@@ -94,7 +118,7 @@ impl Logs {
     fn old_before_ms(&self) -> u64 {
         let retention_ms = self.settings.retention_s.saturating_mul(1_000);
         let old = if self.settings.archive && retention_ms > 0 { retention_ms } else { u64::MAX };
-        (self.now.wall_us / 1_000).saturating_sub(old)
+        (self.now.expiry_us / 1_000).saturating_sub(old)
     }
 }
 
@@ -107,29 +131,52 @@ fn expire(batch: &mut Batch, user: &str, until: u64, rows: &[Row]) {
     }
 }
 
-/// First number of a user's archive to stay, or 0 if there is nothing to go; and whether all that was read goes and there is
-/// more. What waits for a first session stays however old it is, with all behind it; so does what stands in a row with it.
-fn goes_until(old_ms: u64, cursor: Option<&[u8]>, rows: &[Row], more: bool) -> (u64, bool) {
+/// What is too old.
+struct Ages {
+    /// What came before this.
+    old_ms: u64,
+    /// Stamps behind this say nothing.
+    now_ms: u64,
+    /// What has a lower number, whatever its stamp.
+    old_until: u64,
+}
+
+impl Ages {
+    fn is_old(&self, number: u64, time_ms: u64) -> bool {
+        time_ms < self.old_ms || number < self.old_until
+    }
+}
+
+/// First number of a user's archive to stay, or 0 if there is nothing to go; and whether none of the rows says that it stays.
+/// What waits for a first session stays however old it is, with all behind it; so does what is in a row with it.
+fn goes_until(ages: &Ages, cursor: Option<&[u8]>, rows: &[Row]) -> (u64, bool) {
     let cursor = cursor.and_then(Cursor::decode).unwrap_or_default().number;
-    let goes = |row: &&Row| {
+    // The first number to stay behind what is known to be old.
+    let mut until = 0;
+    for row in rows {
         // A row that cannot be read stays: nobody could say what was in it.
-        let entries = entries(&row.sort, &row.value);
-        entries.is_some_and(|entries| {
-            entries.iter().all(|(number, entry)| entry.time_ms < old_ms && (*number <= cursor || !entry.waits))
-        })
-    };
-    let old = rows.iter().take_while(goes).count();
-    // What makes an entry void goes with it, not before.
-    let last = rows[..old].iter().rfind(|row| !is_void(&row.value));
-    let until = last.and_then(|row| number_of(&row.sort)).map_or(0, |number| number + 1);
-    (until, more && old == rows.len() && until > 0)
+        let Some(entries) = entries(&row.sort, &row.value) else { return (until, false) };
+        let may_go = |(number, entry): &(u64, Entry<'_>)| {
+            let of_future = entry.time_ms > ages.now_ms;
+            (of_future || ages.is_old(*number, entry.time_ms)) && (*number <= cursor || !entry.waits)
+        };
+        if !entries.iter().all(may_go) {
+            return (until, false);
+        }
+        // What makes an entry void goes with it, not before.
+        let last_is_old = entries.last().is_some_and(|(number, entry)| ages.is_old(*number, entry.time_ms));
+        if last_is_old && !is_void(&row.value) {
+            until = number_of(&row.sort).map_or(until, |number| number + 1);
+        }
+    }
+    (until, true)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::OpView;
-    use crate::store::archive::{Entry, put_void};
+    use crate::store::archive::put_void;
 
     /// The rows of entries, each with a number, its time, and whether it waits.
     fn rows(all: &[(u64, u64, bool)]) -> Vec<Row> {
@@ -156,17 +203,35 @@ mod tests {
         value.into()
     }
 
+    /// What goes, and whether nothing that was read stays.
+    fn until(old_ms: u64, at: Option<u64>, all: &[Row]) -> (u64, bool) {
+        goes_until(&Ages { old_ms, now_ms: 1_000, old_until: 0 }, at.map(cursor).as_deref(), all)
+    }
+
     #[test]
     fn what_is_not_delivered_stays_and_nothing_is_written_for_nothing() {
         let all = rows(&[(1, 100, true), (2, 200, true), (3, 300, true)]);
-        let until = |old_ms, at: Option<u64>, more| goes_until(old_ms, at.map(cursor).as_deref(), &all, more);
-        assert_eq!(until(250, Some(9), false), (3, false), "by age");
-        assert_eq!(until(900, Some(1), true), (2, false), "what is behind the cursor waits");
-        assert_eq!(until(900, None, false), (0, false), "without a cursor nothing is delivered");
-        assert_eq!(until(900, Some(9), true), (4, true), "all of it, and there is more");
-        assert_eq!(until(100, Some(9), true), (0, false), "the oldest is young enough");
-        assert_eq!(goes_until(900, Some(&cursor(9)), &[], false), (0, false), "there is nothing");
+        assert_eq!(until(250, Some(9), &all), (3, false), "by age");
+        assert_eq!(until(900, Some(1), &all), (2, false), "what is behind the cursor waits");
+        assert_eq!(until(900, None, &all), (0, false), "without a cursor nothing is delivered");
+        assert_eq!(until(900, Some(9), &all), (4, true), "all of it");
+        assert_eq!(until(100, Some(9), &all), (0, false), "the oldest is young enough");
+        assert_eq!(until(900, Some(9), &[]).0, 0, "there is nothing");
         let sent = rows(&[(1, 100, false), (2, 200, false)]);
-        assert_eq!(goes_until(900, None, &sent, false), (3, false), "what was only sent waits for nobody");
+        assert_eq!(until(900, None, &sent).0, 3, "what was only sent waits for nobody");
+    }
+
+    /// A stamp that is later than now counts as now, and does not keep what came after it.
+    #[test]
+    fn an_entry_of_the_future_is_as_old_as_the_next_one() {
+        let all = rows(&[(1, 100, false), (2, 9_000, false), (3, 9_001, false), (4, 150, false), (5, 999, false)]);
+        assert_eq!(until(200, None, &all), (5, false), "those of the future came before one that is old");
+        assert_eq!(until(120, None, &all), (2, false), "here before one that is young");
+        let all = rows(&[(1, 9_000, false), (2, 9_001, false)]);
+        assert_eq!(until(200, None, &all), (0, true), "nothing says how old they are");
+        let found = Ages { old_ms: 200, now_ms: 1_000, old_until: 2 };
+        assert_eq!(goes_until(&found, None, &all), (2, true), "a later page has said it");
+        let all = rows(&[(1, 9_000, true), (2, 100, false)]);
+        assert_eq!(until(200, None, &all), (0, false), "what waits stays");
     }
 }

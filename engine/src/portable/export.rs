@@ -7,6 +7,7 @@ use super::{keys, message, nodes, records, roster};
 use crate::extension::mam::Tombstone;
 use crate::extension::pubsub::node::{Affiliates, Directory};
 use crate::extension::{blocking, vcard};
+use crate::id::Now;
 use crate::limits::{NODE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
 use crate::store::account::Credentials;
 use crate::store::archive::{self, Entry, live_entries, seek};
@@ -347,7 +348,7 @@ impl<E> Departure<'_, E> {
             self.text.extend_from_slice(b"<items");
             write_attribute(&mut self.text, "node", &node.name);
             self.text.push(b'>');
-            let gone_us = node.config.gone_before_us(self.portion.now_us);
+            let gone_us = node.config.gone_before_us(Now::new(0, self.portion.now_us));
             let mut span = Span::all(NODE_PAGE_ITEMS_MAX, NODE_BYTES_MAX as u32);
             loop {
                 let (rows, more) = self.rows(&node_rows::items(self.user, &node.name, span), "item")?;

@@ -73,7 +73,7 @@ impl Requests {
             items_max: policy.items_max,
             items_s: policy.items_s,
             crowd: (subscribers, requested_s),
-            now_us: self.now.wall_us,
+            now: self.now,
         };
         // In a request's turn nothing is known but by that.
         let known = if self.turns.has(node) { None } else { self.known_nodes.take(node) };
@@ -102,7 +102,7 @@ impl Requests {
             private: is_private(&self.settings.web.channels, node),
             items_max: NOTIFY_PAGE_ITEMS_MAX.div_ceil(share),
             bytes_max: NOTIFY_PAGE_BYTES_MAX / share,
-            now_us: self.now.wall_us,
+            now: self.now,
         };
         let (place, step) = extension::channel_read(wanted);
         self.do_step(asker, node, place, step);
@@ -143,7 +143,7 @@ impl Requests {
             number: known.number,
             private: is_private(policy, &known.actor),
         });
-        let gathered = Gathered { from, last, gap, picked: picked.collect(), now_us: self.now.wall_us };
+        let gathered = Gathered { from, last, gap, picked: picked.collect(), now: self.now };
         let (place, step) = extension::channel_gather(gathered);
         self.do_step(asker, node, place, step);
     }
@@ -157,7 +157,7 @@ impl Requests {
             granted: by.granted,
             deletes,
             crowd: self.watchers.crowd(node, self.now.mono_s()),
-            now_us: self.now.wall_us,
+            now: self.now,
         };
         let (place, step) = extension::channel_info(question);
         self.do_step(asker(front, if is_operator { TRUSTED } else { by.from }, node), node, place, step);
@@ -180,7 +180,7 @@ impl Requests {
             private: is_private(&self.settings.web.channels, node),
             items_max: items.min(NOTIFY_PAGE_ITEMS_MAX),
             bytes_max: NOTIFY_PAGE_BYTES_MAX,
-            now_us: self.now.wall_us,
+            now: self.now,
         };
         let (place, step) = extension::channel_read(wanted);
         self.do_step(asker, node, place, step);

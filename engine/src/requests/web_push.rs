@@ -124,7 +124,7 @@ impl Requests {
             (By::Token(key, name), Some(access)) => !access.stands(*key, name.as_deref()),
             _ => false,
         };
-        taken_back || registration.until_s <= self.now.wall_us / 1_000_000
+        taken_back || registration.until_s <= self.now.expiry_us / 1_000_000
     }
 
     /// Whether a registration is told. What holds no more goes; what the operator does not allow now stays, in case it is allowed again.

@@ -80,7 +80,7 @@ impl Shard {
 
     /// Seconds that a session had waited before now; one that had its connection when its process ended waits since this one began.
     fn late_s(&self, counts: &Counts) -> u32 {
-        let now_s = self.now.wall_us / 1_000_000;
+        let now_s = self.now.expiry_us / 1_000_000;
         let since_s = match counts.detached_s {
             0 => now_s.saturating_sub(self.now.mono_ms / 1_000),
             detached_s => detached_s,

@@ -300,7 +300,7 @@ impl Shard {
             _ => {}
         }
         let (kept_ms, age_ms) =
-            (self.settings.retention_s.saturating_mul(1_000), (self.now.wall_us / 1_000).saturating_sub(time_ms));
+            (self.settings.retention_s.saturating_mul(1_000), (self.now.expiry_us / 1_000).saturating_sub(time_ms));
         if kept_ms > 0 && age_ms >= kept_ms {
             // Its receiver's entry may have been dropped for its age: nobody could say whether it has come.
             return self.end_session(id, Vec::new(), None);

@@ -304,11 +304,25 @@ pub(crate) struct Flush {
     pub(crate) account: Box<str>,
 }
 
+/// A user whose oldest rows are being read.
+#[derive(Debug, Default)]
+pub(crate) struct Retained {
+    pub(crate) user: Box<str>,
+    /// The first number that is read now.
+    pub(crate) from: u64,
+    /// What has a lower number is known to be too old.
+    pub(crate) old_until: u64,
+    /// Pages read in a row of which no stamp says anything.
+    pub(crate) pages: u32,
+    /// Something has gone of this user.
+    pub(crate) counted: bool,
+}
+
 /// Users whose rows are being read.
 #[derive(Debug)]
 pub(crate) struct RetentionRead {
     pub(crate) token: u64,
-    pub(crate) users: Vec<Box<str>>,
+    pub(crate) users: Vec<Retained>,
     /// Users of whom something has gone.
     pub(crate) trimmed: u32,
 }

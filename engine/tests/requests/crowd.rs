@@ -103,7 +103,7 @@ impl Crowd {
         let shards = (0..SHARDS)
             .map(|n| Shard::new(ShardId(n), settings.clone(), counters[usize::from(n)].clone(), [n as u8; 32]))
             .collect();
-        let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+        let now = Now::new(1_000, 1_000_000);
         let (conns, cost, reached) = (BTreeMap::new(), Cost::default(), BTreeSet::new());
         let mut crowd = Crowd { shards, counters, disk: Disk::default(), now, conns, cost, reached };
         let mut row = Vec::new();

@@ -37,7 +37,7 @@ impl Home {
         let settings = Arc::new(Settings::new("localhost", 2, [0; 32], 0));
         let id = PartitionMap::spread(2).home("romeo@localhost");
         let shard = Shard::new(id, settings, Arc::new(Counters::default()), [0; 32]);
-        let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+        let now = Now::new(1_000, 1_000_000);
         let mut home =
             Home { id, shard, disk: Disk::default(), now, reads: Vec::new(), heard: String::new(), batches: 0 };
         home.disk.put(Table::Accounts, "romeo@localhost", b"", b"");

@@ -27,7 +27,7 @@ fn process(disk: Disk, number_floor: u64) -> Host {
 
 /// What the wall says, while the other clock stands still.
 fn at(wall_s: u64) -> Now {
-    Now { mono_ms: 1_000, wall_us: wall_s * 1_000_000 }
+    Now::new(1_000, wall_s * 1_000_000)
 }
 
 /// One jump forward raised all stamps from then on, also after restarts.
@@ -73,4 +73,51 @@ fn archives_are_trimmed_by_age_also_of_those_who_only_send() {
         rows.map(|(sort, row)| entries(sort, row).expect("whole").len()).sum::<usize>()
     };
     assert_eq!((kept("romeo@localhost"), kept("juliet@localhost")), (1, 3), "what waits for Juliet stays");
+}
+
+/// The bodies of a user's archive.
+fn kept(host: &Host, user: &str) -> Vec<u64> {
+    let rows = host.disk.rows_of(Table::Archive, user);
+    rows.flat_map(|(sort, row)| entries(sort, row).expect("whole")).map(|(_, entry)| entry.time_ms / 1_000).collect()
+}
+
+fn retain(host: &mut Host, user: &str) {
+    host.turn(Input::Command { token: 1, command: Command::Retain { users: vec![user.into()] } });
+}
+
+/// What was written while the clock was ahead kept all later messages until its own stamps were old. It is as old as what came
+/// next, also where more of it is there than is read at once.
+#[test]
+fn stamps_of_the_future_keep_nothing_that_came_later() {
+    let mut host = process(Disk::default(), 0);
+    let (romeo, _) = host.bind(0, "romeo");
+    let say = |host: &mut Host, wall_s: u64| {
+        host.now = at(wall_s);
+        host.say(romeo, "<message to='juliet@localhost' type='chat'><body>b</body></message>");
+    };
+    say(&mut host, THEN_S);
+    (0..100).for_each(|n| say(&mut host, THEN_S + 10 * YEAR_S + n));
+    say(&mut host, THEN_S + 60);
+    say(&mut host, THEN_S + YEAR_S);
+    host.now = at(THEN_S + YEAR_S + 30);
+    retain(&mut host, "romeo@localhost");
+    assert_eq!(kept(&host, "romeo@localhost").len(), 102, "only the first is old for certain");
+    host.now = at(THEN_S + YEAR_S + 90);
+    retain(&mut host, "romeo@localhost");
+    assert_eq!(kept(&host, "romeo@localhost"), [THEN_S + YEAR_S]);
+}
+
+/// A clock that is ahead removes nothing: what goes by age goes by the time that has certainly passed.
+#[test]
+fn a_clock_in_doubt_makes_no_message_old() {
+    let mut host = process(Disk::default(), 0);
+    let (romeo, _) = host.bind(0, "romeo");
+    host.say(romeo, "<message to='juliet@localhost' type='chat'><body>b</body></message>");
+    let ahead_us = (THEN_S + 2 * YEAR_S) * 1_000_000;
+    host.now = Now { expiry_us: (THEN_S + 60) * 1_000_000, ..Now::new(1_000, ahead_us) };
+    retain(&mut host, "romeo@localhost");
+    assert_eq!(kept(&host, "romeo@localhost"), [THEN_S]);
+    host.now = Now::new(1_000, ahead_us);
+    retain(&mut host, "romeo@localhost");
+    assert!(kept(&host, "romeo@localhost").is_empty());
 }

@@ -19,7 +19,7 @@ struct Desk {
 impl Desk {
     fn new() -> Desk {
         let mut desk = Desk { host: Host::new(Settings::new("localhost", 1, [0; 32], 0)), next: 0 };
-        desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
+        desk.host.now = Now::new(1_000, 1_700_000_000_000_000);
         for (number, user) in (1..).zip(["romeo", "juliet"]) {
             desk.host.account_with(user, "pencil", number);
         }

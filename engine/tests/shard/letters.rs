@@ -52,7 +52,7 @@ impl World {
         settings.facts.account_changes = true;
         let settings = Arc::new(settings);
         let shard = |n| Shard::new(ShardId(n), settings.clone(), Arc::new(Counters::default()), [n as u8; 32]);
-        let now = Now { mono_ms: 1_000, wall_us: 1_000_000 };
+        let now = Now::new(1_000, 1_000_000);
         let (shards, disk) = ((0..SHARDS).map(shard).collect(), Disk::default());
         World { shards, disk, now, batches: 0, fate, late: None, at: None, slots: 0, heard: String::new() }
     }

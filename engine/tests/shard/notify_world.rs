@@ -112,7 +112,7 @@ impl Desk {
 
     pub(super) fn of(settings: Settings) -> Desk {
         let mut desk = Desk { host: Host::new(settings), next: 100 };
-        desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
+        desk.host.now = Now::new(1_000, 1_700_000_000_000_000);
         desk
     }
 

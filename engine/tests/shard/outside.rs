@@ -61,7 +61,7 @@ impl Desk {
         settings.keep_outside("localhost");
         change(&mut settings);
         let mut desk = Desk { host: Host::new(settings), next: 0 };
-        desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
+        desk.host.now = Now::new(1_000, 1_700_000_000_000_000);
         desk
     }
 

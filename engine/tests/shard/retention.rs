@@ -92,3 +92,33 @@ fn what_is_delivered_and_old_goes_and_nothing_else() {
         later.play(&mut stage, "localhost", PASSWORD).unwrap();
     }
 }
+
+const DAY_US: i64 = 86_400_000_000;
+
+/// A host boots 31 days ahead, and its clock is set right later: nothing has gone, and what is old goes at its time.
+#[test]
+fn a_host_that_boots_with_its_clock_ahead_loses_nothing() {
+    for (seed, shards) in [(3, 1), (4, 3)] {
+        let script = Script::parse(TALK).unwrap();
+        let mut settings = Settings::new("localhost", shards, [0; 32], 0);
+        settings.retention_s = RETENTION_S;
+        settings.resume_s_max = 5;
+        let mut stage = Stage::new(seed, settings, Pace::default(), &script);
+        script.play(&mut stage, "localhost", PASSWORD).unwrap();
+        stage.world.set_clock(31 * DAY_US);
+        stage.world.crash();
+        stage.pass(100_000);
+        retain(&mut stage);
+        assert_eq!(archive(&stage, "juliet"), ["delivered", "returned"], "the clock is in doubt");
+        stage.world.set_clock(0);
+        retain(&mut stage);
+        assert_eq!(archive(&stage, "juliet"), ["delivered", "returned"]);
+        // Ahead while it runs: until the operator says that it is right.
+        stage.world.set_clock(31 * DAY_US);
+        retain(&mut stage);
+        assert_eq!(archive(&stage, "juliet"), ["delivered", "returned"], "the clock is in doubt");
+        stage.world.confirm_clock();
+        retain(&mut stage);
+        assert_eq!(archive(&stage, "juliet"), ["returned"], "it is not");
+    }
+}

@@ -37,7 +37,7 @@ impl Desk {
         settings.scram_hashes = kinds.iter().copied().collect();
         settings.scram_upgrades = settings.scram_hashes.others();
         let mut desk = Desk { host: Host::new(settings), next: 0 };
-        desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
+        desk.host.now = Now::new(1_000, 1_700_000_000_000_000);
         let all = Credentials::derive(PASSWORD, 4096, &[3; 16], 0).unwrap();
         let some = kinds.iter().map(|kind| all.keys(*kind).unwrap().clone());
         desk.put(&Credentials::of_keys(some, 9).unwrap().of(Incarnation::drawn(1)));

@@ -76,7 +76,7 @@ impl Desk {
         let mut settings = Settings::new("localhost", 1, [0; 32], 0);
         settle(&mut settings);
         let mut desk = Desk { host: Host::new(settings), next: 0 };
-        desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
+        desk.host.now = Now::new(1_000, 1_700_000_000_000_000);
         for (number, user) in (1..).zip(["romeo", "juliet"]) {
             desk.host.account_with(user, PASSWORD, number);
         }

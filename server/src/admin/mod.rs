@@ -173,6 +173,12 @@ pub struct Status {
     pub resumable: u64,
     /// New messages are refused because the disk is full.
     pub storage_full: bool,
+    /// Bytes that have to be freed on the store's device before they are accepted again, as it was last looked at.
+    #[serde(default)]
+    pub storage_lacks_bytes: u64,
+    /// The wall clock is in doubt, and by how much.
+    #[serde(default)]
+    pub clock: Option<ClockState>,
     /// Files of the store that were found damaged since the start, or of which rows are lost, a line each.
     #[serde(default)]
     pub damaged: Vec<String>,
@@ -217,6 +223,15 @@ pub struct Status {
     /// The TLS certificate in use, if there is one.
     #[serde(default)]
     pub certificate: Option<CertificateState>,
+}
+
+/// How the wall clock is in doubt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ClockState {
+    /// Seconds that it is ahead of what was expected; negative if it is behind.
+    pub ahead_s: i64,
+    /// Seconds until it is believed, if it keeps its time.
+    pub left_s: u64,
 }
 
 /// How a TLS certificate stands.
@@ -784,6 +799,13 @@ pub trait Control: Accounts + Send + Sync {
     /// # Errors
     /// [`FaultKind::NotFound`]: none is.
     fn cancel_shutdown(&self) -> Result<(), Fault>;
+
+    /// The wall clock is right, though it is far from what was expected: what is old by it is deleted from now on. Seconds that
+    /// it was ahead.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`]: it is not in doubt.
+    fn confirm_clock(&self, by: &str) -> Result<i64, Fault>;
 
     /// Reads certificates and knobs again. What is set at run time stays.
     fn reload(&self) -> Result<Reloaded, Fault>;

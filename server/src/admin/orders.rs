@@ -50,6 +50,7 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
             ("shutdown", after_s.map_or_else(String::new, |seconds| format!("in {seconds} s")))
         }
         Ask::CancelShutdown {} => ("shutdown cancel", String::new()),
+        Ask::ConfirmClock {} => ("clock confirm", String::new()),
         Ask::Reload {} => ("reload", String::new()),
         Ask::SetKnob { key, value, for_s } => {
             let lasting = for_s.map_or_else(String::new, |seconds| format!(" for {seconds} s"));

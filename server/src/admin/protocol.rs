@@ -111,6 +111,8 @@ pub enum Ask {
     },
     /// [`super::Control::cancel_shutdown`].
     CancelShutdown {},
+    /// [`super::Control::confirm_clock`].
+    ConfirmClock {},
     /// [`super::Control::reload`].
     Reload {},
     /// [`super::Control::knobs`].

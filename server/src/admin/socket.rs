@@ -470,6 +470,7 @@ pub(super) fn answer(control: &dyn Control, by: &str, ask: Ask) -> Result<Done, 
             control.shutdown(grace_s.map(Duration::from_secs), after).map(|()| Done::Ok {})
         }
         Ask::CancelShutdown {} => control.cancel_shutdown().map(|()| Done::Ok {}),
+        Ask::ConfirmClock {} => control.confirm_clock(by).map(|_| Done::Ok {}),
         Ask::Reload {} => control.reload().map(Done::Reloaded),
         Ask::Knobs {} => Ok(Done::Knobs(control.knobs())),
         Ask::SetKnob { key, value, for_s } => {

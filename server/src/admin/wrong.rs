@@ -76,8 +76,28 @@ impl Status {
             found_all(ready, weight, what, text, vec![public]);
         };
         if self.storage_full {
-            let text = "is full: new messages are refused with <resource-constraint/> until there is room";
-            found(Ready::Refuses, Bad, "disk", text.into(), "the disk is full: new messages are refused".into());
+            let until = match self.storage_lacks_bytes {
+                0 => "there is room".to_owned(),
+                bytes => format!("{bytes} more bytes are free"),
+            };
+            let text = format!("is full: new messages are refused with <resource-constraint/> until {until}");
+            let public = format!("the disk is full: new messages are refused until {until}");
+            found(Ready::Refuses, Bad, "disk", text, public);
+        }
+        if let Some(clock) = &self.clock {
+            let (by_s, left_s) = (clock.ahead_s.unsigned_abs(), clock.left_s);
+            let text = match clock.ahead_s {
+                0.. => format!(
+                    "is {by_s} s ahead of what was expected: nothing is deleted for its age by this time until the clock has \
+                     kept it for {left_s} s more; set it right, or confirm it by `throng ctl clock confirm`"
+                ),
+                _ => format!(
+                    "is {by_s} s behind what was expected: stamps are wrong; set it right, or confirm it by `throng ctl \
+                     clock confirm`"
+                ),
+            };
+            let public = format!("the wall clock {text}");
+            found(Ready::Warns, Bad, "the wall clock", text, public);
         }
         if let Some(certificate) = &self.certificate {
             for fault in &certificate.faults {

@@ -398,6 +398,16 @@ fn ctl() -> Command {
                     flag("cancel", "Call off a stop that is to come").conflicts_with_all(["grace", "no-wait", "after"]),
                 ),
         )
+        .subcommand(
+            Command::new("clock")
+                .about("The server's wall clock")
+                .subcommand_required(true)
+                .arg_required_else_help(true)
+                .subcommand(
+                    rows(Command::new("confirm"))
+                        .about("Say that a clock in doubt is right: what is old by it is deleted from then on"),
+                ),
+        )
         .subcommand(rows(Command::new("reload")).about("Read certificates and knobs again"))
         .subcommand(knob(rows))
         .subcommand(queue(rows))

@@ -57,6 +57,7 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
             to: audience(matches),
             urgent: matches.get_flag("urgent"),
         },
+        "clock" => Ask::ConfirmClock {},
         "shutdown" if matches.get_flag("cancel") => Ask::CancelShutdown {},
         "shutdown" => Ask::Shutdown { grace_s: matches.get_one::<u64>("grace").copied(), after_s: after_s(matches) },
         _ => Ask::Reload {},
@@ -79,6 +80,9 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
             None if waits => said(io, json!({ "done": "stopped" }), "stopped"),
             None => said(io, json!({ "done": "stopping" }), "stopping"),
         },
+        "clock" => {
+            said(io, json!({ "done": "confirmed" }), "confirmed: what is old by the wall clock is deleted from now on");
+        }
         _ => return tell(name, name == "status" && matches.get_flag("all"), done, io),
     }
     Ok(())

@@ -219,7 +219,7 @@ fn ends(sets: &Sets) -> Vec<u64> {
 
 fn later(now: Now, lasting: Duration) -> Now {
     let ms = u64::try_from(lasting.as_millis()).unwrap_or(u64::MAX);
-    Now { mono_ms: now.mono_ms.saturating_add(ms), wall_us: now.wall_us.saturating_add(ms.saturating_mul(1_000)) }
+    Now::new(now.mono_ms.saturating_add(ms), now.wall_us.saturating_add(ms.saturating_mul(1_000)))
 }
 
 /// Says of what will be wrong what it is that is put back then.
@@ -256,7 +256,7 @@ mod tests {
     use super::*;
 
     fn at(second: u64) -> Now {
-        Now { mono_ms: second * 1_000, wall_us: (1_700_000_000 + second) * 1_000_000 }
+        Now::new(second * 1_000, (1_700_000_000 + second) * 1_000_000)
     }
 
     fn knobs(file: &str) -> (tempfile::TempDir, Knobs) {

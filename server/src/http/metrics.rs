@@ -87,6 +87,16 @@ fn state(text: &mut Text, status: &Status) {
         ("sessions", "Bound sessions with a connection.", status.sessions),
         ("sessions_resumable", "Sessions that wait to be resumed (XEP-0198).", status.resumable),
         ("storage_full", "1 while new messages are refused because the disk is full.", status.storage_full.into()),
+        (
+            "storage_lacks_bytes",
+            "Bytes that have to be freed on the store's device before new messages are accepted again.",
+            status.storage_lacks_bytes,
+        ),
+        (
+            "clock_in_doubt",
+            "1 while the wall clock is far from what was expected: what is old by it alone is not deleted.",
+            status.clock.is_some().into(),
+        ),
         ("stopping", "1 while the server is on its way out.", status.stopping.into()),
         (
             "recorder_failed",

@@ -28,6 +28,7 @@ impl Telemetry for Told {
             driver: "epoll".into(),
             shards: 2,
             storage_full: self.full.load(Ordering::Relaxed),
+            storage_lacks_bytes: u64::from(self.full.load(Ordering::Relaxed)) * 12_345,
             unrecorded: self.unrecorded.load(Ordering::Relaxed).then(|| "a panic: of a test".into()),
             log_lines_lost: self.lost.load(Ordering::Relaxed),
             memory: [("users".to_owned(), 4096)].into(),
@@ -232,7 +233,10 @@ fn a_full_disk_takes_no_clients() {
     assert_eq!(ask(to, "/ready", "Host: localhost\r\n").0, 200);
     told.full.store(true, Ordering::Relaxed);
     let (status, _, body) = ask(to, "/ready", "Host: localhost\r\n");
-    assert!(status == 503 && body.contains("disk is full"), "{body}");
+    assert!(
+        status == 503 && body.contains("disk is full: new messages are refused until 12345 more bytes are free"),
+        "{body}"
+    );
     assert_eq!(ask(to, "/health", "Host: localhost\r\n").0, 200, "it lives nevertheless");
 }
 

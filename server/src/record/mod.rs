@@ -23,6 +23,7 @@ use throng_recorder::recorder::{Event, Handle, Recorder, Sampler};
 use throng_recorder::ring::Ring;
 use throng_recorder::sources::{self, Roots};
 
+use crate::clock::Clock;
 use crate::end;
 use crate::waits;
 
@@ -68,7 +69,7 @@ impl Recording {
     ///
     /// # Errors
     /// There can be no thread.
-    pub fn start(folder: &Path, bytes_max: u64, inside: Inside) -> io::Result<Recording> {
+    pub fn start(folder: &Path, bytes_max: u64, inside: Inside, clock: Clock) -> io::Result<Recording> {
         let ring = match Ring::open(folder, bytes_max) {
             Ok(ring) => Some(ring),
             Err(error) => {
@@ -89,6 +90,7 @@ impl Recording {
         }
         let sampler = Sampler::new(sources::origin(&roots, INTERVAL.as_millis() as u64, program), all);
         let mut recorder = Recorder::new(sampler, WINDOW_BYTES_MAX, ring);
+        recorder.ages_by(move || clock.now().expiry_us / 1_000);
         let (handle, stop) = (recorder.handle(), Arc::new(Stop::default()));
         let _ = marks.set(handle.clone());
         let wished = stop.clone();
@@ -163,7 +165,8 @@ mod tests {
             works: Vec::new(),
             memory: Arc::new(|tell: &mut dyn FnMut(&'static str, u64)| tell(memory::RESERVED, 5 << 20)),
         };
-        let recording = Recording::start(&folder.path().join("recorder"), 8 << 20, inside).expect("a thread");
+        let recording =
+            Recording::start(&folder.path().join("recorder"), 8 << 20, inside, Clock::start()).expect("a thread");
         recording.handle().mark(clock::wall_ms(), "knob", "turn_length 5");
         let samples = |file: &[u8]| {
             items(file)

@@ -2,7 +2,6 @@
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use throng_engine::extension::roster::Roster;
 use throng_engine::id::Domains;
@@ -37,8 +36,7 @@ impl AtRest {
 
 /// These keys, made now.
 pub(super) fn credentials(keys: &ScramKeys) -> Credentials {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    keys.credentials(now.as_micros() as u64)
+    keys.credentials(throng_recorder::clock::wall_us())
 }
 
 /// Up to `limit` accounts after one, from the store.

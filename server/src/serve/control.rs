@@ -21,11 +21,12 @@ use super::known::Known;
 use super::wishes::Wishes;
 use super::{Rows, Shared, accounts, reports};
 use crate::admin::{
-    AccountRow, AccountSeen, Accounts, Announced, ApplicantRow, Audience, BackupState, CertificateState, ComponentRow,
-    Control, Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount, NewInvite,
-    OpeningRow, Page, Put, Reloaded, ReportRow, SessionRow, Status,
+    AccountRow, AccountSeen, Accounts, Announced, ApplicantRow, Audience, BackupState, CertificateState, ClockState,
+    ComponentRow, Control, Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount,
+    NewInvite, OpeningRow, Page, Put, Reloaded, ReportRow, SessionRow, Status,
 };
 use crate::bytestreams::StreamCounters;
+use crate::clock::Watch;
 use crate::config::{Knobs, Loaded, Source};
 use crate::disk;
 use crate::driver::Peer;
@@ -34,7 +35,7 @@ use crate::extauth::{Of, Standing};
 use crate::log::LogHandle;
 use crate::profile::{self, Profiles};
 use crate::record::owners::Owed;
-use crate::thread::{Answer, Ask, Clock, Tuning};
+use crate::thread::{Answer, Ask, Tuning};
 use crate::tls::Certificates;
 use crate::upload::UploadCounters;
 use crate::waits::{self, Mutex, Place, Stuck};
@@ -57,7 +58,7 @@ pub(super) struct Links {
     pub(super) listening: Vec<Listening>,
     pub(super) driver: String,
     pub(super) wishes: Arc<Wishes>,
-    pub(super) clock: Clock,
+    pub(super) clock: Arc<Watch>,
     pub(super) back_ends: Vec<Arc<Standing>>,
     /// Push services, as they stand.
     pub(super) push_services: Vec<Arc<webpush::Standing>>,
@@ -412,6 +413,8 @@ impl Control for Running {
             sessions: sessions.saturating_sub(detached),
             resumable: detached,
             storage_full: self.sum(|c| c.storage_full.get()) > 0,
+            storage_lacks_bytes: self.links.committer.lacking_bytes(),
+            clock: self.links.clock.doubt().map(|doubt| ClockState { ahead_s: doubt.ahead_s, left_s: doubt.left_s }),
             damaged: self.links.engine.damage(),
             external_down: {
                 let down = self.links.back_ends.iter().filter(|back_end| back_end.is_down());
@@ -579,6 +582,14 @@ impl Control for Running {
             }
         };
         if wished { Ok(()) } else { Err(Fault::new(FaultKind::Busy, "stopping already")) }
+    }
+
+    fn confirm_clock(&self, by: &str) -> Result<i64, Fault> {
+        let Some(ahead_s) = self.links.clock.confirm() else {
+            return Err(Fault::new(FaultKind::NotFound, "the clock is not in doubt: there is nothing to confirm"));
+        };
+        self.note_order(by, "clock confirm", format!("{ahead_s} s"), 1);
+        Ok(ahead_s)
     }
 
     fn cancel_shutdown(&self) -> Result<(), Fault> {

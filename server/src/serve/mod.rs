@@ -59,6 +59,7 @@ use crate::bench;
 use crate::bytestreams::{ActivationPort, Activations};
 use crate::cli::signals::{Signals, Wish};
 use crate::cli::{Access, Arrive, Failure, Import, Leave, Partitions, Program, Say, StoreReport};
+use crate::clock::{self, Clock, Watch};
 use crate::config::{self, Config, DriverChoice, Loaded};
 use crate::disk::migrate::Progress;
 use crate::disk::{
@@ -74,7 +75,7 @@ use crate::orders::{self, OrderPort, Orders};
 use crate::portable::Summary;
 use crate::record::Recording;
 use crate::record::owners::watch;
-use crate::thread::{Ask, Clock, Ending, Entrance, Parts, Thread, Timings, Tuning};
+use crate::thread::{Ask, Ending, Entrance, Parts, Thread, Timings, Tuning};
 use crate::tls::{Certificates, Standing, TlsEntries};
 use crate::waits;
 use crate::webpush::{self, PushPort, Pushing};
@@ -451,7 +452,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         start(loaded, store, certificates.as_ref(), wishes.clone(), log, &sockets(config), given)?;
     let start_uploads = |opened: uploads::Opened| {
         let counters = running.uploads.get_or_init(Arc::default).clone();
-        opened.start(config, engine.clone(), certificates.as_ref(), counters)
+        opened.start(config, engine.clone(), certificates.as_ref(), counters, running.links.clock.clock())
     };
     let uploads = uploads.map(start_uploads).transpose()?;
     // Dropped where there is no proxy: nobody is asked to begin a stream then.
@@ -467,14 +468,17 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         orders.start(move |order| crate::admin::users::carry_out(&*control, order)).map_err(Failure::failed)?;
     }
     let folder = config.data.join("recorder");
-    let recording =
-        config.recorder.then(|| Recording::start(&folder, config.recorder_bytes_max, server.known.for_recorder()));
+    let clock = running.links.clock.clone();
+    let recording = config
+        .recorder
+        .then(|| Recording::start(&folder, config.recorder_bytes_max, server.known.for_recorder(), clock.clock()));
     let recording = recording.transpose().map_err(Failure::failed)?;
     let marks = recording.as_ref().map(|recording| recording.handle().clone());
     let owners = Arc::new(owners::Asking(running.clone()));
     let watch = watch(&server.counters, owners, marks, running.owed.clone()).map_err(Failure::failed)?;
     #[cfg(debug_assertions)]
     running.clone().plant(planted).map_err(Failure::failed)?;
+    let clock = clock::watch(clock).map_err(Failure::failed)?;
     let restoring = restoring::start(engine.clone(), running.clone()).map_err(Failure::failed)?;
     let registrations = config.notify_push.then(|| push_ends::start(engine.clone(), running.clone()));
     let registrations = registrations.transpose().map_err(Failure::failed)?;
@@ -503,7 +507,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     };
     wishes.closed();
     // Whoever asks a shard now is told at once that there is none.
-    drop((watch, registrations, retention, restoring));
+    drop((watch, registrations, retention, restoring, clock));
     drop((http, uploads, bytestreams));
     drop(recording);
     drop(admin);
@@ -646,7 +650,8 @@ fn start(
         return Err(Failure::failed("there is no address to listen on"));
     }
 
-    let (clock, ending) = (Clock::start(), Arc::new(Ending::new(usize::from(shards))));
+    let (watch, ending) = (Arc::new(Watch::open(&config.data)), Arc::new(Ending::new(usize::from(shards))));
+    let clock = watch.clock();
     let (mut counters, mut asks) = (Vec::new(), Vec::new());
     let timings: Vec<Arc<Timings>> = (0..shards).map(|_| Arc::default()).collect();
     let rings = letter_rings(shards, config.letter_ring_slots as usize);
@@ -707,7 +712,7 @@ fn start(
         listening,
         driver: driver_kind.to_string(),
         wishes,
-        clock,
+        clock: watch,
         back_ends: back_ends.standings().to_vec(),
         push_services: pushing.standings().to_vec(),
     });

@@ -1,7 +1,7 @@
 //! Accounts from and to files of XEP-0227, for a store that no server uses.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use throng_engine::id::{ActorKind, Domains};
 use throng_engine::store::Batch;
@@ -20,7 +20,7 @@ fn failure(wrong: Wrong) -> Failure {
 }
 
 fn now_us() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64
+    throng_recorder::clock::wall_us()
 }
 
 /// Tells once a second how many accounts are done.

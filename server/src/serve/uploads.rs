@@ -9,6 +9,7 @@ use throng_engine::store::{Found, Query, Table};
 
 use super::{Rows, cannot_listen, settings};
 use crate::cli::Failure;
+use crate::clock::Clock;
 use crate::config::{Config, Loaded};
 use crate::disk::space::free_bytes;
 use crate::tls::Certificates;
@@ -59,6 +60,7 @@ impl Opened {
         engine: Arc<Rows>,
         certificates: Option<&Arc<Certificates>>,
         counters: Arc<UploadCounters>,
+        clock: Clock,
     ) -> Result<Uploads, Failure> {
         let bounds =
             Bounds { bytes_max: config.upload_bytes_max, free_bytes_min: config.free_bytes_min.saturating_mul(SPARE) };
@@ -83,7 +85,7 @@ impl Opened {
             connections_max: count(config.upload_connections_max),
             per_address_max: count(config.upload_per_address_max),
         };
-        let sweep = sweep(files.clone()).map_err(Failure::failed)?;
+        let sweep = sweep(files.clone(), clock).map_err(Failure::failed)?;
         let server =
             UploadServer::start(listeners, files, self.given.key, limits, counters).map_err(Failure::failed)?;
         for address in server.addresses() {

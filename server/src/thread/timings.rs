@@ -7,11 +7,12 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::Instant;
 
 use throng_engine::counters::{Counters, Latencies};
 use throng_engine::id::Gate;
 use throng_engine::io::Timed;
+use throng_recorder::clock::wall_us;
 
 /// Marks at the most: what comes on top is noted with the last of them. A commit of several seconds has no more.
 const MARKS_MAX: usize = 4_096;
@@ -84,7 +85,7 @@ impl Watch {
 
     /// A login or a publication that has begun at this time of the wall's clock is answered.
     pub(super) fn took(&self, what: Timed, since_us: u64) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
+        let now = wall_us();
         let of = match what {
             Timed::Login => &self.timings.logins,
             Timed::Publication => &self.timings.publications,

@@ -2,10 +2,13 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
+
+use throng_recorder::clock::wall_ms;
 
 use super::Files;
 use super::files::{list, remove};
+use crate::clock::Clock;
 use crate::waits;
 
 /// Time between the end of a round and the next one.
@@ -19,13 +22,14 @@ const FIRST_STEP: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// There can be no thread.
-pub fn sweep(files: Arc<Files>) -> io::Result<waits::Repeated> {
+pub fn sweep(files: Arc<Files>, clock: Clock) -> io::Result<waits::Repeated> {
     let mut round = Round::default();
-    waits::repeat("upload sweep", STEP, move || round.step(&files, now_s()))
+    waits::repeat("upload sweep", STEP, move || round.step(&files, clock.now().expiry_us / 1_000_000))
 }
 
+/// Seconds since 1970 (UTC) by the wall clock, for who asks for a file.
 pub(super) fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+    wall_ms() / 1_000
 }
 
 /// Where the sweep is.

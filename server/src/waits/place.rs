@@ -83,6 +83,7 @@ places! {
     LockProfile, "lock profile", Lock, 1_000, "to see how far a profile is";
     LockTraces, "lock traces", Lock, 1_000, "to see which users' stanzas are traced";
     LockEvents, "lock events", Lock, 1_000, "to note or list what operators did";
+    LockClock, "lock clock", Lock, 1_000, "to look whether the wall clock is believed";
     LockTurns, "lock turns", Lock, 1_000, "to see which shards turn";
     LockLsm, "lock lsm", Lock, 1_000, "to write to the store while another thread does";
     LockRows, "lock rows", Lock, 1_000, "for the rows in memory while they are copied or added to";

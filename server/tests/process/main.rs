@@ -4,6 +4,7 @@
 mod bench;
 mod certificates;
 mod channels;
+mod clock;
 mod counted;
 mod doctor;
 mod faults;

@@ -19,7 +19,7 @@ const FORM_TYPE: &str = "http://jabber.org/protocol/pubsub#subscribe_authorizati
 /// An owner is asked. It is a message that may wait for the owner, and the id names the question.
 pub(super) fn ask(asked: &Asked, node: &str, subscriber: &str, owner: &str) -> Change {
     let mut out = b"<message".to_vec();
-    xml::attribute(&mut out, "id", &format!("approve-{:x}", asked.now_us));
+    xml::attribute(&mut out, "id", &format!("approve-{:x}", asked.now.wall_us));
     out.extend_from_slice(b"><body>");
     xml::escape(&mut out, &format!("{subscriber} wants to subscribe to {node}."));
     out.extend_from_slice(

@@ -70,7 +70,7 @@ fn items(asked: Asked, name: Box<str>) -> Step {
             Err(_) if !asked.presence => return Ok(Step::Result([&*open(ITEMS_NS, &name), b"</query>"].concat())),
             Err(why) => return Err(why),
         };
-        let gone_us = node.config.gone_before_us(asked.now_us);
+        let gone_us = node.config.gone_before_us(asked.now);
         let span = Span { reverse: true, ..Span::all(crate::limits::NODE_PAGE_ITEMS_MAX, NODE_PAGE_BYTES_MAX) };
         let query = rows::items(&asked.actor, &name, span);
         let (actor, name) = (asked.jid.clone(), name.clone());

@@ -95,7 +95,7 @@ pub(super) fn items(asked: Asked, pubsub: &Element, items: &Element) -> Answered
 
 /// Reads the items of a node that the asker may see.
 fn read(asked: &Asked, node: &Node, wanted: &Wanted, places: &[Option<Place>]) -> Answered {
-    let (actor, gone_us) = (&*asked.actor, node.config.gone_before_us(asked.now_us));
+    let (actor, gone_us) = (&*asked.actor, node.config.gone_before_us(asked.now));
     let page = |max: Option<u32>| max.unwrap_or(u32::MAX).min(NODE_PAGE_ITEMS_MAX);
     let all = |max| Span::all(page(max), NODE_PAGE_BYTES_MAX);
     let edge = || places.first().copied().flatten().map(|place| place.number).ok_or(error::NOT_FOUND);

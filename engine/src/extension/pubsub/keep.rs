@@ -42,7 +42,7 @@ pub fn publish(
     let config = entry.config.clone();
     if config.persist {
         let oldest = range(found.get(2))?.0.first().and_then(Oldest::of);
-        store(entry, batch, actor, (item, ""), number, place(found.get(1))?, oldest.as_ref())?;
+        store(entry, batch, actor, (item, "", 0), number, place(found.get(1))?, oldest.as_ref())?;
     }
     let audience = Audience::of(&config, affiliates(found.first())?);
     Ok(config.notifications.then(|| Event::published(node, &config, audience, Some(item))))
@@ -71,12 +71,12 @@ impl Oldest {
 }
 
 /// Stores an item under this number, and what its publisher knows the publication by, where one with its id has this place and this one is
-/// the oldest. Whether that one has given way.
+/// the oldest. Items from before `gone_us` are too old to be kept. Whether the oldest has given way.
 pub(super) fn store(
     entry: &mut Node,
     batch: &mut Batch,
     actor: &str,
-    (item, by): (&Item<'_>, &str),
+    (item, by, gone_us): (&Item<'_>, &str, u64),
     number: u64,
     there: Option<Place>,
     oldest: Option<&Oldest>,
@@ -88,7 +88,6 @@ pub(super) fn store(
     if let Some(place) = there {
         replace(entry, batch, actor, item.id, place);
     }
-    let gone_us = entry.config.gone_before_us(item.at_us);
     // The oldest one that is not replaced gives way where the node is full, and goes where it is too old: with each publication
     // one, so that there are never more of those than of others.
     let full = entry.items >= entry.config.items_max();

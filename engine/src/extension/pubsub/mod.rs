@@ -27,6 +27,7 @@ use super::change::Change;
 use super::hook::{Asks, Extension, Xep};
 use super::iq::{Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
 use super::{caps, xml};
+use crate::id::Now;
 use crate::limits::{NODE_ID_BYTES_MAX, NODE_NAME_BYTES_MAX};
 use crate::store::{Batch, Found, Query, nodes as rows};
 use crate::wire::jid::bare_of;
@@ -128,13 +129,12 @@ struct Asked {
     presence: bool,
     /// Groups of the owner's roster in which it is.
     groups: Vec<Box<str>>,
-    /// Microseconds since the Unix epoch.
-    now_us: u64,
+    now: Now,
 }
 
 impl Asked {
     /// One of nobody's, at a node of a service: what follows is decided elsewhere.
-    fn of_service(actor: &str, service: &str, now_us: u64) -> Asked {
+    fn of_service(actor: &str, service: &str, now: Now) -> Asked {
         Asked {
             actor: actor.into(),
             jid: service.into(),
@@ -143,7 +143,7 @@ impl Asked {
             owner: false,
             presence: true,
             groups: Vec::new(),
-            now_us,
+            now,
         }
     }
 
@@ -158,7 +158,7 @@ impl Asked {
             owner,
             presence: owner || service || context.authorized,
             groups: context.groups.to_vec(),
-            now_us: context.now.wall_us,
+            now: context.now,
         }
     }
 

@@ -65,18 +65,19 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
         let id: Box<str> = match &given {
             Some(id) => id.clone(),
             None if config.items_max() == 1 => SINGLE.into(),
-            None => format!("{:x}-{number:x}", asked.now_us).into(),
+            None => format!("{:x}-{number:x}", asked.now.wall_us).into(),
         };
         let mut batch = Batch::new();
         let entry = match directory.get_mut(&node) {
             Some(entry) => entry,
             None => directory.configure(&node, config.clone()),
         };
-        let item = Item { at_us: asked.now_us, id: &id, payload: &payload };
+        let item = Item { at_us: asked.now.wall_us, id: &id, payload: &payload };
         if config.persist {
             let there = if *id == *looked { place(found.get(1))? } else { None };
             let oldest = range(found.get(2))?.0.first().and_then(keep::Oldest::of);
-            keep::store(entry, &mut batch, &actor, (&item, ""), number, there, oldest.as_ref())?;
+            let gone_us = entry.config.gone_before_us(asked.now);
+            keep::store(entry, &mut batch, &actor, (&item, "", gone_us), number, there, oldest.as_ref())?;
         } else {
             entry.lose(number);
         }

@@ -137,7 +137,7 @@ pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscribe: &Element
         changes.extend(more);
         if subscribed && config.send_last != SendLast::Never && config.notifications {
             let (last, _) = range(found.get(1))?;
-            let gone_us = config.gone_before_us(asked.now_us);
+            let gone_us = config.gone_before_us(asked.now);
             let last = last.first().and_then(|row| Item::decode(&row.value)).filter(|item| item.at_us >= gone_us);
             if let (Some(item), Some(entry)) = (last, directory.get(&node)) {
                 let audience = Audience::of(&config, Affiliates::default());

@@ -21,14 +21,18 @@ struct World {
     groups: Vec<Box<str>>,
     turn: u64,
     later_us: u64,
+    /// The clock that says so is in doubt.
+    doubted: bool,
 }
 
 impl World {
     fn ask(&mut self, from: &str, set: bool, payload: &str) -> Result<String, Refusal> {
         let element = xml::parse(payload.as_bytes()).expect("a well-formed payload");
         self.turn += 1;
+        let then_us = 1_700_000_000_000_000 + self.turn;
+        let later = Now::new(self.turn, then_us + self.later_us);
         let context = Context {
-            now: Now { mono_ms: self.turn, wall_us: 1_700_000_000_000_000 + self.turn + self.later_us },
+            now: if self.doubted { Now { expiry_us: then_us, ..later } } else { later },
             server: &ServerFacts::default(),
             domains: &crate::id::Domains::of_users("x"),
             authorized: from != STRANGER,
@@ -526,6 +530,10 @@ fn items_are_gone_after_their_time_xep_0060_item_expire() {
     world.publish("n", "4", "");
     assert_eq!(ids(&world.get(STRANGER, "<items node='n'/>").unwrap()), ["1", "2", "3", "4"]);
     world.later_us = hour_us + 1_000;
+    // A clock that is in doubt makes none of them old, in no way.
+    world.doubted = true;
+    assert_eq!(ids(&world.get(STRANGER, "<items node='n'/>").unwrap()).len(), 4);
+    world.doubted = false;
     // In every way of retrieval (6.5), and for a page from the first on, which begins behind those that are gone.
     let set = |inside: &str| format!("<items node='n'/><set xmlns='http://jabber.org/protocol/rsm'>{inside}</set>");
     for asked in [

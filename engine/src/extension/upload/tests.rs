@@ -24,7 +24,7 @@ fn facts() -> ServerFacts {
 fn ask(rest: &str, row: &mut Option<Box<[u8]>>) -> Result<String, Refusal> {
     let (facts, payload) = (facts(), format!("<request xmlns='{NS}' {rest}"));
     let context = Context {
-        now: Now { mono_ms: 0, wall_us: NOW_S * 1_000_000 },
+        now: Now::new(0, NOW_S * 1_000_000),
         server: &facts,
         domains: &crate::id::Domains::of_users("montague.lit"),
         authorized: false,

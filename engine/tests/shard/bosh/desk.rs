@@ -120,7 +120,7 @@ impl Desk {
         settle(&mut settings);
         let listener = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: false };
         let mut desk = Desk { host: Host::new(settings), next: 0, used: Vec::new(), ended: Vec::new(), listener };
-        desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
+        desk.host.now = Now::new(1_000, 1_700_000_000_000_000);
         for (number, user) in ["romeo", "juliet"].into_iter().enumerate() {
             let keys =
                 Credentials::derive(PASSWORD, 4096, &[3; 16], 0).unwrap().of(Incarnation::drawn(number as u64 + 1));

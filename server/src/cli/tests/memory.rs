@@ -278,6 +278,10 @@ impl Control for Memory {
         })
     }
 
+    fn confirm_clock(&self, _: &str) -> Result<i64, Fault> {
+        Ok(0)
+    }
+
     fn cancel_shutdown(&self) -> Result<(), Fault> {
         self.note("shutdown cancel");
         Ok(())

@@ -22,6 +22,7 @@ use super::info::Info;
 use super::known::{self, Known};
 use super::said::show;
 use super::tell;
+use crate::id::Now;
 use crate::limits::KNOWN_IDS_MAX;
 use crate::store::nodes::{self as rows, Item, Named, Place, Span};
 use crate::store::{Batch, Found, Query};
@@ -70,8 +71,8 @@ pub struct Publication {
     pub items_s: u32,
     /// How many subscribe, and how many seconds ago one has asked last, if that is known.
     pub crowd: (u32, Option<u32>),
-    /// Microseconds since the Unix epoch.
-    pub now_us: u64,
+    /// The turn's time.
+    pub now: Now,
 }
 
 /// What came of a publication.
@@ -162,7 +163,7 @@ struct Plan {
 
 impl Plan {
     fn new(publication: Publication) -> Plan {
-        let asked = Asked::of_service(&publication.actor, &publication.service, publication.now_us);
+        let asked = Asked::of_service(&publication.actor, &publication.service, publication.now);
         let node = node_of(&publication.actor).into();
         let id = match publication.keys.last() {
             Some(key) => Some(rows::keyed(key)),
@@ -218,7 +219,7 @@ impl Plan {
         let items = if publication.batch { publication.payloads.len() as u8 } else { 0 };
         let info = |number, kept| {
             let (subscribers, requested_s) = publication.crowd;
-            Info { there: true, kept, last: (number, publication.now_us / 1_000_000), subscribers, requested_s }
+            Info { there: true, kept, last: (number, publication.now.wall_us / 1_000_000), subscribers, requested_s }
         };
         if let Some(before) = repeated(publication, found)? {
             let (number, kept) = (before.number, directory.get(node).map_or(0, |node| node.items));
@@ -240,11 +241,11 @@ impl Plan {
         let last = directory.last;
         let id = |(number, key): (u64, Option<&Box<str>>)| match key {
             Some(key) => rows::keyed(key),
-            None => own_id.clone().filter(|_| number == last).unwrap_or(format!("{:x}-{number:x}", asked.now_us)),
+            None => own_id.clone().filter(|_| number == last).unwrap_or(format!("{:x}-{number:x}", asked.now.wall_us)),
         };
         let keys = publication.keys.iter().map(Some).chain(std::iter::repeat(None));
         let ids: Vec<_> = (first..=last).zip(keys).map(id).collect();
-        let item = |(id, payload)| Item { at_us: asked.now_us, id, payload };
+        let item = |(id, payload)| Item { at_us: asked.now.wall_us, id, payload };
         let items_of = || (first..).zip(ids.iter().zip(&publication.payloads).map(|(id, payload)| item((id, payload))));
         let is_last = |item: &Item<'_>, number: u64| {
             item.key().is_none_or(|key| last_of.get(key).is_none_or(|at| first + *at as u64 == number))
@@ -308,10 +309,18 @@ fn store<'a>(
     let told_only = kept.len().saturating_sub(entry.config.items_max() as usize);
     kept[..told_only].iter().for_each(|(number, _)| entry.lose(*number));
     let mut oldest = known.oldest.iter().filter(|item| !replaced.contains(&item.number)).peekable();
-    let mut gone = 0;
+    let (mut gone, gone_us) = (0, entry.config.gone_before_us(publication.now));
     for (number, item) in &kept[told_only..] {
         let by = publication.key.as_deref().filter(|_| *number == last && item.key().is_some());
-        if keep::store(entry, batch, actor, (item, by.unwrap_or_default()), *number, None, oldest.peek().copied())? {
+        if keep::store(
+            entry,
+            batch,
+            actor,
+            (item, by.unwrap_or_default(), gone_us),
+            *number,
+            None,
+            oldest.peek().copied(),
+        )? {
             oldest.next();
             gone += 1;
         }
@@ -360,8 +369,8 @@ pub struct Wanted {
     pub items_max: u32,
     /// Stop after the item that reaches this many bytes.
     pub bytes_max: u32,
-    /// Microseconds since the Unix epoch.
-    pub now_us: u64,
+    /// The turn's time.
+    pub now: Now,
 }
 
 /// Items of a channel, as its home answers.
@@ -450,7 +459,7 @@ fn page<'a>(
     if !wanted.private && entry.config.access != Access::Open {
         return Err(error::FORBIDDEN);
     }
-    let gone_us = entry.config.gone_before_us(wanted.now_us);
+    let gone_us = entry.config.gone_before_us(wanted.now);
     let (found, more) = range(found.first())?;
     let (mut items, mut read, mut next) = (Vec::new(), after.min(last), after.saturating_add(1));
     let (mut gap, lost) = (after > last, entry.lost.unwrap_or(u64::MAX));
@@ -494,8 +503,8 @@ pub struct Gathered {
     pub gap: bool,
     /// Which.
     pub picked: Vec<Picked>,
-    /// Microseconds since the Unix epoch.
-    pub now_us: u64,
+    /// The turn's time.
+    pub now: Now,
 }
 
 /// Reads items of several channels. What somebody may not read any more is left out.
@@ -531,7 +540,7 @@ fn gathered(wanted: &Gathered, actors: &BTreeSet<Arc<str>>, found: &[Found]) -> 
             continue;
         };
         let item = Item::decode(found).ok_or(error::UNREADABLE)?;
-        if item.at_us < entry.config.gone_before_us(wanted.now_us) {
+        if item.at_us < entry.config.gone_before_us(wanted.now) {
             gap = true;
             continue;
         }

@@ -7,6 +7,7 @@ use super::super::{Asked, error, go_on, range};
 use super::tell;
 use crate::extension::change::Change;
 use crate::extension::iq::Step;
+use crate::id::Now;
 use crate::store::Batch;
 use crate::store::nodes::{self as rows, Item, Span};
 
@@ -64,8 +65,8 @@ pub struct Question {
     pub deletes: bool,
     /// How many subscribe, and how many seconds ago one has asked last.
     pub crowd: (u32, Option<u32>),
-    /// Microseconds since the Unix epoch.
-    pub now_us: u64,
+    /// The turn's time.
+    pub now: Now,
 }
 
 /// Answers it: how it is, or was before.
@@ -96,7 +97,7 @@ pub fn ask(question: Question) -> Step {
         }
         let row = range(found.first())?.0.first();
         // Of an item that is not kept any more only the number is known, and that is what counts.
-        let at_us = row.and_then(|row| Item::decode(&row.value)).map_or(question.now_us, |item| item.at_us);
+        let at_us = row.and_then(|row| Item::decode(&row.value)).map_or(question.now.wall_us, |item| item.at_us);
         let time_s = if last > 0 { at_us / 1_000_000 } else { 0 };
         let info = Info { there: true, kept: entry.items, last: (last, time_s), subscribers, requested_s };
         if !question.deletes {
@@ -111,7 +112,7 @@ pub fn ask(question: Question) -> Step {
         directory.put(&mut batch, &question.actor)?;
         let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
         let service = question.actor.split_once('/').map_or("", |(service, _)| service);
-        let asked = Asked::of_service(&question.actor, service, question.now_us);
+        let asked = Asked::of_service(&question.actor, service, question.now);
         let events = told.then(|| Event::purged(&node, audience)).into_iter().collect();
         Ok(tell::tell(&asked, entry, batch, events, answer(info)).with(vec![gone]))
     });
