@@ -243,6 +243,9 @@ pub struct CertificateState {
     pub faults: Vec<String>,
     /// That it ends within two weeks, as a sentence.
     pub soon: Option<String>,
+    /// Domains, `localhost` aside, that are served with a certificate that the server has signed itself.
+    #[serde(default)]
+    pub self_signed: Vec<String>,
 }
 
 /// An option that can be set at run time.

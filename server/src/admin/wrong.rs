@@ -106,6 +106,9 @@ impl Status {
             if let Some(soon) = &certificate.soon {
                 found(Ready::Warns, Warn, "TLS", soon.clone(), soon.clone());
             }
+            if let Some(sentence) = crate::tls::self_signed(&certificate.self_signed) {
+                found(Ready::Warns, Warn, "TLS", sentence.clone(), sentence);
+            }
         }
         for domain in &self.external_down {
             let text = format!(

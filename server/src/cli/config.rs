@@ -34,16 +34,16 @@ pub fn run(
 
 /// Says whether a server would start with this, and whether clients would take its certificate.
 fn check(loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
-    let standing = program.certificate(&loaded.config)?.unwrap_or_default();
+    let standing = program.certificate(&loaded.config)?;
     let file = loaded.file.as_ref().map(|path| path.display().to_string());
     let good = standing.faults.is_empty();
     if io.json {
-        let warnings: Vec<_> = loaded.warnings.iter().chain(&standing.soon).collect();
+        let warnings: Vec<_> = loaded.warnings.iter().cloned().chain(standing.warnings()).collect();
         io.say_json(&json!({ "good": good, "file": file, "wrong": standing.faults, "warnings": warnings }));
     } else {
         warn(loaded, io);
-        if let Some(soon) = &standing.soon {
-            io.tell(format!("warning: {soon}"));
+        for warning in standing.warnings() {
+            io.tell(format!("warning: {warning}"));
         }
         if good {
             io.say(format!("good{}", file.map(|file| format!(": {file}")).unwrap_or_default()));

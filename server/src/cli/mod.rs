@@ -317,11 +317,11 @@ pub trait Program: Sync {
     /// There is none, or its format is none that is known; what stopped it, and then the next call goes on from there.
     fn migrate(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure>;
 
-    /// How the TLS certificate of the configuration stands; none if it is made at the first start. Changes nothing.
+    /// How the TLS certificates of the configuration stand, those included that are made at the first start. Changes nothing.
     ///
     /// # Errors
     /// A file is missing or of no use, or the key is not the certificate's.
-    fn certificate(&self, config: &Config) -> Result<Option<Standing>, Failure>;
+    fn certificate(&self, config: &Config) -> Result<Standing, Failure>;
 
     /// Measures how far the shards scale; `say` gets a line for each run.
     ///

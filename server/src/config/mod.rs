@@ -130,7 +130,8 @@ fn not_allowed(bad: table::NotAllowed, sources: &[Source]) -> Problem {
 fn found_file(flags: &Flags, environment: &Environment) -> Option<PathBuf> {
     let data = source::pick(table::row("data")?, flags, environment, &source::FileValues::new());
     let path = PathBuf::from(data.parts.first()?).join(FILE_NAME);
-    path.exists().then_some(path)
+    // A link to nothing is a file that cannot be read, not one that is not there.
+    path.symlink_metadata().is_ok().then_some(path)
 }
 
 impl Loaded {

@@ -655,8 +655,9 @@ options! {
         "";
     Tls Main Reload tls_folder: Option<PathBuf>, Kind::PathOrNone, "",
         "Folder with a certificate for each domain, as DOMAIN/fullchain.pem and DOMAIN/privkey.pem.",
-        "So certbot keeps them in /etc/letsencrypt/live. A domain that has none there is served with tls_certificate, or, \
-         when that is empty, with a self-signed one. Clients are shown the one of the domain that they name (SNI).";
+        "So certbot keeps them in /etc/letsencrypt/live. A domain without a folder there is served with tls_certificate, or, \
+         when that is empty, with a self-signed one. A folder or file that cannot be read is an error: certbot's are root's alone, \
+         so copy the files for the server in a hook. Clients are shown the certificate of the domain that they name (SNI).";
     Tls Detail Restart tls_version_min: TlsVersion, Kind::Choice(TlsVersion::WORDS), "1.2",
         "Oldest TLS version accepted.",
         "";

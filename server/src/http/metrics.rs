@@ -111,6 +111,9 @@ fn state(text: &mut Text, status: &Status) {
     if let Some(certificate) = &status.certificate {
         let help = "When the TLS certificate in use ends, in seconds since 1970; subtract time() for what is left.";
         text.family("throng_tls_certificate_expires_seconds", help, Kind::Gauge).sample(&[], certificate.expires_s);
+        let help =
+            "Domains, localhost aside, with a certificate that the server has signed itself: clients warn or refuse.";
+        text.family("throng_tls_self_signed_domains", help, Kind::Gauge).sample(&[], certificate.self_signed.len());
     }
 }
 

@@ -1,5 +1,7 @@
 //! The certificates of the domains served: where they are, and how they stand for clients.
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -8,7 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::cli::{Exit, Failure};
 use crate::config::{self, Config, kind::domain_to_ascii};
 use crate::tls::{
-    CertificateSource, Certificates, ClientSource, Host, NamedBy, Standing, TlsOptions, TlsVersion, ensure_self_signed,
+    CertificateSource, Certificates, ClientSource, Host, LOCALHOST, NamedBy, Standing, TlsOptions, TlsVersion,
+    ensure_self_signed, self_signed_in,
 };
 
 /// Where self-signed certificates are in the data folder.
@@ -33,19 +36,38 @@ fn now_s() -> i64 {
 fn named(config: &Config) -> Result<Option<CertificateSource>, Failure> {
     match (&config.tls_certificate, &config.tls_key) {
         (Some(chain), Some(key)) => {
-            Ok(Some(CertificateSource { names: Vec::new(), chain: chain.clone(), key: key.clone() }))
+            let (chain, key) = (chain.clone(), key.clone());
+            Ok(Some(CertificateSource { names: Vec::new(), chain, key, made_here: false }))
         }
         (None, None) => Ok(None),
         _ => Err(Failure::new(Exit::Usage, "tls_certificate and tls_key go together: give both or none")),
     }
 }
 
-/// That of a domain in the folder of all, if it has one there.
-fn in_folder(config: &Config, domain: &str) -> Option<CertificateSource> {
+/// The certificate of a domain in `tls_folder`; none when the folder has none for this domain yet.
+///
+/// Only a missing folder of the domain means that there is none. Anything else that keeps it from being read (a folder
+/// that is misspelt, or that only root may enter) is an error: with another certificate in its place, clients would
+/// refuse the server, and nothing would say why.
+fn in_folder(config: &Config, domain: &str) -> Result<Option<CertificateSource>, Failure> {
+    let Some(folder) = &config.tls_folder else { return Ok(None) };
+    let cannot = |at: &Path, error: &dyn std::fmt::Display| {
+        Failure::new(Exit::Usage, format!("tls_folder: {}: {error}", at.display()))
+    };
+    folder.read_dir().map_err(|error| cannot(folder, &error))?;
     let ascii = ascii(domain);
-    let of = config.tls_folder.as_ref()?.join(&ascii);
+    let of = folder.join(&ascii);
+    match of.read_dir() {
+        Ok(_) => {}
+        // A link to nothing is no missing folder.
+        Err(error) if error.kind() == ErrorKind::NotFound && of.symlink_metadata().is_err() => return Ok(None),
+        Err(error) => return Err(cannot(&of, &error)),
+    }
     let (chain, key) = (of.join("fullchain.pem"), of.join("privkey.pem"));
-    chain.exists().then(|| CertificateSource { names: vec![ascii], chain, key })
+    for file in [&chain, &key] {
+        File::open(file).map_err(|error| cannot(file, &error))?;
+    }
+    Ok(Some(CertificateSource { names: vec![ascii], chain, key, made_here: false }))
 }
 
 /// Where the self-signed one of a domain is, or would be: that of the main one is shown for names that nobody knows, too.
@@ -59,7 +81,7 @@ pub(super) fn sources(config: &Config) -> Result<Vec<CertificateSource>, Failure
     let mut sources: Vec<_> = named(config)?.into_iter().collect();
     let is_given = !sources.is_empty();
     for domain in super::settings::domains(config) {
-        match in_folder(config, domain) {
+        match in_folder(config, domain)? {
             Some(source) => sources.push(source),
             None if is_given => {}
             None => {
@@ -94,15 +116,18 @@ pub(super) fn load(config: &Config) -> Result<Option<Arc<Certificates>>, Failure
     Certificates::load_with(sources(config)?, clients(config), options).map(Some).map_err(Failure::failed)
 }
 
-/// How those of the options stand, or the self-signed ones; none if these are yet to be made. Makes and changes nothing.
-pub(super) fn look(config: &Config) -> Result<Option<Standing>, Failure> {
+/// How those of the options stand, or the self-signed ones, those that are yet to be made included. Makes and changes
+/// nothing.
+pub(super) fn look(config: &Config) -> Result<Standing, Failure> {
     let given = named(config)?;
-    let mut all: Option<Standing> = None;
+    let (mut all, mut yet_to_be_made) = (None::<Standing>, Vec::new());
     for domain in super::settings::domains(config) {
-        let own = self_signed_folder(config, domain);
-        let made = CertificateSource { names: Vec::new(), chain: own.join("cert.pem"), key: own.join("key.pem") };
-        let made = || made.chain.exists().then_some(made.clone());
-        let Some(source) = in_folder(config, domain).or_else(|| given.clone()).or_else(made) else { continue };
+        let made = self_signed_in(&self_signed_folder(config, domain));
+        let source = in_folder(config, domain)?.or_else(|| given.clone()).unwrap_or(made);
+        if source.made_here && !source.chain.exists() {
+            yet_to_be_made.extend((domain != LOCALHOST).then(|| domain.to_owned()));
+            continue;
+        }
         let look = |host: Host<'_>| Certificates::look(&source, host, now_s());
         let mut standing = with_host(domain, look).map_err(Failure::failed)?;
         standing.faults.extend(readable_by_all(&source.key));
@@ -111,6 +136,8 @@ pub(super) fn look(config: &Config) -> Result<Option<Standing>, Failure> {
             None => standing,
         });
     }
+    let mut all = all.unwrap_or_default();
+    all.self_signed.extend(yet_to_be_made);
     Ok(all)
 }
 
@@ -134,7 +161,7 @@ pub(super) fn warn<'a>(certificates: &Certificates, domains: impl Iterator<Item 
     for fault in &standing.faults {
         tracing::error!("{fault}: clients will refuse this server");
     }
-    if let Some(soon) = standing.soon {
-        tracing::warn!("{soon}");
+    for warning in standing.warnings() {
+        tracing::warn!("{warning}");
     }
 }

@@ -396,7 +396,12 @@ impl Control for Running {
         let (sessions, detached) = (self.sum(|c| c.sessions.get()), self.sum(|c| c.sessions_detached.get()));
         let certificate = self.links.certificates.as_ref().map(|certificates| {
             let standing = super::certificate::standing(certificates, self.links.settings.domains.names());
-            CertificateState { expires_s: standing.ends_s, faults: standing.faults, soon: standing.soon }
+            CertificateState {
+                expires_s: standing.ends_s,
+                faults: standing.faults,
+                soon: standing.soon,
+                self_signed: standing.self_signed,
+            }
         });
         let memory = self.links.known.memory_by_part();
         Status {

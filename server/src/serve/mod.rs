@@ -228,7 +228,7 @@ impl Program for Throng {
         Ok(StoreReport { notes, ..StoreReport::default() })
     }
 
-    fn certificate(&self, config: &Config) -> Result<Option<Standing>, Failure> {
+    fn certificate(&self, config: &Config) -> Result<Standing, Failure> {
         certificate::look(config)
     }
 

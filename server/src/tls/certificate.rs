@@ -30,6 +30,8 @@ use throng_tls::CapturedSecrets;
 
 /// XEP-0368 2 (8): the protocol of a client's stream.
 const ALPN_CLIENT: &[u8] = b"xmpp-client";
+/// This machine's own name (RFC 6761 6.3), for which no authority issues certificates.
+pub const LOCALHOST: &str = "localhost";
 /// RFC 7301 6.
 const ALPN_HTTP: &[u8] = b"http/1.1";
 
@@ -43,6 +45,8 @@ pub struct CertificateSource {
     pub chain: PathBuf,
     /// PEM file: the private key (PKCS#8, PKCS#1 or SEC1).
     pub key: PathBuf,
+    /// The server has made and signed it itself ([`ensure_self_signed`](super::ensure_self_signed)).
+    pub made_here: bool,
 }
 
 /// What an operator may choose.
@@ -335,6 +339,7 @@ struct Served {
     key_hash: [u8; 32],
     facts: x509::Facts,
     chain: PathBuf,
+    made_here: bool,
 }
 
 impl CertificateSet {
@@ -368,7 +373,10 @@ impl CertificateSet {
 
     fn standing(&self, host: Host<'_>, now_s: i64) -> Standing {
         let served = self.choose(Some(host.ascii));
-        Standing::of(&served.facts, &served.chain, host, now_s)
+        let standing = Standing::of(&served.facts, &served.chain, host, now_s);
+        let self_signed = served.made_here && host.domain != LOCALHOST;
+        let self_signed = self_signed.then(|| host.domain.to_owned()).into_iter().collect();
+        Standing { self_signed, ..standing }
     }
 
     fn same_as(&self, other: &Self) -> bool {
@@ -404,6 +412,6 @@ impl Served {
             }
             error => unusable(&source.key, &error),
         })?;
-        Ok(Self { key: Arc::new(key), key_hash, facts, chain: source.chain.clone() })
+        Ok(Self { key: Arc::new(key), key_hash, facts, chain: source.chain.clone(), made_here: source.made_here })
     }
 }

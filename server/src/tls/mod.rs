@@ -51,12 +51,12 @@ mod standing;
 pub(crate) mod tests;
 mod x509;
 
-pub use certificate::{CertificateSource, Certificates, Reloaded, TlsConfig, TlsEntries, TlsOptions};
+pub use certificate::{CertificateSource, Certificates, LOCALHOST, Reloaded, TlsConfig, TlsEntries, TlsOptions};
 pub use clients::{ClientNames, ClientSource, NamedBy};
 pub use connection::{Received, TlsConnection};
 pub use pem::CertificateError;
-pub use self_signed::ensure_self_signed;
-pub use standing::{Host, Standing};
+pub use self_signed::{ensure_self_signed, self_signed_in};
+pub use standing::{Host, Standing, self_signed};
 pub use throng_tls::{TlsFault, TlsVersion};
 
 /// What a finished handshake agreed on. Reported once.

@@ -27,7 +27,7 @@ const YEARS: i32 = 10;
 /// The folder or a file cannot be written, an existing key cannot be used, or
 /// `domain` is not ASCII.
 pub fn ensure_self_signed(dir: &Path, domain: &str, now: SystemTime) -> Result<CertificateSource, CertificateError> {
-    let source = CertificateSource { names: Vec::new(), chain: dir.join("cert.pem"), key: dir.join("key.pem") };
+    let source = self_signed_in(dir);
     if source.chain.exists() {
         return Ok(source);
     }
@@ -48,6 +48,12 @@ pub fn ensure_self_signed(dir: &Path, domain: &str, now: SystemTime) -> Result<C
     let certificate = parameters(domain, now)?.self_signed(&key).map_err(cannot_make)?;
     write_whole(&source.chain, certificate.pem().as_bytes())?;
     Ok(source)
+}
+
+/// Where the files of [`ensure_self_signed`] are, or would be.
+pub fn self_signed_in(dir: &Path) -> CertificateSource {
+    let (chain, key) = (dir.join("cert.pem"), dir.join("key.pem"));
+    CertificateSource { names: Vec::new(), chain, key, made_here: true }
 }
 
 fn parameters(domain: &str, now: SystemTime) -> Result<rcgen::CertificateParams, CertificateError> {

@@ -29,6 +29,9 @@ pub struct Standing {
     pub faults: Vec<String>,
     /// That one ends within two weeks, as a sentence.
     pub soon: Option<String>,
+    /// Domains that are served with a certificate that the server has signed itself. `localhost` is not among them: no
+    /// authority issues certificates for it.
+    pub self_signed: Vec<String>,
 }
 
 impl Standing {
@@ -68,13 +71,27 @@ impl Standing {
         self.ends_s = self.ends_s.min(other.ends_s);
         self.faults.extend(other.faults);
         self.soon = self.soon.or(other.soon);
+        self.self_signed.extend(other.self_signed);
         self
     }
 
-    /// All that is to be said.
-    pub fn sentences(&self) -> impl Iterator<Item = &String> {
-        self.faults.iter().chain(&self.soon)
+    /// What is not wrong, or not yet, a sentence each.
+    pub fn warnings(&self) -> impl Iterator<Item = String> {
+        self.soon.clone().into_iter().chain(self_signed(&self.self_signed))
     }
+}
+
+/// That these domains have no certificate but the server's own, as a sentence; none for no domain.
+pub fn self_signed(domains: &[String]) -> Option<String> {
+    let first = domains.first()?;
+    let others = match domains.len() - 1 {
+        0 => String::new(),
+        others => format!(" and {others} more"),
+    };
+    Some(format!(
+        "{first}{others}: self-signed by this server, clients warn of it or refuse it; set tls_folder, or tls_certificate \
+         and tls_key"
+    ))
 }
 
 /// Whether a certificate with this name is one of the host's (RFC 6120 13.7.1.2, RFC 6125 6.4).

@@ -119,6 +119,104 @@ fn a_server_tells_of_a_certificate_that_clients_refuse_and_a_reload_takes_a_new_
     assert!(!status().contains("certificate") && server.get("/ready").contains("\"warnings\":[]"));
 }
 
+/// A domain that `tls_folder` has no folder for is served with the self-signed certificate, and that is said wherever an
+/// operator looks. Whatever else keeps a certificate from being read is an error, for the check, the server and a reload.
+#[test]
+fn a_folder_of_certificates_is_replaced_by_a_self_signed_one_only_for_a_domain_that_it_lacks_and_in_words() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let live = folder.path().join("live");
+    let hosts = ["--domain", "localhost", "--virtual-hosts", "capulet.example"];
+    let flags = [&hosts[..], &["--tls-folder", text(&live), "--admin-http", "127.0.0.1:0"]].concat();
+    let refused = |why: &str| {
+        let data = folder.path().join("other");
+        for command in [&["config", "check"][..], &["serve", "--c2s", "127.0.0.1:0", "--c2s-tls", "off"]] {
+            let output = throng(&[command, &["--data", text(&data)], &flags[..]].concat());
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains(why), "{command:?}: {why} in {said}");
+        }
+    };
+    let own = live.join("capulet.example");
+    let at = |name: &str| own.join(name);
+    // A folder that is misspelt, a file in its place, a link to nothing.
+    refused("No such file");
+    fs::write(&live, "").expect("a file");
+    refused("Not a directory");
+    fs::remove_file(&live).expect("ours");
+    fs::create_dir(&live).expect("a folder");
+    std::os::unix::fs::symlink("/nothing/here", &own).expect("a link");
+    refused(&format!("tls_folder: {}: No such file", own.display()));
+    fs::remove_file(&own).expect("ours");
+    // The domain's own folder with nothing in it, or with one of the two files; certbot's files are links.
+    fs::create_dir(&own).expect("a folder");
+    refused(&format!("tls_folder: {}: No such file", at("fullchain.pem").display()));
+    let (chain, key) = write(folder.path(), "given", "capulet.example", -10, 100);
+    std::os::unix::fs::symlink(&chain, at("fullchain.pem")).expect("a link");
+    refused(&format!("tls_folder: {}: No such file", at("privkey.pem").display()));
+    fs::remove_dir_all(&own).expect("ours");
+    // None for this domain yet: the only case in which the server goes on without.
+    let sentence = "capulet.example: self-signed by this server";
+    let output = throng(&[&["config", "check", "--data", text(&folder.path().join("other"))], &flags[..]].concat());
+    good(&output);
+    assert!(String::from_utf8_lossy(&output.stderr).contains(sentence), "{output:?}");
+    let server = Server::start_in(folder, &flags);
+    let status = || {
+        let output = server.ctl(&["status"]);
+        good(&output);
+        String::from_utf8(output.stdout).expect("text")
+    };
+    for said in [server.log(), status(), server.get("/ready")] {
+        assert!(said.contains(sentence), "{said}");
+    }
+    let domains = |metrics: &str, count: u32| metrics.contains(&format!("\nthrong_tls_self_signed_domains {count}\n"));
+    assert!(domains(&server.get("/metrics"), 1), "{}", server.get("/metrics"));
+    // A reload that cannot read one keeps what is in use; one that can takes it.
+    fs::create_dir(&own).expect("a folder");
+    let output = server.ctl(&["reload"]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("fullchain.pem"), "{said}");
+    fs::copy(&chain, at("fullchain.pem")).expect("a file");
+    fs::copy(&key, at("privkey.pem")).expect("a file");
+    good(&server.ctl(&["reload"]));
+    assert!(domains(&server.get("/metrics"), 0) && !status().contains("self-signed"), "{}", status());
+    assert!(server.get("/ready").contains("\"warnings\":[]"));
+}
+
+/// A folder that only another user may enter, as certbot's is. Root may enter all, so this one needs another user.
+#[test]
+fn a_folder_of_certificates_that_the_server_may_not_enter_is_an_error() {
+    if !rustix::process::geteuid().is_root() {
+        return entered_by_its_own_user();
+    }
+    // As root: the command runs as nobody, who may not enter the folder.
+    let folder = tempfile::tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).expect("ours");
+    let live = folder.path().join("live");
+    fs::create_dir(&live).expect("a folder");
+    fs::set_permissions(&live, Permissions::from_mode(0o700)).expect("ours");
+    let data = folder.path().join("data");
+    let program = folder.path().join("throng");
+    fs::copy(crate::support::THRONG, &program).expect("a copy");
+    let mut command = std::process::Command::new(&program);
+    std::os::unix::process::CommandExt::uid(&mut command, 65_534);
+    refused_entrance(command.args(["config", "check", "--data", text(&data), "--tls-folder", text(&live)]));
+}
+
+fn entered_by_its_own_user() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let live = folder.path().join("live");
+    fs::create_dir(&live).expect("a folder");
+    fs::set_permissions(&live, Permissions::from_mode(0o000)).expect("ours");
+    let data = folder.path().join("data");
+    let mut command = std::process::Command::new(crate::support::THRONG);
+    refused_entrance(command.args(["config", "check", "--data", text(&data), "--tls-folder", text(&live)]));
+}
+
+fn refused_entrance(command: &mut std::process::Command) {
+    let output = command.output().expect("throng runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("Permission denied"), "{said}");
+}
+
 /// RFC 7622 3.2.1: a domain has one form in JIDs, whichever was written; RFC 5890: another one in certificates.
 #[test]
 fn a_domain_beyond_ascii_serves_clients_and_has_its_a_label_in_the_certificate() {

@@ -84,7 +84,7 @@ fn client_config(
 }
 
 fn openssl_certificate(dir: &Path, arguments: &[&str]) -> CertificateSource {
-    let source = CertificateSource { names: Vec::new(), chain: dir.join("cert.pem"), key: dir.join("key.pem") };
+    let source = CertificateSource { made_here: false, ..self_signed_in(dir) };
     let made = Command::new("openssl")
         .args(["req", "-x509", "-nodes", "-subj", "/CN=example.org"])
         .args(["-addext", "subjectAltName=DNS:localhost,DNS:example.org"])
