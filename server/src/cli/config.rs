@@ -32,27 +32,30 @@ pub fn run(
     Ok(())
 }
 
-/// Says whether a server would start with this, and whether clients would take its certificate.
+/// Says whether a server would start with this, whether clients would take its certificate, and whether other users of the
+/// host can read its secrets.
 fn check(loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
-    let standing = program.certificate(&loaded.config)?;
+    let mut checked = program.look(&loaded.config);
     let file = loaded.file.as_ref().map(|path| path.display().to_string());
-    let good = standing.faults.is_empty();
+    checked.refused.extend(checked.wrong.into_iter().map(Failure::failed));
+    let failure = Failure::of_all(checked.refused.clone());
     if io.json {
-        let warnings: Vec<_> = loaded.warnings.iter().cloned().chain(standing.warnings()).collect();
-        io.say_json(&json!({ "good": good, "file": file, "wrong": standing.faults, "warnings": warnings }));
+        let wrong: Vec<_> = checked.refused.iter().map(|failure| &failure.text).collect();
+        let warnings: Vec<_> = loaded.warnings.iter().chain(&checked.warnings).collect();
+        io.say_json(&json!({ "good": failure.is_none(), "file": file, "wrong": wrong, "warnings": warnings }));
     } else {
         warn(loaded, io);
-        for warning in standing.warnings() {
+        for warning in &checked.warnings {
             io.tell(format!("warning: {warning}"));
         }
-        if good {
+        if failure.is_none() {
             io.say(format!("good{}", file.map(|file| format!(": {file}")).unwrap_or_default()));
         }
     }
-    match (good, io.json) {
-        (true, _) => Ok(()),
-        (false, true) => Err(Failure::failed("")),
-        (false, false) => Err(Failure::failed(standing.faults.join("\n"))),
+    match failure {
+        None => Ok(()),
+        Some(failure) if io.json => Err(Failure::new(failure.exit, "")),
+        Some(failure) => Err(failure),
     }
 }
 

@@ -49,7 +49,6 @@ use crate::config::{Config, Environment, Loaded, Problems, load};
 use crate::disk::FolderLock;
 use crate::log::{self, LogHandle, Secret};
 use crate::portable::{Existing, Layout, Summary};
-use crate::tls::Standing;
 
 /// Longest wait at the end for whoever reads a server's log.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
@@ -89,6 +88,13 @@ impl Failure {
         Failure { exit, text: text.into() }
     }
 
+    /// All of these as one, with the exit code of the first; none of none.
+    pub fn of_all(failures: Vec<Failure>) -> Option<Failure> {
+        let exit = failures.first()?.exit;
+        let texts: Vec<String> = failures.into_iter().map(|failure| failure.text).collect();
+        Some(Failure::new(exit, texts.join("\n")))
+    }
+
     /// A failure for a reason that is told.
     pub fn failed(reason: impl fmt::Display) -> Failure {
         Failure::new(Exit::Failed, reason.to_string())
@@ -110,6 +116,17 @@ impl From<Problems> for Failure {
     fn from(problems: Problems) -> Failure {
         Failure::new(Exit::Usage, problems.to_string())
     }
+}
+
+/// What is wrong with the files and programs that a configuration names.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Checked {
+    /// Why a server does not start.
+    pub refused: Vec<Failure>,
+    /// What is wrong though a server starts with it, a sentence each.
+    pub wrong: Vec<String>,
+    /// What is not wrong, or not yet, a sentence each.
+    pub warnings: Vec<String>,
 }
 
 /// The outcome of reading or copying a store.
@@ -317,11 +334,8 @@ pub trait Program: Sync {
     /// There is none, or its format is none that is known; what stopped it, and then the next call goes on from there.
     fn migrate(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure>;
 
-    /// How the TLS certificates of the configuration stand, those included that are made at the first start. Changes nothing.
-    ///
-    /// # Errors
-    /// A file is missing or of no use, or the key is not the certificate's.
-    fn certificate(&self, config: &Config) -> Result<Standing, Failure>;
+    /// Makes the checks of a start on the files and programs that a configuration names. Changes nothing.
+    fn look(&self, config: &Config) -> Checked;
 
     /// Measures how far the shards scale; `say` gets a line for each run.
     ///

@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -76,8 +75,12 @@ fn self_signed_folder(config: &Config, domain: &str) -> PathBuf {
     if domain == config.domain { folder } else { folder.join(ascii(domain)) }
 }
 
-/// Where the certificates are, those of the main domain first. A self-signed one is made for each domain that has no other.
-pub(super) fn sources(config: &Config) -> Result<Vec<CertificateSource>, Failure> {
+/// Where the certificates are, those of the main domain first. `own` finds the self-signed one of a domain that has no
+/// other: its folder and its name in ASCII.
+fn sources_with(
+    config: &Config,
+    mut own: impl FnMut(&Path, &str) -> Result<Option<CertificateSource>, Failure>,
+) -> Result<Vec<CertificateSource>, Failure> {
     let mut sources: Vec<_> = named(config)?.into_iter().collect();
     let is_given = !sources.is_empty();
     for domain in super::settings::domains(config) {
@@ -86,12 +89,35 @@ pub(super) fn sources(config: &Config) -> Result<Vec<CertificateSource>, Failure
             None if is_given => {}
             None => {
                 let ascii = ascii(domain);
-                let made = ensure_self_signed(&self_signed_folder(config, domain), &ascii, SystemTime::now());
-                sources.push(CertificateSource { names: vec![ascii], ..made.map_err(Failure::failed)? });
+                let own = own(&self_signed_folder(config, domain), &ascii)?;
+                sources.extend(own.map(|own| CertificateSource { names: vec![ascii], ..own }));
             }
         }
     }
     Ok(sources)
+}
+
+/// Where the certificates are, those of the main domain first. A self-signed one is made for each domain that has no other.
+pub(super) fn sources(config: &Config) -> Result<Vec<CertificateSource>, Failure> {
+    sources_with(config, |folder, domain| {
+        ensure_self_signed(folder, domain, SystemTime::now()).map(Some).map_err(Failure::failed)
+    })
+}
+
+/// Those that are there already.
+fn sources_there(config: &Config) -> Result<Vec<CertificateSource>, Failure> {
+    sources_with(config, |folder, _| Ok(Some(self_signed_in(folder)).filter(|own| own.chain.exists())))
+}
+
+/// Whether a server could load them. Makes and changes nothing.
+pub(super) fn check(config: &Config) -> Result<(), Failure> {
+    Certificates::check(&sources_there(config)?, clients(config).as_ref()).map_err(Failure::failed)
+}
+
+/// The keys in `tls_folder`; none if it cannot be read.
+pub(super) fn keys_in_folder(config: &Config) -> Vec<PathBuf> {
+    let domains = super::settings::domains(config);
+    domains.filter_map(|domain| in_folder(config, domain).ok().flatten()).map(|source| source.key).collect()
 }
 
 /// Whose certificates clients may show; none if they are not asked.
@@ -129,8 +155,7 @@ pub(super) fn look(config: &Config) -> Result<Standing, Failure> {
             continue;
         }
         let look = |host: Host<'_>| Certificates::look(&source, host, now_s());
-        let mut standing = with_host(domain, look).map_err(Failure::failed)?;
-        standing.faults.extend(readable_by_all(&source.key));
+        let standing = with_host(domain, look).map_err(Failure::failed)?;
         all = Some(match all {
             Some(all) => all.and(standing),
             None => standing,
@@ -139,14 +164,6 @@ pub(super) fn look(config: &Config) -> Result<Standing, Failure> {
     let mut all = all.unwrap_or_default();
     all.self_signed.extend(yet_to_be_made);
     Ok(all)
-}
-
-fn readable_by_all(key: &Path) -> Option<String> {
-    let mode = key.metadata().ok()?.permissions().mode() & 0o7777;
-    let shown = key.display();
-    (mode & 0o004 != 0).then(|| {
-        format!("the key in {shown} can be read by every user of this host (mode {mode:04o}): chmod o-rwx {shown}")
-    })
 }
 
 /// How those in use stand now for the clients of these domains.

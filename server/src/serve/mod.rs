@@ -10,6 +10,7 @@ mod announced;
 mod backups;
 mod bytestreams;
 mod certificate;
+mod checks;
 mod components;
 mod control;
 mod cores;
@@ -58,7 +59,7 @@ use crate::admin::{Accounts, Listening};
 use crate::bench;
 use crate::bytestreams::{ActivationPort, Activations};
 use crate::cli::signals::{Signals, Wish};
-use crate::cli::{Access, Arrive, Failure, Import, Leave, Partitions, Program, Say, StoreReport};
+use crate::cli::{Access, Arrive, Checked, Failure, Import, Leave, Partitions, Program, Say, StoreReport};
 use crate::clock::{self, Clock, Watch};
 use crate::config::{self, Config, DriverChoice, Loaded};
 use crate::disk::migrate::Progress;
@@ -76,7 +77,7 @@ use crate::portable::Summary;
 use crate::record::Recording;
 use crate::record::owners::watch;
 use crate::thread::{Ask, Ending, Entrance, Parts, Thread, Timings, Tuning};
-use crate::tls::{Certificates, Standing, TlsEntries};
+use crate::tls::{Certificates, TlsEntries};
 use crate::waits;
 use crate::webpush::{self, PushPort, Pushing};
 use known::Known;
@@ -228,8 +229,8 @@ impl Program for Throng {
         Ok(StoreReport { notes, ..StoreReport::default() })
     }
 
-    fn certificate(&self, config: &Config) -> Result<Standing, Failure> {
-        certificate::look(config)
+    fn look(&self, config: &Config) -> Checked {
+        checks::all(config)
     }
 
     fn bench(&self, plan: &bench::Plan, say: Say<'_>) -> Result<serde_json::Value, Failure> {
@@ -435,6 +436,12 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         }
     })
     .map_err(Failure::failed)?;
+    if let Some(failure) = Failure::of_all(checks::refused(config)) {
+        return Err(failure);
+    }
+    for fault in checks::exposed(config) {
+        tracing::error!("{fault}");
+    }
     let certificates = certificate::load(config)?;
     if let Some(certificates) = &certificates {
         certificate::warn(certificates, settings::domains(config));

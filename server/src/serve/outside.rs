@@ -1,5 +1,7 @@
 //! Whoever decides elsewhere, as the configuration names them: about users of domains, and about requests for channels.
 
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -21,6 +23,17 @@ fn token(key: &str, file: Option<&Path>) -> Result<Option<String>, Failure> {
     Ok(token.map(|token| token.0.to_string()))
 }
 
+/// Whether this file can be run by somebody.
+fn is_program(path: &Path) -> Result<(), &'static str> {
+    match path.metadata() {
+        Ok(found) if !found.is_file() => Err("it is no program"),
+        Ok(found) if found.permissions().mode() & 0o111 == 0 => Err("it cannot be run: chmod +x"),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err("it cannot be reached: permission denied"),
+        Err(_) => Err("there is no such program"),
+    }
+}
+
 /// Services whose certificates are checked by the same authorities.
 struct Checked<'a> {
     file: Option<&'a Path>,
@@ -38,7 +51,8 @@ impl Checked<'_> {
     }
 }
 
-fn users(config: &Config) -> Result<Vec<BackEnd>, Failure> {
+/// What decides about the users of domains.
+pub(super) fn users(config: &Config) -> Result<Vec<BackEnd>, Failure> {
     let token = token("external_auth_token", config.external_auth_token.as_deref())?;
     let mut checked = Checked { file: config.external_auth_authorities.as_deref(), tls: None };
     let mut back_ends = Vec::new();
@@ -47,9 +61,7 @@ fn users(config: &Config) -> Result<Vec<BackEnd>, Failure> {
             AskedBy::Program(words) => {
                 let (path, arguments) = words.split_first().ok_or_else(|| wrong("external_auth", "no program"))?;
                 let path = PathBuf::from(path);
-                if !path.is_file() {
-                    return Err(wrong("external_auth", &format!("{}: there is no such program", path.display())));
-                }
+                is_program(&path).map_err(|what| wrong("external_auth", &format!("{}: {what}", path.display())))?;
                 By::Program(Program { path, arguments: arguments.to_vec() })
             }
             AskedBy::Url(url) => checked.service("external_auth", url, token.clone())?,
@@ -65,7 +77,8 @@ fn users(config: &Config) -> Result<Vec<BackEnd>, Failure> {
     Ok(back_ends)
 }
 
-fn channels(config: &Config) -> Result<Option<BackEnd>, Failure> {
+/// What decides about requests for channels, if anything does.
+pub(super) fn channels(config: &Config) -> Result<Option<BackEnd>, Failure> {
     if config.notify_ask.is_empty() {
         return Ok(None);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rustls::ClientConfig;
 use throng_engine::web::push::Push;
 
 use crate::cli::{Exit, Failure};
@@ -17,8 +18,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, Failure> {
     let file = config.data.join(FILE);
     let vapid = Vapid::open(&file, &config.notify_push_contact);
     let vapid = vapid.map_err(|error| Failure::failed(format!("notify_push: {}: {error}", file.display())))?;
-    let tls = authorities(config.notify_push_authorities.as_deref());
-    let tls = tls.map_err(|why| Failure::new(Exit::Usage, format!("notify_push_authorities: {why}")))?;
+    let tls = checks_by(config)?;
     Ok(Some(Settings {
         vapid: Arc::new(vapid),
         services: config.notify_push_services.iter().map(|service| service.0.to_string()).collect(),
@@ -29,6 +29,20 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, Failure> {
         limit: LIMIT,
         patience: PATIENCE,
     }))
+}
+
+/// Whether a server could send them. Makes no key.
+pub(super) fn check(config: &Config) -> Result<(), Failure> {
+    if config.notify_push && !config.data.join(FILE).exists() {
+        return checks_by(config).map(drop);
+    }
+    settings(config).map(drop)
+}
+
+/// What the certificates of push services are checked by.
+fn checks_by(config: &Config) -> Result<Arc<ClientConfig>, Failure> {
+    let tls = authorities(config.notify_push_authorities.as_deref());
+    tls.map_err(|why| Failure::new(Exit::Usage, format!("notify_push_authorities: {why}")))
 }
 
 /// What shards go by, with the public key.

@@ -183,7 +183,7 @@ pub(super) fn upload(config: &Config, engine: &Rows, port: u16) -> Result<Upload
 const SHARED_SECRET_MIN: usize = 16;
 
 /// What clients are told of services outside XMPP.
-fn services(config: &Config) -> Result<Services, Failure> {
+pub(super) fn services(config: &Config) -> Result<Services, Failure> {
     let file = config.external_services_secret.as_ref();
     let secret = file.map(|file| shared_secret("external_services_secret", file)).transpose()?;
     Ok(Services {
@@ -191,6 +191,12 @@ fn services(config: &Config) -> Result<Services, Failure> {
         secret,
         lifetime_s: u32::try_from(config.external_services_seconds.as_secs()).unwrap_or(u32::MAX),
     })
+}
+
+/// What publishers have to show at channels that anybody may read.
+pub(super) fn publishers_token(config: &Config) -> Result<Option<Token>, Failure> {
+    let secret = config.notify_token.as_deref().map(|file| shared_secret("notify_token", file)).transpose()?;
+    Ok(secret.map(|secret| Token((*secret.0).into())))
 }
 
 /// The secret in a file that this option names.
@@ -259,11 +265,8 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given
     s.restores = has_sessions(engine)?;
     s.kept = super::announced::stored(engine)?.map(Arc::new);
     s.facts.without = throng_engine::extension::bits(&config.without);
-    if let Some(file) = &config.notify_token {
-        let token = shared_secret("notify_token", file)?.0;
-        Arc::make_mut(&mut s.web).channels.token = Some(Token((*token).into()));
-    }
     let channels = &mut Arc::make_mut(&mut s.web).channels;
+    channels.token = publishers_token(config)?;
     channels.access = super::access::read(config)?;
     channels.push = given.push.map(|key| Arc::new(super::push::policy(config, &key)));
     take_options(&mut s, config);

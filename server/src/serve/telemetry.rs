@@ -13,7 +13,7 @@ use throng_engine::io::{Command, Reply};
 use super::control::Running;
 use crate::admin::{Busiest, BusySession, Control, Fault, Status};
 use crate::cli::{Exit, Failure};
-use crate::config::{Loaded, Source};
+use crate::config::{Config, Loaded, Source};
 use crate::driver;
 use crate::entropy::Entropy;
 use crate::extauth::{Of, Standing};
@@ -119,6 +119,29 @@ fn make_token(file: &Path) -> io::Result<()> {
     std::fs::rename(&unfinished, file)
 }
 
+fn no_token(file: &Path, fault: TokenFault) -> Failure {
+    Failure::new(Exit::Usage, format!("admin_http_token: {}: {fault}", file.display()))
+}
+
+/// What requests have to bring.
+fn guard(config: &Config) -> Result<Guard, Failure> {
+    let file = config.admin_http_token_path();
+    let guard = match &config.admin_http_token {
+        Some(file) => Guard::token(file),
+        None => Guard::local(&file),
+    };
+    guard.map_err(|fault| no_token(&file, fault))
+}
+
+/// Whether there is a token that requests could be held against, or will be. Makes none.
+pub(super) fn check(config: &Config) -> Result<(), Failure> {
+    let is_there = config.admin_http_token.is_some() || config.admin_http_token_path().exists();
+    match is_there && !config.admin_http.is_empty() {
+        true => guard(config).map(drop),
+        false => Ok(()),
+    }
+}
+
 /// Opens the listeners of `admin_http` and serves them. None when it is off, or no default address is free.
 pub(super) fn start(
     loaded: &Loaded,
@@ -129,13 +152,11 @@ pub(super) fn start(
     if config.admin_http.is_empty() {
         return Ok(None);
     }
-    let file = config.admin_http_token_path();
-    let guard = match &config.admin_http_token {
-        Some(file) => Guard::token(file),
-        None => make_token(&file).map_err(TokenFault::Unreadable).and_then(|()| Guard::local(&file)),
-    };
-    let guard =
-        guard.map_err(|fault| Failure::new(Exit::Usage, format!("admin_http_token: {}: {fault}", file.display())))?;
+    if config.admin_http_token.is_none() {
+        let file = config.admin_http_token_path();
+        make_token(&file).map_err(|error| no_token(&file, TokenFault::Unreadable(error)))?;
+    }
+    let guard = guard(config)?;
     let given = *loaded.source("admin_http") != Source::Default;
     let mut listeners = Vec::new();
     for address in &config.admin_http {

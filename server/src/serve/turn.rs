@@ -207,6 +207,9 @@ impl Running {
         let read = certificates.reload_from(&sources, super::certificate::clients(&config).as_ref());
         let reloaded = read.map_err(|error| Fault::new(FaultKind::Invalid, error.to_string()))?;
         super::certificate::warn(certificates, settings::domains(&config));
+        for fault in super::checks::exposed(&config) {
+            tracing::error!("{fault}");
+        }
         Ok(reloaded)
     }
 }

@@ -145,6 +145,16 @@ impl Certificates {
         Ok(set.standing(host, now_s))
     }
 
+    /// Whether these could be loaded; there may be none.
+    ///
+    /// # Errors
+    /// As for [`load_with`](Self::load_with).
+    pub fn check(sources: &[CertificateSource], clients: Option<&ClientSource>) -> Result<(), CertificateError> {
+        let provider = Arc::new(provider());
+        clients.map(|source| Clients::load(source, &provider)).transpose()?;
+        sources.iter().try_for_each(|source| Served::load(source, &provider).map(drop))
+    }
+
     /// For listeners with TLS from the first byte (XEP-0368): a client that
     /// offers application protocols has to offer `xmpp-client`.
     pub fn direct(self: &Arc<Self>) -> TlsConfig {

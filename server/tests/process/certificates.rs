@@ -81,7 +81,7 @@ fn a_check_of_the_configuration_reads_the_certificate_and_its_key() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.starts_with("warning: ") && said.contains("expires in 9 days, on "), "{said}");
     fs::set_permissions(&key, Permissions::from_mode(0o644)).expect("ours");
-    refused(&chain, &key, "can be read by every user of this host (mode 0644)");
+    refused(&chain, &key, &format!("tls_key: {} can be read by every user of this host (mode 0644)", key.display()));
 }
 
 #[test]
@@ -215,6 +215,95 @@ fn refused_entrance(command: &mut std::process::Command) {
     let output = command.output().expect("throng runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success() && said.contains("Permission denied"), "{said}");
+}
+
+/// One list of checks: what a server refuses, the check of the configuration refuses in the same words, and all at once.
+#[test]
+fn a_check_of_the_configuration_refuses_the_files_and_programs_that_a_server_refuses() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).to_str().expect("a plain path").to_owned();
+    for (name, text) in [("plain", "no program"), ("short", "short\n"), ("keys", "{}")] {
+        fs::write(at(name), text).expect("a file");
+        fs::set_permissions(at(name), Permissions::from_mode(0o600)).expect("ours");
+    }
+    let (gone, plain, short, keys) = (at("gone"), at("plain"), at("short"), at("keys"));
+    let notify = "--http 127.0.0.1:0 --notify any";
+    let no_file = format!("{gone}: No such file");
+    let one_line = format!("{short}: it has to be one line of at least 16 characters");
+    let cases = [
+        (format!("--external-auth localhost={gone}"), format!("external_auth: {gone}: there is no such program")),
+        (format!("--external-auth localhost={plain}"), format!("external_auth: {plain}: it cannot be run: chmod +x")),
+        (format!("--external-auth localhost={}", at("")), "it is no program".to_owned()),
+        (
+            format!("--external-auth localhost=http://127.0.0.1:1/ --external-auth-token {gone}"),
+            format!("external_auth_token: {no_file}"),
+        ),
+        (format!("--components gateway.localhost={gone}"), format!("components: {no_file}")),
+        (format!("--components gateway.localhost={short}"), format!("components: {one_line}")),
+        (format!("{notify} --notify-token {gone}"), format!("notify_token: {no_file}")),
+        (format!("{notify} --notify-jwt-keys {keys}"), format!("notify_jwt_keys: {keys}: ")),
+        (
+            format!("{notify} --notify-push --notify-push-contact mailto:a@b.example --notify-push-authorities {gone}"),
+            format!("notify_push_authorities: {no_file}"),
+        ),
+        (
+            format!(
+                "--http 127.0.0.1:0 --notify-ask app. --notify-ask-url http://127.0.0.1:1/ --notify-ask-token {gone}"
+            ),
+            format!("notify_ask_token: {no_file}"),
+        ),
+        (
+            format!("--external-services stun:example.org --external-services-secret {short}"),
+            format!("external_services_secret: {one_line}"),
+        ),
+        (format!("--admin-http 127.0.0.1:0 --admin-http-token {gone}"), format!("admin_http_token: {no_file}")),
+        (format!("--admin-socket {gone}/throng.sock"), format!("admin_socket: {no_file}")),
+        (format!("--tls-client-authorities {gone}"), format!("cannot read {no_file}")),
+        (format!("--tls-certificate {gone} --tls-key {gone}"), format!("cannot read {no_file}")),
+        // Both at once.
+        (format!("--components a.localhost={gone},b.localhost={short}"), no_file.clone()),
+        (format!("--components a.localhost={gone},b.localhost={short}"), format!("components: {one_line}")),
+    ];
+    let data = at("data");
+    for (given, why) in cases {
+        let given: Vec<&str> = given.split(' ').chain(["--data", &data]).collect();
+        for command in [&["config", "check"][..], &["serve", "--c2s", "127.0.0.1:0", "--c2s-tls", "off"]] {
+            let output = throng(&[command, &given[..]].concat());
+            let said = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(!output.status.success() && said.contains(&why), "{command:?} {given:?}: {why} in {said}");
+        }
+    }
+}
+
+/// A token is a secret as a key is: that every user of the host may read it is a fault for the check, and in a server's log.
+#[test]
+fn a_secret_that_every_user_may_read_is_a_fault() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secret = folder.path().join("secret");
+    fs::write(&secret, "0123456789abcdef\n").expect("a file");
+    let component = format!("gateway.localhost={}", text(&secret));
+    let flags = [
+        "--components",
+        &component,
+        "--component",
+        "127.0.0.1:0",
+        "--admin-http",
+        "127.0.0.1:0",
+        "--admin-http-token",
+        text(&secret),
+    ];
+    let check = || throng(&[&["config", "check", "--data", text(&folder.path().join("other"))], &flags[..]].concat());
+    fs::set_permissions(&secret, Permissions::from_mode(0o640)).expect("ours");
+    good(&check());
+    fs::set_permissions(&secret, Permissions::from_mode(0o644)).expect("ours");
+    let (output, told) = (check(), "can be read by every user of this host (mode 0644): chmod o-r ");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let of = |key: &str| format!("{key}: {} {told}", secret.display());
+    assert!(!output.status.success() && said.contains(&of("components")), "{said}");
+    assert!(said.contains(&of("admin_http_token")), "{said}");
+    let expected = of("components");
+    let server = Server::start_in(folder, &flags);
+    assert!(server.log().contains(&expected), "{}", server.log());
 }
 
 /// RFC 7622 3.2.1: a domain has one form in JIDs, whichever was written; RFC 5890: another one in certificates.

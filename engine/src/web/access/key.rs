@@ -153,6 +153,11 @@ impl Keys {
         self.0.len()
     }
 
+    /// Whether one of them is a secret, by which tokens can be signed as well (HS256).
+    pub fn has_secrets(&self) -> bool {
+        self.0.iter().any(|key| matches!(key.material, Material::Secret(_)))
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
