@@ -59,6 +59,7 @@ pub fn open(
         _ => Access::Make,
     };
     let end = Instant::now() + HOLDER_WAIT;
+    let is_new = access == Access::Make && !config.data.exists();
     let (accounts, lock): (Box<dyn Accounts>, _) = loop {
         let taken = match access {
             Access::Read => FolderLock::take_there(&config.data),
@@ -83,6 +84,9 @@ pub fn open(
             Err(error) => return Err(lock_failure(config, error)),
         }
     };
+    if is_new {
+        io.tell(format!("new data folder: {}", config.data.display()));
+    }
     let domain = accounts.domain()?;
     if configured.is_some_and(|configured| configured != domain) {
         let text = format!("the accounts in {} are of {domain}, not of {}", config.data.display(), config.domain);

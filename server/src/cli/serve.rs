@@ -1,6 +1,7 @@
 //! `throng serve`: takes the folder, sets up the log, hands over.
 
 use throng_engine::extension::Rule;
+use throng_engine::extension::datetime::{self, Precision};
 
 use super::{Failure, Program, accounts};
 use crate::admin::Listening;
@@ -22,26 +23,137 @@ pub fn run(loaded: Loaded, program: &dyn Program) -> Result<(), Failure> {
     if let Some(word) = lock.tightened() {
         tracing::warn!("the data folder {word}");
     }
+    if rustix::process::geteuid().is_root() {
+        tracing::warn!(
+            "running as root, who can do more than a server needs: run it as a user of its own, which owns its data folder"
+        );
+    }
     program.serve(loaded, log, lock)
 }
 
-/// What a started server tells whoever started it: where it listens, and what to do next.
-pub fn welcome(loaded: &Loaded, listening: &[Listening]) -> String {
+/// How many there are, as far as they were counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Count {
+    /// Those that were counted.
+    pub rows: u64,
+    /// There may be more.
+    pub is_more: bool,
+}
+
+impl Count {
+    fn of(self, what: &str) -> String {
+        match (self.rows, self.is_more) {
+            (0, false) => format!("no {what}s"),
+            (1, false) => format!("1 {what}"),
+            (rows, false) => format!("{rows} {what}s"),
+            (rows, true) => format!("more than {rows} {what}s"),
+        }
+    }
+}
+
+/// What a start has found in its data folder.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Opened {
+    /// There was no store: this start has made one.
+    pub is_new: bool,
+    /// Accounts, of external authentication those that have logged in.
+    pub accounts: Count,
+    /// Messages in archives; one between two users of this server is in the archive of each.
+    pub messages: Count,
+    /// When something was committed the last time, in seconds since 1970.
+    pub last_written_s: Option<u64>,
+    /// What used the folder before and was cut off: `serve 1234`.
+    pub cut_off: Option<String>,
+    /// Commits that were read back from the journal.
+    pub replayed: u64,
+}
+
+impl Opened {
+    /// What was found, and after a crash what was recovered, a sentence each without a full stop.
+    pub fn sentences(&self) -> Vec<String> {
+        if self.is_new {
+            return vec!["new data folder: no accounts, no messages".to_owned()];
+        }
+        let (accounts, messages) = (self.accounts.of("account"), self.messages.of("archived message"));
+        let mut opened = format!("opened: {accounts}, {messages}");
+        if let Some(at_s) = self.last_written_s {
+            opened += &format!(", last written {}", moment(at_s));
+        }
+        let recovered = self.cut_off.as_ref().map(|who| {
+            let commits = Count { rows: self.replayed, is_more: false }.of("commit");
+            format!(
+                "recovered: the process before ({who}) was cut off; {commits} read back from the journal, nothing that was \
+                 acknowledged is lost"
+            )
+        });
+        [opened].into_iter().chain(recovered).collect()
+    }
+}
+
+fn moment(at_s: u64) -> String {
+    let mut out = Vec::new();
+    datetime::write(&mut out, at_s.saturating_mul(1_000_000), Precision::Seconds);
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// The banner of a started server: its folder and what was in it, where it listens, and what to do next.
+pub fn welcome(loaded: &Loaded, opened: &Opened, listening: &[Listening]) -> String {
     let config = &loaded.config;
     let mut text = format!("Throng serves {} from {}\n", config.domain, config.data.display());
+    for sentence in opened.sentences() {
+        text += &format!("  {sentence}\n");
+    }
     for listening in listening {
         text += &format!("  {:<24}{}\n", listening.address, listening.sort());
     }
-    text += "Next: ";
     let own = super::accounts::place_flags(loaded);
-    text += &match config.rule() {
-        Some(Rule::Open | Rule::Approval) => "point a client at it and register, or make an account: ".to_owned(),
-        Some(Rule::Invite) => format!("invite somebody: throng invite{own}, or make an account: "),
-        None => "make an account and point a client at it: ".to_owned(),
+    let has_accounts = opened.accounts != Count::default();
+    let client = match config.rule() {
+        Some(Rule::Open | Rule::Approval) => "point a client at it and register".to_owned(),
+        Some(Rule::Invite) => format!("invite somebody: throng invite{own}"),
+        None => "point a client at it".to_owned(),
     };
-    let dashboard = match config.admin_http.is_empty() {
-        true => String::new(),
-        false => format!("Dashboard: throng ctl dashboard{own} prints an address for a browser\n"),
+    let account = format!("make an account: throng user add romeo{own}");
+    text += &match (has_accounts, config.rule()) {
+        (true, _) => format!("Next: {client}\n"),
+        (false, Some(_)) => format!("Next: {client}, or {account}\n"),
+        (false, None) => format!("Next: {account}, and {client}\n"),
     };
-    text + &format!("throng user add romeo{own}\n{dashboard}Stop with Ctrl-C or `throng ctl shutdown{own}`\n")
+    if !config.admin_http.is_empty() {
+        text += &format!("Dashboard: throng ctl dashboard{own} prints an address for a browser\n");
+    }
+    text + &format!("Stop with Ctrl-C or `throng ctl shutdown{own}`\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Environment, Flags, load};
+
+    fn welcomed(flags: &[(&'static str, &str)], opened: &Opened) -> String {
+        let flags: Flags = flags.iter().map(|(key, value)| (*key, vec![(*value).to_owned()])).collect();
+        welcome(&load(&flags, &Environment::new(), None).expect("good"), opened, &[])
+    }
+
+    #[test]
+    fn the_banner_says_whether_the_folder_is_new_and_what_is_in_one_that_is_not() {
+        let new = Opened { is_new: true, ..Opened::default() };
+        let said = welcomed(&[], &new);
+        assert!(said.contains("\n  new data folder: no accounts, no messages\n"), "{said}");
+        assert!(said.contains("Next: make an account: throng user add romeo"), "{said}");
+        let empty = Opened { last_written_s: Some(1_700_000_000), ..Opened::default() };
+        let said = welcomed(&[], &empty);
+        let opened = "opened: no accounts, no archived messages, last written 2023-11-14T22:13:20Z\n";
+        assert!(said.contains(opened) && said.contains("Next: make an account"), "{said}");
+        let count = |rows, is_more| Count { rows, is_more };
+        let full = Opened { accounts: count(1, false), messages: count(70_000, true), ..Opened::default() };
+        let said = welcomed(&[], &full);
+        assert!(said.contains("opened: 1 account, more than 70000 archived messages\n"), "{said}");
+        assert!(said.contains("Next: point a client at it\n") && !said.contains("user add"), "{said}");
+        let said = welcomed(&[("registration", "invite")], &full);
+        assert!(said.contains("Next: invite somebody: throng invite") && !said.contains("user add"), "{said}");
+        let cut = Opened { cut_off: Some("serve 4711".into()), replayed: 3, ..full };
+        let said = welcomed(&[], &cut);
+        assert!(said.contains("recovered: the process before (serve 4711) was cut off; 3 commits read back"), "{said}");
+    }
 }

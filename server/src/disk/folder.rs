@@ -155,6 +155,11 @@ impl Store {
         engine_folder(lock.folder()).exists()
     }
 
+    /// How many commits were read back from the journal when it was opened.
+    pub fn replayed(&self) -> u64 {
+        self.engine.replayed()
+    }
+
     /// The engine.
     pub fn engine(&self) -> Arc<dyn Engine> {
         self.engine.clone()
@@ -169,6 +174,11 @@ impl Store {
     pub fn close(self) {
         drop(self);
     }
+}
+
+/// Where the journal of a data folder's store is: its newest file has the time of the last commit.
+pub fn journal_folder(folder: &Path) -> PathBuf {
+    engine_folder(folder).join("journal")
 }
 
 /// Where the engine's files are.

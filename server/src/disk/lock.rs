@@ -4,7 +4,7 @@
 //! however that ends. The file says who holds it, for messages only.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,20 @@ pub(super) const NAME: &str = "throng.lock";
 pub struct FolderLock {
     folder: PathBuf,
     tightened: Option<String>,
-    _file: Option<File>,
+    /// Who held the folder before and has not given it back.
+    cut_off: Option<String>,
+    file: Option<File>,
+    /// The file says who holds it, until the folder is given back.
+    is_written: bool,
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // Only told to people, as above: whoever finds a holder's name in the file knows that it was cut off.
+        if let Some(file) = self.file.as_ref().filter(|_| self.is_written) {
+            let _ = file.set_len(0);
+        }
+    }
 }
 
 /// Why a data folder could not be locked.
@@ -54,14 +67,23 @@ impl FolderLock {
         let opened = options.read(true).write(true).create(true).mode(0o600).open(folder.join(NAME));
         let mut file = opened.map_err(LockError::Io)?;
         held_by(&mut file)?;
+        let before = written(&mut file);
         // Only told to people: a failure to write it down changes nothing.
-        let _ = file.set_len(0).and_then(|()| writeln!(file, "{holder} {}", std::process::id()));
-        Ok(FolderLock { folder: folder.to_owned(), tightened, _file: Some(file) })
+        let start = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));
+        let _ = start.and_then(|_| writeln!(file, "{holder} {}", std::process::id()));
+        let cut_off = Some(before).filter(|before| !before.is_empty());
+        Ok(FolderLock { folder: folder.to_owned(), tightened, cut_off, file: Some(file), is_written: true })
     }
 
     /// That others could enter the folder until now, as a sentence for the operator.
     pub fn tightened(&self) -> Option<&str> {
         self.tightened.as_deref()
+    }
+
+    /// What held the folder before, such as `serve 1234`, if it ended without giving it back: it was killed, or the machine
+    /// went down.
+    pub fn cut_off(&self) -> Option<&str> {
+        self.cut_off.as_deref()
     }
 
     /// Takes the lock of a folder that has one, and changes nothing: neither is the folder made nor the lock, nor is
@@ -78,7 +100,7 @@ impl FolderLock {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(LockError::Io(error)),
         };
-        Ok(FolderLock { folder: folder.to_owned(), tightened: None, _file: file })
+        Ok(FolderLock { folder: folder.to_owned(), tightened: None, cut_off: None, file, is_written: false })
     }
 
     /// The folder that is held.
@@ -87,15 +109,18 @@ impl FolderLock {
     }
 }
 
+/// What a holder has written about itself.
+fn written(file: &mut File) -> String {
+    let mut who = String::new();
+    let _ = file.take(64).read_to_string(&mut who);
+    who.trim().to_owned()
+}
+
 /// Takes the lock on a file, or says who has it.
 fn held_by(file: &mut File) -> Result<(), LockError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
-        Err(TryLockError::WouldBlock) => {
-            let mut who = String::new();
-            let _ = file.take(64).read_to_string(&mut who);
-            Err(LockError::Held(who.trim().to_owned()))
-        }
+        Err(TryLockError::WouldBlock) => Err(LockError::Held(written(file))),
         Err(TryLockError::Error(error)) => Err(LockError::Io(error)),
     }
 }
@@ -117,5 +142,24 @@ mod tests {
         }
         drop(lock);
         assert!(FolderLock::take(&path, "import").is_ok());
+    }
+
+    #[test]
+    fn who_was_cut_off_is_known_to_the_next_holder_and_who_gave_the_folder_back_is_not() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let take = || FolderLock::take(folder.path(), "serve").expect("free");
+        assert_eq!(take().cut_off(), None, "a new folder");
+        assert_eq!(take().cut_off(), None, "it was given back");
+        // As a process that is killed leaves it; a longer line than the next holder's.
+        std::fs::write(folder.path().join(NAME), "partitions 4194304\n").unwrap();
+        drop(FolderLock::take_there(folder.path()).expect("free"));
+        assert_eq!(take().cut_off(), Some("partitions 4194304"));
+        assert_eq!(take().cut_off(), None);
+        let held = take();
+        assert_eq!(
+            std::fs::read_to_string(folder.path().join(NAME)).unwrap(),
+            format!("serve {}\n", std::process::id())
+        );
+        drop(held);
     }
 }

@@ -55,6 +55,8 @@ pub struct LsmEngine {
     /// Held by whoever commits; the committer's thread, so that nobody ever waits for it.
     writer: Mutex<Writer>,
     buffer_bytes: usize,
+    /// Groups that were read back from the journal.
+    replayed: u64,
 }
 
 struct Writer {
@@ -75,7 +77,7 @@ impl LsmEngine {
         let seed = random().map_err(DiskError::at(dir))?;
         let rows = || Rows::with_capacity(buffer_bytes, seed);
         let folder = dir.join("journal");
-        let mut recovered: Vec<Arc<Memtable>> = Vec::new();
+        let (mut recovered, mut replayed) = (Vec::<Arc<Memtable>>::new(), 0);
         let in_tables = InTables { newest: tables.newest(), next_group: tables.next_group()? };
         let journal = Journal::open(&folder, in_tables, random, &mut |segment| {
             let memtable = Memtable::new(segment.number, segment.first(), rows());
@@ -85,6 +87,7 @@ impl LsmEngine {
                     segment.number
                 )));
             }
+            replayed += segment.groups().count() as u64;
             recovered.insert(0, Arc::new(memtable));
             Ok(())
         })?;
@@ -133,7 +136,12 @@ impl LsmEngine {
         merger.wake();
         flusher.wake();
         let writer = Mutex::new(Place::LockLsm, Writer { journal, pace: Pace::start() });
-        Ok(LsmEngine { flusher, merger, leaver, store, writer, buffer_bytes })
+        Ok(LsmEngine { flusher, merger, leaver, store, writer, buffer_bytes, replayed })
+    }
+
+    /// How many commits were read back from the journal when it was opened: those whose rows were in no table yet.
+    pub(super) fn replayed(&self) -> u64 {
+        self.replayed
     }
 
     fn find(&self, query: &Query) -> Result<Found, DiskError> {

@@ -72,7 +72,7 @@ pub use commit::{Committer, Submitter, Tuner};
 pub use counters::{ReadCounters, Seen, StoreCounters};
 pub use error::DiskError;
 pub use finding::Finding;
-pub use folder::Store;
+pub use folder::{Store, journal_folder};
 pub use leaving::held_descriptors;
 pub use lock::{FolderLock, LockError};
 pub use memory::MemoryEngine;

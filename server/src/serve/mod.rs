@@ -21,6 +21,7 @@ mod known;
 mod limits;
 mod meta;
 mod names;
+mod opened;
 mod outside;
 mod owners;
 mod partitions;
@@ -446,7 +447,12 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     if let Some(certificates) = &certificates {
         certificate::warn(certificates, settings::domains(config));
     }
+    let before = opened::before(lock);
     let store = migrate(config, lock, &mut |line| tracing::info!("{line}"))?;
+    let opened = opened::look(before, lock, &store);
+    for sentence in opened.sentences() {
+        tracing::info!(folder = %config.data.display(), "{sentence}");
+    }
     let engine = store.engine();
     let uploads = uploads::open(loaded, &*engine)?;
     let bytestreams = bytestreams::open(loaded)?;
@@ -502,7 +508,8 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         .map(|recording| crate::http::History { recent: recording.handle().clone(), folder: folder.clone() });
     let http = telemetry::start(loaded, &running, history)?;
     // Whoever started it may have closed it.
-    let _ = log::standard_output().write_all(crate::cli::serve::welcome(loaded, running.listening()).as_bytes());
+    let welcome = crate::cli::serve::welcome(loaded, &opened, running.listening());
+    let _ = log::standard_output().write_all(welcome.as_bytes());
     tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");
     let grace = obey(&running, &wishes).unwrap_or_else(|| wishes.grace());
     tracing::info!(grace_s = grace.as_secs(), "stopping");

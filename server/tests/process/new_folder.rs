@@ -4,6 +4,8 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use crate::support::{read, until};
+
 fn throng(data: &Path, arguments: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_throng"));
     command.args(arguments.split(' ')).arg("--data").arg(data).stdin(Stdio::null());
@@ -27,7 +29,10 @@ fn the_first_account_says_of_which_domain_the_store_is_and_later_commands_need_n
         assert!(text.contains("romeo@example.org") && text.contains("--domain example.org"), "{text}");
         assert!(!data.join("store").exists(), "a store was made, of a domain that nobody named");
     }
-    assert_eq!(said(&throng(&data, "user add romeo@Example.ORG --password pencil")), "added romeo@example.org\n");
+    // A folder that is misspelt is a new one: that is said, once.
+    std::fs::remove_dir_all(&data).expect("ours");
+    let made = throng(&data, "user add romeo@Example.ORG --password pencil");
+    assert_eq!(said(&made), format!("added romeo@example.org\nnew data folder: {}\n", data.display()));
     for (command, answer) in [
         ("user add juliet --password pencil", "added juliet@example.org\n"),
         ("user passwd romeo --password paper", "changed romeo@example.org\n"),
@@ -43,4 +48,52 @@ fn the_first_account_says_of_which_domain_the_store_is_and_later_commands_need_n
     // A server that is told no domain does not take the store for another one.
     let other = throng(&data, "user add nurse@example.com --password pencil");
     assert!(other.status.code() == Some(2), "{}", said(&other));
+}
+
+/// What a server that was started in this folder has said until it served; it is killed then, or stopped in order.
+fn started(data: &Path, out: &Path, in_order: bool) -> String {
+    let file = std::fs::File::create(out).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_throng"));
+    command.args(["serve", "--domain", "example.org", "--c2s", "127.0.0.1:0", "--c2s-tls", "off", "--data"]).arg(data);
+    let command = command.stdin(Stdio::null()).stdout(file.try_clone().expect("a file")).stderr(file);
+    let mut child = command.spawn().expect("throng starts");
+    until("a server that serves", || {
+        assert!(matches!(child.try_wait(), Ok(None)), "it does not start: {}", read(out));
+        read(out).contains("Stop with Ctrl-C")
+    });
+    if in_order {
+        assert!(throng(data, "ctl shutdown").status.success());
+    } else {
+        child.kill().expect("ours");
+    }
+    child.wait().expect("ours");
+    read(out)
+}
+
+/// A folder that is misspelt is a new, empty server: its banner says so, as that of another says what is in it. After a crash
+/// it says what was recovered.
+#[test]
+fn a_server_says_whether_its_folder_is_new_and_what_it_has_found_in_one_that_is_not() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (data, out) = (folder.path().join("data"), folder.path().join("out"));
+    let said = started(&data, &out, true);
+    assert!(said.contains("\n  new data folder: no accounts, no messages\n"), "{said}");
+    assert!(said.contains("Next: make an account: throng user add romeo"), "{said}");
+    let said = started(&data, &out, true);
+    assert!(said.contains("\n  opened: no accounts, no archived messages, last written 20"), "{said}");
+    assert!(said.contains("Next: make an account") && !said.contains("recovered"), "{said}");
+    for user in ["romeo", "juliet"] {
+        assert!(throng(&data, &format!("user add {user} --password pencil")).status.success());
+    }
+    let said = started(&data, &out, false);
+    assert!(said.contains("\n  opened: 2 accounts, no archived messages, last written 20"), "{said}");
+    assert!(said.contains("Next: point a client at it\n") && !said.contains("user add"), "{said}");
+    assert!(!said.contains("recovered") && !said.contains("new data folder"), "{said}");
+    let said = started(&data, &out, true);
+    assert!(said.contains("\n  recovered: the process before (serve ") && said.contains("read back"), "{said}");
+    let said = started(&data, &out, true);
+    assert!(said.contains("opened: 2 accounts") && !said.contains("recovered"), "{said}");
+    if rustix::process::geteuid().is_root() {
+        assert!(said.contains("WARN") && said.contains("running as root"), "{said}");
+    }
 }

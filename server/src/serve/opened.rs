@@ -1,0 +1,58 @@
+//! What a start finds in its data folder, so that an operator sees at once whether it is the folder that was meant.
+
+use std::path::Path;
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+use throng_engine::store::Table;
+
+use super::Rows;
+use crate::cli::serve::{Count, Opened};
+use crate::disk::{self, FolderLock, Store, Visit};
+
+/// Longest time for which rows of one kind are counted: a start does not wait for a large store.
+const COUNTING: Duration = Duration::from_millis(100);
+
+/// What is known of the folder before its store is opened, or made.
+pub(super) struct Before {
+    is_new: bool,
+    last_written_s: Option<u64>,
+}
+
+/// Looks at a folder whose store is not open yet.
+pub(super) fn before(lock: &FolderLock) -> Before {
+    Before { is_new: !Store::is_there(lock), last_written_s: last_written_s(lock.folder()) }
+}
+
+/// When the newest file of the journal was written, in seconds since 1970.
+fn last_written_s(folder: &Path) -> Option<u64> {
+    let files = std::fs::read_dir(disk::journal_folder(folder)).ok()?;
+    let written = files.filter_map(|file| file.ok()?.metadata().ok()?.modified().ok());
+    Some(written.max()?.duration_since(UNIX_EPOCH).ok()?.as_secs())
+}
+
+/// The same with what the open store has.
+pub(super) fn look(before: Before, lock: &FolderLock, store: &Store) -> Opened {
+    let engine = store.engine();
+    Opened {
+        is_new: before.is_new,
+        accounts: count(&*engine, Table::Accounts),
+        messages: count(&*engine, Table::Archive),
+        last_written_s: before.last_written_s,
+        cut_off: lock.cut_off().map(str::to_owned),
+        replayed: store.replayed(),
+    }
+}
+
+/// Counts rows for a while.
+fn count(engine: &Rows, table: Table) -> Count {
+    let (end, mut count) = (Instant::now() + COUNTING, Count::default());
+    let (from, until) = (vec![table as u8], vec![table as u8 + 1]);
+    let scanned = engine.scan_within(&[from..until], &mut |_, _| {
+        count.rows += 1;
+        count.is_more = Instant::now() > end;
+        if count.is_more { Visit::Break(()) } else { Visit::Continue(()) }
+    });
+    // What is damaged is reported elsewhere.
+    count.is_more |= scanned.is_err();
+    count
+}
