@@ -154,6 +154,9 @@ counter_table! {
     wakes Count "Times that another thread woke it, or told it before it slept.";
     inputs Count "Inputs handled.";
     connections Gauge "Connections held.";
+    connections_max Gauge "Connections that there is room for.";
+    accepting_paused Gauge "1 while no connections are accepted because there is no room for more, 2 because no descriptors or no memory is left.";
+    accept_pauses Count "Times that accepting connections was paused.";
     conns_opening Gauge "Of these, such whose stream is being opened, and that prove nothing yet.";
     conns_securing Gauge "Of these, such in a TLS handshake.";
     conns_authenticating Gauge "Of these, such that log in or register.";

@@ -9,6 +9,7 @@
 //!
 //! This module knows the order of a turn and nothing of what is said.
 
+mod accepting;
 mod clients;
 mod ending;
 mod events;
@@ -41,6 +42,8 @@ use crate::orders::OrderPort;
 use crate::tls::TlsEntries;
 use crate::waits::{self, Place};
 use crate::webpush::PushPort;
+use accepting::Accepting;
+pub use accepting::PAUSED_SLOTS;
 use clients::streams;
 pub use clients::{Client, Stream};
 pub use ending::{Ending, Report, Stage};
@@ -105,6 +108,8 @@ pub struct Parts {
     pub listeners: Vec<Entrance>,
     /// TLS of connections by STARTTLS and of direct ones.
     pub tls: Option<TlsEntries>,
+    /// What an operator does for more room for connections.
+    pub more_room: Arc<str>,
     /// Operator's questions.
     pub asks: Receiver<Ask>,
     /// What it goes by until it is told otherwise.
@@ -127,8 +132,7 @@ pub struct Thread {
     moving: Moving,
     /// Connections whose sends are done, while these are told. Empty between events.
     sent: Vec<ConnId>,
-    /// When it was last logged that accepting stands still.
-    pause_told_ms: Option<u64>,
+    accepting: Accepting,
     fronted: Fronted,
     /// Bounded by the users with something to read, one or two each.
     reads_kept: VecDeque<ReadRequest>,
@@ -157,7 +161,7 @@ pub struct Thread {
 impl Thread {
     /// Puts the parts together.
     pub fn new(parts: Parts) -> Thread {
-        let tuning = parts.tuning;
+        let (tuning, accepting) = (parts.tuning, Accepting::new(parts.more_room.clone()));
         let mut thread = Thread {
             watch: Watch::new(parts.timings.clone()),
             p: parts,
@@ -166,7 +170,7 @@ impl Thread {
             gate: GateQueue::default(),
             moving: Moving::default(),
             sent: Vec::new(),
-            pause_told_ms: None,
+            accepting,
             fronted: Fronted::default(),
             reads_kept: VecDeque::new(),
             replies: HashMap::new(),
@@ -184,6 +188,7 @@ impl Thread {
         };
         thread.tune(tuning);
         thread.tell_memory();
+        thread.p.shard.counters().connections_max.set(thread.p.driver.connections_max().into());
         thread
     }
 
@@ -218,6 +223,10 @@ impl Thread {
         let first = self.network(!congested)?;
         let at = Instant::now();
         let (now, began) = (self.p.clock.at(at), first.unwrap_or(at));
+        if self.accepting.is_paused() {
+            let (shard, resting) = (&self.p.shard, self.p.driver.resting());
+            self.accepting.look(shard.id(), resting, shard.counters(), now.mono_ms);
+        }
         for conn in self.links.take_worn() {
             self.p.shard.handle(now, Input::Worn { conn }, &mut self.out);
         }
@@ -351,9 +360,9 @@ impl Thread {
 
     /// The driver, and what its events may touch meanwhile.
     fn driver_and_hands(&mut self, now: Now) -> (&mut dyn Driver, Hands<'_>) {
-        let Thread { p, links, out, moving, pause_told_ms, fronted, .. } = self;
+        let Thread { p, links, out, moving, accepting, fronted, .. } = self;
         let Parts { driver, shard, listeners, tls, .. } = p;
-        (&mut **driver, Hands { shard, links, out, moving, pause_told_ms, listeners, fronted, tls, now })
+        (&mut **driver, Hands { shard, links, out, moving, accepting, listeners, fronted, tls, now })
     }
 
     /// Handles what happened in the network; with `receives`, waits for it. Without, clients are not read from, but what was sent

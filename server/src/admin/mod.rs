@@ -167,6 +167,12 @@ pub struct Status {
     pub admin_http: Vec<String>,
     /// Open connections, authenticated or not.
     pub connections: u64,
+    /// Connections that all shards together have room for.
+    #[serde(default)]
+    pub connections_max: u64,
+    /// Shards that accept no connections for now, if there are some.
+    #[serde(default)]
+    pub not_accepting: Option<NotAccepting>,
     /// Bound sessions with a connection.
     pub sessions: u64,
     /// Sessions that wait to be resumed (XEP-0198).
@@ -232,6 +238,26 @@ pub struct ClockState {
     pub ahead_s: i64,
     /// Seconds until it is believed, if it keeps its time.
     pub left_s: u64,
+}
+
+/// Shards that accept no connections for now.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct NotAccepting {
+    /// How many.
+    pub shards: u32,
+    /// Why, as a part of a sentence.
+    pub why: String,
+    /// What an operator does about it, likewise.
+    pub remedy: String,
+}
+
+impl Status {
+    /// That shards accept no connections, as a sentence without a full stop.
+    pub fn paused(&self) -> Option<String> {
+        let NotAccepting { shards, why, remedy } = self.not_accepting.as_ref()?;
+        let (all, room) = (self.shards, self.connections_max);
+        Some(format!("paused at {shards} of {all} shards, which have room for {room} connections: {why}; {remedy}"))
+    }
 }
 
 /// How a TLS certificate stands.

@@ -76,6 +76,7 @@ pub(super) fn status(status: Status) -> Vec<Fact> {
         ("shards", one(status.shards.to_string())),
         ("listeners", listeners.collect()),
         ("connections", one(status.connections.to_string())),
+        ("connections-max", one(status.connections_max.to_string())),
         ("sessions", one(status.sessions.to_string())),
         ("resumable", one(status.resumable.to_string())),
         ("memory", one(status.resident_bytes.to_string())),

@@ -99,6 +99,12 @@ impl Status {
             let public = format!("the wall clock {text}");
             found(Ready::Warns, Bad, "the wall clock", text, public);
         }
+        if let (Some(paused), Some(of)) = (self.paused(), &self.not_accepting) {
+            // While some shards accept, most clients that try again get in.
+            let ready = if of.shards >= self.shards { Ready::Refuses } else { Ready::Degraded };
+            let public = format!("accepting connections is {paused}");
+            found(ready, Bad, "accepting connections", format!("is {paused}"), public);
+        }
         if let Some(certificate) = &self.certificate {
             for fault in &certificate.faults {
                 found(Ready::Warns, Bad, "TLS", format!("{fault}: clients refuse this server"), fault.clone());

@@ -9,7 +9,7 @@ const NAME: usize = 12;
 
 /// Groups of counters with the beginnings of their names; a counter is in the first that has its own.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("connections", &["connections", "conns_", "accepted", "arrived", "departed", "streams_", "closed_", "paused"]),
+    ("connections", &["connections", "conns_", "accept", "arrived", "departed", "streams_", "closed_", "paused"]),
     ("sessions and logins", &["sessions", "session_", "users_", "logins", "resumed", "expired", "asks_", "outside_"]),
     ("stanzas", &["stanzas_", "messages_", "presences_", "iqs_", "bytes_", "outbound_", "parked", "work_"]),
     ("HTTP, WebSocket and BOSH", &["http_", "websockets", "bosh_"]),
@@ -34,7 +34,8 @@ pub(super) fn text(status: &Status, all: bool, io: &Io) -> String {
     let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
     let session = count("conns_bound");
     let rest = status.connections.saturating_sub(session);
-    line("connections", format!("{}: {session} with a session, {rest} without", status.connections));
+    let (all, most) = (status.connections, status.connections_max);
+    line("connections", format!("{all} of at most {most}: {session} with a session, {rest} without"));
     line("sessions", format!("{} connected, {} to be resumed", status.sessions, status.resumable));
     line("logins", format!("{} since the start, {} failed", count("logins"), count("logins_failed")));
     let (refused, waits) = (count("messages_refused"), count("messages_stored"));
@@ -155,6 +156,7 @@ mod tests {
             listeners: vec![of("127.0.0.1:5223", false), of("127.0.0.1:5443", true)],
             admin_http: vec!["127.0.0.1:5290".into()],
             connections: 3,
+            connections_max: 19_900,
             sessions: 2,
             resumable: 1,
             counters: counters.list().into_iter().map(|(name, .., value)| (name.to_owned(), value)).collect(),
@@ -188,7 +190,7 @@ serves       example.org, by epoll on 1 shard
 listens on   127.0.0.1:5223 (TLS)
 listens on   127.0.0.1:5443 (HTTPS)
 admin HTTP   127.0.0.1:5290
-connections  3: 2 with a session, 1 without
+connections  3 of at most 19900: 2 with a session, 1 without
 sessions     2 connected, 1 to be resumed
 logins       7 since the start, 0 failed
 messages     0 in, 0 out, 0 stored for later, 0 refused since the start

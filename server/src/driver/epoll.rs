@@ -84,6 +84,8 @@ pub(super) struct Epoll {
     buffer: Box<[u8]>,
     slots: Slots<Slot>,
     free: Vec<u32>,
+    /// Connections at most.
+    connections_max: u32,
     /// Free room from which on a table that was full takes connections again: a 64th of it.
     room_again: i64,
     sends: Sends,
@@ -113,6 +115,7 @@ impl Epoll {
             buffer: Box::default(),
             slots: Slots::default(),
             free: Vec::new(),
+            connections_max: slots as u32,
             room_again: slots as i64 / 64,
             sends: Sends::default(),
             listeners: Vec::new(),
@@ -707,6 +710,14 @@ impl Driver for Epoll {
 
     fn connections(&self) -> u32 {
         (self.slots.len() - self.free.len()) as u32
+    }
+
+    fn connections_max(&self) -> u32 {
+        self.connections_max
+    }
+
+    fn resting(&self) -> Option<Exhausted> {
+        self.listeners.iter().find_map(|listener| listener.resting)
     }
 
     fn memory_bytes(&self) -> usize {

@@ -341,6 +341,17 @@ pub trait Driver {
     /// Slots taken now.
     fn connections(&self) -> u32;
 
+    /// Connections that it has room for.
+    fn connections_max(&self) -> u32 {
+        u32::MAX
+    }
+
+    /// Why a listener accepts nobody for now, if one does not. Descriptors are tried for again every 100 ms, and then none
+    /// is said to be missing until the next attempt fails.
+    fn resting(&self) -> Option<Exhausted> {
+        None
+    }
+
     /// Memory of its tables and buffers, bytes, without what is being sent.
     fn memory_bytes(&self) -> usize {
         0

@@ -84,6 +84,12 @@ fn state(text: &mut Text, status: &Status) {
         ("uptime_seconds", "Seconds since the start.", status.uptime_s),
         ("shards", "Number of shards.", status.shards.into()),
         ("connections", "Open connections, authenticated or not.", status.connections),
+        ("connections_max", "Connections that all shards together have room for.", status.connections_max),
+        (
+            "shards_not_accepting",
+            "Shards that accept no connections for now: there is no room, or no descriptors are left.",
+            status.not_accepting.as_ref().map_or(0, |paused| paused.shards.into()),
+        ),
         ("sessions", "Bound sessions with a connection.", status.sessions),
         ("sessions_resumable", "Sessions that wait to be resumed (XEP-0198).", status.resumable),
         ("storage_full", "1 while new messages are refused because the disk is full.", status.storage_full.into()),

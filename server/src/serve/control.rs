@@ -57,6 +57,8 @@ pub(super) struct Links {
     pub(super) known: Known,
     pub(super) listening: Vec<Listening>,
     pub(super) driver: String,
+    /// What an operator does for more room for connections.
+    pub(super) more_room: Arc<str>,
     pub(super) wishes: Arc<Wishes>,
     pub(super) clock: Arc<Watch>,
     pub(super) back_ends: Vec<Arc<Standing>>,
@@ -415,6 +417,11 @@ impl Control for Running {
             listeners: self.links.listening.clone(),
             admin_http: self.http.get().cloned().unwrap_or_default(),
             connections: self.sum(|c| c.connections.get()),
+            connections_max: self.sum(|c| c.connections_max.get()),
+            not_accepting: super::room::not_accepting(
+                self.counters().iter().map(|c| c.accepting_paused.get()),
+                &self.links.more_room,
+            ),
             sessions: sessions.saturating_sub(detached),
             resumable: detached,
             storage_full: self.sum(|c| c.storage_full.get()) > 0,

@@ -31,6 +31,7 @@ mod push_ends;
 mod reports;
 mod restoring;
 mod retention;
+mod room;
 mod settings;
 mod shown;
 mod stop;
@@ -309,6 +310,7 @@ struct Ready {
     peer: Peer,
     kind: driver::Kind,
     fallback: Option<String>,
+    connections_max: u32,
 }
 
 /// What a shard's thread gets then.
@@ -324,6 +326,7 @@ struct Rest {
     letters: LetterRings,
     peers: Vec<Peer>,
     tls: Option<TlsEntries>,
+    more_room: Arc<str>,
     asks: Receiver<Ask>,
     tuning: Tuning,
     sockets: Vec<(std::net::TcpListener, driver::ListenerTag)>,
@@ -352,7 +355,8 @@ fn spawn(
             }
         };
         let mut driver = choice.driver;
-        let told = Ready { peer: driver.peer(), kind: driver.kind(), fallback: choice.fallback };
+        let (peer, kind, connections_max) = (driver.peer(), driver.kind(), driver.connections_max());
+        let told = Ready { peer, kind, fallback: choice.fallback, connections_max };
         if ready.send(Ok(told)).is_err() {
             return Ok(());
         }
@@ -374,6 +378,7 @@ fn spawn(
             peers: rest.peers,
             listeners: rest.entrances,
             tls: rest.tls,
+            more_room: rest.more_room,
             asks: rest.asks,
             tuning: rest.tuning,
             clock: rest.clock,
@@ -600,6 +605,12 @@ fn start(
         tracing::info!("epoll is used: {why}");
     }
     let driver_kind = readies[0].kind;
+    let descriptors = settings::descriptor_limit();
+    let room_for = readies.iter().map(|ready| u64::from(ready.connections_max)).sum();
+    if let Some(few) = room::few(config, driver_kind, shards, descriptors, room_for) {
+        tracing::warn!("{few}");
+    }
+    let more_room: Arc<str> = room::remedy(config, driver_kind, shards, descriptors).into();
     let peers: Vec<Peer> = readies.into_iter().map(|r| r.peer).collect();
 
     // The store's threads.
@@ -648,7 +659,7 @@ fn start(
         let address = opened[0].local_addr().map_err(Failure::failed)?;
         let tag =
             driver::ListenerTag(u8::try_from(entrances.len()).map_err(|_| Failure::failed("too many listeners"))?);
-        entrances.push(settings::entrance(config, listener, certificates.is_some()));
+        entrances.push(settings::entrance(config, listener, address, certificates.is_some()));
         listening.push(Listening {
             address: address.to_string(),
             direct_tls: listener.direct_tls,
@@ -695,6 +706,7 @@ fn start(
             letters,
             peers: peers.clone(),
             tls: certificates.map(TlsEntries::of),
+            more_room: more_room.clone(),
             asks: ask,
             tuning: settings::thread_tuning(config),
             sockets,
@@ -725,6 +737,7 @@ fn start(
         known: known.clone(),
         listening,
         driver: driver_kind.to_string(),
+        more_room,
         wishes,
         clock: watch,
         back_ends: back_ends.standings().to_vec(),

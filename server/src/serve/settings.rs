@@ -1,5 +1,6 @@
 //! From the operator's options to what each module takes.
 
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -432,12 +433,20 @@ fn spare_descriptors(limit: u64) -> u64 {
     (SPARE_DESCRIPTORS + disk::held_descriptors(limit)).min(limit / 2)
 }
 
+/// Where an operator raises the limit on descriptors.
+pub(super) const LIMIT_REMEDY: &str = "LimitNOFILE= of the service, ulimit -n, or --ulimit nofile= of a container";
+
+/// The limit on descriptors.
+pub(super) fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
 /// Raises the limit on descriptors as far as the process may by itself, and returns it.
 pub(super) fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     // Refused where the hard limit is beyond what the kernel allows: then it stays as it is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
-    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+    descriptor_limit()
 }
 
 /// What a driver takes, of as many as there are shards, in a process that may have so many descriptors.
@@ -459,7 +468,12 @@ fn share_of_descriptors(limit: u64, shards: u16) -> u32 {
 }
 
 /// What a listener promises and demands.
-pub(super) fn entrance(config: &Config, listener: &config::Listener, certificate: bool) -> Entrance {
+pub(super) fn entrance(
+    config: &Config,
+    listener: &config::Listener,
+    address: SocketAddr,
+    certificate: bool,
+) -> Entrance {
     let kind = ListenerKind {
         direct_tls: listener.direct_tls,
         starttls: !listener.direct_tls && !listener.http && certificate,
@@ -467,7 +481,7 @@ pub(super) fn entrance(config: &Config, listener: &config::Listener, certificate
         plain_auth: config.plain_auth || (listener.http && !listener.direct_tls),
         registration: config.rule().is_some(),
     };
-    Entrance { kind, proxied: listener.proxied, component: listener.component, http: listener.http }
+    Entrance { kind, proxied: listener.proxied, component: listener.component, http: listener.http, address }
 }
 
 /// What each table's values must be, for `throng store check`.

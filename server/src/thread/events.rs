@@ -1,18 +1,18 @@
 //! What a driver's events are to a shard, and what they lead to.
 
+use std::net::SocketAddr;
+
 use throng_engine::id::{ConnId, Gate, Now};
 use throng_engine::io::{ClientCertificate, Input, ListenerKind, Lost, Output, TlsFacts};
 use throng_engine::shard::Shard;
 
+use super::accepting::Accepting;
 use super::front::{Fronted, Head};
 use super::moving::{Early, Moving};
 use crate::driver::{Cause, Event};
 use crate::letters::MovedLink;
 use crate::links::Links;
 use crate::tls::{ClientNames, TlsConnection, TlsEntries};
-
-/// Least time between two lines of the log that say that accepting stands still, milliseconds.
-const PAUSE_TOLD_EVERY_MS: u64 = 10_000;
 
 /// A listener, as those who come in by it are treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,6 +25,8 @@ pub struct Entrance {
     pub component: bool,
     /// Connections begin with HTTP.
     pub http: bool,
+    /// Where it listens.
+    pub address: SocketAddr,
 }
 
 /// What a driver's event leads to, carried out after the driver has handed over all events.
@@ -45,7 +47,7 @@ pub(super) struct Hands<'a> {
     pub(super) links: &'a mut Links,
     pub(super) out: &'a mut Output,
     pub(super) moving: &'a mut Moving,
-    pub(super) pause_told_ms: &'a mut Option<u64>,
+    pub(super) accepting: &'a mut Accepting,
     pub(super) listeners: &'a [Entrance],
     pub(super) fronted: &'a mut Fronted,
     pub(super) tls: &'a Option<TlsEntries>,
@@ -135,12 +137,8 @@ impl Events {
                 }
             }
             Event::AcceptPaused { tag, cause } => {
-                // It may come and go with every few connections.
-                let now_ms = h.now.mono_ms;
-                if h.pause_told_ms.is_none_or(|told_ms| now_ms >= told_ms + PAUSE_TOLD_EVERY_MS) {
-                    *h.pause_told_ms = Some(now_ms);
-                    tracing::warn!(listener = tag.0, ?cause, "accepting connections is paused");
-                }
+                let (at, shard) = (h.listeners[usize::from(tag.0)].address, &h.shard);
+                h.accepting.pause(shard.id(), at, cause, shard.counters(), h.now.mono_ms);
             }
             Event::Woken | Event::Slept => {}
         }

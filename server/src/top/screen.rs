@@ -175,8 +175,9 @@ fn header(view: &View, chosen: &Chosen, theme: Theme) -> Text<'static> {
     }
     let rate = |of: fn(&Second) -> f64| view.last().map_or_else(|| "-".into(), |second| short(of(second)));
     let second = format!(
-        "conns {}  sessions {}, {} resumable  msg/s {}  in/s {}  out/s {}",
+        "conns {} of {}  sessions {}, {} resumable  msg/s {}  in/s {}  out/s {}",
         short(status.connections as f64),
+        short(status.connections_max as f64),
         short(status.sessions as f64),
         short(status.resumable as f64),
         rate(|s| s.sum(|shard| shard.messages)),

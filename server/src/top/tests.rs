@@ -57,6 +57,7 @@ fn view(shards: usize) -> View {
         shards: shards as u32,
         uptime_s: 90_000,
         connections: 24_690,
+        connections_max: 39_800,
         sessions: 24_000,
         resumable: 12,
         ..Status::default()
@@ -104,7 +105,7 @@ fn a_terminal_of_80_by_24_has_all_of_it() {
     let text = shown(&view(2), &Chosen::default(), 80, 24);
     for part in [
         "throng 1.2.3  example.org  up 25 h  uring, 2 shards  1.5G of memory",
-        "conns 25k  sessions 24k, 12 resumable  msg/s 2080  in/s 1400  out/s 2.5M",
+        "conns 25k of 40k  sessions 24k, 12 resumable  msg/s 2080  in/s 1400  out/s 2.5M",
         "! shard 1 has 18000 reads of the store",
         "! disk has",
         "msg/s 2080 <2080",

@@ -388,6 +388,15 @@ impl<K: Kernel> Driver for Uring<K> {
         self.used
     }
 
+    fn connections_max(&self) -> u32 {
+        self.ceiling.saturating_mul(self.used_of.len() as u32)
+    }
+
+    fn resting(&self) -> Option<Exhausted> {
+        let mut open = self.listeners.iter().filter(|listener| listener.socket.is_some());
+        open.find_map(|listener| listener.resting)
+    }
+
     fn memory_bytes(&self) -> usize {
         let queues = self.favoured.capacity() + self.ready.capacity() + self.again.capacity();
         self.ring.memory_bytes()
