@@ -4,32 +4,32 @@ use clap::ArgMatches;
 use serde_json::json;
 
 use super::{Exit, Failure, Io, Program};
-use crate::config::{Loaded, TABLE, page, table};
+use crate::config::{Loaded, Problems, TABLE, page, table};
 
 /// Runs `throng config NAME`.
 ///
 /// # Errors
-/// The configuration's problems; a key that the table does not have.
+/// The configuration's problems, which `print` shows with the values; a key that the table does not have.
 pub fn run(
     name: &str,
     matches: &ArgMatches,
-    loaded: Result<Loaded, Failure>,
+    (loaded, problems): (Loaded, Problems),
     io: &mut Io,
     program: &dyn Program,
 ) -> Result<(), Failure> {
+    let whole = if problems.0.is_empty() { Ok(()) } else { Err(Failure::from(problems)) };
     match name {
         "print" => {
-            let loaded = loaded?;
             match io.json {
                 true => io.say_json(&page::print_json(&loaded)),
                 false => io.say(page::print(&loaded).trim_end()),
             }
             warn(&loaded, io);
+            whole
         }
-        "check" => return check(&loaded?, io, program),
-        _ => return explain(matches.get_one::<String>("key"), loaded.ok().as_ref(), io),
+        "check" => whole.and_then(|()| check(&loaded, io, program)),
+        _ => explain(matches.get_one::<String>("key"), whole.is_ok().then_some(&loaded), io),
     }
-    Ok(())
 }
 
 /// Says whether a server would start with this, whether clients would take its certificate, and whether other users of the

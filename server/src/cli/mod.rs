@@ -45,7 +45,7 @@ use std::time::Duration;
 use clap::ArgMatches;
 
 use crate::admin::{Accounts, Fault, FaultKind};
-use crate::config::{Config, Environment, Loaded, Problems, load};
+use crate::config::{Config, Environment, Loaded, Problems, load, load_anyway};
 use crate::disk::FolderLock;
 use crate::log::{self, LogHandle, Secret};
 use crate::portable::{Existing, Layout, Summary};
@@ -540,16 +540,18 @@ fn dispatch(
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     }
     let inner = matches.subcommand();
-    let loaded = |matches: &ArgMatches| {
-        load(&args::given(matches), environment, matches.get_one::<PathBuf>("config").cloned()).map_err(Failure::from)
-    };
+    let file = |matches: &ArgMatches| matches.get_one::<PathBuf>("config").cloned();
+    let loaded = |matches: &ArgMatches| load(&args::given(matches), environment, file(matches)).map_err(Failure::from);
     match (name, inner) {
         ("serve", _) => serve::run(loaded(matches)?, program),
         ("version", _) => {
             version(io);
             Ok(())
         }
-        ("config", Some((name, matches))) => config::run(name, matches, loaded(matches), io, program),
+        ("config", Some((name, matches))) => {
+            let loaded = load_anyway(&args::given(matches), environment, file(matches));
+            config::run(name, matches, loaded, io, program)
+        }
         ("user", Some((name, matches))) => user::run(name, matches, &loaded(matches)?, io, program),
         ("invite", Some((name, matches))) => invite::run_named(name, matches, &loaded(matches)?, io, program),
         ("report", Some((name, matches))) => report::run(name, matches, &loaded(matches)?, io, program),

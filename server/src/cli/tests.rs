@@ -173,6 +173,20 @@ fn configuration_is_printed_checked_and_explained() {
     }
 }
 
+/// Who looks for what is wrong needs the values most when something is: they are printed, and then what is wrong.
+#[test]
+fn values_that_do_not_go_together_are_printed_all_the_same() {
+    let bench = Bench::new();
+    let went = bench.run("config print --registration open --http 127.0.0.1:25280");
+    assert_eq!(went.exit, Exit::Usage);
+    assert!(went.out.contains("\nhttp = [\"127.0.0.1:25280\"]") && went.out.contains("# flag --http"), "{}", went.out);
+    assert!(went.err.contains("a proxy may forward strangers to 127.0.0.1:25280"), "{}", went.err);
+    let went = bench.run("config print --json --shards none");
+    let value: serde_json::Value = serde_json::from_str(&went.out).expect("JSON");
+    assert_eq!((went.exit, &value["shards"]["value"]), (Exit::Usage, &"auto".into()));
+    assert!(went.err.contains("shards cannot be `none`"), "{}", went.err);
+}
+
 #[test]
 fn extensions_are_switched_off_by_name() {
     let bench = Bench::new();

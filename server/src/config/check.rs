@@ -271,27 +271,33 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     if config.http_forwarded && config.http.is_empty() {
         clash("http_forwarded", "without effect: http names no address".into());
     }
-    // Who comes through a proxy comes from anywhere.
-    let public = listeners().find(is_public).or_else(|| proxied().next());
+    // Through a proxy strangers come to an address that they could not reach themselves. Whether there is one in front of
+    // HTTP in the clear cannot be known.
+    let (reached, forwarded, perhaps) = (listeners().find(is_public), proxied().next(), config.http.first());
     for (on, key, danger) in [
         (config.plain_auth, "plain_auth", "passwords would cross the network readable"),
-        (config.open_registration, "open_registration", "anyone who reaches it could make accounts"),
+        (config.open_registration, "open_registration", "anyone could make accounts"),
         (
             matches!(config.registration, Registration::Open | Registration::Approval),
             "registration",
-            "anyone who reaches it could make accounts",
+            "anyone could make accounts",
         ),
     ] {
-        // What a proxy has taken by TLS is readable nowhere else.
-        let public = if key == "plain_auth" { public } else { public.or(config.http.first()) };
-        if let (true, false, Some(address)) = (on, config.i_know, public) {
-            clash(
-                key,
-                format!(
-                    "refused on {address}, which others than this machine reach: {danger}; --i-know allows it all the same"
-                ),
-            );
-        }
+        let (strangers, counted) = match (reached, forwarded, perhaps) {
+            _ if !on || config.i_know => continue,
+            (Some(address), ..) => (format!("{address} is not loopback"), ""),
+            (_, Some(address), _) => (format!("a proxy forwards strangers to {address}"), ""),
+            // What a proxy has taken by TLS is readable nowhere else.
+            (.., Some(address)) if key != "plain_auth" => {
+                let counted = match config.http_forwarded {
+                    true => "",
+                    false => ", and http_forwarded with it, so that limits count each client by its own address",
+                };
+                (format!("a proxy may forward strangers to {address} (http)"), counted)
+            }
+            _ => continue,
+        };
+        clash(key, format!("refused: {strangers}, and {danger}; if that is meant, pass --i-know{counted}"));
     }
     if let (false, Some(address)) = (config.i_know, config.upload_proxied.iter().find(is_public)) {
         let reason =

@@ -91,6 +91,15 @@ pub struct Listener {
 /// # Errors
 /// Everything that is wrong, each with its place.
 pub fn load(flags: &Flags, environment: &Environment, config_file: Option<PathBuf>) -> Result<Loaded, Problems> {
+    match load_anyway(flags, environment, config_file) {
+        (loaded, problems) if problems.0.is_empty() => Ok(loaded),
+        (_, problems) => Err(problems),
+    }
+}
+
+/// The same, whatever is wrong with it: an option whose value is not allowed has its default. To be shown, not to be
+/// served with.
+pub fn load_anyway(flags: &Flags, environment: &Environment, config_file: Option<PathBuf>) -> (Loaded, Problems) {
     let mut problems = Vec::new();
     let inputs = Inputs { flags: flags.clone(), environment: environment.clone(), config_file: config_file.clone() };
     let named = config_file.or_else(|| environment.get("THRONG_CONFIG").map(PathBuf::from));
@@ -104,20 +113,28 @@ pub fn load(flags: &Flags, environment: &Environment, config_file: Option<PathBu
             format!("{}: a file found in the data folder cannot move it; name the file by --config", given.source);
         problems.push(Problem::Clash { key: "data", reason });
     }
-    let given: Vec<source::Given> = TABLE.iter().map(|row| source::pick(row, flags, environment, &values)).collect();
-    let texts: Vec<Vec<String>> = given.iter().map(|given| given.parts.clone()).collect();
-    let sources: Vec<Source> = given.into_iter().map(|given| given.source).collect();
-    match Config::read(&texts) {
+    let mut given: Vec<source::Given> =
+        TABLE.iter().map(|row| source::pick(row, flags, environment, &values)).collect();
+    let texts = |given: &[source::Given]| given.iter().map(|given| given.parts.clone()).collect::<Vec<_>>();
+    let sources = |given: &[source::Given]| given.iter().map(|given| given.source.clone()).collect::<Vec<_>>();
+    let config = match Config::read(&texts(&given)) {
         Ok(config) => {
             problems.extend(check::clashes(&config));
-            if problems.is_empty() {
-                let warnings = source::strange_variables(environment);
-                return Ok(Loaded { config, sources, file, warnings, texts, inputs });
-            }
+            config
         }
-        Err(bad) => problems.extend(bad.into_iter().map(|bad| not_allowed(bad, &sources))),
-    }
-    Err(Problems(problems))
+        Err(bad) => {
+            let before = sources(&given);
+            for bad in bad {
+                let at = TABLE.iter().position(|row| row.key == bad.key).expect("a key of the table");
+                given[at] = source::default(&TABLE[at], environment);
+                problems.push(not_allowed(bad, &before));
+            }
+            Config::read(&texts(&given)).expect("defaults are allowed")
+        }
+    };
+    let (texts, sources) = (texts(&given), sources(&given));
+    let warnings = source::strange_variables(environment);
+    (Loaded { config, sources, file, warnings, texts, inputs }, Problems(problems))
 }
 
 /// A value that its row does not allow, with where it came from; the sources are in the order of [`TABLE`].
@@ -326,6 +343,41 @@ mod tests {
             let loopback = flags(&[(key, "true"), ("c2s", "127.8.9.10:5222"), ("c2s_tls", "[::ffff:127.0.0.1]:5223")]);
             assert!(load(&loopback, &Environment::new(), None).is_ok(), "all of 127/8 is loopback");
         }
+    }
+
+    /// An address on loopback is not one that others reach: what may bring them there is a proxy, and the sentence says so.
+    #[test]
+    fn registration_behind_a_proxy_is_refused_in_true_words_and_with_what_to_set() {
+        let said = |pairs: &[(&'static str, &str)]| {
+            let all = [&[("registration", "open"), ("c2s", "127.0.0.1:5222"), ("c2s_tls", "off")][..], pairs].concat();
+            load(&flags(&all), &Environment::new(), None).map(|_| ()).map_err(|problems| problems.to_string())
+        };
+        assert_eq!(said(&[]), Ok(()));
+        let perhaps = "registration: refused: a proxy may forward strangers to 127.0.0.1:25280 (http), and anyone could make \
+                       accounts; if that is meant, pass --i-know";
+        let counted = ", and http_forwarded with it, so that limits count each client by its own address";
+        assert_eq!(said(&[("http", "127.0.0.1:25280")]), Err(format!("{perhaps}{counted}")));
+        assert_eq!(said(&[("http", "127.0.0.1:25280"), ("http_forwarded", "true")]), Err(perhaps.to_owned()));
+        let known = [("http", "127.0.0.1:25280"), ("http_forwarded", "true"), ("i_know", "true")];
+        assert_eq!(said(&known), Ok(()));
+        let forwards = said(&[("c2s_proxied", "127.0.0.1:25222")]).unwrap_err();
+        assert!(
+            forwards.starts_with("registration: refused: a proxy forwards strangers to 127.0.0.1:25222, "),
+            "{forwards}"
+        );
+        let reached = said(&[("https", "192.0.2.1:443"), ("http", "127.0.0.1:25280")]).unwrap_err();
+        assert!(reached.starts_with("registration: refused: 192.0.2.1:443 is not loopback, "), "{reached}");
+    }
+
+    #[test]
+    fn what_is_wrong_can_be_shown_with_all_values() {
+        let (loaded, problems) =
+            load_anyway(&flags(&[("shards", "no"), ("backlog", "300")]), &Environment::new(), None);
+        assert_eq!((loaded.config.shards, loaded.config.backlog), (None, 300));
+        assert_eq!((loaded.source("shards"), problems.0.len()), (&Source::Default, 1));
+        assert!(problems.to_string().starts_with("flag --shards: shards cannot be `no`"), "{problems}");
+        let (loaded, problems) = load_anyway(&flags(&[("tls_key", "/a.pem")]), &Environment::new(), None);
+        assert!(loaded.config.tls_key.is_some() && problems.to_string().starts_with("tls_certificate: "), "{problems}");
     }
 
     #[test]

@@ -128,6 +128,11 @@ pub fn pick(row: &'static Row, flags: &Flags, environment: &Environment, file: &
     if let Some(given) = file.get(row.key) {
         return given.clone();
     }
+    default(row, environment)
+}
+
+/// The value of one row that nothing was given for.
+pub fn default(row: &Row, environment: &Environment) -> Given {
     let text = match row.key {
         "data" => default_data(environment).display().to_string(),
         _ => row.default.to_owned(),

@@ -705,13 +705,13 @@ options! {
     SignIn Main Restart registration: Registration, Kind::Choice(Registration::WORDS), "closed",
         "Who may register an account in band (XEP-0077): nobody, anybody, who has an invitation, or who is approved afterwards.",
         "invite: by `throng invite`, or by users as inviters and user_invitations say. approval: an account is made, and cannot be \
-         logged in to until `throng user approve` or an administrator's client has put it to use. All but closed only for listeners on \
-         loopback unless i_know, except invite. Password change in band is always there for those signed in.";
+         logged in to until `throng user approve` or an administrator's client has put it to use. open and approval only for \
+         listeners on loopback, and none of http or behind a proxy, unless i_know. Password change in band is always there for those signed in.";
     SignIn Main Restart open_registration: bool, Kind::Switch, "false",
         "Let anyone register an account in band: the same as registration = open.",
         "";
     SignIn Main Restart i_know: bool, Kind::Switch, "false",
-        "Allow plain_auth, and registration by anyone, on listeners that are not loopback.",
+        "Allow plain_auth, and registration by anyone, on listeners that are not loopback or that a proxy forwards strangers to.",
         "";
     SignIn Detail Reload auth_attempts_max: u64, Kind::Count { min: 1, max: 20, unit: "attempts" }, "3",
         "Failed authentications after which a stream is closed (RFC 6120 6.4.5).",
