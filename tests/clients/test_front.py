@@ -416,6 +416,8 @@ async def test_only_the_servers_paths_pass(fronts, fronted):
             status, head, text = await https.ask("GET", path)
             assert status == 200 and WEBSOCKET_URL in text and BOSH_URL in text, (front.name, path, text)
             assert re.search(r"(?i)access-control-allow-origin: \*", head), (front.name, head)
+        status, head, _ = await https.ask("GET", "/throng.js")
+        assert status == 200 and re.search(r"(?i)content-type: text/javascript", head), (front.name, head)
         for path in ("/", "/metrics", "/xmpp-websocket/", "/.well-known/host-meta.xml"):
             assert (await https.ask("GET", path))[0] == 404, (front.name, path)
         https.close()

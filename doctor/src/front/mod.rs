@@ -73,14 +73,15 @@ pub(crate) struct Web {
     pub(crate) key: Option<String>,
 }
 
-/// The server's paths that are equal to these.
-const PATHS: [&str; 6] = [
+/// The server's paths that are equal to these: all of its table, as a test of the server sees to.
+const PATHS: [&str; 7] = [
     "/xmpp-websocket",
     "/http-bind",
     "/.well-known/host-meta",
     "/.well-known/host-meta.json",
     "/.well-known/mercure",
     "/connection/websocket",
+    "/throng.js",
 ];
 
 /// The server's paths that begin so: notifications, and the same as Nchan has them.

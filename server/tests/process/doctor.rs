@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::support::{Client, LONG, Server, THRONG, good, read, throng};
+use crate::support::{Client, LONG, Server, THRONG, good, read, throng, until};
 
 /// Runs a script of the shell in a network name space of its own, whose limits it may spoil. None where that is not allowed.
 fn apart(script: &str) -> Option<Output> {
@@ -279,4 +279,99 @@ fn who_does_not_speak_the_protocol_gets_nothing_of_a_proxys_listener() {
     let mut client = Client::connect(&to);
     client.send("<?xml version='1.0'?><stream:stream to='localhost' xmlns='jabber:client'>");
     assert_eq!(client.rest(), "");
+}
+
+/// The paths of the server's table; what ends with a slash has more below it. A build for tests has one more.
+fn paths() -> Vec<String> {
+    let rows = throng_engine::web::table::TABLE.iter().filter(|row| row.path != "/echo");
+    rows.map(|row| if row.path.ends_with('/') { format!("{}x", row.path) } else { row.path.to_owned() }).collect()
+}
+
+/// What curl says with these arguments; a request is to have an answer within its time.
+fn curl(arguments: &[&str]) -> String {
+    let common = ["--silent", "--show-error", "--insecure", "--max-time", "20"];
+    let done = Command::new("curl").args(common).args(arguments).stdin(Stdio::null()).output().expect("curl runs");
+    assert!(done.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// Every path that the server answers at passes each proxy that the doctor writes a configuration for. The server says for each of
+/// them what is done there (RFC 9110 9.3.7, OPTIONS); a proxy that does not pass it answers 404 itself.
+#[test]
+fn every_path_of_the_table_passes_each_front() {
+    let caddy = |file: &Path| {
+        let mut command = Command::new("caddy");
+        let folder = file.parent().expect("a folder");
+        command.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);
+        for name in ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"] {
+            command.env(name, folder);
+        }
+        command
+    };
+    let programs: [(&str, &dyn Fn(&Path) -> Command); 3] =
+        [("nginx", &nginx), ("haproxy", &haproxy), ("caddy", &caddy)];
+    let web = free_port("127.0.0.1");
+    let server = Server::start_with(&["--http", &web, "--http-forwarded", "--notify", "any", "--i-know"]);
+    let at = |name: &str| server.data.path().join(name).to_str().expect("a plain path").to_owned();
+    let (certificate, key) = (format!("{}/tls/cert.pem", server.folder()), format!("{}/tls/key.pem", server.folder()));
+    std::fs::write(at("both.pem"), read(Path::new(&certificate)) + &read(Path::new(&key))).expect("a file");
+    let has = |program: &str| {
+        let has = Command::new(program).arg("-v").output().is_ok();
+        if !has {
+            eprintln!("skipped: {program} is not installed");
+        }
+        has
+    };
+    for (program, start) in programs.into_iter().filter(|(program, _)| has(program) && has("curl")) {
+        let (listen, file) = (free_port("127.0.0.1"), at(&format!("{program}.conf")));
+        let files = match program {
+            "haproxy" => vec!["--certificate".to_owned(), at("both.pem")],
+            _ => vec!["--certificate".to_owned(), certificate.clone(), "--key".to_owned(), key.clone()],
+        };
+        let flags =
+            ["-n", "1000", "--workers", "2", "--domain", "localhost", "--listen-web", &listen, "--to-web", &web];
+        let files: Vec<&str> = files.iter().map(String::as_str).chain(["--out", &file]).collect();
+        good(&throng(&[&["doctor", "front", program], &flags[..], &files[..]].concat()));
+        // As written, but for what there is once on a machine: nginx's file with its process, Caddy's port for its operator.
+        let text = read(Path::new(&file)).replace("/run/nginx-throng.pid", &at("pid"));
+        std::fs::write(&file, text.replace("{\n\tservers", "{\n\tadmin off\n\tservers")).expect("it can be written");
+        let log = std::fs::File::create(at("proxy")).expect("a file");
+        let mut command = start(Path::new(&file));
+        let child = command.stdout(Stdio::null()).stderr(log).stdin(Stdio::null()).spawn().expect("the proxy starts");
+        let _proxy = Proxy(child);
+        until(program, || std::net::TcpStream::connect(&listen).is_ok());
+        let port = listen.rsplit_once(':').expect("a port").1;
+        let resolve = format!("localhost:{port}:127.0.0.1");
+        let through = |path: &str, more: &[&str]| {
+            let url = format!("https://localhost:{port}{path}");
+            curl(&[more, &["--resolve", &resolve, &url]].concat())
+        };
+        for path in paths() {
+            let (options, url) = (["--request", "OPTIONS", "--include"], format!("http://{web}{path}"));
+            let answers = [through(&path, &options), curl(&[&options[..], &[url.as_str()]].concat())];
+            let allowed = answers.map(|answer| {
+                let line =
+                    answer.lines().find(|line| line.to_ascii_lowercase().starts_with("allow:")).map(str::to_owned);
+                line.and_then(|line| Some(line.split_once(':')?.1.trim().to_owned()))
+            });
+            let [passed, direct] = allowed;
+            assert!(direct.is_some() && passed == direct, "{program}: {path}: {passed:?} instead of {direct:?}");
+        }
+        assert_eq!(through("/throng.js", &[]), curl(&[&format!("http://{web}/throng.js")]), "{program}");
+        assert_eq!(through("/metrics", &["--output", "/dev/null", "--write-out", "%{http_code}"]), "404", "{program}");
+    }
+}
+
+/// The same without the programs: each path is named in what is written for each of them.
+#[test]
+fn every_path_of_the_table_is_in_each_configuration() {
+    for program in ["nginx", "haproxy", "caddy"] {
+        let written = throng(&["doctor", "front", program, "--domain", "a.example"]);
+        good(&written);
+        let text = String::from_utf8_lossy(&written.stdout).into_owned();
+        for path in paths() {
+            let path = path.strip_suffix("/x").map_or(path.clone(), |below| format!("{below}/"));
+            assert!(text.contains(&path), "{program} does not pass {path}:\n{text}");
+        }
+    }
 }
