@@ -863,3 +863,13 @@ fn unsafe_code_stands_in_one_crate_only() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// Who builds it learns first which compiler it needs.
+#[test]
+fn the_readme_names_the_oldest_compiler_that_builds_it() {
+    let of = |file: &str| fs::read_to_string(root().join(file)).expect("a file");
+    let manifest = of("Cargo.toml");
+    let line = manifest.lines().find_map(|line| line.strip_prefix("rust-version = ")).expect("a version");
+    let version = line.trim_matches('"');
+    assert!(of("README.md").contains(&format!("Rust {version} or newer")), "README.md does not name Rust {version}");
+}
