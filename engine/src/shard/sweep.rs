@@ -232,6 +232,7 @@ impl Shard {
         }
         self.rest(id);
         let session = self.components.sessions.heard(id);
+        self.forget_paid(id);
         let (user, missed) = (session.user, session.extra.as_ref().is_some_and(|extra| extra.missed.is_some()));
         if missed && !self.is_busy(id) {
             self.roster_step(user, RosterStep::Catch { session: id });

@@ -83,13 +83,14 @@ pub(crate) struct Halves {
 
 impl Halves {
     /// A session begins on a connection.
-    pub(crate) fn open(&mut self, id: SessionId, conn: ConnId, now_s: u32) {
+    pub(crate) fn open(&mut self, id: SessionId, conn: ConnId, now_ms: u64) {
+        let (now_s, now_ms) = ((now_ms / 1_000) as u32, now_ms as u32);
         let half = Half {
             generation: id.generation,
             conn,
             managed: None,
             since_s: now_s,
-            pays_until_ms: 0,
+            pays_until_ms: now_ms,
             in_flight: 0,
             unsettled: 0,
         };
@@ -104,8 +105,8 @@ impl Halves {
     }
 
     /// A session begins that has waited since before this process began.
-    pub(crate) fn open_dormant(&mut self, id: SessionId, managed: Managed, now_s: u32) {
-        self.open(id, NOWHERE, now_s);
+    pub(crate) fn open_dormant(&mut self, id: SessionId, managed: Managed, now_ms: u64) {
+        self.open(id, NOWHERE, now_ms);
         self.attached -= 1;
         self.dormant += 1;
         if let Some(half) = self.get_mut(id) {
@@ -360,7 +361,7 @@ impl Streams {
 
     /// A session begins on a connection.
     pub(crate) fn attach(&mut self, id: SessionId, conn: ConnId) {
-        let now_s = self.now.mono_s();
-        self.halves.open(id, conn, now_s);
+        let now_ms = self.now.mono_ms;
+        self.halves.open(id, conn, now_ms);
     }
 }

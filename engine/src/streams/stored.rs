@@ -163,8 +163,8 @@ impl Streams {
 
     /// A session from before this process began waits for its client.
     pub(crate) fn attach_dormant(&mut self, id: SessionId, managed: Managed) {
-        let now_s = self.now.mono_s();
-        self.halves.open_dormant(id, managed, now_s);
+        let now_ms = self.now.mono_ms;
+        self.halves.open_dormant(id, managed, now_ms);
     }
 
     /// Its client is there again, on a connection that waits to resume it.

@@ -81,6 +81,17 @@ impl Streams {
         half.pays_until_ms = now_ms.wrapping_add(owes_ms);
     }
 
+    /// What a session owed is paid off: its stamp is moved on, before the clock's lower bits come round to it again (49 days). A part of
+    /// the sweep of sessions.
+    pub(crate) fn forget_paid(&mut self, session: SessionId) {
+        let now_ms = self.now.mono_ms as u32;
+        if let Some(half) = self.halves.get_mut(session)
+            && owes_ms(half.pays_until_ms, now_ms) == 0
+        {
+            half.pays_until_ms = now_ms;
+        }
+    }
+
     /// Reads from those again who have paid off half of what they may owe. A turn's part of the sweep.
     pub(crate) fn sweep_work(&mut self) {
         if self.paying.is_empty() {
@@ -105,7 +116,7 @@ impl Streams {
 /// What is left to be paid off, milliseconds.
 fn owes_ms(until_ms: u32, now_ms: u32) -> u32 {
     let left_ms = until_ms.wrapping_sub(now_ms);
-    if left_ms > u32::MAX / 2 { 0 } else { left_ms }
+    if left_ms > OWED_MS_MAX { 0 } else { left_ms }
 }
 
 #[cfg(test)]
