@@ -15,6 +15,7 @@ use std::sync::Arc;
 use throng_engine::counters::Counters;
 use throng_engine::id::{ConnId, Now, ShardId};
 use throng_engine::io::{Effect, Input, Output};
+use throng_engine::session::pace::{Allowance, BURST_MAX};
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
 use throng_engine::store::Table;
@@ -52,7 +53,9 @@ fn measured(shard: &mut Shard, now: Now, input: Input<'_>, out: &mut Output) {
 
 impl Scene {
     fn new(archive: bool) -> Scene {
-        let settings = Settings { archive, ..Settings::new("localhost", 1, [0; 32], 0) };
+        let mut settings = Settings { archive, ..Settings::new("localhost", 1, [0; 32], 0) };
+        // What is measured has what each stanza costs of its account's rate, and nobody reaches it.
+        settings.paces.ordinary = Allowance { a_second: BURST_MAX, burst: BURST_MAX };
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
         let now = Now::new(1_000, 1_000_000);
         let (sent, asked, said) = (Vec::new(), Vec::new(), Vec::new());

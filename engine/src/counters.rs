@@ -278,6 +278,7 @@ counter_table! {
     parked_came Count "Stanzas and roster steps that had to wait for a user's state to be loaded.";
     parked Gauge "Stanzas and roster steps that wait for a user's state to be loaded.";
     work_paused Count "Sessions that were not read from for a while because they had set off more work than their share.";
+    pace_paused Count "Sessions that were not read from for a while because their account sent faster than it may.";
     parked_refused Count "Stanzas refused because too many waited.";
     outbound_bytes Gauge "Bytes that wait in connections' outbound buffers or are being sent.";
     outbound_oldest_s Gauge "Age of the oldest send that a client has not taken, seconds; as the last sweep of connections saw it.";

@@ -384,8 +384,20 @@ impl BacklogRow {
     pub fn conn(&self) -> Option<ConnId> {
         match self {
             BacklogRow::Outbound { conn, .. } => Some(*conn),
-            BacklogRow::Replay { .. } => None,
+    /// An account that sends faster than it may, and has been held back within the last [`HELD_BACK_LATELY_MS`].
+    HeldBack {
+        /// The user's bare JID.
+        jid: String,
+        /// How often since the first time.
+        times: u64,
+        /// Seconds since the first time; of times with ten minutes between them the latest count.
+        since_s: u64,
+    },
+            BacklogRow::Replay { .. } | BacklogRow::HeldBack { .. } => None,
         }
+/// Who has been held back so lately counts as held back now, milliseconds.
+pub const HELD_BACK_LATELY_MS: u64 = 6_000;
+
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use throng_engine::io::{Command, StorageState};
+use throng_engine::session::pace::Allowance;
 
 pub use self::draw::Faults;
 use crate::checks::Ledger;
@@ -133,6 +134,10 @@ impl Run {
         let twice = |of| if plant == Some(of) { 2 } else { 1 };
         settings.log_messages_day = twice(Plant::Quota) * quota;
         settings.log_bytes_day = twice(Plant::QuotaBytes) * quota_bytes;
+        // What is held back comes later.
+        let mut rates = Random::new(seed.rotate_left(48));
+        let a_second = if rates.chance(150) { rates.range(10, 40) as u32 } else { 0 };
+        settings.paces.ordinary = Allowance { a_second, burst: a_second.max(1) };
         let mut pace = draw::pace(&mut random);
         if random.chance(300) {
             pace.read_bytes = random.range(1, 200) as usize;

@@ -41,13 +41,17 @@ impl Accounts {
             }
             Whom::Account(jid) => {
                 let user = self.users.find(jid);
-                if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
-                    state.quota = Quota::default();
+                if let Some(user) = user {
+                    self.forgive_spent(user);
+                    if let Some(state) = self.users.get_mut(user).state.as_mut() {
+                        state.quota = Quota::default();
+                    }
                 }
                 self.logins.release(now_ms, Freed::Account(jid))
             }
             Whom::All => {
                 self.refusals = Refusals::default();
+                self.forgive_all();
                 let counted = self.failed_logins.release(now_ms, None) + self.registrations.release(now_ms, None);
                 counted + self.logins.release(now_ms, Freed::All)
             }

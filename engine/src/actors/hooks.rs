@@ -147,6 +147,7 @@ impl Actors {
     pub(crate) fn resumed(&mut self, session: SessionId, takes: Takes, again: u32) {
         let Some(state) = self.sessions.get_mut(session) else { return };
         state.takes(takes.privacy, takes.lang);
+        self.hold_if_spent(session);
         if self.observers.is_some() {
             self.tap_news(session, News::Resumed(again));
         }

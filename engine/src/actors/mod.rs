@@ -4,6 +4,7 @@
 pub(crate) mod asker;
 pub(crate) mod debt;
 pub(crate) mod hooks;
+pub(crate) mod pace;
 pub(crate) mod safe;
 pub(crate) mod send;
 pub(crate) mod session;

@@ -13,6 +13,7 @@ use crate::extension::{Notes, Photo};
 use crate::id::{ConnId, DomainId, Domains, SessionId};
 use crate::letters::{Kind, Origin, PresenceNews};
 use crate::session::conn::NONE;
+use crate::session::pace::Pace;
 use crate::session::table::{Nodes, Session, Sessions};
 use crate::slots::Slots;
 use crate::store::account::Incarnation;
@@ -433,6 +434,8 @@ pub struct Users {
     slots: Slots<User>,
     free: Vec<u32>,
     index: HashTable<u32>,
+    /// How fast each of them sends, in the same places.
+    paces: Slots<Pace>,
     /// What has taken in the key, and nothing else.
     keyed: DefaultHasher,
     /// Photos that users' presence shows; bounded by the users.
@@ -457,6 +460,7 @@ impl Users {
             slots: Slots::default(),
             free: Vec::new(),
             index: HashTable::new(),
+            paces: Slots::default(),
             keyed,
             photos: BTreeMap::new(),
         }
@@ -493,7 +497,11 @@ impl Users {
                 self.slots[slot as usize] = user;
                 slot
             }
-            None => self.slots.push(user) as u32,
+                self.paces[slot as usize] = Pace::default();
+            None => {
+                self.paces.push(Pace::default());
+                self.slots.push(user) as u32
+            }
         };
         let (slots, keyed) = (&self.slots, &self.keyed);
         self.index.insert_unique(hash(keyed, name), slot, |&other| hash(keyed, slots[other as usize].name()));
@@ -532,6 +540,12 @@ impl Users {
 
     /// Loaded state of a user, made empty if need be.
     pub fn state(&mut self, slot: u32, now_s: u32) -> &mut UserState {
+    /// How fast a user sends who is there.
+    #[inline]
+    pub fn pace_mut(&mut self, slot: u32) -> &mut Pace {
+        &mut self.paces[slot as usize]
+    }
+
         let state = self.slots[slot as usize].state.get_or_insert_with(Box::default);
         state.used_s = now_s;
         state
@@ -574,7 +588,8 @@ impl Users {
     /// Memory of the table and its index, by their room, bytes.
     pub fn memory_bytes(&self) -> usize {
         let photos = self.photos.len() * PHOTO_BYTES;
-        self.slots.memory_bytes() + self.free.capacity() * size_of::<u32>() + self.index.allocation_size() + photos
+        let slots = self.slots.memory_bytes() + self.paces.memory_bytes();
+        slots + self.free.capacity() * size_of::<u32>() + self.index.allocation_size() + photos
     }
 
     /// Users held.

@@ -367,7 +367,12 @@ pub enum Pause {
     Ending = 8,
     /// It has set off more work than its share.
     Work = 16,
+    /// Its account sends faster than it may.
+    Pace = 32,
 }
+
+/// Reasons for which also what has been read is not looked at.
+const UNREAD: u8 = Pause::Output as u8 | Pause::Work as u8 | Pause::Pace as u8;
 
 /// The part of an item that has come so far.
 #[derive(Debug, Default)]
@@ -432,7 +437,7 @@ impl Conn {
 
     /// Whether what it sends is not looked at, so that nobody knows whether it is silent.
     pub fn is_unread(&self) -> bool {
-        self.is_paused(Pause::Output) || self.is_paused(Pause::Work)
+        self.paused & UNREAD != 0
     }
 
     /// What there is of a connection that has no session yet.

@@ -8,6 +8,7 @@ pub mod conn;
 pub mod facts;
 pub mod inline;
 pub mod moved;
+pub mod pace;
 pub mod sasl;
 pub mod sm;
 pub mod table;

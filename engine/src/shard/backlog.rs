@@ -3,9 +3,10 @@
 
 use std::cmp::Reverse;
 
-use crate::io::{BacklogRow, Reply, SLOTS_A_LOOK};
+use crate::io::{BacklogRow, HELD_BACK_LATELY_MS, Reply, SLOTS_A_LOOK};
 use crate::session::conn::ConnState;
 use crate::shard::Shard;
+use crate::wire::limit::Limit;
 
 impl Shard {
     pub(super) fn backlogs(&self, from_slot: u32, bytes_min: usize, most: u32) -> Reply {
@@ -17,14 +18,32 @@ impl Shard {
         rows.sort_by_key(|row| match row {
             BacklogRow::Outbound { bytes, .. } => (false, Reverse(*bytes)),
             BacklogRow::Replay { messages, .. } => (true, Reverse(*messages as usize)),
+            BacklogRow::HeldBack { times, .. } => (true, Reverse(*times as usize)),
         });
         let connections = rows.partition_point(|row| matches!(row, BacklogRow::Outbound { .. }));
         let mut replays = rows.split_off(connections);
         rows.truncate(most as usize);
         replays.truncate(most as usize);
         rows.append(&mut replays);
+        if from_slot == 0 {
+            rows.extend(self.accounts_held_back(most));
+        }
         let more = until < self.conns.slots().max(self.users.slots());
         Reply::Backlogs { rows, next: more.then_some(until) }
+    }
+
+    /// Accounts that send faster than they may, those that were held back most often first.
+    fn accounts_held_back(&self, most: u32) -> Vec<BacklogRow> {
+        let lately = self.refusals.lately(self.now.mono_ms, Limit::Stanzas, HELD_BACK_LATELY_MS);
+        let mut lately: Vec<_> = lately.collect();
+        lately.sort_by_key(|(_, _, times)| Reverse(*times));
+        lately.truncate(most as usize);
+        let row = |(who, since_ms, times): (&str, u64, u64)| BacklogRow::HeldBack {
+            jid: who.to_owned(),
+            times,
+            since_s: since_ms / 1_000,
+        };
+        lately.into_iter().map(row).collect()
     }
 
     fn outbound_of(&self, slot: u32, bytes_min: usize) -> Option<BacklogRow> {

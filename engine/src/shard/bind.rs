@@ -119,6 +119,7 @@ impl Shard {
         self.conns.set_state(conn, ConnState::Bound(id));
         self.favour(conn);
         self.take_debt(user, id);
+        self.hold_if_spent(id);
         if self.observers.is_some() {
             self.tap_news(id, News::Bound);
         }

@@ -2,7 +2,7 @@
 
 use crate::id::ConnId;
 use crate::limits;
-use crate::session::conn::{Conn, ConnState, Pause, StreamExpect};
+use crate::session::conn::{Conn, ConnState, StreamExpect};
 use crate::shard::Shard;
 use crate::wire::Element;
 
@@ -12,8 +12,7 @@ impl Shard {
     #[inline]
     pub(super) fn is_blocked(conn: &Conn) -> bool {
         conn.ending
-            || conn.is_paused(Pause::Output)
-            || conn.is_paused(Pause::Work)
+            || conn.is_unread()
             || match conn.state() {
                 ConnState::Opening(opening) => opening.blocked || opening.awaited().is_some(),
                 ConnState::Bound(_) | ConnState::Component(_) => false,

@@ -47,6 +47,7 @@ impl Shard {
             return self.fail_stream(conn, StreamCondition::InvalidFrom, None);
         }
         let (seq, in_flight) = self.came(session);
+        self.spend(session, element.bytes().len());
         if self.observers.is_some() {
             self.tap_came(session, element);
         }

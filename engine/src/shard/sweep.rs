@@ -80,6 +80,7 @@ impl Shard {
     pub(super) fn sweep(&mut self) {
         // These are due by more than time.
         self.sweep_work();
+        self.sweep_paces();
         self.sweep_lasts();
         self.sweep_interests();
         self.sweep_listeners();
@@ -261,7 +262,7 @@ impl Shard {
         if idle && !kept {
             self.users.get_mut(user).state = None;
         }
-        if self.users.get(user).state.is_none() {
+        if self.users.get(user).state.is_none() && !self.has_spent(user) {
             self.users.forget_if_idle(user);
         }
     }

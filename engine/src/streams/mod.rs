@@ -11,6 +11,7 @@ pub(crate) mod departing;
 pub(crate) mod ended;
 pub(crate) mod ending;
 pub(crate) mod half;
+pub(crate) mod held_back;
 pub(crate) mod jobs;
 pub(crate) mod management;
 pub(crate) mod opening;
@@ -54,6 +55,8 @@ pub struct Streams {
     pub(crate) up: VecDeque<Up>,
     /// Sessions that are not read from until work is paid off; each once.
     pub(crate) paying: Vec<SessionId>,
+    /// Sessions that are not read from because their account sends faster than it may.
+    pub(in crate::streams) held_back: held_back::HeldBack,
     /// Sessions that wait for room in what they leave unread and unacknowledged; each once.
     pub(in crate::streams) awaiting_room: HashSet<SessionId, Fixed>,
     /// Sessions of which something has changed that is stored, and those of the round before; each once.
@@ -99,6 +102,7 @@ impl Streams {
             halves: Halves::default(),
             up: VecDeque::new(),
             paying: Vec::new(),
+            held_back: Default::default(),
             awaiting_room: HashSet::default(),
             restless: Default::default(),
             owed: Vec::new(),

@@ -41,6 +41,15 @@ impl Refusals {
         self.seen.insert(key, Seen { since_ms: now_ms, last_ms: now_ms, refused: 1 });
     }
 
+    /// Those whom a limit has refused within so many milliseconds: who, milliseconds since the first time, and how often since.
+    pub(crate) fn lately(&self, now_ms: u64, limit: Limit, within_ms: u64) -> impl Iterator<Item = (&str, u64, u64)> {
+        let lately = self
+            .seen
+            .iter()
+            .filter(move |((other, _), seen)| *other == limit && now_ms.saturating_sub(seen.last_ms) <= within_ms);
+        lately.map(move |((_, who), seen)| (who.as_str(), now_ms.saturating_sub(seen.since_ms), seen.refused))
+    }
+
     /// Those who were refused not too long ago, a row for each.
     pub(crate) fn rows(&mut self, now_ms: u64) -> impl Iterator<Item = LimitRow> {
         self.seen.retain(|_, seen| now_ms.saturating_sub(seen.last_ms) < LISTED_MS);

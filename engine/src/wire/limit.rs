@@ -86,6 +86,9 @@ limits! {
     /// Messages and bytes that wait for a user.
     WaitingMessages = "waiting-messages", ServiceUnavailable,
         "the receiver takes no more messages for now", "try again when the receiver has been online";
+    /// Stanzas that an account sends, over all its sessions: more are read later.
+    Stanzas = "account-stanzas", ResourceConstraint,
+        "this account sends faster than it may", "what it has sent waits, and is read in time";
     /// Messages that an account puts into logs in a day, and their bytes.
     LogQuota = "log-quota", ResourceConstraint,
         "this account has sent as much as it may in a day", "try again later";

@@ -64,6 +64,7 @@ mod notify_world;
 mod observers;
 mod operate;
 mod outside;
+mod paces;
 mod parting;
 mod promises;
 mod push;

@@ -641,3 +641,24 @@ fn a_websocket_moves_to_its_users_home_in_the_middle_of_what_it_says() {
         }
     }
 }
+
+/// Rates of accounts hold over a WebSocket, too: what is faster is read later.
+#[test]
+fn an_account_sends_as_fast_by_websocket_as_over_a_bare_stream() {
+    let mut desk = Desk::new(|_| {});
+    let conn = desk.bound("romeo");
+    let sent = "<message xmlns='jabber:client' to='juliet@localhost' type='chat'><body>a</body></message>";
+    let frames: Vec<u8> = (0..250).flat_map(|_| text(sent)).collect();
+    let taken = |desk: &Desk| desk.host.shard.counters().messages_in.get();
+    let effects = desk.host.turn(Input::Received { conn, bytes: &frames });
+    assert_eq!(taken(&desk), 201);
+    assert!(effects.iter().any(|effect| matches!(effect, Effect::Pause { conn: of } if *of == conn)));
+    let mut resumed = false;
+    for _ in 0..40 {
+        desk.host.now.mono_ms += 100;
+        let effects = desk.host.turn(Input::EndOfTurn);
+        resumed |= effects.iter().any(|effect| matches!(effect, Effect::Resume { conn: of, .. } if *of == conn));
+    }
+    assert!(resumed);
+    assert_eq!(taken(&desk), 250, "nothing is lost");
+}

@@ -508,6 +508,21 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             format!("{} is of a domain that is not served: it has to be domain or one of virtual_hosts", stranger.0),
         );
     }
+    if let Some(stranger) = config.busy_accounts.iter().find(|jid| !of(jid)) {
+        clash(
+            "busy_accounts",
+            format!("{} is of a domain that is not served: it has to be domain or one of virtual_hosts", stranger.0),
+        );
+    }
+    let allowances = [
+        ("account_stanzas_burst", config.account_stanzas_burst, config.account_stanzas_per_second),
+        ("busy_stanzas_burst", config.busy_stanzas_burst, config.busy_stanzas_per_second),
+    ];
+    for (key, burst, a_second) in allowances {
+        if burst < a_second {
+            clash(key, format!("{burst} is less than a second's worth, {a_second}: raise it"));
+        }
+    }
     if !config.admins.is_empty() && config.without.contains(&"adhoc") {
         clash("admins", "without effect while adhoc is among those of without: leave one of the two out".into());
     }

@@ -413,6 +413,8 @@ mod tests {
         refused(&[("registration", "invite"), ("without", "invite")], "registration");
         refused(&[("registration", "approval"), ("without", "register")], "registration");
         refused(&[("inviters", "romeo@elsewhere.example")], "inviters");
+        refused(&[("busy_accounts", "romeo@elsewhere.example")], "busy_accounts");
+        refused(&[("account_stanzas_burst", "19")], "account_stanzas_burst");
         refused(&[("upload_proxied", "192.0.2.1:1"), ("upload_url", "https://a/")], "upload_proxied");
         refused(&[("upload_proxied", "127.0.0.1:1")], "upload_url");
         refused(&[("upload_bytes_day_max", "1MiB")], "upload_bytes_day_max");

@@ -1,7 +1,7 @@
 //! The one table of options: each row names an option, its type, unit, range, default and meaning.
 //!
 //! Flags, environment, file, `throng config`, the reference page and the typed [`Config`] all come from these rows. To
-//! add an option, add a row. This module knows no source and no consumer. It is long because it is one table.
+//! add an option, add a row. This module knows no source and no consumer. It has over 1,000 lines because it is one table.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -852,6 +852,21 @@ options! {
         "More are refused with <resource-constraint/> and the time when to go on. A day's worth may come at once.";
     Messages Detail Reload log_bytes_day_max: u64, Kind::Bytes { min: 0, max: 1_024 * GIB }, "4GiB",
         "Bytes of these messages; 0 is no limit.",
+        "";
+    Messages Detail Reload account_stanzas_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "stanzas" }, "20",
+        "Stanzas per second that one account may send in the long run, over all its sessions; 0 is no limit.",
+        "Nothing is refused: what comes faster is read later. Each 4 KiB of a stanza count as one more.";
+    Messages Detail Reload account_stanzas_burst: u64, Kind::Count { min: 1, max: 1_000_000, unit: "stanzas" }, "200",
+        "Stanzas that one account may send at once before account_stanzas_per_second holds; at least a second's worth.",
+        "";
+    Messages Detail Reload busy_accounts: Vec<BareJid>, Kind::Jids, "",
+        "Accounts that may send more than others, such as bots, beside admins; may be given several times.",
+        "busy_stanzas_per_second and busy_stanzas_burst hold for them.";
+    Messages Detail Reload busy_stanzas_per_second: u64, Kind::Count { min: 0, max: 1_000_000, unit: "stanzas" }, "500",
+        "The same as account_stanzas_per_second, for busy_accounts and admins; 0 is no limit.",
+        "";
+    Messages Detail Reload busy_stanzas_burst: u64, Kind::Count { min: 1, max: 1_000_000, unit: "stanzas" }, "5000",
+        "The same as account_stanzas_burst, for busy_accounts and admins.",
         "";
     Messages Detail Reload push_interval_seconds: Duration, Kind::Seconds { min: 1, max: HOUR }, "10",
         "Time between two push notifications about one user to one service (XEP-0357).",

@@ -26,6 +26,7 @@ pub(super) fn judge(stuck: &[(usize, Duration)], look: &Look, owed: &[Owed]) -> 
     }
     found.extend(syncs(look));
     found.extend(clients(owed));
+    found.extend(accounts(owed));
     found
 }
 
@@ -58,6 +59,18 @@ fn clients(owed: &[Owed]) -> Vec<Wrong> {
         Some(wrong(Weight::Warn, owed.jid(), format!("{}. {helps}", owed.unread()?)))
     };
     longest.into_iter().filter_map(sentence).take(CLIENTS_MAX).collect()
+}
+
+/// Accounts that send faster than they may, those that were held back most often first.
+fn accounts(owed: &[Owed]) -> Vec<Wrong> {
+    let times = |owed: &&Owed| if let Owed::Account { times, .. } = owed { *times } else { 0 };
+    let mut busiest: Vec<&Owed> = owed.iter().collect();
+    busiest.sort_by_key(|owed| std::cmp::Reverse(times(owed)));
+    let sentence = |owed: &Owed| {
+        let helps = "`throng user show` says more, and `throng user suspend` ends it";
+        Some(wrong(Weight::Warn, owed.jid(), format!("{}; {helps}", owed.busy()?)))
+    };
+    busiest.into_iter().filter_map(sentence).take(CLIENTS_MAX).collect()
 }
 
 #[cfg(test)]
@@ -102,6 +115,16 @@ mod tests {
         assert!(told[1].starts_with("lock knobs has been held by `plant` for 9 s"), "{told:?}");
         assert!(told[1].ends_with("; for up to 7 s it has kept waiting: `admin`"), "{told:?}");
         assert!(told[2].starts_with("disk takes 203 ms for a sync of the journal, the mean of the last 4"), "{told:?}");
+    }
+
+    #[test]
+    fn accounts_that_send_too_fast_are_named_the_busiest_first() {
+        let busy = |jid: &str, times| Owed::Account { jid: jid.into(), times, since_s: 34 };
+        let told = told(&[], &Look::default(), &[busy("a@x", 3), busy("b@x", 120)]);
+        assert_eq!(told.len(), 2, "{told:?}");
+        let sentence = "b@x sends faster than an account may (account_stanzas_per_second), and is read more slowly: it was held \
+                        back 120 times in 34 s; `throng user show`";
+        assert!(told[0].starts_with(sentence) && told[1].starts_with("a@x sends"), "{told:?}");
     }
 
     #[test]

@@ -61,6 +61,15 @@ pub enum Owed {
         /// Messages that wait.
         messages: u64,
     },
+    /// What an account sends faster than it may.
+    Account {
+        /// Bare JID.
+        jid: String,
+        /// How often it has been held back.
+        times: u64,
+        /// Seconds since the first time.
+        since_s: u64,
+    },
 }
 
 impl Owed {
@@ -76,10 +85,19 @@ impl Owed {
         })
     }
 
+    /// An account that sends faster than it may, in words to be read behind its JID.
+    pub fn busy(&self) -> Option<String> {
+        let Owed::Account { times, since_s, .. } = self else { return None };
+        Some(format!(
+            "sends faster than an account may (account_stanzas_per_second), and is read more slowly: it was held back {times} times \
+             in {since_s} s"
+        ))
+    }
+
     /// Whose it is.
     pub fn jid(&self) -> &str {
         match self {
-            Owed::Connection { jid, .. } | Owed::Waiting { jid, .. } => jid,
+            Owed::Connection { jid, .. } | Owed::Waiting { jid, .. } | Owed::Account { jid, .. } => jid,
         }
     }
 
@@ -87,6 +105,7 @@ impl Owed {
         match self {
             Owed::Connection { .. } => ("connection", "bytes"),
             Owed::Waiting { .. } => ("waiting", "messages"),
+            Owed::Account { .. } => ("account", "pauses"),
         }
     }
 }
@@ -116,9 +135,19 @@ impl Owned {
         match owed {
             Owed::Connection { bytes, sent_bytes, .. } => self.queue.look(bytes, None, Some(sent_bytes), seconds),
             Owed::Waiting { messages, .. } => self.queue.look(messages, None, None, seconds),
+            Owed::Account { times, .. } => self.queue.look(times, None, None, seconds),
         }
         (self.owed, self.at, self.looks) = (owed, now, self.looks + 1);
     }
+}
+
+/// Accounts of a shard that are held back because they send faster than they may.
+#[derive(Clone, Copy, Debug, Default)]
+struct Pauses {
+    /// How often, at the last look.
+    seen: u64,
+    /// It was more often than at the look before, in a look since the shard was asked last.
+    grew: bool,
 }
 
 /// What is remembered from second to second.
@@ -129,6 +158,8 @@ struct Watching {
     found: Arc<ArcSwap<Vec<Owed>>>,
     /// Looks in a row, by shard, at which much waited in connections.
     high: Vec<u32>,
+    /// Whether accounts were held back, by shard.
+    pauses: Vec<Pauses>,
     owned: BTreeMap<(&'static str, String), Owned>,
     /// What waits for the store in all shards.
     store: Queue,
@@ -151,6 +182,7 @@ impl Watching {
             marks,
             found,
             high: vec![0; counters.len()],
+            pauses: vec![Pauses::default(); counters.len()],
             owned: BTreeMap::new(),
             store: Queue::default(),
             looked: Instant::now(),
@@ -166,6 +198,10 @@ impl Watching {
             let much = counters.outbound_bytes.get() >= OUTBOUND_BYTES_MIN as u64;
             *high = if much { high.saturating_add(1) } else { 0 };
         }
+        for (counters, pauses) in self.counters.iter().zip(&mut self.pauses) {
+            let now = counters.pace_paused.get();
+            pauses.grew |= now != std::mem::replace(&mut pauses.seen, now);
+        }
         let sum = |of: fn(&Counters) -> u64| self.counters.iter().map(|counters| of(counters)).sum::<u64>();
         let (length, came) = (sum(|c| c.gate_waiting.get()), sum(|c| c.gated.get()));
         let seconds = now.duration_since(std::mem::replace(&mut self.looked, now)).as_secs_f64();
@@ -178,11 +214,15 @@ impl Watching {
         }
     }
 
-    /// Asks shards in whose connections much waits for their owners.
+    /// Asks shards in whose connections much waits, or that hold accounts back, for their owners.
     fn ask(&mut self, look: &Look, now: Instant) {
         let mut before = std::mem::take(&mut self.owned);
         let began = Instant::now();
-        for shard in (0..self.counters.len()).filter(|shard| self.high[*shard] >= HIGH_LOOKS) {
+        for shard in 0..self.counters.len() {
+            let held_back = std::mem::take(&mut self.pauses[shard].grew);
+            if self.high[shard] < HIGH_LOOKS && !held_back {
+                continue;
+            }
             let stuck = look.thread(&format!("shard-{shard}")).is_some_and(waits::Standing::is_stuck);
             if stuck || began.elapsed() > ASK_MOST {
                 continue;
@@ -204,10 +244,13 @@ impl Watching {
         let mut now_so = BTreeSet::new();
         for owned in self.owned.values().filter(|owned| owned.is_backlog()) {
             let (queue, unit) = owned.owed.names();
-            let (owner, more) = (owned.owed.jid(), owned.owed.unread());
+            let (owner, more) = (owned.owed.jid(), owned.owed.unread().or(owned.owed.busy()));
             Line { queue, owner, unit, of: &owned.queue, more: more.as_deref() }.tell();
             if !owned.queue.drains() {
-                let text = format!("{queue} of {owner}: {} {unit}, will not drain", owned.queue.length());
+                let text = match owned.owed.busy() {
+                    Some(busy) => format!("{owner} {busy}"),
+                    None => format!("{queue} of {owner}: {} {unit}, will not drain", owned.queue.length()),
+                };
                 now_so.insert((format!("{queue} {owner}"), text));
             }
         }

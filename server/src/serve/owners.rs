@@ -42,10 +42,15 @@ fn longest(mut found: Vec<Owed>) -> Vec<Owed> {
     found.sort_by_key(|owed| match owed {
         Owed::Connection { bytes, .. } => (false, std::cmp::Reverse(*bytes)),
         Owed::Waiting { messages, .. } => (true, std::cmp::Reverse(*messages)),
+        Owed::Account { times, .. } => (true, std::cmp::Reverse(*times)),
     });
-    let (mut connections, mut logs) = (0, 0);
+    let (mut connections, mut logs, mut accounts) = (0, 0, 0);
     found.retain(|owed| {
-        let count = if matches!(owed, Owed::Connection { .. }) { &mut connections } else { &mut logs };
+        let count = match owed {
+            Owed::Connection { .. } => &mut connections,
+            Owed::Waiting { .. } => &mut logs,
+            Owed::Account { .. } => &mut accounts,
+        };
         *count += 1;
         *count <= ROWS_A_SHARD
     });
@@ -63,6 +68,7 @@ fn owed(shard: usize, row: BacklogRow, stream: Stream) -> Owed {
             stalled_s: u64::from(stalled_s),
         },
         BacklogRow::Replay { jid, messages } => Owed::Waiting { jid, messages: u64::from(messages) },
+        BacklogRow::HeldBack { jid, times, since_s } => Owed::Account { jid, times, since_s },
     }
 }
 

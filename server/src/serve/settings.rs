@@ -13,6 +13,7 @@ use throng_engine::extension::service::{Services, SharedSecret};
 use throng_engine::extension::upload::slot::Upload;
 use throng_engine::id::{PartitionMap, Service};
 use throng_engine::io::ListenerKind;
+use throng_engine::session::pace::{Allowance, Allowances, BURST_MAX};
 use throng_engine::settings::{BareDelivery, PushDetails, ResourceConflict, Settings};
 use throng_engine::shard::NUMBER_FLOOR_PREFIX;
 use throng_engine::store::account::{COMPLETE_KEY, Credentials};
@@ -311,6 +312,12 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     s.waiting_bytes_max = config.waiting_bytes_max;
     s.log_messages_day = config.log_messages_day_max;
     s.log_bytes_day = config.log_bytes_day_max;
+    let allowance = |a_second, burst| Allowance { a_second: count(a_second), burst: count(burst).min(BURST_MAX) };
+    s.paces = Allowances {
+        ordinary: allowance(config.account_stanzas_per_second, config.account_stanzas_burst),
+        busy: allowance(config.busy_stanzas_per_second, config.busy_stanzas_burst),
+    };
+    s.busy_accounts = config.busy_accounts.iter().map(|jid| jid.0.clone()).collect();
     s.unacked_bytes_max = config.unacked_bytes_max;
     s.opening_per_address_max = count(config.unauthenticated_per_address_max);
     s.admins = config.admins.iter().map(|jid| jid.0.clone()).collect();

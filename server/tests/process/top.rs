@@ -108,6 +108,60 @@ fn the_busiest_are_named_on_io_uring() {
     }
 }
 
+/// An account that sends faster than it may is named among what is wrong, here and on the dashboard; and the operator ends it.
+fn names_who_sends_too_fast_and_suspends_it(driver: &str) {
+    let server = Server::start_with(&["--driver", driver, "--admin-http", "127.0.0.1:0"]);
+    let load = Load::start(&server);
+    good(&server.ctl(&["knob", "set", "account_stanzas_per_second", "40"]));
+    let end = Instant::now() + LONG;
+    let sentence = loop {
+        let told = object(&top(&server, &["--once", "--json"]));
+        let wrong = told["wrong"].as_array().expect("a list").clone();
+        let of = |jid: &str| wrong.iter().find(|wrong| wrong["what"] == jid).cloned();
+        assert!(of("some@localhost").is_none() && of("little@localhost").is_none(), "{told}");
+        if let Some(much) = of("much@localhost") {
+            break much["text"].as_str().expect("a sentence").to_owned();
+        }
+        assert!(Instant::now() < end, "{told}");
+    };
+    assert!(sentence.starts_with("sends faster than an account may (account_stanzas_per_second)"), "{sentence}");
+    let user = |arguments: &[&str]| {
+        let output = server.command(&[&["user"], arguments].concat()).output().expect("throng runs");
+        good(&output);
+        String::from_utf8(output.stdout).expect("text")
+    };
+    let shown: Value = serde_json::from_str(&user(&["show", "much", "--json"])).expect("JSON");
+    assert_eq!(
+        (&shown["standing"], &shown["held"][0]["limit"]),
+        (&"in-use".into(), &"account-stanzas".into()),
+        "{shown}"
+    );
+    assert_eq!(shown["sessions"].as_array().map(Vec::len), Some(1), "{shown}");
+    let stored = shown["stored"].as_array().expect("a list");
+    let archive = stored.iter().find(|stored| stored["what"] == "archive").expect("one");
+    assert!(archive["bytes"].as_u64() > Some(10_000), "{shown}");
+    assert_eq!(user(&["suspend", "much"]), "suspended much@localhost; 1 of its sessions ended\n");
+    let told = top(&server, &["--once", "--json"]);
+    assert!(object(&told)["second"].is_object(), "the server goes on");
+    let text = user(&["show", "much"]);
+    assert!(text.contains("standing   suspended\n") && text.contains("sessions   0, and 0 to be resumed"), "{text}");
+    drop(load);
+    assert_eq!(user(&["resume", "much"]), "resumed much@localhost\n");
+    server.client("much", "again").ask("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
+}
+
+#[test]
+fn who_sends_too_fast_is_named_on_epoll() {
+    names_who_sends_too_fast_and_suspends_it("epoll");
+}
+
+#[test]
+fn who_sends_too_fast_is_named_on_io_uring() {
+    if has_uring() {
+        names_who_sends_too_fast_and_suspends_it("uring");
+    }
+}
+
 /// A shell on a terminal of 80x24, with what it has shown.
 struct Screen {
     child: Child,

@@ -236,3 +236,22 @@ impl Desk {
         effects.iter().map(heard).sum()
     }
 }
+
+/// Rates of accounts hold over BOSH, too: what a request brings waits, and is looked at in time.
+#[test]
+fn an_account_sends_as_fast_as_over_a_bare_stream() {
+    let mut desk = Desk::new(|_| {});
+    let stream = desk.tcp("romeo");
+    let mut client = desk.usual("romeo");
+    let taken = |desk: &Desk| desk.host.shard.counters().messages_in.get();
+    desk.host.ask(stream, &message("juliet", "a").repeat(100));
+    assert_eq!(taken(&desk), 100);
+    client.send(&mut desk, "", &message("juliet", "b").repeat(150));
+    let at_once = taken(&desk);
+    assert!((190..=201).contains(&at_once), "{at_once}: with the presence of the other session");
+    desk.wait(1_000);
+    assert!((10..=26).contains(&(taken(&desk) - at_once)), "{}", taken(&desk) - at_once);
+    desk.wait(4_000);
+    assert_eq!(taken(&desk), 250, "nothing is lost");
+    assert_eq!(desk.host.shard.counters().bosh_sessions.get(), 1, "and nothing ends");
+}

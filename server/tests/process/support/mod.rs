@@ -61,6 +61,8 @@ impl Server {
         let child = Command::new(THRONG)
             .args(["serve", "--data", folder, "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0", "--plain-auth"])
             .args(["--shards", "2", "--open-registration", "--registrations-hourly-max", "1000"])
+            // Synthetic users send faster than people do.
+            .args(["--account-stanzas-per-second", "0"])
             .args(further)
             .envs((!stalls.is_empty()).then_some(("PLANTED_STALLS", stalls)))
             .stdout(log.try_clone().expect("a file"))

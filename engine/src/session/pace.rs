@@ -1,0 +1,182 @@
+//! How fast an account sends. Each stanza of its clients goes into a bucket, which drains at the account's rate. While more than the
+//! burst is in it, none of the account's sessions is read from.
+
+/// Bytes of a stanza that count as one more stanza: long ones cost more to read, send and store.
+pub const STANZA_PIECE_BYTES: usize = 4_096;
+
+/// What one account may send over all its sessions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Stanzas per second in the long run; 0 sets no limit.
+    pub a_second: u32,
+    /// Stanzas that may come at once: [`BURST_MAX`] at most.
+    pub burst: u32,
+}
+
+/// Largest burst that a bucket can count.
+pub const BURST_MAX: u32 = 1_000_000;
+
+/// What accounts may send: ordinary ones, and those that the operator names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowances {
+    /// Of an ordinary account.
+    pub ordinary: Allowance,
+    /// Of administrators and of accounts that the operator names.
+    pub busy: Allowance,
+}
+
+/// An account that was held back goes on when so much time's worth of stanzas may come, milliseconds, or half a burst if that is less:
+/// not after each stanza, which would cost as much as the stanza.
+const GOES_ON_MS: u32 = 250;
+
+/// Unit of a bucket's level: one stanza per second is one of these per millisecond.
+const PARTS: u32 = 1_000;
+
+/// Set in a level while the bucket drains as that of a busy account.
+const BUSY: u32 = 1 << 31;
+
+/// One account's bucket: 8 bytes for each user in memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    /// When it was drained last, the lower bits of milliseconds. An account that comes back after 49 days may find it less drained than
+    /// it should be; it is never fuller than it was.
+    drained_ms: u32,
+    /// What is in it, in [`PARTS`], with [`BUSY`].
+    level: u32,
+}
+
+const _: () = assert!(size_of::<Pace>() == 8 && (BURST_MAX as u64) * (PARTS as u64) < BUSY as u64);
+
+impl Pace {
+    #[inline]
+    fn allowance(self, may: &Allowances) -> Allowance {
+        if self.level & BUSY == 0 { may.ordinary } else { may.busy }
+    }
+
+    fn parts(self) -> u32 {
+        self.level & !BUSY
+    }
+
+    /// Lets what has passed drain. An empty bucket is an ordinary account's again, so that the operator's list is looked at anew.
+    #[inline]
+    fn drain(&mut self, now_ms: u32, may: Allowance) {
+        let passed_ms = now_ms.wrapping_sub(self.drained_ms);
+        let drained = u64::from(passed_ms) * u64::from(may.a_second);
+        self.drained_ms = now_ms;
+        self.level = if drained >= u64::from(self.parts()) { 0 } else { self.level - drained as u32 };
+    }
+
+    /// A stanza of so many bytes has come. Returns whether the account is within what it may.
+    #[inline]
+    pub fn spend(&mut self, now_ms: u32, bytes: usize, may: &Allowances) -> bool {
+        let allowance = self.allowance(may);
+        if allowance.a_second == 0 {
+            return true;
+        }
+        self.drain(now_ms, allowance);
+        let cost = PARTS * (1 + (bytes / STANZA_PIECE_BYTES).min(BURST_MAX as usize) as u32);
+        self.level = (self.level & BUSY) | self.parts().saturating_add(cost).min(BUSY - 1);
+        self.parts() <= PARTS * allowance.burst
+    }
+
+    /// The account is, or is not, one that may send more. It matters until the bucket is empty.
+    pub fn set_busy(&mut self, busy: bool) {
+        self.level = self.parts() | if busy { BUSY } else { 0 };
+    }
+
+    /// Milliseconds until an account that has sent too much may go on; 0 if it has not.
+    pub fn held_ms(&mut self, now_ms: u32, may: &Allowances) -> u64 {
+        let Allowance { a_second, burst } = self.allowance(may);
+        if a_second == 0 || self.is_empty(now_ms, may) {
+            return 0;
+        }
+        self.ms_above(PARTS * burst, a_second)
+    }
+
+    /// Milliseconds until an account that is held back goes on; 0 if it may now.
+    pub fn goes_on_ms(&mut self, now_ms: u32, may: &Allowances) -> u64 {
+        let Allowance { a_second, burst } = self.allowance(may);
+        if a_second == 0 || self.is_empty(now_ms, may) {
+            return 0;
+        }
+        let room = (PARTS * burst / 2).min(a_second.saturating_mul(GOES_ON_MS));
+        self.ms_above(PARTS * burst - room, a_second)
+    }
+
+    fn ms_above(self, level: u32, a_second: u32) -> u64 {
+        u64::from(self.parts().saturating_sub(level)).div_ceil(u64::from(a_second))
+    }
+
+    /// Whether nothing is in it any more, so that it may be forgotten.
+    pub fn is_empty(&mut self, now_ms: u32, may: &Allowances) -> bool {
+        let allowance = self.allowance(may);
+        if allowance.a_second == 0 {
+            *self = Pace::default();
+        } else {
+            self.drain(now_ms, allowance);
+        }
+        self.parts() == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAY: Allowances = Allowances {
+        ordinary: Allowance { a_second: 20, burst: 200 },
+        busy: Allowance { a_second: 500, burst: 5_000 },
+    };
+
+    /// Stanzas of so many bytes that pass at once.
+    fn pass(pace: &mut Pace, now_ms: u32, bytes: usize, may: &Allowances) -> usize {
+        (0..100_000).take_while(|_| pace.spend(now_ms, bytes, may)).count()
+    }
+
+    #[test]
+    fn a_burst_passes_and_then_the_rate() {
+        let mut pace = Pace::default();
+        assert_eq!(pass(&mut pace, 7, 100, &MAY), 200);
+        assert_eq!(pace.held_ms(7, &MAY), 50, "one is over");
+        assert_eq!(pace.goes_on_ms(7, &MAY), 50 + 250, "then five may come");
+        assert_eq!(pace.goes_on_ms(7 + 300, &MAY), 0);
+        assert_eq!(pass(&mut pace, 7 + 300, 100, &MAY), 5);
+        assert!(!pace.is_empty(10_000, &MAY));
+        assert!(pace.is_empty(10_500, &MAY));
+    }
+
+    #[test]
+    fn long_stanzas_count_for_their_bytes() {
+        assert_eq!(pass(&mut Pace::default(), 0, STANZA_PIECE_BYTES - 1, &MAY), 200);
+        assert_eq!(pass(&mut Pace::default(), 0, STANZA_PIECE_BYTES, &MAY), 100);
+        assert_eq!(pass(&mut Pace::default(), 0, 262_144, &MAY), 3, "65 each");
+        let mut pace = Pace::default();
+        pace.spend(0, usize::MAX, &MAY);
+        pace.spend(0, usize::MAX, &MAY);
+        assert!(pace.held_ms(0, &MAY) < 2 * u64::from(BUSY), "it is full, and turns into nothing else");
+    }
+
+    #[test]
+    fn a_busy_account_may_send_more_until_it_has_rested() {
+        let mut pace = Pace::default();
+        assert_eq!(pass(&mut pace, 0, 100, &MAY), 200);
+        pace.set_busy(true);
+        assert_eq!(pace.held_ms(0, &MAY), 0);
+        assert_eq!(pass(&mut pace, 0, 100, &MAY), 5_000 - 201);
+        assert_eq!(pace.held_ms(0, &MAY), 2);
+        assert!(pace.is_empty(20_000, &MAY));
+        assert_eq!(pass(&mut pace, 20_000, 100, &MAY), 200, "whether it is one is looked at again");
+    }
+
+    #[test]
+    fn no_limit_and_a_clock_that_wraps_hold_nobody() {
+        let none = Allowances { ordinary: Allowance { a_second: 0, burst: 1 }, ..MAY };
+        assert_eq!(pass(&mut Pace::default(), 0, 100, &none), 100_000);
+        let mut pace = Pace::default();
+        assert_eq!(pass(&mut pace, u32::MAX - 99, 100, &MAY), 200);
+        assert_eq!(pace.held_ms(u32::MAX - 99, &MAY), 50);
+        assert_eq!(pace.goes_on_ms(200, &MAY), 0, "300 ms later");
+        let mut full = pace;
+        assert_eq!(full.held_ms(200, &none), 0, "the limit was lifted");
+    }
+}
