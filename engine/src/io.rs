@@ -171,6 +171,13 @@ pub enum Command {
         /// Put it to use.
         approve: bool,
     },
+    /// Suspend an account, which ends its sessions, or let it be used again; the shard is its home. `Reply::Busy`: it waits for approval.
+    Suspend {
+        /// Bare JID, normalised.
+        account: Box<str>,
+        /// Suspend it.
+        suspended: bool,
+    },
     /// Let reports go; the shard is home to their domain.
     Dismiss {
         /// The domain, normalised.
@@ -377,13 +384,6 @@ pub enum BacklogRow {
         /// Messages that still wait; a little low after a crash.
         messages: u32,
     },
-}
-
-impl BacklogRow {
-    /// The connection, if it is one.
-    pub fn conn(&self) -> Option<ConnId> {
-        match self {
-            BacklogRow::Outbound { conn, .. } => Some(*conn),
     /// An account that sends faster than it may, and has been held back within the last [`HELD_BACK_LATELY_MS`].
     HeldBack {
         /// The user's bare JID.
@@ -393,11 +393,18 @@ impl BacklogRow {
         /// Seconds since the first time; of times with ten minutes between them the latest count.
         since_s: u64,
     },
-            BacklogRow::Replay { .. } | BacklogRow::HeldBack { .. } => None,
-        }
+}
+
 /// Who has been held back so lately counts as held back now, milliseconds.
 pub const HELD_BACK_LATELY_MS: u64 = 6_000;
 
+impl BacklogRow {
+    /// The connection, if it is one.
+    pub fn conn(&self) -> Option<ConnId> {
+        match self {
+            BacklogRow::Outbound { conn, .. } => Some(*conn),
+            BacklogRow::Replay { .. } | BacklogRow::HeldBack { .. } => None,
+        }
     }
 }
 

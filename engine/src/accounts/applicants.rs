@@ -5,9 +5,9 @@
 use crate::accounts::Accounts;
 use crate::letters::{Answer, Apply, ConnRef, Leave, Question};
 use crate::limits::APPLICANTS_TOLD_S;
-use crate::store::account::Incarnation;
+use crate::store::Found;
+use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::store::invitation::{self as rows, Applicant};
-use crate::store::{Found, Table};
 use crate::wire::limit::{Held, Limit};
 use rand_core::RngCore;
 
@@ -89,11 +89,10 @@ impl Accounts {
     }
 
     /// An account of this home that waits is put to use. The domain forgets of it.
-    pub(crate) fn approve(&mut self, account: &str, mut credentials: crate::store::account::Credentials) {
-        credentials.set_disabled(false);
-        let mut record = Vec::new();
-        credentials.encode(&mut record);
-        self.writes.put(Table::Accounts, account.as_bytes(), &[], &[&record]);
+    pub(crate) fn approve(&mut self, account: &str, mut credentials: Credentials) {
+        credentials.set_standing(Standing::InUse);
+        let incarnation = credentials.incarnation();
+        self.put_account(account, credentials, incarnation);
         self.applicant_decided(account);
     }
 

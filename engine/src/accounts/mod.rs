@@ -32,8 +32,8 @@ use crate::io::{Effect, Happened, Job, Reply, StorageState};
 use crate::letters::{Answer, ConnRef, Gained, Leave, Question, Shows};
 use crate::limits::{INVITATIONS_USER_MAX, JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::router::users::{Known, RosterStep};
-use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, TokenMaker};
-use crate::store::account::{self, Credentials, Incarnation};
+use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, SUSPENDED_TEXT, TokenMaker};
+use crate::store::account::{self, Credentials, Incarnation, Standing};
 use crate::store::invitation::{self, Invitation, InvitationId};
 use crate::store::{Found, Table};
 use crate::streams::ended::Ended;
@@ -209,7 +209,10 @@ impl Accounts {
                     self.outcome(conn, leave, &account, true, Answer::Registered);
                 }
             }
-            Why::Vouch { conn, .. } if there.is_none() => self.reply_to(conn, Answer::NotInvited),
+            // Who is suspended lets nobody in, by whatever invitation.
+            Why::Vouch { conn, .. } if there.is_none() || row.as_deref().is_some_and(is_suspended) => {
+                self.reply_to(conn, Answer::NotInvited);
+            }
             Why::Vouch { conn, invited } => self.reply_to(conn, Answer::Invited(invited)),
             Why::WasMade { conn, leave } => {
                 let made = there == Some(leave.incarnation);
@@ -227,8 +230,10 @@ impl Accounts {
                 }
                 _ => self.answer(asker, Err(StanzaCondition::ItemNotFound.into())),
             },
-            Why::NewPassword { change, credentials } => match there {
+            Why::NewPassword { change, mut credentials } => match there {
                 Some(incarnation) if incarnation == change.incarnation => {
+                    // It may have been suspended while keys were derived.
+                    credentials.set_standing(row.as_deref().map_or(Standing::InUse, Standing::of_record));
                     self.note_change(Happened::PasswordChanged, &account, &change.asker);
                     self.write_account(&account, *credentials, there);
                     self.answer(change.asker, Ok(b""));
@@ -312,7 +317,7 @@ impl Accounts {
     /// Makes an account, by somebody's leave or not.
     fn register(&mut self, account: &str, mut credentials: Credentials, leave: Option<&Leave>) {
         let Some(leave) = leave else { return self.write_account(account, credentials, None) };
-        credentials.set_disabled(leave.id.is_none());
+        credentials.set_standing(if leave.id.is_none() { Standing::Applies } else { Standing::InUse });
         self.write_account_of(account, credentials, leave.incarnation);
         if !leave.inviter.is_empty() {
             self.invite_into_roster(account, &leave.inviter);
@@ -322,7 +327,7 @@ impl Accounts {
     /// An account has waited for too long: it goes, if it still waits.
     fn applicant_expired(&mut self, account: &str, which: Incarnation, record: Option<&[u8]>) {
         let credentials = record.and_then(|record| Credentials::decode(record).ok());
-        if credentials.is_some_and(|found| found.incarnation() == which && found.is_disabled()) {
+        if credentials.is_some_and(|found| found.incarnation() == which && found.standing() == Standing::Applies) {
             self.delete_account(account, Remover::Server);
         }
     }
@@ -355,6 +360,8 @@ impl Accounts {
     }
 
     fn put_account(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {
+        let (standing, user, now_s) = (keys.standing(), self.users.find_or_insert(account), self.now.mono_s());
+        self.users.state(user, now_s).standing = Some(standing);
         account::put(&mut self.writes, account, &keys.of(incarnation));
         self.record_written(account);
         self.plain_cache.forget(account);
@@ -370,6 +377,23 @@ impl Accounts {
                 false => self.unstored(id),
             }
         }
+    }
+
+    /// The operator suspends an account that is in use, or lets it be used again. All its sessions end with this turn, those of an
+    /// earlier process and those that wait to be resumed included; how many of those that are known. What is stored of the user stays.
+    pub(crate) fn suspend(&mut self, account: &str, mut credentials: Credentials, suspended: bool) -> u32 {
+        credentials.set_standing(if suspended { Standing::Suspended } else { Standing::InUse });
+        let incarnation = credentials.incarnation();
+        self.put_account(account, credentials, incarnation);
+        if !suspended {
+            return 0;
+        }
+        self.writes.delete_actor(Table::Sessions, account.as_bytes());
+        let sessions = self.sessions_of(account);
+        for id in &sessions {
+            self.tell(*id, Down::End(Ended::Operator, StreamCondition::PolicyViolation, SUSPENDED_TEXT));
+        }
+        sessions.len() as u32
     }
 
     /// Removes an account: contacts are told, sessions end, and all rows of the user go. It may take some turns, and is
@@ -433,6 +457,7 @@ impl Accounts {
         self.users.get_mut(user).live = false;
         let state = self.users.state(user, now_s);
         state.known = Known::Missing;
+        state.standing = None;
         state.log = None;
         state.roster = None;
         state.notes = Notes::default();
@@ -453,4 +478,9 @@ impl Accounts {
             created_us: self.now.wall_us,
         })
     }
+}
+
+/// Whether an account with this record is suspended.
+fn is_suspended(record: &[u8]) -> bool {
+    Standing::of_record(record) == Standing::Suspended
 }

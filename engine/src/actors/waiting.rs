@@ -7,7 +7,7 @@ use crate::letters::{AGAIN, Kind, Letter, MessageClass, Origin};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::session::sasl::Authenticated;
-use crate::store::account::Incarnation;
+use crate::store::account::{Incarnation, Standing};
 use crate::store::waiting::Delivered;
 use crate::store::{Found, Query, Table, archive, roster, sessions};
 use crate::turn::pending::{AccountRead, Pending, get};
@@ -124,12 +124,18 @@ impl Actors {
         }
     }
 
-    /// Whether the account that a connection has authenticated against is there. If it is not known, the connection is
+    /// Whether an account of this home is known to be suspended.
+    pub(crate) fn is_suspended(&self, account: &str) -> bool {
+        let state = self.users.find(account).and_then(|user| self.users.get(user).state.as_ref());
+        state.is_some_and(|state| state.standing == Some(Standing::Suspended))
+    }
+
+    /// Whether the account that a connection has authenticated against is there, and may be used. If it is not known, the connection is
     /// blocked until it is: that is `None`.
     pub(crate) fn is_there(&mut self, conn: ConnId, owner: &Authenticated) -> Option<bool> {
         let state = self.users.find(owner.bare()).and_then(|user| self.users.get(user).state.as_ref());
         match state.map_or(Known::Unknown, |state| state.known) {
-            Known::Exists(incarnation) => Some(incarnation == owner.incarnation()),
+            Known::Exists(incarnation) => Some(incarnation == owner.incarnation() && !self.is_suspended(owner.bare())),
             Known::Missing => Some(false),
             Known::Unknown => {
                 self.block(conn);
@@ -174,10 +180,13 @@ impl Actors {
         let (user, now_s) = (self.users.find_or_insert(account), self.now.mono_s());
         let state = self.users.state(user, now_s);
         state.looks = state.looks.saturating_sub(1);
-        let record = match found.is_empty() {
+        let mut record = match found.is_empty() {
             true => None,
             false => found.remove(0).value(),
         };
+        if let (Some(standing), Some(record)) = (state.standing, &mut record) {
+            standing.correct(record);
+        }
         let read = record.as_deref().map(Incarnation::of_record);
         let there = match state.known {
             Known::Exists(incarnation) => Some(incarnation),
@@ -214,6 +223,7 @@ impl Actors {
                     state.notes = extension::load(&records);
                 }
                 state.known = read.map_or(Known::Missing, Known::Exists);
+                state.standing = state.standing.or(record.map(Standing::of_record));
                 if first {
                     self.users.set_photo(user, photo);
                 }

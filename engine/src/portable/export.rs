@@ -9,7 +9,7 @@ use crate::extension::pubsub::node::{Affiliates, Directory};
 use crate::extension::{blocking, vcard};
 use crate::id::Now;
 use crate::limits::{NODE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
-use crate::store::account::Credentials;
+use crate::store::account::{Credentials, Standing};
 use crate::store::archive::{self, Entry, live_entries, seek};
 use crate::store::nodes::{Item, Span};
 use crate::store::retractions::{self, Retraction};
@@ -143,7 +143,7 @@ impl<E> Departure<'_, E> {
         self.text.extend_from_slice(b">\n");
         match Credentials::decode(record) {
             // Whoever reads this knows nothing of accounts out of use, and would let the user in.
-            Ok(credentials) if credentials.is_disabled() => {
+            Ok(credentials) if credentials.standing() != Standing::InUse => {
                 self.word("credentials", "the account is out of use: it is written without credentials");
             }
             Ok(credentials) => keys::write(&mut self.text, &credentials, self.portion.keys_twice),

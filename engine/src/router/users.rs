@@ -16,7 +16,7 @@ use crate::session::conn::NONE;
 use crate::session::pace::Pace;
 use crate::session::table::{Nodes, Session, Sessions};
 use crate::slots::Slots;
-use crate::store::account::Incarnation;
+use crate::store::account::{Incarnation, Standing};
 use crate::store::log::Log;
 
 /// A stanza that waits until its user's state is loaded.
@@ -310,6 +310,8 @@ pub struct UserState {
     /// Whether there is an account. What is written changes it at once, so that it is newer than any answer of the store that
     /// differs: it is kept as long as one is waited for.
     pub known: Known,
+    /// Whether it may be used, as was written or read last; none while nobody knows. What was written is kept with `known`.
+    pub standing: Option<Standing>,
     /// Whether account and cursor are being read for what is parked.
     pub asked: bool,
     /// Other reads of the account's record under way.
@@ -432,10 +434,10 @@ const PHOTO_BYTES: usize = 2 * (size_of::<u32>() + size_of::<Photo>());
 pub struct Users {
     domains: Arc<Domains>,
     slots: Slots<User>,
-    free: Vec<u32>,
-    index: HashTable<u32>,
     /// How fast each of them sends, in the same places.
     paces: Slots<Pace>,
+    free: Vec<u32>,
+    index: HashTable<u32>,
     /// What has taken in the key, and nothing else.
     keyed: DefaultHasher,
     /// Photos that users' presence shows; bounded by the users.
@@ -458,9 +460,9 @@ impl Users {
         Users {
             domains,
             slots: Slots::default(),
+            paces: Slots::default(),
             free: Vec::new(),
             index: HashTable::new(),
-            paces: Slots::default(),
             keyed,
             photos: BTreeMap::new(),
         }
@@ -495,9 +497,9 @@ impl Users {
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = user;
+                self.paces[slot as usize] = Pace::default();
                 slot
             }
-                self.paces[slot as usize] = Pace::default();
             None => {
                 self.paces.push(Pace::default());
                 self.slots.push(user) as u32
@@ -538,14 +540,14 @@ impl Users {
         &mut self.slots[slot as usize]
     }
 
-    /// Loaded state of a user, made empty if need be.
-    pub fn state(&mut self, slot: u32, now_s: u32) -> &mut UserState {
     /// How fast a user sends who is there.
     #[inline]
     pub fn pace_mut(&mut self, slot: u32) -> &mut Pace {
         &mut self.paces[slot as usize]
     }
 
+    /// Loaded state of a user, made empty if need be.
+    pub fn state(&mut self, slot: u32, now_s: u32) -> &mut UserState {
         let state = self.slots[slot as usize].state.get_or_insert_with(Box::default);
         state.used_s = now_s;
         state

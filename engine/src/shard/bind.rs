@@ -5,7 +5,7 @@ use crate::limits::BIND_RETRIES_MAX;
 use crate::ns;
 use crate::observers::trace::News;
 use crate::session::conn::ConnState;
-use crate::session::sasl::Authenticated;
+use crate::session::sasl::{Authenticated, SUSPENDED_TEXT};
 use crate::session::sm::TOKEN_BYTES;
 use crate::session::table::Session;
 use crate::settings::ResourceConflict;
@@ -28,7 +28,7 @@ impl Shard {
         let claims = element.is("iq", ns::CLIENT) || previd.is_some();
         match claims.then(|| self.is_still_there(conn, owner, previd.as_deref())) {
             Some(Some(true)) | None => {}
-            Some(Some(false)) => return self.fail_removed(conn),
+            Some(Some(false)) => return self.fail_claim(conn, owner),
             Some(None) => {
                 // What it has said is looked at again when it is known.
                 if let Some(opening) = self.opening(conn) {
@@ -175,10 +175,21 @@ impl Shard {
     pub(super) fn is_still_there(&mut self, conn: ConnId, owner: &Authenticated, previd: Option<&str>) -> Option<bool> {
         let session = previd.and_then(|previd| self.resumable(owner.bare(), &parse_previd(previd)?));
         let which = session.and_then(|id| self.stored_as(id)).map(|(_, which, _)| which);
-        match which == Some(u64::from_be_bytes(owner.incarnation().to_bytes())) {
+        let known = which == Some(u64::from_be_bytes(owner.incarnation().to_bytes()));
+        // One of an earlier process may have been on its way from the store when the account was suspended.
+        match known && !self.is_suspended(owner.bare()) {
             true => Some(true),
             false => self.is_there(conn, owner),
         }
+    }
+
+    /// The account that a connection has authenticated against is not there any more, or was suspended meanwhile.
+    pub(super) fn fail_claim(&mut self, conn: ConnId, owner: &Authenticated) {
+        if !self.is_suspended(owner.bare()) {
+            return self.fail_removed(conn);
+        }
+        let (condition, text) = (StreamCondition::PolicyViolation, Some(SUSPENDED_TEXT));
+        self.fail_stream_with(conn, Ended::Operator, condition, text, None);
     }
 
     /// The session of an account that has this token and may be resumed.

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 use crate::shard::Shard;
 use crate::shard::features::Features;
 use crate::store::Found;
-use crate::store::account::Credentials;
+use crate::store::account::{Credentials, Standing};
 use crate::streams::ended::Ended;
 use crate::turn::pending::{AccountChange, AccountCommand, Maker, Pending, Remover, Work};
 use crate::wire::error::StreamCondition;
@@ -41,7 +41,10 @@ impl Shard {
                 return self.effects.push(Effect::Reply { token, reply: Reply::Done(0), durable: write });
             }
             Command::Detach { jid } => self.detach(&jid),
-            Command::PutAccount { .. } | Command::DeleteAccount { .. } | Command::Decide { .. }
+            Command::PutAccount { .. }
+            | Command::DeleteAccount { .. }
+            | Command::Decide { .. }
+            | Command::Suspend { .. }
                 if self.storage == StorageState::Full =>
             {
                 Reply::StoreFull
@@ -52,6 +55,9 @@ impl Shard {
             Command::DeleteAccount { account } => return self.look_at_account(token, account, AccountChange::Delete),
             Command::Decide { account, approve } => {
                 return self.look_at_account(token, account, AccountChange::Decide { approve });
+            }
+            Command::Suspend { account, suspended } => {
+                return self.look_at_account(token, account, AccountChange::Suspend { suspended });
             }
             Command::Invite { actor, new } => {
                 return self.invitation_work(&actor, Work::Make { maker: Maker::Operator(token), new });
@@ -201,17 +207,25 @@ impl Shard {
     pub(super) fn command_account_found(&mut self, command: AccountCommand, mut found: Vec<Found>) {
         let (there, row) = self.seen(&command.account, &mut found);
         let exists = there.is_some();
+        let found = row.and_then(|row| Credentials::decode(&row).ok());
+        let standing = found.as_ref().map(Credentials::standing);
         // One that waits for approval: it is out of use until somebody has decided.
-        let waits = row.and_then(|row| Credentials::decode(&row).ok()).filter(Credentials::is_disabled);
+        let waits = |found: Option<Credentials>| found.filter(|_| standing == Some(Standing::Applies));
         let reply = match command.what {
             AccountChange::Put { mode: PutMode::Add, .. } if exists => Reply::Exists,
             AccountChange::Put { mode: PutMode::Change, .. } | AccountChange::Delete if !exists => Reply::NotFound,
             AccountChange::Put { mut credentials, .. } => {
-                credentials.set_disabled(waits.is_some());
+                credentials.set_standing(standing.unwrap_or_default());
                 self.write_account(&command.account, *credentials, there);
                 Reply::Done(u32::from(!exists))
             }
-            AccountChange::Decide { approve } => match waits {
+            AccountChange::Suspend { .. } if !exists => Reply::NotFound,
+            AccountChange::Suspend { .. } if standing == Some(Standing::Applies) => Reply::Busy,
+            AccountChange::Suspend { suspended } => match found {
+                Some(credentials) => Reply::Done(self.suspend(&command.account, credentials, suspended)),
+                None => Reply::Unreadable,
+            },
+            AccountChange::Decide { approve } => match waits(found) {
                 None => {
                     // One that was broken off by a crash may be among those who wait.
                     self.applicant_decided(&command.account);

@@ -34,7 +34,7 @@ impl Shard {
         let previd = resume.map(|resume| resume.previd.clone());
         match self.is_still_there(conn, &owner, previd.as_deref()) {
             Some(true) => {}
-            Some(false) => return self.fail_removed(conn),
+            Some(false) => return self.fail_claim(conn, &owner),
             None => return,
         }
         let gains = self.gains();

@@ -232,8 +232,8 @@ impl Shard {
             return self.end_session(id, Vec::new(), None);
         }
         self.rest(id);
-        let session = self.components.sessions.heard(id);
         self.forget_paid(id);
+        let session = self.components.sessions.heard(id);
         let (user, missed) = (session.user, session.extra.as_ref().is_some_and(|extra| extra.missed.is_some()));
         if missed && !self.is_busy(id) {
             self.roster_step(user, RosterStep::Catch { session: id });

@@ -32,11 +32,59 @@ pub fn put(batch: &mut Batch, account: &str, credentials: &Credentials) {
     }
 }
 
-/// Flag bit: the account is out of use, logins fail with `<account-disabled/>`.
-const DISABLED: u8 = 1;
+/// Flag bit: the account waits for an administrator's approval.
+const APPLIES: u8 = 1;
+
+/// Flag bit: the operator has suspended the account.
+const SUSPENDED: u8 = 2;
 
 /// All flag bits that are known.
-const KNOWN_FLAGS: u8 = DISABLED;
+const KNOWN_FLAGS: u8 = APPLIES | SUSPENDED;
+
+/// Where the flags are in records of all versions.
+const FLAGS_AT: usize = 1;
+
+/// Whether an account may be used. Logins to one that may not fail with `<account-disabled/>` (RFC 6120 6.5.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Standing {
+    /// It may.
+    #[default]
+    InUse,
+    /// It waits for an administrator's approval.
+    Applies,
+    /// The operator has suspended it.
+    Suspended,
+}
+
+impl Standing {
+    fn of_flags(flags: u8) -> Standing {
+        match flags {
+            flags if flags & SUSPENDED != 0 => Standing::Suspended,
+            flags if flags & APPLIES != 0 => Standing::Applies,
+            _ => Standing::InUse,
+        }
+    }
+
+    fn flags(self) -> u8 {
+        match self {
+            Standing::InUse => 0,
+            Standing::Applies => APPLIES,
+            Standing::Suspended => SUSPENDED,
+        }
+    }
+
+    /// That of a record, whether the rest of it can be read or not.
+    pub fn of_record(record: &[u8]) -> Standing {
+        record.get(FLAGS_AT).map_or(Standing::InUse, |flags| Standing::of_flags(*flags))
+    }
+
+    /// Changes a record to this one, if it is known better than what was read.
+    pub fn correct(self, record: &mut [u8]) {
+        if let Some(flags) = record.get_mut(FLAGS_AT) {
+            *flags = self.flags();
+        }
+    }
+}
 
 /// Which of the accounts that have had a name one after the other: drawn when an account is made, kept when its password
 /// changes. Who has authenticated against one account is nobody at the next of that name.
@@ -93,7 +141,7 @@ pub struct Credentials {
     anchor: HashKind,
     created_us: u64,
     incarnation: Incarnation,
-    disabled: bool,
+    standing: Standing,
 }
 
 /// Why a record could not be read. Never the peer's fault: the store, or a newer version of this server, wrote it.
@@ -136,7 +184,7 @@ impl Credentials {
 
     fn of_all(sets: [Option<KeySet>; HashKind::ALL.len()], created_us: u64) -> Credentials {
         let (anchor, incarnation) = (HashKind::Sha256, Incarnation::UNNUMBERED);
-        Credentials { sets, anchor, created_us, incarnation, disabled: false }
+        Credentials { sets, anchor, created_us, incarnation, standing: Standing::InUse }
     }
 
     /// Of keys that were derived elsewhere, all from one password; the later of two of a hash function. What rests on the
@@ -217,14 +265,14 @@ impl Credentials {
         Credentials { incarnation, ..self }
     }
 
-    /// Whether the account is out of use.
-    pub fn is_disabled(&self) -> bool {
-        self.disabled
+    /// Whether the account may be used.
+    pub fn standing(&self) -> Standing {
+        self.standing
     }
 
     /// Takes the account out of use, or back.
-    pub fn set_disabled(&mut self, disabled: bool) {
-        self.disabled = disabled;
+    pub fn set_standing(&mut self, standing: Standing) {
+        self.standing = standing;
     }
 
     /// Appends the record: version, flags, created (u64), incarnation (u64), the number of the anchor's hash function, how many
@@ -232,7 +280,7 @@ impl Credentials {
     /// StoredKey and ServerKey; numbers big endian. 318 bytes with all three and salts of 16.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
-        out.push(if self.disabled { DISABLED } else { 0 });
+        out.push(self.standing.flags());
         out.extend_from_slice(&self.created_us.to_be_bytes());
         out.extend_from_slice(&self.incarnation.0.to_be_bytes());
         out.push(self.anchor as u8);
@@ -263,7 +311,7 @@ impl Credentials {
         }
         let read = if version == VERSION { reader.keys()? } else { reader.keys_of_two(version)? };
         match reader.0 {
-            [] => Ok(Credentials { disabled: flags & DISABLED != 0, ..read }),
+            [] => Ok(Credentials { standing: Standing::of_flags(flags), ..read }),
             _ => Err(DecodeError::Malformed),
         }
     }
@@ -316,7 +364,7 @@ impl<'a> Reader<'a> {
             sets[kind as usize] = Some(self.set(kind, iterations, salt)?);
         }
         match &sets[anchor as usize] {
-            Some(_) => Ok(Credentials { sets, anchor, created_us, incarnation, disabled: false }),
+            Some(_) => Ok(Credentials { sets, anchor, created_us, incarnation, standing: Standing::InUse }),
             None => Err(DecodeError::Malformed),
         }
     }

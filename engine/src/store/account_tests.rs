@@ -14,10 +14,14 @@ fn encoded(credentials: &Credentials) -> Vec<u8> {
 
 #[test]
 fn a_record_reads_back_as_written() {
-    for disabled in [false, true] {
+    for standing in [Standing::InUse, Standing::Applies, Standing::Suspended] {
         let mut credentials = sample().of(Incarnation::drawn(7));
-        credentials.set_disabled(disabled);
+        credentials.set_standing(standing);
         let mut record = encoded(&credentials);
+        assert_eq!(Standing::of_record(&record), standing);
+        let mut corrected = encoded(&sample().of(Incarnation::drawn(7)));
+        standing.correct(&mut corrected);
+        assert_eq!(corrected, record);
         assert_eq!(record.len(), 318);
         assert_eq!(Incarnation::of_record(&record), Incarnation(7));
         assert_eq!(Credentials::decode(&record), Ok(credentials));

@@ -6,7 +6,7 @@
 //!
 //! Each client has two places (XEP-0484 5.1): for the token that it used last, and for a newer one that it may not have got.
 
-use super::account::Incarnation;
+use super::account::{Incarnation, Standing};
 use super::hash::Tag;
 use super::{Batch, Query, private};
 use crate::limits::{TOKEN_CLIENTS_MAX, TOKEN_USED_S};
@@ -66,7 +66,7 @@ pub enum TokenAnswer {
         due: bool,
     },
     /// It fits, and the account is out of use.
-    Disabled,
+    OutOfUse(Standing),
     /// It is not trusted: there is no such account, client or token, or not any more; it is too old; or the count was there before.
     Wrong,
 }

@@ -272,6 +272,10 @@ pub(crate) enum AccountChange {
         mode: PutMode,
     },
     Delete,
+    /// It is suspended, or may be used again.
+    Suspend {
+        suspended: bool,
+    },
     /// One that waits is approved, or goes.
     Decide {
         approve: bool,

@@ -78,6 +78,7 @@ mod rosters_agree;
 mod sasl2;
 mod scripts;
 mod slow_link;
+mod suspended;
 mod throttle;
 mod unreadable;
 mod unused_roster;

@@ -8,7 +8,7 @@ use throng_engine::limits::{OUTSIDE_ASKS_MAX, TOKEN_LIFE_S, TOKEN_ROTATES_S};
 use throng_engine::session::sasl::ThrottleParams;
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
-use throng_engine::store::account::{Credentials, Incarnation};
+use throng_engine::store::account::{Credentials, Incarnation, Standing};
 use throng_engine::store::hash::HashKind;
 use throng_sim::host::{BIND, HEADER, Host, said};
 
@@ -290,18 +290,21 @@ fn two_first_logins_at_once_have_one_account() {
 #[test]
 fn an_account_that_was_there_before() {
     let mut desk = Desk::new();
-    let mut record = |user: &str, disabled: bool| {
+    let mut record = |user: &str, standing: Standing| {
         let mut keys = Credentials::derive("pencil", 4096, &[3; 16], 0).unwrap().of(Incarnation::drawn(7));
-        keys.set_disabled(disabled);
+        keys.set_standing(standing);
         let mut record = Vec::new();
         keys.encode(&mut record);
         desk.host.disk.put(Table::Accounts, &format!("{user}@localhost"), b"", &record);
     };
-    record("romeo", false);
-    record("tybalt", true);
+    record("romeo", Standing::InUse);
+    record("tybalt", Standing::Applies);
+    record("mercutio", Standing::Suspended);
     assert!(desk.says(&plain("romeo", "pencil"), Verdict::No).contains("<not-authorized"));
     assert!(desk.says(&plain("romeo", "elsewhere"), YES).contains("<success"));
     assert!(desk.says(&plain("tybalt", "elsewhere"), YES).contains("<account-disabled"));
+    let suspended = desk.says(&plain("mercutio", "elsewhere"), YES);
+    assert!(suspended.contains("<account-disabled") && suspended.contains("this account is suspended"), "{suspended}");
 }
 
 /// XEP-0484: a token goes on to work while its user is there, which is asked each time; it ends with the user.

@@ -13,8 +13,8 @@ use std::time::Duration;
 use super::protocol::{Ask, Done, LINE_BYTES_MAX, Part, Reply, Request, Say, VERSION, write_line};
 use super::socket::with_short_path;
 use super::{
-    ACCOUNTS_PER_BATCH_MAX, AccountRow, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow, Invited,
-    NewAccount, NewInvite, Page, Put, ReportRow,
+    ACCOUNTS_PER_BATCH_MAX, AccountRow, AccountShown, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow,
+    Invited, NewAccount, NewInvite, Page, Put, ReportRow,
 };
 
 /// Longest wait for one line of an answer; a server with a full disk answers when there is space again.
@@ -216,6 +216,20 @@ impl Accounts for Remote {
     fn decide(&self, user: &str, approve: bool) -> Result<(), Fault> {
         match self.ask(Ask::Decide { user: user.to_owned(), approve })? {
             Done::Ok {} => Ok(()),
+            other => strange(other),
+        }
+    }
+
+    fn suspend(&self, user: &str, suspended: bool) -> Result<u64, Fault> {
+        match self.ask(Ask::Suspend { user: user.to_owned(), suspended })? {
+            Done::Count(count) => Ok(count),
+            other => strange(other),
+        }
+    }
+
+    fn show(&self, user: &str) -> Result<AccountShown, Fault> {
+        match self.ask(Ask::Show { user: user.to_owned() })? {
+            Done::Shown(shown) => Ok(*shown),
             other => strange(other),
         }
     }

@@ -535,6 +535,64 @@ pub enum Put {
     Invalid(String),
 }
 
+/// Whether an account may be used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AccountStanding {
+    /// It may.
+    InUse,
+    /// It waits for approval.
+    WaitsForApproval,
+    /// It is suspended.
+    Suspended,
+    /// Its record is damaged: nobody can log in.
+    Damaged,
+}
+
+impl AccountStanding {
+    /// In words.
+    pub fn word(self) -> &'static str {
+        match self {
+            AccountStanding::InUse => "in use",
+            AccountStanding::WaitsForApproval => "waits for approval",
+            AccountStanding::Suspended => "suspended",
+            AccountStanding::Damaged => "its record is damaged",
+        }
+    }
+}
+
+/// What is stored of an account in one table.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StoredShown {
+    /// What: `archive`, `waiting`, `contacts`, `private`, `nodes`, `sessions`, `invitations`.
+    pub what: String,
+    /// Rows; one row of an archive has several messages.
+    pub rows: u64,
+    /// Bytes of them.
+    pub bytes: u64,
+    /// There are more, which were not counted.
+    pub more: bool,
+}
+
+/// An account.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AccountShown {
+    /// Bare JID.
+    pub user: String,
+    /// Whether it may be used.
+    pub standing: AccountStanding,
+    /// When it was made, seconds since the Unix epoch; none if its record is damaged.
+    pub created_s: Option<u64>,
+    /// When its last available session ended (XEP-0012), or now if it is connected, seconds since the Unix epoch; none if nobody knows.
+    pub last_seen_s: Option<u64>,
+    /// Its sessions, [`ROWS_PER_PAGE_MAX`] at the most; empty while no server runs.
+    pub sessions: Vec<SessionRow>,
+    /// What is stored of it.
+    pub stored: Vec<StoredShown>,
+    /// Limits that hold it; empty while no server runs.
+    pub held: Vec<HeldRow>,
+}
+
 /// One account of a listing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AccountRow {
@@ -716,6 +774,19 @@ pub trait Accounts {
     /// # Errors
     /// [`FaultKind::NotFound`]: there is none that waits.
     fn decide(&self, user: &str, approve: bool) -> Result<(), Fault>;
+
+    /// Suspends an account, which ends its sessions at once and refuses its logins, or lets it be used again. What is stored of it stays.
+    /// Returns how many sessions have ended.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`]; [`FaultKind::Invalid`]: it waits for approval.
+    fn suspend(&self, user: &str, suspended: bool) -> Result<u64, Fault>;
+
+    /// What is known of an account.
+    ///
+    /// # Errors
+    /// [`FaultKind::NotFound`], and the store's.
+    fn show(&self, user: &str) -> Result<AccountShown, Fault>;
 
     /// Up to `limit` reports after the one that `after` names, and not more than fit into an answer: by domain, the latest first.
     ///

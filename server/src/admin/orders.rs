@@ -74,6 +74,8 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
         Ask::Revoke { actor, id } => ("invite revoke", format!("{actor} {id}")),
         Ask::Decide { user, approve: true } => ("account approve", user.clone()),
         Ask::Decide { user, approve: false } => ("account reject", user.clone()),
+        Ask::Suspend { user, suspended: true } => ("account suspend", user.clone()),
+        Ask::Suspend { user, suspended: false } => ("account resume", user.clone()),
         Ask::Dismiss { ids } => ("report dismiss", listed(ids.iter().map(String::as_str), "reports")),
         _ => return None,
     };

@@ -12,8 +12,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AccountRow, ApplicantRow, Audience, BackupState, ComponentRow, Existing, Fault, Held, InviteRow, Invited,
-    KnobChange, KnobRow, NewAccount, NewInvite, OpeningRow, Put, Release, Reloaded, ReportRow, SessionRow, Status,
+    AccountRow, AccountShown, ApplicantRow, Audience, BackupState, ComponentRow, Existing, Fault, Held, InviteRow,
+    Invited, KnobChange, KnobRow, NewAccount, NewInvite, OpeningRow, Put, Release, Reloaded, ReportRow, SessionRow,
+    Status,
 };
 
 /// Version of the language. A server answers other versions with a fault that names its own.
@@ -189,6 +190,18 @@ pub enum Ask {
         /// Put it to use.
         approve: bool,
     },
+    /// [`super::Accounts::suspend`].
+    Suspend {
+        /// Localpart or bare JID.
+        user: String,
+        /// Suspend it, or let it be used again.
+        suspended: bool,
+    },
+    /// [`super::Accounts::show`].
+    Show {
+        /// Localpart or bare JID.
+        user: String,
+    },
     /// [`super::Accounts::reports`], one page.
     Reports {
         /// From the page before.
@@ -287,6 +300,8 @@ pub enum Done {
     },
     /// Accounts that wait for approval.
     Applicants(Vec<ApplicantRow>),
+    /// An account.
+    Shown(Box<AccountShown>),
     /// A page of reports.
     Reports {
         /// The rows.

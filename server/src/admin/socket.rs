@@ -509,6 +509,8 @@ pub(super) fn answer(control: &dyn Control, by: &str, ask: Ask) -> Result<Done, 
             bounded(ids.len(), REPORTS_DISMISSED_MAX, "reports")?;
             control.dismiss(&ids).map(Done::Count)
         }
+        Ask::Suspend { user, suspended } => control.suspend(&user, suspended).map(Done::Count),
+        Ask::Show { user } => control.show(&user).map(|shown| Done::Shown(Box::new(shown))),
         Ask::Decide { user, approve } => control.decide(&user, approve).map(|()| Done::Ok {}),
     }
 }

@@ -54,8 +54,10 @@ pub fn open(
     let of_user =
         || user.and_then(|user| user.split_once('@')).and_then(|(_, domain)| read_domain(domain)).filter(is_main);
     let access = match doing {
-        "list" => Access::Read,
-        "passwd" | "del" | "approve" | "reject" | "invite" | "revoke" | "dismiss" => Access::Change,
+        "list" | "show" => Access::Read,
+        "passwd" | "del" | "suspend" | "resume" | "approve" | "reject" | "invite" | "revoke" | "dismiss" => {
+            Access::Change
+        }
         _ => Access::Make,
     };
     let end = Instant::now() + HOLDER_WAIT;

@@ -55,6 +55,9 @@ Examples:
   throng user list --json
   throng user pending                              who has registered and waits for approval
   throng user approve romeo
+  throng user show romeo                           last seen, sessions, sizes, limits that hold it
+  throng user suspend romeo                        ends the sessions, refuses logins
+  throng user resume romeo
   throng user import users.csv --data DIR --domain example.org";
 
 const IMPORT: &str = "\
@@ -214,6 +217,17 @@ fn user() -> Command {
                 .arg(flag("yes", "Do not ask on a terminal").short('y')),
         )
         .subcommand(rows(Command::new("list")).about("List the accounts, one a line"))
+        .subcommand(
+            rows(Command::new("suspend"))
+                .about("End a user's sessions and refuse the user's logins; what is stored stays")
+                .arg(jid()),
+        )
+        .subcommand(rows(Command::new("resume")).about("Let a suspended user log in again").arg(jid()))
+        .subcommand(
+            rows(Command::new("show"))
+                .about("Show an account: last seen, sessions, what is stored of it, limits that hold it")
+                .arg(jid()),
+        )
         .subcommand(
             rows(Command::new("pending")).about("List accounts that wait for approval (registration = approval)"),
         )

@@ -327,6 +327,33 @@ fn accounts_that_wait_are_listed_approved_and_rejected() {
 }
 
 #[test]
+fn accounts_are_suspended_resumed_and_shown() {
+    for running in [false, true] {
+        let bench = Bench::new();
+        let serving = running.then(|| bench.serve());
+        assert_eq!(bench.run("user suspend juliet").out, "suspended juliet@localhost; 2 of its sessions ended\n");
+        assert_eq!(bench.run("user resume juliet").out, "resumed juliet@localhost\n");
+        assert_eq!(bench.run("user suspend ghost").exit, Exit::NotThere);
+        let calls = bench.memory.calls.lock().unwrap().clone();
+        let asked = ["suspend juliet@localhost true", "suspend juliet@localhost false"];
+        assert!(asked.iter().all(|call| calls.contains(&(*call).to_owned())), "{calls:?}");
+        let out = bench.run("user show juliet").out;
+        for line in [
+            "standing   suspended\n",
+            "last seen  now\n",
+            "juliet@localhost/orchard  192.0.2.1:5",
+            "archive    at least 3072 KiB in 12 rows\n",
+            "limits     account-stanzas (juliet@localhost), 7 times since",
+        ] {
+            assert!(out.contains(line), "{line}: {out}");
+        }
+        let shown: serde_json::Value = serde_json::from_str(&bench.run("user show juliet --json").out).expect("JSON");
+        assert_eq!((&shown["standing"], &shown["stored"][0]["more"]), (&"suspended".into(), &true.into()));
+        drop(serving);
+    }
+}
+
+#[test]
 fn partitions_are_counted_exported_and_imported() {
     let bench = Bench::new();
     let went = bench.run("store partitions");
@@ -636,6 +663,7 @@ fn answers_in_json_are_one_object_a_line() {
         "config explain c2s",
         "user list",
         "user pending",
+        "user show romeo",
         "invite list --all",
         "report list",
         "ctl status",
@@ -653,6 +681,8 @@ fn answers_in_json_are_one_object_a_line() {
         "user del juliet --yes",
         "user import - --existing skip",
         "user approve juliet",
+        "user suspend romeo",
+        "user resume romeo",
         "invite",
         "invite revoke AAAB",
         "report dismiss --all",

@@ -1,4 +1,4 @@
-//! `throng user`: add, passwd, del, list, and who waits for approval; import has its own file.
+//! `throng user`: add, passwd, del, list, suspend, resume, show, and who waits for approval; import has its own file.
 
 use std::io::{BufRead, BufReader, Read};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -39,6 +39,12 @@ pub fn run(
         let opened = open(loaded, name, Some(given), program, io)?;
         let sure = name == "approve" || matches.get_flag("yes");
         return decide(given, name == "approve", sure, &opened, io);
+    }
+    if matches!(name, "suspend" | "resume") {
+        return suspend(given, name == "suspend", &open(loaded, name, Some(given), program, io)?, io);
+    }
+    if name == "show" {
+        return show(given, &open(loaded, name, Some(given), program, io)?, io);
     }
     // The lock is not held while someone thinks about a password.
     let password = read_password(matches, io)?;
@@ -90,6 +96,60 @@ fn decide(given: &str, approve: bool, sure: bool, opened: &Opened, io: &mut Io) 
     }
     opened.accounts.decide(&jid, approve)?;
     done(io, if approve { "approved" } else { "rejected" }, &jid);
+    Ok(())
+}
+
+fn suspend(given: &str, suspended: bool, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
+    let jid = named(given, opened)?;
+    let ended = opened.accounts.suspend(&jid, suspended)?;
+    let what = if suspended { "suspended" } else { "resumed" };
+    match (io.json, suspended) {
+        (true, _) => io.say_json(&json!({ "done": what, "jid": jid, "sessions_ended": ended })),
+        (false, true) => io.say(format!("suspended {jid}; {ended} of its sessions ended")),
+        (false, false) => io.say(format!("resumed {jid}")),
+    }
+    Ok(())
+}
+
+fn show(given: &str, opened: &Opened, io: &mut Io) -> Result<(), Failure> {
+    let shown = opened.accounts.show(&named(given, opened)?)?;
+    if io.json {
+        io.say_json(&to_json(&shown));
+        return Ok(());
+    }
+    let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let ago = |at_s: Option<u64>| at_s.map(|at_s| format!("{} ago", age(now_s.saturating_sub(at_s))));
+    let connected = shown.sessions.iter().filter(|session| !session.resumable).count();
+    let seen = match (connected, ago(shown.last_seen_s)) {
+        (1.., _) => "now".to_owned(),
+        (0, seen) => seen.unwrap_or_else(|| "unknown".to_owned()),
+    };
+    io.say(format!("user       {}", shown.user));
+    io.say(format!("standing   {}", shown.standing.word()));
+    io.say(format!("made       {}", ago(shown.created_s).unwrap_or_else(|| "unknown".to_owned())));
+    io.say(format!("last seen  {seen}"));
+    match opened.running {
+        true => io.say(format!("sessions   {connected}, and {} to be resumed", shown.sessions.len() - connected)),
+        false => io.say("sessions   none: no server runs"),
+    }
+    for session in &shown.sessions {
+        let address = session.address.as_deref().unwrap_or("no connection");
+        io.say(format!("           {}  {address}  for {}", session.jid, age(session.age_s)));
+    }
+    for stored in shown.stored.iter().filter(|stored| stored.rows > 0) {
+        let most = if stored.more { "at least " } else { "" };
+        let kib = stored.bytes.div_ceil(1_024);
+        io.say(format!("{:<11}{most}{kib} KiB in {} rows", stored.what, stored.rows));
+    }
+    if shown.held.is_empty() {
+        io.say("limits     none holds it");
+    }
+    for held in &shown.held {
+        let since = age(now_s.saturating_sub(held.since_s));
+        let until =
+            held.until_s.map_or(String::new(), |until_s| format!(", for {} more", age(until_s.saturating_sub(now_s))));
+        io.say(format!("limits     {} ({}), {} times since {since} ago{until}", held.limit, held.who, held.refused));
+    }
     Ok(())
 }
 

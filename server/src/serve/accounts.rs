@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use throng_engine::extension::roster::Roster;
 use throng_engine::id::Domains;
-use throng_engine::store::account::{self, Credentials, Incarnation};
+use throng_engine::store::account::{self, Credentials, Incarnation, Standing};
 use throng_engine::store::private::{self, LastLogout};
 use throng_engine::store::{Batch, Found, Query, Table, invitation, report, roster};
 use throng_engine::wire::jid::Jid;
@@ -13,10 +13,10 @@ use throng_engine::wire::jid::Jid;
 use super::invites::{self, Inviting};
 use super::names::fault;
 pub(super) use super::names::{prepare, prepare_account, prepare_kept};
-use super::{Rows, reports};
+use super::{Rows, account_shown, reports};
 use crate::admin::{
-    AccountRow, AccountSeen, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow, Invited, NewAccount,
-    NewInvite, Page, Put, ReportRow, ScramKeys,
+    AccountRow, AccountSeen, AccountShown, Accounts, ApplicantRow, Existing, Fault, FaultKind, InviteRow, Invited,
+    NewAccount, NewInvite, Page, Put, ReportRow, ScramKeys,
 };
 use crate::disk::Engine;
 use crate::entropy::Entropy;
@@ -83,10 +83,10 @@ impl Accounts for AtRest {
             if matches!(result, Put::Added | Put::Updated) {
                 let fresh = entropy.fresh().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
                 let incarnation = there.unwrap_or_else(|| Incarnation::drawn(u64::from_be_bytes(fresh)));
-                // One that waits for approval goes on waiting.
+                // One that waits for approval goes on waiting, and one that is suspended stays so.
                 let before = record_of(&**engine, &bare)?.and_then(|record| Credentials::decode(&record).ok());
                 let mut credentials = credentials(&new.keys).of(incarnation);
-                credentials.set_disabled(before.is_some_and(|before| before.is_disabled()));
+                credentials.set_standing(before.map_or(Standing::InUse, |before| before.standing()));
                 account::put(&mut writes, &bare, &credentials);
                 // Sessions that wait to be resumed go with the password that they were begun with.
                 writes.delete_actor(Table::Sessions, bare.as_bytes());
@@ -143,19 +143,43 @@ impl Accounts for AtRest {
     fn decide(&self, user: &str, approve: bool) -> Result<(), Fault> {
         let jid = prepare_account(user, &self.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))?;
         let record = record_of(&*self.engine, jid.as_str())?.and_then(|record| Credentials::decode(&record).ok());
-        let Some(mut credentials) = record.filter(Credentials::is_disabled) else {
+        let Some(mut credentials) = record.filter(|found| found.standing() == Standing::Applies) else {
             return Err(Fault::new(FaultKind::NotFound, format!("there is no user {jid} who waits for approval")));
         };
         let mut writes = Batch::new();
         invitation::delete_applicant(&mut writes, jid.domain(), jid.as_str());
         if approve {
-            credentials.set_disabled(false);
+            credentials.set_standing(Standing::InUse);
             let mut record = Vec::new();
             credentials.encode(&mut record);
             writes.put(Table::Accounts, jid.as_str().as_bytes(), &[], &[&record]);
         }
         self.engine.commit(&[writes]).map_err(|error| fault(&error))?;
         if approve { Ok(()) } else { self.delete(user) }
+    }
+
+    fn suspend(&self, user: &str, suspended: bool) -> Result<u64, Fault> {
+        let jid = prepare_account(user, &self.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))?;
+        let record = record_of(&*self.engine, jid.as_str())?;
+        let record = record.ok_or_else(|| Fault::new(FaultKind::NotFound, format!("there is no user {jid}")))?;
+        let decoded = Credentials::decode(&record);
+        let mut credentials = decoded.map_err(|error| Fault::new(FaultKind::Internal, format!("{jid}: {error}")))?;
+        if credentials.standing() == Standing::Applies {
+            return Err(applies(jid.as_str()));
+        }
+        credentials.set_standing(if suspended { Standing::Suspended } else { Standing::InUse });
+        let mut writes = Batch::new();
+        account::put(&mut writes, jid.as_str(), &credentials);
+        if suspended {
+            writes.delete_actor(Table::Sessions, jid.as_str().as_bytes());
+        }
+        self.engine.commit(&[writes]).map_err(|error| fault(&error))?;
+        Ok(0)
+    }
+
+    fn show(&self, user: &str) -> Result<AccountShown, Fault> {
+        let jid = prepare_account(user, &self.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))?;
+        account_shown::of(&*self.engine, jid.as_str())
     }
 
     fn reports(&self, after: Option<&str>, limit: usize) -> Result<Page<ReportRow>, Fault> {
@@ -169,6 +193,12 @@ impl Accounts for AtRest {
         self.engine.commit(&[writes]).map_err(|error| fault(&error))?;
         Ok(found.len() as u64)
     }
+}
+
+/// An account that waits for approval is decided of, and neither suspended nor used again.
+pub(super) fn applies(jid: &str) -> Fault {
+    let text = format!("{jid} waits for approval: `throng user approve` or `throng user reject`");
+    Fault::new(FaultKind::Invalid, text)
 }
 
 /// What becomes of an account, by whether there is one.

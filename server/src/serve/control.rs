@@ -19,11 +19,11 @@ use super::backups::Backups;
 use super::invites::{self, Inviting};
 use super::known::Known;
 use super::wishes::Wishes;
-use super::{Rows, Shared, accounts, reports};
+use super::{Rows, Shared, account_shown, accounts, reports};
 use crate::admin::{
-    AccountRow, AccountSeen, Accounts, Announced, ApplicantRow, Audience, BackupState, CertificateState, ClockState,
-    ComponentRow, Control, Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening, NewAccount,
-    NewInvite, OpeningRow, Page, Put, Reloaded, ReportRow, SessionRow, Status,
+    AccountRow, AccountSeen, AccountShown, Accounts, Announced, ApplicantRow, Audience, BackupState, CertificateState,
+    ClockState, ComponentRow, Control, Existing, Fault, FaultKind, InviteRow, Invited, KnobChange, KnobRow, Listening,
+    NewAccount, NewInvite, OpeningRow, Page, Put, ROWS_PER_PAGE_MAX, Reloaded, ReportRow, SessionRow, Status,
 };
 use crate::bytestreams::StreamCounters;
 use crate::clock::Watch;
@@ -363,6 +363,27 @@ impl Accounts for Running {
         let jid = self.account(user)?;
         let reply = self.ask(self.home(&jid), Command::Decide { account: jid.as_str().into(), approve })?;
         done(reply, &format!("user {jid} who waits for approval")).map(drop)
+    }
+
+    fn suspend(&self, user: &str, suspended: bool) -> Result<u64, Fault> {
+        let jid = self.account(user)?;
+        let command = Command::Suspend { account: jid.as_str().into(), suspended };
+        match self.ask(self.home(&jid), command)? {
+            Reply::Busy => Err(accounts::applies(jid.as_str())),
+            reply => done(reply, &format!("user {jid}")),
+        }
+    }
+
+    fn show(&self, user: &str) -> Result<AccountShown, Fault> {
+        let jid = self.account(user)?;
+        let mut shown = account_shown::of(&*self.links.engine, jid.as_str())?;
+        shown.sessions = self.sessions(Some(jid.as_str()), None, ROWS_PER_PAGE_MAX)?.rows;
+        if shown.sessions.iter().any(|session| !session.resumable) {
+            shown.last_seen_s = Some(self.links.clock.now().wall_us / 1_000_000);
+        }
+        let is_of = |who: &str| who.split(' ').any(|part| part == jid.as_str());
+        shown.held = self.held_by_limits()?.rows.into_iter().filter(|row| is_of(&row.who)).collect();
+        Ok(shown)
     }
 
     fn reports(&self, after: Option<&str>, limit: usize) -> Result<Page<ReportRow>, Fault> {

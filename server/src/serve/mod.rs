@@ -4,6 +4,7 @@
 //! itself.
 
 mod access;
+mod account_shown;
 mod accounts;
 mod announce;
 mod announced;

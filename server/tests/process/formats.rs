@@ -324,7 +324,7 @@ fn fill_since_6(batch: &mut Batch) {
     let hashes: Hashes = [HashKind::Sha1, HashKind::Sha256, HashKind::Sha512].into_iter().collect();
     batch.put(Table::Meta, b"", account::COMPLETE_KEY, &[&[hashes.bits()]]);
     let mut out_of_use = Credentials::derive(PASSWORD, 4_096, &[3; 16], 1_500_000_000_000_000).expect("keys");
-    out_of_use.set_disabled(true);
+    out_of_use.set_standing(account::Standing::Applies);
     let mut record = Vec::new();
     out_of_use.of(Incarnation::drawn(79)).encode(&mut record);
     batch.put(Table::Accounts, NAMESAKE.as_bytes(), b"", &[&record]);

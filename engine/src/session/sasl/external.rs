@@ -77,9 +77,7 @@ impl ExternalAttempt {
     /// If there is none, or it is out of use.
     pub fn account(self, found: Option<&Credentials>) -> Result<Authenticated, Failure> {
         let found = found.ok_or(Failure::of(SaslCondition::NotAuthorized))?;
-        if found.is_disabled() {
-            return Err(Failure::of(SaslCondition::AccountDisabled));
-        }
+        Failure::unless_in_use(found.standing())?;
         Ok(Authenticated::new(self.account, found.identity(), Mechanism::External))
     }
 }
@@ -161,7 +159,7 @@ mod tests {
         assert_eq!(condition(None), SaslCondition::NotAuthorized);
         let mut credentials = Credentials::derive("x", 4096, &[1; 16], 0).unwrap();
         assert_eq!(attempt().account(Some(&credentials)).unwrap().mechanism(), Mechanism::External);
-        credentials.set_disabled(true);
+        credentials.set_standing(crate::store::account::Standing::Suspended);
         assert_eq!(condition(Some(&credentials)), SaslCondition::AccountDisabled);
     }
 }

@@ -51,7 +51,7 @@ pub use token::{Fast, Made, TokenAttempt, TokenMaker};
 
 use crate::limits::SASL_MESSAGE_BYTES_MAX;
 use crate::session::facts::ClientCertificate;
-use crate::store::account::{Credentials, Incarnation};
+use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::store::hash::SecretKey;
 use crate::store::token::Agent;
 use crate::wire::error::SaslCondition;
@@ -145,6 +145,9 @@ impl Authenticated {
     }
 }
 
+/// What clients of a suspended account are told.
+pub const SUSPENDED_TEXT: &str = "this account is suspended: ask whoever runs this server";
+
 /// Why a login failed. The peer is told the condition and the text; `scram` is for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
@@ -163,13 +166,28 @@ impl Failure {
         "the server cannot read this account, its operator has to mend the store",
     );
 
-    /// The account is out of use: only who knows its password is told (RFC 6120 6.5.2).
-    pub const DISABLED: Failure =
+    /// The account is not in use yet: only who knows its password is told (RFC 6120 6.5.1).
+    const APPLIES: Failure =
         Failure::with_text(SaslCondition::AccountDisabled, "the account waits for an administrator's approval");
 
     /// The server does not trust a token (XEP-0484 4.2), so that the client asks for the password. Whether there was such a token, or such
     /// an account, is the same to it.
     pub const NO_TOKEN: Failure = Failure::of(SaslCondition::CredentialsExpired);
+
+    /// The account is out of use: only who knows its password is told (RFC 6120 6.5.1).
+    const SUSPENDED: Failure = Failure::with_text(SaslCondition::AccountDisabled, SUSPENDED_TEXT);
+
+    /// Whether an account with this standing may be used by who has shown its credentials.
+    ///
+    /// # Errors
+    /// If it may not.
+    pub const fn unless_in_use(standing: Standing) -> Result<(), Failure> {
+        match standing {
+            Standing::InUse => Ok(()),
+            Standing::Applies => Err(Failure::APPLIES),
+            Standing::Suspended => Err(Failure::SUSPENDED),
+        }
+    }
 
     /// The peer sent `<abort/>` (RFC 6120 6.4.4).
     pub const ABORTED: Failure = Failure::of(SaslCondition::Aborted);

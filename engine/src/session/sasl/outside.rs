@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::{Authenticated, Failure, Mechanism, PlainAttempt};
-use crate::store::account::{Credentials, Incarnation};
+use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::wire::error::SaslCondition;
 
 /// A question for whoever keeps the users of a domain.
@@ -83,7 +83,7 @@ pub struct ExpectVerdict {
 #[derive(Debug)]
 enum Of {
     /// A password, and the account that there is.
-    Password { account: Box<str>, found: Option<((Incarnation, u64), bool)> },
+    Password { account: Box<str>, found: Option<((Incarnation, u64), Standing)> },
     /// The user of a token that was right.
     Token(Authenticated),
 }
@@ -107,7 +107,7 @@ impl PlainAttempt {
     /// Takes the account's record, or none if there is no such account yet: what to ask, and what waits for the answer.
     pub fn asks_outside(self, found: Option<&Credentials>) -> (Question, ExpectVerdict) {
         let (account, password) = self.into_parts();
-        let found = found.map(|found| (found.identity(), found.is_disabled()));
+        let found = found.map(|found| (found.identity(), found.standing()));
         let question = Question { account: account.clone(), password: Some(password) };
         (question, ExpectVerdict { of: Of::Password { account, found }, message: Box::default() })
     }
@@ -126,9 +126,11 @@ impl ExpectVerdict {
         match (self.of, verdict) {
             (_, Verdict::Unknown(why)) => Decided::Unknown(why),
             (Of::Password { .. }, Verdict::No) => Decided::Refused(wrong),
-            (Of::Password { found: Some((_, true)), .. }, Verdict::Yes) => Decided::Refused(Failure::DISABLED),
-            (Of::Password { account, found: Some((identity, false)) }, Verdict::Yes) => {
-                Decided::There(Authenticated::new(account, identity, Mechanism::Plain), self.message)
+            (Of::Password { account, found: Some((identity, standing)) }, Verdict::Yes) => {
+                match Failure::unless_in_use(standing) {
+                    Ok(()) => Decided::There(Authenticated::new(account, identity, Mechanism::Plain), self.message),
+                    Err(failure) => Decided::Refused(failure),
+                }
             }
             (Of::Password { account, found: None }, Verdict::Yes) => {
                 Decided::New(ExpectAdmission { account, again: false })
@@ -164,9 +166,7 @@ impl ExpectAdmission {
     /// If it cannot be read, or is out of use.
     pub fn admitted(self, found: Option<&Credentials>) -> Result<Authenticated, Failure> {
         let found = found.ok_or(Failure::UNREADABLE)?;
-        if found.is_disabled() {
-            return Err(Failure::DISABLED);
-        }
+        Failure::unless_in_use(found.standing())?;
         Ok(Authenticated::new(self.account, found.identity(), Mechanism::Plain))
     }
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::{Authenticated, Decoy, Failure, Mechanism, PlainCache, Terms, check_authzid};
-use crate::store::account::{Credentials, Incarnation, KeySet, ScramKeys};
+use crate::store::account::{Credentials, Incarnation, KeySet, ScramKeys, Standing};
 use crate::store::hash::{HashKind, Hashes, Tag};
 use crate::store::password;
 use crate::wire::error::SaslCondition;
@@ -75,7 +75,7 @@ impl PlainAttempt {
                 let stored = &credentials.anchor().keys().stored;
                 let shown = seen.map(|_| cache.tag(&self.account, &self.password, stored));
                 if let Some(shown) = shown.filter(|shown| seen == Some(shown)) {
-                    return match finish(self.account, credentials.identity(), credentials.is_disabled()) {
+                    return match finish(self.account, credentials.identity(), credentials.standing()) {
                         Ok(authenticated) => PlainStep::Done(authenticated, shown),
                         Err(failure) => PlainStep::Refused(failure),
                     };
@@ -95,7 +95,7 @@ impl PlainAttempt {
             stored,
             exists: found.is_some(),
             identity: credentials.identity(),
-            disabled: credentials.is_disabled(),
+            standing: credentials.standing(),
         };
         let job = DeriveKeys {
             password: self.password,
@@ -194,7 +194,7 @@ pub struct ExpectDerived {
     stored: Tag,
     exists: bool,
     identity: (Incarnation, u64),
-    disabled: bool,
+    standing: Standing,
     /// What the account's home will know the password by.
     seen: Tag,
 }
@@ -213,13 +213,11 @@ impl ExpectDerived {
         if !((derived.stored == self.stored) & self.exists) {
             return Err(Failure::of(SaslCondition::NotAuthorized));
         }
-        finish(self.account, self.identity, self.disabled).map(|authenticated| (authenticated, self.seen))
+        finish(self.account, self.identity, self.standing).map(|authenticated| (authenticated, self.seen))
     }
 }
 
-fn finish(account: Box<str>, identity: (Incarnation, u64), disabled: bool) -> Result<Authenticated, Failure> {
-    if disabled {
-        return Err(Failure::DISABLED);
-    }
+fn finish(account: Box<str>, identity: (Incarnation, u64), standing: Standing) -> Result<Authenticated, Failure> {
+    Failure::unless_in_use(standing)?;
     Ok(Authenticated::new(account, identity, Mechanism::Plain))
 }

@@ -9,7 +9,7 @@ use std::fmt;
 use super::mechanism::{BindingType, ChannelBindings, Mechanism, offer_hash};
 use super::{Authenticated, BASE64, Decoy, Failure, Terms, check_authzid, decode_text, offered};
 use crate::limits::SCRAM_CLIENT_NONCE_BYTES_MAX;
-use crate::store::account::{Credentials, Incarnation, ScramKeys};
+use crate::store::account::{Credentials, Incarnation, ScramKeys, Standing};
 use crate::store::hash::{HashKind, Tag};
 use crate::wire::error::SaslCondition;
 use base64::Engine as _;
@@ -184,7 +184,7 @@ impl ExpectAccount {
             keys: *set.keys(),
             exists: own.is_some(),
             identity: found.map_or((Incarnation::UNNUMBERED, 0), Credentials::identity),
-            disabled: found.is_some_and(Credentials::is_disabled),
+            standing: found.map_or(Standing::InUse, Credentials::standing),
             signed: format!("{},{server_first},", self.client_first_bare),
             nonce: nonce.into(),
             binding: self.binding,
@@ -202,7 +202,7 @@ pub struct ExpectClientFinal {
     keys: ScramKeys,
     exists: bool,
     identity: (Incarnation, u64),
-    disabled: bool,
+    standing: Standing,
     /// AuthMessage up to and with the comma before the client's final message.
     signed: String,
     nonce: Box<str>,
@@ -250,9 +250,7 @@ impl ExpectClientFinal {
         if !(fits & self.exists) {
             return Err(ScramError::InvalidProof.into());
         }
-        if self.disabled {
-            return Err(Failure::DISABLED);
-        }
+        Failure::unless_in_use(self.standing)?;
         let server = self.hash.hmac(self.keys.server.as_bytes(), &auth_message);
         let server_final = format!("v={}", BASE64.encode(server.as_bytes()));
         Ok((Authenticated::new(self.account, self.identity, self.mechanism), server_final))

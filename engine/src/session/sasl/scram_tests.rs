@@ -226,7 +226,7 @@ fn xep0480_what_an_account_lacks_tells_nothing() {
 #[test]
 fn rfc6120_6_5_2_a_disabled_account() {
     let mut credentials = account("pencil");
-    credentials.set_disabled(true);
+    credentials.set_standing(crate::store::account::Standing::Suspended);
     let fails =
         |password| login("SCRAM-SHA-256", "n,,", &[], password, Some(&credentials), None).unwrap_err().condition;
     assert_eq!(fails("pencil"), SaslCondition::AccountDisabled);

@@ -64,7 +64,7 @@ fn rfc4616_a_password_is_derived_once_and_known_afterwards() {
     let changed = account("another");
     assert_eq!(login(right, Some(&changed), &mut cache), (Err(SaslCondition::NotAuthorized), true));
     let mut disabled = credentials.clone();
-    disabled.set_disabled(true);
+    disabled.set_standing(crate::store::account::Standing::Suspended);
     assert_eq!(login(right, Some(&disabled), &mut cache), (Err(SaslCondition::AccountDisabled), false));
     cache.forget("juliet");
     assert_eq!(login(right, Some(&disabled), &mut cache), (Err(SaslCondition::AccountDisabled), true));

@@ -13,7 +13,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use super::mechanism::{BindingType, tokens_offered};
 use super::{Authenticated, Failure, Mechanism, Terms};
 use crate::limits::{TOKEN_LIFE_S, TOKEN_ROTATES_S};
-use crate::store::account::{Credentials, Incarnation};
+use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::store::hash::{HashKind, SecretKey, Tag};
 use crate::store::token::{Agent, Place, TOKEN_NONCE_BYTES, Token, TokenAnswer, TokenKind, TokenShown, Tokens};
 use crate::wire::error::SaslCondition;
@@ -90,7 +90,7 @@ impl TokenAttempt {
             TokenAnswer::Fits { identity, answer, due } => {
                 Ok((Authenticated::new(self.account, identity, self.mechanism), answer, due))
             }
-            TokenAnswer::Disabled => Err(Failure::DISABLED),
+            TokenAnswer::OutOfUse(standing) => Err(Failure::unless_in_use(standing).err().unwrap_or(Failure::NO_TOKEN)),
             TokenAnswer::Wrong => Err(Failure::NO_TOKEN),
         }
     }
@@ -174,8 +174,8 @@ impl TokenMaker {
         if shown.count.is_some_and(|count| count <= token.count) || token.expires_s <= now_s {
             return (TokenAnswer::Wrong, false);
         }
-        if found.is_some_and(Credentials::is_disabled) {
-            return (TokenAnswer::Disabled, false);
+        if let Some(standing) = found.map(Credentials::standing).filter(|standing| *standing != Standing::InUse) {
+            return (TokenAnswer::OutOfUse(standing), false);
         }
         let due = !shown.invalidate && token.expires_s - now_s <= TOKEN_ROTATES_S;
         let changed = match shown.invalidate {
@@ -289,9 +289,11 @@ mod tests {
         );
         assert!(fits(&check(found, &mut tokens, &good, NOW + TOKEN_LIFE_S - 1)));
         assert_eq!(check(found, &mut tokens, &good, NOW + TOKEN_LIFE_S), TokenAnswer::Wrong);
-        let mut disabled = credentials.clone();
-        disabled.set_disabled(true);
-        assert_eq!(check(Some(&disabled), &mut tokens, &good, NOW), TokenAnswer::Disabled);
+        for standing in [Standing::Applies, Standing::Suspended] {
+            let mut closed = credentials.clone();
+            closed.set_standing(standing);
+            assert_eq!(check(Some(&closed), &mut tokens, &good, NOW), TokenAnswer::OutOfUse(standing));
+        }
     }
 
     /// XEP-0484 3.4: a count that was processed already is refused, and so is a lower one.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::admin::trace;
 use crate::admin::{
-    AccountRow, AccountSeen, Announced, ApplicantRow, Audience, BY_SOCKET, BackupState, ComponentRow, Control, Held,
-    HeldRow, InviteRow, Invited, KnobChange, KnobRow, Listening, OpeningRow, Page, Put, Release, Reloaded, ReportRow,
-    SessionRow, Status,
+    AccountRow, AccountSeen, AccountShown, AccountStanding, Announced, ApplicantRow, Audience, BY_SOCKET, BackupState,
+    ComponentRow, Control, Held, HeldRow, InviteRow, Invited, KnobChange, KnobRow, Listening, OpeningRow, Page, Put,
+    Release, Reloaded, ReportRow, SessionRow, Status, StoredShown,
 };
 use crate::events::{Event, What};
 
@@ -85,6 +85,30 @@ impl Accounts for Memory {
         self.note(format!("invite {new:?}"));
         let uri = "xmpp:localhost?register;preauth=abc".into();
         Ok(Invited { uri, id: "0123456789abcdef0123456789abcdef".into(), until_s: u64::MAX, ..Invited::default() })
+    }
+
+    fn suspend(&self, user: &str, suspended: bool) -> Result<u64, Fault> {
+        self.note(format!("suspend {user} {suspended}"));
+        match user {
+            "ghost@localhost" => Err(Fault::new(FaultKind::NotFound, "there is no ghost@localhost")),
+            _ => Ok(2),
+        }
+    }
+
+    fn show(&self, user: &str) -> Result<AccountShown, Fault> {
+        let (jid, limit) = (format!("{user}/orchard"), "account-stanzas".to_owned());
+        let session = SessionRow { jid, address: Some("192.0.2.1:5".into()), ..SessionRow::default() };
+        let held = HeldRow { limit, who: user.into(), since_s: 0, until_s: None, refused: 7 };
+        let archive = StoredShown { what: "archive".into(), rows: 12, bytes: 3 << 20, more: true };
+        Ok(AccountShown {
+            user: user.into(),
+            standing: AccountStanding::Suspended,
+            created_s: Some(0),
+            last_seen_s: None,
+            sessions: vec![session],
+            stored: vec![archive],
+            held: vec![held],
+        })
     }
 
     /// Three, of which two begin alike, in two pages.
