@@ -42,6 +42,13 @@ pub enum Wanted {
     },
     /// Remove accounts; at most [`ADHOC_JIDS_MAX`](crate::limits::ADHOC_JIDS_MAX) bare JIDs.
     Delete(Vec<Box<str>>),
+    /// Suspend accounts, which ends their sessions, or let them be used again; as many bare JIDs.
+    Suspend {
+        /// Which.
+        accounts: Vec<Box<str>>,
+        /// Suspend them.
+        suspended: bool,
+    },
     /// End sessions: as many bare or full JIDs at most.
     End(Vec<Box<str>>),
     /// Say which sessions an account has, and how long its roster is; its bare JID.
@@ -129,6 +136,8 @@ pub enum Wanted {
 pub enum Users {
     /// All who have an account.
     Registered,
+    /// Those of them whose accounts are suspended.
+    Disabled,
     /// Those who are online.
     Online,
     /// Those of them who have sent something in the last [`ADHOC_IDLE_S`](crate::limits::ADHOC_IDLE_S).

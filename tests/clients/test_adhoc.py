@@ -204,6 +204,34 @@ async def test_what_is_known_of_users(world, kind):
     assert refused.value.condition == "feature-not-implemented"
 
 
+async def test_an_account_is_disabled_and_enabled_again(world, kind):
+    """XEP-0133 4.3, 4.4, 4.14, 4.19: sessions end, logins are refused, and nothing is lost."""
+    _, commands = await admin(world, kind)
+    account = world.server.fresh()
+    juliet = await world.online(kind, account=account)
+    await juliet._iq(juliet.client.update_roster(f"friend@{DOMAIN}", name="Friend"))
+
+    async def disabled():
+        count = int(values(await commands.run("get-disabled-users-num"), "disabledusersnum")[0])
+        listed = values(await commands.run("get-disabled-users-list", max_items="200"), "disableduserjids")
+        assert (juliet.bare in listed) <= (count > 0)
+        return juliet.bare in listed
+
+    assert not await disabled()
+    await commands.run("disable-user", accountjids=[juliet.bare])
+    with pytest.raises(LoginFailed, match="account-disabled"):
+        await world.bound(kind, account=account)
+    assert await disabled()
+    await commands.run("reenable-user", accountjids=[juliet.bare])
+    assert not await disabled()
+    again = await world.online(kind, account=account, resource="again")
+    roster = await commands.run("get-user-roster", accountjids=[again.bare])
+    assert roster["form"].xml.find("{jabber:iq:roster}query/{jabber:iq:roster}item").get("name") == "Friend"
+    with pytest.raises(IqError) as gone:
+        await commands.run("disable-user", accountjids=[world.server.unregistered().jid])
+    assert gone.value.condition == "item-not-found"
+
+
 def items(command):
     """Rows of what a command tells (XEP-0004 3.4), a dictionary each."""
     form = command["form"].xml

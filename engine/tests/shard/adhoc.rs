@@ -89,7 +89,7 @@ fn commands_are_for_administrators_alone_xep0133_7() {
     let (mut host, romeo, juliet) = host();
     let list = disco("items", "http://jabber.org/protocol/commands");
     let (seen, hidden) = (said(&host.ask(romeo, &list)), said(&host.ask(juliet, &list)));
-    assert_eq!(seen.matches("<item ").count(), 36, "{seen}");
+    assert_eq!(seen.matches("<item ").count(), 40, "{seen}");
     assert!(seen.contains(&format!("<item jid='localhost' node='{ADMIN}add-user' name=")), "{seen}");
     assert!(hidden.contains("type='result'") && !hidden.contains(ADMIN), "{hidden}");
     let node = disco("info", &format!("{ADMIN}add-user"));
@@ -135,13 +135,34 @@ fn each_command_leads_to_an_order_xep0133_4() {
     let jid: Fields<'_> = &[("accountjid", &["Tybalt@localhost"])];
     let users = Outcome::Users { jids: vec!["a@localhost".into()], next: Some("1:2".into()) };
     let seen = SessionSeen { resource: "r&amp;".into(), address: Some("[2001:db8::1]:5222".into()) };
-    let cases: [(&str, Fields<'_>, Wanted, Outcome, &str); 14] = [
+    let cases: [(&str, Fields<'_>, Wanted, Outcome, &str); 17] = [
         (
             "delete-user",
             &[("accountjids", &["tybalt@localhost", "paris@localhost"])],
             Wanted::Delete(vec!["tybalt@localhost".into(), "paris@localhost".into()]),
             Outcome::Done,
             "status='completed'",
+        ),
+        (
+            "disable-user",
+            &[("accountjids", &["tybalt@localhost"])],
+            Wanted::Suspend { accounts: vec!["tybalt@localhost".into()], suspended: true },
+            Outcome::Done,
+            "status='completed'",
+        ),
+        (
+            "reenable-user",
+            &[("accountjids", &["tybalt@localhost"])],
+            Wanted::Suspend { accounts: vec!["tybalt@localhost".into()], suspended: false },
+            Outcome::Done,
+            "status='completed'",
+        ),
+        (
+            "get-disabled-users-list",
+            &[],
+            Wanted::List { of: Users::Disabled, after: None, most: 200 },
+            users.clone(),
+            "<field var='disableduserjids' type='jid-multi'><value>a@localhost</value></field>",
         ),
         (
             "end-user-session",
@@ -245,6 +266,7 @@ fn each_command_leads_to_an_order_xep0133_4() {
     }
     for (node, wanted, var) in [
         ("get-registered-users-num", Wanted::Count(Users::Registered), "registeredusersnum"),
+        ("get-disabled-users-num", Wanted::Count(Users::Disabled), "disabledusersnum"),
         ("get-online-users-num", Wanted::Count(Users::Online), "onlineusersnum"),
         ("get-active-users-num", Wanted::Count(Users::Active), "activeusersnum"),
         ("get-idle-users-num", Wanted::Count(Users::Idle), "idleusersnum"),

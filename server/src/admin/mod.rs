@@ -820,6 +820,12 @@ pub trait Control: Accounts + Send + Sync {
     /// [`FaultKind::NotFound`], [`FaultKind::Invalid`].
     fn account_seen(&self, user: &str) -> Result<AccountSeen, Fault>;
 
+    /// Of up to `limit` accounts after the one that `after` names those that are suspended.
+    ///
+    /// # Errors
+    /// The store's.
+    fn suspended(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault>;
+
     /// Ends the sessions of a bare or full JID; how many. Their clients are told the reason.
     ///
     /// # Errors

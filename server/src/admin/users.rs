@@ -39,6 +39,9 @@ pub fn carry_out(control: &dyn Control, order: &Order) -> Outcome {
             put(ask(Ask::Put { batch: vec![NewAccount { user: account.to_string(), keys }], existing }))
         }
         Wanted::Delete(accounts) => each(accounts, |user| ask(Ask::Delete { user })),
+        Wanted::Suspend { accounts, suspended } => {
+            each(accounts, |user| ask(Ask::Suspend { user, suspended: *suspended }))
+        }
         Wanted::End(jids) => each(jids, |jid| ask(Ask::Kick { jid, reason: None })),
         Wanted::Invite { local, befriends } => invite(&order.by, local.as_deref(), *befriends, ask),
         Wanted::ListApplicants => control.applicants().map(|rows| {
@@ -265,7 +268,7 @@ fn last_logins(control: &dyn Control, accounts: &[Box<str>]) -> Result<Outcome, 
 fn is_of(of: Users, row: &SessionRow) -> bool {
     let idle = row.idle_s >= ADHOC_IDLE_S;
     match of {
-        Users::Registered | Users::Online => true,
+        Users::Registered | Users::Disabled | Users::Online => true,
         Users::Active => !row.resumable && !idle,
         Users::Idle => !row.resumable && idle,
     }
@@ -281,6 +284,10 @@ fn count(control: &dyn Control, of: Users) -> Result<u64, Fault> {
         let (found, next) = match of {
             Users::Registered => {
                 let page = control.list(after.as_deref(), ROWS_PER_PAGE_MAX)?;
+                (page.rows.len(), page.next)
+            }
+            Users::Disabled => {
+                let page = control.suspended(after.as_deref(), ROWS_PER_PAGE_MAX)?;
                 (page.rows.len(), page.next)
             }
             Users::Online | Users::Active | Users::Idle => {
@@ -299,8 +306,8 @@ fn count(control: &dyn Control, of: Users) -> Result<u64, Fault> {
 /// A page of them, each once in it.
 fn list(control: &dyn Control, of: Users, after: Option<&str>, most: usize) -> Result<Outcome, Fault> {
     let (jids, next): (BTreeSet<String>, _) = match of {
-        Users::Registered => {
-            let page = control.list(after, most)?;
+        Users::Registered | Users::Disabled => {
+            let page = if of == Users::Disabled { control.suspended(after, most) } else { control.list(after, most) }?;
             (page.rows.into_iter().map(|row| row.user).collect(), page.next)
         }
         Users::Online | Users::Active | Users::Idle => {

@@ -57,6 +57,19 @@ pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize) -> Result<P
     Ok(Page { rows, next })
 }
 
+/// Of such a page those that are suspended.
+pub(super) fn suspended(engine: &Rows, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
+    let Page { rows, next } = list(engine, after, limit)?;
+    let mut suspended = Vec::new();
+    for row in rows {
+        let record = record_of(engine, &row.user)?;
+        if record.is_some_and(|record| Standing::of_record(&record) == Standing::Suspended) {
+            suspended.push(row);
+        }
+    }
+    Ok(Page { rows: suspended, next })
+}
+
 impl Accounts for AtRest {
     fn domain(&self) -> Result<String, Fault> {
         Ok(self.domains.main().to_owned())

@@ -565,6 +565,10 @@ impl Control for Running {
         self.announcements_told()
     }
 
+    fn suspended(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
+        accounts::suspended(&*self.links.engine, after, limit)
+    }
+
     fn edit_announcement(&self, text: &str) -> Result<(), Fault> {
         self.change_announcement(text)
     }

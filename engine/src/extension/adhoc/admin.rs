@@ -45,6 +45,24 @@ pub(super) static COMMANDS: &[Command] = &[
         |context, filled| Ok(Wish::Order(Wanted::Delete(jids(filled, context.bare)?))),
         nothing,
     ),
+    // 4.3
+    asks(
+        NS,
+        "http://jabber.org/protocol/admin#disable-user",
+        "Disable users",
+        &[Field::new("accountjids", "jid-multi", "The Jabber IDs to disable", true)],
+        |context, filled| suspend(context, filled, true),
+        nothing,
+    ),
+    // 4.4
+    asks(
+        NS,
+        "http://jabber.org/protocol/admin#reenable-user",
+        "Re-enable users",
+        &[Field::new("accountjids", "jid-multi", "The Jabber IDs to re-enable", true)],
+        |context, filled| suspend(context, filled, false),
+        nothing,
+    ),
     // 4.5
     asks(
         NS,
@@ -133,6 +151,10 @@ pub(super) fn jids(filled: &Filled, read: fn(&str) -> Option<Box<str>>) -> Resul
     }
     let read = |jid: &str| read(jid).filter(|jid| jid.contains('@')).ok_or(Condition::JidMalformed.into());
     given.into_iter().map(read).collect()
+}
+
+fn suspend(context: &Context<'_>, filled: &Filled, suspended: bool) -> Result<Wish, Refusal> {
+    Ok(Wish::Order(Wanted::Suspend { accounts: jids(filled, context.bare)?, suspended }))
 }
 
 fn shutdown(_: &Context<'_>, filled: &Filled) -> Result<Wish, Refusal> {

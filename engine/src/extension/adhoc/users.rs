@@ -39,6 +39,13 @@ pub(super) static COMMANDS: &[Command] = &[
         |_, _| Wish::Order(Wanted::Count(Users::Registered)),
         |outcome| count("registeredusersnum", outcome),
     ),
+    // 4.14
+    at_once(
+        "http://jabber.org/protocol/admin#get-disabled-users-num",
+        "Get the number of disabled users",
+        |_, _| Wish::Order(Wanted::Count(Users::Disabled)),
+        |outcome| count("disabledusersnum", outcome),
+    ),
     // 4.15
     at_once(
         "http://jabber.org/protocol/admin#get-online-users-num",
@@ -68,6 +75,15 @@ pub(super) static COMMANDS: &[Command] = &[
         PAGE,
         |_, filled| list(filled, Users::Registered),
         |outcome| users("registereduserjids", outcome),
+    ),
+    // 4.19
+    asks(
+        NS,
+        "http://jabber.org/protocol/admin#get-disabled-users-list",
+        "Get a list of disabled users",
+        PAGE,
+        |_, filled| list(filled, Users::Disabled),
+        |outcome| users("disableduserjids", outcome),
     ),
     // 4.20
     asks(

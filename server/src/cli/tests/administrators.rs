@@ -53,6 +53,10 @@ fn orders_of_administrators_are_requests_of_operators_xep0133() {
     assert_eq!(list(Users::Idle, "10", 15).0, ["u10@localhost", "u20@localhost"]);
     assert_eq!(list(Users::Active, "10", 3).0, ["u11@localhost", "u12@localhost"]);
     assert_eq!(list(Users::Registered, "a", 5).0, ["paris@localhost"]);
+    assert_eq!(list(Users::Disabled, "a", 5).0, ["paris@localhost"]);
+    assert_eq!(order(Wanted::Count(Users::Disabled)), Outcome::Count(1));
+    let suspend = |suspended| Wanted::Suspend { accounts: vec!["paris@localhost".into()], suspended };
+    assert_eq!((order(suspend(true)), order(suspend(false))), (Outcome::Done, Outcome::Done));
     let Outcome::Statistics { sessions, contacts } = order(Wanted::Statistics("paris@localhost".into())) else {
         panic!("no statistics");
     };

@@ -244,6 +244,13 @@ impl Control for Memory {
         Ok(Announced { told: 10 * looks, done: looks > 1 })
     }
 
+    /// Those whose names begin with a p.
+    fn suspended(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
+        let mut page = self.list(after, limit)?;
+        page.rows.retain(|row| row.user.starts_with('p'));
+        Ok(page)
+    }
+
     fn edit_announcement(&self, text: &str) -> Result<(), Fault> {
         self.note(format!("edit {text}"));
         Ok(())
