@@ -44,9 +44,7 @@ struct Scene {
 
 impl Scene {
     fn new(engine: Arc<dyn Engine>) -> Scene {
-        let mut settings = Settings::new("localhost", 1, [0; 32], 1 << 40);
-        // One account asks for all of them.
-        settings.paces.ordinary.a_second = 0;
+        let settings = Settings::new("localhost", 1, [0; 32], 1 << 40);
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
         let conn = ConnId { slot: 0, generation: 1 };
         let now = Now::new(1_000, 1_800_000_000_000_000);

@@ -60,10 +60,8 @@ fn case_done(case: usize) -> usize {
 
 impl Scene {
     fn new() -> Scene {
-        let mut settings =
+        let settings =
             Settings { archive: false, scram_iterations: 4_096, ..Settings::new("localhost", 1, [0; 32], 0) };
-        // What a stanza costs does not depend on how many come.
-        settings.paces.ordinary.a_second = 0;
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
         let now = Now::new(1_000, 1_000_000);
         let mut disk = Disk::default();

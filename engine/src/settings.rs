@@ -6,7 +6,7 @@ use crate::extension::invite::may::Invitations;
 use crate::extension::service::SharedSecret;
 use crate::id::{ActorKind, Domains, PartitionMap, Service, ShardId};
 use crate::limits::{NOTIFY_JWT_WRONG_MS, NOTIFY_MAKE_MS, ROSTER_BYTES_MAX, ROSTER_ITEMS_MAX};
-use crate::session::pace::{Allowance, Allowances};
+use crate::session::pace::Allowances;
 use crate::session::sasl::ThrottleParams;
 use crate::store::announcement::Kept;
 use crate::store::hash::Hashes;
@@ -139,7 +139,8 @@ pub struct Settings {
     pub log_messages_day: u64,
     /// Bytes of these; 0 sets no limit.
     pub log_bytes_day: u64,
-    /// Stanzas that one account may send over all its sessions; faster ones are read later.
+    /// Stanzas that one account may send over all its sessions; faster ones are read later. [`Allowances::NONE`] until the host says
+    /// otherwise.
     pub paces: Allowances,
     /// Bare JIDs of those who may send as busy accounts may, beside administrators.
     pub busy_accounts: Arc<[Box<str>]>,
@@ -309,10 +310,7 @@ impl Settings {
             waiting_bytes_max: 64 << 20,
             log_messages_day: 1_000_000,
             log_bytes_day: 4 << 30,
-            paces: Allowances {
-                ordinary: Allowance { a_second: 20, burst: 200 },
-                busy: Allowance { a_second: 500, burst: 5_000 },
-            },
+            paces: Allowances::NONE,
             busy_accounts: Arc::default(),
             push_interval_ms: 10_000,
             push_details: PushDetails::Count,

@@ -25,6 +25,20 @@ pub struct Allowances {
     pub busy: Allowance,
 }
 
+impl Allowances {
+    /// No account is held back.
+    pub const NONE: Allowances = Allowances {
+        ordinary: Allowance { a_second: 0, burst: BURST_MAX },
+        busy: Allowance { a_second: 0, burst: BURST_MAX },
+    };
+
+    /// A level that no person reaches, and 25 times as much for busy accounts.
+    pub const USUAL: Allowances = Allowances {
+        ordinary: Allowance { a_second: 20, burst: 200 },
+        busy: Allowance { a_second: 500, burst: 5_000 },
+    };
+}
+
 /// An account that was held back goes on when so much time's worth of stanzas may come, milliseconds, or half a burst if that is less:
 /// not after each stanza, which would cost as much as the stanza.
 const GOES_ON_MS: u32 = 250;
@@ -123,10 +137,7 @@ impl Pace {
 mod tests {
     use super::*;
 
-    const MAY: Allowances = Allowances {
-        ordinary: Allowance { a_second: 20, burst: 200 },
-        busy: Allowance { a_second: 500, burst: 5_000 },
-    };
+    const MAY: Allowances = Allowances::USUAL;
 
     /// Stanzas of so many bytes that pass at once.
     fn pass(pace: &mut Pace, now_ms: u32, bytes: usize, may: &Allowances) -> usize {

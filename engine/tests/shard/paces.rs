@@ -9,6 +9,7 @@ use throng_sim::host::{Host, reply, said};
 
 fn host(change: impl FnOnce(&mut Settings)) -> Host {
     let mut settings = Settings::new("localhost", 1, [0; 32], 0);
+    settings.paces = Allowances::USUAL;
     change(&mut settings);
     let mut host = Host::new(settings);
     for local in ["romeo", "juliet", "nurse"] {

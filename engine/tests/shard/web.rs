@@ -9,6 +9,7 @@ use throng_engine::id::{ConnId, Now};
 use throng_engine::io::{Command, Effect, Happened, Input, ListenerKind, TlsFacts};
 use throng_engine::limits::HTTP_REQUESTS_MAX;
 use throng_engine::session::moved::Moved;
+use throng_engine::session::pace::Allowances;
 use throng_engine::settings::Settings;
 use throng_engine::web::policy::{Channels, Policy};
 use throng_engine::web::throng_js::MODULE;
@@ -645,7 +646,7 @@ fn a_websocket_moves_to_its_users_home_in_the_middle_of_what_it_says() {
 /// Rates of accounts hold over a WebSocket, too: what is faster is read later.
 #[test]
 fn an_account_sends_as_fast_by_websocket_as_over_a_bare_stream() {
-    let mut desk = Desk::new(|_| {});
+    let mut desk = Desk::new(|settings| settings.paces = Allowances::USUAL);
     let conn = desk.bound("romeo");
     let sent = "<message xmlns='jabber:client' to='juliet@localhost' type='chat'><body>a</body></message>";
     let frames: Vec<u8> = (0..250).flat_map(|_| text(sent)).collect();

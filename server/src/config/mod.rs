@@ -307,6 +307,17 @@ mod tests {
     }
 
     #[test]
+    fn accounts_are_held_to_the_usual_rates_unless_the_operator_says_otherwise() {
+        use throng_engine::session::pace::Allowances;
+        let config = load(&Flags::new(), &Environment::new(), None).expect("good").config;
+        let Allowances { ordinary, busy } = Allowances::USUAL;
+        let rates = [config.account_stanzas_per_second, config.account_stanzas_burst];
+        assert_eq!(rates, [ordinary.a_second, ordinary.burst].map(u64::from));
+        let rates = [config.busy_stanzas_per_second, config.busy_stanzas_burst];
+        assert_eq!(rates, [busy.a_second, busy.burst].map(u64::from));
+    }
+
+    #[test]
     fn a_file_that_is_not_toml_or_not_there_is_named_with_its_line() {
         let (folder, path) = file("shards = 1\nshards 2\n");
         let said = load(&Flags::new(), &Environment::new(), Some(path.clone())).unwrap_err().to_string();

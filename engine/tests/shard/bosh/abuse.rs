@@ -6,6 +6,7 @@ use throng_engine::limits::{
     BOSH_ANSWER_S_MAX, BOSH_BODY_BYTES_MAX, BOSH_LONG_BODIES_MAX, HTTP_BEHIND_BYTES_MAX, HTTP_REQUESTS_MAX,
     PREAUTH_BYTES_MAX,
 };
+use throng_engine::session::pace::Allowances;
 
 use super::desk::{Desk, PRESENCE, RID, body, message, plain, request};
 
@@ -240,7 +241,7 @@ impl Desk {
 /// Rates of accounts hold over BOSH, too: what a request brings waits, and is looked at in time.
 #[test]
 fn an_account_sends_as_fast_as_over_a_bare_stream() {
-    let mut desk = Desk::new(|_| {});
+    let mut desk = Desk::new(|settings| settings.paces = Allowances::USUAL);
     let stream = desk.tcp("romeo");
     let mut client = desk.usual("romeo");
     let taken = |desk: &Desk| desk.host.shard.counters().messages_in.get();
