@@ -697,6 +697,8 @@ pub struct Leave {
     pub incarnation: Incarnation,
     /// Who becomes a contact of the account; empty for nobody.
     pub inviter: Box<str>,
+    /// The account's name was given by who may give any: the operator or an administrator.
+    pub gives_name: bool,
     /// Who has given leave before, and is told behind this one.
     pub then: Option<Box<Leave>>,
 }

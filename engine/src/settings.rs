@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::extension::invite::may::Invitations;
+use crate::extension::invite::names::Withheld;
 use crate::extension::service::SharedSecret;
 use crate::id::{ActorKind, Domains, PartitionMap, Service, ShardId};
 use crate::limits::{NOTIFY_JWT_WRONG_MS, NOTIFY_MAKE_MS, ROSTER_BYTES_MAX, ROSTER_ITEMS_MAX};
@@ -76,7 +77,8 @@ pub struct Settings {
     /// The address of a page for who is invited, with what stands for the token: see
     /// [`links`](crate::extension::invite::links).
     pub invitation_page: Option<Box<str>>,
-    /// Localparts that nobody may register in band, nor others that look like them; normalised.
+    /// Localparts that nobody may register in band, nor others that look like them, unless the operator or an administrator has invited to
+    /// them; normalised.
     pub reserved_names: Arc<[Box<str>]>,
     /// Accounts of a domain that may wait for approval.
     pub applicants_max: u32,
@@ -223,6 +225,11 @@ impl Settings {
         Arc::make_mut(&mut self.domains).serve(domain, ActorKind::Component);
         let known = self.component_secrets.iter().cloned();
         self.component_secrets = known.chain([(domain.into(), secret)]).collect();
+    }
+
+    /// Names that the operator and administrators alone can give away.
+    pub fn withheld(&self) -> Withheld<'_> {
+        Withheld { admins: &self.admins, inviters: &self.inviters, reserved: &self.reserved_names }
     }
 
     /// The shard that is home to an actor: of a component's domain they all have one.

@@ -46,7 +46,8 @@ impl Accounts {
         let applicant = Applicant { incarnation, since_s: now_s, address: address.to_string().into() };
         applicant.put(&mut self.writes, domain, &account);
         let inviter = leave.as_ref().map_or_else(|| "".into(), |leave| leave.inviter.clone());
-        let leave = Leave { by: domain.into(), id: None, incarnation, inviter, then: leave };
+        let gives_name = leave.as_ref().is_some_and(|leave| leave.gives_name);
+        let leave = Leave { by: domain.into(), id: None, incarnation, inviter, gives_name, then: leave };
         self.ask_home(conn, &account, Question::Register { credentials, leave: Some(Box::new(leave)) });
     }
 

@@ -189,7 +189,8 @@ impl Accounts {
                 true => rows::delete(&mut self.writes, actor, id),
                 false => {
                     kept += usize::from(now_s < known.until_s);
-                    reserved |= known.is_named && known.is_open(now_s);
+                    // By one that does not let in nothing is reserved.
+                    reserved |= known.is_open(now_s) && self.gives(actor, &known);
                 }
             }
         }
@@ -259,9 +260,10 @@ impl Accounts {
 
     fn invitation_shown(&mut self, conn: ConnRef, actor: &str, id: InvitationId, there: bool, found: Vec<Found>) {
         let now_s = self.wall_s();
-        let Some(invitation) = one(found).filter(|known| known.registers && has_keeper(actor, known, there)) else {
-            return self.reply_to(conn, Answer::NotInvited);
+        let fits = |known: &Invitation| {
+            known.registers && has_keeper(actor, known, there) && (!known.is_named || self.gives(actor, known))
         };
+        let Some(invitation) = one(found).filter(fits) else { return self.reply_to(conn, Answer::NotInvited) };
         if !invitation.is_open(now_s) {
             // The last use may have been broken off by a crash.
             let stale = invitation.claims.iter().find(|claim| self.is_stale(claim, now_s));
@@ -284,7 +286,14 @@ impl Accounts {
 
     fn leave(&self, actor: &str, id: InvitationId, invitation: &Invitation, incarnation: Incarnation) -> Leave {
         let inviter = if invitation.befriends { invitation.inviter.clone() } else { "".into() };
-        Leave { by: actor.into(), id: Some(id), incarnation, inviter, then: None }
+        let gives_name = invitation.is_named && self.settings.withheld().gives(&invitation.inviter);
+        Leave { by: actor.into(), id: Some(id), incarnation, inviter, gives_name, then: None }
+    }
+
+    /// Whether an invitation is for its actor's name, and its maker may give that away: by who is an administrator now, not when it was
+    /// made.
+    pub(super) fn gives(&self, actor: &str, invitation: &Invitation) -> bool {
+        invitation.is_named && self.settings.withheld().may_invite(&invitation.inviter, actor)
     }
 
     /// A use is taken for an account, whose home is asked to make it. That its time is over meanwhile does not matter (XEP-0445 4).

@@ -26,6 +26,7 @@ use crate::accounts::telling::Untold;
 use crate::accounts::tokens::Asked;
 use crate::contacts::Contacts;
 use crate::extension::Notes;
+use crate::extension::invite::names;
 use crate::floor::stands_on;
 use crate::id::{ConnId, Peer};
 use crate::io::{Effect, Happened, Job, Reply, StorageState};
@@ -202,8 +203,16 @@ impl Accounts {
                 self.outcome(conn, leave, &account, false, Answer::Taken);
             }
             Why::Register { conn, credentials, leave } => {
-                if self.is_reserved(leave.as_deref(), found) {
-                    self.outcome(conn, leave, &account, false, Answer::Reserved);
+                // Who is an administrator may have changed since the name was asked for, or somebody was invited to it.
+                let gives_name = leave.as_ref().is_some_and(|leave| leave.gives_name);
+                let withheld = self.settings.withheld().why(&account).filter(|_| !gives_name);
+                let refused = match withheld {
+                    Some(names::Why::Rights) => Some(Answer::Taken),
+                    Some(names::Why::Reserved) => Some(Answer::Reserved),
+                    None => self.is_reserved(&account, leave.as_deref(), found).then_some(Answer::Reserved),
+                };
+                if let Some(refused) = refused {
+                    self.outcome(conn, leave, &account, false, refused);
                 } else {
                     self.register(&account, *credentials, leave.as_deref());
                     self.outcome(conn, leave, &account, true, Answer::Registered);
@@ -302,14 +311,14 @@ impl Accounts {
         self.read_account(change.account.clone(), Why::NewPassword { change, credentials });
     }
 
-    /// Whether a name is kept for who has another invitation (XEP-0401 7.2).
-    fn is_reserved(&self, leave: Option<&Leave>, found: Vec<Found>) -> bool {
+    /// Whether an account's name is kept for who has another invitation (XEP-0401 7.2).
+    fn is_reserved(&self, account: &str, leave: Option<&Leave>, found: Vec<Found>) -> bool {
         let own = leave.and_then(|leave| leave.then.as_deref().unwrap_or(leave).id);
         let now_s = self.expiry_s();
         let Some(Found::Rows { rows, .. }) = found.into_iter().next() else { return false };
         rows.iter().any(|row| {
             let known = Invitation::decode(&row.value);
-            let holds = known.is_some_and(|known| known.is_named && known.is_open(now_s));
+            let holds = known.is_some_and(|known| known.is_open(now_s) && self.gives(account, &known));
             holds && InvitationId::of_sort(&row.sort) != own
         })
     }

@@ -1,7 +1,8 @@
 //! In-band registration before authentication (XEP-0077 3.1), and tokens that are shown for it (XEP-0445 4).
 
 use crate::extension;
-use crate::extension::invite::{self, names, token};
+use crate::extension::invite::names::Why;
+use crate::extension::invite::{self, token};
 use crate::extension::{AccountAction, Rule, Step, register};
 use crate::id::ConnId;
 use crate::io::Happened;
@@ -45,7 +46,7 @@ impl Shard {
                     return self.registration_failed(id, &registering.id, Limit::Credentials);
                 }
                 let account: Box<str> = [&*local, "@", self.settings.domains.name(domain)].concat().into();
-                if let Err(refusal) = self.may_be_named(id, &local, &account) {
+                if let Err(refusal) = self.may_be_named(id, &account) {
                     return self.registration_failed(id, &registering.id, refusal);
                 }
                 let registering = Registering { account, password: (&*password).into(), ..registering };
@@ -60,18 +61,16 @@ impl Shard {
     }
 
     /// Whether a connection may register this name: one that its invitation is for, or that is nobody's.
-    fn may_be_named(&mut self, id: ConnId, local: &str, account: &str) -> Result<(), Refusal> {
+    fn may_be_named(&mut self, id: ConnId, account: &str) -> Result<(), Refusal> {
         let invited = self.opening(id).and_then(|opening| opening.invited.as_ref());
         if let Some(invited) = invited.filter(|invited| invited.is_named) {
             return if *invited.actor == *account { Ok(()) } else { Err(Limit::InvitedName.into()) };
         }
-        // Whoever got the name of an administrator who has no account yet would be one.
-        if self.is_admin(account) || self.is_inviter(account) {
-            return Err(StanzaCondition::Conflict.into());
-        }
-        match names::is_reserved(&self.settings.reserved_names, local) {
-            true => Err(Limit::ReservedName.into()),
-            false => Ok(()),
+        // The account's home looks again. Here no key has been derived yet.
+        match self.settings.withheld().why(account) {
+            Some(Why::Rights) => Err(StanzaCondition::Conflict.into()),
+            Some(Why::Reserved) => Err(Limit::ReservedName.into()),
+            None => Ok(()),
         }
     }
 

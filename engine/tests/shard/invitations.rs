@@ -7,6 +7,7 @@ use base64::Engine as _;
 use throng_engine::extension::invite::may::Invitations;
 use throng_engine::extension::invite::token;
 use throng_engine::extension::{Rule, bits};
+use throng_engine::id::ShardId;
 use throng_engine::io::{Command, Reply};
 use throng_engine::limits::{APPLICANTS_TOLD_S, INVITATION_CLAIM_S, INVITATION_KEPT_S, INVITATIONS_USER_MAX};
 use throng_engine::settings::Settings;
@@ -142,6 +143,19 @@ impl Talk {
             self.step();
         }
         self.replies.remove(0).1
+    }
+
+    /// The operator has set other settings at all shards.
+    fn turn(&mut self, settings: Settings) {
+        for shard in 0..settings.shards() {
+            self.world.command(ShardId(shard), 8, Command::Turn(Arc::new(settings.clone())));
+        }
+        let until = self.world.now_us() + PATIENCE_US;
+        while self.replies.len() < usize::from(settings.shards()) {
+            assert!(self.world.now_us() < until, "no answer");
+            self.step();
+        }
+        self.replies.clear();
     }
 
     /// The operator invites; the token.
@@ -358,6 +372,50 @@ fn an_invitation_for_a_name_reserves_it_xep0401_7_2() {
         assert!(roster.contains("jid='juliet@localhost' subscription='both'"), "{roster}");
         // The one that did not come through is not used.
         assert!(good(&talk.register_by(&other, "capulet")));
+    });
+}
+
+/// XEP-0401 6.3: who may invite to accounts makes nobody an administrator, nor an inviter, nor somebody who is taken for the operator. Whose
+/// name it is is looked at when the invitation is redeemed; the operator and administrators may give such names.
+#[test]
+fn names_with_rights_are_given_by_the_operator_and_administrators_alone() {
+    everywhere(Rule::Open, |mut talk| {
+        let named = |inviter: &str| NewInvitation { is_named: true, inviter: inviter.into(), ..new() };
+        // Romeo is an inviter. Those names are nobody's special names yet, but for the last.
+        let names = ["boss", "usher", "root"];
+        let of = |name: &str| format!("{name}@localhost");
+        let tokens = names.map(|name| talk.invite(&of(name), named("romeo@localhost")));
+        let shown = talk.open();
+        assert!(good(&talk.show(shown, &tokens[0])), "shown in time");
+        let turn = |talk: &mut Talk, admins: &[&str], inviters: &[&str]| {
+            let listed = |names: &[&str]| names.iter().map(|name| of(name).into()).collect();
+            talk.turn(Settings { admins: listed(admins), inviters: listed(inviters), ..talk.world.settings().clone() });
+        };
+        turn(&mut talk, &["boss", "nurse"], &["usher", "romeo"]);
+        for (name, token) in names.iter().zip(&tokens) {
+            assert!(talk.register_by(token, name).contains("<item-not-found"), "{name}");
+            assert!(!good(&talk.register(name)) && !talk.is_there(name), "{name}");
+        }
+        assert!(talk.register_on(shown, "boss").contains("<conflict"), "who has shown it before is looked at again");
+        // What has come of it goes to the invitation's home behind the answer.
+        talk.pass(500_000);
+        assert_eq!(talk.stored("boss@localhost", &tokens[0]).expect("kept").left, 1, "it is not used");
+        // What lets nobody in reserves nothing: the operator and an administrator give the names.
+        let token = talk.invite("boss@localhost", named(""));
+        assert!(good(&talk.register_by(&token, "boss")));
+        let token = talk.invite("usher@localhost", named("nurse@localhost"));
+        assert!(good(&talk.register_by(&token, "usher")));
+        // Whoever is taken off the list gives no such names any more.
+        let token = talk.invite("root@localhost", named("nurse@localhost"));
+        turn(&mut talk, &["boss"], &["romeo"]);
+        assert!(talk.register_by(&token, "root").contains("<item-not-found"));
+        turn(&mut talk, &["boss", "nurse"], &["romeo"]);
+        assert!(good(&talk.register_by(&token, "root")));
+        // An administrator that was removed is no name for others.
+        let gone = talk.command("boss@localhost", Command::DeleteAccount { account: "boss@localhost".into() });
+        assert_eq!(gone, Reply::Done(1));
+        let token = talk.invite("boss@localhost", named("romeo@localhost"));
+        assert!(talk.register_by(&token, "boss").contains("<item-not-found"));
     });
 }
 

@@ -743,10 +743,11 @@ options! {
         "abuse,admin,administrator,hostmaster,info,postmaster,register,root,security,support,system,webmaster",
         "Names that nobody can register in band, nor others that look like them; may be given several times.",
         "Of those that look alike, digits for letters, separators, and letters of other scripts are found: adm1n. `throng user add` and \
-         an invitation for the name are not bound by it.";
+         an invitation for the name by the operator or an administrator are not bound by it.";
     SignIn Detail Reload inviters: Vec<BareJid>, Kind::Jids, "",
         "Users who may invite to accounts (XEP-0401), beside admins; may be given several times.",
-        "Whom they invite waits for no approval. Their names cannot be registered in band.";
+        "Whom they invite waits for no approval. They cannot invite to a name of admins, inviters or reserved_names. Their own names cannot be \
+         registered in band, except by an invitation of the operator or an administrator.";
     SignIn Detail Reload user_invitations: UserInvitations, Kind::Choice(UserInvitations::WORDS), "contacts",
         "What every user may invite to by a client (XEP-0401): to become a contact, or also to register an account here.",
         "A user can make 20 invitations within invitation_seconds, each for one.";
@@ -772,7 +773,7 @@ options! {
     SignIn Main Reload admins: Vec<BareJid>, Kind::Jids, "",
         "Users who administer the service by the commands of their clients (XEP-0133); may be given several times.",
         "They may add and remove users, change passwords, end sessions, send announcements, see what users report, set knobs other than \
-         this one, and stop the server. Their names cannot be registered in band. A user who is taken off the list may do none of it \
+         this one, and stop the server. Their names cannot be registered in band, except by an invitation of the operator or an administrator. A user who is taken off the list may do none of it \
          from then on.";
     SignIn Detail Reload welcome: String, Kind::LinesOrNone, "",
         "Message that each account gets when it is made (XEP-0133); none if empty.",

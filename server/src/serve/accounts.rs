@@ -135,7 +135,7 @@ impl Accounts for AtRest {
         let engine = &*self.engine;
         let (actor, new) = self.inviting.plan(new, &self.domains)?;
         let there = actor.contains('@') && incarnation(engine, &actor)?.is_some();
-        let (token, invitation, writes) = invites::made(engine, &actor, &new, there)?;
+        let (token, invitation, writes) = invites::made(&self.inviting, engine, &actor, &new, there)?;
         engine.commit(&[writes]).map_err(|error| fault(&error))?;
         Ok(self.inviting.links(&actor, &invitation, &token))
     }

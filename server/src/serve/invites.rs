@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 
 use throng_engine::extension::invite::links::Links;
+use throng_engine::extension::invite::names::Withheld;
 use throng_engine::extension::invite::token;
 use throng_engine::id::Domains;
 use throng_engine::limits::{INVITATION_LIFE_S_MAX, INVITATION_USES_MAX};
@@ -23,6 +24,9 @@ pub(super) struct Inviting {
     registers: bool,
     life_s: u64,
     page: Option<Box<str>>,
+    admins: Vec<Box<str>>,
+    inviters: Vec<Box<str>>,
+    reserved: Vec<Box<str>>,
 }
 
 fn invalid(text: impl Into<String>) -> Fault {
@@ -39,7 +43,14 @@ impl Inviting {
             registers: config.rule().is_some() && !config.without.contains(&"invite"),
             life_s: config.invitation_seconds.as_secs(),
             page: config.page(),
+            admins: config.admins.iter().map(|jid| jid.0.clone()).collect(),
+            inviters: config.inviters.iter().map(|jid| jid.0.clone()).collect(),
+            reserved: config.reserved_names.iter().map(|name| name.0.clone()).collect(),
         }
+    }
+
+    fn withheld(&self) -> Withheld<'_> {
+        Withheld { admins: &self.admins, inviters: &self.inviters, reserved: &self.reserved }
     }
 
     /// Who keeps an invitation, and what it is.
@@ -89,6 +100,12 @@ impl Inviting {
         }
         let is_named = user.is_some();
         let inviter_jid = inviter.as_ref().map_or("", |jid| jid.as_str());
+        if let Some(user) = user.as_ref().filter(|user| !self.withheld().may_invite(inviter_jid, user.as_str())) {
+            let text = format!(
+                "{user} is reserved, or has rights by admins or inviters: an administrator can invite to it, or the operator in nobody's name"
+            );
+            return Err(Fault::new(FaultKind::Exists, text));
+        }
         let actor = user.as_ref().or(inviter.as_ref()).map_or(domain, |jid| jid.as_str().to_owned());
         let new = NewInvitation {
             registers: self.registers,
@@ -132,6 +149,7 @@ fn all_of(engine: &Rows, query: &Query) -> Result<Vec<throng_engine::store::Row>
 /// # Errors
 /// Whoever it needs is not there, or whom it is for is.
 pub(super) fn made(
+    inviting: &Inviting,
     engine: &Rows,
     actor: &str,
     new: &NewInvitation,
@@ -146,7 +164,7 @@ pub(super) fn made(
     // Those that are over go when the server runs: here nobody knows whether the clock is right.
     for row in all_of(engine, &rows::all(actor, ROWS_PER_PAGE_MAX as u32))? {
         let Some(known) = Invitation::decode(&row.value) else { continue };
-        reserved |= known.is_named && known.is_open(now_s);
+        reserved |= known.is_named && known.is_open(now_s) && inviting.withheld().may_invite(&known.inviter, actor);
     }
     if new.is_named && (there || reserved) {
         return Err(exists(actor));

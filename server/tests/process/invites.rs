@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::support::{Client, Server, good, throng};
+use crate::reports::command;
+use crate::support::{Client, Host, Server, good, throng};
 
 const HEADER: &str = "<stream:stream to='localhost' version='1.0' xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>";
 
@@ -64,6 +65,37 @@ fn an_invitation_of_a_running_server_lets_one_in_and_is_remembered() {
     server.child.kill().expect("killed");
     server.child.wait().expect("ended");
     check(&server);
+}
+
+/// XEP-0401 6.3, 6.4: who may invite to accounts cannot invite to the name of an administrator, of another inviter, or one that is taken for
+/// the operator's. An administrator can, and the operator.
+#[test]
+fn an_inviter_gives_no_name_away_that_has_rights() {
+    const CREATE: &str = "urn:xmpp:invite#create-account";
+    let lists = ["--admins", "nurse@localhost,boss@localhost", "--inviters", "romeo@localhost,usher@localhost"];
+    let mut host = Host::new(&["romeo", "nurse"]);
+    host.start(&[&["--c2s-tls", "off", "--shards", "2", "--registration", "invite"], &lists[..]].concat());
+    let (mut romeo, mut nurse) = (host.client("romeo"), host.client("nurse"));
+    for name in ["boss", "BOSS", "usher", "root", "r00t"] {
+        let said = command(&mut romeo, CREATE, &[("username", name)]);
+        assert!(said.contains("<conflict"), "{name}: {said}");
+    }
+    let said = command(&mut romeo, CREATE, &[("username", "juliet")]);
+    assert!(said.contains("xmpp:juliet@localhost?register;preauth="), "{said}");
+    let said = command(&mut nurse, CREATE, &[("username", "boss")]);
+    let token = said.split("preauth=").nth(1).and_then(|rest| rest.split(['<', ';']).next()).expect(&said).to_owned();
+    let mut client = Client::connect(&host.plain);
+    assert!(show(&mut client, &token).contains("type='result'"));
+    assert!(register(&mut client, "boss").contains("type='result'"));
+    let refused = host.run(&["invite", "--user", "usher", "--contact", "romeo"]);
+    assert_eq!(refused.status.code(), Some(5), "{}", String::from_utf8_lossy(&refused.stderr));
+    host.good(&["invite", "--user", "usher"]);
+    host.stop();
+    let mut flags = vec!["--registration", "invite"];
+    flags.extend(lists);
+    let at_rest = |more: &[&str]| host.run(&[&["invite", "--user", "root"], more, &flags[..]].concat());
+    assert_eq!(at_rest(&["--contact", "romeo"]).status.code(), Some(5), "the same for a store at rest");
+    good(&at_rest(&["--contact", "nurse"]));
 }
 
 fn opened(server: &Server) -> Client {

@@ -30,7 +30,7 @@ fn report(client: &mut Client, jid: &str, text: &str) {
 }
 
 /// A command of an administrator with its form filled in; what is told.
-fn command(client: &mut Client, node: &str, fields: &[(&str, &str)]) -> String {
+pub(crate) fn command(client: &mut Client, node: &str, fields: &[(&str, &str)]) -> String {
     let ask = |client: &mut Client, rest: &str, inside: &str| {
         let command = format!(
             "<iq type='set' id='c1' to='localhost'><command xmlns='http://jabber.org/protocol/commands' node='{node}'{rest}>{inside}</command></iq>"

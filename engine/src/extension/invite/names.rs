@@ -31,6 +31,49 @@ pub fn is_reserved(reserved: &[Box<str>], local: &str) -> bool {
     reserved.iter().any(|name| **name == *local || looks(name).eq(looks(local)))
 }
 
+/// Names that the operator and administrators alone can give away: an account of one of `admins` or `inviters` has more rights than
+/// others, and one of a reserved name is taken for the operator's.
+#[derive(Clone, Copy, Debug)]
+pub struct Withheld<'a> {
+    /// Bare JIDs of administrators.
+    pub admins: &'a [Box<str>],
+    /// Bare JIDs of those who may invite to accounts beside them.
+    pub inviters: &'a [Box<str>],
+    /// Localparts, normalised.
+    pub reserved: &'a [Box<str>],
+}
+
+/// Why a name is withheld.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// Its account has rights that others have not.
+    Rights,
+    /// It is reserved, or looks like a name that is.
+    Reserved,
+}
+
+impl Withheld<'_> {
+    /// Whether an account's name, a normalised bare JID, is one of them.
+    pub fn why(&self, account: &str) -> Option<Why> {
+        let has_rights = |names: &[Box<str>]| names.iter().any(|name| **name == *account);
+        if has_rights(self.admins) || has_rights(self.inviters) {
+            return Some(Why::Rights);
+        }
+        let local = account.split_once('@').map_or(account, |(local, _)| local);
+        is_reserved(self.reserved, local).then_some(Why::Reserved)
+    }
+
+    /// Whether somebody gives them away: an administrator by its bare JID, or the operator, who has none.
+    pub fn gives(&self, inviter: &str) -> bool {
+        inviter.is_empty() || self.admins.iter().any(|admin| **admin == *inviter)
+    }
+
+    /// Whether somebody may invite to an account's name.
+    pub fn may_invite(&self, inviter: &str, account: &str) -> bool {
+        self.gives(inviter) || self.why(account).is_none()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +88,15 @@ mod tests {
             assert!(!is_reserved(&reserved, free), "{free}");
         }
         assert!(!is_reserved(&[], "admin"));
+    }
+
+    #[test]
+    fn names_with_rights_are_the_operators_and_administrators_to_give() {
+        let [admins, inviters, reserved]: [[Box<str>; 1]; 3] = [["boss@x".into()], ["usher@x".into()], ["root".into()]];
+        let withheld = Withheld { admins: &admins, inviters: &inviters, reserved: &reserved };
+        assert_eq!((withheld.why("boss@x"), withheld.why("usher@x")), (Some(Why::Rights), Some(Why::Rights)));
+        assert_eq!((withheld.why("r00t@x"), withheld.why("boss@y")), (Some(Why::Reserved), None));
+        assert!(withheld.may_invite("", "boss@x") && withheld.may_invite("boss@x", "root@x"));
+        assert!(!withheld.may_invite("usher@x", "boss@x") && withheld.may_invite("usher@x", "romeo@x"));
     }
 }
