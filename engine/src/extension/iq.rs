@@ -240,6 +240,15 @@ impl Step {
         }
     }
 
+    /// Whether it changes anything, so that what was read before it must have been read in turn.
+    pub(crate) fn is_change(&self) -> bool {
+        match self {
+            Step::Write(batch, _) | Step::Route { batch, .. } => !batch.is_empty(),
+            Step::Change(changes, _) | Step::Refuse(changes, _) | Step::Report(changes, _) => !changes.is_empty(),
+            _ => false,
+        }
+    }
+
     /// This with more changes, if it is one that ends without an error.
     pub fn with(self, mut more: Vec<Change>) -> Step {
         match self {

@@ -97,7 +97,7 @@ fn set(account: &str, query: &Element) -> Step {
         elements.push((key, element));
     }
     let owner: Box<str> = account.into();
-    Step::Read(vec![all(account)], Resume::with(move |found| resume_set(&owner, &elements, found)))
+    Step::InTurn(vec![all(account)], Resume::with(move |found| resume_set(&owner, &elements, found)))
 }
 
 /// Stores what was sent if it stays within the bounds with what is there. An empty element frees its place: it reads

@@ -22,6 +22,8 @@ struct Waits {
     place: usize,
     queries: Vec<Query>,
     resume: Resume,
+    /// What its session was charged for what the queries may bring.
+    charged: u64,
 }
 
 /// Accounts for which a request is being carried out, with those behind it: of the own sessions and of others `PARKED_STANZAS_MAX` each at
@@ -44,9 +46,10 @@ fn is_node(actor: &str) -> bool {
 impl Requests {
     /// Reads now, or when those before it are done. Those of the account's own sessions, and of the server itself, go first.
     pub(super) fn in_turn(&mut self, account: &str, asker: Asker, place: usize, queries: Vec<Query>, resume: Resume) {
-        let Some(waiting) = self.turns.0.get_mut(account) else {
+        let Some(waiting) = self.turns.0.get(account) else {
             self.turns.0.insert(account.into(), VecDeque::new());
-            return self.begin_turn(account.into(), Waits { asker, place, queries, resume });
+            let charged = self.charge_for(&asker, &queries);
+            return self.begin_turn(account.into(), Waits { asker, place, queries, resume, charged });
         };
         // The own ones stand before those of others, who cannot take their places.
         // At a node of a service all are others.
@@ -68,17 +71,26 @@ impl Requests {
         if is_full {
             return self.answer(asker, Err(Limit::Waiting.into()));
         }
-        waiting.insert(at, Waits { asker, place, queries, resume });
+        // It pays now: who has many that wait is not read from meanwhile.
+        let charged = self.charge_for(&asker, &queries);
+        if let Some(waiting) = self.turns.0.get_mut(account) {
+            waiting.insert(at, Waits { asker, place, queries, resume, charged });
+        }
     }
 
     /// Reads what a feature wants to know.
     pub(super) fn read_for(&mut self, asker: Asker, place: usize, queries: Vec<Query>, resume: Resume, turn: InTurn) {
-        // It pays for what may come, and gets back what did not.
-        let charged = most_work(&queries);
+        let charged = self.charge_for(&asker, &queries);
+        self.read_rows(FeatureRead { asker, place, resume, charged, turn, asked: Vec::new() }, queries);
+    }
+
+    /// Whoever asks pays for what these may bring, and gets back what did not come.
+    fn charge_for(&mut self, asker: &Asker, queries: &[Query]) -> u64 {
+        let charged = most_work(queries);
         if let Some((session, _)) = asker.session {
             self.tell(session, Down::Charge(charged));
         }
-        self.read_rows(FeatureRead { asker, place, resume, charged, turn, asked: Vec::new() }, queries);
+        charged
     }
 
     fn begin_turn(&mut self, account: Box<str>, next: Waits) {
@@ -96,7 +108,8 @@ impl Requests {
             self.which(&account)
         };
         let held = Held { which, account, looks };
-        self.read_for(next.asker, next.place, next.queries, next.resume, Some(held));
+        let Waits { asker, place, queries, resume, charged } = next;
+        self.read_rows(FeatureRead { asker, place, resume, charged, turn: Some(held), asked: Vec::new() }, queries);
     }
 
     fn which(&self, account: &str) -> Option<Incarnation> {

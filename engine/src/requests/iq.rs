@@ -441,6 +441,8 @@ impl Requests {
             }
             (Step::Then(then), turn) => self.goes_on(read.asker, read.place, *then, turn),
             (step, turn) => {
+                // Somebody else may have written since it was read.
+                debug_assert!(turn.is_some() || !step.is_change(), "what is written rests on what was read in turn");
                 self.do_step(read.asker, &account, read.place, step);
                 self.turn_over(turn);
             }

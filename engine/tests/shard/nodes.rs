@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use throng_engine::extension::Rule;
 use throng_engine::extension::pubsub::member::{Member, State};
 use throng_engine::extension::pubsub::rules::Makers;
 use throng_engine::id::{ConnId, Service, ShardId};
@@ -12,7 +13,10 @@ use throng_engine::limits::{NODE_MEMBERSHIPS_MAX, NODE_TOLD_AT_ONCE, NODE_WAITIN
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_sim::host::{Host, said as words};
+use throng_sim::world::PASSWORD;
 use throng_sys::testing::Counting;
+
+use crate::invitations::Talk;
 
 const NS: &str = "http://jabber.org/protocol/pubsub";
 const OWNER: &str = "http://jabber.org/protocol/pubsub#owner";
@@ -150,6 +154,28 @@ fn a_user_owns_so_many_nodes_and_administrators_ten_thousand() {
         }
     }
     assert_eq!(listed, 10_005);
+}
+
+/// XEP-0060 8.1.1: nodes that are asked for at once are counted together, also behind subscriptions to them that are under way.
+#[test]
+fn nodes_that_are_asked_for_at_once_are_counted_together() {
+    for shards in 1..=3 {
+        let mut settings = crate::invitations::settings(shards, Rule::Open);
+        settings.serve_service("pubsub.localhost", Service::PubSub);
+        settings.facts.pubsub.nodes_max = 5;
+        let mut talk = Talk::with(7, settings);
+        let romeo = talk.bound("romeo", PASSWORD);
+        let both = |n: u32| {
+            iq(true, NS, &format!("<subscribe node='r{n}' jid='romeo@localhost'/>"))
+                + &iq(true, NS, &format!("<create node='r{n}'/>")).replace("id='q'", &format!("id='c{n}'"))
+        };
+        talk.say(romeo, &(0..40).map(both).collect::<String>());
+        talk.pass(2_000_000);
+        let said = talk.hear(romeo, &["id='c39'"]);
+        assert_eq!(said.matches("<create node=").count(), 5, "{shards}: {said}");
+        let owned = talk.world.disk.rows_of(Table::Nodes, "romeo@localhost").filter(|(sort, _)| sort[0] == OWN);
+        assert_eq!(owned.count(), 5, "no row of what was refused");
+    }
 }
 
 /// Bytes that a shard holds when each of 1,000 users has made so many nodes and published an item at each.

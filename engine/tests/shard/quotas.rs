@@ -3,8 +3,9 @@
 use throng_engine::id::{ConnId, SessionId, ShardId};
 use throng_engine::io::{Command, Effect, Input, ListenerKind, Reply, Whom};
 use throng_engine::letters::{Letter, Letters};
-use throng_engine::limits::WORK_BYTES_PER_S;
+use throng_engine::limits::{PRIVATE_ELEMENTS_MAX, WORK_BYTES_PER_S};
 use throng_engine::settings::Settings;
+use throng_engine::store::Table;
 use throng_engine::wire::limit::Limit;
 use throng_sim::host::{BIND, HEADER, Host, reply, said};
 
@@ -328,4 +329,39 @@ fn a_presence_asks_so_many_contacts_again() {
     host.say(conn, "<presence/>");
     let rows = host.shard.counters().writes.get() - before;
     assert!((100..330).contains(&rows), "{rows}");
+}
+
+/// XEP-0049: of changes that come at once each is held against what those before it have written.
+#[test]
+fn private_xml_that_comes_at_once_is_counted_together() {
+    let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
+    host.account("romeo");
+    let (conn, _) = host.bind(0, "romeo");
+    let each = PRIVATE_ELEMENTS_MAX / 2;
+    let changes = (0..4).map(|n| {
+        let elements: String = (0..each).map(|of| format!("<a xmlns='b:{n}:{of}'>y</a>")).collect();
+        format!("<iq type='set' id='{n}'><query xmlns='jabber:iq:private'>{elements}</query></iq>")
+    });
+    let changes: String = changes.collect();
+    let mut effects = host.say(conn, &changes);
+    effects.extend(pass(&mut host, 60));
+    let said = said(&effects);
+    assert_eq!((said.matches("type='result'").count(), said.matches("<policy-violation").count()), (2, 2), "{said}");
+    assert_eq!(host.disk.rows_of(Table::Private, "romeo@localhost").count(), PRIVATE_ELEMENTS_MAX);
+}
+
+/// XEP-0441 2.2: of preferences that come at once the last ones hold, whatever they rest on.
+#[test]
+fn the_last_of_several_preferences_holds_xep0441_2_2() {
+    let mut host = Host::new(Settings::new("localhost", 1, [0; 32], 0));
+    host.account("romeo");
+    let (conn, _) = host.bind(0, "romeo");
+    let prefs = |default: &str| {
+        format!(
+            "<iq type='set' id='{default}'><prefs xmlns='urn:xmpp:mam:2' default='{default}'><always/><never/></prefs></iq>"
+        )
+    };
+    host.say(conn, &(prefs("roster") + &prefs("never")));
+    let now = said(&host.ask(conn, "<iq type='get' id='g'><prefs xmlns='urn:xmpp:mam:2'/></iq>"));
+    assert!(now.contains("default='never'"), "{now}");
 }

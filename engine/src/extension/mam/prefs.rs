@@ -165,10 +165,8 @@ pub(super) fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if prefs.always.len() + prefs.never.len() > ITEMS_MAX || bytes > BYTES_MAX {
         return Step::Error(Limit::Record.into());
     }
-    if prefs.otherwise != Otherwise::Roster {
-        return set(&prefs);
-    }
     let resume = Resume::with(move |found| match found {
+        _ if prefs.otherwise != Otherwise::Roster => set(&prefs),
         // A roster that cannot be read is no empty one.
         [Found::Damaged] => Step::Error(Condition::InternalServerError.into()),
         [found] => match Roster::load(found) {
@@ -177,7 +175,8 @@ pub(super) fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         },
         _ => Step::Error(Condition::InternalServerError.into()),
     });
-    Step::Read(vec![rows::query(request.account)], resume)
+    // Also what needs no roster waits for its turn: what came last is what holds.
+    Step::InTurn(vec![rows::query(request.account)], resume)
 }
 
 fn set(prefs: &Prefs) -> Step {

@@ -167,7 +167,9 @@ fn claim(context: &Context<'_>, request: &IqRequest<'_>, actor: Box<str>, claim:
     let bounded = !context.admin;
     let go_on = super::Resume::with(move |found: &[Found]| {
         super::step(range(found.first()).and_then(|(rows, more)| {
-            let there = rows.iter().any(|row| rows::named(&row.sort) == Some(&actor));
+            let own = rows.iter().find(|row| rows::named(&row.sort) == Some(&actor));
+            let own = own.map(|row| Member::decode(Some(&row.value)).unwrap_or_default());
+            let there = own.is_some();
             let owned = |row: &&crate::store::Row| {
                 Member::decode(Some(&row.value)).is_some_and(|m| m.affiliation == Some(Affiliation::Owner))
             };
@@ -180,11 +182,19 @@ fn claim(context: &Context<'_>, request: &IqRequest<'_>, actor: Box<str>, claim:
             if bounded && !there && (more || rows.len() as u32 >= NODE_MEMBERSHIPS_MAX) {
                 return Err(Limit::Memberships.into());
             }
+            // What is under way counts as it will if it succeeds: also at a node to which a subscription is under way.
+            let claims = Member { affiliation: Some(Affiliation::Owner), state: State::UnderWay, address: "".into() };
+            let row = match (claim, own) {
+                (Claim::Make(_), None) => Some(claims),
+                (Claim::Make(_), Some(own)) if own.affiliation.is_none() => {
+                    Some(Member { affiliation: claims.affiliation, ..own })
+                }
+                (Claim::Subscribe, None) => Some(Member { affiliation: None, ..claims }),
+                (_, Some(_)) => None,
+            };
             let mut batch = Batch::new();
-            if !there {
-                let affiliation = matches!(claim, Claim::Make(_)).then_some(Affiliation::Owner);
-                let row = Member { affiliation, state: State::UnderWay, address: "".into() }.encode();
-                Named::Own.put(&mut batch, &user, &actor, &row);
+            if let Some(row) = row {
+                Named::Own.put(&mut batch, &user, &actor, &row.encode());
             }
             Ok(Step::Route { to: actor.clone(), set, payload: payload.clone(), batch })
         }))
