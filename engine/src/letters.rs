@@ -281,7 +281,7 @@ pub enum Letter {
         number: u32,
         /// The node's actor.
         node: Name,
-        /// The address of who publishes; empty for who has shown the operator's token.
+        /// The network of who publishes: an address, of IPv6 the first of its /64. Empty for who has shown the operator's token.
         from: Name,
         /// The content type.
         kind: Name,
@@ -416,6 +416,8 @@ pub enum Letter {
         number: u32,
         /// The node's actor.
         node: Name,
+        /// The network of the page.
+        from: Name,
         /// The registration.
         id: PushId,
         /// Its row.
@@ -431,6 +433,8 @@ pub enum Letter {
         number: u32,
         /// The node's actor.
         node: Name,
+        /// The network of the page.
+        from: Name,
         /// The registration.
         id: PushId,
     },

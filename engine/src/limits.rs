@@ -383,7 +383,8 @@ pub const NODE_OWNERS_MAX: usize = 16;
 /// Subscribers of a node that are read, and told, at once. As many are told of in one answer to an owner.
 pub const NODE_TOLD_AT_ONCE: u32 = 1_024;
 
-/// Requests of one user that wait for their turn at a node of a service.
+/// Requests of one user, or by HTTP of one network, that wait for their turn at a node of a service. As many places are kept there for
+/// requests with the operator's token.
 pub const NODE_WAITING_PER_USER_MAX: usize = 100;
 
 const _: () = assert!(NODE_OWNERS_MAX <= u8::MAX as usize);

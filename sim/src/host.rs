@@ -87,6 +87,11 @@ impl Host {
         }
     }
 
+    /// Takes an input and does nothing yet: it is of the turn that the next [`Host::turn`] ends.
+    pub fn take(&mut self, input: Input<'_>) {
+        self.shard.handle(self.now, input, &mut self.out);
+    }
+
     /// What comes back for an effect at once.
     fn answer(&self, effect: &Effect) -> Option<Input<'static>> {
         match effect {

@@ -129,11 +129,11 @@ impl Channels {
         match (may, publication) {
             _ if service.is_empty() => self.respond(id, Response::text(Status::NotFound, "there is nothing here")),
             (Err(refusal), _) => self.respond(id, refusal),
-            (Ok(()), Some(publication)) => self.send_publication(id, address, &publication, &admission),
+            (Ok(()), Some(publication)) => self.send_publication(id, &publication, &admission),
             (Ok(()), None) if asks_who => self.ask_occupancy(id),
             (Ok(()), None) if registration.is_some() => self.send_push_wish(id, registration, &admission),
             (Ok(()), None) if asks_info => {
-                let from = if admission.trusted { String::new() } else { address.to_string() };
+                let from = if admission.trusted { String::new() } else { network.to_string() };
                 self.ask_info(id, &from, deletes);
             }
             (Ok(()), None) => {

@@ -19,13 +19,7 @@ use crate::web::mercure::place;
 
 impl Channels {
     /// A publication goes to the home of its channel.
-    pub(super) fn send_publication(
-        &mut self,
-        id: ConnId,
-        address: IpAddr,
-        publication: &Publication,
-        admission: &Admission,
-    ) {
+    pub(super) fn send_publication(&mut self, id: ConnId, publication: &Publication, admission: &Admission) {
         let number = self.listeners.number();
         let now_ms = self.now.mono_ms;
         // It was refused.
@@ -37,7 +31,7 @@ impl Channels {
         let conn = ConnRef { shard: self.id, conn: id };
         let home = self.home(&node);
         let letters = self.letters_to(home);
-        let from = if admission.trusted { String::new() } else { address.to_string() };
+        let from = if admission.trusted { String::new() } else { network.to_string() };
         let granted = admission.is_granted();
         let (node, from) = (letters.name(&node), letters.name(&from));
         let key = letters.name(publication.key.as_deref().unwrap_or_default());

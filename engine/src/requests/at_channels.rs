@@ -12,13 +12,10 @@ use crate::turn::pending::{Asker, Front};
 use crate::web::channel::lines;
 use crate::wire::limit::Limit;
 
-/// Who has shown the operator's token: no address, so that nobody is charged.
-const TRUSTED: &str = "token";
-
 /// Who publishes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct By<'a> {
-    /// Its address; empty for who has shown the operator's token.
+    /// Its network; empty for who has shown the operator's token.
     pub(crate) from: &'a str,
     /// It may make the channel.
     pub(crate) makes: bool,
@@ -26,19 +23,9 @@ pub(crate) struct By<'a> {
     pub(crate) granted: bool,
 }
 
-fn asker(front: Front, from: &str, node: &str) -> Asker {
-    let service = node.split_once('/').map_or(node, |(service, _)| service);
-    Asker { front: Some(front), from: from.into(), ..Asker::nobody(service) }
-}
-
-/// Somebody who is charged for nothing at the home, because its address was before.
-pub(super) fn node_asker(front: Front, node: &str) -> Asker {
-    asker(front, TRUSTED, node)
-}
-
-/// Who asks for items on behalf of a connection.
+/// Who asks for items on behalf of a connection. It has no turn, and no place that others could want.
 fn asker_of(conn: ConnRef, number: u32, node: &str) -> Asker {
-    asker(Front { conn, number }, TRUSTED, node)
+    Asker::at_node(Front { conn, number }, "", node)
 }
 
 impl Requests {
@@ -53,7 +40,7 @@ impl Requests {
     ) {
         let service = node.split_once('/').map_or(node, |(service, _)| service);
         let By { from, makes, granted } = by;
-        // Who has shown the operator's token is named by nothing, others by their address.
+        // Who has shown the operator's token is named by nothing, others by their network.
         let is_operator = from.is_empty();
         let policy = &self.settings.web.channels;
         let (subscribers, requested_s) = self.watchers.crowd(node, self.now.mono_s());
@@ -78,7 +65,7 @@ impl Requests {
         // In a request's turn nothing is known but by that.
         let known = if self.turns.has(node) { None } else { self.known_nodes.take(node) };
         let (place, step) = extension::channel_publish(publication, known);
-        self.do_step(asker(front, if is_operator { TRUSTED } else { from }, node), node, place, step);
+        self.do_step(Asker::at_node(front, from, node), node, place, step);
     }
 
     /// Items behind a place are wanted, of so many channels at once.
@@ -160,7 +147,7 @@ impl Requests {
             now: self.now,
         };
         let (place, step) = extension::channel_info(question);
-        self.do_step(asker(front, if is_operator { TRUSTED } else { by.from }, node), node, place, step);
+        self.do_step(Asker::at_node(front, by.from, node), node, place, step);
     }
 
     /// Items behind a place, or before one, are wanted once.

@@ -60,12 +60,13 @@ impl Requests {
             true => (own, own),
             false => (waiting.len(), waiting.len() - own),
         };
-        // One user cannot take the places of all others there.
+        // One user, or one network, cannot take the places of all others there, and all of them leave the operator's.
         let user = bare_of(&asker.from);
         let crowds =
             || waiting.iter().filter(|waits| bare_of(&waits.asker.from) == user).count() >= NODE_WAITING_PER_USER_MAX;
+        let kept = if asker.is_operator() { 0 } else { NODE_WAITING_PER_USER_MAX };
         let is_full = match node {
-            true => !asker.is_nobody() && (before >= PARKED_STANZAS_MAX || crowds()),
+            true => !asker.is_nobody() && (before + kept >= PARKED_STANZAS_MAX || crowds()),
             false => before >= PARKED_STANZAS_MAX,
         };
         if is_full {

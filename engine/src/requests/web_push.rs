@@ -11,7 +11,6 @@ use crate::id::PushId;
 use crate::io::{Effect, PushOutcome, WebPush};
 use crate::limits::{NOTIFY_PUSH_ENDPOINT_BYTES_MAX, NOTIFY_PUSH_PAGE};
 use crate::requests::Requests;
-use crate::requests::at_channels::node_asker;
 use crate::store::nodes as rows;
 use crate::store::{Found, Row};
 use crate::turn::pending::{Asker, Front, Pending};
@@ -28,8 +27,15 @@ enum Standing {
 }
 
 impl Requests {
-    /// A page registers at a channel of this home.
-    pub(crate) fn channel_register(&mut self, front: Front, node: &str, id: PushId, row: &[u8], makes: bool) {
+    /// A page of a network registers at a channel of this home.
+    pub(crate) fn channel_register(
+        &mut self,
+        (front, from): (Front, &str),
+        node: &str,
+        id: PushId,
+        row: &[u8],
+        makes: bool,
+    ) {
         let policy = &self.settings.web.channels;
         // Pushes were turned off while the letter was under way.
         let (Some(push), Some(registration)) = (policy.push.clone(), Registration::decode(row)) else { return };
@@ -43,16 +49,13 @@ impl Requests {
             address_max: push.address_max,
         };
         let (place, step) = extension::channel_register(asked);
-        self.do_step(node_asker(front, node), node, place, step);
+        self.do_step(Asker::at_node(front, from, node), node, place, step);
     }
 
-    /// Registrations go: a page does not want pushes any more, or nobody is behind them.
-    pub(crate) fn channel_unregister(&mut self, front: Option<Front>, node: &str, removals: Vec<Removal>) {
+    /// Registrations go: a page of a network does not want pushes any more, or nobody is behind them.
+    pub(crate) fn channel_unregister(&mut self, by: Option<(Front, &str)>, node: &str, removals: Vec<Removal>) {
         let (place, step) = extension::channel_unregister(node, removals);
-        let asker = match front {
-            Some(front) => node_asker(front, node),
-            None => Asker::nobody(node),
-        };
+        let asker = by.map_or_else(|| Asker::nobody(node), |(front, from)| Asker::at_node(front, from, node));
         self.do_step(asker, node, place, step);
     }
 

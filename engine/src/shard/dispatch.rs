@@ -190,13 +190,13 @@ impl Shard {
                 self.channel_occupied(batch.str(*node), said);
             }
             Letter::ChannelCount { conn, number, node } => self.channel_count(*conn, *number, batch.str(*node)),
-            Letter::ChannelRegister { conn, number, node, id, row, makes } => {
-                let front = Front { conn: *conn, number: *number };
-                self.channel_register(front, batch.str(*node), *id, batch.bytes(*row), *makes);
+            Letter::ChannelRegister { conn, number, node, from, id, row, makes } => {
+                let by = (Front { conn: *conn, number: *number }, batch.str(*from));
+                self.channel_register(by, batch.str(*node), *id, batch.bytes(*row), *makes);
             }
-            Letter::ChannelUnregister { conn, number, node, id } => {
-                let front = Front { conn: *conn, number: *number };
-                self.channel_unregister(Some(front), batch.str(*node), vec![Removal { id: *id, over: None }]);
+            Letter::ChannelUnregister { conn, number, node, from, id } => {
+                let by = (Front { conn: *conn, number: *number }, batch.str(*from));
+                self.channel_unregister(Some(by), batch.str(*node), vec![Removal { id: *id, over: None }]);
             }
             Letter::ChannelListens { node, id, listens } => {
                 let now_s = self.now.mono_s();

@@ -149,6 +149,9 @@ pub(crate) struct Front {
     pub(crate) number: u32,
 }
 
+/// Who has shown the operator's token: no network, so that nobody is charged.
+const OPERATOR: &str = "token";
+
 impl Asker {
     /// The server itself: nobody waits for the answer.
     pub(crate) fn nobody(account: &str) -> Asker {
@@ -161,6 +164,18 @@ impl Asker {
             paced: None,
             front: None,
         }
+    }
+
+    /// Who asks at a node on behalf of a connection: by its network, or empty for who has shown the operator's token.
+    pub(crate) fn at_node(front: Front, network: &str, node: &str) -> Asker {
+        let service = node.split_once('/').map_or(node, |(service, _)| service);
+        let from = if network.is_empty() { OPERATOR } else { network };
+        Asker { front: Some(front), from: from.into(), ..Asker::nobody(service) }
+    }
+
+    /// Whether it has shown the operator's token.
+    pub(crate) fn is_operator(&self) -> bool {
+        self.front.is_some() && *self.from == *OPERATOR
     }
 
     /// Whether the server itself has asked.

@@ -1,19 +1,23 @@
 //! Pages that are told of items while they are closed (RFC 8030), at `/n/` of one shard: who may register, who is told of what, what a
 //! registration ends by, and what one address, one page and one push service can make the server do.
 
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use serde_json::Value;
 use throng_engine::id::{ConnId, PushId};
 use throng_engine::io::{Command, Effect, Input, PushOutcome, Reply, StorageState, WebPush};
-use throng_engine::limits::{NOTIFY_PUSH_BYTES_MAX, NOTIFY_PUSH_PATIENCE_MS, NOTIFY_PUSH_UNDER_WAY_MAX};
+use throng_engine::limits::{
+    NODE_WAITING_PER_USER_MAX, NOTIFY_PUSH_BYTES_MAX, NOTIFY_PUSH_PATIENCE_MS, NOTIFY_PUSH_UNDER_WAY_MAX,
+    PARKED_STANZAS_MAX,
+};
 use throng_engine::store::{Query, Table};
 use throng_engine::web::access::Access;
 use throng_engine::web::policy::Channels;
 use throng_engine::web::push::Push;
 
 use crate::issuer::{NOW_S, Signer, access};
-use crate::notify_world::{Desk, Heard, TOKEN, open, pubsub, settings, upgrade};
+use crate::notify_world::{Desk, Heard, TOKEN, open, post, pubsub, settings, upgrade};
 
 const KEY: &str = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";
 const DAY_S: u64 = 86_400;
@@ -595,4 +599,34 @@ fn a_registration_that_cannot_be_read_tells_nobody() {
     let id = PushId::read(&desk.registers("a", 2)).expect("an id");
     desk.host.disk.put(Table::Nodes, "pubsub.localhost/a", &[&[9][..], &id.0].concat(), b"\x09");
     assert_eq!(desk.wakes("a", "", "x").len(), 1);
+}
+
+/// Requests that wait at a channel are counted by network (of IPv6 a /64), and none of them takes a place that is the operator's.
+#[test]
+fn registrations_leave_room_for_other_networks_and_for_the_operator() {
+    let one: Vec<IpAddr> = (0..150).map(|n| Ipv6Addr::new(0x2001, 0xdb8, 0, 1, 0, 0, 0, n).into()).collect();
+    let many = (0..15).flat_map(|net| (0..80).map(move |n| Ipv6Addr::new(0x2001, 0xdb8, 0, net, 0, 0, 0, n).into()));
+    let many: Vec<IpAddr> = many.collect();
+    let fit = [1 + NODE_WAITING_PER_USER_MAX, 1 + PARKED_STANZAS_MAX - NODE_WAITING_PER_USER_MAX];
+    for (storm, fit) in [one, many].into_iter().zip(fit) {
+        let is_full = storm.len() > PARKED_STANZAS_MAX;
+        let push = Push { channel_max: 10_000, address_max: 10_000, ..push() };
+        let mut desk = Desk::new(Channels { push: Some(Arc::new(push)), ..open() });
+        let storm: Vec<ConnId> = storm.into_iter().map(|peer| desk.connect_by(peer)).collect();
+        let (other, operator) = (desk.connect(), desk.connect());
+        let register = |number: u32| {
+            let body = subscription("push.example", number);
+            format!("PUT /n/a?push HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+        };
+        for (number, conn) in (0..).zip(&storm) {
+            desk.host.take(Input::Received { conn: *conn, bytes: register(number).as_bytes() });
+        }
+        desk.host.take(Input::Received { conn: other, bytes: register(9_999).as_bytes() });
+        let publish = post("a", &format!("Authorization: Bearer {TOKEN}\r\n"), "x");
+        desk.host.take(Input::Received { conn: operator, bytes: publish.as_bytes() });
+        let effects = desk.host.turn(Input::EndOfTurn);
+        let good = |conn: ConnId| Heard::of(&effects, conn).status().starts_with('2');
+        assert_eq!(storm.iter().filter(|conn| good(**conn)).count(), fit);
+        assert_eq!((good(other), good(operator)), (!is_full, true));
+    }
 }

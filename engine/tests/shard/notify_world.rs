@@ -1,5 +1,7 @@
 //! The world of the tests of channels (`/n/`): one shard straight, with clients by HTTP, by WebSocket and by XMPP.
 
+use std::net::IpAddr;
+
 use throng_engine::id::{ConnId, Now, Service};
 use throng_engine::io::{Command, Effect, Input, ListenerKind};
 use throng_engine::limits::NOTIFY_PAGE_BYTES_MAX;
@@ -121,10 +123,14 @@ impl Desk {
     }
 
     pub(super) fn connect_from(&mut self, address: [u8; 4]) -> ConnId {
+        self.connect_by(address.into())
+    }
+
+    pub(super) fn connect_by(&mut self, peer: IpAddr) -> ConnId {
         let conn = ConnId { slot: self.next, generation: 1 };
         self.next += 1;
         let listener = ListenerKind { direct_tls: false, starttls: true, plain_auth: true, registration: false };
-        self.host.turn(Input::AcceptedHttp { conn, listener, peer: address.into() });
+        self.host.turn(Input::AcceptedHttp { conn, listener, peer });
         conn
     }
 

@@ -356,7 +356,7 @@ impl Channels {
         let conn = ConnRef { shard: self.id, conn: id };
         let home = self.home(&node);
         let letters = self.letters_to(home);
-        let (node, from, kind) = (letters.name(&node), letters.name(&address.to_string()), letters.name(JSON));
+        let (node, from, kind) = (letters.name(&node), letters.name(&network(address).to_string()), letters.name(JSON));
         let (key, keys, body) = (letters.name(""), letters.name(""), letters.write(data.as_bytes()));
         letters.push(Letter::ChannelPublish {
             conn,

@@ -64,22 +64,21 @@ impl Channels {
             None => By::Everybody,
         };
         let Subscription { endpoint, p256dh, auth, .. } = subscription.clone();
-        let network = network_bytes(network);
-        let row = Registration { until_s, network, by, p256dh, auth, endpoint }.encode();
+        let row = Registration { until_s, network: network_bytes(network), by, p256dh, auth, endpoint }.encode();
         let home = self.home(&node);
         let letters = self.letters_to(home);
-        let (node, row) = (letters.name(&node), letters.write(&row));
-        letters.push(Letter::ChannelRegister { conn, number, node, id: subscription.id(), row, makes });
+        let (node, from, row) = (letters.name(&node), letters.name(&network.to_string()), letters.write(&row));
+        letters.push(Letter::ChannelRegister { conn, number, node, from, id: subscription.id(), row, makes });
     }
 
     /// A page does not want pushes of a channel any more. Who knows the registration's id may say so.
     fn send_unregistration(&mut self, id: ConnId, push: PushId) {
         // It has been refused.
-        let Some((conn, number, node, _)) = self.expects(id, Wanted::Unregistered) else { return };
+        let Some((conn, number, node, network)) = self.expects(id, Wanted::Unregistered) else { return };
         let home = self.home(&node);
         let letters = self.letters_to(home);
-        let node = letters.name(&node);
-        letters.push(Letter::ChannelUnregister { conn, number, node, id: push });
+        let (node, from) = (letters.name(&node), letters.name(&network.to_string()));
+        letters.push(Letter::ChannelUnregister { conn, number, node, from, id: push });
     }
 
     /// A request waits for its channel's home, unless its address has asked for too much.
