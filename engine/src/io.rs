@@ -157,6 +157,24 @@ pub enum Command {
         /// What it is.
         new: NewInvitation,
     },
+    /// Note that a user invites to an account's name, before [`Command::Invite`] for the account. The shard is home to the user. What is
+    /// refused there counts all the same: nobody finds out by it which names are taken, but for so many.
+    InviteToName {
+        /// Who invites: a bare JID, normalised.
+        inviter: Box<str>,
+        /// The account, in the same way.
+        account: Box<str>,
+        /// How long the invitation is good, seconds.
+        life_s: u64,
+        /// Invitations that the user may have.
+        most: usize,
+    },
+    /// Remove invitations that are over, and accounts that have waited too long for approval: a step of the host's slow sweep over all of
+    /// them. The shard is the actors' home.
+    SweepInvitations {
+        /// Bare JIDs and domains.
+        actors: Vec<Box<str>>,
+    },
     /// Let an invitation let in nobody more; the shard is home to the actor that keeps it.
     Revoke {
         /// A bare JID, or a domain: normalised.

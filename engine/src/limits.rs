@@ -61,6 +61,9 @@ pub const INVITATIONS_USER_MAX: usize = 20;
 /// The same of a user who may ([`Settings::inviters`](crate::settings::Settings::inviters)).
 pub const INVITATIONS_INVITER_MAX: usize = 1_000;
 
+/// Rows of one actor's invitations that a step of the sweep reads. Of more, the next round has the rest.
+pub const INVITATIONS_SWEPT_MAX: u32 = 4 * INVITATIONS_INVITER_MAX as u32;
+
 /// Uses of one invitation at the most.
 pub const INVITATION_USES_MAX: u32 = 1_000_000;
 

@@ -5,11 +5,19 @@
 use crate::accounts::Accounts;
 use crate::letters::{Answer, Apply, ConnRef, Leave, Question};
 use crate::limits::APPLICANTS_TOLD_S;
-use crate::store::Found;
 use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::store::invitation::{self as rows, Applicant};
+use crate::store::{Found, Row};
 use crate::wire::limit::{Held, Limit};
 use rand_core::RngCore;
+
+/// What a row says of an account that waits.
+pub(super) enum Waits<'a> {
+    /// It waits on, by this name.
+    Still(&'a str),
+    /// It has waited too long, and goes.
+    TooLong,
+}
 
 impl Accounts {
     /// An account may wait for approval, if not too many do.
@@ -18,21 +26,14 @@ impl Accounts {
         let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
             return self.outcome(conn, leave, &account, false, Answer::Unreadable);
         };
-        let (now_s, expiry_s, mut waiting) = (self.wall_s(), self.expiry_s(), 0);
+        let (now_s, mut waiting) = (self.wall_s(), 0);
         for row in &all {
-            let known = rows::applicant_of_sort(&row.sort).zip(Applicant::decode(&row.value));
-            let Some((name, applicant)) = known else {
-                waiting += 1;
-                continue;
-            };
-            if applicant.since_s.saturating_add(self.settings.applicants_s) <= expiry_s {
-                rows::delete_applicant(&mut self.writes, domain, name);
-                let nobody = self.nobody();
-                self.ask_home(nobody, name, Question::Expired(applicant.incarnation));
-            } else if *name == *account {
-                return self.outcome(conn, leave, &account, false, Answer::Taken);
-            } else {
-                waiting += 1;
+            match self.applicant_in(domain, row) {
+                Some(Waits::TooLong) => {}
+                Some(Waits::Still(name)) if *name == *account => {
+                    return self.outcome(conn, leave, &account, false, Answer::Taken);
+                }
+                Some(Waits::Still(_)) | None => waiting += 1,
             }
         }
         if waiting >= self.settings.applicants_max {
@@ -49,6 +50,18 @@ impl Accounts {
         let gives_name = leave.as_ref().is_some_and(|leave| leave.gives_name);
         let leave = Leave { by: domain.into(), id: None, incarnation, inviter, gives_name, then: leave };
         self.ask_home(conn, &account, Question::Register { credentials, leave: Some(Box::new(leave)) });
+    }
+
+    /// An account that waits, by its row; one that has waited too long goes. `None` if the row is none of this kind.
+    pub(super) fn applicant_in<'a>(&mut self, domain: &str, row: &'a Row) -> Option<Waits<'a>> {
+        let (name, applicant) = rows::applicant_of_sort(&row.sort).zip(Applicant::decode(&row.value))?;
+        if applicant.since_s.saturating_add(self.settings.applicants_s) > self.expiry_s() {
+            return Some(Waits::Still(name));
+        }
+        rows::delete_applicant(&mut self.writes, domain, name);
+        let nobody = self.nobody();
+        self.ask_home(nobody, name, Question::Expired(applicant.incarnation));
+        Some(Waits::TooLong)
     }
 
     /// An account that was to wait was made, or not. Who has given leave before hears of it next.

@@ -24,7 +24,8 @@ use crate::extension::{Rule, Way};
 use crate::io::{Effect, Happened, Reply, StorageState};
 use crate::letters::{Answer, Apply, ConnRef, Leave, Question, Redeem, Settle};
 use crate::limits::{
-    INVITATION_CLAIM_S, INVITATION_CLAIMS_MAX, INVITATION_TOKEN_BYTES, INVITATIONS_USER_MAX, INVITATIONS_WAITING_MAX,
+    INVITATION_CLAIM_S, INVITATION_CLAIMS_MAX, INVITATION_TOKEN_BYTES, INVITATIONS_SWEPT_MAX, INVITATIONS_USER_MAX,
+    INVITATIONS_WAITING_MAX,
 };
 use crate::router::users::RosterStep;
 use crate::store::account::Incarnation;
@@ -72,7 +73,9 @@ impl Accounts {
 
     fn begin_work(&mut self, actor: &str, work: Work) {
         let query = match &work {
-            Work::Make { new, .. } => rows::all(actor, new.most.max(INVITATIONS_USER_MAX) as u32 + 1),
+            Work::Make { new, .. } => rows::all(actor, rows_max(new.most)),
+            Work::Name { most, .. } => rows::all(actor, rows_max(*most)),
+            Work::Sweep => rows::everything(actor, INVITATIONS_SWEPT_MAX),
             Work::Revoke { id, .. } | Work::Vouch { id, .. } => rows::get(actor, *id),
             Work::Redeem { redeem, .. } => rows::get(actor, redeem.id),
             Work::Apply { .. } => rows::applicants(actor, self.settings.applicants_max + 1),
@@ -120,9 +123,9 @@ impl Accounts {
             Looking::Work(work) => {
                 match work {
                     Work::Settle { conn, settle } => self.reply_to(conn, settle.answer),
-                    Work::Make { maker: Maker::Operator(token), .. } | Work::Revoke { reply: token, .. } => {
-                        self.reply_invitation(token, Reply::Unreadable)
-                    }
+                    Work::Make { maker: Maker::Operator(token), .. }
+                    | Work::Revoke { reply: token, .. }
+                    | Work::Name { reply: token, .. } => self.reply_invitation(token, Reply::Unreadable),
                     Work::Redeem { conn, .. } => self.reply_to(conn, Answer::Unreadable),
                     Work::Apply { conn, apply } => {
                         self.outcome(conn, apply.leave, &apply.account, false, Answer::Unreadable);
@@ -148,7 +151,10 @@ impl Accounts {
     fn refuse_work(&mut self, actor: &str, work: Work, limit: Limit) {
         match work {
             Work::Make { maker, .. } => self.invitation_made(maker, Err(limit)),
-            Work::Revoke { reply, .. } => self.reply_invitation(reply, Reply::Busy),
+            Work::Name { reply, .. } if limit == Limit::Disk => self.reply_invitation(reply, Reply::StoreFull),
+            Work::Revoke { reply, .. } | Work::Name { reply, .. } => self.reply_invitation(reply, Reply::Busy),
+            // It is swept in the next round.
+            Work::Sweep => {}
             Work::Redeem { conn, .. } => self.reply_to(conn, Answer::Held(Held::by(limit))),
             Work::Apply { conn, apply } => {
                 self.outcome(conn, apply.leave, &apply.account, false, Answer::Held(Held::by(limit)));
@@ -164,6 +170,10 @@ impl Accounts {
             Work::Settle { conn, settle } => self.settle_leave(conn, actor, *settle, there, found),
             work if full => self.refuse_work(actor, work, Limit::Disk),
             Work::Make { maker, new } => self.make_invitation(maker, actor, &new, there, found),
+            Work::Name { reply, account, life_s, most } => {
+                self.name_for(reply, actor, &account, (life_s, most), there, found);
+            }
+            Work::Sweep => self.sweep_invitations(actor, found),
             Work::Revoke { reply, id } => self.revoke_invitation(reply, actor, id, there, found),
             Work::Redeem { conn, redeem } => self.redeem(conn, actor, *redeem, there, found),
             Work::Apply { conn, apply } => self.apply(conn, actor, *apply, found),
@@ -174,32 +184,15 @@ impl Accounts {
     // Making and revoking.
 
     fn make_invitation(&mut self, maker: Maker, actor: &str, new: &NewInvitation, there: bool, found: Vec<Found>) {
-        // One that is over by a clock in doubt is refused, and keeps its place until it is over for certain.
-        let now_s = self.expiry_s();
-        let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
+        let Some(kept) = self.kept_of(actor, found) else {
             return self.invitation_made(maker, Err(Limit::Waiting));
         };
-        let (mut kept, mut reserved) = (0, false);
-        for row in &all {
-            let (Some(id), Some(known)) = (InvitationId::of_sort(&row.sort), Invitation::decode(&row.value)) else {
-                kept += 1;
-                continue;
-            };
-            match known.is_over(now_s) {
-                true => rows::delete(&mut self.writes, actor, id),
-                false => {
-                    kept += usize::from(now_s < known.until_s);
-                    // By one that does not let in nothing is reserved.
-                    reserved |= known.is_open(now_s) && self.gives(actor, &known);
-                }
-            }
-        }
         // One that is for a name is kept by who will have it; any other by somebody who is there.
         let is_user = actor.contains('@');
-        if is_user && (there == new.is_named || reserved && new.is_named) {
-            return self.invitation_none(maker, there || reserved);
+        if is_user && (there == new.is_named || kept.is_reserved && new.is_named) {
+            return self.invitation_none(maker, there || kept.is_reserved);
         }
-        if new.most > 0 && kept >= new.most {
+        if new.most > 0 && kept.count >= new.most {
             self.limited(Limit::Invitations.into(), || actor.to_owned());
             return self.invitation_made(maker, Err(Limit::Invitations));
         }
@@ -209,6 +202,68 @@ impl Accounts {
         let invitation = new.at(self.wall_s());
         invitation.put(&mut self.writes, actor, InvitationId::of(&token));
         self.invitation_made(maker, Ok((actor, invitation, token)));
+    }
+
+    /// What an actor has made that counts, by its rows; those that are over go. `None` if they are none.
+    fn kept_of(&mut self, actor: &str, found: Vec<Found>) -> Option<Kept> {
+        // One that is over by a clock in doubt keeps its place until it is over for certain.
+        let now_s = self.expiry_s();
+        let Some(Found::Rows { rows: all, more }) = found.into_iter().next() else { return None };
+        let mut kept = Kept { count: 0, is_reserved: false };
+        for row in &all {
+            let (Some(id), Some(known)) = (InvitationId::of_sort(&row.sort), Invitation::decode(&row.value)) else {
+                kept.count += 1;
+                continue;
+            };
+            if known.is_over(now_s) {
+                rows::delete(&mut self.writes, actor, id);
+            }
+            kept.count += usize::from(now_s < known.until_s);
+            // By one that does not let in nothing is reserved.
+            kept.is_reserved |= known.is_open(now_s) && self.gives(actor, &known);
+        }
+        if more {
+            // More than may count: so many of them are over that they go first.
+            kept.count = usize::MAX;
+        }
+        Some(kept)
+    }
+
+    /// A user invites to an account's name: that is counted here, and the invitation is kept by the account's home.
+    fn name_for(
+        &mut self,
+        reply: u64,
+        inviter: &str,
+        account: &str,
+        (life_s, most): (u64, usize),
+        there: bool,
+        found: Vec<Found>,
+    ) {
+        if !there {
+            return self.reply_invitation(reply, Reply::NotFound);
+        }
+        match self.kept_of(inviter, found) {
+            Some(kept) if kept.count < most => {
+                let (id, note) = Invitation::note(inviter, account, self.wall_s(), life_s);
+                note.put(&mut self.writes, inviter, id);
+                self.reply_invitation(reply, Reply::Done(1));
+            }
+            Some(_) => {
+                self.limited(Limit::Invitations.into(), || inviter.to_owned());
+                self.reply_invitation(reply, Reply::Busy);
+            }
+            None => self.reply_invitation(reply, Reply::Unreadable),
+        }
+    }
+
+    /// What is over goes: what an actor has made, and those who have waited too long at a domain.
+    fn sweep_invitations(&mut self, actor: &str, found: Vec<Found>) {
+        if let Some(Found::Rows { rows: all, .. }) = found.first() {
+            for row in all {
+                self.applicant_in(actor, row);
+            }
+        }
+        self.kept_of(actor, found);
     }
 
     /// Somebody is there who must not be, or is not who must.
@@ -371,6 +426,19 @@ impl Accounts {
             self.roster_step(user, RosterStep::Vouched { contact: contact.into(), good });
         }
     }
+}
+
+/// What an actor has made.
+struct Kept {
+    /// Whose time is not over.
+    count: usize,
+    /// The actor's own name is reserved by one of them.
+    is_reserved: bool,
+}
+
+/// Rows that are read to count so many: those that are over are among them.
+fn rows_max(most: usize) -> u32 {
+    2 * most.max(INVITATIONS_USER_MAX) as u32 + 1
 }
 
 /// Whether who keeps an invitation may: one that is for a name is kept for who is not there yet.

@@ -62,6 +62,13 @@ impl Shard {
             Command::Invite { actor, new } => {
                 return self.invitation_work(&actor, Work::Make { maker: Maker::Operator(token), new });
             }
+            Command::InviteToName { inviter, account, life_s, most } => {
+                return self.invitation_work(&inviter, Work::Name { reply: token, account, life_s, most });
+            }
+            Command::SweepInvitations { actors } => {
+                actors.iter().for_each(|actor| self.invitation_work(actor, Work::Sweep));
+                Reply::Done(actors.len() as u32)
+            }
             Command::Revoke { actor, id } => {
                 return self.invitation_work(&actor, Work::Revoke { reply: token, id });
             }

@@ -8,6 +8,8 @@
 //! 0 | id     an invitation, by the first 16 bytes of the SHA-256 of its token
 //! 1 | jid    an account that waits for approval, by its bare JID; the actor is the domain
 //! ```
+//!
+//! An invitation to a name is kept by that name, and noted at the home of who invites ([`Invitation::note`]), where it is counted.
 
 use super::account::Incarnation;
 use super::hash::HashKind;
@@ -106,6 +108,21 @@ impl Invitation {
     /// Whether its row may go: also who has begun to register by it in time has come to an end (XEP-0445 4).
     pub fn is_over(&self, now_s: u64) -> bool {
         now_s >= self.until_s.saturating_add(INVITATION_KEPT_S)
+    }
+
+    /// What is noted at the home of an inviter when it invites to an account's name for so many seconds, and the row's id: nobody comes in
+    /// by it, and it counts among what the inviter has made.
+    pub fn note(inviter: &str, account: &str, now_s: u64, life_s: u64) -> (InvitationId, Invitation) {
+        let until_s = now_s.saturating_add(life_s);
+        let joined = vec![account.into()];
+        let note = Invitation { made_s: now_s, until_s, inviter: inviter.into(), joined, ..Invitation::default() };
+        // No token is written like a JID.
+        (InvitationId::of(account), note)
+    }
+
+    /// Whether it is such a note: an invitation can be used once at least.
+    pub fn is_note(&self) -> bool {
+        self.uses == 0
     }
 
     /// Takes a use for an account.
@@ -321,6 +338,11 @@ pub fn all(actor: &str, rows_max: u32) -> Query {
     range(actor, Box::new([INVITATION]), Some(Box::new([WAITING])), rows_max)
 }
 
+/// The question for all rows of an actor.
+pub fn everything(actor: &str, rows_max: u32) -> Query {
+    range(actor, Box::new([INVITATION]), None, rows_max)
+}
+
 /// The question for an actor's invitations behind one of them.
 pub fn all_behind(actor: &str, id: Option<InvitationId>, rows_max: u32) -> Query {
     let from = match id {
@@ -413,6 +435,18 @@ mod tests {
         }
         // Whoever has the rows has no token.
         assert!(!value.windows(5).any(|window| window == b"token"));
+    }
+
+    #[test]
+    fn by_what_is_noted_of_a_name_nobody_comes_in() {
+        let (id, note) = Invitation::note("romeo@x", "b@x", 5, 10);
+        assert!(note.is_note() && !note.is_open(6) && !note.registers && !note.befriends);
+        assert_eq!((note.until_s, id), (15, InvitationId::of("b@x")));
+        assert!(!invitation().is_note());
+        let mut batch = Batch::new();
+        note.put(&mut batch, "romeo@x", id);
+        let Some(OpView::Put { sort, value, .. }) = batch.iter().next() else { panic!("a row") };
+        assert!(is_whole(sort, value));
     }
 
     #[test]

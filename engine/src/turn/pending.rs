@@ -372,6 +372,10 @@ pub(crate) enum Maker {
 pub(crate) enum Work {
     /// Make an invitation.
     Make { maker: Maker, new: NewInvitation },
+    /// Note that the actor invites to an account's name for so many seconds, if it has made fewer than so many.
+    Name { reply: u64, account: Box<str>, life_s: u64, most: usize },
+    /// Remove what is over.
+    Sweep,
     /// Revoke one, for the operator.
     Revoke { reply: u64, id: InvitationId },
     /// See [`Question::Redeem`].

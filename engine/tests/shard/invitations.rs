@@ -697,6 +697,77 @@ fn invitations_that_are_over_make_room() {
     assert_eq!(rows(&talk), 1);
 }
 
+/// Who invites to names is counted at its own home, with what it has invited to no name: also what was refused, and until it is over.
+#[test]
+fn names_that_an_inviter_has_invited_to_count_at_its_home() {
+    const MOST: usize = 4;
+    everywhere(Rule::Invite, |mut talk| {
+        let name = |talk: &mut Talk, account: &str| {
+            let account = format!("{account}@localhost").into();
+            let inviter = "romeo@localhost".into();
+            talk.command("romeo@localhost", Command::InviteToName { inviter, account, life_s: 60, most: MOST })
+        };
+        let own = |talk: &mut Talk| {
+            let new = NewInvitation { life_s: 60, most: MOST, ..of_romeo() };
+            talk.command("romeo@localhost", Command::Invite { actor: "romeo@localhost".into(), new })
+        };
+        let rows = |talk: &Talk| talk.world.disk.rows_of(Table::Invitations, "romeo@localhost").count();
+        for account in ["juliet", "rosaline", "tybalt"] {
+            assert_eq!(name(&mut talk, account), Reply::Done(1));
+        }
+        assert!(matches!(own(&mut talk), Reply::Invited { .. }));
+        assert_eq!((name(&mut talk, "paris"), own(&mut talk)), (Reply::Busy, Reply::Busy));
+        assert_eq!(rows(&talk), MOST);
+        // The operator is not bound by it.
+        talk.invite("paris@localhost", NewInvitation { is_named: true, inviter: "romeo@localhost".into(), ..new() });
+        talk.pass(61_000_000);
+        assert_eq!(name(&mut talk, "paris"), Reply::Done(1), "the time of the others is over");
+        let nobody = Command::InviteToName {
+            inviter: "ghost@localhost".into(),
+            account: "paris@localhost".into(),
+            life_s: 60,
+            most: MOST,
+        };
+        assert_eq!(talk.command("ghost@localhost", nobody), Reply::NotFound);
+    });
+}
+
+/// What is over is removed by the sweep, also where nobody asks for it again: names, what an inviter has made, accounts that wait.
+#[test]
+fn what_is_over_is_swept() {
+    everywhere(Rule::Approval, |mut talk| {
+        let life = |life_s: u64| NewInvitation { life_s, ..new() };
+        for (name, life_s) in [("juliet", 1), ("paris", 100_000)] {
+            talk.invite(&format!("{name}@localhost"), NewInvitation { is_named: true, ..life(life_s) });
+        }
+        talk.invite("localhost", life(1));
+        talk.invite("localhost", life(100_000));
+        talk.invite("romeo@localhost", NewInvitation { life_s: 1, ..of_romeo() });
+        for (name, life_s) in [("a", 1), ("b", 100_000)] {
+            let account = format!("{name}@localhost").into();
+            let inviter = "romeo@localhost".into();
+            talk.command("romeo@localhost", Command::InviteToName { inviter, account, life_s, most: 9 });
+        }
+        assert!(good(&talk.register("waits")));
+        talk.turn(Settings { applicants_s: 60, ..talk.world.settings().clone() });
+        let sweep = |talk: &mut Talk| {
+            for actor in ["juliet@localhost", "paris@localhost", "localhost", "romeo@localhost"] {
+                let sweep = Command::SweepInvitations { actors: vec![actor.into()] };
+                assert_eq!(talk.command(actor, sweep), Reply::Done(1));
+            }
+            talk.pass(1_000_000);
+            ["juliet@localhost", "paris@localhost", "localhost", "romeo@localhost"]
+                .map(|actor| talk.world.disk.rows_of(Table::Invitations, actor).count())
+        };
+        assert_eq!((sweep(&mut talk), talk.is_there("waits")), ([1, 1, 3, 3], true));
+        let end = talk.world.now_us() + (INVITATION_KEPT_S + 2) * 1_000_000;
+        while talk.world.now_us() < end {
+            talk.pass(200_000_000);
+        }
+        assert_eq!((sweep(&mut talk), talk.is_there("waits")), ([0, 1, 1, 1], false));
+    });
+}
+
 /// RFC 2142: names that stand for an operator are nobody's, nor others that look like them.
 #[test]
 fn reserved_names_cannot_be_registered() {

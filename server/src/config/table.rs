@@ -763,7 +763,7 @@ options! {
         "More are refused.";
     SignIn Detail Reload applicants_seconds: Duration, Kind::Seconds { min: 60, max: 366 * DAY }, "14d",
         "Time for which an account may wait for approval.",
-        "It goes when the next one comes.";
+        "It goes when the next one comes, or within hours.";
     SignIn Detail Reload reports_max: u64, Kind::Count { min: 1, max: 5_000, unit: "reports" }, "1000",
         "Reports of a domain's users (XEP-0377) that are kept for the operator.",
         "Of more, the oldest of whoever has reported most goes. A user has 20 a day at the most. `throng report list` shows them.";
@@ -970,7 +970,7 @@ options! {
         "Blocks of tables kept in memory for reads.",
         "Logins and history read them; the kernel keeps the files beside, so that more saves CPU, seldom a disk access.";
     Store Detail Reload housekeeping: bool, Kind::Switch, "true",
-        "Merge tables, and look for archived messages that are too old and registrations for pushes that are over.",
+        "Merge tables, and look for archived messages that are too old, and for invitations and registrations for pushes that are over.",
         "While it is off, tables are merged all the same when commits would slow down otherwise. A merge under way is finished.";
     Store Detail Reload store_queue_bytes_max: u64, Kind::Bytes { min: 64 * KIB, max: GIB }, "8MiB",
         "Bytes of a shard's writes that may wait for the store before it reads nobody meanwhile.",

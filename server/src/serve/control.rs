@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use throng_engine::counters::{Counted, Counters};
 use throng_engine::id::PartitionMap;
 use throng_engine::io::{Command, PutMode, Reply};
+use throng_engine::store::invitation::NewInvitation;
 use throng_engine::web::access::Access;
 use throng_engine::wire::jid::Jid;
 
@@ -213,6 +214,17 @@ impl Running {
         accounts::prepare_account(text, &self.links.settings.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))
     }
 
+    /// An inviter's home counts that it invites to a name.
+    fn invite_to_name(&self, account: &str, new: &NewInvitation) -> Result<(), Fault> {
+        let inviter = &new.inviter;
+        let (life_s, most) = (new.life_s, new.most);
+        let command = Command::InviteToName { inviter: inviter.clone(), account: account.into(), life_s, most };
+        match self.ask(self.partitions().home(inviter).index(), command)? {
+            Reply::Busy => Err(Fault::new(FaultKind::Busy, invites::too_many(inviter))),
+            reply => done(reply, &format!("user {inviter}")).map(drop),
+        }
+    }
+
     fn sum(&self, of: impl Fn(&Counters) -> u64) -> u64 {
         self.counters().iter().map(|c| of(c)).sum()
     }
@@ -336,6 +348,9 @@ impl Accounts for Running {
         let settings = &self.links.settings;
         let inviting = Inviting::of(self.knobs.lock().config());
         let (actor, invitation) = inviting.plan(new, &settings.domains)?;
+        if invitation.is_named && invitation.most > 0 {
+            self.invite_to_name(&actor, &invitation)?;
+        }
         let command = Command::Invite { actor: (&*actor).into(), new: invitation };
         match self.ask(self.partitions().home(&actor).index(), command)? {
             Reply::Invited { token, invitation } => Ok(inviting.links(&actor, &invitation, &token)),

@@ -217,16 +217,23 @@ pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize) -> Result<P
     };
     while let Some(of) = actor {
         let most = (limit - listed.len()) as u32 + 1;
-        for row in all_of(engine, &rows::all_behind(&of, behind, most))? {
+        let all = all_of(engine, &rows::all_behind(&of, behind, most))?;
+        let last = all.last().filter(|_| all.len() as u32 == most).and_then(|row| InvitationId::of_sort(&row.sort));
+        for row in &all {
             if listed.len() >= limit {
                 let last: Option<&InviteRow> = listed.last();
                 let next = last.map(|row| format!("{}{BETWEEN}{}", row.actor, row.id));
                 return Ok(Page { rows: listed, next });
             }
             let known = InvitationId::of_sort(&row.sort).zip(Invitation::decode(&row.value));
+            // What an inviter's home notes of a name is no invitation.
+            let known = known.filter(|(_, known)| !known.is_note());
             listed.extend(known.map(|(id, known)| shown(&of, id, &known, now_s)));
         }
-        (actor, behind) = (next_actor(engine, Some(&of))?, None);
+        (actor, behind) = match last {
+            Some(last) => (Some(of), Some(last)),
+            None => (next_actor(engine, Some(&of))?, None),
+        };
     }
     Ok(Page { rows: listed, next: None })
 }

@@ -17,6 +17,7 @@ mod control;
 mod cores;
 mod hashes;
 mod inside;
+mod invitation_ends;
 mod invites;
 mod known;
 mod limits;
@@ -501,6 +502,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     let restoring = restoring::start(engine.clone(), running.clone()).map_err(Failure::failed)?;
     let registrations = config.notify_push.then(|| push_ends::start(engine.clone(), running.clone()));
     let registrations = registrations.transpose().map_err(Failure::failed)?;
+    let invitations = invitation_ends::start(engine.clone(), running.clone()).map_err(Failure::failed)?;
     let retention = retention::start(engine, running.clone()).map_err(Failure::failed)?;
     if let Some(recording) = &recording {
         let track = recording.handle().clone();
@@ -527,7 +529,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     };
     wishes.closed();
     // Whoever asks a shard now is told at once that there is none.
-    drop((watch, registrations, retention, restoring, clock));
+    drop((watch, registrations, invitations, retention, restoring, clock));
     drop((http, uploads, bytestreams));
     drop(recording);
     drop(admin);

@@ -117,6 +117,11 @@ impl Running {
         (config.archive && days > 0 && config.housekeeping).then_some(retention::Wanted { users_per_second, days })
     }
 
+    /// Whether what is over is looked for: not without housekeeping.
+    pub(super) fn keeps_house(&self) -> bool {
+        self.held().config().housekeeping
+    }
+
     /// Whether channels are to be looked at for registrations for pushes that are over: where there are pushes, and not without housekeeping.
     pub(super) fn ends_registrations(&self) -> bool {
         let knobs = self.held();

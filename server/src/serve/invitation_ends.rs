@@ -1,0 +1,94 @@
+//! The slow sweep over all invitations and accounts that wait for approval: every second some actors, in the order of the store, are named to
+//! their homes, which remove what is over. So a name goes also that somebody was invited to and that nobody has asked for again.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use throng_engine::id::PartitionMap;
+use throng_engine::io::{Command, Reply};
+use throng_engine::store::Table;
+
+use super::Rows;
+use super::control::Running;
+use super::walk::Walk;
+use crate::waits;
+
+/// Time between two steps.
+const EVERY: Duration = Duration::from_secs(1);
+/// Time between the end of a round over all actors and the next round. What is over is kept for an hour anyway.
+const ROUND: Duration = Duration::from_secs(3_600);
+/// Actors of a step.
+const ACTORS_A_STEP: usize = 50;
+/// Actors named to a shard at a time.
+const ACTORS_A_COMMAND: usize = 16;
+
+/// Starts the sweep's thread.
+///
+/// # Errors
+/// There can be no thread.
+pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
+    let mut walk = Walk::over(Table::Invitations, "invitations");
+    let mut ended: Option<Instant> = None;
+    waits::repeat("invitation-ends", EVERY, move || {
+        let rests = ended.is_some_and(|ended| ended.elapsed() < ROUND);
+        if rests || !running.keeps_house() {
+            return;
+        }
+        let mut ask = |shard, command| running.ask(shard, command).ok();
+        let more = step(&*engine, running.partitions(), &mut walk, ACTORS_A_STEP, &mut ask);
+        ended = (!more).then(Instant::now);
+    })
+}
+
+/// Names the next `most` actors to their homes; false at the end of a round.
+fn step(
+    engine: &Rows,
+    partitions: &PartitionMap,
+    walk: &mut Walk,
+    most: usize,
+    ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
+) -> bool {
+    walk.name((engine, partitions), (most, ACTORS_A_COMMAND), |_| true, &mut |shard, actors| {
+        ask(shard, Command::SweepInvitations { actors });
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::{Engine, MemoryEngine};
+    use std::collections::BTreeSet;
+    use throng_engine::store::Batch;
+
+    #[test]
+    fn every_actor_with_invitations_is_named_once_to_its_home_a_few_at_a_time() {
+        let partitions = PartitionMap::spread(3);
+        let engine = MemoryEngine::default();
+        let mut writes = Batch::new();
+        let actors = (0..100).map(|n| format!("user{n}@localhost")).chain(["localhost".to_owned()]);
+        let actors: BTreeSet<String> = actors.collect();
+        for actor in &actors {
+            [b"a", b"b"].iter().for_each(|sort| writes.put(Table::Invitations, actor.as_bytes(), *sort, &[b"x"]));
+        }
+        writes.put(Table::Accounts, b"silent@localhost", b"", &[b"x"]);
+        engine.commit(&[writes]).expect("written");
+        let (mut walk, mut seen, mut steps) = (Walk::over(Table::Invitations, "invitations"), BTreeSet::new(), 0);
+        loop {
+            let mut ask = |shard: usize, command: Command| {
+                let Command::SweepInvitations { actors } = command else { panic!("another command") };
+                assert!((1..=ACTORS_A_COMMAND).contains(&actors.len()));
+                for actor in actors {
+                    assert_eq!(partitions.home(&actor).index(), shard);
+                    assert!(seen.insert(String::from(actor)), "once");
+                }
+                // Also where a shard does not answer the sweep goes on.
+                (shard > 0).then_some(Reply::Done(1))
+            };
+            steps += 1;
+            if !step(&engine, &partitions, &mut walk, 40, &mut ask) {
+                break;
+            }
+        }
+        assert_eq!((seen, steps), (actors, 3));
+    }
+}
