@@ -9,7 +9,7 @@ use super::caps::Identity;
 use super::change::{Ask, Going, SessionChange, Way};
 use super::iq::{Context, Feature, IqRequest, ServerFacts, Step};
 use super::note::Note;
-use crate::id::Service;
+use crate::id::{Domains, Service};
 use crate::store::Batch;
 use crate::store::archive::Entry;
 use crate::wire::Element;
@@ -91,8 +91,8 @@ impl Record {
 /// What an extension notes of the entries of archives.
 #[derive(Debug)]
 pub struct Archived {
-    /// An entry with this number is archived for a user (bare JID), in the same commit.
-    pub archived: fn(&mut Batch, &str, u64, &Entry<'_>),
+    /// An entry with this number is archived for a user (bare JID), in the same commit, by a server of these domains.
+    pub archived: fn(&mut Batch, &Domains, &str, u64, &Entry<'_>),
     /// It goes because it is too old, as all before it have gone.
     pub expired: fn(&mut Batch, &str, u64, &Entry<'_>),
 }

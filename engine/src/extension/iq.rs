@@ -112,7 +112,7 @@ pub struct Context<'a> {
     /// The server.
     pub server: &'a ServerFacts,
     /// The domains that it serves.
-    pub domains: &'a Domains,
+    pub domains: &'a Arc<Domains>,
     /// Whether the sender may see the presence of [`IqRequest::account`]: it is the sender's own, or it exists and its
     /// roster has the sender's bare JID in a state with "from". The shard loads the roster where [`Feature::asks_roster`].
     pub authorized: bool,

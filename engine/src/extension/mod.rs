@@ -447,10 +447,16 @@ const ARCHIVED: u32 = {
 };
 
 /// An entry with this number is archived for a user (bare JID): writes it, and what extensions note of it.
-pub fn archive(batch: &mut crate::store::Batch, user: &str, number: u64, entry: &crate::store::archive::Entry<'_>) {
+pub fn archive(
+    batch: &mut crate::store::Batch,
+    domains: &crate::id::Domains,
+    user: &str,
+    number: u64,
+    entry: &crate::store::archive::Entry<'_>,
+) {
     entry.put(batch, user, number);
     for hook in places(ARCHIVED).filter_map(|place| TABLE[place].archived.as_ref()) {
-        (hook.archived)(batch, user, number, entry);
+        (hook.archived)(batch, domains, user, number, entry);
     }
 }
 

@@ -43,7 +43,7 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
     let context = Context {
         now: Now::new(123_456_789, 1_166_551_115_000_000),
         server,
-        domains: &domains,
+        domains: &domains.into(),
         authorized: to.authorized,
         groups: &[],
         online: to.online,

@@ -124,6 +124,12 @@ impl Domains {
         self.find(domain).filter(|id| self.kind(*id) == ActorKind::Users)
     }
 
+    /// Whether an address, bare or full, is that of a user here, all of whose resources are one person's.
+    pub fn is_of_user(&self, jid: &str) -> bool {
+        let bare = jid.split_once('/').map_or(jid, |(bare, _)| bare);
+        bare.split_once('@').is_some_and(|(_, domain)| self.find_users(domain).is_some())
+    }
+
     /// The users of a domain are kept elsewhere, and whoever keeps them is asked about their passwords. Without effect for a domain that
     /// has none.
     ///
@@ -195,6 +201,16 @@ mod tests {
         }
         for jid in ["example.org", "a@example.org/echo.example.org", "a@upload.example.org", "a@b@echo.example.org"] {
             assert_eq!(domains.component_of(jid), None, "{jid}");
+        }
+        for (jid, users) in [
+            ("a@example.org", true),
+            ("a@chat.example.org/b@c", true),
+            ("example.org", false),
+            ("example.org/a@example.org", false),
+            ("a@echo.example.org/b@example.org", false),
+            ("a@nowhere.example", false),
+        ] {
+            assert_eq!(domains.is_of_user(jid), users, "{jid}");
         }
         domains.keep_outside("chat.example.org");
         domains.keep_outside("upload.example.org");

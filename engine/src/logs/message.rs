@@ -16,6 +16,7 @@ use crate::router::users::Incoming;
 use crate::store::archive::Entry;
 use crate::store::sessions::Trail;
 use crate::store::waiting::{Apart, Transient};
+use crate::turn::Turn;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::limit::Limit;
@@ -100,7 +101,7 @@ impl Logs {
         self.copy(user, Way::In, logged, stanza.xml, &mut trail, |_, id| id == session);
         if kept {
             let entry = Entry { trail: trail.bytes(), ..self.entry(stanza, false) };
-            extension::archive(&mut self.writes, bare_of(stanza.to), number, &entry);
+            self.archive(bare_of(stanza.to), number, &entry);
         }
         self.wake(user, stanza);
         self.confirm(stanza.origin);
@@ -161,7 +162,7 @@ impl Logs {
         // Written last, because it tells who was handed it.
         let entry = Entry { trail: trail.bytes(), ..self.entry(stanza, true) };
         if kept {
-            extension::archive(&mut self.writes, bare_of(stanza.to), number, &entry);
+            self.archive(bare_of(stanza.to), number, &entry);
         } else {
             Transient { of: None, entry }.put(&mut self.writes, bare_of(stanza.to), number);
         }
@@ -185,6 +186,11 @@ impl Logs {
     /// Whether a message of this kind stays when it is delivered.
     fn is_kept(&self, keep: Keep) -> bool {
         self.settings.archive && keep == Keep::Archive
+    }
+
+    fn archive(&mut self, bare: &str, number: u64, entry: &Entry<'_>) {
+        let turn: &mut Turn = self;
+        extension::archive(&mut turn.writes, &turn.settings.domains, bare, number, entry);
     }
 
     pub(crate) fn entry<'a>(&self, stanza: Incoming<'a>, waits: bool) -> Entry<'a> {

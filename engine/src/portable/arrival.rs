@@ -11,6 +11,7 @@ use super::{keys, nodes, roster, xml};
 use crate::extension;
 use crate::extension::avatars::apart as avatars;
 use crate::extension::vcard;
+use crate::id::Domains;
 use crate::limits::{VCARD_BYTES_MAX, beginning};
 use crate::store::Batch;
 use crate::store::account::KeySet;
@@ -28,6 +29,7 @@ const NAMED_BYTES_MAX: usize = 128;
 #[derive(Debug)]
 pub struct Arrival {
     user: Box<str>,
+    domains: Domains,
     now_us: u64,
     keys: Vec<KeySet>,
     roster: roster::Arriving,
@@ -57,10 +59,11 @@ pub struct Arrived {
 }
 
 impl Arrival {
-    /// The account of a bare JID, normalised, now in microseconds since the Unix epoch. It has no rows.
-    pub fn new(user: &str, now_us: u64) -> Arrival {
+    /// The account of a bare JID, normalised, of a server of these domains, now in microseconds since the Unix epoch. It has no rows.
+    pub fn new(user: &str, domains: &Domains, now_us: u64) -> Arrival {
         Arrival {
             user: user.into(),
+            domains: domains.clone(),
             now_us,
             keys: Vec::new(),
             roster: roster::Arriving::default(),
@@ -166,7 +169,7 @@ impl Arrival {
                 .push(Word::new("archived message", "it is older than the one before; taken in the file's order"));
         }
         let entry = Entry { incoming, waits: false, time_ms, peer: &peer, xml: &xml, trail: b"" };
-        extension::archive(batch, &self.user, number, &entry);
+        extension::archive(batch, &self.domains, &self.user, number, &entry);
         self.archived = Some((number, time_ms));
         self.counts.archived += 1;
         if let Some(id) = id {

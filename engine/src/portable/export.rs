@@ -7,7 +7,7 @@ use super::{keys, message, nodes, records, roster};
 use crate::extension::mam::Tombstone;
 use crate::extension::pubsub::node::{Affiliates, Directory};
 use crate::extension::{blocking, vcard};
-use crate::id::Now;
+use crate::id::{Domains, Now};
 use crate::limits::{NODE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
 use crate::store::account::{Credentials, Standing};
 use crate::store::archive::{self, Entry, live_entries, seek};
@@ -47,19 +47,21 @@ pub struct Departed {
     pub words: Vec<Word>,
 }
 
-/// Writes the `<user/>` element of an account, a bare JID, whose row is `record`. `read` answers questions to the store, `out` takes
+/// Writes the `<user/>` element of an account, a bare JID, whose row is `record`, of a server of these domains. `read` answers questions to the store, `out` takes
 /// the text in pieces.
 ///
 /// # Errors
 /// Those of the two.
 pub fn export<E>(
     user: &str,
+    domains: &Domains,
     record: &[u8],
     portion: Portion,
     read: &mut dyn FnMut(&Query) -> Result<Found, E>,
     out: &mut dyn FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<Departed, E> {
-    let mut departure = Departure { user, portion, read, out, text: Vec::new(), departed: Departed::default() };
+    let mut departure =
+        Departure { user, domains, portion, read, out, text: Vec::new(), departed: Departed::default() };
     departure.begin(record);
     departure.waiting()?;
     let requests = departure.roster()?;
@@ -77,6 +79,7 @@ pub fn export<E>(
 
 struct Departure<'a, E> {
     user: &'a str,
+    domains: &'a Domains,
     portion: Portion,
     read: &'a mut dyn FnMut(&Query) -> Result<Found, E>,
     out: &'a mut dyn FnMut(&[u8]) -> Result<(), E>,
@@ -398,7 +401,7 @@ impl<E> Departure<'_, E> {
 
     /// What stands in the place of a message that was retracted.
     fn retracted(&mut self, number: u64, entry: &Entry<'_>) -> Result<Option<Vec<u8>>, E> {
-        let Some(tombstone) = Tombstone::of(entry) else { return Ok(None) };
+        let Some(tombstone) = Tombstone::of(self.domains, entry) else { return Ok(None) };
         let (rows, _) = self.rows(&tombstone.key.query(self.user), "archived message")?;
         for retraction in rows.iter().filter_map(|row| Retraction::decode(&row.value)) {
             if retraction.number > number && self.is_archived(retraction.number)? {

@@ -160,7 +160,7 @@ impl Shard {
             let (xml, time_ms, trail) =
                 (turn.letters[home.index()].bytes(xml), turn.now.wall_us / 1_000, trail.bytes());
             let sent = Entry { incoming: false, waits: false, time_ms, peer: to.as_str(), xml, trail };
-            extension::archive(&mut turn.writes, own_bare, entry, &sent);
+            extension::archive(&mut turn.writes, &turn.settings.domains, own_bare, entry, &sent);
         }
     }
 }

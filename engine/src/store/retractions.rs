@@ -15,6 +15,8 @@ pub(super) const PREFIX: &[u8] = b"\0retract/";
 /// Behind all of them.
 const END: &[u8] = b"\0retract0";
 const FORMAT: u8 = 1;
+/// What is hashed before an address whose resources are not one person's; before others it is whether the message was received.
+const ADDRESS: u8 = 2;
 
 /// Retractions of one message that are looked at, the latest ones: with so many that were refused behind it, one does not count.
 pub const LATEST: usize = 4;
@@ -26,7 +28,16 @@ pub struct Key([u8; 16]);
 impl Key {
     /// That of a message that the user has received from a peer, or sent to one, by the peer's bare JID and the message's `id`.
     pub fn of(incoming: bool, peer: &str, id: &str) -> Key {
-        let hash = HashKind::Sha256.digest(&[&[u8::from(incoming)], peer.as_bytes(), &[0], id.as_bytes()]);
+        Key::hashed(u8::from(incoming), peer, id)
+    }
+
+    /// That of a message that the user has received from just this address: a full JID, or one that is another's than all full JIDs.
+    pub fn of_address(peer: &str, id: &str) -> Key {
+        Key::hashed(ADDRESS, peer, id)
+    }
+
+    fn hashed(kind: u8, peer: &str, id: &str) -> Key {
+        let hash = HashKind::Sha256.digest(&[&[kind], peer.as_bytes(), &[0], id.as_bytes()]);
         let mut key = Key([0; 16]);
         key.0.copy_from_slice(&hash.as_bytes()[..16]);
         key
@@ -121,6 +132,7 @@ mod tests {
         let (key, other) = (Key::of(true, "a@x", "1"), Key::of(false, "a@x", "1"));
         assert_ne!(key, other, "who has sent it");
         assert_ne!(Key::of(true, "a@x", "1"), Key::of(true, "a@x1", ""), "where the address ends");
+        assert_ne!(Key::of(true, "a@x", "1"), Key::of_address("a@x", "1"), "one of many at the address");
         let (mut batch, retraction) = (Batch::new(), Retraction { number: 7, time_ms: 9, id: "r\u{e9}" });
         retraction.put(&mut batch, "u@x", &key);
         let Some(OpView::Put { sort, value, .. }) = batch.iter().next() else { panic!("a row") };

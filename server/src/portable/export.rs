@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use throng_engine::id::PARTITIONS;
+use throng_engine::id::{Domains, PARTITIONS};
 use throng_engine::portable::{self, NS, Portion};
 use throng_engine::store::{Found, Query, Table, key};
 
@@ -33,6 +33,8 @@ pub struct Export<'a> {
     pub engine: &'a dyn Engine,
     /// What the files look like.
     pub layout: Layout,
+    /// The domains served.
+    pub served: &'a Domains,
     /// Domains whose users are written; all if there are none.
     pub domains: &'a BTreeSet<String>,
     /// Archives as well.
@@ -232,10 +234,12 @@ impl Place {
         };
         let mut read = |query: &Query| -> Result<Found, Wrong> { Ok(plan.engine.read(query)?) };
         let departed = match &mut file {
-            Some(file) => portable::export(user, record, portion, &mut read, &mut |text| file.write(text))?,
+            Some(file) => {
+                portable::export(user, plan.served, record, portion, &mut read, &mut |text| file.write(text))?
+            }
             None => {
                 let whole = self.whole.as_mut().expect("the main file");
-                portable::export(user, record, portion, &mut read, &mut |text| whole.write(text))?
+                portable::export(user, plan.served, record, portion, &mut read, &mut |text| whole.write(text))?
             }
         };
         summary.counts.add(&departed.counts);

@@ -336,7 +336,7 @@ impl Importing<'_> {
                 }
             }
         }
-        let mut arrival = Arrival::new(&jid, self.plan.now_us);
+        let mut arrival = Arrival::new(&jid, self.plan.domains, self.plan.now_us);
         let password = password.and_then(|password| arrival.password(password));
         let words = arrival.words();
         self.summary.note(words, &|| format!("{jid} at {at}"));

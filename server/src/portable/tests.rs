@@ -62,7 +62,14 @@ fn juliet(engine: &MemoryEngine, inside: &str) -> Summary {
 fn give(engine: &MemoryEngine) -> String {
     let dir = TempDir::new().expect("a folder");
     let path = dir.path().join("out.xml");
-    let plan = Export { engine, layout: Layout::File, domains: &BTreeSet::new(), archive: true, now_us: NOW_US };
+    let plan = Export {
+        engine,
+        served: &domains(),
+        layout: Layout::File,
+        domains: &BTreeSet::new(),
+        archive: true,
+        now_us: NOW_US,
+    };
     let summary = export(&path, &plan, &mut |_| {}).expect("written");
     assert!(summary.is_whole(), "{summary:?}");
     fs::read_to_string(&path).expect("a text")
@@ -139,8 +146,14 @@ fn xep_0227_4_3_credentials_of_ejabberd_are_taken_and_given() {
         assert!(give(&engine).contains(once));
         let dir = TempDir::new().expect("a folder");
         let path = dir.path().join("out");
-        let plan =
-            Export { engine: &engine, layout: Layout::Hosts, domains: &BTreeSet::new(), archive: true, now_us: NOW_US };
+        let plan = Export {
+            engine: &engine,
+            served: &domains(),
+            layout: Layout::Hosts,
+            domains: &BTreeSet::new(),
+            archive: true,
+            now_us: NOW_US,
+        };
         export(&path, &plan, &mut |_| {}).expect("written");
         let text = fs::read_to_string(path.join("capulet.com.xml")).expect("a text");
         assert!(text.contains(twice), "{text}");
@@ -854,8 +867,9 @@ fn xep_0227_7_files_are_private_and_in_four_layouts() {
     take(&engine, text).1.expect("taken");
     let dir = TempDir::new().expect("a folder");
     let write = |layout, to: &str, only: &[&str]| {
-        let domains = only.iter().map(|domain| (*domain).to_owned()).collect();
-        let plan = Export { engine: &engine, layout, domains: &domains, archive: true, now_us: NOW_US };
+        let wanted = only.iter().map(|domain| (*domain).to_owned()).collect();
+        let plan =
+            Export { engine: &engine, served: &domains(), layout, domains: &wanted, archive: true, now_us: NOW_US };
         export(&dir.path().join(to), &plan, &mut |_| {})
     };
     let first = give(&engine);

@@ -37,12 +37,21 @@ fn progress(say: Say<'_>) -> impl FnMut(&Summary) {
     }
 }
 
+/// The domains with accounts.
+fn served(main: &str, config: &Config) -> Domains {
+    let mut domains = Domains::of_users(main);
+    config.virtual_hosts.iter().for_each(|other| domains.serve(&other.0, ActorKind::Users));
+    domains
+}
+
 /// `throng export`.
 pub(super) fn leave(config: &Config, lock: &FolderLock, leave: &Leave<'_>, say: Say<'_>) -> Result<Summary, Failure> {
     let store = Store::open_there(lock, &settings::disk_options(config)).map_err(disk_failure)?;
     let engine = store.engine();
+    let own = settings::domain(&*engine)?;
     let plan = Export {
         engine: &*engine,
+        served: &served(own.as_deref().unwrap_or(&config.domain), config),
         layout: leave.layout,
         domains: &leave.domains,
         archive: leave.archive,
@@ -78,8 +87,7 @@ pub(super) fn arrive(
     };
     let own = engine.as_deref().map(|engine| domain(engine, arrive)).transpose()?.flatten();
     let main = own.or_else(|| arrive.domain.map(str::to_owned)).unwrap_or_else(|| config.domain.clone());
-    let mut domains = Domains::of_users(&main);
-    config.virtual_hosts.iter().for_each(|other| domains.serve(&other.0, ActorKind::Users));
+    let domains = served(&main, config);
     let plan = Import {
         engine: engine.as_deref(),
         domains: &domains,

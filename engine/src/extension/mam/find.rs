@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::extension::iq::{Condition, Limit, Resume, Step};
+use crate::id::Domains;
 use crate::limits::ARCHIVE_SCAN_BYTES_MAX;
 use crate::store::archive::{
     Unreadable, ending, entries, is_void, last_entry, live_entries, number_of, refused, seek, was_refused,
@@ -61,7 +62,7 @@ enum Begin {
 }
 
 /// Begins: looks up what has to be there, what was retracted, and what is needed to begin.
-pub(super) fn begin(asked: Arc<Asked>) -> Step {
+pub(super) fn begin(asked: Arc<Asked>, domains: Arc<Domains>) -> Step {
     let anchors = asked.wanted.anchors.len();
     let (begin, more) = begin_with(&asked);
     let mut queries = vec![Retracted::query(&asked.account)];
@@ -74,7 +75,7 @@ pub(super) fn begin(asked: Arc<Asked>) -> Step {
             return step;
         }
         let Some(retracted) = Retracted::read(retracted) else { return unreadable() };
-        let page = Page::new(retracted);
+        let page = Page::new(retracted, domains);
         match (begin, found) {
             (Begin::Ids, found) => by_ids(page, &asked, found),
             (Begin::Nothing, _) => finish(page, &asked, true),

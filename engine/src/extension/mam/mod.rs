@@ -86,7 +86,7 @@ fn query(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         return Step::Error(Condition::BadRequest.into());
     };
     match Wanted::read(context, &query) {
-        Ok(wanted) => Step::Paced(Box::new(find::begin(asked(context, request, wanted)))),
+        Ok(wanted) => Step::Paced(Box::new(find::begin(asked(context, request, wanted), context.domains.clone()))),
         Err(refusal) => Step::Error(refusal),
     }
 }

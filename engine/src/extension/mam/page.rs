@@ -1,9 +1,11 @@
 //! A page of results: which messages match, what they look like, and what closes the page (XEP-0313 4.2, 4.3).
 
 use std::io::Write;
+use std::sync::Arc;
 
 use crate::extension::datetime::{self, Precision};
 use crate::extension::iq::Step;
+use crate::id::Domains;
 use crate::ns;
 use crate::store::archive::Entry;
 use crate::store::retractions::Retraction;
@@ -69,6 +71,8 @@ pub(super) struct Page {
     bytes: usize,
     /// Which messages of the archive were retracted.
     pub(super) retracted: Retracted,
+    /// The domains served, by which it is known who may retract what.
+    domains: Arc<Domains>,
 }
 
 /// One result.
@@ -85,8 +89,8 @@ struct Taken {
 
 impl Page {
     /// An empty one, of an archive of which these were retracted.
-    pub(super) fn new(retracted: Retracted) -> Page {
-        Page { results: Vec::new(), bytes: 0, retracted }
+    pub(super) fn new(retracted: Retracted, domains: Arc<Domains>) -> Page {
+        Page { results: Vec::new(), bytes: 0, retracted, domains }
     }
 
     /// Whether there is a result.
@@ -114,7 +118,7 @@ impl Page {
             time_ms: entry.time_ms,
             incoming: entry.incoming,
             result: result(asked, number, entry),
-            tombstone: if self.retracted.is_empty() { None } else { Tombstone::of(entry) },
+            tombstone: if self.retracted.is_empty() { None } else { Tombstone::of(&self.domains, entry) },
         });
         false
     }

@@ -3,12 +3,16 @@
 //! A log is only appended to. So a retraction writes a row that names the message, in the archive of its sender and in that of its
 //! receiver, when it is archived itself; `tombstones` looks for the rows of a page's messages. Only the sender's
 //! retraction makes the row of a message: the row is named by who has sent it, to whom.
+//!
+//! Who has sent a message is said by the bare JID for users of this server: a user retracts from any device. Elsewhere it is said by
+//! the full JID, because the occupants of a room have one bare JID, as the contacts of a gateway may (XEP-0424 5.1).
 
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
 use crate::extension::datetime::{self, Precision};
+use crate::id::Domains;
 use crate::limits::RETRACTION_ID_BYTES_MAX;
 use crate::store::archive::Entry;
 use crate::store::retractions::{self, Key, Retraction};
@@ -34,11 +38,19 @@ fn retracts(xml: &[u8]) -> Option<(String, String)> {
     named.flatten().filter(|(_, own)| !own.is_empty() && own.len() <= RETRACTION_ID_BYTES_MAX)
 }
 
+/// The key of an entry's message, or of the message with this `id` that a retraction names.
+fn key_of(domains: &Domains, entry: &Entry<'_>, id: &str) -> Key {
+    match entry.incoming && !domains.is_of_user(entry.peer) {
+        true => Key::of_address(entry.peer, id),
+        false => Key::of(entry.incoming, bare_of(entry.peer), id),
+    }
+}
+
 /// An entry is archived for a user: if it is a retraction, what it names is noted.
-pub(super) fn archived(batch: &mut Batch, user: &str, number: u64, entry: &Entry<'_>) {
+pub(super) fn archived(batch: &mut Batch, domains: &Domains, user: &str, number: u64, entry: &Entry<'_>) {
     if let Some((id, own)) = retracts(entry.xml) {
         let retraction = Retraction { number, time_ms: entry.time_ms, id: &own };
-        retraction.put(batch, user, &Key::of(entry.incoming, bare_of(entry.peer), &id));
+        retraction.put(batch, user, &key_of(domains, entry, &id));
     }
 }
 
@@ -46,6 +58,10 @@ pub(super) fn archived(batch: &mut Batch, user: &str, number: u64, entry: &Entry
 pub(super) fn expired(batch: &mut Batch, user: &str, number: u64, entry: &Entry<'_>) {
     if let Some((id, _)) = retracts(entry.xml) {
         Key::of(entry.incoming, bare_of(entry.peer), &id).delete(batch, user, number);
+        if entry.incoming {
+            // What the domain was when the row was written is not known any more.
+            Key::of_address(entry.peer, &id).delete(batch, user, number);
+        }
     }
 }
 
@@ -92,7 +108,7 @@ pub(crate) struct Tombstone {
 
 impl Tombstone {
     /// That of an entry, if it could be retracted: it has an `id`, and is no retraction itself, which stays (XEP-0424 5).
-    pub(crate) fn of(entry: &Entry<'_>) -> Option<Tombstone> {
+    pub(crate) fn of(domains: &Domains, entry: &Entry<'_>) -> Option<Tombstone> {
         read_back(entry.xml, |message| {
             let id = message.id().filter(|id| !id.is_empty())?;
             if message.child("retract", NS).is_some() {
@@ -105,7 +121,7 @@ impl Tombstone {
                 }
             }
             open.push(b'>');
-            Some(Tombstone { key: Key::of(entry.incoming, bare_of(entry.peer), &id), open })
+            Some(Tombstone { key: key_of(domains, entry, &id), open })
         })
         .flatten()
     }

@@ -97,7 +97,7 @@ impl Rows {
         let context = Context {
             now: Now::default(),
             server: &facts,
-            domains: &crate::id::Domains::of_users("x"),
+            domains: &crate::id::Domains::of_users("x").into(),
             authorized: true,
             groups: &[],
             online: true,
@@ -467,7 +467,7 @@ fn written(messages: &[(bool, &str, &str)]) -> Rows {
     for (number, (incoming, peer, xml)) in (1..).zip(messages) {
         let entry =
             Entry { incoming: *incoming, waits: false, time_ms: 1_000 * number, peer, xml: xml.as_bytes(), trail: b"" };
-        crate::extension::archive(&mut batch, USER, number, &entry);
+        crate::extension::archive(&mut batch, &crate::id::Domains::of_users("x"), USER, number, &entry);
     }
     let mut rows = Rows::default();
     rows.apply(&batch);
@@ -544,6 +544,25 @@ fn a_message_that_its_sender_retracts_is_a_tombstone_xep_0424_4() {
         shown(&mut rows, &form(&[("with", "romeo@x")])),
         ["-r2", "-r1", "r1", "r2", "later", "of another", "r4"]
     );
+}
+
+/// XEP-0424 5.1: occupants of a room have one bare JID, and so may contacts of a gateway. None of them can bury another's message, nor
+/// keep it from being retracted.
+#[test]
+fn an_occupant_of_a_room_retracts_no_other_occupants_message() {
+    let (hers, his) = (said("1", "hers"), said("2", "his"));
+    let (forged, other, own) = (retraction("f", "1"), retraction("g", "2"), retraction("r", "2"));
+    let mut messages = vec![(true, "cave@rooms.x/witch", &*hers), (true, "cave@rooms.x/owl", &*his)];
+    messages.extend([(true, "cave@rooms.x/owl", &*forged), (true, "cave@rooms.x", &*forged)]);
+    messages.push((true, "cave@rooms.x/owl", &*own));
+    messages.extend([(true, "cave@rooms.x/witch", &*other); 5]);
+    let mut rows = written(&messages);
+    assert_eq!(shown(&mut rows, ""), ["hers", "-r", "f", "f", "r", "g", "g", "g", "g", "g"]);
+    // What goes from the archive takes its rows with it.
+    let mut batch = Batch::new();
+    (1..).zip(&messages).for_each(|(number, message)| expire(&mut batch, number, message));
+    rows.apply(&batch);
+    assert_eq!(rows.read(&retractions::first(USER, 9)), Found::Rows { rows: Vec::new(), more: false });
 }
 
 #[test]

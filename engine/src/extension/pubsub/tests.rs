@@ -34,7 +34,7 @@ impl World {
         let context = Context {
             now: if self.doubted { Now { expiry_us: then_us, ..later } } else { later },
             server: &ServerFacts::default(),
-            domains: &crate::id::Domains::of_users("x"),
+            domains: &crate::id::Domains::of_users("x").into(),
             authorized: from != STRANGER,
             groups: if from == FRIEND { &self.groups } else { &[] },
             online: true,

@@ -26,7 +26,7 @@ fn ask(rest: &str, row: &mut Option<Box<[u8]>>) -> Result<String, Refusal> {
     let context = Context {
         now: Now::new(0, NOW_S * 1_000_000),
         server: &facts,
-        domains: &crate::id::Domains::of_users("montague.lit"),
+        domains: &crate::id::Domains::of_users("montague.lit").into(),
         authorized: false,
         admin: false,
         fresh: "",
