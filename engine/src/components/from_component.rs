@@ -2,13 +2,14 @@
 
 use crate::components::Components;
 use crate::components::seats::Reads;
+use crate::extension::annotations::{forged_in_message, forged_in_presence};
 use crate::extension::offline::Keep;
 use crate::extension::subscription::Kind as SubKind;
 use crate::extension::{Target, disco, last, ping, push, time, version};
 use crate::id::{ActorKind, ConnId, DomainId, SessionId};
 use crate::io::StorageState;
 use crate::letters::{Kind, MessageClass, Origin, PresenceNews};
-use crate::logs::message::{forged_stanza_ids, kept};
+use crate::logs::message::kept;
 use crate::ns;
 use crate::session::conn::{NONE, Pause};
 use crate::turn::pending::Asker;
@@ -152,8 +153,7 @@ impl Components {
         if keep != Keep::Nothing && way.kind == ActorKind::Users && self.storage == StorageState::Full {
             return self.refuse_component(way.domain, element, Limit::Disk);
         }
-        // A stanza-id by the receiver can only come from the receiver's server (XEP-0359 3).
-        let forged = forged_stanza_ids(element, way.to.bare().as_str());
+        let forged = forged_in_message(&self.settings.domains, element, &[way.to.bare().as_str()]);
         self.post_of_component(conn, way, Kind::Message { class, keep }, element, &forged);
     }
 
@@ -178,24 +178,25 @@ impl Components {
             return;
         }
         let kind = element.kind();
+        let forged = forged_in_presence(&self.settings.domains, element);
         let (bare, to) = (bare_of(way.from), way.to.bare());
         if let Some(kind) = kind.as_deref().and_then(SubKind::from_type) {
             if self.storage == StorageState::Full {
                 return self.refuse_component(way.domain, element, Limit::Disk);
             }
             let mut xml = Vec::with_capacity(element.bytes().len());
-            splice(&mut xml, element, &Splice { unaddressed: true, ..Splice::default() });
+            splice(&mut xml, element, &Splice { unaddressed: true, drop: &forged, ..Splice::default() });
             // A component counts no requests: its answer is to the latest one (see `subscription`).
             let news = PresenceNews::Subscription { kind, number: 0, confirm: 0 };
             return self.presence_to(news, bare, to.as_str(), &xml);
         }
         match kind.as_deref() {
             None | Some("unavailable") => {
-                self.post_of_component(conn, way, Kind::Directed { unavailable: kind.is_some() }, element, &[]);
+                self.post_of_component(conn, way, Kind::Directed { unavailable: kind.is_some() }, element, &forged);
             }
             Some("probe") => self.presence_to(PresenceNews::Probe { number: 0 }, way.from, way.to.as_str(), b""),
             Some("error") if !way.to.is_bare() => {
-                self.post_of_component(conn, way, Kind::Directed { unavailable: false }, element, &[]);
+                self.post_of_component(conn, way, Kind::Directed { unavailable: false }, element, &forged);
             }
             Some("error") => {}
             Some(_) => self.refuse_component(way.domain, element, StanzaCondition::BadRequest),

@@ -1,8 +1,11 @@
 //! Who is there: presence that a session sends, and presence that comes for a user of this home.
 
+use std::ops::Range;
+
 use crate::actors::safe::Address;
 use crate::contacts::Contacts;
 use crate::contacts::show::PRESENCE_GONE;
+use crate::extension::annotations::forged_in_presence;
 use crate::extension::{Way, photo, subscription};
 use crate::id::SessionId;
 use crate::io::StorageState;
@@ -198,10 +201,11 @@ impl Contacts {
         // XEP-0398 4: also in directed presence; but not in an error.
         let available = element.kind().is_none();
         let photo = available.then(|| self.photo_update(session, element)).flatten().unwrap_or_default();
+        let drop = self.left_out(element, &photo.drop);
         self.post(home, Kind::Directed { unavailable }, origin, full, to, |out| {
             let (from, to, lang) = (Some(full), Some(Some(to)), lang.as_deref());
             let append = [&photo.append[..]];
-            splice(out, element, &Splice { from, to, lang, drop: &photo.drop, append: &append, ..Splice::default() });
+            splice(out, element, &Splice { from, to, lang, drop: &drop, append: &append, ..Splice::default() });
         });
     }
 
@@ -290,8 +294,17 @@ impl Contacts {
     fn spliced(&self, session: SessionId, element: &Element<'_>, how: &Splice<'_>) -> Vec<u8> {
         let mut xml = Vec::with_capacity(element.bytes().len());
         let lang = self.lang(session);
-        splice(&mut xml, element, &Splice { lang: lang.as_deref(), ..*how });
+        let drop = self.left_out(element, how.drop);
+        splice(&mut xml, element, &Splice { lang: lang.as_deref(), drop: &drop, ..*how });
         xml
+    }
+
+    /// What a presence goes on without, in order: these, and what is said in the server's name.
+    fn left_out(&self, element: &Element<'_>, these: &[Range<usize>]) -> Vec<Range<usize>> {
+        let mut all = forged_in_presence(&self.settings.domains, element);
+        all.extend_from_slice(these);
+        all.sort_unstable_by_key(|range| range.start);
+        all
     }
 
     /// Those who knew that a session was there hear that it has gone.

@@ -5,6 +5,7 @@
 //! what is advertised is what is there.
 
 pub mod adhoc;
+pub mod annotations;
 pub mod avatars;
 pub mod blocking;
 pub mod bookmarks;

@@ -11,16 +11,15 @@ use crate::io::StorageState;
 use crate::letters::MessageClass;
 use crate::logs::hand::Stamp;
 use crate::logs::{Logs, Takers};
-use crate::ns;
 use crate::router::users::Incoming;
 use crate::store::archive::Entry;
 use crate::store::sessions::Trail;
 use crate::store::waiting::{Apart, Transient};
 use crate::turn::Turn;
+use crate::wire::Element;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::limit::Limit;
-use crate::wire::{Child, Element, jid};
 
 impl Logs {
     /// A message for a user of this home whose account is there (RFC 6121 8.5.2, 8.5.3).
@@ -238,12 +237,4 @@ pub(crate) fn kept(class: MessageClass, kind: &str, element: &Element<'_>) -> Ke
         MessageClass::Normal | MessageClass::Chat => keep(kind, element.children().map(|c| c.raw())),
         MessageClass::Headline | MessageClass::Groupchat | MessageClass::Error => Keep::Nothing,
     }
-}
-
-/// Where a stanza has ids that only the server of `by` gives (XEP-0359 3).
-pub(crate) fn forged_stanza_ids(element: &Element<'_>, by: &str) -> Vec<std::ops::Range<usize>> {
-    let claims = |c: &Child<'_>| {
-        c.is("stanza-id", ns::STANZA_ID) && c.attribute("by").is_some_and(|b| jid::normalise(&b).is_ok_and(|b| b == by))
-    };
-    element.children().filter(claims).map(|c| c.range()).collect()
 }

@@ -3,12 +3,13 @@
 use std::borrow::Cow;
 
 use crate::actors::safe::Address;
+use crate::extension::annotations::forged_in_message;
 use crate::extension::offline::Keep;
 use crate::extension::{Target, Way};
 use crate::id::{ConnId, SessionId};
 use crate::io::StorageState;
 use crate::letters::{AGAIN, Kind, Letter, MessageClass, Origin};
-use crate::logs::message::{forged_stanza_ids, kept};
+use crate::logs::message::kept;
 use crate::shard::Shard;
 use crate::store::archive::Entry;
 use crate::store::sessions::Trail;
@@ -132,8 +133,7 @@ impl Shard {
         let again = if had.is_some() { AGAIN } else { 0 };
         let origin = self.sent_off(session, seq, element.bytes().len());
         let origin = origin.map(|origin| Origin { entry: entry | again, ..origin });
-        // A stanza-id by the receiver can only come from the receiver's server (XEP-0359 3).
-        let forged = forged_stanza_ids(element, to.bare().as_str());
+        let forged = forged_in_message(&self.settings.domains, element, &[own_bare, to.bare().as_str()]);
         let lang = self.lang(session);
         let letters = self.letters_to(home);
         let xml = letters.write_with(|out| {

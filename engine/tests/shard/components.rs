@@ -760,3 +760,28 @@ fn a_stop_tells_components_too_rfc6120_4_9_3_19() {
     let effects = scene.host.turn(Input::Command { token: 1, command: Command::Shutdown });
     assert!(heard(&effects, scene.echo).contains("<system-shutdown"), "{effects:?}");
 }
+
+/// XEP-0359 3, XEP-0203 5: a component gives ids and delays in the names of its own domain, and in no name for which this server speaks.
+#[test]
+fn a_component_says_nothing_in_the_servers_name() {
+    let mut scene = Scene::new();
+    let delay = |from: &str| format!("<delay xmlns='urn:xmpp:delay' from='{from}' stamp='2002-09-10T23:08:25Z'/>");
+    let id = |by: &str| format!("<stanza-id xmlns='urn:xmpp:sid:0' by='{by}' id='f'/>");
+    let own = id("cave@echo.localhost") + &delay("cave@echo.localhost");
+    let forged = id("romeo@localhost") + &id("localhost") + &delay("localhost") + &delay("romeo@localhost");
+    let heard = scene.echo(&format!(
+        "<message from='cave@echo.localhost/owl' to='romeo@localhost' type='chat'>{forged}{own}<body>hoo</body></message>"
+    ));
+    assert!(
+        heard.contains(&format!(" type='chat' from='cave@echo.localhost/owl' to='romeo@localhost'>{own}<body>")),
+        "{heard}"
+    );
+    assert_eq!(heard.matches("<stanza-id").count(), 2, "that of the room and that of the account: {heard}");
+    for kind in ["", " type='unavailable'", " type='error'", " type='subscribe'"] {
+        let heard = scene.echo(&format!(
+            "<presence{kind} from='cave@echo.localhost/owl' to='romeo@localhost'>{own}{forged}</presence>"
+        ));
+        assert!(!heard.contains("from='localhost'") && !heard.contains("by='romeo@localhost'"), "{heard}");
+        assert!(kind.contains("error") || heard.contains(&own), "{kind}: {heard}");
+    }
+}
