@@ -37,6 +37,9 @@ const _: () = assert!(SCRAM_SALT_BYTES_MAX <= u8::MAX as usize);
 /// Smallest stanza limit that a server may set (RFC 6120 13.12): 10,000 bytes.
 pub const STANZA_BYTES_FLOOR: usize = 10_000;
 
+/// Longest language tag of a stream that is kept, in bytes (RFC 5646 4.4.1 asks for 35).
+pub const LANG_BYTES_MAX: usize = 35;
+
 /// Bytes of one element before a resource is bound: room for the longest SASL message in base64, and for little else.
 pub const PREAUTH_BYTES_MAX: usize = 16_384;
 

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use crate::id::{ConnId, ShardId};
 use crate::limits::{
     BOSH_HOLD_MAX, BOSH_INACTIVITY_POLLING_S, BOSH_INACTIVITY_S, BOSH_PAUSE_S_MAX, BOSH_POLLING_S,
-    BOSH_QUEUE_BYTES_MAX, BOSH_REPEATS_MAX, BOSH_REPORT_MS, BOSH_WAIT_S_MAX,
+    BOSH_QUEUE_BYTES_MAX, BOSH_REPEATS_MAX, BOSH_REPORT_MS, BOSH_WAIT_S_MAX, LANG_BYTES_MAX,
 };
 use crate::web::bosh::read::{Begins, Key, Wrapper};
 use crate::web::bosh::wrapped::Wrapped;
@@ -141,6 +141,8 @@ pub struct Bosh {
     pub conn: ConnId,
     /// It began by TLS, and all of its requests have to come so (XEP-0124 19.1).
     pub secured: bool,
+    /// The language of its stanzas, until a restart names another one (XEP-0124 7.1).
+    lang: Option<Box<str>>,
     /// The type of its answers.
     pub content_type: Option<Box<str>>,
     /// The client knows conditions, not only status codes (XEP-0124 17.2).
@@ -197,6 +199,7 @@ impl Bosh {
             sid,
             conn,
             secured,
+            lang: wrapper.lang.clone().filter(|lang| lang.len() <= LANG_BYTES_MAX),
             content_type,
             knows_conditions: ver.is_some(),
             items: VecDeque::new(),
@@ -355,6 +358,7 @@ impl Bosh {
         self.waiting.push_back(Waiting { rid: wrapper.rid, place: Some(place), since_ms: now_ms, key, pause });
         if wrapper.restarts {
             let Wrapper { to, from, lang, begins: Begins { version, .. }, .. } = wrapper;
+            let lang = lang.or_else(|| self.lang.clone());
             self.items.push_back(Item::Restart(Restart { to, from, lang, version }));
         } else if !wrapper.content.is_empty() {
             self.items.push_back(Item::Content { scope: wrapper.scope, bytes: wrapper.content, at: 0 });

@@ -3,7 +3,7 @@
 use crate::id::{ConnId, DomainId};
 use crate::io::{Effect, Job, JobDone};
 use crate::letters::{Answer, Gained, Question, Shows};
-use crate::limits::PREAUTH_BYTES_MAX;
+use crate::limits::{LANG_BYTES_MAX, PREAUTH_BYTES_MAX};
 use crate::ns;
 use crate::session::conn::{Attempt, Stage};
 use crate::session::inline::Inline;
@@ -20,9 +20,6 @@ use crate::wire::error::{SaslCondition, StreamCondition};
 use crate::wire::limit::Limit;
 use crate::wire::stream::{Header, Response, Version, write_header};
 use crate::wire::{Element, jid};
-
-/// Longest language tag that is kept, in bytes (RFC 5646 4.4.1 asks for 35).
-const LANG_BYTES_MAX: usize = 35;
 
 /// Whether a stream's language has to be remembered: a tag by its form (RFC 5646 2.1) and not the server's.
 fn is_foreign(lang: &str) -> bool {

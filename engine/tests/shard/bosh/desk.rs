@@ -191,8 +191,13 @@ impl Desk {
 
     /// A session that has not logged in.
     pub(super) fn session(&mut self, attributes: &str) -> Client {
+        self.session_in("en", attributes)
+    }
+
+    /// The same, in another language.
+    pub(super) fn session_in(&mut self, lang: &str, attributes: &str) -> Client {
         let conns = [self.connect(), self.connect()];
-        let attributes = format!("rid='{RID}' to='localhost' xmpp:version='1.0' xml:lang='en' {attributes}");
+        let attributes = format!("rid='{RID}' to='localhost' xmpp:version='1.0' xml:lang='{lang}' {attributes}");
         let created = self.ask(conns[0], &body(&attributes, ""));
         assert_eq!(created.status, 200);
         Client { sid: created.attr("sid").expect("a session"), rid: RID, conns, created }

@@ -294,3 +294,34 @@ fn xep0124_19_1_a_session_that_began_by_tls_goes_on_by_tls() {
     let created = desk.ask(conn, &body("rid='1' to='localhost' ver='1.6' wait='60' hold='1'", ""));
     assert!(created.attr("sid").is_some() && !created.has("PLAIN"));
 }
+
+/// RFC 6120 8.1.5, XEP-0124 7.1: the language is that of the session, unless the restart names another one; a stanza with one keeps it.
+#[test]
+fn rfc6120_8_1_5_the_sessions_language_outlives_the_restart() {
+    for (began, restart, is) in [
+        ("it", "", Some("it")),
+        ("it", "xml:lang='de'", Some("de")),
+        ("en", "", None),
+        ("x-a-tag-of-more-than-thirty-five-bytes", "", None),
+    ] {
+        let mut desk = Desk::new(|_| {});
+        let juliet = desk.tcp("juliet");
+        let mut client = desk.session_in(began, "ver='1.6' wait='60' hold='1'");
+        client.say(&mut desk, &plain("romeo"));
+        client.with(&mut desk, &format!("to='localhost' xmpp:restart='true' {restart}"), "");
+        client.say(&mut desk, BIND);
+        for (conn, own, lang) in [(client.conns[0], "", is), (client.conns[1], " xml:lang='fr'", Some("fr"))] {
+            let sent = message("juliet", "ciao").replacen("<message", &format!("<message{own}"), 1);
+            let all = client.next("", &sent);
+            let effects = desk.host.turn(Input::Received { conn, bytes: &request(&all) });
+            let to_juliet: Vec<Effect> = effects
+                .into_iter()
+                .filter(|effect| matches!(effect, Effect::Send { conn, .. } if *conn == juliet))
+                .collect();
+            let heard = said(&to_juliet);
+            assert!(heard.contains("<body>ciao</body>"), "{heard}");
+            let found = heard.split_once("xml:lang='").map(|(_, rest)| rest.split('\'').next().expect("a value"));
+            assert_eq!(found, lang, "{began}, {restart}: {heard}");
+        }
+    }
+}
