@@ -531,6 +531,10 @@ pub const ARCHIVE_QUERYID_BYTES_MAX: usize = 512;
 /// Bytes of an archive that a query looks through at the most. With messages found it ends there, and the client may go on.
 pub const ARCHIVE_SCAN_BYTES_MAX: usize = 4 << 20;
 
+/// Bytes of an archive that are read to say how many messages match (XEP-0059 2.7): with more, it is not said.
+pub const ARCHIVE_COUNT_BYTES_MAX: usize = 1 << 20;
+const _: () = assert!(ARCHIVE_COUNT_BYTES_MAX <= ARCHIVE_SCAN_BYTES_MAX, "a count is no dearer than a query");
+
 /// Answers in turn that a user's sessions may wait for; each is a query of one stanza.
 pub const PACED_WAITING_MAX: usize = 16;
 

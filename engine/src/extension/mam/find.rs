@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::extension::iq::{Condition, Limit, Resume, Step};
 use crate::id::Domains;
-use crate::limits::ARCHIVE_SCAN_BYTES_MAX;
+use crate::limits::{ARCHIVE_COUNT_BYTES_MAX, ARCHIVE_SCAN_BYTES_MAX};
 use crate::store::archive::{
     Unreadable, ending, entries, is_void, last_entry, live_entries, number_of, refused, seek, was_refused,
 };
@@ -75,7 +75,7 @@ pub(super) fn begin(asked: Arc<Asked>, domains: Arc<Domains>) -> Step {
             return step;
         }
         let Some(retracted) = Retracted::read(retracted) else { return unreadable() };
-        let page = Page::new(retracted, domains);
+        let page = Page::new(&asked, retracted, domains);
         match (begin, found) {
             (Begin::Ids, found) => by_ids(page, &asked, found),
             (Begin::Nothing, _) => finish(page, &asked, true),
@@ -204,6 +204,9 @@ impl Search {
 
     /// Reads, if it has not read too much already.
     fn read(self, queries: Vec<Query>, go_on: impl FnOnce(Search, &[Found]) -> Step + Send + Sync + 'static) -> Step {
+        if self.page.counts() && self.spent > ARCHIVE_COUNT_BYTES_MAX {
+            return finish(self.page.uncounted(), &self.asked, false);
+        }
         if self.spent > ARCHIVE_SCAN_BYTES_MAX {
             return match self.page.is_empty() {
                 true => Step::Error(Limit::ArchiveScan.into()),

@@ -48,6 +48,8 @@ pub(super) struct Wanted {
     pub(super) back: bool,
     /// They come in reverse order.
     pub(super) flip: bool,
+    /// The page is one behind or before another: what matches goes beyond what is looked at.
+    paged: bool,
 }
 
 impl Wanted {
@@ -65,7 +67,13 @@ impl Wanted {
             max: PAGE_DEFAULT,
             back: false,
             flip: false,
+            paged: false,
         }
+    }
+
+    /// Whether only the number of messages is wanted (XEP-0059 2.7).
+    pub(super) fn counts(&self) -> bool {
+        self.max == 0 && !self.paged
     }
 
     /// Reads `<query/>`.
@@ -152,14 +160,18 @@ impl Wanted {
                     let max: u64 = text.trim().parse().map_err(|_| Condition::BadRequest)?;
                     self.max = max.min(ARCHIVE_PAGE_MAX as u64) as usize;
                 }
-                "after" if !text.is_empty() => self.follow(number(&text)?),
+                "after" if !text.is_empty() => {
+                    self.paged = true;
+                    self.follow(number(&text)?);
+                }
                 "before" => {
                     self.back = true;
                     if !text.is_empty() {
+                        self.paged = true;
                         self.precede(number(&text)?);
                     }
                 }
-                // XEP-0059 2.6: nobody has counted the messages.
+                // XEP-0059 2.6: nobody knows the places of messages.
                 "index" => return Err(Condition::FeatureNotImplemented.into()),
                 _ => {}
             }

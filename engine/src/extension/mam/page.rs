@@ -20,6 +20,9 @@ use super::retract::{Retracted, Tombstone};
 /// Bytes of a result around its message, with addresses of usual length.
 const AROUND_BYTES: usize = 400;
 
+/// Messages of a peer that are looked at in one go to be counted.
+const COUNTED_AT_ONCE: usize = 64;
+
 /// Who asks, and for what.
 #[derive(Debug)]
 pub(super) struct Asked {
@@ -73,6 +76,8 @@ pub(super) struct Page {
     pub(super) retracted: Retracted,
     /// The domains served, by which it is known who may retract what.
     domains: Arc<Domains>,
+    /// How many match, where only that is wanted.
+    count: Option<u64>,
 }
 
 /// One result.
@@ -88,9 +93,10 @@ struct Taken {
 }
 
 impl Page {
-    /// An empty one, of an archive of which these were retracted.
-    pub(super) fn new(retracted: Retracted, domains: Arc<Domains>) -> Page {
-        Page { results: Vec::new(), bytes: 0, retracted, domains }
+    /// An empty one for who asks, of an archive of which these were retracted.
+    pub(super) fn new(asked: &Asked, retracted: Retracted, domains: Arc<Domains>) -> Page {
+        let count = asked.wanted.counts().then_some(0);
+        Page { results: Vec::new(), bytes: 0, retracted, domains, count }
     }
 
     /// Whether there is a result.
@@ -98,14 +104,32 @@ impl Page {
         self.results.is_empty()
     }
 
+    /// Whether only the number of messages is wanted.
+    pub(super) fn counts(&self) -> bool {
+        self.count.is_some()
+    }
+
+    /// They are too many to be counted.
+    pub(super) fn uncounted(mut self) -> Page {
+        self.count = None;
+        self
+    }
+
     /// How many more are wanted: one more than there is room for, because with it there is another page.
     pub(super) fn missing(&self, asked: &Asked) -> usize {
+        if self.counts() {
+            return COUNTED_AT_ONCE;
+        }
         asked.wanted.max + 1 - self.results.len().min(asked.wanted.max)
     }
 
     /// Takes an entry, if it is a result. Whether it is one that there is no room for: then the page is whole, and not the last.
     pub(super) fn take(&mut self, asked: &Asked, number: u64, entry: &Entry<'_>) -> bool {
         if !asked.matches(number, entry) {
+            return false;
+        }
+        if let Some(count) = &mut self.count {
+            *count += 1;
             return false;
         }
         let bytes = self.bytes + entry.xml.len() + AROUND_BYTES + asked.wanted.queryid_bytes();
@@ -169,12 +193,16 @@ impl Page {
         if asked.wanted.back {
             self.results.reverse();
         }
+        let complete = complete && self.count.is_none_or(|count| count == 0);
         let mut out = format!("<fin xmlns='{NS}' complete='{complete}'><set xmlns='http://jabber.org/protocol/rsm'>");
-        // XEP-0059 2.2: there is no count, because nobody has counted; to do so would be to read all of the archive.
         if let [Taken { number: first, .. }, ..] = &self.results[..]
             && let [.., Taken { number: last, .. }] = &self.results[..]
         {
             out.push_str(&format!("<first>{first}</first><last>{last}</last>"));
+        }
+        // XEP-0059 2.7. A page has no count: to count would be to read all that matches, with each page.
+        if let Some(count) = self.count {
+            out.push_str(&format!("<count>{count}</count>"));
         }
         out.push_str("</set></fin>");
         // XEP-0313 4.3.4: only the order in which they are sent.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::extension::iq::{IqRequest, ServerFacts};
 use crate::id::Now;
-use crate::limits::{ARCHIVE_QUERYID_BYTES_MAX as QUERYID_BYTES_MAX, RETRACTION_ID_BYTES_MAX};
+use crate::limits::{ARCHIVE_COUNT_BYTES_MAX, ARCHIVE_QUERYID_BYTES_MAX as QUERYID_BYTES_MAX, RETRACTION_ID_BYTES_MAX};
 use crate::store::archive::{Entry, put_void};
 use crate::store::{Batch, Found, OpView, Query, Row, Table, key, retractions};
 
@@ -203,6 +203,55 @@ fn paged(rows: &mut Rows, form: &str, max: usize, back: bool) -> Vec<u64> {
         }
         assert!(fin.contains("complete='false'") && fin.contains("<last>"), "{fin}");
     }
+}
+
+/// The number of results that a client is told, and whether it is told that there are none.
+fn counted(rows: &mut Rows, inside: &str) -> (Option<u64>, bool) {
+    let (ids, fin) = rows.ask(inside).expect("an answer");
+    assert!(ids.is_empty(), "{ids:?}");
+    let count = fin.split_once("<count>").map(|(_, rest)| rest.split('<').next().unwrap().parse().expect("a number"));
+    (count, fin.contains("complete='true'"))
+}
+
+#[test]
+fn who_asks_for_no_results_is_told_how_many_there_are_xep_0059_2_7() {
+    let (mut rows, plain) = archive(700, 9);
+    let all = plain.len() as u64;
+    assert_eq!(counted(&mut rows, &set(0, "")), (Some(all), false));
+    assert_eq!(counted(&mut rows, &set(0, "<before/>")), (Some(all), false), "the same from the other end");
+    let peer = plain[3].2.split('/').next().unwrap().to_owned();
+    let with = plain.iter().filter(|(_, _, other, _)| other.starts_with(&format!("{peer}/"))).count() as u64;
+    let after = plain[50].0.to_string();
+    for (fields, count) in [
+        (vec![("with", &*peer)], with),
+        (vec![("with", "nobody@x")], 0),
+        (vec![("after-id", &*after)], all - 51),
+        (vec![("ids", &*after)], 1),
+        (vec![("end", "1970-01-01T00:00:00Z")], 0),
+    ] {
+        assert_eq!(counted(&mut rows, &(form(&fields) + &set(0, ""))), (Some(count), count == 0), "{fields:?}");
+    }
+    // A page behind another is a part of what matches: it says nothing of the whole, nor do pages with results.
+    assert_eq!(counted(&mut rows, &set(0, &format!("<after>{after}</after>"))), (None, false));
+    assert!(!rows.ask(&set(3, "")).expect("a page").1.contains("<count>"));
+    assert_eq!(counted(&mut Rows::default(), &set(0, "")), (Some(0), true));
+}
+
+#[test]
+fn a_large_archive_is_not_counted() {
+    let (mut rows, mut batch) = (Rows::default(), Batch::new());
+    let xml = format!("<message><body>{}</body></message>", "x".repeat(1_000));
+    for number in 1..=3_000 {
+        let entry =
+            Entry { incoming: true, waits: false, time_ms: number, peer: "a@x", xml: xml.as_bytes(), trail: b"" };
+        entry.put(&mut batch, USER, number);
+        batch.delete(Table::Waiting, b"a@x", b"so that the next one begins a row");
+    }
+    rows.apply(&batch);
+    rows.bytes = 0;
+    assert_eq!(counted(&mut rows, &set(0, "")), (None, false));
+    assert!(rows.bytes < ARCHIVE_COUNT_BYTES_MAX * 5 / 4, "{} bytes were read", rows.bytes);
+    assert_eq!(counted(&mut rows, &(form(&[("after-id", "2500")]) + &set(0, ""))), (Some(500), false));
 }
 
 #[test]
