@@ -14,7 +14,7 @@ use self::archive::RETRACT;
 pub use self::archive::{Look, Shown};
 pub use self::heard::Heard;
 use crate::net::SocketId;
-use crate::world::PASSWORD;
+use crate::world::{PASSWORD, ids};
 use crate::xml::{Item, Node, Reader};
 
 /// Where a client stands.
@@ -66,7 +66,7 @@ pub struct Received {
     pub from: String,
     /// Where it was sent to.
     pub to: String,
-    /// Its stanza-id, if it has one.
+    /// The number that its stanza-id is made of, if it has one.
     pub stanza_id: Option<u64>,
     /// It carries a delay stamp.
     pub delayed: bool,
@@ -537,7 +537,7 @@ impl Client {
             number,
             from: bare(node.attribute("from").unwrap_or_default()),
             to: node.attribute("to").unwrap_or_default().to_owned(),
-            stanza_id: stanza_id.first().and_then(|c| c.attribute("id")?.parse().ok()),
+            stanza_id: stanza_id.first().and_then(|c| ids().number(c.attribute("id")?)),
             delayed: node.child("delay").is_some(),
             seen: self.is_seen(),
         }));

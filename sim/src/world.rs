@@ -21,7 +21,8 @@ use throng_engine::io::{Command, ListenerKind, Output, Reply, StorageState};
 use throng_engine::settings::Settings;
 use throng_engine::shard::{NUMBER_FLOOR_PREFIX, Shard};
 use throng_engine::store::Table;
-use throng_engine::store::account::Credentials;
+use throng_engine::store::account::{Credentials, Incarnation};
+use throng_engine::store::ids::Ids;
 
 use self::machine::{Envelope, Feed, Thread, run_job};
 pub use self::plant::Plant;
@@ -173,12 +174,23 @@ pub struct World {
     steps: u64,
 }
 
+/// The incarnation of all accounts.
+fn incarnation() -> Incarnation {
+    Incarnation::drawn(0x1f3a_55c7_09be_d264)
+}
+
+/// How messages of all accounts are called.
+pub fn ids() -> Ids {
+    Ids::of(incarnation())
+}
+
 /// The row of an account with [`PASSWORD`].
 fn credentials() -> &'static [u8] {
     static ROW: OnceLock<Vec<u8>> = OnceLock::new();
     ROW.get_or_init(|| {
         let made =
             Credentials::derive(PASSWORD, ITERATIONS, SALT, EPOCH_US).expect("the password and salt are in bounds");
+        let made = made.of(incarnation());
         let mut row = Vec::new();
         made.encode(&mut row);
         row

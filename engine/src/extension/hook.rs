@@ -12,6 +12,7 @@ use super::note::Note;
 use crate::id::{Domains, Service};
 use crate::store::Batch;
 use crate::store::archive::Entry;
+use crate::store::ids::Ids;
 use crate::wire::Element;
 use crate::wire::limit::Refusal;
 
@@ -171,8 +172,8 @@ pub struct Extension {
     pub inline: Option<Nonza>,
     /// What a client is told of the account when its session begins with the authentication (XEP-0386 2.2): an element of `<bound/>`,
     /// which is read for the bare JID. It reads ([`Step::Read`]) and comes to a result; without one the session
-    /// begins all the same.
-    pub bound: Option<fn(&ServerFacts, &str) -> Option<Step>>,
+    /// begins all the same. It is given how messages of the account are called.
+    pub bound: Option<fn(&ServerFacts, &str, Ids) -> Option<Step>>,
     /// What goes to a session with its mark.
     pub gate: Option<Gate>,
     /// Copies of messages for sessions with its mark.

@@ -12,6 +12,7 @@ use super::note::Note;
 use super::service::Services;
 use super::upload::slot::Upload;
 use crate::id::{Domains, Now, Service};
+use crate::store::ids::Ids;
 use crate::store::report::Report;
 use crate::store::{Batch, Found, Query};
 
@@ -113,6 +114,8 @@ pub struct Context<'a> {
     pub server: &'a ServerFacts,
     /// The domains that it serves.
     pub domains: &'a Arc<Domains>,
+    /// How the messages of the sender's own account are called.
+    pub ids: Ids,
     /// Whether the sender may see the presence of [`IqRequest::account`]: it is the sender's own, or it exists and its
     /// roster has the sender's bare JID in a state with "from". The shard loads the roster where [`Feature::asks_roster`].
     pub authorized: bool,

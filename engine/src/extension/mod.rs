@@ -263,8 +263,8 @@ pub fn inlines(server: &ServerFacts) -> impl Iterator<Item = (usize, &'static ho
 
 /// What a client is told of its account with its session, by the first extension from a place on that has something to tell; and the
 /// place behind that.
-pub fn bound(server: &ServerFacts, account: &str, from: usize) -> Option<(usize, Step)> {
-    let told = |(place, extension): (usize, &Extension)| Some((place + 1, (extension.bound?)(server, account)?));
+pub fn bound(server: &ServerFacts, account: &str, ids: crate::store::ids::Ids, from: usize) -> Option<(usize, Step)> {
+    let told = |(place, extension): (usize, &Extension)| Some((place + 1, (extension.bound?)(server, account, ids)?));
     switched_on(server).filter(|(place, _)| *place >= from).find_map(told)
 }
 

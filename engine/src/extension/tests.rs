@@ -44,6 +44,7 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
         now: Now::new(123_456_789, 1_166_551_115_000_000),
         server,
         domains: &domains.into(),
+        ids: crate::store::ids::Ids::PLAIN,
         authorized: to.authorized,
         groups: &[],
         online: to.online,

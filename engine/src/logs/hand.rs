@@ -15,7 +15,7 @@ use crate::wire::written::insert_at_end;
 /// How a message in a log is stamped for whoever gets it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
-    /// Its stanza-id (XEP-0359).
+    /// The number that its stanza-id (XEP-0359) is made of.
     pub(crate) id: u64,
     /// When it came, milliseconds since the Unix epoch, if that has to be said (XEP-0203).
     pub(crate) came_ms: Option<u64>,
@@ -77,11 +77,12 @@ impl Logs {
 
     /// Writes the stanza-id (XEP-0359) and, if it has waited, the delay (XEP-0203) of a message for a session's user.
     pub(crate) fn stamp(&self, out: &mut Vec<u8>, session: SessionId, stamp: Stamp) {
-        let user = self.sessions.slot(session.slot).user;
+        let session = self.sessions.slot(session.slot);
+        let user = session.user;
         out.extend_from_slice(b"<stanza-id");
         write_attribute(out, "xmlns", ns::STANZA_ID);
         out.extend_from_slice(b" id='");
-        out.extend_from_slice(itoa::Buffer::new().format(stamp.id).as_bytes());
+        out.extend_from_slice(session.ids.text(stamp.id).as_bytes());
         out.extend_from_slice(b"' by='");
         escape_value_into(out, self.users.local(user));
         out.push(b'@');

@@ -9,8 +9,9 @@ use crate::extension::pubsub::node::{Affiliates, Directory};
 use crate::extension::{blocking, vcard};
 use crate::id::{Domains, Now};
 use crate::limits::{NODE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
-use crate::store::account::{Credentials, Standing};
+use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::store::archive::{self, Entry, live_entries, seek};
+use crate::store::ids::Ids;
 use crate::store::nodes::{Item, Span};
 use crate::store::retractions::{self, Retraction};
 use crate::store::waiting::{self, Apart, Cursor, Transient};
@@ -60,8 +61,9 @@ pub fn export<E>(
     read: &mut dyn FnMut(&Query) -> Result<Found, E>,
     out: &mut dyn FnMut(&[u8]) -> Result<(), E>,
 ) -> Result<Departed, E> {
+    let ids = Ids::of(Incarnation::of_record(record));
     let mut departure =
-        Departure { user, domains, portion, read, out, text: Vec::new(), departed: Departed::default() };
+        Departure { user, ids, domains, portion, read, out, text: Vec::new(), departed: Departed::default() };
     departure.begin(record);
     departure.waiting()?;
     let requests = departure.roster()?;
@@ -79,6 +81,8 @@ pub fn export<E>(
 
 struct Departure<'a, E> {
     user: &'a str,
+    /// How its messages are called.
+    ids: Ids,
     domains: &'a Domains,
     portion: Portion,
     read: &'a mut dyn FnMut(&Query) -> Result<Found, E>,
@@ -195,6 +199,7 @@ impl<E> Departure<'_, E> {
         self.open("offline-messages", "");
         self.departed.counts.waiting += all.len() as u64;
         for (xml, id, time_ms) in all.into_values() {
+            let id = id.map(|number| self.ids.text(number));
             message::write_waiting(&mut self.text, self.user, &xml, id, time_ms);
             self.text.push(b'\n');
             self.flush(PORTION_BYTES)?;
@@ -388,7 +393,8 @@ impl<E> Departure<'_, E> {
             let shown = if any.is_empty() { None } else { departure.retracted(number, entry)? };
             let xml = shown.as_deref().unwrap_or(entry.xml);
             let (incoming, time_ms) = (entry.incoming, entry.time_ms);
-            message::write_result(&mut departure.text, departure.user, xml, number, incoming, time_ms);
+            let id = departure.ids.text(number);
+            message::write_result(&mut departure.text, departure.user, xml, id, incoming, time_ms);
             departure.text.push(b'\n');
             departure.departed.counts.archived += 1;
             departure.flush(PORTION_BYTES)

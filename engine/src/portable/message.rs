@@ -5,6 +5,7 @@ use minidom::Element;
 use super::{NS_CLIENT, NS_DELAY, NS_FORWARD, NS_MAM, Word, xml};
 use crate::extension::datetime::{self, Precision};
 use crate::ns;
+use crate::store::ids::Text;
 use crate::wire::jid::{Jid, bare_of};
 use crate::wire::text::write_attribute;
 use crate::wire::written::insert_at_end;
@@ -85,13 +86,13 @@ pub(super) fn result(user: &str, result: &Element, now_us: u64) -> Result<Stored
 }
 
 /// Appends what stands before and behind a stored message: its namespace, and what it is known by.
-fn write(out: &mut Vec<u8>, user: &str, message: &[u8], id: Option<u64>, more: impl FnOnce(&mut Vec<u8>)) {
+fn write(out: &mut Vec<u8>, user: &str, message: &[u8], id: Option<Text>, more: impl FnOnce(&mut Vec<u8>)) {
     let mut whole = Vec::with_capacity(message.len() + 160);
     insert_at_end(&mut whole, message, |out| {
         if let Some(id) = id {
             out.extend_from_slice(b"<stanza-id");
             write_attribute(out, "xmlns", ns::STANZA_ID);
-            write_attribute(out, "id", &id.to_string());
+            write_attribute(out, "id", id.as_str());
             write_attribute(out, "by", user);
             out.extend_from_slice(b"/>");
         }
@@ -114,20 +115,20 @@ fn write_delay(out: &mut Vec<u8>, from: Option<&str>, time_ms: u64) {
 }
 
 /// Appends a message that waits, known by `id` if it is in the archive.
-pub(super) fn write_waiting(out: &mut Vec<u8>, user: &str, xml: &[u8], id: Option<u64>, time_ms: u64) {
+pub(super) fn write_waiting(out: &mut Vec<u8>, user: &str, xml: &[u8], id: Option<Text>, time_ms: u64) {
     let host = user.split_once('@').map(|(_, host)| host);
     write(out, user, xml, id, |out| write_delay(out, host, time_ms));
 }
 
 /// Appends a result of an archive.
-pub(super) fn write_result(out: &mut Vec<u8>, user: &str, xml: &[u8], number: u64, incoming: bool, time_ms: u64) {
+pub(super) fn write_result(out: &mut Vec<u8>, user: &str, xml: &[u8], id: Text, incoming: bool, time_ms: u64) {
     out.extend_from_slice(b"<result");
     write_attribute(out, "xmlns", NS_MAM);
-    write_attribute(out, "id", &number.to_string());
+    write_attribute(out, "id", id.as_str());
     out.extend_from_slice(b"><forwarded");
     write_attribute(out, "xmlns", NS_FORWARD);
     out.push(b'>');
     write_delay(out, None, time_ms);
-    write(out, user, xml, incoming.then_some(number), |_| {});
+    write(out, user, xml, incoming.then_some(id), |_| {});
     out.extend_from_slice(b"</forwarded></result>");
 }

@@ -13,6 +13,7 @@ use crate::requests::Requests;
 use crate::router::users::{Incoming, RosterStep};
 use crate::session::table::Privacy;
 use crate::store::Found;
+use crate::store::ids::Ids;
 use crate::streams::half::Down;
 use crate::streams::work::work;
 use crate::turn::pending::{Asker, FeatureRead, InTurn, Remover};
@@ -162,8 +163,9 @@ impl Requests {
         let key = if target == Target::Node { account } else { bare_of(account) };
         let (namespace, user) = (child.namespace(), self.users.find(key).filter(|_| target != Target::Node));
         let online = user.is_some_and(|u| self.users.sessions(&self.sessions, u).any(|(_, s)| s.is_available()));
-        let secure =
-            asker.session.and_then(|(id, _)| self.sessions.get(id)).is_some_and(|s| s.privacy != Privacy::Open);
+        let own = asker.session.and_then(|(id, _)| self.sessions.get(id));
+        let secure = own.is_some_and(|session| session.privacy != Privacy::Open);
+        let ids = own.map_or(Ids::PLAIN, |session| session.ids);
         let request = IqRequest {
             set: element.kind().as_deref() == Some("set"),
             target,
@@ -183,6 +185,7 @@ impl Requests {
             groups: may.unwrap_or_default(),
             online,
             secure,
+            ids,
             ..self.context(target, &asker.from, asker.session.is_some(), &fresh)
         };
         let state = user.filter(|_| target == Target::Own).and_then(|user| self.users.get(user).state.as_ref());
@@ -201,6 +204,7 @@ impl Requests {
             now: self.now,
             server: &self.facts,
             domains: &self.settings.domains,
+            ids: Ids::PLAIN,
             authorized: target == Target::Own,
             groups: &[],
             online: false,

@@ -5,6 +5,7 @@ use crate::extension::Notes;
 use crate::extension::presence::PresenceId;
 use crate::id::SessionId;
 use crate::slots::Slots;
+use crate::store::ids::Ids;
 use std::sync::Arc;
 
 /// The user half of a session. What only some have is boxed.
@@ -30,6 +31,8 @@ pub struct Session {
     pub privacy: Privacy,
     /// Extensions with a mark on it, a bit for each place in their table.
     pub marks: u32,
+    /// How its user's messages are called (XEP-0359).
+    pub ids: Ids,
     /// What few sessions have.
     pub extra: Option<Box<Extra>>,
 }
@@ -106,7 +109,7 @@ pub enum Privacy {
     Encrypted,
 }
 
-const _: () = assert!(size_of::<Session>() <= 48, "an idle session costs this much, beside its stream half");
+const _: () = assert!(size_of::<Session>() <= 56, "an idle session costs this much, beside its stream half");
 
 impl Session {
     /// A session that has just been bound.
@@ -122,6 +125,7 @@ impl Session {
             privacy,
             follows: false,
             marks: 0,
+            ids: Ids::PLAIN,
             extra: None,
         }
     }

@@ -4,12 +4,14 @@ use crate::id::{ConnId, SessionId};
 use crate::limits::BIND_RETRIES_MAX;
 use crate::ns;
 use crate::observers::trace::News;
+use crate::router::users::Known;
 use crate::session::conn::ConnState;
 use crate::session::sasl::{Authenticated, SUSPENDED_TEXT};
 use crate::session::sm::TOKEN_BYTES;
 use crate::session::table::Session;
 use crate::settings::ResourceConflict;
 use crate::shard::Shard;
+use crate::store::ids::Ids;
 use crate::streams::ended::Ended;
 use crate::streams::half::Takes;
 use crate::streams::management::{SM_ITEM_NOT_FOUND, parse_previd};
@@ -114,6 +116,7 @@ impl Shard {
         let Takes { privacy, lang } = Takes::of(self.heard(conn));
         let mut session = Session::new(user, resource, privacy);
         session.takes(privacy, lang);
+        session.ids = self.ids_of(user);
         let id = self.insert_session(session, conn);
         self.mark_woken(id);
         self.conns.set_state(conn, ConnState::Bound(id));
@@ -126,6 +129,14 @@ impl Shard {
         // Presence comes next, and then all that it leads to leaves as one send, with the answers to what came with it.
         self.read_roster_ahead(user);
         Ok(id)
+    }
+
+    /// How a user's messages are called: the account is known when a session begins.
+    fn ids_of(&self, user: u32) -> Ids {
+        match self.users.get(user).state.as_ref().map(|state| state.known) {
+            Some(Known::Exists(which)) => Ids::of(which),
+            _ => Ids::PLAIN,
+        }
     }
 
     /// A user with the most sessions that there may be gets room for another one: that which has waited longest for its client

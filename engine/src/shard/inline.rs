@@ -8,6 +8,7 @@ use crate::session::conn::Stage;
 use crate::session::inline::{Bind, Inline};
 use crate::session::sasl::{Authenticated, Form};
 use crate::shard::Shard;
+use crate::store::ids::Ids;
 use crate::streams::management::SM_ITEM_NOT_FOUND;
 use crate::turn::pending::Pending;
 use crate::wire::error::{SaslCondition, StreamCondition};
@@ -60,7 +61,9 @@ impl Shard {
         }
         let inline = self.heard(conn).inline.as_ref().expect("it is still there");
         let from = inline.bind.as_ref().map(|_| inline.told);
-        if let Some((told, step)) = from.and_then(|from| extension::bound(&self.facts, owner.bare(), from)) {
+        if let Some((told, step)) =
+            from.and_then(|from| extension::bound(&self.facts, owner.bare(), Ids::of(owner.incarnation()), from))
+        {
             self.heard(conn).inline.as_mut().expect("it is still there").told = told;
             return self.tell_bound(conn, step);
         }

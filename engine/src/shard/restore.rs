@@ -13,6 +13,7 @@ use crate::session::table::{Privacy, Session};
 use crate::shard::Shard;
 use crate::store::Found;
 use crate::store::account::Incarnation;
+use crate::store::ids::Ids;
 use crate::store::sessions::{self, Counts, Kept, Key, Stored};
 
 impl Shard {
@@ -93,6 +94,7 @@ impl Shard {
         session.priority = kept.priority;
         session.interested = kept.interested;
         session.follows = kept.follows;
+        session.ids = Ids::of(Incarnation::from_bytes(kept.incarnation.to_be_bytes()));
         if !kept.directed.is_empty() || kept.lang.is_some() {
             let extra = session.extra.get_or_insert_default();
             extra.directed = kept.directed.clone();

@@ -8,6 +8,7 @@ pub mod account;
 pub mod announcement;
 pub mod archive;
 pub mod hash;
+pub mod ids;
 pub mod invitation;
 pub mod key;
 pub mod keys;

@@ -1,10 +1,10 @@
 //! Archive queries (XEP-0313) in a shard: whose turn it is, and whom they hold up.
 
 use throng_engine::id::ConnId;
-use throng_engine::io::{Input, StorageState};
+use throng_engine::io::{Input, ListenerKind, StorageState};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
-use throng_sim::host::{Host, said};
+use throng_sim::host::{BIND, HEADER, Host, said};
 
 fn settings() -> Settings {
     Settings::new("localhost", 1, [0; 32], 0)
@@ -146,4 +146,74 @@ fn what_retention_has_removed_is_not_found() {
     host.disk.apply(&batch);
     let after = format!("<set xmlns='http://jabber.org/protocol/rsm'><after>{first}</after></set>");
     assert!(said(&host.ask(juliet, &query("q", &after))).contains("item-not-found"), "XEP-0313 4.3.2");
+}
+
+/// Juliet, of the account with a password, logs in and is available.
+fn juliet(host: &mut Host, slot: u32) -> ConnId {
+    let conn = ConnId { slot, generation: 1 };
+    let listener = ListenerKind { direct_tls: false, starttls: false, plain_auth: true, registration: false };
+    host.turn(Input::Accepted { conn, listener, peer: [192, 0, 2, 1].into() });
+    // The base64 of NUL, juliet, NUL, pencil.
+    let auth = "<auth xmlns='urn:ietf:params:xml:ns:xmpp-sasl' mechanism='PLAIN'>AGp1bGlldABwZW5jaWw=</auth>";
+    assert!(said(&host.ask(conn, &format!("{HEADER}{auth}"))).contains("<success "));
+    host.ask(conn, &format!("{HEADER}{BIND}<presence/>"));
+    conn
+}
+
+fn between<'a>(text: &'a str, before: &str, behind: &str) -> &'a str {
+    let rest = text.split_once(before).unwrap_or_else(|| panic!("no {before} in {text}")).1;
+    rest.split_once(behind).expect("an end").0
+}
+
+/// XEP-0359 6, XEP-0313 3.3: an id says nothing of how much the archive holds. It is the same wherever a client meets it, and in each life of the
+/// server; what earlier versions told, the number itself, is understood.
+#[test]
+fn ids_are_opaque_and_stay_what_they_are() {
+    let page = |ids: &[&str]| {
+        let values: String = ids.iter().map(|id| format!("<value>{id}</value>")).collect();
+        format!(
+            "<x xmlns='jabber:x:data' type='submit'><field var='FORM_TYPE'><value>urn:xmpp:mam:2</value></field><field var='ids'>{values}</field></x>"
+        )
+    };
+    let after = |id: &str| format!("<set xmlns='http://jabber.org/protocol/rsm'><after>{id}</after></set>");
+    let mut host = Host::new(settings());
+    host.account_with("juliet", "pencil", 7);
+    host.account("romeo");
+    let (romeo, client) = (host.bind(0, "romeo").0, juliet(&mut host, 1));
+    let ids: Vec<String> = (0..3)
+        .map(|n| {
+            let text = format!("<message to='juliet@localhost' type='chat'><body>{n}</body></message>");
+            between(&said(&host.ask(romeo, &text)), "<stanza-id xmlns='urn:xmpp:sid:0' id='", "'").to_owned()
+        })
+        .collect();
+    assert!(ids.iter().all(|id| id.len() == 16 && id.bytes().all(|byte| byte.is_ascii_lowercase())), "{ids:?}");
+    let numbers: Vec<u64> = host
+        .disk
+        .rows_of(Table::Archive, "juliet@localhost")
+        .map(|(sort, _)| throng_engine::store::archive::number_of(sort).expect("a number"))
+        .collect();
+    let lives = |host: &mut Host, client: ConnId| {
+        let all = said(&host.ask(client, &query("q", "")));
+        assert!(
+            ids.iter().all(|id| all.matches(&format!(" id='{id}'")).count() == 2),
+            "the result and its stanza-id: {all}"
+        );
+        assert!(all.contains(&format!("<first>{}</first><last>{}</last>", ids[0], ids[2])), "{all}");
+        let ends = said(&host.ask(client, "<iq type='get' id='m'><metadata xmlns='urn:xmpp:mam:2'/></iq>"));
+        assert!(ends.contains(&format!("<start id='{}'", ids[0])) && ends.contains(&format!("<end id='{}'", ids[2])));
+        for first in [ids[0].clone(), numbers[0].to_string()] {
+            let rest = said(&host.ask(client, &query("q", &after(first.as_str()))));
+            assert!(!rest.contains("<body>0<") && rest.contains("<body>1<") && rest.contains("<body>2<"), "{rest}");
+            let one = said(&host.ask(client, &query("q", &page(&[first.as_str()]))));
+            assert!(one.contains("<body>0<") && one.matches("<result ").count() == 1, "{one}");
+        }
+        for none in ["aaaaaaaaaaaaaaaa", "AAAAAAAAAAAAAAAA", "x", ""] {
+            assert!(said(&host.ask(client, &query("q", &page(&[none])))).contains("item-not-found"), "{none}");
+        }
+    };
+    lives(&mut host, client);
+    let mut next = Host::new(settings());
+    next.disk = host.disk;
+    let client = juliet(&mut next, 0);
+    lives(&mut next, client);
 }

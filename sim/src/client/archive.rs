@@ -1,6 +1,7 @@
 //! A client's look at its user's archive (XEP-0313), page by page.
 
 use super::{Client, News, number_of_id, numbers};
+use crate::world::ids;
 use crate::xml::Node;
 
 /// The namespace of archives.
@@ -12,7 +13,7 @@ pub(super) const RETRACT: &str = "urn:xmpp:message-retract:1";
 /// A result of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// Its id in the archive.
+    /// The number that its id in the archive is made of.
     pub id: u64,
     /// Number of the message.
     pub number: u64,
@@ -61,9 +62,9 @@ impl Client {
         let Some(look) = &self.look else { return };
         let at = if look.back { look.seen.first() } else { look.seen.last() };
         let place = match (look.back, at) {
-            (true, Some(Shown { id, .. })) => format!("<before>{id}</before>"),
+            (true, Some(Shown { id, .. })) => format!("<before>{}</before>", ids().text(*id)),
             (true, None) => "<before/>".into(),
-            (false, Some(Shown { id, .. })) => format!("<after>{id}</after>"),
+            (false, Some(Shown { id, .. })) => format!("<after>{}</after>", ids().text(*id)),
             (false, None) => String::new(),
         };
         let query = query(&format!("look{id}"), look.with.as_deref(), look.max, &place);
@@ -80,7 +81,7 @@ impl Client {
     pub(super) fn is_result(&mut self, node: &Node) -> bool {
         let Some(result) = node.child("result").filter(|result| result.namespace == MAM) else { return false };
         let shown = || {
-            let id = result.attribute("id")?.parse().ok()?;
+            let id = ids().number(result.attribute("id")?)?;
             Shown::of(id, result.child("forwarded")?.child("message")?)
         };
         let looks = result.attribute("queryid").is_some_and(|id| id.starts_with("look"));

@@ -97,7 +97,7 @@ impl Wanted {
             wanted.form(context, form)?;
         }
         if let Some(set) = query.get_child("set", NS_RSM) {
-            wanted.page(set)?;
+            wanted.page(context, set)?;
         }
         wanted.anchors.sort_unstable();
         wanted.anchors.dedup();
@@ -121,12 +121,12 @@ impl Wanted {
                 Some("with") => self.with = Some((context.jid)(&value()?).ok_or(Condition::JidMalformed)?),
                 Some("start") => self.start_us = datetime::parse(&value()?).ok_or(Condition::BadRequest)?,
                 Some("end") => self.end_us = datetime::parse(&value()?).ok_or(Condition::BadRequest)?,
-                Some("after-id") => self.follow(number(&value()?)?),
-                Some("before-id") => self.precede(number(&value()?)?),
+                Some("after-id") => self.follow(number(context, &value()?)?),
+                Some("before-id") => self.precede(number(context, &value()?)?),
                 Some("ids") => {
                     let mut ids = Vec::new();
                     for value in field.children().filter(|child| child.is("value", NS_FORM)) {
-                        ids.push(number(&value.text())?);
+                        ids.push(number(context, &value.text())?);
                     }
                     ids.sort_unstable();
                     ids.dedup();
@@ -145,7 +145,7 @@ impl Wanted {
         Ok(())
     }
 
-    fn page(&mut self, set: &Element) -> Result<(), Refusal> {
+    fn page(&mut self, context: &Context<'_>, set: &Element) -> Result<(), Refusal> {
         // XEP-0059 4: each at most once.
         const NAMES: [&str; 4] = ["max", "after", "before", "index"];
         for child in set.children().filter(|child| child.has_ns(NS_RSM)) {
@@ -162,13 +162,13 @@ impl Wanted {
                 }
                 "after" if !text.is_empty() => {
                     self.paged = true;
-                    self.follow(number(&text)?);
+                    self.follow(number(context, &text)?);
                 }
                 "before" => {
                     self.back = true;
                     if !text.is_empty() {
                         self.paged = true;
-                        self.precede(number(&text)?);
+                        self.precede(number(context, &text)?);
                     }
                 }
                 // XEP-0059 2.6: nobody knows the places of messages.
@@ -218,9 +218,8 @@ impl Wanted {
 }
 
 /// The number of an id; one that is none is not in the archive (XEP-0313 4.1.3, 4.3.2).
-fn number(id: &str) -> Result<u64, Condition> {
-    let digits = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()) && (id == "0" || !id.starts_with('0'));
-    id.parse().ok().filter(|_| digits).ok_or(Condition::ItemNotFound)
+fn number(context: &Context<'_>, id: &str) -> Result<u64, Condition> {
+    context.ids.number(id).ok_or(Condition::ItemNotFound)
 }
 
 fn one_value(field: &Element) -> Option<String> {

@@ -48,7 +48,7 @@ pub(super) fn ask(asked: Arc<Asked>) -> Step {
 
 fn go_on(asked: Arc<Asked>, ends: [End; 2], spent: usize) -> Step {
     if ends.iter().all(|end| end.done) {
-        return answer(&ends);
+        return answer(&asked, &ends);
     }
     if spent > ARCHIVE_SCAN_BYTES_MAX {
         return Step::Error(Limit::ArchiveScan.into());
@@ -67,7 +67,7 @@ fn go_on(asked: Arc<Asked>, ends: [End; 2], spent: usize) -> Step {
     Step::Read(queries, resume)
 }
 
-fn answer(ends: &[End; 2]) -> Step {
+fn answer(asked: &Asked, ends: &[End; 2]) -> Step {
     let mut out = format!("<metadata xmlns='{NS}'").into_bytes();
     let [Some(start), Some(end)] = ends.each_ref().map(|end| end.entry) else {
         out.extend_from_slice(b"/>");
@@ -75,7 +75,7 @@ fn answer(ends: &[End; 2]) -> Step {
     };
     out.push(b'>');
     for (name, (number, time_ms)) in [("start", start), ("end", end)] {
-        out.extend_from_slice(format!("<{name} id='{number}' timestamp='").as_bytes());
+        out.extend_from_slice(format!("<{name} id='{}' timestamp='", asked.ids.text(number)).as_bytes());
         datetime::write(&mut out, time_ms.saturating_mul(1_000), Precision::Millis);
         out.extend_from_slice(b"'/>");
     }

@@ -22,6 +22,7 @@ use super::hook::{Archived, Extension, Record, Xep};
 use super::iq::{Condition, Context, Feature, IqRequest, Limit, Step, Target, Verbs};
 use super::xml;
 use crate::limits::{ARCHIVE_QUERY_BYTES_MAX, ARCHIVE_QUERY_ELEMENTS_MAX};
+use crate::store::ids::Ids;
 use form::Wanted;
 use page::Asked;
 
@@ -39,7 +40,7 @@ pub const EXTENSION: Extension = Extension {
         Xep { number: 441, version: "0.2.0", title: "Message Archive Management Preferences" },
     ],
     requests: &[QUERY, METADATA, PREFS],
-    bound: Some(|server, account| (QUERY.offered)(server).then(|| metadata::ask(all_of(account)))),
+    bound: Some(|server, account, ids| (QUERY.offered)(server).then(|| metadata::ask(all_of(account, ids)))),
     archived: Some(Archived { archived: retract::archived, expired: retract::expired }),
     record: Some(Record { archives: prefs::archives, roster: prefs::roster, ..Record::of(prefs::load) }),
     ..Extension::NONE
@@ -96,10 +97,11 @@ fn metadata_of(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
 }
 
 /// All of an account's archive, for its own client.
-fn all_of(account: &str) -> Arc<Asked> {
-    Arc::new(Asked { account: account.into(), full: account.into(), wanted: Wanted::all(), room: 0 })
+fn all_of(account: &str, ids: Ids) -> Arc<Asked> {
+    Arc::new(Asked { account: account.into(), full: account.into(), ids, wanted: Wanted::all(), room: 0 })
 }
 
 fn asked(context: &Context<'_>, request: &IqRequest<'_>, wanted: Wanted) -> Arc<Asked> {
-    Arc::new(Asked { account: request.account.into(), full: request.from.into(), wanted, room: context.room })
+    let (account, full) = (request.account.into(), request.from.into());
+    Arc::new(Asked { account, full, ids: context.ids, wanted, room: context.room })
 }

@@ -1,6 +1,5 @@
 //! A page of results: which messages match, what they look like, and what closes the page (XEP-0313 4.2, 4.3).
 
-use std::io::Write;
 use std::sync::Arc;
 
 use crate::extension::datetime::{self, Precision};
@@ -8,6 +7,7 @@ use crate::extension::iq::Step;
 use crate::id::Domains;
 use crate::ns;
 use crate::store::archive::Entry;
+use crate::store::ids::Ids;
 use crate::store::retractions::Retraction;
 use crate::wire::jid::bare_of;
 use crate::wire::text::write_attribute;
@@ -30,6 +30,8 @@ pub(super) struct Asked {
     pub(super) account: Box<str>,
     /// Full JID of the session that asks.
     pub(super) full: Box<str>,
+    /// How messages of the archive are called.
+    pub(super) ids: Ids,
     pub(super) wanted: Wanted,
     /// Bytes of a page's results; one always comes.
     pub(super) room: usize,
@@ -198,6 +200,7 @@ impl Page {
         if let [Taken { number: first, .. }, ..] = &self.results[..]
             && let [.., Taken { number: last, .. }] = &self.results[..]
         {
+            let [first, last] = [first, last].map(|number| asked.ids.text(*number));
             out.push_str(&format!("<first>{first}</first><last>{last}</last>"));
         }
         // XEP-0059 2.7. A page has no count: to count would be to read all that matches, with each page.
@@ -221,8 +224,8 @@ fn result(asked: &Asked, number: u64, entry: &Entry<'_>) -> Vec<u8> {
     write_attribute(&mut out, "to", &asked.full);
     out.extend_from_slice(b"><result");
     write_attribute(&mut out, "xmlns", NS);
-    // Writing to memory does not fail.
-    let _ = write!(out, " id='{number}'");
+    let id = asked.ids.text(number);
+    write_attribute(&mut out, "id", id.as_str());
     if let Some(queryid) = &asked.wanted.queryid {
         write_attribute(&mut out, "queryid", queryid);
     }
@@ -234,7 +237,7 @@ fn result(asked: &Asked, number: u64, entry: &Entry<'_>) -> Vec<u8> {
         write_forwarded_with(&mut out, entry.xml, |out| {
             out.extend_from_slice(b"<stanza-id");
             write_attribute(out, "xmlns", ns::STANZA_ID);
-            let _ = write!(out, " id='{number}'");
+            write_attribute(out, "id", id.as_str());
             write_attribute(out, "by", &asked.account);
             out.extend_from_slice(b"/>");
         });

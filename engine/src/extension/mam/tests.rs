@@ -98,6 +98,7 @@ impl Rows {
             now: Now::default(),
             server: &facts,
             domains: &crate::id::Domains::of_users("x").into(),
+            ids: crate::store::ids::Ids::PLAIN,
             authorized: true,
             groups: &[],
             online: true,

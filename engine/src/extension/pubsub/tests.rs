@@ -35,6 +35,7 @@ impl World {
             now: if self.doubted { Now { expiry_us: then_us, ..later } } else { later },
             server: &ServerFacts::default(),
             domains: &crate::id::Domains::of_users("x").into(),
+            ids: crate::store::ids::Ids::PLAIN,
             authorized: from != STRANGER,
             groups: if from == FRIEND { &self.groups } else { &[] },
             online: true,

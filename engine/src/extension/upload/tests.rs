@@ -27,6 +27,7 @@ fn ask(rest: &str, row: &mut Option<Box<[u8]>>) -> Result<String, Refusal> {
         now: Now::new(0, NOW_S * 1_000_000),
         server: &facts,
         domains: &crate::id::Domains::of_users("montague.lit").into(),
+        ids: crate::store::ids::Ids::PLAIN,
         authorized: false,
         admin: false,
         fresh: "",
