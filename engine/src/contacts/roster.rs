@@ -3,6 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use rand_core::RngCore;
+
 use crate::contacts::show::PRESENCE_GONE;
 use crate::contacts::{Contacts, Decided};
 use crate::extension::Way;
@@ -14,6 +16,7 @@ use crate::letters::{PresenceNews, TELLS_GONE};
 use crate::router::users::{Known, Parked, RosterStep, Seen, User, Waiting};
 use crate::session::conn::NONE;
 use crate::store::Found;
+use crate::store::roster::Life;
 use crate::turn::pending::Pending;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid;
@@ -66,11 +69,12 @@ impl Contacts {
     pub(crate) fn roster_found(&mut self, account: &str, found: Vec<Found>) {
         let Some(user) = self.users.find(account) else { return };
         let now_s = self.now.mono_s();
+        let life = Life { life: self.life, history: self.entropy.next_u64().max(1) };
         let state = self.users.state(user, now_s);
         // A damaged roster is not overwritten: it counts as empty for presence, and requests get an error.
         let damaged = match found.first().map(Roster::load) {
             Some(Ok(roster)) => {
-                state.roster = Some(roster);
+                state.roster = Some(roster.in_life(life));
                 state.roster_used_s = now_s;
                 false
             }

@@ -22,13 +22,15 @@ use crate::limits::{
     ROSTER_AGAIN_MAX, ROSTER_BYTES_MAX, ROSTER_GROUP_BYTES_MAX, ROSTER_GROUPS_MAX, ROSTER_ITEMS_MAX,
     ROSTER_NAME_BYTES_MAX, ROSTER_PENDING_MAX, ROSTER_REQUEST_BYTES_MAX,
 };
-use crate::store::roster::{self as rows, Groups, ItemView, Unconfirmed, Version};
+use crate::store::roster::{self as rows, Groups, ItemView, Life, Unconfirmed, Version};
 use crate::store::{Batch, Found};
 
 /// A user's roster: its items sorted by the contact's JID, each in one allocation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Roster {
     version: Version,
+    /// The life in which it is changed.
+    life: Life,
     entries: Vec<Entry>,
     listed: usize,
     bytes: usize,
@@ -183,7 +185,13 @@ impl Roster {
         Ok(roster)
     }
 
-    /// The roster's version, as in the `ver` attribute.
+    /// The same, to be changed in this life.
+    #[must_use]
+    pub fn in_life(self, life: Life) -> Roster {
+        Roster { life, ..self }
+    }
+
+    /// The number of the roster's version.
     pub fn version(&self) -> u64 {
         self.version.current
     }
@@ -252,7 +260,7 @@ impl Roster {
         for entry in &mut self.entries {
             let item = entry.item();
             if state_of(&item).pending_out() && item.asked <= most && asked.len() < ROSTER_AGAIN_MAX {
-                self.version.current += 1;
+                self.version.raise(self.version.current + 1, self.life);
                 let item = ItemView { asked: self.version.current, ..item };
                 let renewed = Entry::new(entry.contact(), &item);
                 self.bytes = self.bytes - entry.0.len() + renewed.0.len();
@@ -350,7 +358,7 @@ impl Roster {
             }
             return Err(Limit::Roster.into());
         }
-        self.version.current += 1;
+        self.version.raise(self.version.current + 1, self.life);
         rows::put_version(batch, owner, self.version);
         Ok(self.write(owner, entry, batch))
     }
@@ -372,7 +380,7 @@ impl Roster {
             left: state.to() || state.pending_out() || item.unconfirmed.left,
             ended: state.from() || item.unconfirmed.ended,
         };
-        self.version.current += 1;
+        self.version.raise(self.version.current + 1, self.life);
         self.version.removal = self.version.current;
         rows::put_version(batch, owner, self.version);
         // What cannot be remembered is sent once.
@@ -386,7 +394,7 @@ impl Roster {
             self.write(owner, entry, batch);
         }
         Ok(Removed {
-            push: roster_iq::push_removed(self.version.current, contact),
+            push: roster_iq::push_removed(&self.version, contact),
             unsubscribe: unconfirmed.left,
             unsubscribed: (unconfirmed.ended || state.pending_in()).then_some(seen),
             confirm,
@@ -439,7 +447,7 @@ impl Roster {
             return Err(Limit::Roster.into());
         }
         if new_version != self.version.current {
-            self.version.current = new_version;
+            self.version.raise(new_version, self.life);
             rows::put_version(batch, owner, self.version);
         }
         let push = self.settle(owner, contact, before, item, entry, batch);
@@ -490,7 +498,7 @@ impl Roster {
             return Received { reply: Some((Kind::Unsubscribed, number)), ..nothing };
         }
         if result.push {
-            self.version.current = new_version;
+            self.version.raise(new_version, self.life);
             rows::put_version(batch, owner, self.version);
         }
         let seen = item.seen;
@@ -536,7 +544,7 @@ impl Roster {
     /// Puts an item into the cache and its row into the batch. Returns a push's payload.
     fn write(&mut self, owner: &str, entry: Entry, batch: &mut Batch) -> Vec<u8> {
         rows::put(batch, owner, entry.contact(), entry.record());
-        let push = roster_iq::push(self.version.current, entry.contact(), &entry.item());
+        let push = roster_iq::push(&self.version, self.version.current, entry.contact(), &entry.item());
         self.put_back(entry);
         push
     }

@@ -104,16 +104,16 @@ pub(super) fn answer<'a>(
     items: impl Iterator<Item = (&'a str, ItemView<'a>)> + Clone,
     ver: Option<&str>,
 ) -> GetAnswer {
-    let known = ver.and_then(|ver| ver.parse::<u64>().ok());
+    let known = ver.and_then(|ver| version.known(ver));
     if let Some(known) = known.filter(|known| (version.removal..=version.current).contains(known)) {
         let mut changed: Vec<_> = items.clone().filter(|(_, item)| item.ver > known).take(PUSHES_MAX + 1).collect();
         if changed.len() <= PUSHES_MAX {
             changed.sort_by_key(|(_, item)| item.ver);
-            let pushes = changed.iter().map(|(contact, item)| push(item.ver, contact, item)).collect();
+            let pushes = changed.iter().map(|(contact, item)| push(&version, item.ver, contact, item)).collect();
             return GetAnswer { payload: Vec::new(), pushes };
         }
     }
-    let mut payload = open(version.current);
+    let mut payload = open(&version, version.current);
     for (contact, item) in items {
         write_item(&mut payload, contact, &item);
     }
@@ -121,25 +121,25 @@ pub(super) fn answer<'a>(
     GetAnswer { payload, pushes: Vec::new() }
 }
 
-/// The payload of a push of an item as it is now (RFC 6121 2.1.6).
-pub(super) fn push(version: u64, contact: &str, item: &ItemView<'_>) -> Vec<u8> {
-    let mut out = open(version);
+/// The payload of a push of an item as it is now (RFC 6121 2.1.6), with this number of the roster's history.
+pub(super) fn push(version: &Version, number: u64, contact: &str, item: &ItemView<'_>) -> Vec<u8> {
+    let mut out = open(version, number);
     write_item(&mut out, contact, item);
     out.extend_from_slice(b"</query>");
     out
 }
 
 /// The payload of a push of a removal (RFC 6121 2.5.2).
-pub(super) fn push_removed(version: u64, contact: &str) -> Vec<u8> {
-    let mut out = open(version);
+pub(super) fn push_removed(version: &Version, contact: &str) -> Vec<u8> {
+    let mut out = open(version, version.current);
     out.extend_from_slice(b"<item");
     xml::attribute(&mut out, "jid", contact);
     out.extend_from_slice(b" subscription='remove'/></query>");
     out
 }
 
-fn open(version: u64) -> Vec<u8> {
-    format!("<query xmlns='{NS}' ver='{version}'>").into_bytes()
+fn open(version: &Version, number: u64) -> Vec<u8> {
+    format!("<query xmlns='{NS}' ver='{}'>", version.text(number)).into_bytes()
 }
 
 fn write_item(out: &mut Vec<u8>, contact: &str, item: &ItemView<'_>) {

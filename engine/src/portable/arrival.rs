@@ -202,7 +202,7 @@ impl Arrival {
             vcard::put(batch, &user, &xml::whole(&card));
             counts.vcards += 1;
         }
-        roster.finish(&user, batch, &mut counts);
+        roster.finish(&user, self.now_us, batch, &mut counts);
         private.finish(&user, batch, &mut counts);
         nodes.finish(&user, batch, &mut counts, &mut words);
         if self.archived.is_some() || !waiting.is_empty() {

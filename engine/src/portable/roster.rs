@@ -153,12 +153,12 @@ impl Arriving {
         self.contacts.entry(jid).or_default().request = Some(request);
     }
 
-    /// Writes the rows.
-    pub(super) fn finish(self, owner: &str, batch: &mut Batch, counts: &mut Counts) {
+    /// Writes the rows. The time names the roster's history: no other account of the name has come then.
+    pub(super) fn finish(self, owner: &str, now_us: u64, batch: &mut Batch, counts: &mut Counts) {
         if self.contacts.is_empty() {
             return;
         }
-        rows::put_version(batch, owner, Version::default());
+        rows::put_version(batch, owner, Version { history: now_us.max(1), ..Version::default() });
         for (jid, contact) in &self.contacts {
             let state = contact.state();
             // A contact who sees the presence already has nothing to ask for.

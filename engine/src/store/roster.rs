@@ -11,6 +11,10 @@ use super::{Batch, Query, Table};
 use crate::limits::{ROSTER_BYTES_MAX, ROSTER_ITEMS_MAX, ROSTER_PENDING_MAX};
 
 const FORMAT: u8 = 1;
+/// That of a version row which names histories; earlier ones are of [`FORMAT`].
+const FORMAT_OF_HISTORIES: u8 = 2;
+/// Bytes of such a row.
+const VERSION_BYTES: usize = 1 + 6 * 8;
 const FLAG_LISTED: u8 = 1;
 const FLAG_APPROVED: u8 = 2;
 const FLAG_LEFT: u8 = 4;
@@ -153,37 +157,98 @@ impl<'a> ItemView<'a> {
 }
 
 /// The roster's version row.
+///
+/// A number alone does not say which roster it is of: a backup may be brought back, or the account removed and made anew, and then the
+/// same numbers count other changes. So a version is a number in a *history*, which has a random name. Each life of the server begins a
+/// new one with its first change, and knows up to where the one before is its own past.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version {
     /// Counts up from 1 with each change and each request; never starts again while the account exists.
     pub current: u64,
     /// The version at the last removal of an item: a client with an older one needs the whole roster.
     pub removal: u64,
+    /// The name of the history; 0 for one that has none, of a roster without changes or as earlier versions wrote it.
+    pub history: u64,
+    /// The life of the server that has begun it.
+    pub life: u64,
+    /// The history before, and the last version of it that is this one's past as well.
+    pub before: (u64, u64),
+}
+
+/// What a life of the server gives a roster that it changes for the first time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Life {
+    /// Which life it is.
+    pub life: u64,
+    /// A name for a history that no other has, not 0.
+    pub history: u64,
 }
 
 impl Default for Version {
     fn default() -> Version {
-        Version { current: 1, removal: 0 }
+        Version { current: 1, removal: 0, history: 0, life: 0, before: (0, 0) }
     }
 }
 
 impl Version {
+    /// A higher number, in the history of this life.
+    pub fn raise(&mut self, current: u64, now: Life) {
+        if self.history == 0 || self.life != now.life {
+            self.before = (self.history, self.current);
+            (self.history, self.life) = (now.history, now.life);
+        }
+        self.current = current;
+    }
+
+    /// A version of this history as clients know it (RFC 6121 2.6.1).
+    pub fn text(&self, number: u64) -> String {
+        match self.history {
+            0 => number.to_string(),
+            history => format!("{number}.{history:x}"),
+        }
+    }
+
+    /// The number of a version that a client knows; `None` if it is none that this roster has had.
+    pub fn known(&self, text: &str) -> Option<u64> {
+        let (number, history) = match text.split_once('.') {
+            Some((number, history)) => (number, u64::from_str_radix(history, 16).ok().filter(|history| *history != 0)?),
+            None => (text, 0),
+        };
+        let until = if history == self.history {
+            self.current
+        } else if history == self.before.0 {
+            self.before.1
+        } else {
+            return None;
+        };
+        number.parse().ok().filter(|number| *number <= until)
+    }
+
     /// The row's bytes.
-    pub fn encode(self) -> [u8; 17] {
-        let mut out = [FORMAT; 17];
-        out[1..9].copy_from_slice(&self.current.to_be_bytes());
-        out[9..].copy_from_slice(&self.removal.to_be_bytes());
+    pub fn encode(self) -> [u8; VERSION_BYTES] {
+        let mut out = [FORMAT_OF_HISTORIES; VERSION_BYTES];
+        let Version { current, removal, history, life, before: (before, until) } = self;
+        for (place, number) in out[1..].chunks_exact_mut(8).zip([current, removal, history, life, before, until]) {
+            place.copy_from_slice(&number.to_be_bytes());
+        }
         out
     }
 
     /// Reads the row; `None` if it is not one of a known format.
     pub fn decode(bytes: &[u8]) -> Option<Version> {
-        let (&FORMAT, rest) = bytes.split_first()? else {
-            return None;
-        };
-        let (current, removal) = rest.split_first_chunk::<8>()?;
-        let removal: [u8; 8] = removal.try_into().ok()?;
-        Some(Version { current: u64::from_be_bytes(*current), removal: u64::from_be_bytes(removal) })
+        let (format, rest) = bytes.split_first()?;
+        let (numbers, []) = rest.as_chunks::<8>() else { return None };
+        let number = |at: usize| numbers.get(at).map_or(0, |number| u64::from_be_bytes(*number));
+        match (*format, numbers.len()) {
+            (FORMAT, 2) | (FORMAT_OF_HISTORIES, 6) => Some(Version {
+                current: number(0),
+                removal: number(1),
+                history: number(2),
+                life: number(3),
+                before: (number(4), number(5)),
+            }),
+            _ => None,
+        }
     }
 }
 
@@ -293,11 +358,48 @@ mod tests {
 
     #[test]
     fn a_version_reads_back_and_other_formats_do_not() {
-        let version = Version { current: 7, removal: 3 };
+        let version = Version { current: 7, removal: 3, history: 9, life: 11, before: (8, 5) };
         assert_eq!(Version::decode(&version.encode()), Some(version));
-        assert_eq!(Version::decode(&version.encode()[..16]), None);
+        assert_eq!(Version::decode(&version.encode()[..17]), None);
+        assert_eq!(Version::decode(&version.encode()[..48]), None);
+        // One of an earlier version of the server.
+        let early = [&[FORMAT][..], &7_u64.to_be_bytes(), &3_u64.to_be_bytes()].concat();
+        assert_eq!(Version::decode(&early), Some(Version { current: 7, removal: 3, ..Version::default() }));
+        assert_eq!(Version::decode(&[3; VERSION_BYTES]), None);
         assert_eq!(Version::decode(&[2; 17]), None);
         assert_eq!(Version::decode(b""), None);
+    }
+
+    /// RFC 6121 2.6: a version is of one content, also when a backup is brought back or the account is made anew.
+    #[test]
+    fn a_version_is_known_in_its_own_history_alone() {
+        let life = |life, history| Life { life, history };
+        let mut version = Version::default();
+        assert_eq!((version.text(1).as_str(), version.known("1"), version.known("2")), ("1", Some(1), None));
+        (2..=5).for_each(|number| version.raise(number, life(1, 0xa)));
+        let backup = version;
+        assert_eq!((version.text(5).as_str(), version.known("5.a")), ("5.a", Some(5)));
+        assert_eq!((version.known("1"), version.known("2")), (Some(1), None), "it had no name before its first change");
+        (6..=9).for_each(|number| version.raise(number, life(1, 0xb)));
+        assert_eq!(version.known("9.a"), Some(9), "the same life goes on in its history");
+        version.raise(10, life(2, 0xc));
+        assert_eq!((version.known("10.c"), version.known("9.a"), version.known("10.a")), (Some(10), Some(9), None));
+        // The backup is brought back: nothing behind it is known, whatever the numbers come to.
+        let mut restored = backup;
+        assert_eq!((restored.known("5.a"), restored.known("9.a"), restored.known("10.c")), (Some(5), None, None));
+        (6..=12).for_each(|number| restored.raise(number, life(3, 0xd)));
+        assert_eq!((restored.known("5.a"), restored.known("9.a"), restored.known("10.c")), (Some(5), None, None));
+        // The account is made anew, in the same life.
+        let mut anew = Version::default();
+        (2..=12).for_each(|number| anew.raise(number, life(3, 0xe)));
+        assert_eq!((anew.known("12.d"), anew.known("5"), anew.known("12.e")), (None, None, Some(12)));
+        // A row that an earlier version of the server wrote.
+        let mut early = Version { current: 7, ..Version::default() };
+        early.raise(8, life(4, 0xf));
+        assert_eq!((early.known("7"), early.known("8"), early.known("8.f")), (Some(7), None, Some(8)));
+        for none in ["", ".", "7.", ".f", "8.0", "-1.f", "8.g", "8.f.f", "99.f", "18446744073709551616.f"] {
+            assert_eq!(early.known(none), None, "{none}");
+        }
     }
 
     #[test]

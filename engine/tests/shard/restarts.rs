@@ -346,7 +346,7 @@ fn a_request_is_sent_again_when_a_session_goes_on_rfc6121_3_1_2() {
             let mut row = Vec::new();
             item.encode(&mut row);
             stage.world.disk.put(Table::Roster, owner, contact.as_bytes(), &row);
-            stage.world.disk.put(Table::Roster, owner, b"", &Version { current: 9, removal: 0 }.encode());
+            stage.world.disk.put(Table::Roster, owner, b"", &Version { current: 9, ..Version::default() }.encode());
         }
     });
     let mut rows = stage.world.disk.rows_of(Table::Roster, JULIET);

@@ -21,7 +21,7 @@ fn play(pace: &Pace, rows: &[(&str, &str, ItemView<'_>)], text: &str) {
             let mut row = Vec::new();
             item.encode(&mut row);
             stage.world.disk.put(Table::Roster, owner, contact.as_bytes(), &row);
-            stage.world.disk.put(Table::Roster, owner, b"", &Version { current: 9, removal: 0 }.encode());
+            stage.world.disk.put(Table::Roster, owner, b"", &Version { current: 9, ..Version::default() }.encode());
         }
         if let Err(error) = script.play(&mut stage, "localhost", PASSWORD) {
             panic!("on {shards} shards: {error}");
@@ -43,7 +43,7 @@ romeo receives: <iq type='result' id='r' to='romeo@localhost/orchard'><query xml
 romeo sends: <presence/>
 romeo receives in any order: <presence from='romeo@localhost/orchard' to='romeo@localhost'/>
     <presence from='juliet@localhost' to='romeo@localhost' type='unsubscribed'/>
-    <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='10'>
+    <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='{any}'>
     <item jid='juliet@localhost' subscription='none'/></query></iq>
 romeo receives nothing
 ";
@@ -78,10 +78,10 @@ juliet sends: <presence/>
 juliet receives in any order: <presence from='juliet@localhost/balcony' to='juliet@localhost'/>
     <presence from='romeo@localhost/orchard' to='juliet@localhost' type='unavailable'/>
 romeo receives: <presence from='juliet@localhost' to='romeo@localhost' type='unsubscribe'/>
-romeo receives: <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='10'>
+romeo receives: <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='{any}'>
     <item jid='juliet@localhost' subscription='to'/></query></iq>
 romeo receives: <presence from='juliet@localhost' to='romeo@localhost' type='unsubscribed'/>
-romeo receives: <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='11'>
+romeo receives: <iq type='set' id='{any}' to='romeo@localhost/orchard'><query xmlns='jabber:iq:roster' ver='{any}'>
     <item jid='juliet@localhost' subscription='none'/></query></iq>
 juliet sends: <presence type='unavailable'/><presence/>
 romeo receives nothing",
