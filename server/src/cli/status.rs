@@ -34,8 +34,8 @@ pub(super) fn text(status: &Status, all: bool, io: &Io) -> String {
     let count = |name: &str| status.counters.get(name).copied().unwrap_or(0);
     let session = count("conns_bound");
     let rest = status.connections.saturating_sub(session);
-    let (all, most) = (status.connections, status.connections_max);
-    line("connections", format!("{all} of at most {most}: {session} with a session, {rest} without"));
+    let (open, most) = (status.connections, status.connections_max);
+    line("connections", format!("{open} of at most {most}: {session} with a session, {rest} without"));
     line("sessions", format!("{} connected, {} to be resumed", status.sessions, status.resumable));
     line("logins", format!("{} since the start, {} failed", count("logins"), count("logins_failed")));
     let (refused, waits) = (count("messages_refused"), count("messages_stored"));
