@@ -22,7 +22,7 @@ struct Desk {
 impl Desk {
     fn over(host: Host) -> Desk {
         let mut desk = Desk { host, next: 0 };
-        desk.host.now = Now { mono_ms: 1_000, wall_us: 1_700_000_000_000_000 };
+        desk.host.now = Now::new(1_000, 1_700_000_000_000_000);
         desk
     }
 
