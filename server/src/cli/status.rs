@@ -11,7 +11,7 @@ const NAME: usize = 12;
 const GROUPS: &[(&str, &[&str])] = &[
     ("connections", &["connections", "conns_", "accept", "arrived", "departed", "streams_", "closed_", "paused"]),
     ("sessions and logins", &["sessions", "session_", "users_", "logins", "resumed", "expired", "asks_", "outside_"]),
-    ("stanzas", &["stanzas_", "messages_", "presences_", "iqs_", "bytes_", "outbound_", "parked", "work_"]),
+    ("stanzas", &["stanzas_", "messages_", "presences_", "iqs_", "bytes_", "outbound_", "parked", "work_", "pace_"]),
     ("HTTP, WebSocket and BOSH", &["http_", "websockets", "bosh_"]),
     ("channels", &["notify_"]),
     ("push and reports", &["pushes_", "reports_"]),
