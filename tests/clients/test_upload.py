@@ -102,7 +102,7 @@ async def test_operators_list_and_purge(own, world, kind):
 
     listed = throng("list", "--user", actor.bare).stdout
     assert "a.txt" in listed and get.split("/")[3] in listed
-    assert "removed 1 files" in throng("purge", "--user", actor.bare).stdout
+    assert "removed 1 file," in throng("purge", "--user", actor.bare).stdout
     assert (await actor.http("GET", get))[0] == 404
 
 

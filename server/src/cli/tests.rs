@@ -631,9 +631,9 @@ fn uploaded_files_are_listed_and_purged_by_what_is_asked_for() {
     assert!(refused.exit == Exit::Usage && refused.err.contains("--all"), "{}", refused.err);
     assert_eq!(bench.run("upload purge --all --user romeo").exit, Exit::Usage);
     let gone = bench.run("upload purge --file ../../throng.toml");
-    assert_eq!((gone.exit, &*gone.out), (Exit::NotThere, "removed 0 files, 0 bytes\n"));
-    assert!(bench.run("upload purge --user romeo --older-than 2").out.starts_with("removed 1 files"));
-    assert!(bench.run(&format!("upload purge --file {}", ids[2])).out.starts_with("removed 1 files"));
+    assert_eq!((gone.exit, &*gone.out), (Exit::NotThere, "removed 0 files, 0 B\n"));
+    assert!(bench.run("upload purge --user romeo --older-than 2").out.starts_with("removed 1 file,"));
+    assert!(bench.run(&format!("upload purge --file {}", ids[2])).out.starts_with("removed 1 file,"));
     assert_eq!(bench.run("upload list").out.lines().count(), 3);
     assert!(bench.run("upload purge --all --json").out.contains("\"files\":2"));
     assert_eq!(bench.run("upload list").out.lines().count(), 1);
@@ -645,7 +645,7 @@ fn somebody_at_a_terminal_is_asked_before_files_are_purged() {
     uploaded(&bench, &"a".repeat(32), "romeo@localhost", 0);
     (bench.terminal, bench.input) = (true, "no\n".into());
     assert_eq!(bench.run("upload purge --all").exit, Exit::Failed);
-    assert!(bench.run("upload purge --all --yes").out.starts_with("removed 1 files"));
+    assert!(bench.run("upload purge --all --yes").out.starts_with("removed 1 file,"));
 }
 
 /// docs/json.md: answers are one object a line, what has done something says what, and an error is an object, too.

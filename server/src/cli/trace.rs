@@ -91,10 +91,10 @@ pub fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(),
     let Page { stanzas, dropped, .. } = page;
     match io.json {
         true => io.say_json(&super::done("traced", json!({ "ended": { "stanzas": stanzas, "dropped": dropped } }))),
-        false => io.tell(format!("{stanzas} stanzas")),
+        false => io.tell(many(stanzas, "stanza")),
     }
     if dropped > 0 {
-        io.tell(format!("{dropped} lines were left out: they came faster than they were fetched"));
+        io.tell(format!("{} left out: they came faster than they were fetched", many(dropped, "line")));
     }
     Ok(())
 }

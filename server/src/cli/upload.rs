@@ -6,7 +6,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
 
 use super::accounts::{bare, no_folder};
-use super::{Exit, Failure, Io, age};
+use super::{Exit, Failure, Io, age, many};
 use crate::config::Loaded;
 use crate::upload::{Files, Listed};
 
@@ -148,7 +148,7 @@ fn purge(chosen: &Chosen, loaded: &Loaded, io: &mut Io) -> Result<(), Failure> {
     })?;
     match io.json {
         true => io.say_json(&json!({ "done": "purged", "files": files, "bytes": bytes })),
-        false => io.say(format!("removed {files} files, {bytes} bytes")),
+        false => io.say(format!("removed {}, {}", many(files, "file"), super::bytes(bytes))),
     }
     if files == 0 && chosen.file.is_some() {
         return Err(Failure::new(Exit::NotThere, "there is no such file"));
