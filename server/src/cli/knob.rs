@@ -125,6 +125,9 @@ fn get(key: &str, client: &mut Client, io: &mut Io) -> Result<(), Failure> {
 fn tell(changes: &[KnobChange], io: &mut Io) -> Result<(), Failure> {
     if io.json {
         changes.iter().for_each(|change| io.say_json(&super::done("changed", to_json(change))));
+        if changes.is_empty() {
+            io.say_json(&serde_json::json!({ "done": "nothing" }));
+        }
         return Ok(());
     }
     for change in changes {

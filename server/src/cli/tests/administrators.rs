@@ -198,7 +198,7 @@ fn reports_are_listed_and_dismissed_by_what_is_asked_for() {
     let value: serde_json::Value = serde_json::from_str(&one).expect("JSON");
     assert_eq!((&value["id"], &value["messages"][1]), (&"aaacaaacaaacaaac".into(), &"2".into()));
 
-    assert_eq!(bench.run("report dismiss bbbb AAAC --json").out, "{\"dismissed\":2}\n");
+    assert_eq!(bench.run("report dismiss bbbb AAAC --json").out, "{\"dismissed\":2,\"done\":\"dismissed\"}\n");
     assert_eq!(bench.run("report dismiss --by juliet@localhost").out, "2 dismissed\n");
     assert_eq!(bench.run("report dismiss --all").out, "3 dismissed\n");
     for (line, exit) in [
