@@ -234,6 +234,7 @@ impl Channels {
     }
 
     fn page_for_stream(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+        // The client has gone meanwhile.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let begins_anew = listener.leaves_deleted(index, page);
         if self.jumps_unheard(id, index, page) {
