@@ -98,6 +98,9 @@ pub struct Archived {
     pub expired: fn(&mut Batch, &str, u64, &Entry<'_>),
 }
 
+/// See [`Extension::bound`].
+pub type Bound = fn(&ServerFacts, &str, Ids) -> Option<Step>;
+
 /// See [`Extension::unseen`].
 pub type Unseen = fn(&IqRequest<'_>) -> Option<Vec<u8>>;
 
@@ -173,7 +176,7 @@ pub struct Extension {
     /// What a client is told of the account when its session begins with the authentication (XEP-0386 2.2): an element of `<bound/>`,
     /// which is read for the bare JID. It reads ([`Step::Read`]) and comes to a result; without one the session
     /// begins all the same. It is given how messages of the account are called.
-    pub bound: Option<fn(&ServerFacts, &str, Ids) -> Option<Step>>,
+    pub bound: Option<Bound>,
     /// What goes to a session with its mark.
     pub gate: Option<Gate>,
     /// Copies of messages for sessions with its mark.
