@@ -124,6 +124,16 @@ fn haproxy(file: &Path) -> Command {
     command
 }
 
+fn caddy(file: &Path) -> Command {
+    let mut command = Command::new("caddy");
+    let folder = file.parent().expect("a folder");
+    command.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);
+    for name in ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"] {
+        command.env(name, folder);
+    }
+    command
+}
+
 /// A server, with a listener of this option, behind a proxy whose configuration the doctor has written, both at `host`. None where
 /// the proxy is not installed.
 fn behind(
@@ -299,17 +309,6 @@ fn curl(arguments: &[&str]) -> String {
 /// them what is done there (RFC 9110 9.3.7, OPTIONS); a proxy that does not pass it answers 404 itself.
 #[test]
 fn every_path_of_the_table_passes_each_front() {
-    let caddy = |file: &Path| {
-        let mut command = Command::new("caddy");
-        let folder = file.parent().expect("a folder");
-        command.args(["run", "--adapter", "caddyfile", "--config"]).arg(file);
-        for name in ["HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME"] {
-            command.env(name, folder);
-        }
-        command
-    };
-    let programs: [(&str, &dyn Fn(&Path) -> Command); 3] =
-        [("nginx", &nginx), ("haproxy", &haproxy), ("caddy", &caddy)];
     let web = free_port("127.0.0.1");
     let server = Server::start_with(&["--http", &web, "--http-forwarded", "--notify", "any", "--i-know"]);
     let at = |name: &str| server.data.path().join(name).to_str().expect("a plain path").to_owned();
@@ -322,6 +321,7 @@ fn every_path_of_the_table_passes_each_front() {
         }
         has
     };
+    let programs = [("nginx", nginx as fn(&Path) -> Command), ("haproxy", haproxy), ("caddy", caddy)];
     for (program, start) in programs.into_iter().filter(|(program, _)| has(program) && has("curl")) {
         let (listen, file) = (free_port("127.0.0.1"), at(&format!("{program}.conf")));
         let files = match program {
