@@ -28,7 +28,7 @@ fn messages(count: usize) -> String {
 fn pass(host: &mut Host, ms: u64) -> Vec<Effect> {
     let turns = (0..ms.div_ceil(100)).flat_map(|_| {
         host.now.mono_ms += 100;
-        host.turn(Input::EndOfTurn)
+        host.turn(Input::Held { since_s: None, many: false })
     });
     turns.collect()
 }

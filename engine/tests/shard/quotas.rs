@@ -311,7 +311,8 @@ fn what_users_owe_is_forgotten_when_it_is_paid_off() {
     pass(&mut host, 60);
     let (users, bytes) = memory(&mut host);
     assert_eq!(users, 0, "paid off");
-    assert!((bytes - nobody.1) / u64::from(USERS) < 100, "{bytes} bytes are left of {nobody:?}");
+    // The room of the tables stays: a chunk of users, and one of how fast each of them sends.
+    assert!((bytes - nobody.1) / u64::from(USERS) < 120, "{bytes} bytes are left of {nobody:?}");
 }
 
 /// RFC 6121 3.1.2: requests that nobody answered are asked again when a resource comes, of many only some at each time. 60 bytes set

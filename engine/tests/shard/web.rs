@@ -657,7 +657,7 @@ fn an_account_sends_as_fast_by_websocket_as_over_a_bare_stream() {
     let mut resumed = false;
     for _ in 0..40 {
         desk.host.now.mono_ms += 100;
-        let effects = desk.host.turn(Input::EndOfTurn);
+        let effects = desk.host.turn(Input::Held { since_s: None, many: false });
         resumed |= effects.iter().any(|effect| matches!(effect, Effect::Resume { conn: of, .. } if *of == conn));
     }
     assert!(resumed);
