@@ -171,7 +171,12 @@ fn nodes_that_are_asked_for_at_once_are_counted_together() {
         };
         talk.say(romeo, &(0..40).map(both).collect::<String>());
         talk.pass(2_000_000);
-        let said = talk.hear(romeo, &["id='c39'"]);
+        let mut said = talk.hear(romeo, &["id='c39'"]);
+        // What waits for the answer to the subscription may have been put off.
+        for n in 0..10 {
+            let create = iq(true, NS, &format!("<create node='s{n}'/>")).replace("id='q'", &format!("id='d{n}'"));
+            said += &talk.ask(romeo, &create, &[&format!("id='d{n}'")]);
+        }
         assert_eq!(said.matches("<create node=").count(), 5, "{shards}: {said}");
         let owned = talk.world.disk.rows_of(Table::Nodes, "romeo@localhost").filter(|(sort, _)| sort[0] == OWN);
         assert_eq!(owned.count(), 5, "no row of what was refused");

@@ -179,22 +179,18 @@ fn claim(context: &Context<'_>, request: &IqRequest<'_>, actor: Box<str>, claim:
             {
                 return Err(Limit::Nodes.into());
             }
+            // The answer to the subscription would take back what is noted of the node that is to be made: it would not count.
+            if let (Claim::Make(_), Some(Member { affiliation: None, state: State::UnderWay, .. })) = (claim, &own) {
+                return Err(Limit::Waiting.into());
+            }
             if bounded && !there && (more || rows.len() as u32 >= NODE_MEMBERSHIPS_MAX) {
                 return Err(Limit::Memberships.into());
             }
-            // What is under way counts as it will if it succeeds: also at a node to which a subscription is under way.
-            let claims = Member { affiliation: Some(Affiliation::Owner), state: State::UnderWay, address: "".into() };
-            let row = match (claim, own) {
-                (Claim::Make(_), None) => Some(claims),
-                (Claim::Make(_), Some(own)) if own.affiliation.is_none() => {
-                    Some(Member { affiliation: claims.affiliation, ..own })
-                }
-                (Claim::Subscribe, None) => Some(Member { affiliation: None, ..claims }),
-                (_, Some(_)) => None,
-            };
             let mut batch = Batch::new();
-            if let Some(row) = row {
-                Named::Own.put(&mut batch, &user, &actor, &row.encode());
+            if !there {
+                let affiliation = matches!(claim, Claim::Make(_)).then_some(Affiliation::Owner);
+                let row = Member { affiliation, state: State::UnderWay, address: "".into() }.encode();
+                Named::Own.put(&mut batch, &user, &actor, &row);
             }
             Ok(Step::Route { to: actor.clone(), set, payload: payload.clone(), batch })
         }))
