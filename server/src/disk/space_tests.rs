@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use throng_engine::store::{Batch, Table};
 
-use super::testing::{all, open, panics, small, wait_until};
+use super::testing::{all, no_wakes, open, panics, small, wait_until};
 use super::*;
 
 /// A device by the folder that it holds.
@@ -147,27 +147,28 @@ impl Running {
 }
 
 /// The limit from which on messages are accepted again was hidden. How much has to be freed is said: less is too little, and so
-/// much is enough.
+/// much is enough, where no merge is due.
 #[test]
 fn a_full_disk_says_how_many_bytes_it_lacks() {
-    let mut running = Running::start();
-    let tuner = running.committer.tuner();
-    assert_eq!(tuner.lacking_bytes(), 0);
-    running.set_free(LEAST - 8_192);
-    running.write_one_anyway();
-    wait_until("a full disk", || running.submitter.state() == StorageState::Full);
-    running.wait_for_quiet();
-    let free = simulated(running.dir.path()).unwrap();
-    // A quarter more than the limit, or more where something has to be merged.
-    wait_until("what it lacks", || tuner.lacking_bytes() >= LEAST + LEAST / 4 - free);
-    let lacking = tuner.lacking_bytes();
-    running.set_free(free + lacking - 4_096);
+    let dir = tempfile::tempdir().unwrap();
+    set_free(dir.path(), LEAST - 8_192);
+    let engine: Arc<dyn Engine> = Arc::new(MemoryEngine::default());
+    let (committer, mut submitters) =
+        Committer::start(engine, Some(dir.path().into()), 1, no_wakes(1), &options(), panics()).unwrap();
+    let (submitter, tuner) = (&mut submitters[0], committer.tuner());
+    let gate = submitter.submit(numbered(0));
+    wait_until("durable", || submitter.durable() >= gate);
+    wait_until("a full disk", || submitter.state() == StorageState::Full);
+    // A quarter more than the limit.
+    let accepting = LEAST + LEAST / 4;
+    wait_until("what it lacks", || tuner.lacking_bytes() == accepting - (LEAST - 8_192));
+    set_free(dir.path(), accepting - 4_096);
     wait_until("what it still lacks", || tuner.lacking_bytes() == 4_096);
-    assert_eq!(running.submitter.state(), StorageState::Full);
-    running.set_free(free + lacking);
-    wait_until("room", || running.submitter.state() == StorageState::Ok);
+    assert_eq!(submitter.state(), StorageState::Full);
+    set_free(dir.path(), accepting);
+    wait_until("room", || submitter.state() == StorageState::Ok);
     assert_eq!(tuner.lacking_bytes(), 0);
-    running.end();
+    committer.stop();
 }
 
 /// All of the first level and of the next would be thirteen megabytes; a new level between them needs a third.
