@@ -67,7 +67,7 @@ impl Scene {
         loop {
             let end = if measure { measured } else { Shard::handle };
             end(&mut self.shard, self.now, Input::EndOfTurn, &mut self.out);
-            self.now.wall_us += TURN_US;
+            self.now.pass_wall(TURN_US);
             self.now.mono_ms = self.now.wall_us / 1_000;
             if measure {
                 // The host gives the memory of a batch back, and nobody reads these rows.
@@ -217,7 +217,7 @@ fn main() {
     }
     // What is written of logins is written before anything is measured.
     for _ in 0..10 {
-        scene.now.wall_us += 1_000_000;
+        scene.now.pass_wall(1_000_000);
         scene.end(false);
     }
     let texts: Vec<Vec<u8>> = (0..PAIRS).map(|pair| message(pair, full, managed)).collect();

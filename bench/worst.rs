@@ -88,7 +88,7 @@ impl Scene {
     fn settle(&mut self, conn: ConnId, measure: bool) {
         loop {
             self.handle(Input::EndOfTurn, measure);
-            self.now.wall_us += 100;
+            self.now.pass_wall(100);
             self.now.mono_ms = self.now.wall_us / 1_000;
             self.disk.submit(std::mem::take(&mut self.out.writes));
             self.disk.commit(1);

@@ -92,6 +92,12 @@ impl Now {
         Now { mono_ms, wall_us, expiry_us: wall_us }
     }
 
+    /// So many microseconds pass on the wall clock, and it is not in doubt.
+    pub const fn pass_wall(&mut self, us: u64) {
+        self.wall_us += us;
+        self.expiry_us += us;
+    }
+
     /// Whole seconds on the monotonic clock: the coarse stamp that idle sessions keep.
     pub fn mono_s(self) -> u32 {
         u32::try_from(self.mono_ms / 1000).unwrap_or(u32::MAX)

@@ -180,7 +180,7 @@ impl Crowd {
     pub(super) fn rest(&mut self) -> isize {
         let held = live();
         for _ in 0..LATER_S {
-            self.now.wall_us += 1_000_000;
+            self.now.pass_wall(1_000_000);
             self.settle();
         }
         live() - held
@@ -200,7 +200,7 @@ impl Crowd {
         let mut letters: Vec<(ShardId, Letters)> = Vec::new();
         loop {
             let mut busy = false;
-            self.now.wall_us += 100;
+            self.now.pass_wall(100);
             self.now.mono_ms = self.now.wall_us / 1_000;
             for (to, batch) in std::mem::take(&mut letters) {
                 self.shards[to.index()].handle(self.now, Input::Letters(&batch), &mut Output::default());

@@ -57,7 +57,7 @@ impl Home {
 
     fn turn(&mut self) {
         let mut out = Output::default();
-        self.now.wall_us += 1_000;
+        self.now.pass_wall(1_000);
         self.now.mono_ms = self.now.wall_us / 1_000;
         self.shard.handle(self.now, Input::EndOfTurn, &mut out);
         self.disk.submit(out.writes);

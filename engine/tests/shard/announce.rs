@@ -36,7 +36,7 @@ fn progress(host: &mut Host) -> (u64, u32) {
 /// So many milliseconds pass; who is told then.
 fn pass(host: &mut Host, ms: u64) -> String {
     host.now.mono_ms += ms;
-    host.now.wall_us += ms * 1_000;
+    host.now.pass_wall(ms * 1_000);
     said(&host.turn(Input::Storage(StorageState::Ok)))
 }
 
@@ -150,7 +150,7 @@ fn who_logs_in_later_is_told_once_and_for_good() {
     keep(&mut again, Some(kept(8, 2_000_000)));
     let (conn, _) = again.bind(3, "juliet");
     assert!(said(&again.ask(conn, "<presence/>")).contains("for later"), "a new one");
-    again.now.wall_us = 2_000_000;
+    (again.now.wall_us, again.now.expiry_us) = (2_000_000, 2_000_000);
     let (conn, _) = again.bind(4, "nurse");
     assert!(!said(&again.ask(conn, "<presence/>")).contains("for later"), "its time is over");
     keep(&mut again, None);

@@ -41,7 +41,7 @@ fn patiently(host: &mut Host, conn: ConnId, text: &str, other: ConnId) -> (Strin
     let mut all = said(&effects);
     if paused {
         host.now.mono_ms += 4 * u64::from(WORK_AHEAD_MS);
-        host.now.wall_us += 4_000 * u64::from(WORK_AHEAD_MS);
+        host.now.pass_wall(4_000 * u64::from(WORK_AHEAD_MS));
         all += &said(&host.say(other, " "));
     }
     (all, paused)

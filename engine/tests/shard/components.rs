@@ -95,7 +95,7 @@ impl Scene {
 
     fn pass_ms(&mut self, ms: u64) -> Vec<Effect> {
         self.host.now.mono_ms += ms;
-        self.host.now.wall_us += ms * 1_000;
+        self.host.now.pass_wall(ms * 1_000);
         self.host.turn(Input::Held { since_s: None, many: false })
     }
 }

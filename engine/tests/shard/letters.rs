@@ -89,7 +89,7 @@ impl World {
 
     fn pass(&mut self, seconds: u64) {
         for _ in 0..seconds {
-            self.now.wall_us += 1_000_000;
+            self.now.pass_wall(1_000_000);
             self.settle();
         }
     }
@@ -98,7 +98,7 @@ impl World {
         let mut letters: VecDeque<(ShardId, Letters)> = VecDeque::new();
         loop {
             let mut busy = !letters.is_empty();
-            self.now.wall_us += 100;
+            self.now.pass_wall(100);
             self.now.mono_ms = self.now.wall_us / 1_000;
             for (to, batch) in letters.drain(..) {
                 self.shards[to.index()].handle(self.now, Input::Letters(&batch), &mut Output::default());

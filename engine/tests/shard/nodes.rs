@@ -50,7 +50,7 @@ fn iq(set: bool, ns: &str, inside: &str) -> String {
 /// What all are sent for a request, when whoever asks has nothing to pay any more.
 fn ask(host: &mut Host, conn: ConnId, set: bool, ns: &str, inside: &str) -> String {
     host.now.mono_ms += u64::from(WORK_AHEAD_MS);
-    host.now.wall_us += 1_000;
+    host.now.pass_wall(1_000);
     words(&host.ask(conn, &iq(set, ns, inside)))
 }
 
@@ -486,7 +486,7 @@ fn nodes_behave_as_they_are_configured_xep_0060_7_1_2_and_8_2() {
     create(&mut host, juliet, "e", &[("item_expire", "60")]);
     publish(&mut host, juliet, "e", "a");
     assert!(items(&mut host, romeo, "e").contains("<item id='a'"));
-    host.now.wall_us += 61_000_000;
+    host.now.pass_wall(61_000_000);
     assert!(!items(&mut host, romeo, "e").contains("<item id='a'"));
     // Preconditions (7.1.5).
     let with = |value: &str| {

@@ -260,7 +260,7 @@ fn who_comes_and_goes_costs_others_one_message_a_second() {
     let (mut joins, mut others) = (0, 0);
     for _ in 0..seconds * 50 {
         desk.host.now.mono_ms += 20;
-        desk.host.now.wall_us += 20_000;
+        desk.host.now.pass_wall(20_000);
         let conn = desk.connect();
         let heard = while_asked(&mut desk, hears, conn, &request("a", &event("")));
         told += occupancy(&heard).len();

@@ -268,11 +268,11 @@ fn a_registration_ends_with_its_subscription_its_time_and_its_node() {
     let heard = desk.put("a?push", "", &at((NOW_S + 3_600) * 1_000));
     assert_eq!(json(&heard)["until"], "2023-11-14T23:13:20Z");
     assert_eq!(desk.put("a?push", "", &at(NOW_S * 1_000)).status(), "400");
-    desk.host.now.wall_us += 3_600_000_000;
+    desk.host.now.pass_wall(3_600_000_000);
     desk.passes(10);
     let told = desk.wakes("a", "", "x");
     assert_eq!((told.len(), desk.rows("a")), (2, 4), "it has been removed");
-    desk.host.now.wall_us += 61 * DAY_S * 1_000_000;
+    desk.host.now.pass_wall(61 * DAY_S * 1_000_000);
     desk.passes(10);
     assert_eq!((desk.wakes("a", "", "x").len(), desk.rows("a")), (0, 0));
     desk.registers("a", 1);
@@ -390,7 +390,7 @@ fn who_may_subscribe_may_register_for_as_long_as_the_token_says() {
     assert_eq!(told.len(), 1);
     desk.comes_of(&told, PushOutcome::Sent);
     // The token is over, and the registration is not.
-    desk.host.now.wall_us += 3_600_000_000;
+    desk.host.now.pass_wall(3_600_000_000);
     desk.passes(10);
     assert_eq!(desk.wakes("own.a", &publishes, "x").len(), 1);
     // Whoever has the id may end it without a token, and nobody else: it cannot be guessed.
@@ -560,7 +560,7 @@ fn registrations_at_silent_channels_end_by_the_sweep() {
     desk.registers("c", 1);
     assert_eq!(ends(&mut desk), Reply::Done(0));
     assert_eq!(["own.a", "b", "c"].map(|channel| desk.rows(channel)), [3, 153, 3]);
-    desk.host.now.wall_us += 61_000_000;
+    desk.host.now.pass_wall(61_000_000);
     desk.host.turn(Input::Storage(StorageState::Full));
     assert_eq!((ends(&mut desk), desk.rows("b")), (Reply::StoreFull, 153));
     desk.host.turn(Input::Storage(StorageState::Ok));
@@ -573,7 +573,7 @@ fn registrations_at_silent_channels_end_by_the_sweep() {
     let access = Access { revoked: ["one".into()].into(), ..access() };
     desk.turn_channels_to(Channels { access: Some(Arc::new(access)), ..private() });
     assert_eq!((ends(&mut desk), desk.rows("own.a")), (Reply::Done(1), 0));
-    desk.host.now.wall_us += 60 * DAY_S * 1_000_000;
+    desk.host.now.pass_wall(60 * DAY_S * 1_000_000);
     assert_eq!(ends(&mut desk), Reply::Done(2));
     assert_eq!(["own.a", "b", "c"].map(|channel| desk.rows(channel)), [0; 3]);
     assert_eq!((ends(&mut desk), desk.counts()[4]), (Reply::Done(0), 153));
@@ -586,7 +586,7 @@ fn a_sweep_passes_what_it_cannot_read() {
     let id = PushId::read(&desk.registers("a", 1)).expect("an id");
     desk.registers("a", 2);
     desk.host.disk.put(Table::Nodes, "pubsub.localhost/a", &[&[9][..], &id.0].concat(), b"\x09");
-    desk.host.now.wall_us += 61 * DAY_S * 1_000_000;
+    desk.host.now.pass_wall(61 * DAY_S * 1_000_000);
     let command = Command::EndRegistrations { nodes: vec!["pubsub.localhost/a".into()] };
     desk.host.turn(Input::Command { token: 7, command });
     assert_eq!((desk.rows("a"), desk.counts()[4]), (3, 1));

@@ -179,7 +179,7 @@ impl Desk {
         let mut all = Vec::new();
         for _ in 0..seconds * 5 {
             self.host.now.mono_ms += 200;
-            self.host.now.wall_us += 200_000;
+            self.host.now.pass_wall(200_000);
             all.extend(self.host.turn(Input::EndOfTurn));
         }
         all

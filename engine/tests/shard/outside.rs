@@ -71,7 +71,7 @@ impl Desk {
 
     fn later(&mut self, seconds: u64) {
         self.host.now.mono_ms += seconds * 1_000;
-        self.host.now.wall_us += seconds * 1_000_000;
+        self.host.now.pass_wall(seconds * 1_000_000);
     }
 
     fn connect(&mut self) -> (ConnId, String) {

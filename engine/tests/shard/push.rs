@@ -108,7 +108,7 @@ impl Street {
         let mut all = String::new();
         for _ in 0..seconds {
             self.host.now.mono_ms += 1_000;
-            self.host.now.wall_us += 1_000_000;
+            self.host.now.pass_wall(1_000_000);
             all += &said(&self.host.turn(Input::Held { since_s: None, many: false }));
         }
         self.takes(told(&all))

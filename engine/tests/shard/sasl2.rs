@@ -109,7 +109,7 @@ impl Desk {
     }
 
     fn later(&mut self, s: u64) {
-        self.host.now.wall_us += s * 1_000_000;
+        self.host.now.pass_wall(s * 1_000_000);
         self.host.now.mono_ms += s * 1_000;
     }
 
