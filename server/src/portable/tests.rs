@@ -76,6 +76,22 @@ fn give(engine: &MemoryEngine) -> String {
     fs::read_to_string(&path).expect("a text")
 }
 
+/// A text with ids of messages replaced by how many others came before: another account has others.
+fn alike(text: &str) -> String {
+    let (mut known, mut out) = (Vec::new(), Vec::new());
+    for part in text.split('\'') {
+        let is_id = part.len() == 16 && part.bytes().all(|byte| (b'a'..=b'p').contains(&byte));
+        if is_id && !known.contains(&part) {
+            known.push(part);
+        }
+        out.push(match known.iter().position(|id| is_id && *id == part) {
+            Some(at) => at.to_string(),
+            None => part.to_owned(),
+        });
+    }
+    out.join("'")
+}
+
 /// The part of a text from a word to another one, both included.
 fn part<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let start = text.find(from).unwrap_or_else(|| panic!("{from} in {text}"));
@@ -265,9 +281,7 @@ fn xep_0227_4_what_comes_goes_out_and_comes_again() {
         waits.contains("<delay xmlns='urn:xmpp:delay' from='capulet.com' stamp='2010-07-11T00:32:29.000Z'/>"),
         "{waits}"
     );
-    let ids =
-        |engine: &MemoryEngine| Ids::of(credentials(engine, "juliet@capulet.com").expect("an account").incarnation());
-    let own = ids(&engine);
+    let own = Ids::of(credentials(&engine, "juliet@capulet.com").expect("an account").incarnation());
     let id = format!("<stanza-id xmlns='urn:xmpp:sid:0' id='{}' by='juliet@capulet.com'/>", own.text(42));
     assert!(waits.contains(&id), "{waits}");
     assert_eq!(waits.matches("<delay").count() + waits.matches("<stanza-id").count(), 2);
@@ -286,10 +300,7 @@ fn xep_0227_4_what_comes_goes_out_and_comes_again() {
     let second = MemoryEngine::new();
     let (summary, end) = take(&second, &out);
     assert_eq!((end, notes(&summary)), (Ok(()), vec![]));
-    let again = [41, 42].iter().fold(give(&second), |text, number| {
-        text.replace(ids(&second).text(*number).as_str(), own.text(*number).as_str())
-    });
-    assert_eq!(again, out);
+    assert_eq!(alike(&give(&second)), alike(&out));
 }
 
 /// XEP-0227 4.4, 4.9: each state of RFC 6121 A.1 in the roster, and requests before or behind it.
@@ -901,7 +912,7 @@ fn xep_0227_7_files_are_private_and_in_four_layouts() {
         let (summary, end) = take_with(&again, &dir.path().join(to), Existing::Skip, false);
         end.expect("its own export");
         assert_eq!((summary.users, notes(&summary)), (2, vec![]), "{to}");
-        assert_eq!(give(&again), first, "{to}");
+        assert_eq!(alike(&give(&again)), alike(&first), "{to}");
     }
     let only = write(Layout::File, "montague.xml", &["montague.net", "nowhere.org"]).expect("written");
     assert_eq!((only.users, only.notes().count()), (1, 1));
@@ -950,7 +961,7 @@ fn whatever_is_in_a_file_what_was_taken_goes_out_and_comes_again() {
         let again = MemoryEngine::new();
         let (summary, end) = take(&again, &out);
         assert_eq!((end, notes(&summary)), (Ok(()), vec![]), "{}", String::from_utf8_lossy(&bytes));
-        assert_eq!(give(&again), out);
+        assert_eq!(alike(&give(&again)), alike(&out));
     }
     assert!(taken > 100 && refused > 100, "{taken} taken, {refused} refused");
 }
