@@ -197,7 +197,7 @@ impl Control for Memory {
         let from = after.map_or(0, |after| after.parse().expect("ours"));
         let all = if of.is_some() { 1 } else { 1_200 };
         let to = all.min(from + limit);
-        let idle_s = |at: usize| if at % 5 == 0 { 300 } else { 299 };
+        let idle_s = |at: usize| if at.is_multiple_of(5) { 300 } else { 299 };
         let row = |at: usize| SessionRow {
             jid: format!("u{at}@localhost/r"),
             idle_s: idle_s(at),
