@@ -5,13 +5,14 @@
 //! both programs and the kernel once a second, judges the budgets, and sets the limits back.
 #![forbid(unsafe_code)]
 
+mod against;
 mod judge;
 mod limits;
 mod page;
 mod proc;
 mod run;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,7 +20,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use clap::Parser;
 
 /// Bring up very many sessions on this machine, hold them, and judge what it takes.
-#[derive(Parser, Debug)]
+#[derive(Parser, Clone, Debug)]
 pub(crate) struct Options {
     /// Sessions to bring up.
     #[arg(long, default_value_t = 100_000)]
@@ -89,12 +90,28 @@ pub(crate) struct Options {
     /// The program.
     #[arg(long, default_value = "target/release/throng")]
     throng: PathBuf,
+    /// Another build of the server, to be compared by what its logins cost. Both take turns, with the generator of the first.
+    #[arg(long)]
+    against: Option<PathBuf>,
+    /// With --against: how often each build runs.
+    #[arg(long, default_value_t = 3, requires = "against", value_parser = clap::value_parser!(u16).range(1..=99))]
+    runs: u16,
+    /// With --against: the most that a login may cost, times that of the other build.
+    #[arg(long, default_value_t = 1.0, requires = "against")]
+    times_max: f64,
     /// Where to keep the figures as JSON.
     #[arg(long)]
     out: Option<PathBuf>,
     /// Where to write the page with plots.
     #[arg(long)]
     report: Option<PathBuf>,
+}
+
+impl Options {
+    /// The server's program.
+    fn server(&self) -> &Path {
+        self.against.as_deref().unwrap_or(&self.throng)
+    }
 }
 
 fn main() -> ExitCode {
@@ -107,9 +124,13 @@ fn main() -> ExitCode {
         }
     }
     let limits = limits::Limits::raise(options.sessions);
-    let measured = run::run(&options, &|| stop.load(Ordering::Relaxed));
+    let stopped = || stop.load(Ordering::Relaxed);
+    let met = match options.against.clone() {
+        Some(other) => against::compare(&options, other, &stopped),
+        None => run::run(&options, &stopped).and_then(|measured| tell(&options, &measured)),
+    };
     drop(limits);
-    match measured.and_then(|measured| tell(&options, &measured)) {
+    match met {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {

@@ -98,7 +98,7 @@ fn accounts(options: &Options, data: &Path) -> io::Result<()> {
     let sessions = options.sessions.to_string();
     let load = &mut Command::new(&options.throng);
     checked("write accounts", load.args(["load", "--sessions", &sessions, "--write-accounts"]).arg(&csv))?;
-    let import = &mut Command::new(&options.throng);
+    let import = &mut Command::new(options.server());
     checked("import accounts", import.args(["user", "import", "--domain", "localhost", "--data"]).arg(data).arg(&csv))?;
     fs::remove_file(&csv)?;
     fs::write(mark, sessions)
@@ -111,7 +111,7 @@ fn free_port() -> io::Result<String> {
 /// Starts the server and waits until it serves.
 fn serve(options: &Options, data: &Path, room: u64, to: &str) -> io::Result<Program> {
     let log = File::create(options.folder.join("serve.log"))?;
-    let mut command = Command::new(&options.throng);
+    let mut command = Command::new(options.server());
     // In a storm all come at once: for whoever finds the queue full, half a minute passes until the kernel asks again.
     command.args(["serve", "--driver", "uring", "--plain-auth", "--backlog", "65535"]);
     command.arg("--data").arg(data).args(["--shards", &options.shards.to_string()]);

@@ -1,9 +1,9 @@
 //! Which core each shard runs on.
 //!
-//! With `shards_on_cores`, each shard stays on a core of its own where every core has one. Left to the kernel, two shards that wake each other by
-//! letters often end up on one core and wait for each other, while the other core runs threads that nobody waits for
-//! (`docs/decisions/0008-latency.md`). With fewer shards than cores the kernel finds idle cores itself, and several
-//! servers on one host would all take the first ones.
+//! The kernel places shards, unless `shards_on_cores` is set: then each shard stays on a core of its own where every core
+//! has one. Under an attack that keeps all cores busy, two shards that wake each other by letters often end up on one core
+//! and wait for each other, while the other core runs threads that nobody waits for (`docs/decisions/0008-latency.md`). With
+//! fewer shards than cores the kernel finds idle cores itself, and several servers on one host would all take the first ones.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
