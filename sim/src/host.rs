@@ -29,8 +29,10 @@ pub struct Host {
     pub shard: Shard,
     /// The store.
     pub disk: Disk,
-    /// The time of the next turn.
+    /// The time of the next turn. What goes by age goes by its wall time, unless [`Host::expiry_us`] says otherwise.
     pub now: Now,
+    /// The time by which things go by age while the wall clock is in doubt, microseconds since 1970.
+    pub expiry_us: Option<u64>,
     /// Whether sends and closes are done as soon as they begin. If not, the test says when, by [`Host::sent`] and
     /// [`Input::Closed`].
     pub prompt: bool,
@@ -42,7 +44,7 @@ impl Host {
     pub fn new(settings: Settings) -> Host {
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
         let now = Now::new(1_000, 1_000_000);
-        Host { shard, disk: Disk::default(), now, prompt: true, out: Output::default() }
+        Host { shard, disk: Disk::default(), now, expiry_us: None, prompt: true, out: Output::default() }
     }
 
     /// Makes an account to which nobody can log in: [`Host::arrive`] does not ask for a password.
@@ -62,12 +64,16 @@ impl Host {
         self.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", &record);
     }
 
+    fn time(&self) -> Now {
+        Now { expiry_us: self.expiry_us.unwrap_or(self.now.wall_us), ..self.now }
+    }
+
     /// One turn with this input, and those that follow from it: all effects in order, but for jobs, which are done.
     pub fn turn(&mut self, input: Input<'_>) -> Vec<Effect> {
-        self.shard.handle(self.now, input, &mut self.out);
+        self.shard.handle(self.time(), input, &mut self.out);
         let mut all = Vec::new();
         loop {
-            self.shard.handle(self.now, Input::EndOfTurn, &mut self.out);
+            self.shard.handle(self.time(), Input::EndOfTurn, &mut self.out);
             self.disk.apply(&self.out.writes);
             self.out.writes.clear();
             let effects = std::mem::take(&mut self.out.effects);
@@ -80,7 +86,7 @@ impl Host {
                     effect => (self.answer(&effect), Some(effect)),
                 };
                 if let Some(answer) = answer {
-                    self.shard.handle(self.now, answer, &mut self.out);
+                    self.shard.handle(self.time(), answer, &mut self.out);
                 }
                 all.extend(effect);
             }
@@ -89,7 +95,7 @@ impl Host {
 
     /// Takes an input and does nothing yet: it is of the turn that the next [`Host::turn`] ends.
     pub fn take(&mut self, input: Input<'_>) {
-        self.shard.handle(self.now, input, &mut self.out);
+        self.shard.handle(self.time(), input, &mut self.out);
     }
 
     /// What comes back for an effect at once.
