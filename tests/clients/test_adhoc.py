@@ -213,9 +213,13 @@ async def test_an_account_is_disabled_and_enabled_again(world, kind):
 
     async def disabled():
         count = int(values(await commands.run("get-disabled-users-num"), "disabledusersnum")[0])
-        listed = values(await commands.run("get-disabled-users-list", max_items="200"), "disableduserjids")
-        assert (juliet.bare in listed) <= (count > 0)
-        return juliet.bare in listed
+        found, after = set(), ""
+        while after is not None:
+            page = await commands.run("get-disabled-users-list", max_items="200", after=after)
+            found |= set(values(page, "disableduserjids") if "disableduserjids" in page["form"]["values"] else [])
+            after = next(iter(values(page, "after") if "after" in page["form"]["values"] else []), None)
+        assert (juliet.bare in found) <= (count > 0)
+        return juliet.bare in found
 
     assert not await disabled()
     await commands.run("disable-user", accountjids=[juliet.bare])

@@ -280,6 +280,8 @@ async def test_addresses_of_others_and_stanzas_too_long(own, world, kind):
 async def test_a_component_that_does_not_read_holds_nobody_up(own, world, kind):
     """The sender gets <resource-constraint/> and goes on; others are served meanwhile."""
     romeo, juliet = await world.online(kind), await world.online(kind)
+    # What it sends at once is more than an account may.
+    assert own.throng("ctl", "knob", "set", "busy_accounts", romeo.bare)[0] == 0
     raw = await RawComponent().sit(own)
     raw.writer.transport.pause_reading()
     raw.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

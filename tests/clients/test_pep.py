@@ -208,7 +208,8 @@ async def test_a_silent_client_of_the_same_version(world, kind):
     juliet = await eventing(world, kind)
     await juliet.publish(MOOD, "<mood xmlns='http://jabber.org/protocol/mood'><happy/></mood>", "current")
     actor = world.make(kind, account=juliet.actor.account, resource="phone")
-    phone = Eventing(actor, [MOOD, "urn:of-this-test"])
+    # A version that no test before this one has shown to the server.
+    phone = Eventing(actor, [MOOD, f"urn:of-this-test:{juliet.bare}"])
     await actor.connect()
     caps = phone.client.plugin["xep_0115"]
     await caps.update_caps(broadcast=False)
