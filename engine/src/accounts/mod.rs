@@ -11,6 +11,7 @@ pub(crate) mod invitations;
 mod leave;
 pub(crate) mod limits;
 mod outside;
+mod record;
 pub(crate) mod reports;
 mod telling;
 pub(crate) mod tokens;
@@ -34,7 +35,7 @@ use crate::letters::{Answer, ConnRef, Gained, Leave, Question, Shows};
 use crate::limits::{INVITATIONS_USER_MAX, JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::router::users::{Known, RosterStep};
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, SUSPENDED_TEXT, TokenMaker};
-use crate::store::account::{self, Credentials, Incarnation, Standing};
+use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::store::invitation::{self, Invitation, InvitationId};
 use crate::store::{Found, Table};
 use crate::streams::ended::Ended;
@@ -366,14 +367,6 @@ impl Accounts {
             state.known = Known::Exists(incarnation);
         }
         self.welcome(account);
-    }
-
-    fn put_account(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {
-        let (standing, user, now_s) = (keys.standing(), self.users.find_or_insert(account), self.now.mono_s());
-        self.users.state(user, now_s).standing = Some(standing);
-        account::put(&mut self.writes, account, &keys.of(incarnation));
-        self.record_written(account);
-        self.plain_cache.forget(account);
     }
 
     /// With the password of an account, its sessions go that wait to be resumed, those of an earlier process included: whoever has

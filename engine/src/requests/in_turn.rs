@@ -122,7 +122,7 @@ impl Requests {
     }
 
     /// Whether the account whose turn it is was not removed meanwhile, nor made again.
-    pub(super) fn is_still_there(&self, turn: &InTurn) -> bool {
+    pub(super) fn has_its_account(&self, turn: &InTurn) -> bool {
         let Some(Held { account, which, .. }) = turn else { return true };
         if is_node(account) {
             return true;

@@ -430,7 +430,7 @@ impl Requests {
             }
             return self.turn_over(read.turn);
         }
-        if read.asker.session.is_none() && !self.is_still_there(&read.turn) {
+        if read.asker.session.is_none() && !self.has_its_account(&read.turn) {
             self.answer(read.asker, Err(StanzaCondition::ServiceUnavailable.into()));
             return self.turn_over(read.turn);
         }
