@@ -256,6 +256,16 @@ def scram_sha_1_keys(password, salt=b"0123456789abcdef", rounds=4096):
     return f"{{SCRAM-SHA-1${rounds}:{salt}${stored}:{server}}}"
 
 
+def throng(server, *words):
+    """A command on a server's data folder; what it says."""
+    done = subprocess.run(
+        [server.binary, *words, "--data", str(server.data)],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 class Moved(Throng):
     """Throng with accounts of another server, of whose passwords it has keys of SHA-1."""
 

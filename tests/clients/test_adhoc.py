@@ -4,13 +4,12 @@ what users report (XEP-0377), and what operators do, by commands."""
 
 import asyncio
 import json
-import subprocess
 
 import pytest
 from slixmpp.exceptions import IqError
 
 from events import WAIT, LoginFailed
-from servers import DOMAIN, Account
+from servers import DOMAIN, Account, throng
 
 pytestmark = pytest.mark.needs("pep")  # slixmpp
 
@@ -24,16 +23,6 @@ SPAM = "urn:xmpp:reporting:spam"
 def ctl(server, *words):
     """`throng ctl`; what it says."""
     return throng(server, "ctl", *words)
-
-
-def throng(server, *words):
-    """A command on the server's data folder; what it says."""
-    done = subprocess.run(
-        [server.binary, *words, "--data", str(server.data)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def node(name):

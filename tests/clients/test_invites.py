@@ -5,7 +5,6 @@ client as who invites and who was invited."""
 import asyncio
 import json
 import re
-import subprocess
 from xml.etree import ElementTree
 
 import pytest
@@ -15,19 +14,9 @@ from slixmpp.xmlstream.matcher import MatcherId
 
 from events import WAIT, LoginFailed
 from raw import Raw
-from servers import DOMAIN
+from servers import DOMAIN, throng
 
 PARS = "urn:xmpp:pars:0"
-
-
-def throng(server, *words):
-    """A command of `throng`; what it says."""
-    done = subprocess.run(
-        [server.binary, *words, "--data", str(server.data)],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
 
 
 def invite(server, *words):
