@@ -21,7 +21,7 @@ use throng_engine::store::{Batch, Found, Query, Table};
 use super::{DiskError, Engine, Visit};
 
 /// The format that this program writes.
-pub const FORMAT_VERSION: u32 = 7;
+pub const FORMAT_VERSION: u32 = 8;
 
 /// The formats that this program opens. Those before were never released.
 pub(super) const FORMATS: Formats = Formats { oldest: 5, known: FORMAT_VERSION, steps: STEPS, chunk_bytes: 1 << 20 };
@@ -34,7 +34,11 @@ pub(super) const FORMATS: Formats = Formats { oldest: 5, known: FORMAT_VERSION, 
 ///
 /// Format 7 has a kind of row more, the end of what was dropped of a log, and keys of retractions that format 6 did not write. Those that
 /// it did write are read as they are.
-const STEPS: &[Step] = &[no_row_changes(5), no_row_changes(6)];
+///
+/// In format 8 the row with a roster's version also names the history in which it counts, the record of an account says whether the
+/// account is suspended, and retractions in archives of users may be keyed by full JIDs. Rows of format 7 are read as they are, and a
+/// roster's row is written anew with its next change.
+const STEPS: &[Step] = &[no_row_changes(5), no_row_changes(6), no_row_changes(7)];
 
 const fn no_row_changes(from: u32) -> Step {
     Step { from, to: from + 1, what: "no row changes", tables: &[], change: |_, _| Err("no row changes".into()) }

@@ -158,9 +158,9 @@ fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     juliet.ask("<presence to='nurse@localhost' type='subscribe'/>", "ask='subscribe'");
     let before = juliet.roster("v");
     assert_eq!(before.matches("subscription='both'").count(), 2, "{before}");
-    let version = |said: &str| -> u64 {
+    let version = |said: &str| -> String {
         let at = said.rfind(" ver='").expect("a version") + " ver='".len();
-        said[at..].split('\'').next().and_then(|text| text.parse().ok()).expect("a number")
+        said[at..].split('\'').next().expect("it ends").to_owned()
     };
     // One account goes with the server, the others without.
     host.good(&["user", "del", "tybalt", "--yes"]);
@@ -178,7 +178,7 @@ fn contacts_of_a_removed_account_see_it_leave_also_when_no_server_runs() {
     }
     // A client that knows an older version is told what has changed (RFC 6121 2.6.3).
     let since = version(&before);
-    assert!(version(&after) > since, "{before} {after}");
+    assert_ne!(version(&after), since, "{before} {after}");
     juliet.send(&format!("<iq type='get' id='w'><query xmlns='jabber:iq:roster' ver='{since}'/></iq>"));
     let told = juliet.ask("<iq type='get' id='p'><ping xmlns='urn:xmpp:ping'/></iq>", "id='p'");
     for gone in ["tybalt", "romeo", "nurse"] {
@@ -369,7 +369,7 @@ fn a_hangup_that_reloads_nothing_is_one_line_of_the_log_and_stays_in_the_status(
     let log = server.log();
     let line = log.lines().find(|line| line.contains("not reloaded")).expect("a line");
     assert!(line.contains("log_level cannot be `loud`") && line.contains("shutdown_grace_seconds cannot be"), "{log}");
-    assert!(status().contains("\"what\":\"configuration\",\"text\":\"was not reloaded: "), "{}", status());
+    assert!(status().contains("\"text\":\"was not reloaded: "), "{}", status());
     assert!(server.get("/ready").contains("the configuration was not reloaded"), "{}", server.get("/ready"));
     std::fs::write(&file, "").expect("a file");
     hang_up();

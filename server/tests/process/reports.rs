@@ -100,17 +100,21 @@ fn an_administrator_operates_the_server_by_a_client() {
         host.start(&flags(driver));
         let (mut nurse, mut romeo) = (host.client("nurse"), host.client("romeo"));
         let told = command(&mut nurse, "urn:throng:ctl#status", &[]);
-        assert!(told.contains("<field var='driver'><value>") && told.contains("<value>localhost</value>"), "{told}");
-        assert!(told.contains("<field var='state'><value>running</value>"), "{told}");
+        assert!(
+            told.contains("<field var='driver' type='text-single'><value>")
+                && told.contains("<value>localhost</value>"),
+            "{told}"
+        );
+        assert!(told.contains("<field var='state' type='text-single'><value>running</value>"), "{told}");
         assert!(command(&mut nurse, "urn:throng:ctl#components", &[]).contains("<reported>"));
         assert!(command(&mut nurse, "urn:throng:ctl#limits", &[]).contains("var='refused'"));
         let released = command(&mut nurse, "urn:throng:ctl#release", &[("whom", "all")]);
-        assert!(released.contains("<field var='count'><value>0</value>"), "{released}");
+        assert!(released.contains("<field var='count' type='text-single'><value>0</value>"), "{released}");
         let knobs = command(&mut nurse, "urn:throng:ctl#knobs", &[]);
         assert!(knobs.contains("<value>log_level</value>") && !knobs.contains("<value>admins</value>"), "{knobs}");
         let set = [("key", "shutdown_grace_seconds"), ("value", "3"), ("seconds", "60")];
         let turned = command(&mut nurse, "urn:throng:ctl#set-knob", &set);
-        assert!(turned.contains("<field var='to'><value>3s</value></field>"), "{turned}");
+        assert!(turned.contains("<field var='to' type='text-single'><value>3s</value></field>"), "{turned}");
         assert!(host.good(&["ctl", "knob", "list"]).contains("(administrator nurse@localhost/r)"));
         for wrong in [[("key", "admins"), ("value", "romeo@localhost")], [("key", "no_such"), ("value", "1")]] {
             let refused = command(&mut nurse, "urn:throng:ctl#set-knob", &wrong);
@@ -118,7 +122,7 @@ fn an_administrator_operates_the_server_by_a_client() {
         }
         let said =
             command(&mut nurse, "urn:throng:ctl#say", &[("accountjids", "romeo@localhost"), ("text", "for you")]);
-        assert!(said.contains("<field var='count'><value>1</value>"), "{said}");
+        assert!(said.contains("<field var='count' type='text-single'><value>1</value>"), "{said}");
         romeo.hear("for you");
         assert!(command(&mut nurse, "urn:throng:ctl#reload", &[]).contains("status='completed'"));
         let cut = command(&mut nurse, "urn:throng:ctl#flush-queue", &[("accountjids", "ghost@localhost")]);
