@@ -42,6 +42,7 @@ class Server:
         command = [binary, "serve", "--data", str(self.data), "--c2s", "127.0.0.1:0", "--c2s-tls", "127.0.0.1:0"]
         secret = self.folder / "component.secret"
         secret.write_text(SECRET + "\n")
+        secret.chmod(0o600)
         command += ["--component", "127.0.0.1:0", "--components", f"{COMPONENT}={secret}"]
         command += ["--virtual-hosts", OUTSIDE, "--external-auth", f"{OUTSIDE}={Path(__file__).parent / 'back_end.py'}"]
         command += ["--external-auth-lines", str(LINES), "--external-auth-seconds", str(OUTSIDE_S)]
