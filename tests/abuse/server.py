@@ -66,6 +66,7 @@ class Server:
         files = {"keys": JWKS, "token": TOKEN + "\n"}
         for name, content in files.items():
             (self.folder / name).write_text(content)
+            (self.folder / name).chmod(0o600)
         options = ["--notify", "open.", "--notify-publish-open", "--notify-private", "own.", "--mercure", "--nchan"]
         options += ["--notify-wildcards", "open.wild.", "--notify-wildcards", "own."]
         options += ["--notify-token", str(self.folder / "token"), "--notify-jwt-keys", str(self.folder / "keys")]
