@@ -91,9 +91,9 @@ fn an_inviter_gives_no_name_away_that_has_rights() {
     assert_eq!(refused.status.code(), Some(5), "{}", String::from_utf8_lossy(&refused.stderr));
     host.good(&["invite", "--user", "usher"]);
     host.stop();
-    let mut flags = vec!["--registration", "invite"];
-    flags.extend(lists);
-    let at_rest = |more: &[&str]| host.run(&[&["invite", "--user", "root"], more, &flags[..]].concat());
+    let lists = "admins = [\"nurse@localhost\"]\ninviters = [\"romeo@localhost\", \"usher@localhost\"]\n";
+    std::fs::write(host.data().join("throng.toml"), format!("registration = \"invite\"\n{lists}")).expect("a file");
+    let at_rest = |more: &[&str]| host.run(&[&["invite", "--user", "root"], more].concat());
     assert_eq!(at_rest(&["--contact", "romeo"]).status.code(), Some(5), "the same for a store at rest");
     good(&at_rest(&["--contact", "nurse"]));
 }
