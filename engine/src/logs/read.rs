@@ -74,7 +74,7 @@ impl Logs {
             };
             let behind = if follows { self.log(user).transients_from(seen) } else { Some(seen) };
             // What is known not to be there is not looked for.
-            let behind = behind.or_else(|| apart.then_some(seen));
+            let behind = behind.or_else(|| self.log(user).may_have_aparts().then_some(seen));
             let rest = behind.into_iter().flat_map(|behind| {
                 [
                     waiting::transients(&bare, behind, PAGE_ROWS_MAX, PAGE_BYTES_MAX),

@@ -32,6 +32,8 @@ pub struct Log {
     newest: u64,
     /// Highest number of a message for one session alone that was not handed out as it came.
     newest_apart: u64,
+    /// There may be messages for one session alone in the store, of those appended before the log was known too.
+    aparts: bool,
     transients: Transients,
     /// A follower has come to the head since the log is known, so that nothing newer than `newest` stands in it.
     known: bool,
@@ -81,6 +83,7 @@ impl Log {
             dirty: false,
             newest: 0,
             newest_apart: 0,
+            aparts: true,
             transients: Transients::Unknown,
             known: false,
             counted: cursor.number,
@@ -94,7 +97,7 @@ impl Log {
     pub fn of(delivered: Delivered) -> Log {
         let log = Log::loaded(delivered.cursor);
         match delivered.alone {
-            true => Log { gathering: Gathering::Done, transients: Transients::None, ..log },
+            true => Log { gathering: Gathering::Done, transients: Transients::None, aparts: false, ..log },
             false => log,
         }
     }
@@ -153,8 +156,14 @@ impl Log {
         }
     }
 
+    /// Whether there may be messages for one session alone in the store.
+    pub fn may_have_aparts(&self) -> bool {
+        self.aparts
+    }
+
     /// A message for one session alone waits for it.
     pub fn set_apart(&mut self, number: u64) {
+        self.aparts = true;
         self.newest_apart = self.newest_apart.max(number);
     }
 
