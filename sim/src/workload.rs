@@ -217,7 +217,7 @@ impl Run {
         // Long enough for every session that nobody resumes to run out.
         self.until(self.world.now_us() + 14_000_000)?;
         self.appear();
-        self.until(self.world.now_us() + 6_000_000)?;
+        self.settle(6_000_000)?;
         self.converse()?;
         self.block()?;
         self.publish()?;
@@ -227,12 +227,12 @@ impl Run {
             client.ask();
         }
         self.flush_all();
-        self.until(self.world.now_us() + 6_000_000)?;
+        self.settle(6_000_000)?;
         self.look();
-        self.until(self.world.now_us() + 6_000_000)?;
+        self.settle(6_000_000)?;
         self.clients.iter_mut().for_each(Client::ask);
         self.flush_all();
-        self.until(self.world.now_us() + 1_000_000)?;
+        self.settle(1_000_000)?;
         self.balance()
     }
 
@@ -257,6 +257,12 @@ impl Run {
             }
         }
         Ok(())
+    }
+
+    /// Lets so much time pass for what clients have sent to be done, and more where accounts may send at a rate only.
+    fn settle(&mut self, us: u64) -> Result<(), String> {
+        let times = if self.world.settings().paces.ordinary.a_second == 0 { 1 } else { 5 };
+        self.until(self.world.now_us() + us * times)
     }
 
     fn happened(&mut self, occurrence: Occurrence) -> Result<(), String> {

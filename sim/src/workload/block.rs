@@ -41,7 +41,7 @@ impl Run {
         for (what, fault) in TRIES {
             let gets_through = plant == Some(fault);
             if gets_through {
-                self.until(self.world.now_us() + SETTLE_US)?;
+                self.settle(SETTLE_US)?;
                 self.set_block(blocks, &jid, false)?;
             }
             for index in (0..self.clients.len()).filter(|index| self.clients[*index].user < 2).collect::<Vec<_>>() {
@@ -49,11 +49,11 @@ impl Run {
                 self.flush(index);
             }
             if gets_through {
-                self.until(self.world.now_us() + SETTLE_US)?;
+                self.settle(SETTLE_US)?;
                 self.set_block(blocks, &jid, true)?;
             }
         }
-        self.until(self.world.now_us() + SETTLE_US)?;
+        self.settle(SETTLE_US)?;
         self.blocked.end = self.ledger.sent.len() as u64;
         for index in 0..self.clients.len() {
             self.check_silence(index)?;
@@ -64,7 +64,7 @@ impl Run {
     fn set_block(&mut self, blocks: usize, jid: &str, on: bool) -> Result<(), String> {
         self.clients[blocks].block(jid, on);
         self.flush(blocks);
-        self.until(self.world.now_us() + SETTLE_US)
+        self.settle(SETTLE_US)
     }
 
     fn try_to_reach(&mut self, index: usize, what: Try) {

@@ -19,15 +19,15 @@ impl Run {
             client.leave();
         }
         self.flush_all();
-        self.until(self.world.now_us() + 1_000_000)?;
+        self.settle(1_000_000)?;
         self.everybody_writes(Some(0))?;
         self.away = None;
-        self.until(self.world.now_us() + 2_000_000)?;
+        self.settle(2_000_000)?;
         self.appear();
-        self.until(self.world.now_us() + 2_000_000)?;
+        self.settle(2_000_000)?;
         let together = self.ledger.sent.len() as u64;
         self.everybody_writes(None)?;
-        self.until(self.world.now_us() + 2_000_000)?;
+        self.settle(2_000_000)?;
         self.check_views(first, together)
     }
 
@@ -49,7 +49,7 @@ impl Run {
                 self.until(self.world.now_us() + 20_000)?;
             }
         }
-        self.until(self.world.now_us() + SETTLE_US)
+        self.settle(SETTLE_US)
     }
 
     /// Each device has seen what is in the archive of its user, in that order, but for what it has sent itself: all of it if it was there all
