@@ -261,7 +261,7 @@ impl Run {
 
     /// Lets so much time pass for what clients have sent to be done, and more where accounts may send at a rate only.
     fn settle(&mut self, us: u64) -> Result<(), String> {
-        let times = if self.world.settings().paces.ordinary.a_second == 0 { 1 } else { 5 };
+        let times = if self.world.settings().paces.ordinary.a_second == 0 { 1 } else { 10 };
         self.until(self.world.now_us() + us * times)
     }
 

@@ -8,7 +8,6 @@ use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::session::sasl::Authenticated;
 use crate::store::account::{Incarnation, Standing};
-use crate::store::waiting::Delivered;
 use crate::store::{Found, Query, Table, archive, roster, sessions};
 use crate::turn::pending::{AccountRead, Pending, get};
 use crate::wire::error::{StanzaCondition, StreamCondition};
@@ -49,7 +48,7 @@ impl Actors {
 
     /// What is read of whoever something comes for: [`RECEIVER_ROWS`] answers, and one more while sessions are restored.
     fn receiver_queries(&self, account: &str) -> impl Iterator<Item = Query> {
-        let first = [get(Table::Accounts, account), Delivered::query(account)];
+        let first = [Table::Accounts, Table::Waiting].map(|table| get(table, account));
         let stored = self.may_have_stored().then(|| sessions::query(account));
         first.into_iter().chain(extension::records(account)).chain(stored)
     }

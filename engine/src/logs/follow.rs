@@ -12,8 +12,9 @@ use crate::session::sm::{Rows, Unacked};
 use crate::store::Found;
 use crate::store::archive::Entry;
 use crate::store::log::Log;
-use crate::store::waiting::{Apart, Delivered, Transient};
+use crate::store::waiting::{Apart, Cursor, Transient};
 use crate::streams::output::Carries;
+use crate::turn::pending::one_value;
 use crate::wire::written::from_of_stanza;
 
 impl Logs {
@@ -24,8 +25,8 @@ impl Logs {
         state.log_asked = false;
         // The account may have been removed, and another made, since this was asked.
         if !std::mem::take(&mut state.log_outdated) {
-            let delivered = found.first().map(Delivered::of).unwrap_or_default();
-            state.log.get_or_insert_with(|| Log::of(delivered));
+            let cursor = one_value(found).and_then(|value| Cursor::decode(&value)).unwrap_or_default();
+            state.log.get_or_insert_with(|| Log::loaded(cursor));
         }
         self.takers_changed(user);
     }

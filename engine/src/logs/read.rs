@@ -8,10 +8,10 @@ use crate::logs::hand::Stamp;
 use crate::session::sm::Rows;
 use crate::store::archive::Entry;
 use crate::store::log::{Follower, Gathering};
-use crate::store::waiting::{Apart, Delivered, Holder, Transient};
+use crate::store::waiting::{Apart, Holder, Transient};
 use crate::store::{Found, Query, Row, Table, archive, waiting};
 use crate::streams::half::Down;
-use crate::turn::pending::Pending;
+use crate::turn::pending::{Pending, get};
 use crate::wire::error::StreamCondition;
 
 /// Entries of a log that are read at once.
@@ -39,8 +39,8 @@ impl Logs {
             return;
         }
         let bare = self.bare_of_user(user);
-        let delivered = Delivered::query(&bare);
-        self.read(Pending::Log(bare.into()), vec![delivered]);
+        let row = get(Table::Waiting, &bare);
+        self.read(Pending::Log(bare.into()), vec![row]);
     }
 
     /// Reads on for each session that is behind, can take more, and is not being read for.
@@ -72,19 +72,12 @@ impl Logs {
                 rows_max: PAGE_ROWS_MAX,
                 bytes_max: PAGE_BYTES_MAX,
             };
-            let behind = if follows { self.log(user).transients_from(seen) } else { Some(seen) };
-            // What is known not to be there is not looked for.
-            let behind = behind.or_else(|| self.log(user).may_have_aparts().then_some(seen));
-            let rest = behind.into_iter().flat_map(|behind| {
-                [
-                    waiting::transients(&bare, behind, PAGE_ROWS_MAX, PAGE_BYTES_MAX),
-                    waiting::aparts(&bare, follower.apart, PAGE_ROWS_MAX, PAGE_BYTES_MAX),
-                ]
-            });
-            let queries = std::iter::once(entries).chain(rest).collect();
+            let behind = if follows { self.log(user).transients_from(seen) } else { seen };
+            let transients = waiting::transients(&bare, behind, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
+            let aparts = waiting::aparts(&bare, follower.apart, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
             let last = self.log(user).last();
             let pending = Pending::Page { account: bare.into(), session: id, last, all: follows };
-            self.read(pending, queries);
+            self.read(pending, vec![entries, transients, aparts]);
         }
     }
 

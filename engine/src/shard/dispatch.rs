@@ -17,7 +17,7 @@ use crate::shard::Shard;
 use crate::store::Found;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;
-use crate::store::waiting::Delivered;
+use crate::store::waiting::Cursor;
 use crate::streams::half::{Down, Up};
 use crate::turn::pending::{AccountRead, Front, Pending};
 use crate::wire::error::StanzaCondition;
@@ -29,7 +29,7 @@ pub(super) struct Came {
     account: Box<str>,
     /// Which account there is, if there is one.
     there: Option<Incarnation>,
-    delivered: Delivered,
+    cursor: Option<Box<[u8]>>,
     /// Rows of sessions of an earlier process.
     stored: Option<Found>,
 }
@@ -284,8 +284,9 @@ impl Shard {
     /// Account and cursor of a receiver have come: what was parked goes on, once the sessions have ended that are to end.
     fn receiver_found(&mut self, account: &str, mut found: Vec<Found>) {
         let stored = take_stored(&mut found);
-        let delivered = found.get(1).map(Delivered::of).unwrap_or_default();
-        let record = found.drain(..2.min(found.len())).next().and_then(Found::value);
+        let mut values = found.drain(..2.min(found.len())).map(Found::value);
+        let (record, cursor) = (values.next().flatten(), values.next().flatten());
+        drop(values);
         let now_s = self.now.mono_s();
         let user = self.users.find_or_insert(account);
         self.users.state(user, now_s).asked = false;
@@ -294,7 +295,7 @@ impl Shard {
             // A session of an account that is gone has no log: what is sent to it would be looked up for ever.
             self.end_removed(user, false);
         }
-        let before = self.came.replace(Came { account: account.into(), there, delivered, stored });
+        let before = self.came.replace(Came { account: account.into(), there, cursor, stored });
         assert!(before.is_none(), "an input is the rows of one receiver");
     }
 
@@ -323,7 +324,7 @@ impl Shard {
     }
 
     fn receiver_goes_on(&mut self, came: Came) {
-        let Came { account, there, delivered, stored } = came;
+        let Came { account, there, cursor, stored } = came;
         // Nothing has waited for the account of a name that nobody has: it is forgotten.
         let Some(user) = self.users.find(&account) else { return };
         let now_s = self.now.mono_s();
@@ -332,7 +333,7 @@ impl Shard {
         let live = self.users.get(user).live;
         let state = self.users.state(user, now_s);
         if state.known != Known::Missing && state.log.is_none() && !live {
-            state.log = Some(Log::of(delivered));
+            state.log = Some(Log::loaded(cursor.and_then(|row| Cursor::decode(&row)).unwrap_or_default()));
         }
         if let Some(incarnation) = there {
             self.restore_sessions(user, &account, incarnation, stored);

@@ -6,7 +6,7 @@
 //! nobody. Each follower has begun at or before the cursor and is handed all that waits in order, so what it has acknowledged
 //! the cursor may pass: of several the first one counts.
 
-use super::waiting::{Cursor, Delivered};
+use super::waiting::Cursor;
 use crate::id::SessionId;
 
 /// A session that is not at the head of the log.
@@ -32,8 +32,6 @@ pub struct Log {
     newest: u64,
     /// Highest number of a message for one session alone that was not handed out as it came.
     newest_apart: u64,
-    /// There may be messages for one session alone in the store, of those appended before the log was known too.
-    aparts: bool,
     transients: Transients,
     /// A follower has come to the head since the log is known, so that nothing newer than `newest` stands in it.
     known: bool,
@@ -83,22 +81,12 @@ impl Log {
             dirty: false,
             newest: 0,
             newest_apart: 0,
-            aparts: true,
             transients: Transients::Unknown,
             known: false,
             counted: cursor.number,
             behind: Vec::new(),
             unlogged: Vec::new(),
             gathering: Gathering::Due,
-        }
-    }
-
-    /// A log of which the first rows were read, with no follower.
-    pub fn of(delivered: Delivered) -> Log {
-        let log = Log::loaded(delivered.cursor);
-        match delivered.alone {
-            true => Log { gathering: Gathering::Done, transients: Transients::None, aparts: false, ..log },
-            false => log,
         }
     }
 
@@ -136,16 +124,15 @@ impl Log {
         }
     }
 
-    /// The number behind which a follower that has seen all up to `seen` asks for transient entries, unless there are none: the
-    /// first one asks for those before the cursor as well, so that a user who has none causes no write.
-    pub fn transients_from(&mut self, seen: u64) -> Option<u64> {
+    /// The number behind which a follower that has seen all up to `seen` asks for transient entries: the first one asks for
+    /// those before the cursor as well, so that a user who has none causes no write.
+    pub fn transients_from(&mut self, seen: u64) -> u64 {
         match self.transients {
             Transients::Unknown | Transients::Sought => {
                 self.transients = Transients::Sought;
-                Some(0)
+                0
             }
-            Transients::Some => Some(seen),
-            Transients::None => None,
+            Transients::Some | Transients::None => seen,
         }
     }
 
@@ -156,14 +143,8 @@ impl Log {
         }
     }
 
-    /// Whether there may be messages for one session alone in the store.
-    pub fn may_have_aparts(&self) -> bool {
-        self.aparts
-    }
-
     /// A message for one session alone waits for it.
     pub fn set_apart(&mut self, number: u64) {
-        self.aparts = true;
         self.newest_apart = self.newest_apart.max(number);
     }
 

@@ -7,14 +7,11 @@
 //!   which follows whoever is first, cannot speak for it.
 
 use super::archive::Entry;
-use super::{Batch, Found, Query, Table};
+use super::{Batch, Query, Table};
 use crate::id::SessionId;
 
 /// Version byte of the rows.
 const VERSION: u8 = 2;
-
-/// Bytes of rows after which no further one is read for a [`Delivered`].
-const DELIVERED_BYTES_MAX: u32 = 1_024;
 
 pub(super) const TRANSIENT: u8 = b'T';
 pub(super) const APART: u8 = b'W';
@@ -52,38 +49,6 @@ impl Cursor {
             count: u32::from_le_bytes(value[9..13].try_into().ok()?),
             bytes: u64::from_le_bytes(value[13..21].try_into().ok()?),
         })
-    }
-}
-
-/// The first of a user's rows: the cursor, and whether there is anything behind it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Delivered {
-    /// The cursor; that of a log of which nothing was received if the user has none, or one that cannot be decoded.
-    pub cursor: Cursor,
-    /// The user has neither transient entries nor messages that stand apart.
-    pub alone: bool,
-}
-
-impl Delivered {
-    /// Asks for it.
-    pub fn query(user: &str) -> Query {
-        Query::Range {
-            table: Table::Waiting,
-            actor: user.as_bytes().into(),
-            from: Box::default(),
-            until: None,
-            reverse: false,
-            // One that is not the cursor says that there are some.
-            rows_max: 2,
-            bytes_max: DELIVERED_BYTES_MAX,
-        }
-    }
-
-    /// Reads the answer to [`Delivered::query`].
-    pub fn of(found: &Found) -> Delivered {
-        let Found::Rows { rows, more } = found else { return Delivered::default() };
-        let cursor = rows.first().filter(|row| row.sort.is_empty()).and_then(|row| Cursor::decode(&row.value));
-        Delivered { cursor: cursor.unwrap_or_default(), alone: !more && rows.iter().all(|row| row.sort.is_empty()) }
     }
 }
 

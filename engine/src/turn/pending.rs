@@ -11,7 +11,7 @@ use crate::letters::{Apply, ConnRef, Gained, Leave, Origin, Redeem, Settle, Show
 use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
 use crate::store::invitation::{InvitationId, Invited, NewInvitation};
-use crate::store::{Query, Table};
+use crate::store::{Found, Query, Table};
 
 /// What an answer from elsewhere is for.
 #[derive(Debug)]
@@ -406,4 +406,12 @@ pub(crate) enum Looking {
 /// The question for a single row without sort key.
 pub(crate) fn get(table: Table, actor: &str) -> Query {
     Query::Get { table, actor: actor.as_bytes().into(), sort: Box::default() }
+}
+
+/// The value of a single `Get`.
+pub(crate) fn one_value(found: Vec<Found>) -> Option<Box<[u8]>> {
+    match found.into_iter().next() {
+        Some(Found::Value(value)) => value,
+        _ => None,
+    }
 }
