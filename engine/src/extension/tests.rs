@@ -244,7 +244,7 @@ const EXODUS: &str = "<exodus xmlns=\"exodus:prefs\"><defaultnick>Hamlet</defaul
 fn private_xml_is_stored_and_read_back() {
     // XEP-0049 2.3.
     let payload = format!("<query xmlns='jabber:iq:private'>{EXODUS}</query>");
-    let Step::Read(queries, after) = set(OWN, &payload) else { panic!("a read") };
+    let Step::InTurn(queries, after) = set(OWN, &payload) else { panic!("a read") };
     assert!(matches!(&queries[..], [Query::Range { .. }]));
     let Step::Write(batch, answer) = after.go_on(&[Found::Rows { rows: Vec::new(), more: false }]) else {
         panic!("a write")
@@ -273,7 +273,7 @@ fn private_xml_is_stored_and_read_back() {
 fn private_xml_keeps_prefixed_names_and_attributes() {
     let payload = "<query xmlns='jabber:iq:private'><p:a xmlns:p='ns:p' p:x='1' y=\"&lt;'&quot;\" xml:lang='en'>\
                    <b xmlns='ns:b'>t &amp; u</b><p:c/></p:a></query>";
-    let Step::Read(_, after) = set(OWN, payload) else { panic!("a read") };
+    let Step::InTurn(_, after) = set(OWN, payload) else { panic!("a read") };
     let nothing = Found::Rows { rows: Vec::new(), more: false };
     let Step::Write(batch, _) = after.go_on(&[nothing]) else { panic!("a write") };
     let Some(OpView::Put { value, .. }) = batch.iter().next() else { panic!("one row") };
@@ -324,7 +324,7 @@ fn private_xml_is_bounded() {
     let one = |name: &str, body: &str| {
         let payload = format!("<query xmlns='jabber:iq:private'><{name} xmlns='ns'>{body}</{name}></query>");
         match set(OWN, &payload) {
-            Step::Read(_, after) => after,
+            Step::InTurn(_, after) => after,
             other => panic!("not a read: {other:?}"),
         }
     };
