@@ -2,7 +2,7 @@
 //!
 //! Whole stanzas of the server's (copies of XEP-0280, results of XEP-0313, events of XEP-0060, pushes of a roster) are known by their
 //! `from`, which no client and no component can choose. What the server adds to the stanzas of others is not: it names who has added it
-//! in an attribute. So no stanza enters with such an element in the name of somebody for whom this server speaks. [`ANNOTATIONS`] is
+//! in an attribute. So no stanza enters with such an element in the name of somebody for whom this server speaks. `ANNOTATIONS` is
 //! the list of them; `photo` replaces what it adds to presence itself.
 
 use std::ops::Range;
