@@ -26,6 +26,7 @@ pub mod backlog;
 pub mod bind;
 pub mod bosh;
 pub mod command;
+pub mod components;
 pub mod dispatch;
 #[cfg(debug_assertions)]
 pub mod echo;
@@ -44,12 +45,14 @@ pub mod outgoing;
 pub mod outside;
 pub mod proven;
 pub mod register;
+pub mod requests;
 pub mod restore;
 pub mod sweep;
 pub mod tail;
 pub mod upgrade;
 pub mod websocket;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use crate::accounts::Accounts;
@@ -58,23 +61,29 @@ use crate::channels::Channels;
 use crate::components::Components;
 use crate::contacts::Contacts;
 use crate::counters::Counters;
-use crate::floor::stands_on;
-use crate::id::{Now, ShardId};
+use crate::id::{ConnId, Now, ShardId};
 use crate::io::{Input, Output, StorageState};
+use crate::kernel::Kernel;
 use crate::letters::Letters;
 use crate::logs::Logs;
-use crate::requests::Requests;
 use crate::settings::Settings;
 use crate::store::hash::SecretKey;
 use crate::streams::Streams;
-use crate::turn::Turn;
 use crate::wire::Scanner;
+use requests::Requests;
 
-pub use crate::turn::{NUMBER_FLOOR_PREFIX, number_floor_sort_key};
+pub use crate::kernel::{NUMBER_FLOOR_PREFIX, number_floor_sort_key};
 
 /// One shard.
 #[derive(Debug)]
 pub struct Shard {
+    cx: Streams,
+    channels: Channels,
+    actors: Actors,
+    logs: Logs,
+    contacts: Contacts,
+    accounts: Accounts,
+    requests: Requests,
     components: Components,
     /// Memory for the tags of one item at a time.
     scanner: Scanner,
@@ -97,8 +106,6 @@ pub struct Shard {
     unnamed_warned: (bool, bool),
 }
 
-stands_on!(Shard, components: Components);
-
 impl Shard {
     /// A shard with nothing in it. `seed` feeds all that must not be guessed: nonces, resumption tokens, resources, which account
     /// of its name one is, and the places of users in their index.
@@ -107,11 +114,17 @@ impl Shard {
         let users_key = *users_key.as_bytes().first_chunk().expect("32 bytes");
         let presence_seed = u64::from_le_bytes(*seed.first_chunk().expect("8 bytes"));
         let letters_read = vec![0; usize::from(settings.shards())];
-        let turn = Turn::new(id, settings, counters, seed);
+        let turn = Kernel::new(id, settings, counters, seed);
         let features = features::Features::of(&turn.settings, &turn.facts);
-        let logs = Logs::new(Actors::new(Channels::new(Streams::new(turn)), users_key));
         Shard {
-            components: Components::new(Requests::new(Accounts::new(Contacts::new(logs, presence_seed)))),
+            channels: Channels::new(),
+            actors: Actors::new(turn.settings.domains.clone(), users_key),
+            logs: Logs::new(),
+            contacts: Contacts::new(&turn.settings, presence_seed),
+            accounts: Accounts::new(&turn.settings),
+            requests: Requests::new(),
+            components: Components::new(),
+            cx: Streams::new(turn),
             scanner: Scanner::new(),
             full: String::new(),
             features,
@@ -126,50 +139,81 @@ impl Shard {
         }
     }
 
+    /// Which shard it is.
+    pub fn id(&self) -> ShardId {
+        self.cx.kernel.id
+    }
+
+    /// What the shard counts.
+    pub fn counters(&self) -> &Arc<Counters> {
+        &self.cx.kernel.counters
+    }
+
+    /// Which shard is the home of a bare JID.
+    pub fn home(&self, bare: &str) -> ShardId {
+        self.cx.kernel.home(bare)
+    }
+
+    /// Whether a connection is about to move to another shard.
+    pub fn is_departing(&mut self, conn: ConnId) -> bool {
+        self.cx.is_departing(conn)
+    }
+
+    /// The address of a connection's client, as a proxy names it or as it has connected.
+    pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
+        self.cx.client_of(conn)
+    }
+
+    /// What is kept of these connections is about to be needed: the processor fetches it for all of them at once, and not for one
+    /// after the other.
+    pub fn fetch(&self, conns: &[ConnId]) {
+        self.channels.fetch(&self.cx, conns);
+    }
+
     /// Handles one input at `now`. Effects and writes are complete after [`Input::EndOfTurn`].
     pub fn handle(&mut self, now: Now, input: Input<'_>, out: &mut Output) {
-        self.now = now;
-        self.counters.inputs.one();
+        self.cx.kernel.now = now;
+        self.cx.kernel.counters.inputs.one();
         match input {
-            Input::Accepted { conn, listener, peer } => self.accepted(conn, listener, peer),
+            Input::Accepted { conn, listener, peer } => self.cx.accepted(conn, listener, peer),
             Input::AcceptedHttp { conn, listener, peer } => self.accepted_http(conn, listener, peer),
-            Input::Client { conn, peer } => self.client(conn, peer),
-            Input::Secured { conn, tls } => self.secured(conn, tls),
+            Input::Client { conn, peer } => self.cx.client(conn, peer),
+            Input::Secured { conn, tls } => self.cx.secured(conn, tls),
             Input::Received { conn, bytes } => self.received(conn, bytes),
-            Input::AcceptedComponent { conn, peer } => self.accepted_component(conn, peer),
+            Input::AcceptedComponent { conn, peer } => self.components.accepted_component(&mut self.cx, conn, peer),
             Input::Sent { conn } => {
-                self.sent(conn);
-                if self.has_seats() {
-                    self.component_sent(conn);
+                self.logs.sent(&mut self.cx, &mut self.actors, conn);
+                if self.components.has_seats() {
+                    self.components.component_sent(&mut self.cx, conn);
                 }
-                if self.has_listeners() {
-                    self.listener_sent(conn);
+                if self.channels.has_listeners() {
+                    self.channels.listener_sent(&mut self.cx, conn);
                 }
             }
-            Input::Progressed { conn } => self.progressed(conn),
-            Input::Held { since_s, many } => (self.held_s, self.many_held) = (since_s.unwrap_or(u32::MAX), many),
-            Input::Lost { conn, how } => self.lost(conn, how),
+            Input::Progressed { conn } => self.cx.progressed(conn),
+            Input::Held { since_s, many } => (self.cx.held_s, self.cx.many_held) = (since_s.unwrap_or(u32::MAX), many),
+            Input::Lost { conn, how } => self.cx.lost(conn, how),
             Input::Worn { conn } => {
                 let text = "the keys of this TLS connection are used up";
-                self.fail_stream(conn, crate::wire::error::StreamCondition::Reset, Some(text));
+                self.cx.fail_stream(conn, crate::wire::error::StreamCondition::Reset, Some(text));
             }
             Input::Closed { conn } => self.closed(conn),
             Input::Arrived { conn, moved } => self.arrived(conn, *moved),
             Input::Stayed { conn, moved } => self.stayed(conn, *moved),
             Input::Letters(batch) => {
-                self.counters.letters_in.add(batch.len() as u64);
+                self.cx.kernel.counters.letters_in.add(batch.len() as u64);
                 self.read_letters(batch);
             }
             Input::Found { token, found } => self.found(token, found),
             Input::Done { token, done } => self.job_done(token, done),
             Input::Told { token, verdict } => self.told(token, verdict),
-            Input::Decided { token, decision } => self.decided(token, decision),
+            Input::Decided { token, decision } => self.channels.decided(&mut self.cx, token, decision),
             Input::Ordered { token, outcome } => self.ordered(token, &outcome),
             Input::Activated { token, activated } => self.activated(token, activated),
             Input::Pushed { token, outcome } => self.page_pushed(token, outcome),
             Input::Storage(state) => {
-                self.storage = state;
-                self.counters.storage_full.set(u64::from(state == StorageState::Full));
+                self.cx.kernel.storage = state;
+                self.cx.kernel.counters.storage_full.set(u64::from(state == StorageState::Full));
             }
             Input::Command { token, command } => self.command(token, command),
             Input::EndOfTurn => self.end_of_turn(out),
@@ -181,37 +225,37 @@ impl Shard {
     const OWN_LETTER_ROUNDS: usize = 8;
 
     fn end_of_turn(&mut self, out: &mut Output) {
-        self.counters.turns.one();
+        self.cx.kernel.counters.turns.one();
         self.sweep();
         self.settle();
         for _ in 0..Self::OWN_LETTER_ROUNDS {
-            let Some(batch) = self.take_own_letters() else { break };
+            let Some(batch) = self.cx.kernel.take_own_letters() else { break };
             self.read_letters(&batch);
             self.settle();
             // What was published is told to closed pages from now on: one whose poll it answers next has listened to it.
             self.sweep_web_pushes();
-            self.keep_own_letters(batch);
+            self.cx.kernel.keep_own_letters(batch);
         }
-        self.feed_components();
-        if self.bosh.is_dirty() {
+        self.components.feed_components(&mut self.cx);
+        if self.cx.bosh.is_dirty() {
             self.flush_requests();
         }
-        self.flush_outbound();
-        self.write_owed_sessions();
+        self.actors.flush_outbound(&mut self.cx);
+        self.contacts.write_owed_sessions(&mut self.cx, &mut self.actors, &mut self.logs);
         if std::mem::take(&mut self.stops) {
             self.write_last_rows();
         }
-        self.leave(out);
+        self.cx.kernel.leave(out);
         self.publish_gauges();
     }
 
     /// Requests of BOSH are answered that are due, and connections go on that have waited for that.
     fn flush_requests(&mut self) {
-        let sent = self.flush_bosh();
-        if self.observers.is_some() {
+        let sent = self.cx.flush_bosh();
+        if self.actors.observers.is_some() {
             for conn in sent {
-                self.tap_sending(conn);
-                self.tap_sent(conn);
+                self.actors.tap_sending(&mut self.cx, conn);
+                self.actors.tap_sent(&mut self.cx, conn);
             }
         }
         self.settle();
@@ -219,13 +263,13 @@ impl Shard {
 
     /// Whether the host should start another turn at once: letters to itself, or subscribers that are to be told, are left over.
     pub fn has_more_to_do(&self) -> bool {
-        self.own_letters_wait() || self.bosh.is_dirty() || self.is_telling()
+        self.cx.kernel.own_letters_wait() || self.cx.bosh.is_dirty() || self.channels.is_telling(&self.cx)
     }
 
     fn publish_gauges(&mut self) {
-        self.publish_streams();
-        self.publish_actors();
-        let c = &self.counters;
+        self.cx.publish_streams();
+        self.actors.publish_actors(&self.cx);
+        let c = &self.cx.kernel.counters;
         c.stanzas_in.set(c.messages_in.get() + c.presences_in.get() + c.iqs_in.get());
         c.stanzas_out.set(c.messages_out.get() + c.presences_out.get() + c.iqs_out.get());
     }

@@ -27,30 +27,28 @@ const ENGINE: &[(&str, &[&str])] = &[
     ("observers", &["id", "limits", "ns", "wire"]),
     ("io", &["extension", "id", "letters", "observers", "orders", "session", "settings", "store", "web", "wire"]),
     ("gate", &["id", "io"]),
-    ("floor", &[]),
-    ("turn", &["counters", "extension", "id", "io", "letters", "ns", "router", "session", "settings", "store", "wire"]),
+    (
+        "kernel",
+        &["counters", "extension", "id", "io", "letters", "ns", "router", "session", "settings", "store", "wire"],
+    ),
     (
         "streams",
-        &[
-            "floor", "id", "io", "letters", "limits", "ns", "outbound", "session", "slots", "store", "turn", "web",
-            "wire",
-        ],
+        &["id", "io", "kernel", "letters", "limits", "ns", "outbound", "session", "slots", "store", "web", "wire"],
     ),
     (
         "channels",
         &[
             "counters",
             "extension",
-            "floor",
             "id",
             "io",
+            "kernel",
             "letters",
             "limits",
             "session",
             "slots",
             "store",
             "streams",
-            "turn",
             "web",
             "wire",
         ],
@@ -58,11 +56,10 @@ const ENGINE: &[(&str, &[&str])] = &[
     (
         "actors",
         &[
-            "channels",
             "extension",
-            "floor",
             "id",
             "io",
+            "kernel",
             "letters",
             "limits",
             "ns",
@@ -71,7 +68,6 @@ const ENGINE: &[(&str, &[&str])] = &[
             "session",
             "store",
             "streams",
-            "turn",
             "wire",
         ],
     ),
@@ -80,9 +76,9 @@ const ENGINE: &[(&str, &[&str])] = &[
         &[
             "actors",
             "extension",
-            "floor",
             "id",
             "io",
+            "kernel",
             "letters",
             "ns",
             "outbound",
@@ -91,7 +87,6 @@ const ENGINE: &[(&str, &[&str])] = &[
             "settings",
             "store",
             "streams",
-            "turn",
             "wire",
         ],
     ),
@@ -100,9 +95,9 @@ const ENGINE: &[(&str, &[&str])] = &[
         &[
             "actors",
             "extension",
-            "floor",
             "id",
             "io",
+            "kernel",
             "letters",
             "limits",
             "logs",
@@ -111,7 +106,6 @@ const ENGINE: &[(&str, &[&str])] = &[
             "session",
             "store",
             "streams",
-            "turn",
             "wire",
         ],
     ),
@@ -121,9 +115,9 @@ const ENGINE: &[(&str, &[&str])] = &[
             "actors",
             "contacts",
             "extension",
-            "floor",
             "id",
             "io",
+            "kernel",
             "letters",
             "limits",
             "logs",
@@ -131,30 +125,6 @@ const ENGINE: &[(&str, &[&str])] = &[
             "session",
             "store",
             "streams",
-            "turn",
-            "wire",
-        ],
-    ),
-    (
-        "requests",
-        &[
-            "accounts",
-            "actors",
-            "channels",
-            "extension",
-            "floor",
-            "id",
-            "io",
-            "letters",
-            "limits",
-            "logs",
-            "orders",
-            "router",
-            "session",
-            "store",
-            "streams",
-            "turn",
-            "web",
             "wire",
         ],
     ),
@@ -163,33 +133,31 @@ const ENGINE: &[(&str, &[&str])] = &[
         &[
             "contacts",
             "extension",
-            "floor",
             "id",
             "io",
+            "kernel",
             "letters",
             "limits",
             "logs",
             "ns",
-            "requests",
             "router",
             "session",
             "streams",
-            "turn",
             "web",
             "wire",
         ],
     ),
 ];
 
-/// Modules of the engine whose structs are one shard, floor upon floor.
-const FLOORS: &[&str] =
-    &["turn", "streams", "channels", "actors", "logs", "contacts", "accounts", "requests", "components", "shard"];
+/// Modules of the engine that a shard is made of, and the shard.
+const MODULES: &[&str] =
+    &["kernel", "streams", "channels", "actors", "logs", "contacts", "accounts", "components", "shard"];
 
-/// Lines of a file of [`FLOORS`].
-const FLOOR_LINES_MAX: usize = 500;
+/// Lines of a file of [`MODULES`].
+const MODULE_LINES_MAX: usize = 600;
 
 /// Those of them whose places are to say why they give up in silence.
-const SAY_WHY: &[&str] = &["channels", "requests", "components", "shard"];
+const SAY_WHY: &[&str] = &["channels", "components", "shard"];
 
 /// Places of [`SAY_WHY`] that give up in silence and do not say why. It only falls.
 const SILENT_MAX: usize = 66;
@@ -540,94 +508,6 @@ fn files_of_a_module_stand_in_layers() {
     assert!(wrong.is_empty(), "a circle of files:\n{}", wrong.join("\n"));
 }
 
-/// Methods that files of [`FLOORS`] define and call: `self.name(`, or the same on another floor by its name.
-fn calls_of_floors() -> BTreeMap<String, BTreeMap<String, BTreeSet<String>>> {
-    let mut code = BTreeMap::new();
-    for (file, text) in sources("engine") {
-        if FLOORS.contains(&top_module(&file)) && !file.contains("tests") {
-            let lines = text.lines().take_while(|line| !line.trim_start().starts_with("mod tests"));
-            let lines: Vec<_> = lines.map(|line| line.split("//").next().unwrap_or_default()).collect();
-            code.insert(file, lines.join("\n"));
-        }
-    }
-    let name_at = |text: &str| text.find(|c: char| !c.is_alphanumeric() && c != '_').map(|end| text[..end].to_owned());
-    let mut defined: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for (file, text) in &code {
-        for line in text.lines().filter(|line| line.starts_with("    ") && !line.starts_with("     ")) {
-            let method = line.split_once("fn ").and_then(|(_, rest)| name_at(rest));
-            defined.entry(method.unwrap_or_default()).or_default().insert(file);
-        }
-    }
-    let mut calls: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-    for (file, text) in &code {
-        // A chain of calls may be broken before each dot.
-        let joined = text.split('\n').map(str::trim).collect::<Vec<_>>().join(" ").replace(" .", ".");
-        for receiver in ["self.", "floor.", "turn.", "streams.", "actors.", "logs.", "contacts.", "accounts.", "shard."]
-        {
-            for (at, _) in joined.match_indices(receiver) {
-                let before = joined[..at].chars().next_back();
-                if before.is_some_and(|c| c.is_alphanumeric() || c == '_') {
-                    continue;
-                }
-                let Some(name) = name_at(&joined[at + receiver.len()..]) else { continue };
-                let behind = &joined[at + receiver.len() + name.len()..];
-                let Some(homes) = defined.get(&name).filter(|_| behind.starts_with('(') || behind.starts_with("::<"))
-                else {
-                    continue;
-                };
-                if !homes.contains(file.as_str()) {
-                    let of_file = calls.entry(file.clone()).or_default();
-                    homes.iter().for_each(|home| {
-                        of_file.entry((*home).to_owned()).or_default().insert(name.clone());
-                    });
-                }
-            }
-        }
-        calls.entry(file.clone()).or_default();
-    }
-    calls
-}
-
-#[test]
-fn files_of_the_shard_call_only_files_below_them() {
-    let mut above = calls_of_floors();
-    let seen: usize = above.values().flat_map(BTreeMap::values).map(BTreeSet::len).sum();
-    assert!(seen > 200, "hardly a call was found: {seen}");
-    while let Some(file) = above.iter().find(|(_, called)| called.is_empty()).map(|(file, _)| file.clone()) {
-        above.remove(&file);
-        for called in above.values_mut() {
-            called.remove(&file);
-        }
-    }
-    let wrong: Vec<_> = above.iter().map(|(file, called)| format!("engine/src/{file} calls {called:?}")).collect();
-    assert!(wrong.is_empty(), "a circle of method calls:\n{}", wrong.join("\n"));
-}
-
-/// The channels' floor stands below the users', so that it cannot know them; and what is done for users does nothing at channels but
-/// through requests.
-#[test]
-fn floors_of_users_call_nothing_of_channels() {
-    let calls = calls_of_floors();
-    let of_channels = |file: &str| top_module(file) == "channels";
-    let (mut wrong, mut seen) = (Vec::new(), 0);
-    for (file, called) in &calls {
-        // A name that files of other floors define, too, is of these.
-        let elsewhere: BTreeSet<_> =
-            called.iter().filter(|(home, _)| !of_channels(home)).flat_map(|(_, n)| n).collect();
-        let names = called.iter().filter(|(home, _)| of_channels(home)).flat_map(|(_, names)| names);
-        let own: Vec<_> = names.filter(|name| !elsewhere.contains(name)).collect();
-        match top_module(file) {
-            "actors" | "logs" | "contacts" | "accounts" if !own.is_empty() => {
-                wrong.push(format!("{file} calls {own:?}"))
-            }
-            "requests" | "shard" => seen += own.len(),
-            _ => {}
-        }
-    }
-    assert!(seen > 20, "hardly a call was found: {seen}");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
 /// A user half knows its stream half by letters: no connection is touched above the streams' floor but by the shard itself.
 #[test]
 fn user_halves_touch_no_connection() {
@@ -643,19 +523,6 @@ fn user_halves_touch_no_connection() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-}
-
-/// Whoever carries out endings on the way must not rest on any session or connection that was there before.
-#[test]
-fn endings_are_carried_out_where_the_architecture_says() {
-    let mut places: Vec<_> = sources("engine")
-        .into_iter()
-        .map(|(file, text)| (text.matches("self.carry_out_endings()").count(), file))
-        .filter(|(count, _)| *count > 0)
-        .collect();
-    places.sort();
-    let wanted = [(1, "shard/bind.rs".to_owned()), (1, "shard/dispatch.rs".to_owned())];
-    assert_eq!(places, wanted, "`settle`, and a bind that takes over a name");
 }
 
 /// Lines with a `let ... else { return };` before which no comment says who may have gone: what cannot happen is to be asserted.
@@ -688,10 +555,10 @@ fn whoever_returns_in_silence_says_who_may_have_gone() {
 
 #[test]
 fn files_of_the_shard_are_short() {
-    let floors = sources("engine").into_iter().filter(|(file, _)| FLOORS.contains(&top_module(file)));
-    let long = floors.filter(|(_, text)| text.lines().count() > FLOOR_LINES_MAX);
+    let modules = sources("engine").into_iter().filter(|(file, _)| MODULES.contains(&top_module(file)));
+    let long = modules.filter(|(_, text)| text.lines().count() > MODULE_LINES_MAX);
     let wrong: Vec<_> = long.map(|(file, text)| format!("engine/src/{file}: {} lines", text.lines().count())).collect();
-    assert!(wrong.is_empty(), "over {FLOOR_LINES_MAX} lines:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "over {MODULE_LINES_MAX} lines:\n{}", wrong.join("\n"));
 }
 
 #[test]

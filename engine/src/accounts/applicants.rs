@@ -3,11 +3,13 @@
 //! An account that waits is there, and out of use: nobody else can have its name, and its user is told at login what it waits for.
 
 use crate::accounts::Accounts;
+use crate::actors::Actors;
 use crate::letters::{Answer, Apply, ConnRef, Leave, Question};
 use crate::limits::APPLICANTS_TOLD_S;
 use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::store::invitation::{self as rows, Applicant};
 use crate::store::{Found, Row};
+use crate::streams::Streams;
 use crate::wire::limit::{Held, Limit};
 use rand_core::RngCore;
 
@@ -21,46 +23,46 @@ pub(super) enum Waits<'a> {
 
 impl Accounts {
     /// An account may wait for approval, if not too many do.
-    pub(super) fn apply(&mut self, conn: ConnRef, domain: &str, apply: Apply, found: Vec<Found>) {
+    pub(super) fn apply(&mut self, cx: &mut Streams, conn: ConnRef, domain: &str, apply: Apply, found: Vec<Found>) {
         let Apply { account, credentials, address, leave } = apply;
         let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
-            return self.outcome(conn, leave, &account, false, Answer::Unreadable);
+            return self.outcome(cx, conn, leave, &account, false, Answer::Unreadable);
         };
-        let (now_s, mut waiting) = (self.wall_s(), 0);
+        let (now_s, mut waiting) = (self.wall_s(cx), 0);
         for row in &all {
-            match self.applicant_in(domain, row) {
+            match self.applicant_in(cx, domain, row) {
                 Some(Waits::TooLong) => {}
                 Some(Waits::Still(name)) if *name == *account => {
-                    return self.outcome(conn, leave, &account, false, Answer::Taken);
+                    return self.outcome(cx, conn, leave, &account, false, Answer::Taken);
                 }
                 Some(Waits::Still(_)) | None => waiting += 1,
             }
         }
-        if waiting >= self.settings.applicants_max {
-            self.limited(Limit::Applicants.into(), || domain.to_owned());
-            return self.outcome(conn, leave, &account, false, Answer::Held(Held::by(Limit::Applicants)));
+        if waiting >= cx.kernel.settings.applicants_max {
+            cx.kernel.limited(Limit::Applicants.into(), || domain.to_owned());
+            return self.outcome(cx, conn, leave, &account, false, Answer::Held(Held::by(Limit::Applicants)));
         }
         let incarnation = match &leave {
             Some(leave) => leave.incarnation,
-            None => Incarnation::drawn(self.entropy.next_u64()),
+            None => Incarnation::drawn(cx.kernel.entropy.next_u64()),
         };
         let applicant = Applicant { incarnation, since_s: now_s, address: address.to_string().into() };
-        applicant.put(&mut self.writes, domain, &account);
+        applicant.put(&mut cx.kernel.writes, domain, &account);
         let inviter = leave.as_ref().map_or_else(|| "".into(), |leave| leave.inviter.clone());
         let gives_name = leave.as_ref().is_some_and(|leave| leave.gives_name);
         let leave = Leave { by: domain.into(), id: None, incarnation, inviter, gives_name, then: leave };
-        self.ask_home(conn, &account, Question::Register { credentials, leave: Some(Box::new(leave)) });
+        cx.kernel.ask_home(conn, &account, Question::Register { credentials, leave: Some(Box::new(leave)) });
     }
 
     /// An account that waits, by its row; one that has waited too long goes. `None` if the row is none of this kind.
-    pub(super) fn applicant_in<'a>(&mut self, domain: &str, row: &'a Row) -> Option<Waits<'a>> {
+    pub(super) fn applicant_in<'a>(&mut self, cx: &mut Streams, domain: &str, row: &'a Row) -> Option<Waits<'a>> {
         let (name, applicant) = rows::applicant_of_sort(&row.sort).zip(Applicant::decode(&row.value))?;
-        if applicant.since_s.saturating_add(self.settings.applicants_s) > self.expiry_s() {
+        if applicant.since_s.saturating_add(cx.kernel.settings.applicants_s) > self.expiry_s(cx) {
             return Some(Waits::Still(name));
         }
-        rows::delete_applicant(&mut self.writes, domain, name);
-        let nobody = self.nobody();
-        self.ask_home(nobody, name, Question::Expired(applicant.incarnation));
+        rows::delete_applicant(&mut cx.kernel.writes, domain, name);
+        let nobody = self.nobody(cx);
+        cx.kernel.ask_home(nobody, name, Question::Expired(applicant.incarnation));
         Some(Waits::TooLong)
     }
 
@@ -68,6 +70,7 @@ impl Accounts {
     #[allow(clippy::too_many_arguments)]
     pub(super) fn settle_applicant(
         &mut self,
+        cx: &mut Streams,
         conn: ConnRef,
         domain: &str,
         leave: Leave,
@@ -80,40 +83,46 @@ impl Accounts {
         let waits = row.as_deref().and_then(Applicant::decode);
         if waits.is_some_and(|waits| waits.incarnation == leave.incarnation) {
             match made {
-                true => self.applicant_came(domain, account),
-                false => rows::delete_applicant(&mut self.writes, domain, account),
+                true => self.applicant_came(cx, domain, account),
+                false => rows::delete_applicant(&mut cx.kernel.writes, domain, account),
             }
         }
-        self.outcome(conn, leave.then, account, made, answer);
+        self.outcome(cx, conn, leave.then, account, made, answer);
     }
 
-    fn applicant_came(&mut self, domain: &str, account: &str) {
+    fn applicant_came(&mut self, cx: &mut Streams, domain: &str, account: &str) {
         self.untold.note(domain, account);
-        self.tell_administrators();
+        self.tell_administrators(cx);
     }
 
     /// Tells administrators of accounts that wait, if there are any, and it was not done lately.
-    pub(crate) fn tell_administrators(&mut self) {
-        let Some(news) = self.untold.due(self.now.mono_s(), APPLICANTS_TOLD_S) else { return };
+    pub(crate) fn tell_administrators(&mut self, cx: &mut Streams) {
+        let Some(news) = self.untold.due(cx.kernel.now.mono_s(), APPLICANTS_TOLD_S) else { return };
         let text = news.text(
             "accounts were registered and wait for approval",
             "Approve or reject them by your client's commands, or with throng user approve and reject.",
         );
-        self.message_administrators(&news.domain, "Accounts wait for approval", &text);
+        self.message_administrators(cx, &news.domain, "Accounts wait for approval", &text);
     }
 
     /// An account of this home that waits is put to use. The domain forgets of it.
-    pub(crate) fn approve(&mut self, account: &str, mut credentials: Credentials) {
+    pub(crate) fn approve(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        account: &str,
+        mut credentials: Credentials,
+    ) {
         credentials.set_standing(Standing::InUse);
         let incarnation = credentials.incarnation();
-        self.put_account(account, credentials, incarnation);
-        self.applicant_decided(account);
+        self.put_account(cx, actors, account, credentials, incarnation);
+        self.applicant_decided(cx, account);
     }
 
     /// An administrator has decided of an account of this home.
-    pub(crate) fn applicant_decided(&mut self, account: &str) {
+    pub(crate) fn applicant_decided(&mut self, cx: &mut Streams, account: &str) {
         let domain = account.split_once('@').map_or("", |(_, domain)| domain).to_owned();
-        let nobody = self.nobody();
-        self.ask_home(nobody, &domain, Question::Decided(account.into()));
+        let nobody = self.nobody(cx);
+        cx.kernel.ask_home(nobody, &domain, Question::Decided(account.into()));
     }
 }

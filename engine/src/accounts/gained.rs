@@ -10,6 +10,7 @@ use crate::letters::Gained;
 use crate::session::inline::Upgrade;
 use crate::store::account::{self, Credentials};
 use crate::store::hash::Hashes;
+use crate::streams::Streams;
 use crate::streams::half::Up;
 
 /// Reads of an account's record by which keys are to be added.
@@ -23,17 +24,17 @@ pub(crate) struct Gaining {
 
 impl Accounts {
     /// The hash functions of which accounts can gain keys now: none while there is no room to write them.
-    pub(crate) fn gains(&self) -> Hashes {
-        match self.storage {
-            StorageState::Ok => self.settings.scram_upgrades,
+    pub(crate) fn gains(&self, cx: &Streams) -> Hashes {
+        match cx.kernel.storage {
+            StorageState::Ok => cx.kernel.settings.scram_upgrades,
             _ => Hashes::default(),
         }
     }
 
     /// The account's record has been read: what it lacks is left of what the client can give, and the first of that is next.
-    pub(crate) fn upgrade_wanted(&mut self, conn: ConnId, record: Option<&[u8]>) {
-        let iterations = self.settings.scram_iterations;
-        let Some(opening) = self.opening(conn) else { return };
+    pub(crate) fn upgrade_wanted(&mut self, cx: &mut Streams, conn: ConnId, record: Option<&[u8]>) {
+        let iterations = cx.kernel.settings.scram_iterations;
+        let Some(opening) = cx.opening(conn) else { return };
         let owner = opening.stage().owner();
         let found = record.and_then(|record| Credentials::decode(record).ok());
         let found = found.filter(|found| owner.is_some_and(|owner| owner.is_of(found)));
@@ -44,7 +45,7 @@ impl Accounts {
             // The salt is the account's own: as in accounts that are new, and made-up ones, all hash functions have the same.
             Upgrade { kind, salt: found.anchor().salt().into(), iterations, begun: false }
         });
-        self.up.push_back(Up::Inline(conn));
+        cx.up.push_back(Up::Inline(conn));
     }
 
     /// A read of the account's record begins by which keys are to be added.
@@ -53,22 +54,29 @@ impl Accounts {
     }
 
     /// The record is there. It gains keys if it is still of the account and the password that they are of.
-    pub(crate) fn gain(&mut self, name: &str, record: Option<&[u8]>, gained: Gained, conn: Option<ConnId>) {
+    pub(crate) fn gain(
+        &mut self,
+        cx: &mut Streams,
+        name: &str,
+        record: Option<&[u8]>,
+        gained: Gained,
+        conn: Option<ConnId>,
+    ) {
         let written = self.gained_read(name);
         let found = record.and_then(|record| Credentials::decode(record).ok());
         let found = found.filter(|found| found.identity() == gained.identity && !written);
-        if let Some(mut credentials) = found.filter(|_| self.storage == StorageState::Ok) {
+        if let Some(mut credentials) = found.filter(|_| cx.kernel.storage == StorageState::Ok) {
             let mut changed = false;
             for set in gained.sets {
                 changed |= credentials.gain(set);
             }
             if changed {
-                account::put(&mut self.writes, name, &credentials);
+                account::put(&mut cx.kernel.writes, name, &credentials);
                 self.record_written(name);
             }
         }
         if let Some(conn) = conn {
-            self.up.push_back(Up::Inline(conn));
+            cx.up.push_back(Up::Inline(conn));
         }
     }
 

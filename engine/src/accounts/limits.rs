@@ -4,16 +4,18 @@
 //! for as long as something is full, a bounded list says who ran into them lately.
 
 use crate::accounts::Accounts;
+use crate::actors::Actors;
 use crate::io::{LimitRow, Reply};
+use crate::kernel::refusals::Refusals;
 use crate::router::users::Quota;
 use crate::session::sasl::{Freed, Holding};
-use crate::turn::refusals::Refusals;
+use crate::streams::Streams;
 use crate::wire::limit::Limit;
 
 impl Accounts {
     /// Who is held by this shard's part of the limits.
-    pub(crate) fn list_limits(&mut self) -> Reply {
-        let now_ms = self.now.mono_ms;
+    pub(crate) fn list_limits(&mut self, cx: &mut Streams) -> Reply {
+        let now_ms = cx.kernel.now.mono_ms;
         let row = |(limit, holding): (Limit, Holding)| LimitRow {
             who: holding.who,
             limit,
@@ -24,14 +26,14 @@ impl Accounts {
         let mut rows: Vec<_> = self.failed_logins.holdings(now_ms).map(row).collect();
         rows.extend(self.logins.holdings(now_ms).map(row));
         rows.extend(self.registrations.holdings(now_ms).map(row));
-        rows.extend(self.refusals.rows(now_ms));
+        rows.extend(cx.kernel.refusals.rows(now_ms));
         Reply::Limits(rows)
     }
 
     /// Lets go of an address, an account by its bare JID, or everybody.
-    pub(crate) fn release_limits(&mut self, whom: &crate::io::Whom) -> Reply {
+    pub(crate) fn release_limits(&mut self, cx: &mut Streams, actors: &mut Actors, whom: &crate::io::Whom) -> Reply {
         use crate::io::Whom;
-        let now_ms = self.now.mono_ms;
+        let now_ms = cx.kernel.now.mono_ms;
         let freed = match whom {
             Whom::Address(address) => {
                 let peer = self.failed_logins.peer(*address);
@@ -40,18 +42,18 @@ impl Accounts {
                 counted + self.logins.release(now_ms, Freed::Peer(peer))
             }
             Whom::Account(jid) => {
-                let user = self.users.find(jid);
+                let user = actors.users.find(jid);
                 if let Some(user) = user {
-                    self.forgive_spent(user);
-                    if let Some(state) = self.users.get_mut(user).state.as_mut() {
+                    actors.forgive_spent(cx, user);
+                    if let Some(state) = actors.users.get_mut(user).state.as_mut() {
                         state.quota = Quota::default();
                     }
                 }
                 self.logins.release(now_ms, Freed::Account(jid))
             }
             Whom::All => {
-                self.refusals = Refusals::default();
-                self.forgive_all();
+                cx.kernel.refusals = Refusals::default();
+                actors.forgive_all(cx);
                 let counted = self.failed_logins.release(now_ms, None) + self.registrations.release(now_ms, None);
                 counted + self.logins.release(now_ms, Freed::All)
             }

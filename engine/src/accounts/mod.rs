@@ -25,29 +25,30 @@ use crate::accounts::invitations::Invitations;
 use crate::accounts::reports::Reports;
 use crate::accounts::telling::Untold;
 use crate::accounts::tokens::Asked;
+use crate::actors::Actors;
 use crate::contacts::Contacts;
 use crate::extension::Notes;
 use crate::extension::invite::names;
-use crate::floor::stands_on;
 use crate::id::{ConnId, Peer};
 use crate::io::{Effect, Happened, Job, Reply, StorageState};
+use crate::kernel::pending::{AccountRead, Asker, PasswordChange, Pending, Remover, Why};
 use crate::letters::{Answer, ConnRef, Gained, Leave, Question, Shows};
 use crate::limits::{INVITATIONS_USER_MAX, JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::router::users::{Known, RosterStep};
 use crate::session::sasl::{AccountThrottle, AddressThrottle, Decoy, PlainCache, SUSPENDED_TEXT, TokenMaker};
+use crate::settings::Settings;
 use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::store::invitation::{self, Invitation, InvitationId};
 use crate::store::{Found, Table};
+use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::streams::half::Down;
-use crate::turn::pending::{AccountRead, Asker, PasswordChange, Pending, Remover, Why};
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::limit::Limit;
 
 /// The accounts of this home, and what is counted of logins.
 #[derive(Debug)]
-pub struct Accounts {
-    contacts: Contacts,
+pub(crate) struct Accounts {
     pub(crate) plain_cache: PlainCache,
     pub(crate) decoy: Decoy,
     pub(crate) tokens: TokenMaker,
@@ -69,12 +70,9 @@ pub struct Accounts {
     reports: Reports,
 }
 
-stands_on!(Accounts, contacts: Contacts);
-
 impl Accounts {
     /// None, under these settings.
-    pub(crate) fn new(contacts: Contacts) -> Accounts {
-        let settings = contacts.settings.clone();
+    pub(crate) fn new(settings: &Settings) -> Accounts {
         let key = &settings.process_key;
         Accounts {
             plain_cache: PlainCache::new(key, settings.plain_cache_max),
@@ -89,395 +87,473 @@ impl Accounts {
             invitations: Invitations::default(),
             untold: Untold::default(),
             reports: Reports::default(),
-            contacts,
         }
     }
 
     /// The other end of a connection that has no session yet.
-    pub(crate) fn peer(&mut self, id: ConnId) -> Option<Peer> {
-        let address = self.opening(id)?.peer;
+    pub(crate) fn peer(&mut self, cx: &mut Streams, id: ConnId) -> Option<Peer> {
+        let address = cx.opening(id)?.peer;
         Some(self.failed_logins.peer(address))
     }
 
     /// The same of one that is being heard.
-    pub(crate) fn heard_from(&mut self, id: ConnId) -> Peer {
-        let address = self.heard(id).peer;
+    pub(crate) fn heard_from(&mut self, cx: &mut Streams, id: ConnId) -> Peer {
+        let address = cx.heard(id).peer;
         self.failed_logins.peer(address)
     }
 
     /// A shard with a connection asks about an account of this home, or about an address that this shard counts for.
-    pub(crate) fn asked(&mut self, conn: ConnRef, account: Box<str>, question: Question) {
+    pub(crate) fn asked(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        contacts: &mut Contacts,
+        conn: ConnRef,
+        account: Box<str>,
+        question: Question,
+    ) {
         match question {
             Question::MayLogIn { peer, shows } => {
-                let refused = self.failed_logins.allows(self.now.mono_ms, peer).err();
+                let refused = self.failed_logins.allows(cx.kernel.now.mono_ms, peer).err();
                 if let Some(refused) = refused {
-                    self.note_held(refused, "", peer);
+                    cx.kernel.note_held(refused, "", peer);
                 }
                 // Behind one address there may be many: who logged in from it lately does not wait for what others did.
                 let held = refused.map(|refused| Box::new(refused.held));
-                self.ask_home(conn, &account, Question::Credentials { peer, shows, held });
+                cx.kernel.ask_home(conn, &account, Question::Credentials { peer, shows, held });
             }
             Question::MayRegister { peer } => {
-                if let Err(refused) = self.registrations.allows(self.now.mono_ms, peer) {
-                    self.note_held(refused, "", peer);
-                    return self.reply_to(conn, Answer::Held(refused.held));
+                if let Err(refused) = self.registrations.allows(cx.kernel.now.mono_ms, peer) {
+                    cx.kernel.note_held(refused, "", peer);
+                    return cx.kernel.reply_to(conn, Answer::Held(refused.held));
                 }
-                self.registrations.charge(self.now.mono_ms, peer);
-                self.reply_to(conn, Answer::May);
+                self.registrations.charge(cx.kernel.now.mono_ms, peer);
+                cx.kernel.reply_to(conn, Answer::May);
             }
             Question::Credentials { peer, held: Some(held), .. }
-                if !self.logins.knows(self.now.mono_ms, peer, &account) =>
+                if !self.logins.knows(cx.kernel.now.mono_ms, peer, &account) =>
             {
-                self.reply_to(conn, Answer::Held(*held));
+                cx.kernel.reply_to(conn, Answer::Held(*held));
             }
             Question::Credentials { peer, shows, .. } => {
-                if let Err(refused) = self.logins.begin(self.now.mono_ms, peer, &account) {
-                    self.note_held(refused, &account, peer);
-                    return self.reply_to(conn, Answer::Held(refused.held));
+                if let Err(refused) = self.logins.begin(cx.kernel.now.mono_ms, peer, &account) {
+                    cx.kernel.note_held(refused, &account, peer);
+                    return cx.kernel.reply_to(conn, Answer::Held(refused.held));
                 }
                 match shows {
-                    Shows::Token(_) => self.read_tokens(&account, Why::LogIn { conn, shows }),
-                    _ => self.look_for_login(AccountRead { account, why: Why::LogIn { conn, shows } }),
+                    Shows::Token(_) => self.read_tokens(cx, actors, &account, Why::LogIn { conn, shows }),
+                    _ => actors.look_for_login(cx, AccountRead { account, why: Why::LogIn { conn, shows } }),
                 }
             }
-            Question::Register { leave, .. } if self.storage == StorageState::Full => {
-                self.outcome(conn, leave, &account, false, Answer::StoreFull);
+            Question::Register { leave, .. } if cx.kernel.storage == StorageState::Full => {
+                self.outcome(cx, conn, leave, &account, false, Answer::StoreFull);
             }
             Question::Register { credentials, leave } => {
                 // Its name may be reserved for who is invited.
                 let reserved = Some(invitation::all(&account, INVITATIONS_USER_MAX as u32 + 1));
                 let why = Why::Register { conn, credentials, leave };
                 let read = AccountRead { account: account.clone(), why };
-                self.look(Pending::Account(read), &account, reserved);
+                actors.look(cx, Pending::Account(read), &account, reserved);
             }
             Question::MayShow { peer, id } => {
-                if let Err(refused) = self.failed_logins.allows(self.now.mono_ms, peer) {
-                    self.note_held(refused, "", peer);
-                    return self.reply_to(conn, Answer::Held(refused.held));
+                if let Err(refused) = self.failed_logins.allows(cx.kernel.now.mono_ms, peer) {
+                    cx.kernel.note_held(refused, "", peer);
+                    return cx.kernel.reply_to(conn, Answer::Held(refused.held));
                 }
-                self.ask_home(conn, &account, Question::Invitation { id });
+                cx.kernel.ask_home(conn, &account, Question::Invitation { id });
             }
-            Question::Invitation { id } => self.invitation_asked(conn, &account, id),
-            Question::Admit => self.read_account(account, Why::Admit { conn }),
-            Question::Untried { peer } => self.logins.untried(self.now.mono_ms, peer, &account),
-            Question::Ousted => self.oust(&account),
-            Question::Vouch(invited) => self.read_account(account, Why::Vouch { conn, invited }),
-            Question::WasMade(leave) => self.read_account(account, Why::WasMade { conn, leave }),
-            Question::Expired(which) => self.read_account(account, Why::Expired(which)),
-            Question::Decided(applicant) => invitation::delete_applicant(&mut self.writes, &account, &applicant),
-            Question::File(filing) => self.file(conn.shard, *filing),
+            Question::Invitation { id } => self.invitation_asked(cx, actors, conn, &account, id),
+            Question::Admit => self.read_account(cx, actors, account, Why::Admit { conn }),
+            Question::Untried { peer } => self.logins.untried(cx.kernel.now.mono_ms, peer, &account),
+            Question::Ousted => self.oust(cx, &account),
+            Question::Vouch(invited) => self.read_account(cx, actors, account, Why::Vouch { conn, invited }),
+            Question::WasMade(leave) => self.read_account(cx, actors, account, Why::WasMade { conn, leave }),
+            Question::Expired(which) => self.read_account(cx, actors, account, Why::Expired(which)),
+            Question::Decided(applicant) => invitation::delete_applicant(&mut cx.kernel.writes, &account, &applicant),
+            Question::File(filing) => self.file(cx, conn.shard, *filing),
             question @ (Question::Redeem(_) | Question::Apply(_) | Question::Settle(_)) => {
-                self.work_asked(conn, &account, question);
+                self.work_asked(cx, actors, contacts, conn, &account, question);
             }
         }
     }
 
-    fn read_account(&mut self, account: Box<str>, why: Why) {
-        self.look(Pending::Account(AccountRead { account: account.clone(), why }), &account, None);
+    fn read_account(&mut self, cx: &mut Streams, actors: &mut Actors, account: Box<str>, why: Why) {
+        actors.look(cx, Pending::Account(AccountRead { account: account.clone(), why }), &account, None);
     }
 
-    pub(crate) fn account_found(&mut self, read: AccountRead, mut found: Vec<Found>) {
+    pub(crate) fn account_found(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        contacts: &mut Contacts,
+        read: AccountRead,
+        mut found: Vec<Found>,
+    ) {
         let AccountRead { account, why } = read;
-        let (there, row) = self.seen(&account, &mut found);
+        let (there, row) = actors.seen(cx, &account, &mut found);
         match why {
             Why::LogIn { conn, shows: Shows::Token(shown) } => {
                 let tokens = self.tokens_read(&account, found);
-                self.token_shown(conn, &account, row.as_deref(), tokens, &shown);
+                self.token_shown(cx, conn, &account, row.as_deref(), tokens, &shown);
             }
             Why::Token { conn } => {
                 let tokens = self.tokens_read(&account, found);
-                self.token_wanted(conn, &account, row.as_deref(), tokens);
+                self.token_wanted(cx, conn, &account, row.as_deref(), tokens);
             }
-            Why::Upgrade { conn } => self.upgrade_wanted(conn, row.as_deref()),
-            Why::Gain { gained, conn } => self.gain(&account, row.as_deref(), gained, conn),
+            Why::Upgrade { conn } => self.upgrade_wanted(cx, conn, row.as_deref()),
+            Why::Gain { gained, conn } => self.gain(cx, &account, row.as_deref(), gained, conn),
             Why::LogIn { conn, shows } => {
                 let seen = if shows == Shows::Password { self.plain_cache.seen(&account) } else { None };
                 let account = account.clone();
-                self.reply_to(conn, Answer::Credentials { account, row, seen: seen.map(Box::new) });
+                cx.kernel.reply_to(conn, Answer::Credentials { account, row, seen: seen.map(Box::new) });
             }
             Why::Admit { conn } => {
-                if let Some((keys, incarnation)) = self.admit(conn, &account, there, row) {
-                    self.write_account_of(&account, keys, incarnation);
+                if let Some((keys, incarnation)) = self.admit(cx, conn, &account, there, row) {
+                    self.write_account_of(cx, actors, &account, keys, incarnation);
                 }
             }
             Why::Register { conn, leave, .. } if there.is_some() => {
-                self.outcome(conn, leave, &account, false, Answer::Taken);
+                self.outcome(cx, conn, leave, &account, false, Answer::Taken);
             }
             Why::Register { conn, credentials, leave } => {
                 // Who is an administrator may have changed since the name was asked for, or somebody was invited to it.
                 let gives_name = leave.as_ref().is_some_and(|leave| leave.gives_name);
-                let withheld = self.settings.withheld().why(&account).filter(|_| !gives_name);
+                let withheld = cx.kernel.settings.withheld().why(&account).filter(|_| !gives_name);
                 let refused = match withheld {
                     Some(names::Why::Rights) => Some(Answer::Taken),
                     Some(names::Why::Reserved) => Some(Answer::Reserved),
-                    None => self.is_reserved(&account, leave.as_deref(), found).then_some(Answer::Reserved),
+                    None => self.is_reserved(cx, &account, leave.as_deref(), found).then_some(Answer::Reserved),
                 };
                 if let Some(refused) = refused {
-                    self.outcome(conn, leave, &account, false, refused);
+                    self.outcome(cx, conn, leave, &account, false, refused);
                 } else {
-                    self.register(&account, *credentials, leave.as_deref());
-                    self.outcome(conn, leave, &account, true, Answer::Registered);
+                    self.register(cx, actors, contacts, &account, *credentials, leave.as_deref());
+                    self.outcome(cx, conn, leave, &account, true, Answer::Registered);
                 }
             }
             // Who is suspended lets nobody in, by whatever invitation.
             Why::Vouch { conn, .. } if there.is_none() || row.as_deref().is_some_and(is_suspended) => {
-                self.reply_to(conn, Answer::NotInvited);
+                cx.kernel.reply_to(conn, Answer::NotInvited);
             }
-            Why::Vouch { conn, invited } => self.reply_to(conn, Answer::Invited(invited)),
+            Why::Vouch { conn, invited } => cx.kernel.reply_to(conn, Answer::Invited(invited)),
             Why::WasMade { conn, leave } => {
                 let made = there == Some(leave.incarnation);
-                self.outcome(conn, Some(leave), &account, made, Answer::Again);
+                self.outcome(cx, conn, Some(leave), &account, made, Answer::Again);
             }
-            Why::Expired(which) => self.applicant_expired(&account, which, row.as_deref()),
+            Why::Expired(which) => self.applicant_expired(cx, actors, contacts, &account, which, row.as_deref()),
             Why::ChangePassword { asker, job } => match there {
                 // A session that is there has the account that is there.
-                Some(incarnation) if self.asks_still(&asker) => {
-                    if self.jobs_waiting.len() >= JOBS_WAITING_SPARE {
-                        return self.answer(asker, Err(Limit::Passwords.into()));
+                Some(incarnation) if actors.asks_still(&asker) => {
+                    if cx.jobs_waiting.len() >= JOBS_WAITING_SPARE {
+                        return actors.answer(cx, asker, Err(Limit::Passwords.into()));
                     }
                     let change = PasswordChange { asker, account: account.clone(), incarnation };
-                    self.job(Pending::SessionKeys(change), job);
+                    cx.job(Pending::SessionKeys(change), job);
                 }
-                _ => self.answer(asker, Err(StanzaCondition::ItemNotFound.into())),
+                _ => actors.answer(cx, asker, Err(StanzaCondition::ItemNotFound.into())),
             },
             Why::NewPassword { change, mut credentials } => match there {
                 Some(incarnation) if incarnation == change.incarnation => {
                     // It may have been suspended while keys were derived.
                     credentials.set_standing(row.as_deref().map_or(Standing::InUse, Standing::of_record));
-                    self.note_change(Happened::PasswordChanged, &account, &change.asker);
-                    self.write_account(&account, *credentials, there);
-                    self.answer(change.asker, Ok(b""));
+                    actors.note_change(cx, Happened::PasswordChanged, &account, &change.asker);
+                    self.write_account(cx, actors, &account, *credentials, there);
+                    actors.answer(cx, change.asker, Ok(b""));
                 }
-                _ => self.answer(change.asker, Err(StanzaCondition::ItemNotFound.into())),
+                _ => actors.answer(cx, change.asker, Err(StanzaCondition::ItemNotFound.into())),
             },
         }
-        self.forget_no_one(&account);
+        actors.forget_no_one(&account);
     }
 
     /// The account's record cannot be read: nobody logs in by it or changes it, and its name is not free.
-    pub(crate) fn account_unreadable(&mut self, read: AccountRead) {
-        self.unseen(&read.account);
+    pub(crate) fn account_unreadable(&mut self, cx: &mut Streams, actors: &mut Actors, read: AccountRead) {
+        actors.unseen(cx, &read.account);
         if matches!(read.why, Why::Token { .. } | Why::LogIn { shows: Shows::Token(_), .. }) {
             self.tokens_read(&read.account, Vec::new());
         }
         match read.why {
-            Why::Token { conn } => self.token_unreadable(conn),
+            Why::Token { conn } => self.token_unreadable(cx, conn),
             Why::Register { conn, leave, .. } => {
-                self.outcome(conn, leave, &read.account, false, Answer::Unreadable);
+                self.outcome(cx, conn, leave, &read.account, false, Answer::Unreadable);
             }
             Why::LogIn { conn, .. } | Why::Admit { conn } | Why::Vouch { conn, .. } | Why::WasMade { conn, .. } => {
-                self.reply_to(conn, Answer::Unreadable);
+                cx.kernel.reply_to(conn, Answer::Unreadable);
             }
             Why::Expired(_) => {}
-            Why::Upgrade { conn } => self.upgrade_wanted(conn, None),
-            Why::Gain { gained, conn } => self.gain(&read.account, None, gained, conn),
+            Why::Upgrade { conn } => self.upgrade_wanted(cx, conn, None),
+            Why::Gain { gained, conn } => self.gain(cx, &read.account, None, gained, conn),
             Why::ChangePassword { asker, .. } | Why::NewPassword { change: PasswordChange { asker, .. }, .. } => {
-                self.answer(asker, Err(StanzaCondition::InternalServerError.into()));
+                actors.answer(cx, asker, Err(StanzaCondition::InternalServerError.into()));
             }
         }
     }
 
     /// A session wants another password, whose keys this job derives.
-    pub(crate) fn change_password(&mut self, asker: Asker, account: &str, job: Job) {
-        if let Err(refused) = self.logins.change_password(self.now.mono_ms, account) {
+    pub(crate) fn change_password(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        asker: Asker,
+        account: &str,
+        job: Job,
+    ) {
+        if let Err(refused) = self.logins.change_password(cx.kernel.now.mono_ms, account) {
             if refused.begins {
                 let (limit, left_ms) = (refused.held.limit, refused.held.left_ms.unwrap_or_default());
-                self.note_change(Happened::Held { limit, left_ms }, account, &asker);
+                actors.note_change(cx, Happened::Held { limit, left_ms }, account, &asker);
             }
-            return self.answer(asker, Err(refused.held.into()));
+            return actors.answer(cx, asker, Err(refused.held.into()));
         }
-        self.read_account(account.into(), Why::ChangePassword { asker, job });
+        self.read_account(cx, actors, account.into(), Why::ChangePassword { asker, job });
     }
 
     /// Looks whether an account lacks what the client of a connection can give it. [`Up::Inline`] comes then.
-    pub(crate) fn look_for_upgrades(&mut self, conn: ConnId, account: &str) {
-        self.block(conn);
-        self.read_account(account.into(), Why::Upgrade { conn });
+    pub(crate) fn look_for_upgrades(&mut self, cx: &mut Streams, actors: &mut Actors, conn: ConnId, account: &str) {
+        cx.block(conn);
+        self.read_account(cx, actors, account.into(), Why::Upgrade { conn });
     }
 
     /// An account of this home gains keys; a connection of this shard goes on then.
-    pub(crate) fn keys_gained(&mut self, account: &str, gained: Gained, conn: Option<ConnId>) {
+    pub(crate) fn keys_gained(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        account: &str,
+        gained: Gained,
+        conn: Option<ConnId>,
+    ) {
         self.gaining_begins(account);
-        self.read_account(account.into(), Why::Gain { gained, conn });
+        self.read_account(cx, actors, account.into(), Why::Gain { gained, conn });
     }
 
     /// The keys of a session's new password are there.
-    pub(crate) fn password_derived(&mut self, change: PasswordChange, keys: Option<Box<Credentials>>) {
+    pub(crate) fn password_derived(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        change: PasswordChange,
+        keys: Option<Box<Credentials>>,
+    ) {
         let Some(credentials) = keys else {
-            return self.answer(change.asker, Err(Limit::Credentials.into()));
+            return actors.answer(cx, change.asker, Err(Limit::Credentials.into()));
         };
-        if self.storage == StorageState::Full {
-            return self.answer(change.asker, Err(Limit::Disk.into()));
+        if cx.kernel.storage == StorageState::Full {
+            return actors.answer(cx, change.asker, Err(Limit::Disk.into()));
         }
-        self.read_account(change.account.clone(), Why::NewPassword { change, credentials });
+        self.read_account(cx, actors, change.account.clone(), Why::NewPassword { change, credentials });
     }
 
     /// Whether an account's name is kept for who has another invitation (XEP-0401 7.2).
-    fn is_reserved(&self, account: &str, leave: Option<&Leave>, found: Vec<Found>) -> bool {
+    fn is_reserved(&self, cx: &Streams, account: &str, leave: Option<&Leave>, found: Vec<Found>) -> bool {
         let own = leave.and_then(|leave| leave.then.as_deref().unwrap_or(leave).id);
-        let now_s = self.expiry_s();
+        let now_s = self.expiry_s(cx);
         let Some(Found::Rows { rows, .. }) = found.into_iter().next() else { return false };
         rows.iter().any(|row| {
             let known = Invitation::decode(&row.value);
-            let holds = known.is_some_and(|known| known.is_open(now_s) && self.gives(account, &known));
+            let holds = known.is_some_and(|known| known.is_open(now_s) && self.gives(cx, account, &known));
             holds && InvitationId::of_sort(&row.sort) != own
         })
     }
 
     /// Makes an account, by somebody's leave or not.
-    fn register(&mut self, account: &str, mut credentials: Credentials, leave: Option<&Leave>) {
-        let Some(leave) = leave else { return self.write_account(account, credentials, None) };
+    fn register(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        contacts: &mut Contacts,
+        account: &str,
+        mut credentials: Credentials,
+        leave: Option<&Leave>,
+    ) {
+        let Some(leave) = leave else { return self.write_account(cx, actors, account, credentials, None) };
         credentials.set_standing(if leave.id.is_none() { Standing::Applies } else { Standing::InUse });
-        self.write_account_of(account, credentials, leave.incarnation);
+        self.write_account_of(cx, actors, account, credentials, leave.incarnation);
         if !leave.inviter.is_empty() {
-            self.invite_into_roster(account, &leave.inviter);
+            contacts.invite_into_roster(cx, actors, account, &leave.inviter);
         }
     }
 
     /// An account has waited for too long: it goes, if it still waits.
-    fn applicant_expired(&mut self, account: &str, which: Incarnation, record: Option<&[u8]>) {
+    fn applicant_expired(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        contacts: &mut Contacts,
+        account: &str,
+        which: Incarnation,
+        record: Option<&[u8]>,
+    ) {
         let credentials = record.and_then(|record| Credentials::decode(record).ok());
         if credentials.is_some_and(|found| found.incarnation() == which && found.standing() == Standing::Applies) {
-            self.delete_account(account, Remover::Server);
+            self.delete_account(cx, actors, contacts, account, Remover::Server);
         }
     }
 
     /// Writes an account's record: of the account that is there, or a new one. A remembered password is not its any more, and
     /// neither are its tokens.
-    pub(crate) fn write_account(&mut self, account: &str, keys: Credentials, there: Option<Incarnation>) {
+    pub(crate) fn write_account(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        account: &str,
+        keys: Credentials,
+        there: Option<Incarnation>,
+    ) {
         let Some(incarnation) = there else {
-            let incarnation = Incarnation::drawn(self.entropy.next_u64());
-            return self.write_account_of(account, keys, incarnation);
+            let incarnation = Incarnation::drawn(cx.kernel.entropy.next_u64());
+            return self.write_account_of(cx, actors, account, keys, incarnation);
         };
-        self.put_account(account, keys, incarnation);
-        self.end_tokens(account);
-        self.end_waiting(account);
+        self.put_account(cx, actors, account, keys, incarnation);
+        self.end_tokens(cx, account);
+        self.end_waiting(cx, actors, account);
         // What extensions have on record may not have been read.
-        let state = self.users.find(account).and_then(|user| self.users.get_mut(user).state.as_mut());
+        let state = actors.users.find(account).and_then(|user| actors.users.get_mut(user).state.as_mut());
         if let Some(state) = state.filter(|state| state.known != Known::Unknown) {
             state.known = Known::Exists(incarnation);
         }
     }
 
     /// Writes the record of a new account.
-    fn write_account_of(&mut self, account: &str, keys: Credentials, incarnation: Incarnation) {
-        self.put_account(account, keys, incarnation);
-        let user = self.users.find(account);
-        if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
+    fn write_account_of(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        account: &str,
+        keys: Credentials,
+        incarnation: Incarnation,
+    ) {
+        self.put_account(cx, actors, account, keys, incarnation);
+        let user = actors.users.find(account);
+        if let Some(state) = user.and_then(|user| actors.users.get_mut(user).state.as_mut()) {
             state.known = Known::Exists(incarnation);
         }
-        self.welcome(account);
+        self.welcome(cx, account);
     }
 
     /// With the password of an account, its sessions go that wait to be resumed, those of an earlier process included: whoever has
     /// them may not know the new one. Others are stored again.
-    fn end_waiting(&mut self, account: &str) {
-        self.writes.delete_actor(Table::Sessions, account.as_bytes());
-        for id in self.sessions_of(account) {
-            match self.is_detached(id) {
-                true => self.tell(id, Down::End(Ended::Server, StreamCondition::NotAuthorized, "")),
-                false => self.unstored(id),
+    fn end_waiting(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str) {
+        cx.kernel.writes.delete_actor(Table::Sessions, account.as_bytes());
+        for id in actors.sessions_of(account) {
+            match cx.is_detached(id) {
+                true => cx.tell(id, Down::End(Ended::Server, StreamCondition::NotAuthorized, "")),
+                false => cx.unstored(id),
             }
         }
     }
 
     /// The operator suspends an account that is in use, or lets it be used again. All its sessions end with this turn, those of an
     /// earlier process and those that wait to be resumed included; how many of those that are known. What is stored of the user stays.
-    pub(crate) fn suspend(&mut self, account: &str, mut credentials: Credentials, suspended: bool) -> u32 {
+    pub(crate) fn suspend(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        account: &str,
+        mut credentials: Credentials,
+        suspended: bool,
+    ) -> u32 {
         credentials.set_standing(if suspended { Standing::Suspended } else { Standing::InUse });
         let incarnation = credentials.incarnation();
-        self.put_account(account, credentials, incarnation);
+        self.put_account(cx, actors, account, credentials, incarnation);
         if !suspended {
             return 0;
         }
-        self.writes.delete_actor(Table::Sessions, account.as_bytes());
-        let sessions = self.sessions_of(account);
+        cx.kernel.writes.delete_actor(Table::Sessions, account.as_bytes());
+        let sessions = actors.sessions_of(account);
         for id in &sessions {
-            self.tell(*id, Down::End(Ended::Operator, StreamCondition::PolicyViolation, SUSPENDED_TEXT));
+            cx.tell(*id, Down::End(Ended::Operator, StreamCondition::PolicyViolation, SUSPENDED_TEXT));
         }
         sessions.len() as u32
     }
 
     /// Removes an account: contacts are told, sessions end, and all rows of the user go. It may take some turns, and is
     /// answered with the last one, whose writes the answer waits for: what was answered is not undone by a crash.
-    pub(crate) fn delete_account(&mut self, account: &str, remover: Remover) {
+    pub(crate) fn delete_account(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        contacts: &mut Contacts,
+        account: &str,
+        remover: Remover,
+    ) {
         let removers = self.removing.entry(account.into()).or_default();
         if removers.len() >= PARKED_STANZAS_MAX {
             return match remover {
-                Remover::Session(asker) => self.answer(asker, Err(Limit::Waiting.into())),
+                Remover::Session(asker) => actors.answer(cx, asker, Err(Limit::Waiting.into())),
                 Remover::Operator(token) => {
-                    self.effects.push(Effect::Reply { token, reply: Reply::Busy, durable: false })
+                    cx.kernel.effects.push(Effect::Reply { token, reply: Reply::Busy, durable: false })
                 }
                 Remover::Server => {}
             };
         }
         removers.push(remover);
         if removers.len() == 1 {
-            let user = self.users.find_or_insert(account);
-            self.roster_step(user, RosterStep::Leave);
+            let user = actors.users.find_or_insert(account);
+            contacts.roster_step(cx, actors, user, RosterStep::Leave);
         }
     }
 
     /// An account is removed with this turn: who asked for it is told, the user's sessions end, and then all rows go.
-    pub(crate) fn remove_account(&mut self, user: u32) {
-        let account = self.users.bare(user);
+    pub(crate) fn remove_account(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let account = actors.users.bare(user);
         for remover in self.removing.remove(&*account).unwrap_or_default() {
             match remover {
                 Remover::Session(asker) => {
-                    self.note_change(Happened::Removed, &account, &asker);
-                    self.answer(asker, Ok(b""));
+                    actors.note_change(cx, Happened::Removed, &account, &asker);
+                    actors.answer(cx, asker, Ok(b""));
                 }
                 Remover::Operator(token) => {
-                    self.effects.push(Effect::Reply { token, reply: Reply::Done(1), durable: true })
+                    cx.kernel.effects.push(Effect::Reply { token, reply: Reply::Done(1), durable: true })
                 }
                 Remover::Server => {}
             }
         }
-        self.end_removed(user, true);
+        actors.end_removed(cx, user, true);
     }
 
     /// The last step of a removal, when the user's sessions have ended.
-    pub(crate) fn erase_account(&mut self, user: u32) {
-        let account = self.users.bare(user);
+    pub(crate) fn erase_account(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let account = actors.users.bare(user);
         // No user has rows of reports: a domain does.
         let not_here = |table: &Table| matches!(table, Table::Meta | Table::Nodes | Table::Reports);
         for table in Table::ALL.into_iter().filter(|table| !not_here(table)) {
-            self.writes.delete_actor(table, account.as_bytes());
+            cx.kernel.writes.delete_actor(table, account.as_bytes());
         }
         // Which nodes of services know it is read first: they are told.
-        crate::store::nodes::delete_published(&mut self.writes, &account);
+        crate::store::nodes::delete_published(&mut cx.kernel.writes, &account);
         self.plain_cache.forget(&account);
         self.record_written(&account);
         self.tokens_erased(&account);
         self.logins.removed(&account);
         // Messages that are being read for the sessions that have ended are not for those of the next account.
-        self.pending.retain(|_, pending| match pending {
+        cx.kernel.pending.retain(|_, pending| match pending {
             Pending::Page { account: of, .. } | Pending::Aparts(of) => **of != account,
             _ => true,
         });
-        let now_s = self.now.mono_s();
-        self.users.get_mut(user).live = false;
-        let state = self.users.state(user, now_s);
+        let now_s = cx.kernel.now.mono_s();
+        actors.users.get_mut(user).live = false;
+        let state = actors.users.state(user, now_s);
         state.known = Known::Missing;
         state.standing = None;
         state.log = None;
         state.roster = None;
         state.notes = Notes::default();
         state.log_outdated = state.log_asked;
-        self.users.set_photo(user, None);
+        actors.users.set_photo(user, None);
     }
 
     /// The job that turns a password into keys with a new salt; `None` if the password cannot be one.
-    pub(crate) fn derive_keys(&mut self, password: &str) -> Option<Job> {
+    pub(crate) fn derive_keys(&mut self, cx: &mut Streams, password: &str) -> Option<Job> {
         use rand_core::RngCore;
         let password = crate::store::password::prepare(password).ok()?;
         let mut salt = [0u8; 16];
-        self.entropy.fill_bytes(&mut salt);
+        cx.kernel.entropy.fill_bytes(&mut salt);
         Some(Job::DeriveKeys {
             password: (&*password).into(),
             salt: salt.into(),
-            iterations: self.settings.scram_iterations,
-            created_us: self.now.wall_us,
+            iterations: cx.kernel.settings.scram_iterations,
+            created_us: cx.kernel.now.wall_us,
         })
     }
 }

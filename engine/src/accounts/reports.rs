@@ -12,13 +12,14 @@ use crate::accounts::Accounts;
 use crate::accounts::telling::Untold;
 use crate::id::ShardId;
 use crate::io::{Effect, Reply, StorageState};
+use crate::kernel::pending::Pending;
 use crate::letters::{Filing, Letter};
 use crate::limits::{
     REPORTS_DOMAINS_A_SECOND, REPORTS_MAX, REPORTS_TOLD_S, REPORTS_USER_MAX, REPORTS_USER_S, REPORTS_WAITING_MAX,
 };
 use crate::store::Found;
 use crate::store::report::{self as rows, ReportId, ReportKey};
-use crate::turn::pending::Pending;
+use crate::streams::Streams;
 
 /// Seconds after the start from which on reports are looked at for such that are too old.
 const FIRST_SWEEP_S: u32 = 60;
@@ -108,35 +109,35 @@ impl Index {
 
 impl Accounts {
     /// A user of this domain has reported: the shard hears of it when it is kept, or left out.
-    pub(super) fn file(&mut self, shard: ShardId, filing: Filing) {
+    pub(super) fn file(&mut self, cx: &mut Streams, shard: ShardId, filing: Filing) {
         let domain: Box<str> = filing.by.split_once('@').map_or("", |(_, domain)| domain).into();
-        self.on_reports(&domain, Work::File(shard, filing));
+        self.on_reports(cx, &domain, Work::File(shard, filing));
     }
 
     /// Lets reports of a domain go, for the operator.
-    pub(crate) fn dismiss(&mut self, token: u64, domain: &str, ids: Vec<ReportId>) {
-        self.on_reports(domain, Work::Dismiss(token, ids));
+    pub(crate) fn dismiss(&mut self, cx: &mut Streams, token: u64, domain: &str, ids: Vec<ReportId>) {
+        self.on_reports(cx, domain, Work::Dismiss(token, ids));
     }
 
-    fn on_reports(&mut self, domain: &str, work: Work) {
+    fn on_reports(&mut self, cx: &mut Streams, domain: &str, work: Work) {
         match self.reports.books.get_mut(domain) {
-            Some(Book::Read(_)) => self.do_on_reports(domain, work),
+            Some(Book::Read(_)) => self.do_on_reports(cx, domain, work),
             Some(Book::Unread(waiting)) if waiting.len() < REPORTS_WAITING_MAX => waiting.push(work),
-            Some(Book::Unread(_)) => self.leave_out(work, Reply::Busy),
-            None => self.read_reports(domain, vec![work]),
+            Some(Book::Unread(_)) => self.leave_out(cx, work, Reply::Busy),
+            None => self.read_reports(cx, domain, vec![work]),
         }
     }
 
-    fn read_reports(&mut self, domain: &str, waiting: Vec<Work>) {
+    fn read_reports(&mut self, cx: &mut Streams, domain: &str, waiting: Vec<Work>) {
         self.reports.books.insert(domain.into(), Book::Unread(waiting));
-        self.read(Pending::Reports(domain.into()), vec![rows::before(domain, None, REPORTS_MAX, u32::MAX)]);
+        cx.kernel.read(Pending::Reports(domain.into()), vec![rows::before(domain, None, REPORTS_MAX, u32::MAX)]);
     }
 
     /// The reports of a domain have come, or cannot be read: then the next one asks again.
-    pub(crate) fn reports_found(&mut self, domain: &str, found: Vec<Found>) {
+    pub(crate) fn reports_found(&mut self, cx: &mut Streams, domain: &str, found: Vec<Found>) {
         let Some(Book::Unread(waiting)) = self.reports.books.remove(domain) else { return };
         let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
-            return waiting.into_iter().for_each(|work| self.leave_out(work, Reply::Unreadable));
+            return waiting.into_iter().for_each(|work| self.leave_out(cx, work, Reply::Unreadable));
         };
         let mut index = Index::default();
         for row in all {
@@ -147,101 +148,101 @@ impl Accounts {
             }
         }
         self.reports.books.insert(domain.into(), Book::Read(index));
-        waiting.into_iter().for_each(|work| self.do_on_reports(domain, work));
+        waiting.into_iter().for_each(|work| self.do_on_reports(cx, domain, work));
     }
 
-    fn do_on_reports(&mut self, domain: &str, work: Work) {
+    fn do_on_reports(&mut self, cx: &mut Streams, domain: &str, work: Work) {
         match work {
-            work if self.storage == StorageState::Full => self.leave_out(work, Reply::StoreFull),
-            Work::File(shard, filing) => self.keep_reports(domain, shard, filing),
+            work if cx.kernel.storage == StorageState::Full => self.leave_out(cx, work, Reply::StoreFull),
+            Work::File(shard, filing) => self.keep_reports(cx, domain, shard, filing),
             Work::Dismiss(token, ids) => {
                 let Some(Book::Read(index)) = self.reports.books.get_mut(domain) else { return };
                 let ids: BTreeSet<ReportId> = ids.into_iter().collect();
                 let gone: Vec<ReportKey> = index.rows.keys().copied().filter(|key| ids.contains(&key.id)).collect();
                 gone.iter().for_each(|key| index.remove(*key));
-                gone.iter().for_each(|key| rows::delete(&mut self.writes, domain, *key));
+                gone.iter().for_each(|key| rows::delete(&mut cx.kernel.writes, domain, *key));
                 let reply = if gone.is_empty() { Reply::NotFound } else { Reply::Done(gone.len() as u32) };
-                self.effects.push(Effect::Reply { token, reply, durable: true });
+                cx.kernel.effects.push(Effect::Reply { token, reply, durable: true });
             }
         }
     }
 
-    fn keep_reports(&mut self, domain: &str, shard: ShardId, filing: Filing) {
-        let (now_s, expiry_s) = (self.wall_s(), self.expiry_s());
-        let most = self.settings.reports_max.min(REPORTS_MAX) as usize;
+    fn keep_reports(&mut self, cx: &mut Streams, domain: &str, shard: ShardId, filing: Filing) {
+        let (now_s, expiry_s) = (self.wall_s(cx), self.expiry_s(cx));
+        let most = cx.kernel.settings.reports_max.min(REPORTS_MAX) as usize;
         let Filing { by, reports, token } = filing;
         for report in reports {
-            let id = ReportId(self.entropy.next_u64());
+            let id = ReportId(cx.kernel.entropy.next_u64());
             let key = ReportKey { at_s: now_s, id };
             let Some(Book::Read(index)) = self.reports.books.get_mut(domain) else { return };
             let Some(gone) = index.make_room(&by, expiry_s, most) else {
-                self.counters.reports_left_out.one();
+                cx.kernel.counters.reports_left_out.one();
                 continue;
             };
             index.insert(key, &by);
-            gone.iter().for_each(|key| rows::delete(&mut self.writes, domain, *key));
-            report.put(&mut self.writes, domain, key, &by);
-            self.counters.reports_kept.one();
-            self.counters.reports_pushed_out.add(gone.len() as u64);
+            gone.iter().for_each(|key| rows::delete(&mut cx.kernel.writes, domain, *key));
+            report.put(&mut cx.kernel.writes, domain, key, &by);
+            cx.kernel.counters.reports_kept.one();
+            cx.kernel.counters.reports_pushed_out.add(gone.len() as u64);
             self.reports.untold.note(domain, &format!("{by}, {}: {}", report.reason_word(), report.jid));
         }
-        self.letters_to(shard).push(Letter::Filed { token });
-        self.tell_of_reports();
+        cx.kernel.letters_to(shard).push(Letter::Filed { token });
+        self.tell_of_reports(cx);
     }
 
     /// It is not done. Who has reported is not held up by that: the log has a line of it.
-    fn leave_out(&mut self, work: Work, reply: Reply) {
+    fn leave_out(&mut self, cx: &mut Streams, work: Work, reply: Reply) {
         match work {
             Work::File(shard, filing) => {
-                self.counters.reports_left_out.add(filing.reports.len() as u64);
-                self.letters_to(shard).push(Letter::Filed { token: filing.token });
+                cx.kernel.counters.reports_left_out.add(filing.reports.len() as u64);
+                cx.kernel.letters_to(shard).push(Letter::Filed { token: filing.token });
             }
-            Work::Dismiss(token, _) => self.effects.push(Effect::Reply { token, reply, durable: false }),
+            Work::Dismiss(token, _) => cx.kernel.effects.push(Effect::Reply { token, reply, durable: false }),
         }
     }
 
-    fn tell_of_reports(&mut self) {
-        let Some(news) = self.reports.untold.due(self.now.mono_s(), REPORTS_TOLD_S) else { return };
+    fn tell_of_reports(&mut self, cx: &mut Streams) {
+        let Some(news) = self.reports.untold.due(cx.kernel.now.mono_s(), REPORTS_TOLD_S) else { return };
         let text = news.text(
             "reports of users",
             "List and dismiss them by your client's commands, or with throng report list and dismiss.",
         );
-        self.message_administrators(&news.domain, "Users have reported others", &text);
+        self.message_administrators(cx, &news.domain, "Users have reported others", &text);
     }
 
     /// Tells administrators, and lets go what is too old: of some domains in a second.
-    pub(crate) fn sweep_reports(&mut self) {
-        self.tell_of_reports();
-        let now_s = self.now.mono_s();
+    pub(crate) fn sweep_reports(&mut self, cx: &mut Streams) {
+        self.tell_of_reports(cx);
+        let now_s = cx.kernel.now.mono_s();
         if self.reports.from_s > now_s {
             return;
         }
         let first = self.reports.from_s == 0;
         self.reports.from_s = now_s.saturating_add(if first { FIRST_SWEEP_S } else { 1 });
-        if first || self.storage == StorageState::Full {
+        if first || cx.kernel.storage == StorageState::Full {
             return;
         }
-        let settings = self.settings.clone();
+        let settings = cx.kernel.settings.clone();
         let some = settings.domains.names().skip(self.reports.at).take(REPORTS_DOMAINS_A_SECOND);
         let mut seen = 0;
         for domain in some {
             seen += 1;
-            if self.home(domain) == self.id {
-                self.expire_reports(domain);
+            if cx.kernel.home(domain) == cx.kernel.id {
+                self.expire_reports(cx, domain);
             }
         }
         self.reports.at = if seen < REPORTS_DOMAINS_A_SECOND { 0 } else { self.reports.at + seen };
     }
 
-    fn expire_reports(&mut self, domain: &str) {
-        let before_s = self.expiry_s().saturating_sub(self.settings.reports_s);
+    fn expire_reports(&mut self, cx: &mut Streams, domain: &str) {
+        let before_s = self.expiry_s(cx).saturating_sub(cx.kernel.settings.reports_s);
         match self.reports.books.get_mut(domain) {
             Some(Book::Read(index)) => {
                 let gone = index.expire(before_s);
-                gone.iter().for_each(|key| rows::delete(&mut self.writes, domain, *key));
+                gone.iter().for_each(|key| rows::delete(&mut cx.kernel.writes, domain, *key));
             }
             Some(Book::Unread(_)) => {}
-            None => self.read_reports(domain, Vec::new()),
+            None => self.read_reports(cx, domain, Vec::new()),
         }
     }
 }

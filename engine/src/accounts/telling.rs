@@ -4,6 +4,7 @@ use crate::accounts::Accounts;
 use crate::extension::offline::Keep;
 use crate::letters::{Kind, MessageClass};
 use crate::limits::beginning;
+use crate::streams::Streams;
 use crate::wire::text::Writer;
 
 /// Lines that one message has.
@@ -69,27 +70,27 @@ impl News {
 
 impl Accounts {
     /// A message of its domain's to an account that is made with this turn, which waits for the first login (XEP-0133 4.27).
-    pub(super) fn welcome(&mut self, account: &str) {
-        let text = self.settings.welcome.clone();
+    pub(super) fn welcome(&mut self, cx: &mut Streams, account: &str) {
+        let text = cx.kernel.settings.welcome.clone();
         if text.is_empty() {
             return;
         }
         let domain = account.split_once('@').map_or("", |(_, domain)| domain);
         let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::Archive };
-        let home = self.home(account);
-        self.post(home, kind, None, domain, account, |out| {
+        let home = cx.kernel.home(account);
+        cx.kernel.post(home, kind, None, domain, account, |out| {
             let mut w = Writer::new(out);
             w.open("message").attribute("from", domain).attribute("to", account).leaf("body", &text).close();
         });
     }
 
     /// A message of the domain's to each administrator, which waits for those who are away.
-    pub(super) fn message_administrators(&mut self, domain: &str, subject: &str, text: &str) {
-        let admins = self.settings.admins.clone();
+    pub(super) fn message_administrators(&mut self, cx: &mut Streams, domain: &str, subject: &str, text: &str) {
+        let admins = cx.kernel.settings.admins.clone();
         for admin in admins.iter() {
-            let home = self.home(admin);
+            let home = cx.kernel.home(admin);
             let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::Archive };
-            self.post(home, kind, None, domain, admin, |out| {
+            cx.kernel.post(home, kind, None, domain, admin, |out| {
                 let mut w = Writer::new(out);
                 w.open("message").attribute("from", domain).attribute("to", admin);
                 w.leaf("subject", subject).leaf("body", text).close();

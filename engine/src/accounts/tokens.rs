@@ -6,14 +6,16 @@
 use rand_core::RngCore;
 
 use crate::accounts::Accounts;
+use crate::actors::Actors;
 use crate::id::ConnId;
 use crate::io::StorageState;
+use crate::kernel::pending::{AccountRead, Pending, Why};
 use crate::letters::{Answer, ConnRef};
 use crate::store::Found;
 use crate::store::account::Credentials;
 use crate::store::token::{self, TOKEN_NONCE_BYTES, TokenShown, Tokens};
+use crate::streams::Streams;
 use crate::streams::half::Up;
-use crate::turn::pending::{AccountRead, Pending, Why};
 
 /// The tokens of an account that are being read.
 #[derive(Debug, Default)]
@@ -26,9 +28,14 @@ pub(crate) struct Asked {
 
 impl Accounts {
     /// Reads an account's record with its tokens. [`Accounts::tokens_read`] must hear the answer.
-    pub(crate) fn read_tokens(&mut self, account: &str, why: Why) {
+    pub(crate) fn read_tokens(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, why: Why) {
         self.tokens_asked.entry(account.into()).or_default().reads += 1;
-        self.look(Pending::Account(AccountRead { account: account.into(), why }), account, Some(token::get(account)));
+        actors.look(
+            cx,
+            Pending::Account(AccountRead { account: account.into(), why }),
+            account,
+            Some(token::get(account)),
+        );
     }
 
     /// An answer has come, whatever it is: the account's tokens, by what was found and what has been written since.
@@ -43,8 +50,8 @@ impl Accounts {
         tokens
     }
 
-    fn write_tokens(&mut self, account: &str, tokens: Tokens) {
-        tokens.write(&mut self.writes, account);
+    fn write_tokens(&mut self, cx: &mut Streams, account: &str, tokens: Tokens) {
+        tokens.write(&mut cx.kernel.writes, account);
         self.know_tokens(account, tokens);
     }
 
@@ -56,8 +63,8 @@ impl Accounts {
     }
 
     /// All tokens of an account are void: its password was changed.
-    pub(crate) fn end_tokens(&mut self, account: &str) {
-        self.write_tokens(account, Tokens::default());
+    pub(crate) fn end_tokens(&mut self, cx: &mut Streams, account: &str) {
+        self.write_tokens(cx, account, Tokens::default());
     }
 
     /// All rows of an account go.
@@ -68,6 +75,7 @@ impl Accounts {
     /// A client shows a token: the connection is told what that is worth. Used up are a count, and the tokens that were before.
     pub(crate) fn token_shown(
         &mut self,
+        cx: &mut Streams,
         conn: ConnRef,
         account: &str,
         record: Option<&[u8]>,
@@ -76,30 +84,37 @@ impl Accounts {
     ) {
         let credentials = record.and_then(|record| Credentials::decode(record).ok());
         // A client that hears that its token has expired drops it, whatever time the clock turns out to have had.
-        let now_s = self.expiry_s();
+        let now_s = self.expiry_s(cx);
         let (answer, changed) = self.tokens.check(account, credentials.as_ref(), &mut tokens, shown, now_s);
         // With a full store nothing is noted but that a token is void, which makes the row smaller.
-        if changed && (shown.invalidate || self.storage == StorageState::Ok) {
-            self.write_tokens(account, tokens);
+        if changed && (shown.invalidate || cx.kernel.storage == StorageState::Ok) {
+            self.write_tokens(cx, account, tokens);
         }
-        self.reply_to(conn, Answer::Token(Box::new(answer)));
+        cx.kernel.reply_to(conn, Answer::Token(Box::new(answer)));
     }
 
     /// A token is to be made for a connection that has authenticated.
-    pub(crate) fn make_token(&mut self, conn: ConnId, account: &str) {
-        self.block(conn);
-        self.read_tokens(account, Why::Token { conn });
+    pub(crate) fn make_token(&mut self, cx: &mut Streams, actors: &mut Actors, conn: ConnId, account: &str) {
+        cx.block(conn);
+        self.read_tokens(cx, actors, account, Why::Token { conn });
     }
 
     /// The account's tokens have been read: one more is made, if the account and its password are those that the client has
     /// authenticated with. The connection goes on, with a token or without.
-    pub(crate) fn token_wanted(&mut self, conn: ConnId, account: &str, record: Option<&[u8]>, mut tokens: Tokens) {
+    pub(crate) fn token_wanted(
+        &mut self,
+        cx: &mut Streams,
+        conn: ConnId,
+        account: &str,
+        record: Option<&[u8]>,
+        mut tokens: Tokens,
+    ) {
         let credentials = record.and_then(|record| Credentials::decode(record).ok());
-        let now_s = self.wall_s();
+        let now_s = self.wall_s(cx);
         let mut nonce = [0; TOKEN_NONCE_BYTES];
-        self.entropy.fill_bytes(&mut nonce);
-        let room = self.storage == StorageState::Ok;
-        let Some(opening) = self.opening(conn) else { return };
+        cx.kernel.entropy.fill_bytes(&mut nonce);
+        let room = cx.kernel.storage == StorageState::Ok;
+        let Some(opening) = cx.opening(conn) else { return };
         let owner = opening.stage().owner();
         let same = credentials.filter(|found| owner.is_some_and(|owner| owner.is_of(found)));
         let Some(inline) = opening.inline.as_mut() else { return };
@@ -107,19 +122,19 @@ impl Accounts {
         inline.token = None;
         if let (Some((agent, kind)), Some(credentials), true) = (wanted, same, room) {
             let made = self.tokens.make(account, &credentials, &mut tokens, (&agent, kind), nonce, now_s);
-            self.write_tokens(account, tokens);
-            if let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) {
+            self.write_tokens(cx, account, tokens);
+            if let Some(inline) = cx.opening(conn).and_then(|opening| opening.inline.as_mut()) {
                 inline.made = Some(made);
             }
         }
-        self.up.push_back(Up::Inline(conn));
+        cx.up.push_back(Up::Inline(conn));
     }
 
     /// They cannot be read: the connection goes on without a token.
-    pub(crate) fn token_unreadable(&mut self, conn: ConnId) {
-        if let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) {
+    pub(crate) fn token_unreadable(&mut self, cx: &mut Streams, conn: ConnId) {
+        if let Some(inline) = cx.opening(conn).and_then(|opening| opening.inline.as_mut()) {
             inline.token = None;
-            self.up.push_back(Up::Inline(conn));
+            cx.up.push_back(Up::Inline(conn));
         }
     }
 }

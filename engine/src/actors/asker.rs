@@ -2,8 +2,9 @@
 
 use crate::actors::Actors;
 use crate::io::{Effect, Happened, Note};
+use crate::kernel::pending::Asker;
 use crate::letters::{Kind, Letter};
-use crate::turn::pending::Asker;
+use crate::streams::Streams;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;
 use crate::wire::written::{write_error, write_result};
@@ -15,22 +16,22 @@ impl Actors {
     }
 
     /// A user has changed the own account.
-    pub(crate) fn note_change(&mut self, what: Happened, account: &str, asker: &Asker) {
-        let conn = asker.session.and_then(|(session, _)| self.conn_of(session));
+    pub(crate) fn note_change(&mut self, cx: &mut Streams, what: Happened, account: &str, asker: &Asker) {
+        let conn = asker.session.and_then(|(session, _)| cx.conn_of(session));
         let account = account.into();
-        self.effects.push(Effect::Note(Box::new(Note { what, account, peer: None, conn })));
+        cx.kernel.effects.push(Effect::Note(Box::new(Note { what, account, peer: None, conn })));
     }
 
     /// Sends the answer to whoever asked.
-    pub(crate) fn answer(&mut self, asker: Asker, answer: Result<&[u8], Refusal>) {
+    pub(crate) fn answer(&mut self, cx: &mut Streams, asker: Asker, answer: Result<&[u8], Refusal>) {
         if asker.is_nobody() {
-            return self.confirm(asker.origin);
+            return cx.kernel.confirm(asker.origin);
         }
         if let Err(refusal) = answer {
-            self.limited(refusal, || bare_of(&asker.from).to_owned());
+            cx.kernel.limited(refusal, || bare_of(&asker.from).to_owned());
         }
         if let Some(front) = asker.front {
-            let letters = self.letters_to(front.conn.shard);
+            let letters = cx.kernel.letters_to(front.conn.shard);
             let body = letters.write(answer.unwrap_or_default());
             let (conn, number) = (front.conn.conn, front.number);
             return letters.push(Letter::ChannelAnswer { conn, number, refused: answer.err().map(Box::new), body });
@@ -44,15 +45,15 @@ impl Actors {
             Some((session, seq)) => {
                 let mut out = Vec::with_capacity(256);
                 write(&mut out);
-                self.reply(session, &out);
+                self.reply(cx, session, &out);
                 if asker.paced.is_none() {
-                    self.stanza_done(session, seq);
+                    self.stanza_done(cx, session, seq);
                 }
             }
             None => {
-                let home = self.home(bare_of(to));
-                self.post(home, Kind::Response, None, from.unwrap_or_default(), to, write);
-                self.confirm(asker.origin);
+                let home = cx.kernel.home(bare_of(to));
+                cx.kernel.post(home, Kind::Response, None, from.unwrap_or_default(), to, write);
+                cx.kernel.confirm(asker.origin);
             }
         }
     }

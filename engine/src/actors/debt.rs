@@ -6,36 +6,37 @@
 
 use crate::actors::Actors;
 use crate::id::SessionId;
+use crate::streams::Streams;
 use crate::streams::half::Down;
 use crate::streams::work::time_ms;
 
 impl Actors {
     /// A session of a user has ended, and owed this, milliseconds.
-    pub(crate) fn keep_debt(&mut self, user: u32, owed_ms: u32) {
+    pub(crate) fn keep_debt(&mut self, cx: &mut Streams, user: u32, owed_ms: u32) {
         if owed_ms == 0 {
             return;
         }
-        let (now_ms, now_s) = (self.now.mono_ms, self.now.mono_s());
+        let (now_ms, now_s) = (cx.kernel.now.mono_ms, cx.kernel.now.mono_s());
         let quota = &mut self.users.state(user, now_s).quota;
         quota.work_until_ms = quota.work_until_ms.max(now_ms + u64::from(owed_ms));
     }
 
     /// A session of a user begins with what those before it owe.
-    pub(crate) fn take_debt(&mut self, user: u32, session: SessionId) {
+    pub(crate) fn take_debt(&mut self, cx: &mut Streams, user: u32, session: SessionId) {
         let until_ms = self.users.get(user).state.as_ref().map_or(0, |state| state.quota.work_until_ms);
-        let owed_ms = until_ms.saturating_sub(self.now.mono_ms);
+        let owed_ms = until_ms.saturating_sub(cx.kernel.now.mono_ms);
         if owed_ms > 0 {
-            self.owe(session, u32::try_from(owed_ms).unwrap_or(u32::MAX));
+            cx.owe(session, u32::try_from(owed_ms).unwrap_or(u32::MAX));
         }
     }
 
     /// A session of a user has set off work; one that has ended since leaves it to the next one.
-    pub(crate) fn charge(&mut self, user: &str, session: SessionId, work: u64) {
+    pub(crate) fn charge(&mut self, cx: &mut Streams, user: &str, session: SessionId, work: u64) {
         if self.sessions.get(session).is_some() {
-            return self.tell(session, Down::Charge(work));
+            return cx.tell(session, Down::Charge(work));
         }
         let Some(user) = self.users.find(user) else { return };
-        let (now_ms, now_s) = (self.now.mono_ms, self.now.mono_s());
+        let (now_ms, now_s) = (cx.kernel.now.mono_ms, cx.kernel.now.mono_s());
         let quota = &mut self.users.state(user, now_s).quota;
         quota.work_until_ms = quota.work_until_ms.max(now_ms) + u64::from(time_ms(work));
     }

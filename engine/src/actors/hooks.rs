@@ -6,6 +6,7 @@ use crate::extension::{Ask, Capable, Going, Note, SessionChange, TABLE, WAKER, W
 use crate::id::SessionId;
 use crate::limits::ASKED_MAX;
 use crate::observers::trace::News;
+use crate::streams::Streams;
 use crate::streams::half::Down;
 use crate::streams::half::Takes;
 use crate::wire::Element;
@@ -26,42 +27,42 @@ impl Actors {
     }
 
     /// A session of a user begins: what the mark on its sisters says, or the note, its own mark says, too.
-    pub(crate) fn mark_woken(&mut self, id: SessionId) {
+    pub(crate) fn mark_woken(&mut self, cx: &mut Streams, id: SessionId) {
         let user = self.sessions.heard(id).user;
         let noted = self.users.get(user).state.as_ref().is_some_and(|state| state.notes.get(WAKER).is_some());
         if noted || self.users.sessions(&self.sessions, user).any(|(_, session)| session.marks & 1 << WAKER != 0) {
-            self.mark(id, WAKER, true);
+            self.mark(cx, id, WAKER, true);
         }
     }
 
     /// Why a stanza between a user and another address is refused, if it is. Nothing is between a user's own sessions.
-    pub(crate) fn guards(&self, user: u32, way: Way, other: &str) -> Option<Refusal> {
+    pub(crate) fn guards(&self, cx: &Streams, user: u32, way: Way, other: &str) -> Option<Refusal> {
         let notes = self.users.get(user).state.as_ref().map(|state| &state.notes).filter(|notes| !notes.is_empty())?;
         let own = self.bare_of_user(user) == bare_of(other);
-        extension::refuses(&self.facts, notes, way, other).filter(|_| !own)
+        extension::refuses(&cx.kernel.facts, notes, way, other).filter(|_| !own)
     }
 
     /// Whether a message between a user and another address may stay in the user's archive, where it stays at all.
     #[inline]
-    pub(crate) fn archives(&self, user: u32, other: &str) -> bool {
-        !self.has_notes(user) || self.notes_archive(user, other)
+    pub(crate) fn archives(&self, cx: &Streams, user: u32, other: &str) -> bool {
+        !self.has_notes(user) || self.notes_archive(cx, user, other)
     }
 
     #[cold]
-    fn notes_archive(&self, user: u32, other: &str) -> bool {
+    fn notes_archive(&self, cx: &Streams, user: u32, other: &str) -> bool {
         let Some(state) = &self.users.get(user).state else { return true };
-        extension::archives(&self.facts, &state.notes, &self.bare_of_user(user), other)
+        extension::archives(&cx.kernel.facts, &state.notes, &self.bare_of_user(user), other)
     }
 
     /// Writes what an extension has on record of a user.
-    pub(crate) fn put_record(&mut self, user: u32, place: usize, row: &[u8]) {
-        let (bare, now_s) = (self.bare_of_user(user), self.now.mono_s());
-        let note = extension::write_record(place, &mut self.writes, &bare, row);
+    pub(crate) fn put_record(&mut self, cx: &mut Streams, user: u32, place: usize, row: &[u8]) {
+        let (bare, now_s) = (self.bare_of_user(user), cx.kernel.now.mono_s());
+        let note = extension::write_record(place, &mut cx.kernel.writes, &bare, row);
         self.users.state(user, now_s).notes.put(place, note);
     }
 
     /// Sets or clears an extension's mark on a session.
-    pub(crate) fn mark(&mut self, id: SessionId, place: usize, on: bool) {
+    pub(crate) fn mark(&mut self, cx: &mut Streams, id: SessionId, place: usize, on: bool) {
         let Some(session) = self.sessions.get_mut(id) else { return };
         let user = session.user;
         match on {
@@ -69,7 +70,7 @@ impl Actors {
             false => session.marks &= !(1 << place),
         }
         self.users.get_mut(user).marked |= on;
-        self.changed(id);
+        cx.changed(id);
     }
 
     /// Lets a hook change the note that its extension has of a session.
@@ -90,24 +91,24 @@ impl Actors {
     }
 
     /// Carries out what a hook of an extension wants changed of a session.
-    pub(crate) fn change_session(&mut self, session: SessionId, place: usize, change: SessionChange) {
+    pub(crate) fn change_session(&mut self, cx: &mut Streams, session: SessionId, place: usize, change: SessionChange) {
         if let Some(on) = change.mark {
-            self.mark(session, place, on);
+            self.mark(cx, session, place, on);
         }
         for stanza in change.send {
-            self.send_past_gates(session, &stanza);
+            self.send_past_gates(cx, session, &stanza);
         }
         for ask in change.ask {
-            self.ask_client(session, place, &ask);
+            self.ask_client(cx, session, place, &ask);
         }
     }
 
     /// Asks a client something in the server's name; [`Actors::client_answered`] hears of the answer.
-    pub(crate) fn ask_client(&mut self, session: SessionId, place: usize, ask: &Ask) {
+    pub(crate) fn ask_client(&mut self, cx: &mut Streams, session: SessionId, place: usize, ask: &Ask) {
         if self.sessions.get(session).is_none() {
             return;
         }
-        let (full, id) = (self.full_jid(session), self.random_name());
+        let (full, id) = (self.full_jid(session), cx.kernel.random_name());
         let mut out = Vec::with_capacity(ask.payload.len() + 160);
         out.extend_from_slice(if ask.set { b"<iq type='set'" } else { b"<iq type='get'" });
         let domain = self.users.domain(self.sessions.slot(session.slot).user);
@@ -122,59 +123,71 @@ impl Actors {
             asked.remove(0);
         }
         asked.push((place as u8, id.into()));
-        self.counters.asks_sent.one();
+        cx.kernel.counters.asks_sent.one();
         // It wakes nothing that is kept back: order is promised to stanzas of one sender (RFC 6120 10.1).
-        self.send_past_gates(session, &out);
+        self.send_past_gates(cx, session, &out);
     }
 
     /// A client answers a request of the server's own. What nobody has asked is passed over. Returns what it has said it can do, if that
     /// was asked.
-    pub(crate) fn client_answered(&mut self, session: SessionId, answer: &Element<'_>) -> Option<Option<Capable>> {
+    pub(crate) fn client_answered(
+        &mut self,
+        cx: &mut Streams,
+        session: SessionId,
+        answer: &Element<'_>,
+    ) -> Option<Option<Capable>> {
         let id = answer.id().unwrap_or_default();
         let state = self.sessions.heard(session);
         let asked = state.extra.as_mut().map(|extra| &mut extra.asked)?;
         let at = asked.iter().position(|(_, asked)| **asked == *id)?;
         let place = usize::from(asked.remove(at).0);
-        self.counters.asks_answered.one();
+        cx.kernel.counters.asks_answered.one();
         let asks = TABLE[place].asks.as_ref()?;
         let mut change = self.with_note(session, place, |note| (asks.answered)(note, answer))?;
         let capable = change.capable.take();
-        self.change_session(session, place, change);
+        self.change_session(cx, session, place, change);
         asks.capable.is_some().then_some(capable)
     }
 
     /// A session has another connection (XEP-0198 5).
-    pub(crate) fn resumed(&mut self, session: SessionId, takes: Takes, again: u32) {
+    pub(crate) fn resumed(&mut self, cx: &mut Streams, session: SessionId, takes: Takes, again: u32) {
         let Some(state) = self.sessions.get_mut(session) else { return };
         state.takes(takes.privacy, takes.lang);
-        self.hold_if_spent(session);
+        self.hold_if_spent(cx, session);
         if self.observers.is_some() {
-            self.tap_news(session, News::Resumed(again));
+            self.tap_news(cx, session, News::Resumed(again));
         }
         let marks = self.sessions.get(session).map_or(0, |session| session.marks) & extension::GATES;
         for place in extension::places(marks) {
             if let Some(gate) = &TABLE[place].gate
                 && let Some(change) = self.with_note(session, place, gate.resumed)
             {
-                self.change_session(session, place, change);
+                self.change_session(cx, session, place, change);
             }
         }
     }
 
     /// Whether a stanza goes to a session now, by the gates of the extensions whose mark the session has.
     #[cold]
-    pub(crate) fn passes_gates(&mut self, session: SessionId, xml: &[u8], logged: bool) -> bool {
+    pub(crate) fn passes_gates(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8], logged: bool) -> bool {
         let marks = self.sessions.get(session).map_or(0, |session| session.marks) & extension::GATES;
-        let passes = read_back(xml, |element| self.passes_all(session, marks, element, logged));
+        let passes = read_back(xml, |element| self.passes_all(cx, session, marks, element, logged));
         passes.unwrap_or(true)
     }
 
-    fn passes_all(&mut self, session: SessionId, marks: u32, element: &Element<'_>, logged: bool) -> bool {
+    fn passes_all(
+        &mut self,
+        cx: &mut Streams,
+        session: SessionId,
+        marks: u32,
+        element: &Element<'_>,
+        logged: bool,
+    ) -> bool {
         for place in extension::places(marks) {
             let Some(gate) = &TABLE[place].gate else { continue };
             match self.with_note(session, place, |note| (gate.pass)(note, element, logged)) {
                 Some(Going::Goes) | None => {}
-                Some(Going::After(first)) => first.iter().for_each(|stanza| self.send_past_gates(session, stanza)),
+                Some(Going::After(first)) => first.iter().for_each(|stanza| self.send_past_gates(cx, session, stanza)),
                 Some(Going::Kept) => {
                     debug_assert!(!logged, "a message of a log is not to be kept back");
                     return logged;
@@ -186,15 +199,15 @@ impl Actors {
 
     /// Sends a stanza to a session, counted for stream management, whatever waits for it already, and whatever
     /// extensions would do with it.
-    pub(crate) fn send_past_gates(&mut self, session: SessionId, xml: &[u8]) {
+    pub(crate) fn send_past_gates(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
         if self.observers.is_some() {
-            self.tap_goes(session, xml);
+            self.tap_goes(cx, session, xml);
         }
         if self.sessions.get(session).is_none() {
             return;
         }
-        let c = &self.counters;
+        let c = &cx.kernel.counters;
         Stanza::written(xml).of(&c.messages_out, &c.presences_out, &c.iqs_out).one();
-        self.tell(session, Down::Stanza(xml));
+        cx.tell(session, Down::Stanza(xml));
     }
 }

@@ -11,18 +11,18 @@ pub(crate) mod session;
 pub(crate) mod taps;
 pub(crate) mod waiting;
 
-use crate::channels::Channels;
-use crate::floor::stands_on;
-use crate::id::SessionId;
+use std::sync::Arc;
+
+use crate::id::{Domains, SessionId};
 use crate::observers::Observers;
 use crate::router::users::Users;
 use crate::session::table::Sessions;
+use crate::streams::Streams;
 use crate::wire::jid::resource_of;
 
 /// The users of a shard and their sessions.
 #[derive(Debug)]
-pub struct Actors {
-    channels: Channels,
+pub(crate) struct Actors {
     pub(crate) sessions: Sessions,
     pub(crate) users: Users,
     /// Stanzas and steps that wait for an account, a log or a roster.
@@ -31,23 +31,20 @@ pub struct Actors {
     pub(crate) observers: Option<Box<Observers>>,
 }
 
-stands_on!(Actors, channels: Channels);
-
 impl Actors {
     /// Nobody. `users_key` is secret, and keys the index of users.
-    pub(crate) fn new(channels: Channels, users_key: [u8; 16]) -> Actors {
-        Actors {
-            sessions: Sessions::default(),
-            users: Users::new(channels.settings.domains.clone(), users_key),
-            channels,
-            parked: 0,
-            observers: None,
-        }
+    pub(crate) fn new(domains: Arc<Domains>, users_key: [u8; 16]) -> Actors {
+        Actors { sessions: Sessions::default(), users: Users::new(domains, users_key), parked: 0, observers: None }
+    }
+
+    /// Whether a session follows its user's log.
+    pub(crate) fn follows(&self, session: SessionId) -> bool {
+        self.sessions.get(session).is_some_and(|session| session.follows)
     }
 
     /// Sets the gauges of users and sessions.
-    pub(crate) fn publish_actors(&self) {
-        let c = &self.counters;
+    pub(crate) fn publish_actors(&self, cx: &Streams) {
+        let c = &cx.kernel.counters;
         c.sessions.set(self.sessions.len() as u64);
         c.sessions_available.set(self.sessions.available() as u64);
         c.users_loaded.set(self.users.len() as u64);

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::actors::Actors;
 use crate::id::{ActorKind, Service, SessionId};
 use crate::letters::Origin;
+use crate::streams::Streams;
 use crate::streams::half::Down;
 use crate::wire::jid;
 use crate::wire::jid::JidRef;
@@ -35,15 +36,21 @@ impl Actors {
     }
 
     /// Reads the `to` of a stanza. `scratch` holds the normalised text.
-    pub(crate) fn address<'a>(&self, full: &str, to: Option<&'a str>, scratch: &'a mut Cow<'a, str>) -> Address<'a> {
+    pub(crate) fn address<'a>(
+        &self,
+        cx: &Streams,
+        full: &str,
+        to: Option<&'a str>,
+        scratch: &'a mut Cow<'a, str>,
+    ) -> Address<'a> {
         let Some(to) = to else { return Address::Own };
         *scratch = match jid::normalise(to) {
             Ok(to) => to,
             Err(_) => return Address::Malformed,
         };
         let to = JidRef::from_normalised(scratch);
-        let Some(domain) = self.settings.domains.find(to.domain()) else { return Address::Remote };
-        let kind = self.settings.domains.kind(domain);
+        let Some(domain) = cx.kernel.settings.domains.find(to.domain()) else { return Address::Remote };
+        let kind = cx.kernel.settings.domains.kind(domain);
         match to.local() {
             None => match kind {
                 ActorKind::Users => Address::Server,
@@ -61,23 +68,23 @@ impl Actors {
     }
 
     /// The stanza with this number is in safe hands.
-    pub(crate) fn stanza_done(&mut self, session: SessionId, seq: u32) {
+    pub(crate) fn stanza_done(&mut self, cx: &mut Streams, session: SessionId, seq: u32) {
         if self.observers.is_some() {
-            self.tap_safe(session, seq);
+            self.tap_safe(cx, session, seq);
         }
-        self.tell(session, Down::Safe(seq));
+        cx.tell(session, Down::Safe(seq));
     }
 
     /// A stanza leaves for another home: where its confirmation goes.
-    pub(crate) fn sent_off(&mut self, session: SessionId, seq: u32, bytes: usize) -> Option<Origin> {
+    pub(crate) fn sent_off(&mut self, cx: &mut Streams, session: SessionId, seq: u32, bytes: usize) -> Option<Origin> {
         self.sessions.get(session)?;
-        self.tell(session, Down::UnderWay(bytes));
-        Some(Origin { shard: self.id, session, seq, entry: 0 })
+        cx.tell(session, Down::UnderWay(bytes));
+        Some(Origin { shard: cx.kernel.id, session, seq, entry: 0 })
     }
 
     /// A stanza that was under way is confirmed.
-    pub(crate) fn confirmed(&mut self, session: SessionId, seq: u32) {
-        self.tell(session, Down::Arrived);
-        self.stanza_done(session, seq);
+    pub(crate) fn confirmed(&mut self, cx: &mut Streams, session: SessionId, seq: u32) {
+        cx.tell(session, Down::Arrived);
+        self.stanza_done(cx, session, seq);
     }
 }

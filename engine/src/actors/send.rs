@@ -7,6 +7,7 @@ use crate::id::mark::COPY;
 use crate::letters::{Kind, MessageClass};
 use crate::router::users::Incoming;
 use crate::store::sessions;
+use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::streams::half::Down;
 use crate::streams::work::work;
@@ -20,10 +21,10 @@ use crate::wire::written::{Stanza, from_of_stanza, write_error, write_result};
 impl Actors {
     /// Sends a session what others have for it and what waits nowhere: presence, answers, requests. Returns whether it took it;
     /// who leaves too much unread or unacknowledged does without, and is shown presence later as it is then. For messages see [`logs`](crate::logs::message).
-    pub(crate) fn offer_stanza(&mut self, session: SessionId, xml: &[u8]) -> bool {
-        let full = self.is_full(session);
+    pub(crate) fn offer_stanza(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) -> bool {
+        let full = cx.is_full(session);
         if full {
-            self.counters.stanzas_dropped.one();
+            cx.kernel.counters.stanzas_dropped.one();
             if Stanza::written(xml) == Stanza::Presence
                 && let Some(from) = from_of_stanza(xml)
                 && let Some(session) = self.sessions.get_mut(session)
@@ -34,49 +35,56 @@ impl Actors {
                 }
             }
         } else {
-            self.send_stanza(session, xml);
+            self.send_stanza(cx, session, xml);
         }
         !full
     }
 
     /// Sends the answer to a session's own request. One that asks on and on and acknowledges nothing ends: as much as others may
     /// fill is there for answers alone.
-    pub(crate) fn reply(&mut self, session: SessionId, xml: &[u8]) {
-        self.send_stanza(session, xml);
-        if self.acknowledges_nothing(session) {
-            self.end_unread(session, "nothing is acknowledged");
+    pub(crate) fn reply(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
+        self.send_stanza(cx, session, xml);
+        if cx.acknowledges_nothing(session) {
+            self.end_unread(cx, session, "nothing is acknowledged");
         }
     }
 
-    fn end_unread(&mut self, session: SessionId, text: &str) {
-        self.counters.outbound_overflows.one();
-        self.end_session_with(session, Ended::Unread, StreamCondition::ResourceConstraint, text);
+    fn end_unread(&mut self, cx: &mut Streams, session: SessionId, text: &str) {
+        cx.kernel.counters.outbound_overflows.one();
+        self.end_session_with(cx, session, Ended::Unread, StreamCondition::ResourceConstraint, text);
     }
 
     /// Sends a stanza to a session, counted for stream management, whatever waits for it already.
-    pub(crate) fn send_stanza(&mut self, session: SessionId, xml: &[u8]) {
+    pub(crate) fn send_stanza(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
         let gated = self.sessions.get(session).is_some_and(|session| session.marks & GATES != 0);
-        if !gated || self.passes_gates(session, xml, false) {
-            self.send_past_gates(session, xml);
+        if !gated || self.passes_gates(cx, session, xml, false) {
+            self.send_past_gates(cx, session, xml);
         }
     }
 
     /// Sends a message of the server's own ahead of what waits for the session's connection. Order is promised to stanzas of one
     /// sender (RFC 6120 10.1), and the server has sent none of those that are overtaken but its announcements.
-    pub(crate) fn send_urgent(&mut self, session: SessionId, xml: &[u8]) {
-        let Some(overtaken) = self.write_urgent(session, xml) else { return };
-        self.counters.messages_out.one();
+    pub(crate) fn send_urgent(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
+        let Some(overtaken) = cx.write_urgent(session, xml) else { return };
+        cx.kernel.counters.messages_out.one();
         if self.observers.is_some() {
-            self.tap_goes_ahead(session, xml, overtaken);
+            self.tap_goes_ahead(cx, session, xml, overtaken);
         }
     }
 
     /// Answers a session's stanza with an error and counts it as handled.
-    pub(crate) fn refuse(&mut self, session: SessionId, seq: u32, element: &Element<'_>, refusal: impl Into<Refusal>) {
+    pub(crate) fn refuse(
+        &mut self,
+        cx: &mut Streams,
+        session: SessionId,
+        seq: u32,
+        element: &Element<'_>,
+        refusal: impl Into<Refusal>,
+    ) {
         let refusal = refusal.into();
         if refusal.held.is_some() {
             let full = self.full_jid(session);
-            self.limited(refusal, || full);
+            cx.kernel.limited(refusal, || full);
         }
         let is_error = element.kind().as_deref() == Some("error");
         let is_response = element.name() == "iq" && element.kind().as_deref() == Some("result");
@@ -87,24 +95,24 @@ impl Actors {
             let full = self.full_jid(session);
             let mut out = Vec::with_capacity(256);
             write_error(&mut out, element.name(), id.as_deref(), to.as_deref(), Some(&full), refusal);
-            self.reply(session, &out);
+            self.reply(cx, session, &out);
             // Who resumes after a crash is told that the stanza is handled: what became of it must come, too.
             if element.name() == "message" {
-                self.keep_push(session, &out);
+                self.keep_push(cx, session, &out);
             }
         }
         if element.name() == "message" {
-            self.counters.messages_refused.one();
+            cx.kernel.counters.messages_refused.one();
         }
         if self.observers.is_some() {
             self.tap_refused(session, refusal.condition);
         }
-        self.stanza_done(session, seq);
+        self.stanza_done(cx, session, seq);
     }
 
     /// Hands a stanza to the session of its full JID; directed presence to a bare JID goes to all available ones
     /// (RFC 6121 8.5.2.1.2). Returns whether there was one that took it.
-    pub(crate) fn to_exact_session(&mut self, user: u32, stanza: Incoming<'_>) -> bool {
+    pub(crate) fn to_exact_session(&mut self, cx: &mut Streams, user: u32, stanza: Incoming<'_>) -> bool {
         let resource = resource_of(stanza.to);
         let bare_presence = resource.is_none() && matches!(stanza.kind, Kind::Directed { .. });
         let targets: Vec<_> = self
@@ -113,99 +121,105 @@ impl Actors {
             .filter(|(_, s)| resource.map_or(bare_presence && s.is_available(), |r| *s.resource == *r))
             .map(|(id, _)| id)
             .collect();
-        targets.into_iter().fold(false, |any, id| self.answer_to_session(id, stanza) | any)
+        targets.into_iter().fold(false, |any, id| self.answer_to_session(cx, id, stanza) | any)
     }
 
     /// Hands a stanza to a session. What a server has made answers what the session has asked for; of what clients have made it
     /// gets only so much. Returns whether it took it.
-    pub(crate) fn answer_to_session(&mut self, session: SessionId, stanza: Incoming<'_>) -> bool {
+    pub(crate) fn answer_to_session(&mut self, cx: &mut Streams, session: SessionId, stanza: Incoming<'_>) -> bool {
         let answer = match stanza.kind {
             Kind::Response | Kind::Message { class: MessageClass::Error, .. } => stanza.origin.is_none(),
             _ => false,
         };
         if answer {
             // What it asks of others is paid for when it comes: nobody knew before how much it would be.
-            self.tell(session, Down::Charge(work(0, stanza.xml.len())));
-            self.reply(session, stanza.xml);
+            cx.tell(session, Down::Charge(work(0, stanza.xml.len())));
+            self.reply(cx, session, stanza.xml);
             if matches!(stanza.kind, Kind::Message { .. }) {
-                self.keep_push(session, stanza.xml);
+                self.keep_push(cx, session, stanza.xml);
             }
             return true;
         }
-        self.offer_stanza(session, stanza.xml)
+        self.offer_stanza(cx, session, stanza.xml)
     }
 
     /// An IQ result to an own session.
-    pub(crate) fn iq_result(&mut self, session: SessionId, id: Option<&str>, payload: &[u8]) {
+    pub(crate) fn iq_result(&mut self, cx: &mut Streams, session: SessionId, id: Option<&str>, payload: &[u8]) {
         if self.sessions.get(session).is_none() {
             return;
         }
         let full = self.full_jid(session);
         let mut out = Vec::with_capacity(payload.len() + 128);
         write_result(&mut out, id, None, &full, payload);
-        self.reply(session, &out);
+        self.reply(cx, session, &out);
     }
 
     /// An IQ error to an own session.
-    pub(crate) fn iq_error(&mut self, session: SessionId, id: Option<&str>, refusal: impl Into<Refusal>) {
+    pub(crate) fn iq_error(
+        &mut self,
+        cx: &mut Streams,
+        session: SessionId,
+        id: Option<&str>,
+        refusal: impl Into<Refusal>,
+    ) {
         if self.sessions.get(session).is_none() {
             return;
         }
         let (full, refusal) = (self.full_jid(session), refusal.into());
-        self.limited(refusal, || full.clone());
+        cx.kernel.limited(refusal, || full.clone());
         let mut out = Vec::with_capacity(256);
         write_error(&mut out, "iq", id, None, Some(&full), refusal);
-        self.reply(session, &out);
+        self.reply(cx, session, &out);
     }
 
     /// Gives a session a message. `mark` is what the user's log knows it by, or 0.
-    pub(crate) fn hand_bytes(&mut self, session: SessionId, mark: u64, xml: &[u8]) {
+    pub(crate) fn hand_bytes(&mut self, cx: &mut Streams, session: SessionId, mark: u64, xml: &[u8]) {
         let Some(state) = self.sessions.get(session) else { return };
-        if state.marks & GATES != 0 && !self.passes_gates(session, xml, mark != 0 && mark & COPY == 0) {
+        if state.marks & GATES != 0 && !self.passes_gates(cx, session, xml, mark != 0 && mark & COPY == 0) {
             return;
         }
         if self.observers.is_some() {
-            self.tap_goes(session, xml);
+            self.tap_goes(cx, session, xml);
         }
-        self.counters.messages_out.one();
-        self.counters.messages_live.one();
-        self.tell(session, Down::Message(mark, xml));
+        cx.kernel.counters.messages_out.one();
+        cx.kernel.counters.messages_live.one();
+        cx.tell(session, Down::Message(mark, xml));
     }
 
     /// Gives a session a message that waits nowhere; who has too much to take already does without.
-    pub(crate) fn hand_ephemeral(&mut self, session: SessionId, xml: &[u8]) {
-        if self.is_busy(session) {
-            return self.counters.stanzas_dropped.one();
+    pub(crate) fn hand_ephemeral(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
+        if cx.is_busy(session) {
+            return cx.kernel.counters.stanzas_dropped.one();
         }
-        self.hand_bytes(session, 0, xml);
+        self.hand_bytes(cx, session, 0, xml);
     }
 
     /// Sends an IQ of the server's own to all of a user's sessions that have an extension's mark.
-    pub(crate) fn push_to_marked(&mut self, user: u32, place: usize, payload: &[u8]) {
+    pub(crate) fn push_to_marked(&mut self, cx: &mut Streams, user: u32, place: usize, payload: &[u8]) {
         let marked = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.marks & 1 << place != 0);
         for session in marked.map(|(id, _)| id).collect::<Vec<_>>() {
-            self.push_to(session, payload);
+            self.push_to(cx, session, payload);
         }
     }
 
     /// A push, or an error that answers a message, is kept as long as it may have to come again.
-    fn keep_push(&mut self, session: SessionId, push: &[u8]) {
-        if let Some(number) = self.pushed(session)
-            && let Some((key, ..)) = self.stored_as(session)
+    fn keep_push(&mut self, cx: &mut Streams, session: SessionId, push: &[u8]) {
+        if let Some(number) = cx.pushed(session)
+            && let Some((key, ..)) = cx.stored_as(session)
             && let Some(state) = self.sessions.get(session)
         {
             let bare = self.bare_of_user(state.user);
-            sessions::put_push(&mut self.writes, &bare, key, number, push);
+            sessions::put_push(&mut cx.kernel.writes, &bare, key, number, push);
         }
     }
 
     /// Sends an IQ of type `set` of the server's own to a session, such as a roster push (RFC 6121 2.1.6). None is left out, so a
     /// session that takes none of them ends, as one that takes no answers does.
-    pub(crate) fn push_to(&mut self, session: SessionId, payload: &[u8]) {
+    pub(crate) fn push_to(&mut self, cx: &mut Streams, session: SessionId, payload: &[u8]) {
         if self.sessions.get(session).is_none() {
             return;
         }
-        let (full, id) = (self.full_jid(session), self.random_name());
+        let (full, id) = (self.full_jid(session), cx.kernel.random_name());
         let mut out = Vec::with_capacity(payload.len() + 128);
         out.extend_from_slice(b"<iq type='set'");
         write_attribute(&mut out, "id", &id);
@@ -213,10 +227,10 @@ impl Actors {
         out.push(b'>');
         out.extend_from_slice(payload);
         out.extend_from_slice(b"</iq>");
-        self.reply(session, &out);
-        self.keep_push(session, &out);
-        if self.unread_bytes(session) > 2 * self.settings.outbound_bytes_max {
-            self.end_unread(session, "nothing is read");
+        self.reply(cx, session, &out);
+        self.keep_push(cx, session, &out);
+        if cx.unread_bytes(session) > 2 * cx.kernel.settings.outbound_bytes_max {
+            self.end_unread(cx, session, "nothing is read");
         }
     }
 }

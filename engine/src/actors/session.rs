@@ -6,6 +6,7 @@ use crate::id::{ConnId, SessionId};
 use crate::observers::trace::News;
 use crate::session::sm::Managed;
 use crate::session::table::Session;
+use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::streams::ending::Due;
 use crate::streams::half::Down;
@@ -13,26 +14,26 @@ use crate::wire::error::StreamCondition;
 
 impl Actors {
     /// A session is there: its user's first one from now on.
-    pub(crate) fn insert_session(&mut self, session: Session, conn: ConnId) -> SessionId {
+    pub(crate) fn insert_session(&mut self, cx: &mut Streams, session: Session, conn: ConnId) -> SessionId {
         let id = self.sessions.insert(session);
-        self.attach(id, conn);
+        cx.attach(id, conn);
         self.users.link(&mut self.sessions, id);
         id
     }
 
     /// A session of an earlier process is there, and waits for its client.
-    pub(crate) fn insert_dormant(&mut self, session: Session, managed: Managed) -> SessionId {
+    pub(crate) fn insert_dormant(&mut self, cx: &mut Streams, session: Session, managed: Managed) -> SessionId {
         let id = self.sessions.insert(session);
-        self.attach_dormant(id, managed);
+        cx.attach_dormant(id, managed);
         self.users.link(&mut self.sessions, id);
         id
     }
 
     /// Takes a session out of all lists, with its full JID.
-    pub(crate) fn take_session(&mut self, id: SessionId) -> Option<(String, Session)> {
+    pub(crate) fn take_session(&mut self, cx: &mut Streams, id: SessionId) -> Option<(String, Session)> {
         self.sessions.get(id)?;
         if self.observers.is_some() {
-            self.tap_news(id, News::Ended);
+            self.tap_news(cx, id, News::Ended);
         }
         let full = self.full_jid(id);
         self.users.unlink(&mut self.sessions, id);
@@ -49,41 +50,48 @@ impl Actors {
     }
 
     /// A session is to end, with its connection if it has one: with this error.
-    pub(crate) fn end_session_with(&mut self, id: SessionId, why: Ended, condition: StreamCondition, text: &str) {
-        self.tell(id, Down::End(why, condition, text));
+    pub(crate) fn end_session_with(
+        &mut self,
+        cx: &mut Streams,
+        id: SessionId,
+        why: Ended,
+        condition: StreamCondition,
+        text: &str,
+    ) {
+        cx.tell(id, Down::End(why, condition, text));
     }
 
     /// The sessions of a user whose account is gone are to end; with `erase` all rows of the account go then.
-    pub(crate) fn end_removed(&mut self, user: u32, erase: bool) {
+    pub(crate) fn end_removed(&mut self, cx: &mut Streams, user: u32, erase: bool) {
         let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
         for id in sessions {
-            self.tell(id, Down::Removed);
+            cx.tell(id, Down::Removed);
         }
         if erase {
-            self.endings.due.push_back(Due::Account(user));
+            cx.endings.due.push_back(Due::Account(user));
         }
     }
 
     /// A session has set off what was done since.
-    pub(crate) fn charge_since(&mut self, session: SessionId, before: u64) {
-        let work = self.done_so_far().saturating_sub(before);
-        self.tell(session, Down::Charge(work));
+    pub(crate) fn charge_since(&mut self, cx: &mut Streams, session: SessionId, before: u64) {
+        let work = cx.done_so_far().saturating_sub(before);
+        cx.tell(session, Down::Charge(work));
     }
 
     /// Makes a send of what waits for a connection, unless one is under way.
-    pub(crate) fn flush_one(&mut self, id: ConnId) {
-        if self.flush(id) && self.observers.is_some() {
-            self.tap_sending(id);
+    pub(crate) fn flush_one(&mut self, cx: &mut Streams, id: ConnId) {
+        if cx.flush(id) && self.observers.is_some() {
+            self.tap_sending(cx, id);
         }
     }
 
     /// The end of a turn: one send for each connection that has something to take.
-    pub(crate) fn flush_outbound(&mut self) {
+    pub(crate) fn flush_outbound(&mut self, cx: &mut Streams) {
         if self.observers.is_none() {
-            return self.flush_all(|_| {});
+            return cx.flush_all(|_| {});
         }
         let mut named = Vec::new();
-        self.flush_all(|conn| named.push(conn));
-        named.into_iter().for_each(|conn| self.tap_sending(conn));
+        cx.flush_all(|conn| named.push(conn));
+        named.into_iter().for_each(|conn| self.tap_sending(cx, conn));
     }
 }

@@ -10,6 +10,7 @@ use crate::observers::TRACES_MAX;
 use crate::observers::busiest::Busiest;
 use crate::observers::trace::{Fate, News, Stanza, Trace, Way};
 use crate::router::users::Incoming;
+use crate::streams::Streams;
 use crate::wire::Element;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::split_resource;
@@ -17,8 +18,8 @@ use crate::wire::written::read_back;
 
 impl Actors {
     /// Begins a trace of a user's sessions, or of one; how many there are now.
-    pub(crate) fn trace(&mut self, id: u64, jid: &str, bodies: bool, ms: u64) -> Reply {
-        let now_ms = self.now.mono_ms;
+    pub(crate) fn trace(&mut self, cx: &mut Streams, id: u64, jid: &str, bodies: bool, ms: u64) -> Reply {
+        let now_ms = cx.kernel.now.mono_ms;
         let observers = self.observers.get_or_insert_default();
         if observers.traces.len() >= TRACES_MAX {
             return Reply::Busy;
@@ -28,8 +29,8 @@ impl Actors {
         Reply::Done(self.sessions_of(jid).len() as u32)
     }
 
-    pub(crate) fn fetch_trace(&mut self, id: u64) -> Reply {
-        let now = self.now;
+    pub(crate) fn fetch_trace(&mut self, cx: &mut Streams, id: u64) -> Reply {
+        let now = cx.kernel.now;
         let trace =
             self.observers.as_mut().and_then(|observers| observers.traces.iter_mut().find(|trace| trace.id == id));
         trace.map_or(Reply::NotFound, |trace| Reply::Traced(Box::new(trace.fetch(now))))
@@ -43,8 +44,8 @@ impl Actors {
     }
 
     /// Who is busiest; from now on sessions are counted, until nobody asks any more.
-    pub(crate) fn busiest(&mut self, most: u32) -> Reply {
-        let now_ms = self.now.mono_ms;
+    pub(crate) fn busiest(&mut self, cx: &mut Streams, most: u32) -> Reply {
+        let now_ms = cx.kernel.now.mono_ms;
         let observers = self.observers.get_or_insert_default();
         let (window_ms, counted) = observers.busiest.get_or_insert_with(|| Busiest::new(now_ms)).ask(now_ms);
         let counted = counted.to_vec();
@@ -55,14 +56,14 @@ impl Actors {
             stanzas_out: counted.stanzas_out,
             bytes_in: counted.bytes_in,
             bytes_out: counted.bytes_out,
-            outbound_bytes: self.unread_bytes(counted.session),
+            outbound_bytes: cx.unread_bytes(counted.session),
         };
         Reply::Busiest { window_ms, rows: there.take(most as usize).map(row).collect() }
     }
 
     /// Ends what nobody looks at any more.
-    pub(crate) fn sweep_observers(&mut self) {
-        let now_ms = self.now.mono_ms;
+    pub(crate) fn sweep_observers(&mut self, cx: &mut Streams) {
+        let now_ms = cx.kernel.now.mono_ms;
         self.observers.take_if(|observers| !observers.keep(now_ms));
     }
 
@@ -82,8 +83,8 @@ impl Actors {
 
     /// A stanza has come from a session; [`Actors::tap_taken`] follows.
     #[cold]
-    pub(crate) fn tap_came(&mut self, session: SessionId, element: &Element<'_>) {
-        let now = self.now;
+    pub(crate) fn tap_came(&mut self, cx: &mut Streams, session: SessionId, element: &Element<'_>) {
+        let now = cx.kernel.now;
         if let Some(busiest) = self.observers.as_mut().and_then(|observers| observers.busiest.as_mut()) {
             busiest.count(now.mono_ms, session, true, element.bytes().len());
         }
@@ -104,32 +105,32 @@ impl Actors {
 
     /// The stanza with this number in the session's inbound count is done with here; `in_flight` were under way before it.
     #[cold]
-    pub(crate) fn tap_taken(&mut self, session: SessionId, seq: u32, in_flight: u16) {
-        let under_way = self.standing(session).is_some_and(|standing| standing.in_flight > in_flight).then_some(seq);
+    pub(crate) fn tap_taken(&mut self, cx: &mut Streams, session: SessionId, seq: u32, in_flight: u16) {
+        let under_way = cx.standing(session).is_some_and(|standing| standing.in_flight > in_flight).then_some(seq);
         self.with_traces(session, |trace| trace.taken(session, under_way));
     }
 
     /// The stanza with this number is in safe hands.
     #[cold]
-    pub(crate) fn tap_safe(&mut self, session: SessionId, seq: u32) {
-        let now = self.now;
+    pub(crate) fn tap_safe(&mut self, cx: &mut Streams, session: SessionId, seq: u32) {
+        let now = cx.kernel.now;
         self.with_traces(session, |trace| trace.safe(now, session, seq));
     }
 
     /// A stanza is about to go to a session.
     #[cold]
-    pub(crate) fn tap_goes(&mut self, session: SessionId, xml: &[u8]) {
-        self.tap_goes_ahead(session, xml, 0);
+    pub(crate) fn tap_goes(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
+        self.tap_goes_ahead(cx, session, xml, 0);
     }
 
     /// The same of one that goes ahead of so many that are counted.
     #[cold]
-    pub(crate) fn tap_goes_ahead(&mut self, session: SessionId, xml: &[u8], overtaken: usize) {
-        let now = self.now;
+    pub(crate) fn tap_goes_ahead(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8], overtaken: usize) {
+        let now = cx.kernel.now;
         if let Some(busiest) = self.observers.as_mut().and_then(|observers| observers.busiest.as_mut()) {
             busiest.count(now.mono_ms, session, false, xml.len());
         }
-        let Some(standing) = self.standing(session).filter(|_| self.traced(session)) else { return };
+        let Some(standing) = cx.standing(session).filter(|_| self.traced(session)) else { return };
         let fate = standing.conn.map_or(Fate::Held, |_| Fate::Queued(standing.outbound_bytes));
         let next = standing.sent.map(|sent| sent.wrapping_add(1));
         let counted = next.map(|next| next.wrapping_sub(overtaken as u32));
@@ -146,33 +147,33 @@ impl Actors {
 
     /// All that waits for a connection is in the send that is made now.
     #[cold]
-    pub(crate) fn tap_sending(&mut self, conn: ConnId) {
-        let now = self.now;
-        if let Some(session) = self.session_of(conn) {
+    pub(crate) fn tap_sending(&mut self, cx: &mut Streams, conn: ConnId) {
+        let now = cx.kernel.now;
+        if let Some(session) = cx.session_of(conn) {
             self.with_traces(session, |trace| trace.sending(now, session));
         }
     }
 
     /// A send is with the kernel.
     #[cold]
-    pub(crate) fn tap_sent(&mut self, conn: ConnId) {
-        let now = self.now;
-        if let Some(session) = self.session_of(conn) {
+    pub(crate) fn tap_sent(&mut self, cx: &mut Streams, conn: ConnId) {
+        let now = cx.kernel.now;
+        if let Some(session) = cx.session_of(conn) {
             self.with_traces(session, |trace| trace.sent(now, session));
         }
     }
 
     /// The client has acknowledged what it got up to this number.
     #[cold]
-    pub(crate) fn tap_acknowledged(&mut self, session: SessionId, h: u32) {
-        let now = self.now;
+    pub(crate) fn tap_acknowledged(&mut self, cx: &mut Streams, session: SessionId, h: u32) {
+        let now = cx.kernel.now;
         self.with_traces(session, |trace| trace.acknowledged(now, session, h));
     }
 
     /// A stanza for a user of this home goes to no session now.
     #[cold]
-    pub(crate) fn tap_aside(&mut self, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
-        let (now, (account, resource)) = (self.now, split_resource(stanza.to));
+    pub(crate) fn tap_aside(&mut self, cx: &mut Streams, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
+        let (now, (account, resource)) = (cx.kernel.now, split_resource(stanza.to));
         let fate = refused.map_or(Fate::Stored, |condition| Fate::Refused(condition.name()));
         let Some(observers) = self.observers.as_deref_mut().filter(|observers| observers.traces_user(account)) else {
             return;
@@ -186,9 +187,9 @@ impl Actors {
 
     /// News of a session.
     #[cold]
-    pub(crate) fn tap_news(&mut self, session: SessionId, news: News) {
+    pub(crate) fn tap_news(&mut self, cx: &mut Streams, session: SessionId, news: News) {
         if self.traced(session) {
-            let (now, full) = (self.now, self.full_jid(session));
+            let (now, full) = (cx.kernel.now, self.full_jid(session));
             self.with_traces(session, |trace| trace.news(now, session, &full, news));
         }
     }

@@ -3,13 +3,14 @@
 use crate::actors::Actors;
 use crate::extension;
 use crate::id::ConnId;
+use crate::kernel::pending::{AccountRead, Pending, get};
 use crate::letters::{AGAIN, Kind, Letter, MessageClass, Origin};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::session::sasl::Authenticated;
 use crate::store::account::{Incarnation, Standing};
 use crate::store::{Found, Query, Table, archive, roster, sessions};
-use crate::turn::pending::{AccountRead, Pending, get};
+use crate::streams::Streams;
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::jid::bare_of;
 use crate::wire::limit::{Limit, Refusal};
@@ -27,74 +28,74 @@ impl Actors {
     }
 
     /// Queues something until the account is looked up; false if too much waits already.
-    pub(crate) fn wait_for_account(&mut self, account: &str, waiting: Waiting) -> bool {
-        let now_s = self.now.mono_s();
+    pub(crate) fn wait_for_account(&mut self, cx: &mut Streams, account: &str, waiting: Waiting) -> bool {
+        let now_s = cx.kernel.now.mono_s();
         let user = self.users.find_or_insert(account);
         let state = self.users.state(user, now_s);
         if state.parked.len() >= crate::limits::PARKED_STANZAS_MAX {
-            self.counters.parked_refused.one();
+            cx.kernel.counters.parked_refused.one();
             return false;
         }
         state.parked.push_back(waiting);
         let asked = std::mem::replace(&mut state.asked, true);
         self.parked += 1;
-        self.counters.parked_came.one();
+        cx.kernel.counters.parked_came.one();
         if !asked {
-            let queries = self.receiver_queries(account).collect();
-            self.read(Pending::Receiver(account.into()), queries);
+            let queries = self.receiver_queries(cx, account).collect();
+            cx.kernel.read(Pending::Receiver(account.into()), queries);
         }
         true
     }
 
     /// What is read of whoever something comes for: [`RECEIVER_ROWS`] answers, and one more while sessions are restored.
-    fn receiver_queries(&self, account: &str) -> impl Iterator<Item = Query> {
+    fn receiver_queries(&self, cx: &Streams, account: &str) -> impl Iterator<Item = Query> {
         let first = [Table::Accounts, Table::Waiting].map(|table| get(table, account));
-        let stored = self.may_have_stored().then(|| sessions::query(account));
+        let stored = self.may_have_stored(cx).then(|| sessions::query(account));
         first.into_iter().chain(extension::records(account)).chain(stored)
     }
 
     /// Whether users may have sessions in the store of which nobody knows yet: they are of an earlier process.
-    pub(crate) fn may_have_stored(&self) -> bool {
-        self.settings.restores && !self.restored
+    pub(crate) fn may_have_stored(&self, cx: &Streams) -> bool {
+        cx.kernel.settings.restores && !cx.kernel.restored
     }
 
     /// Keeps a stanza until its receiver's account and cursor are read.
-    pub(crate) fn park(&mut self, account: &str, stanza: Incoming<'_>) {
-        if !self.wait_for_account(account, Waiting::Stanza(stanza.into())) {
-            self.turn_away(stanza, Limit::Waiting);
+    pub(crate) fn park(&mut self, cx: &mut Streams, account: &str, stanza: Incoming<'_>) {
+        if !self.wait_for_account(cx, account, Waiting::Stanza(stanza.into())) {
+            self.turn_away(cx, stanza, Limit::Waiting);
         }
     }
 
     /// Answers a stanza with an error, if it is one that earns errors, and is done with it: what its sender's log says of it
     /// is void.
-    pub(crate) fn turn_away(&mut self, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
-        self.answer_with_error(stanza, refusal);
-        self.void_elsewhere(stanza);
-        self.confirm(stanza.origin);
+    pub(crate) fn turn_away(&mut self, cx: &mut Streams, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
+        self.answer_with_error(cx, stanza, refusal);
+        self.void_elsewhere(cx, stanza);
+        cx.kernel.confirm(stanza.origin);
     }
 
     /// What a refused stanza's sender's log says of it is void.
-    pub(crate) fn void_elsewhere(&mut self, stanza: Incoming<'_>) {
+    pub(crate) fn void_elsewhere(&mut self, cx: &mut Streams, stanza: Incoming<'_>) {
         if let Some(Origin { shard, entry, .. }) = stanza.origin.filter(|origin| origin.entry & !AGAIN != 0) {
             let entry = entry & !AGAIN;
-            let letters = self.letters_to(shard);
+            let letters = cx.kernel.letters_to(shard);
             let from = letters.name(stanza.from);
             letters.push(Letter::Refused { from, entry });
         }
     }
 
     /// No such user (RFC 6121 8.5.1). A headline is ignored, as it is for a user who is away (8.5.4).
-    pub(crate) fn for_no_one(&mut self, stanza: Incoming<'_>) {
+    pub(crate) fn for_no_one(&mut self, cx: &mut Streams, stanza: Incoming<'_>) {
         if !matches!(stanza.kind, Kind::Message { class: MessageClass::Headline, .. }) {
-            return self.turn_away(stanza, StanzaCondition::ServiceUnavailable);
+            return self.turn_away(cx, stanza, StanzaCondition::ServiceUnavailable);
         }
-        self.confirm(stanza.origin);
+        cx.kernel.confirm(stanza.origin);
     }
 
     /// Sends the error that a stanza earns, if it is one that earns errors.
-    pub(crate) fn answer_with_error(&mut self, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
+    pub(crate) fn answer_with_error(&mut self, cx: &mut Streams, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
         let refusal = refusal.into();
-        self.limited(refusal, || bare_of(stanza.to).to_owned());
+        cx.kernel.limited(refusal, || bare_of(stanza.to).to_owned());
         let name = match stanza.kind {
             Kind::Message { class: crate::letters::MessageClass::Error, .. }
             | Kind::Response
@@ -105,21 +106,21 @@ impl Actors {
             Kind::Request => "iq",
         };
         if name == "message" {
-            self.counters.messages_refused.one();
+            cx.kernel.counters.messages_refused.one();
         }
         if self.observers.is_some() {
-            self.tap_aside(stanza, Some(refusal.condition));
+            self.tap_aside(cx, stanza, Some(refusal.condition));
         }
         let id = id_of_stanza(stanza.xml);
-        self.send_error_letter(name, id.as_deref(), stanza.to, stanza.from, refusal);
+        cx.kernel.send_error_letter(name, id.as_deref(), stanza.to, stanza.from, refusal);
     }
 
     /// An entry of a sender's log is void: its message was refused.
-    pub(crate) fn void(&mut self, from: &str, entry: u64) {
+    pub(crate) fn void(&mut self, cx: &mut Streams, from: &str, entry: u64) {
         let user = self.users.find(from);
         let known = user.and_then(|user| self.users.get(user).state.as_ref()).map_or(Known::Unknown, |s| s.known);
         if known != Known::Missing {
-            archive::put_void(&mut self.writes, bare_of(from), entry);
+            archive::put_void(&mut cx.kernel.writes, bare_of(from), entry);
         }
     }
 
@@ -131,16 +132,16 @@ impl Actors {
 
     /// Whether the account that a connection has authenticated against is there, and may be used. If it is not known, the connection is
     /// blocked until it is: that is `None`.
-    pub(crate) fn is_there(&mut self, conn: ConnId, owner: &Authenticated) -> Option<bool> {
+    pub(crate) fn is_there(&mut self, cx: &mut Streams, conn: ConnId, owner: &Authenticated) -> Option<bool> {
         let state = self.users.find(owner.bare()).and_then(|user| self.users.get(user).state.as_ref());
         match state.map_or(Known::Unknown, |state| state.known) {
             Known::Exists(incarnation) => Some(incarnation == owner.incarnation() && !self.is_suspended(owner.bare())),
             Known::Missing => Some(false),
             Known::Unknown => {
-                self.block(conn);
-                if !self.wait_for_account(owner.bare(), Waiting::Claim(conn)) {
+                cx.block(conn);
+                if !self.wait_for_account(cx, owner.bare(), Waiting::Claim(conn)) {
                     let text = Some("too much waits for the account, try again");
-                    self.fail_stream(conn, StreamCondition::ResourceConstraint, text);
+                    cx.fail_stream(conn, StreamCondition::ResourceConstraint, text);
                 }
                 None
             }
@@ -149,34 +150,39 @@ impl Actors {
 
     /// Reads an account's record, and what else is asked of it. What is known of the account until then is kept, and
     /// [`Actors::seen`] must hear the answer.
-    pub(crate) fn look(&mut self, pending: Pending, account: &str, more: Option<Query>) {
-        let (user, now_s) = (self.users.find_or_insert(account), self.now.mono_s());
+    pub(crate) fn look(&mut self, cx: &mut Streams, pending: Pending, account: &str, more: Option<Query>) {
+        let (user, now_s) = (self.users.find_or_insert(account), cx.kernel.now.mono_s());
         self.users.state(user, now_s).looks += 1;
         let record = get(Table::Accounts, account);
         // Nothing else is read with it that the gate would hold back longer: a login is refused also while the disk stands still.
-        self.read(pending, [record].into_iter().chain(more).collect());
+        cx.kernel.read(pending, [record].into_iter().chain(more).collect());
     }
 
     /// The same for a login: all that a session of the user needs is read at once, if nothing is known or asked of the user yet, so that
     /// binding a resource and the first presence find it. While the disk stands still the record is read alone, as that does not wait.
-    pub(crate) fn look_for_login(&mut self, read: AccountRead) {
-        let (user, now_s) = (self.users.find_or_insert(&read.account), self.now.mono_s());
-        let held = self.held_s != u32::MAX;
+    pub(crate) fn look_for_login(&mut self, cx: &mut Streams, read: AccountRead) {
+        let (user, now_s) = (self.users.find_or_insert(&read.account), cx.kernel.now.mono_s());
+        let held = cx.held_s != u32::MAX;
         let state = self.users.state(user, now_s);
         if held || !state.is_blank() {
             let account = read.account.clone();
-            return self.look(Pending::Account(read), &account, None);
+            return self.look(cx, Pending::Account(read), &account, None);
         }
         state.looks += 1;
         (state.asked, state.roster_asked) = (true, true);
-        let queries = self.receiver_queries(&read.account).chain([roster::query(&read.account)]).collect();
-        self.read(Pending::Coming(read), queries);
+        let queries = self.receiver_queries(cx, &read.account).chain([roster::query(&read.account)]).collect();
+        cx.kernel.read(Pending::Coming(read), queries);
     }
 
     /// Which account there is, by what was found and what has been written since; and its record, if it is that account's. Of what was
     /// found, what else was asked for is left.
-    pub(crate) fn seen(&mut self, account: &str, found: &mut Vec<Found>) -> (Option<Incarnation>, Option<Box<[u8]>>) {
-        let (user, now_s) = (self.users.find_or_insert(account), self.now.mono_s());
+    pub(crate) fn seen(
+        &mut self,
+        cx: &mut Streams,
+        account: &str,
+        found: &mut Vec<Found>,
+    ) -> (Option<Incarnation>, Option<Box<[u8]>>) {
+        let (user, now_s) = (self.users.find_or_insert(account), cx.kernel.now.mono_s());
         let state = self.users.state(user, now_s);
         state.looks = state.looks.saturating_sub(1);
         let mut record = match found.is_empty() {
@@ -204,13 +210,14 @@ impl Actors {
     /// Returns which account there is.
     pub(crate) fn account_is(
         &mut self,
+        cx: &mut Streams,
         user: u32,
         record: Option<&[u8]>,
         found: &mut Vec<Found>,
     ) -> Option<Incarnation> {
         let records = found.split_off(found.len().saturating_sub(extension::RECORDS));
-        let (now_s, online) = (self.now.mono_s(), self.users.get(user).first != NONE);
-        let photo = extension::photo(&self.facts, &records);
+        let (now_s, online) = (cx.kernel.now.mono_s(), self.users.get(user).first != NONE);
+        let photo = extension::photo(&cx.kernel.facts, &records);
         let state = self.users.state(user, now_s);
         let there = match state.known {
             Known::Exists(incarnation) => Some(incarnation),
@@ -234,8 +241,8 @@ impl Actors {
     }
 
     /// An account's record could not be read: what is known of the account is not changed by it.
-    pub(crate) fn unseen(&mut self, account: &str) {
-        let (user, now_s) = (self.users.find_or_insert(account), self.now.mono_s());
+    pub(crate) fn unseen(&mut self, cx: &mut Streams, account: &str) {
+        let (user, now_s) = (self.users.find_or_insert(account), cx.kernel.now.mono_s());
         let state = self.users.state(user, now_s);
         state.looks = state.looks.saturating_sub(1);
     }

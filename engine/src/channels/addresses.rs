@@ -4,11 +4,11 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use hashbrown::HashMap;
 
+use crate::kernel::Fixed;
 use crate::limits::{
     NOTIFY_ADDRESSES_MAX, NOTIFY_ASKED_AHEAD_MS, NOTIFY_HELD_BYTES_PER_ADDRESS_MAX, NOTIFY_JWT_WRONG_AHEAD_MS,
     NOTIFY_MADE_AT_ONCE,
 };
-use crate::turn::Fixed;
 
 /// What is known of an address.
 #[derive(Debug, Default)]

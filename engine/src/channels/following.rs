@@ -12,6 +12,7 @@ use crate::id::{ConnId, Service, ShardId};
 use crate::letters::Letter;
 use crate::limits::{NOTIFY_AT_HOME_MAX, NOTIFY_FOLLOWERS_AHEAD, NOTIFY_STAY_S, NOTIFY_STAYS_MAX};
 use crate::session::moved::Follower;
+use crate::streams::Streams;
 use crate::web::channel::{Asked, Wish};
 use crate::web::nchan::{Subscription, Way};
 use crate::web::prefix;
@@ -80,21 +81,27 @@ fn waits_long(keeps_alive: bool, wish: &Wish) -> bool {
 
 impl Channels {
     /// The node of the channel to whose home the connection of a request is to go, before it is looked at whether the request may be done.
-    pub(crate) fn goes_to_channel(&mut self, id: ConnId, keeps_alive: bool, asked: &Asked) -> Option<Box<str>> {
+    pub(crate) fn goes_to_channel(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        keeps_alive: bool,
+        asked: &Asked,
+    ) -> Option<Box<str>> {
         let [place] = &*asked.channels else { return None };
-        let service = self.settings.domains.service(Service::PubSub)?;
+        let service = cx.kernel.settings.domains.service(Service::PubSub)?;
         if !waits_long(keeps_alive, &asked.wish) || prefix::of(&place.channel).is_some() {
             return None;
         }
         let node = format!("{service}/{}", place.channel);
-        let (now, home) = (self.now, self.home(&node));
-        let opening = self.opening(id).filter(|opening| !opening.settled)?;
+        let (now, home) = (cx.kernel.now, cx.kernel.home(&node));
+        let opening = cx.opening(id).filter(|opening| !opening.settled)?;
         let network = network(opening.peer);
         // Those who have stayed are a crowd, or the home has no room.
-        if home == self.id || self.listeners.watched(&node).is_some() {
+        if home == cx.kernel.id || self.listeners.watched(&node).is_some() {
             return None;
         }
-        let waiting_max = self.settings.web.channels.waiting_max;
+        let waiting_max = cx.kernel.settings.web.channels.waiting_max;
         // Who may not wait here is told so here.
         self.listeners.addresses.may_wait(now.mono_ms, network, waiting_max).ok()?;
         self.stays.may_go(now.mono_s(), home, &node).then(|| node.into())
@@ -107,7 +114,7 @@ impl Channels {
 
     /// A connection has come for a channel of this home, and will wait for it. The shard where it was is told if others are to stay there:
     /// because enough are here, or because too many of its address are (`is_full`).
-    pub(crate) fn follower_came(&mut self, follower: &Follower, is_full: bool) {
+    pub(crate) fn follower_came(&mut self, cx: &mut Streams, follower: &Follower, is_full: bool) {
         let crowd = self.listeners.watched(&follower.node).map_or(0, |watched| watched.len()) + 1;
         let ahead = self.waiting() > follower.waiting.saturating_mul(2).saturating_add(NOTIFY_FOLLOWERS_AHEAD);
         let node = match is_full || ahead {
@@ -115,14 +122,14 @@ impl Channels {
             false if crowd >= NOTIFY_AT_HOME_MAX => &follower.node,
             false => return,
         };
-        let letters = self.letters_to(follower.from);
+        let letters = cx.kernel.letters_to(follower.from);
         let node = letters.name(node);
         letters.push(Letter::ChannelStay { node });
     }
 
     /// A home does not want connections for a channel; or for any, if none is named.
-    pub(crate) fn stay_for(&mut self, home: ShardId, node: &str) {
-        let now_s = self.now.mono_s();
+    pub(crate) fn stay_for(&mut self, cx: &mut Streams, home: ShardId, node: &str) {
+        let now_s = cx.kernel.now.mono_s();
         self.stays.stay(now_s, home, node);
     }
 }

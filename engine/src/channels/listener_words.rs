@@ -12,6 +12,7 @@ use crate::channels::places::Gathered;
 use crate::extension::pubsub::service::info::Info;
 use crate::id::ConnId;
 use crate::limits::{HTTP_REQUESTS_MAX, NOTIFY_HEARTBEAT_S, NOTIFY_PAGE_BYTES_MAX};
+use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::web::centrifugo::crowd;
 use crate::web::frame::{self, Code, FrameFault};
@@ -230,7 +231,7 @@ fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &[u8]) {
 
 impl Channels {
     /// The home of a channel does not do what was asked.
-    pub(super) fn refused_by_home(&mut self, id: ConnId, refusal: Refusal) {
+    pub(super) fn refused_by_home(&mut self, cx: &mut Streams, id: ConnId, refusal: Refusal) {
         let publishes = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Publish(..)));
         let registers = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Push(_)));
         let (status, text) = match refusal.condition {
@@ -260,21 +261,21 @@ impl Channels {
         };
         let response = Response::text(status, text);
         let again = matches!(status, Status::ServiceUnavailable | Status::TooManyRequests);
-        self.respond(id, if again { response.with("Retry-After", "10") } else { response });
+        self.respond(cx, id, if again { response.with("Retry-After", "10") } else { response });
     }
 
     /// A poll has something to be answered.
-    pub(super) fn respond_poll(&mut self, id: ConnId, gathered: &Gathered) {
+    pub(super) fn respond_poll(&mut self, cx: &mut Streams, id: ConnId, gathered: &Gathered) {
         let Some(listener) = self.listeners.get(id) else { return };
         let mut body = Vec::with_capacity(gathered.items.len() + 64);
         write_answer(&mut body, &gathered.items, &gathered.gaps_of(&listener.places), &listener.position());
         body.push(b'\n');
-        self.respond(id, json(body));
+        self.respond(cx, id, json(body));
     }
 
     /// The answer of one who takes all items begins, unless it has.
-    pub(super) fn begin_stream(&mut self, id: ConnId) {
-        let now_s = self.now.mono_s();
+    pub(super) fn begin_stream(&mut self, cx: &mut Streams, id: ConnId) {
+        let now_s = cx.kernel.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return };
         // Who is told that it is there has all that is published from then on.
         let (is_placed, is_asking) = (listener.is_placed(), listener.is_asking());
@@ -282,25 +283,25 @@ impl Channels {
             Kind::Socket(accept) if is_placed => {
                 let Some(accept) = accept.take() else { return };
                 (listener.fields, listener.until_s) = (Fields::default(), now_s + NOTIFY_HEARTBEAT_S);
-                self.counters.http_requests.one();
-                self.send_with(id, |out| handshake::write_accepted(out, &accept, None));
-                self.conns.set_transport(id, Transport::Channels);
-                return self.unblock(id);
+                cx.kernel.counters.http_requests.one();
+                cx.send_with(id, |out| handshake::write_accepted(out, &accept, None));
+                cx.conns.set_transport(id, Transport::Channels);
+                return cx.unblock(id);
             }
             Kind::Stream(begun @ false) => *begun = true,
-            Kind::Updates(_) if !is_asking => return self.begin_updates(id),
-            Kind::Nchan(_) => return self.begin_nchan(id),
+            Kind::Updates(_) if !is_asking => return self.begin_updates(cx, id),
+            Kind::Nchan(_) => return self.begin_nchan(cx, id),
             _ => return,
         }
         let response = listener.dressed(Response::empty(Status::Ok));
-        self.send_stream_head(id, response, EVENTS);
+        self.send_stream_head(cx, id, response, EVENTS);
         if is_placed {
-            self.say_place(id);
+            self.say_place(cx, id);
         }
     }
 
     /// The answer to a subscriber by Mercure begins, unless it has: with the update behind which it goes on, and what came behind that.
-    fn begin_updates(&mut self, id: ConnId) {
+    fn begin_updates(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let Some(first) = listener.kind.first() else { return };
         let (last, out) = (first.id.take(), std::mem::take(&mut first.out));
@@ -314,13 +315,13 @@ impl Channels {
                 [("Last-Event-ID", id.into_string()), ("Access-Control-Expose-Headers", "Last-Event-ID".into())];
             response.fields.extend(fields.map(|(name, value)| (name, Cow::Owned(value))));
         }
-        self.send_stream_head(id, response, EVENTS);
-        self.send_told(id, &out);
+        self.send_stream_head(cx, id, response, EVENTS);
+        self.send_told(cx, id, &out);
     }
 
     /// The answer to one who takes all messages begins, unless it has.
-    fn begin_nchan(&mut self, id: ConnId) {
-        let now_s = self.now.mono_s();
+    fn begin_nchan(&mut self, cx: &mut Streams, id: ConnId) {
+        let now_s = cx.kernel.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return };
         // Nobody else begins so.
         let Kind::Nchan(own) = &mut listener.kind else { return };
@@ -330,29 +331,29 @@ impl Channels {
         if let Way::Socket(accept, meta) = own.way() {
             let (accept, meta) = (**accept, *meta);
             (listener.fields, listener.until_s) = (Fields::default(), now_s + NOTIFY_HEARTBEAT_S);
-            self.counters.http_requests.one();
-            self.send_with(id, |out| handshake::write_accepted(out, &accept, meta.then_some(META)));
-            self.conns.set_transport(id, Transport::Channels);
-            return self.unblock(id);
+            cx.kernel.counters.http_requests.one();
+            cx.send_with(id, |out| handshake::write_accepted(out, &accept, meta.then_some(META)));
+            cx.conns.set_transport(id, Transport::Channels);
+            return cx.unblock(id);
         }
         let response = listener.dressed(Response::empty(Status::Ok));
-        self.send_stream_head(id, response, "text/event-stream; charset=utf-8");
-        self.send_bytes(id, b": hi\n\n");
+        self.send_stream_head(cx, id, response, "text/event-stream; charset=utf-8");
+        cx.send_bytes(id, b": hi\n\n");
     }
 
     /// The head of a stream of events (HTML 9.2.5). It has no length: its end is that of the connection. Proxies are asked not to keep it
     /// back.
-    fn send_stream_head(&mut self, id: ConnId, response: Response, content_type: &'static str) {
+    fn send_stream_head(&mut self, cx: &mut Streams, id: ConnId, response: Response, content_type: &'static str) {
         let response = response.closing().with("Content-Type", content_type).with("X-Accel-Buffering", "no");
-        let wall_us = self.now.wall_us;
-        self.counters.http_requests.one();
-        self.send_with(id, |out| response.write_endless(out, wall_us));
+        let wall_us = cx.kernel.now.wall_us;
+        cx.kernel.counters.http_requests.one();
+        cx.send_with(id, |out| response.write_endless(out, wall_us));
     }
 
     /// Who takes all items is told where it stands, as soon as that is known: from there a client continues that loses its connection before it
     /// has had an item. Of a stream of events it is an id without data (HTML 9.2.6), and it shows that nobody keeps the stream back; of a
     /// WebSocket it is a message without items.
-    pub(super) fn say_place(&mut self, id: ConnId) {
+    pub(super) fn say_place(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get(id) else { return };
         let mut place = Vec::new();
         match listener.kind {
@@ -361,11 +362,11 @@ impl Channels {
             Kind::Updates(_) => return,
             _ => place.extend_from_slice(format!("id: {}\n\n", listener.position()).as_bytes()),
         }
-        self.send_bytes(id, &place);
+        cx.send_bytes(id, &place);
     }
 
     /// Who has come back to prefixes is told once of each that items behind its place are missing.
-    pub(super) fn say_missed(&mut self, id: ConnId) {
+    pub(super) fn say_missed(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let mut missed: Vec<_> = (0..listener.places.len()).filter(|at| listener.places[*at].missed).collect();
         listener.places.iter_mut().for_each(|place| place.missed = false);
@@ -376,32 +377,32 @@ impl Channels {
         let mut telling = Telling::new(listener);
         missed.iter().for_each(|at| telling.gap(listener, *at, listener.places[*at].at));
         let out = telling.finish(listener, last, listener.places[last].at);
-        self.counters.notify_gaps.add(missed.len() as u64);
-        self.send_told(id, &out);
+        cx.kernel.counters.notify_gaps.add(missed.len() as u64);
+        self.send_told(cx, id, &out);
     }
 
     /// Answers a request that waits, which ends that; of a stream that has begun it is the end.
-    pub(super) fn respond(&mut self, id: ConnId, response: Response) {
+    pub(super) fn respond(&mut self, cx: &mut Streams, id: ConnId, response: Response) {
         // Who was answered a long poll asks again, or is gone.
         let is_expected =
             matches!(response.status, Status::Ok | Status::NoContent | Status::NotModified | Status::RequestTimeout);
-        let away_max = if is_expected { self.settings.web.channels.waiting_max } else { 0 };
+        let away_max = if is_expected { cx.kernel.settings.web.channels.waiting_max } else { 0 };
         let Some(listener) = self.listeners.end_expected(id, away_max) else { return };
         if !is_expected {
-            self.tally_answer(&listener.kind, response.status);
+            self.tally_answer(cx, &listener.kind, response.status);
         }
-        let (now_s, wall_us) = (self.now.mono_s(), self.now.wall_us);
-        let Some(opening) = self.opening(id) else { return };
+        let (now_s, wall_us) = (cx.kernel.now.mono_s(), cx.kernel.now.wall_us);
+        let Some(opening) = cx.opening(id) else { return };
         opening.requests = opening.requests.saturating_add(1);
         // It has its time again for the next request.
         opening.accepted_s = now_s;
         let mut response = listener.dressed(response);
         response.closes |= !listener.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
         if let Some(own) = listener.nchan().filter(|own| own.has_begun()) {
-            return self.end_nchan(id, own, response.status);
+            return self.end_nchan(cx, id, own, response.status);
         }
         if matches!(listener.kind, Kind::Stream(true) | Kind::Updates(_)) && listener.kind.has_begun() {
-            return self.end_stream(id, Ended::Server);
+            return cx.end_stream(id, Ended::Server);
         }
         if matches!(listener.kind, Kind::Socket(None)) {
             let fault = match response.status {
@@ -411,16 +412,16 @@ impl Channels {
                 }
                 _ => FrameFault { code: Code::TryAgain, text: "a channel cannot be read now; try again later" },
             };
-            return self.socket_fails(id, fault, Ended::Server);
+            return self.socket_fails(cx, id, fault, Ended::Server);
         }
-        self.counters.http_requests.one();
+        cx.kernel.counters.http_requests.one();
         if response.status.is_refusal() && !is_expected {
-            self.counters.http_refused.one();
+            cx.kernel.counters.http_refused.one();
         }
-        self.send_with(id, |out| response.write(out, None, wall_us));
+        cx.send_with(id, |out| response.write(out, None, wall_us));
         match response.closes {
-            true => self.end_stream(id, Ended::Client),
-            false => self.unblock(id),
+            true => cx.end_stream(id, Ended::Client),
+            false => cx.unblock(id),
         }
     }
 }
@@ -428,18 +429,18 @@ impl Channels {
 impl Channels {
     /// What one who takes all items is told goes out. It has its time again until the next sign of life; by Centrifugo's protocol that comes in
     /// any case.
-    pub(super) fn send_told(&mut self, id: ConnId, told: &[u8]) {
-        let until_s = self.now.mono_s() + NOTIFY_HEARTBEAT_S;
+    pub(super) fn send_told(&mut self, cx: &mut Streams, id: ConnId, told: &[u8]) {
+        let until_s = cx.kernel.now.mono_s() + NOTIFY_HEARTBEAT_S;
         if let Some(listener) = self.listeners.get_mut(id).filter(|_| !told.is_empty()) {
             if listener.talker().is_none() {
                 listener.until_s = until_s;
             }
-            self.send_bytes(id, told);
+            cx.send_bytes(id, told);
         }
     }
 
     /// What one was told ends who takes all messages, with this status.
-    fn end_nchan(&mut self, id: ConnId, own: &Subscriber, status: Status) {
+    fn end_nchan(&mut self, cx: &mut Streams, id: ConnId, own: &Subscriber, status: Status) {
         let line = status.line();
         if let Way::Socket(..) = own.way() {
             let code = match status {
@@ -447,23 +448,23 @@ impl Channels {
                 Status::Forbidden | Status::Unauthorized => Code::Policy,
                 _ => Code::TryAgain,
             };
-            return self.socket_fails(id, FrameFault { code, text: line }, Ended::Server);
+            return self.socket_fails(cx, id, FrameFault { code, text: line }, Ended::Server);
         }
         let number = line.split(' ').next().unwrap_or_default();
-        self.send_bytes(id, format!(":{number}: {line}\n\n").as_bytes());
-        self.end_stream(id, Ended::Server);
+        cx.send_bytes(id, format!(":{number}: {line}\n\n").as_bytes());
+        cx.end_stream(id, Ended::Server);
     }
 
     /// A WebSocket ends, for a reason of this side's (RFC 6455 7.1.7).
-    pub(super) fn socket_fails(&mut self, id: ConnId, fault: FrameFault, why: Ended) {
-        self.send_with(id, |out| frame::write_fault(out, fault));
-        self.socket_leaves(id, why);
+    pub(super) fn socket_fails(&mut self, cx: &mut Streams, id: ConnId, fault: FrameFault, why: Ended) {
+        cx.send_with(id, |out| frame::write_fault(out, fault));
+        self.socket_leaves(cx, id, why);
     }
 
     /// The last frame is written: nothing goes behind it, since nobody waits any more.
-    pub(super) fn socket_leaves(&mut self, id: ConnId, why: Ended) {
+    pub(super) fn socket_leaves(&mut self, cx: &mut Streams, id: ConnId, why: Ended) {
         self.listeners.end(id);
-        self.end_stream(id, why);
+        cx.end_stream(id, why);
     }
 }
 

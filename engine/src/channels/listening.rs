@@ -16,6 +16,7 @@ use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::{ConnId, Service};
 use crate::limits::{NOTIFY_ANSWER_S, NOTIFY_HEARTBEAT_S};
 use crate::session::conn::Pause;
+use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::web::channel::{Asked, Wish};
 use crate::web::frame::{Code, FrameFault};
@@ -37,17 +38,18 @@ impl Channels {
     /// A connection asks something of channels, and waits from now on; or is refused what it asks.
     pub(super) fn begin_listening(
         &mut self,
+        cx: &mut Streams,
         id: ConnId,
         keeps_alive: bool,
         asked: Asked,
         may: Result<Admission, Response>,
     ) {
-        let settings = self.settings.clone();
+        let settings = cx.kernel.settings.clone();
         let policy = &settings.web.channels;
-        let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
-        let Some(address) = self.opening(id).map(|opening| opening.peer.to_canonical()) else { return };
+        let (now_s, now_ms) = (cx.kernel.now.mono_s(), cx.kernel.now.mono_ms);
+        let Some(address) = cx.opening(id).map(|opening| opening.peer.to_canonical()) else { return };
         let network = network(address);
-        let may = may.and_then(|admission| self.may_follow(network, &asked.channels).map(|()| admission));
+        let may = may.and_then(|admission| self.may_follow(cx, network, &asked.channels).map(|()| admission));
         let binary = matches!(asked.wish, Wish::Socket(_, true));
         let occupies = match &asked.wish {
             Wish::Nchan(Subscription { way, .. }) => !matches!(way, Way::Poll(0) | Way::Ask),
@@ -61,10 +63,10 @@ impl Channels {
         let mut registration = None;
         let admission = may.as_ref().cloned().unwrap_or_default();
         // It is over with that by which it waits.
-        let granted_s = admission.left_s(self.now).unwrap_or(u64::MAX);
+        let granted_s = admission.left_s(cx.kernel.now).unwrap_or(u64::MAX);
         let (kind, until_s, publication) = match asked.wish {
             Wish::Publish(publication) => {
-                (Kind::Publish(publication.answered, self.now.wall_us), now_s + PUBLISH_S, Some(publication))
+                (Kind::Publish(publication.answered, cx.kernel.now.wall_us), now_s + PUBLISH_S, Some(publication))
             }
             Wish::Poll(wait_s) => (Kind::Poll(None), now_s + (u64::from(wait_s).min(granted_s) as u32), None),
             Wish::Stream => (Kind::Stream(false), now_s + NOTIFY_HEARTBEAT_S, None),
@@ -89,7 +91,7 @@ impl Channels {
         };
         let service = settings.domains.service(Service::PubSub).unwrap_or_default();
         let selects = matches!(kind, Kind::Updates(_));
-        let places = self.places_of(service, &asked.channels, &admission, selects);
+        let places = self.places_of(cx, service, &asked.channels, &admission, selects);
         let fields = self.listeners.fields(asked.fields);
         let (trusted, grant) = (admission.trusted, admission.grant.clone());
         let permit = admission.permit.clone();
@@ -127,61 +129,68 @@ impl Channels {
         });
         self.listeners.begin(id, listener);
         match (may, publication) {
-            _ if service.is_empty() => self.respond(id, Response::text(Status::NotFound, "there is nothing here")),
-            (Err(refusal), _) => self.respond(id, refusal),
-            (Ok(()), Some(publication)) => self.send_publication(id, &publication, &admission),
-            (Ok(()), None) if asks_who => self.ask_occupancy(id),
-            (Ok(()), None) if registration.is_some() => self.send_push_wish(id, registration, &admission),
+            _ if service.is_empty() => self.respond(cx, id, Response::text(Status::NotFound, "there is nothing here")),
+            (Err(refusal), _) => self.respond(cx, id, refusal),
+            (Ok(()), Some(publication)) => self.send_publication(cx, id, &publication, &admission),
+            (Ok(()), None) if asks_who => self.ask_occupancy(cx, id),
+            (Ok(()), None) if registration.is_some() => self.send_push_wish(cx, id, registration, &admission),
             (Ok(()), None) if asks_info => {
                 let from = if admission.trusted { String::new() } else { network.to_string() };
-                self.ask_info(id, &from, deletes);
+                self.ask_info(cx, id, &from, deletes);
             }
             (Ok(()), None) => {
                 if occupies {
-                    self.occupy(id);
+                    self.occupy(cx, id);
                     push.into_iter().for_each(|push| self.page_listens(id, push));
                 }
-                self.ask_all(id);
+                self.ask_all(cx, id);
             }
         }
     }
 
     /// The home of a channel has answered. What nobody waits for any more is passed over.
-    pub(crate) fn channel_answered(&mut self, id: ConnId, number: u32, refused: Option<Refusal>, body: &[u8]) {
+    pub(crate) fn channel_answered(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        number: u32,
+        refused: Option<Refusal>,
+        body: &[u8],
+    ) {
         let Some(listener) = self.listeners.get(id) else { return };
         if listener.talker().is_some() {
-            return self.talk_answered(id, number, refused, body);
+            return self.talk_answered(cx, id, number, refused, body);
         }
         let asked = listener.places.iter().position(|place| place.standing == Standing::asked(number));
         let Some(index) = asked else { return };
         if let Some(refusal) = refused {
-            return self.refused_by_home(id, refusal);
+            return self.refused_by_home(cx, id, refusal);
         }
         let unreadable = || Refusal::from(StanzaCondition::InternalServerError);
         match listener.kind {
             Kind::Publish(..) => match Published::decode(body) {
-                Some(published) => self.published(id, published),
-                None => self.refused_by_home(id, unreadable()),
+                Some(published) => self.published(cx, id, published),
+                None => self.refused_by_home(cx, id, unreadable()),
             },
             Kind::Talk(_) | Kind::Held(_) => {}
-            Kind::Occupancy => self.respond(id, json(body.to_vec())),
-            Kind::Info(_) => self.info_came(id, body),
-            Kind::Push(_) => self.push_answered(id, body),
+            Kind::Occupancy => self.respond(cx, id, json(body.to_vec())),
+            Kind::Info(_) => self.info_came(cx, id, body),
+            Kind::Push(_) => self.push_answered(cx, id, body),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
                 match Page::decode(body) {
                     Some(page) if listener.kind.streams() => {
-                        self.page_for_stream(id, index, &page);
-                        self.greet(id);
+                        self.page_for_stream(cx, id, index, &page);
+                        self.greet(cx, id);
                     }
-                    Some(page) if listener.nchan().is_some() => self.page_for_nchan(id, index, &page),
-                    Some(page) => self.page_for_poll(id, index, &page),
-                    None => self.refused_by_home(id, unreadable()),
+                    Some(page) if listener.nchan().is_some() => self.page_for_nchan(cx, id, index, &page),
+                    Some(page) => self.page_for_poll(cx, id, index, &page),
+                    None => self.refused_by_home(cx, id, unreadable()),
                 }
             }
         }
     }
 
-    fn page_for_poll(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+    fn page_for_poll(&mut self, cx: &mut Streams, id: ConnId, index: usize, page: &Page<'_>) {
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         watched.heard = watched.heard.max(page.last);
         let place = &mut listener.places[index];
@@ -192,58 +201,58 @@ impl Channels {
             let gathered = gathered.get_or_insert_default();
             gathered.gaps.extend(page.gap.then_some(index));
             page.items.iter().for_each(|(_, item)| gathered.push(item));
-            self.tally_page(page);
+            self.tally_page(cx, page);
         }
-        self.settle_poll(id);
+        self.settle_poll(cx, id);
     }
 
     /// A poll that waits for no home is answered, if there is something to answer; or waits for what comes.
-    fn settle_poll(&mut self, id: ConnId) {
+    fn settle_poll(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get_mut(id).filter(|listener| !listener.is_asking()) else { return };
         let Kind::Poll(gathered) = &mut listener.kind else { return };
         if let Some(gathered) = gathered.take() {
-            return self.respond_poll(id, &gathered);
+            return self.respond_poll(cx, id, &gathered);
         }
-        if listener.until_s <= self.now.mono_s() {
-            return self.poll_is_over(id);
+        if listener.until_s <= cx.kernel.now.mono_s() {
+            return self.poll_is_over(cx, id);
         }
         // What was published while the home read has been told to others by now.
         for index in 0..self.listeners.get(id).map_or(0, |listener| listener.places.len()) {
             if self.has_missed(id, index) {
-                self.ask_home_of(id, index);
+                self.ask_home_of(cx, id, index);
             }
         }
     }
 
     /// Nothing has come in time.
-    fn poll_is_over(&mut self, id: ConnId) {
+    fn poll_is_over(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let Kind::Poll(gathered) = &mut listener.kind else { return };
         match gathered.take() {
-            Some(gathered) => self.respond_poll(id, &gathered),
+            Some(gathered) => self.respond_poll(cx, id, &gathered),
             None if listener.is_asking() => {
                 let text = "a channel has not answered in time; try again";
-                self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
+                self.respond(cx, id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
             None => {
                 let position = listener.position();
                 let response = Response::empty(Status::NoContent).with(NEXT_AFTER, position);
-                self.respond(id, response.with("Access-Control-Expose-Headers", NEXT_AFTER));
+                self.respond(cx, id, response.with("Access-Control-Expose-Headers", NEXT_AFTER));
             }
         }
     }
 
-    fn page_for_stream(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
+    fn page_for_stream(&mut self, cx: &mut Streams, id: ConnId, index: usize, page: &Page<'_>) {
         // The client has gone meanwhile.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let begins_anew = listener.leaves_deleted(index, page);
         if self.jumps_unheard(id, index, page) {
-            self.counters.notify_gaps.one();
+            cx.kernel.counters.notify_gaps.one();
             let fault = FrameFault { code: Code::TryAgain, text: "messages are missing" };
-            return self.socket_fails(id, fault, Ended::Server);
+            return self.socket_fails(cx, id, fault, Ended::Server);
         }
-        self.begin_stream(id);
-        let (is_heavy, settings) = (self.is_heavy(id), self.settings.clone());
+        self.begin_stream(cx, id);
+        let (is_heavy, settings) = (cx.is_heavy(id), cx.kernel.settings.clone());
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         watched.heard = watched.heard.max(page.last);
         let place = &mut listener.places[index];
@@ -256,10 +265,10 @@ impl Channels {
             // Others have waited for that, so that each event can say where all channels stand.
             if listener.is_placed() {
                 // A WebSocket begins with that.
-                self.begin_stream(id);
-                self.say_place(id);
-                self.say_missed(id);
-                self.catch_up(id, false);
+                self.begin_stream(cx, id);
+                self.say_place(cx, id);
+                self.say_missed(cx, id);
+                self.catch_up(cx, id, false);
             }
             return;
         }
@@ -269,7 +278,7 @@ impl Channels {
         }
         let takes = if listener.is_gathering() { !listener.is_full() } else { !is_heavy };
         if !takes || !listener.is_placed() {
-            return self.begin_stream(id);
+            return self.begin_stream(cx, id);
         }
         let mut telling = Telling::new(listener);
         if page.gap {
@@ -291,17 +300,17 @@ impl Channels {
         if let Some(first) = listener.kind.first() {
             first.tell(&out, false);
         }
-        self.tally_page(page);
+        self.tally_page(cx, page);
         match gathers {
-            true => self.begin_stream(id),
-            false => self.send_told(id, &out),
+            true => self.begin_stream(cx, id),
+            false => self.send_told(cx, id, &out),
         }
-        self.catch_up(id, false);
+        self.catch_up(cx, id, false);
     }
 
     /// A stream asks for what it lacks, if it takes more. One that `waits` does not ask for what it is told of when its turn comes.
-    pub(super) fn catch_up(&mut self, id: ConnId, waits: bool) {
-        let is_heavy = self.is_heavy(id);
+    pub(super) fn catch_up(&mut self, cx: &mut Streams, id: ConnId, waits: bool) {
+        let is_heavy = cx.is_heavy(id);
         let Some(listener) = self.listeners.get(id).filter(|listener| !listener.is_gathering()) else { return };
         let (is_placed, places) = (listener.is_placed(), listener.places.len());
         for index in 0..places {
@@ -313,23 +322,23 @@ impl Channels {
                 place.standing = Standing::Behind;
             }
             let wants = place.standing == Standing::Behind && (is_placed || !place.known);
-            self.counters.notify_behind.add(u64::from(falls && is_heavy));
+            cx.kernel.counters.notify_behind.add(u64::from(falls && is_heavy));
             if wants && !is_heavy {
-                self.ask_home_of(id, index);
+                self.ask_home_of(cx, id, index);
             }
         }
     }
 
     /// A connection has taken what it was sent.
-    pub(crate) fn listener_sent(&mut self, id: ConnId) {
+    pub(crate) fn listener_sent(&mut self, cx: &mut Streams, id: ConnId) {
         match self.listeners.get(id) {
-            Some(listener) if listener.talker().is_some() => self.talk_catches_up(id),
+            Some(listener) if listener.talker().is_some() => self.talk_catches_up(cx, id),
             Some(listener) if listener.kind.has_begun() => {
                 // Who is told of what comes is told of what it has not got yet when its turn comes.
                 if listener.is_behind() {
-                    self.catch_up(id, true);
+                    self.catch_up(cx, id, true);
                 }
-                self.greet(id);
+                self.greet(cx, id);
             }
             _ => {}
         }
@@ -337,24 +346,24 @@ impl Channels {
 
     /// Bytes have come on a connection whose request waits; whether they are to be looked at. Behind a stream of events nothing
     /// ever is. Of what comes behind another request, or before a WebSocket has begun, no more is read than has come.
-    pub(crate) fn heard_while_waiting(&mut self, id: ConnId) -> bool {
+    pub(crate) fn heard_while_waiting(&mut self, cx: &mut Streams, id: ConnId) -> bool {
         match self.listeners.get(id) {
             None => true,
             Some(listener) if listener.kind.way() == Some(listener::Way::Events) => false,
             Some(listener) if listener.kind.has_begun() => true,
             Some(_) => {
-                self.pause(id, Pause::Answer);
+                cx.pause(id, Pause::Answer);
                 true
             }
         }
     }
 
     /// Looks whether the time of a waiting request has come. Whether there is one.
-    pub(crate) fn sweep_listener(&mut self, id: ConnId) -> bool {
-        let now_s = self.now.mono_s();
+    pub(crate) fn sweep_listener(&mut self, cx: &mut Streams, id: ConnId) -> bool {
+        let now_s = cx.kernel.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return false };
         if listener.talker().is_some() {
-            self.sweep_talker(id);
+            self.sweep_talker(cx, id);
             return true;
         }
         let lost = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
@@ -364,29 +373,29 @@ impl Channels {
             (matches!(listener.kind, Kind::Publish(..)), matches!(listener.kind, Kind::Stream(true)));
         // A poll has been cut to the time of its token, and is answered as at the end of any wait.
         let exempt = publishes || matches!(listener.kind, Kind::Push(_)) || (polls && is_over);
-        if let Some(listener) = self.listeners.get(id).filter(|listener| !exempt && !self.is_granted(listener)) {
+        if let Some(listener) = self.listeners.get(id).filter(|listener| !exempt && !self.is_granted(cx, listener)) {
             let over = access::over(listener);
             if begun {
-                self.send_bytes(id, EXPIRED);
+                cx.send_bytes(id, EXPIRED);
             }
-            self.respond(id, over);
+            self.respond(cx, id, over);
             return true;
         }
         let Some(listener) = self.listeners.get_mut(id) else { return false };
         match listener.kind {
             Kind::Publish(..) if is_over => {
                 let text = "whether it was published is not known; try again with the same Idempotency-Key";
-                self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
+                self.respond(cx, id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
             Kind::Occupancy | Kind::Info(_) | Kind::Push(_) if is_over => {
                 let text = "the channel has not answered in time; try again";
-                self.respond(id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
+                self.respond(cx, id, Response::text(Status::ServiceUnavailable, text).with("Retry-After", "1"));
             }
-            Kind::Held(_) if is_over => self.respond(id, access::unanswered()),
+            Kind::Held(_) if is_over => self.respond(cx, id, access::unanswered()),
             Kind::Publish(..) | Kind::Occupancy | Kind::Info(_) | Kind::Push(_) | Kind::Talk(_) | Kind::Held(_) => {}
             // A home that has just been asked has its time, too.
-            Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(id),
-            Kind::Nchan(_) if polls && is_over && (lost || !listener.is_asking()) => self.nchan_is_over(id),
+            Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(cx, id),
+            Kind::Nchan(_) if polls && is_over && (lost || !listener.is_asking()) => self.nchan_is_over(cx, id),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
                 let beats = is_over && listener.kind.has_begun();
                 // A poll whose time is over waits for its home only.
@@ -396,14 +405,14 @@ impl Channels {
                 if lost {
                     let asked = |place: &&mut Place| matches!(place.standing, Standing::Asked(_));
                     listener.places.iter_mut().filter(asked).for_each(|place| place.standing = Standing::Behind);
-                    self.ask_all(id);
+                    self.ask_all(cx, id);
                 }
                 // Who has something to take need not be asked whether it is there.
                 let mut beat = Vec::new();
-                if let Some(listener) = self.listeners.get(id).filter(|_| beats && self.conns.outbound_bytes(id) == 0) {
+                if let Some(listener) = self.listeners.get(id).filter(|_| beats && cx.conns.outbound_bytes(id) == 0) {
                     write_beat(&mut beat, listener);
                 }
-                self.send_told(id, &beat);
+                self.send_told(cx, id, &beat);
             }
         }
         true

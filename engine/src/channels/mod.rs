@@ -1,6 +1,6 @@
 //! The channels' floor: requests for channels (`/n/`, also by the protocols of Mercure, Nchan and Centrifugo) that wait on this shard's
 //! connections, and what the home of a channel knows of who waits. It knows connections and other shards, and nothing of users: the items
-//! are at the channel's home, where they are read and published as requests at nodes ([`requests`](crate::requests)). What is asked there,
+//! are at the channel's home, where they are read and published as requests at nodes ([`requests`](crate::shard::requests)). What is asked there,
 //! and what is answered, are letters.
 //!
 //! - [`listening`]: from a request to letters, and from answers to what is said; [`telling`] of news; [`asking`] homes,
@@ -44,14 +44,11 @@ use crate::channels::home::watchers::Watchers;
 use crate::channels::listeners::Listeners;
 use crate::channels::occupancy::Occupancy;
 use crate::channels::web_push::WebPushes;
-use crate::floor::stands_on;
 use crate::id::ConnId;
-use crate::streams::Streams;
 
 /// Who waits for channels at a shard, and for channels of which it is the home.
 #[derive(Debug)]
-pub struct Channels {
-    streams: Streams,
+pub(crate) struct Channels {
     /// Requests that wait for channels.
     listeners: Listeners,
     /// Tokens that were verified.
@@ -70,13 +67,10 @@ pub struct Channels {
     pub(crate) web_pushes: WebPushes,
 }
 
-stands_on!(Channels, streams: Streams);
-
 impl Channels {
     /// Nobody waits.
-    pub(crate) fn new(streams: Streams) -> Channels {
+    pub(crate) fn new() -> Channels {
         Channels {
-            streams,
             listeners: Listeners::default(),
             grants: Known::default(),
             decisions: Decisions::default(),

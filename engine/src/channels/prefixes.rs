@@ -9,6 +9,7 @@ use crate::channels::home::feed_names::FeedName;
 use crate::channels::places::{Place, Places, prefixes};
 use crate::id::ShardId;
 use crate::limits::{NOTIFY_FEEDS_PER_REQUEST_MAX, NOTIFY_PREFIXES_MAX, NOTIFY_PREFIXES_PER_ADDRESS_MAX};
+use crate::streams::Streams;
 use crate::web::access::Act;
 use crate::web::channel::{After, Place as Asked};
 use crate::web::prefix;
@@ -84,11 +85,11 @@ impl Channels {
     ///
     /// # Errors
     /// The refusal.
-    pub(super) fn may_follow(&self, network: IpAddr, channels: &[Asked]) -> Result<(), Response> {
+    pub(super) fn may_follow(&self, cx: &Streams, network: IpAddr, channels: &[Asked]) -> Result<(), Response> {
         let feed = |asked: &Asked| prefix::of(&asked.channel).map(|begins| format!("{}*", prefix::within(begins)));
         let feeds: Vec<_> = channels.iter().filter_map(feed).collect();
         let asked = || feeds.iter().map(String::as_str);
-        let (count, shards) = (asked().count(), usize::from(self.settings.shards()));
+        let (count, shards) = (asked().count(), usize::from(cx.kernel.settings.shards()));
         if count > 1 && count * shards > NOTIFY_FEEDS_PER_REQUEST_MAX {
             let text = "there are too many prefixes in one request, for a server with so many threads";
             return Err(Response::text(Status::BadRequest, text));
@@ -98,7 +99,14 @@ impl Channels {
 
     /// Where a request stands that asks for these: a channel is one place, and a prefix one at each shard. Who `selects` is told of each channel
     /// for itself whether its token grants that.
-    pub(super) fn places_of(&self, service: &str, channels: &[Asked], admission: &Admission, selects: bool) -> Places {
+    pub(super) fn places_of(
+        &self,
+        cx: &Streams,
+        service: &str,
+        channels: &[Asked],
+        admission: &Admission,
+        selects: bool,
+    ) -> Places {
         let mut places = Vec::with_capacity(channels.len());
         for asked in channels {
             let Some(begins) = prefix::of(&asked.channel) else {
@@ -107,13 +115,13 @@ impl Channels {
                 places.push(Place::at(node, number.unwrap_or_default(), number.is_some()));
                 continue;
             };
-            let policy = &self.settings.web.channels;
+            let policy = &cx.kernel.settings.web.channels;
             let granted = admission.grant.as_ref().is_some_and(|grant| grant.covers(Act::Subscribe, &asked.channel));
             // Others who have allowed it were asked about the whole prefix.
             let permitted = admission.permit.is_some() && policy.asks(&asked.channel);
             let in_part = selects && admission.grant.is_some();
             let all = (granted || permitted || in_part) && policy.has_private(begins);
-            let (shards, prefix) = (self.settings.shards(), prefix::within(begins));
+            let (shards, prefix) = (cx.kernel.settings.shards(), prefix::within(begins));
             // A place that is not one of so many homes says nothing of where it was.
             let number = |shard: u16| match &asked.after {
                 After::Now => u64::MAX,

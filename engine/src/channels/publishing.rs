@@ -14,23 +14,30 @@ use crate::id::ConnId;
 use crate::io::{Effect, Timed};
 use crate::letters::{ConnRef, Letter};
 use crate::limits::NOTIFY_TOLD_PER_PUBLICATION;
+use crate::streams::Streams;
 use crate::web::channel::{Answered, Publication};
 use crate::web::mercure::place;
 
 impl Channels {
     /// A publication goes to the home of its channel.
-    pub(super) fn send_publication(&mut self, id: ConnId, publication: &Publication, admission: &Admission) {
+    pub(super) fn send_publication(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        publication: &Publication,
+        admission: &Admission,
+    ) {
         let number = self.listeners.number();
-        let now_ms = self.now.mono_ms;
+        let now_ms = cx.kernel.now.mono_ms;
         // It was refused.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         listener.places[0].standing = Standing::asked(number);
         let (node, network) = (listener.places[0].node.clone(), listener.network);
-        let free = admission.trusted || self.settings.web.channels.publications_s == 0;
-        let makes = free || self.listeners.addresses.may_make(now_ms, network, self.settings.each_channel_ms());
-        let conn = ConnRef { shard: self.id, conn: id };
-        let home = self.home(&node);
-        let letters = self.letters_to(home);
+        let free = admission.trusted || cx.kernel.settings.web.channels.publications_s == 0;
+        let makes = free || self.listeners.addresses.may_make(now_ms, network, cx.kernel.settings.each_channel_ms());
+        let conn = ConnRef { shard: cx.kernel.id, conn: id };
+        let home = cx.kernel.home(&node);
+        let letters = cx.kernel.letters_to(home);
         let from = if admission.trusted { String::new() } else { network.to_string() };
         let granted = admission.is_granted();
         let (node, from) = (letters.name(&node), letters.name(&from));
@@ -42,7 +49,7 @@ impl Channels {
     }
 
     /// The home has said what came of it.
-    pub(super) fn published(&mut self, id: ConnId, published: Published) {
+    pub(super) fn published(&mut self, cx: &mut Streams, id: ConnId, published: Published) {
         // The client has gone meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
         let channel = channel_of(&listener.places[0].node);
@@ -51,7 +58,7 @@ impl Channels {
             None => format!("\"id\":{}", quoted(published.number)),
             Some(numbers) => format!("\"ids\":[{}]", numbers.map(quoted).collect::<Vec<_>>().join(",")),
         };
-        let policy = &self.settings.web.channels;
+        let policy = &cx.kernel.settings.web.channels;
         // How many subscribe is for the operator's programs, and for all where everybody may ask.
         let tells = listener.trusted || (policy.tells(channel) && !policy.is_private(channel));
         let crowd = if tells { format!(",\"subscribers\":{}", published.info.subscribers) } else { String::new() };
@@ -64,28 +71,28 @@ impl Channels {
             _ => json(body.into_bytes()),
         };
         if let Kind::Publish(_, since_us) = listener.kind {
-            self.count_published(id, published, since_us);
+            self.count_published(cx, id, published, since_us);
         }
-        self.respond(id, response);
+        self.respond(cx, id, response);
     }
 
     /// What an address has published was told to so many.
-    pub(crate) fn channel_charged(&mut self, address: IpAddr, told: u32) {
+    pub(crate) fn channel_charged(&mut self, cx: &mut Streams, address: IpAddr, told: u32) {
         let each = f64::from(told) / f64::from(NOTIFY_TOLD_PER_PUBLICATION);
-        let cost = each * self.settings.each_publication_ms();
-        self.listeners.addresses.charge(self.now.mono_ms, network(address), cost);
+        let cost = each * cx.kernel.settings.each_publication_ms();
+        self.listeners.addresses.charge(cx.kernel.now.mono_ms, network(address), cost);
     }
 
     /// A connection has published since then, and the home has said what came of it.
-    pub(super) fn count_published(&mut self, id: ConnId, published: Published, since_us: u64) {
+    pub(super) fn count_published(&mut self, cx: &mut Streams, id: ConnId, published: Published, since_us: u64) {
         // The client has gone meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
-        if published.made && !listener.trusted && self.settings.web.channels.publications_s > 0 {
-            let (network, each_ms) = (listener.network, self.settings.each_channel_ms());
-            self.listeners.addresses.made(self.now.mono_ms, network, each_ms);
+        if published.made && !listener.trusted && cx.kernel.settings.web.channels.publications_s > 0 {
+            let (network, each_ms) = (listener.network, cx.kernel.settings.each_channel_ms());
+            self.listeners.addresses.made(cx.kernel.now.mono_ms, network, each_ms);
         }
         let items = published.batch().map_or(1, |numbers| numbers.count() as u64);
-        self.counters.notify_published.add(if published.repeated { 0 } else { items });
-        self.effects.push(Effect::Timed { what: Timed::Publication, since_us });
+        cx.kernel.counters.notify_published.add(if published.repeated { 0 } else { items });
+        cx.kernel.effects.push(Effect::Timed { what: Timed::Publication, since_us });
     }
 }

@@ -4,6 +4,7 @@ use crate::channels::Channels;
 use crate::channels::listener::{Kind, Way};
 use crate::counters::Counter;
 use crate::extension::pubsub::service::channel::Page;
+use crate::streams::Streams;
 use crate::web::access::Act;
 use crate::web::head::{Head, Method};
 use crate::web::status::Status;
@@ -11,8 +12,8 @@ use crate::web::table;
 
 impl Channels {
     /// Who waits now.
-    pub(crate) fn tally_listeners(&self) {
-        let counters = &self.counters;
+    pub(crate) fn tally_listeners(&self, cx: &Streams) {
+        let counters = &cx.kernel.counters;
         counters.notify_waiting.set(self.listeners.len() as u64);
         counters.notify_held_bytes.set(self.listeners.held_bytes() as u64);
         for (way, gauge) in [
@@ -25,14 +26,14 @@ impl Channels {
     }
 
     /// Somebody is told what a home has answered.
-    pub(super) fn tally_page(&self, page: &Page<'_>) {
-        self.counters.notify_told.add(page.items.len() as u64);
-        self.counters.notify_gaps.add(u64::from(page.gap));
+    pub(super) fn tally_page(&self, cx: &Streams, page: &Page<'_>) {
+        cx.kernel.counters.notify_told.add(page.items.len() as u64);
+        cx.kernel.counters.notify_gaps.add(u64::from(page.gap));
     }
 
     /// A request that has waited is answered with this, or what streams is ended for it.
-    pub(super) fn tally_answer(&self, kind: &Kind, status: Status) {
-        let counters = &self.counters;
+    pub(super) fn tally_answer(&self, cx: &Streams, kind: &Kind, status: Status) {
+        let counters = &cx.kernel.counters;
         if !status.is_refusal() {
             return;
         }
@@ -45,17 +46,17 @@ impl Channels {
     }
 
     /// A request is refused that never waited.
-    pub(crate) fn tally_refused(&self, head: &Head<'_>) {
-        let policy = &self.settings.web.channels;
+    pub(crate) fn tally_refused(&self, cx: &Streams, head: &Head<'_>) {
+        let policy = &cx.kernel.settings.web.channels;
         if policy.any() && table::is_of_channels(head.path) {
-            self.refused_of(head.method).into_iter().for_each(Counter::one);
+            self.refused_of(cx, head.method).into_iter().for_each(Counter::one);
         }
     }
 
-    fn refused_of(&self, method: Method) -> Option<&Counter> {
+    fn refused_of<'a>(&self, cx: &'a Streams, method: Method) -> Option<&'a Counter> {
         match method {
-            Method::Post | Method::Put | Method::Delete => Some(&self.counters.notify_publish_refused),
-            Method::Get | Method::Head => Some(&self.counters.notify_subscribe_refused),
+            Method::Post | Method::Put | Method::Delete => Some(&cx.kernel.counters.notify_publish_refused),
+            Method::Get | Method::Head => Some(&cx.kernel.counters.notify_subscribe_refused),
             _ => None,
         }
     }

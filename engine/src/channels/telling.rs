@@ -9,6 +9,7 @@ use crate::channels::places::{Gathered, Standing};
 use crate::id::{ConnId, ShardId};
 use crate::letters::Letter;
 use crate::limits::NOTIFY_TOLD_AT_ONCE;
+use crate::streams::Streams;
 
 /// Some of those who wait for a channel.
 struct Round {
@@ -33,27 +34,34 @@ struct Told {
 
 impl Channels {
     /// An item was published at a channel that somebody here waits for, or there is one that was not told of.
-    pub(crate) fn channel_news(&mut self, home: ShardId, node: &str, number: u64, item: (&str, &[u8])) {
+    pub(crate) fn channel_news(
+        &mut self,
+        cx: &mut Streams,
+        home: ShardId,
+        node: &str,
+        number: u64,
+        item: (&str, &[u8]),
+    ) {
         match self.listeners.hear(node, number, item) {
             None => {
-                let letters = self.letters_to(home);
+                let letters = cx.kernel.letters_to(home);
                 let node = letters.name(node);
                 letters.push(Letter::ChannelWatch { node, heard: 0, watchers: 0 });
             }
-            Some(true) if !self.listeners.going => self.go_on_telling(),
+            Some(true) if !self.listeners.going => self.go_on_telling(cx),
             Some(_) => {}
         }
     }
 
     /// Tells the next of those who are to be told. If more are, the next turn goes on: who publishes or subscribes elsewhere does not
     /// wait for all of them.
-    fn go_on_telling(&mut self) {
+    fn go_on_telling(&mut self, cx: &mut Streams) {
         if let Some((node, batch)) = self.listeners.next(NOTIFY_TOLD_AT_ONCE) {
-            self.fetch(&batch);
+            self.fetch(cx, &batch);
             let heard = self.listeners.watched(&node).map_or(0, |watched| watched.heard);
             let mut round = Round { node, heard, last: None };
             for id in &batch {
-                self.tell_listener(*id, &mut round);
+                self.tell_listener(cx, *id, &mut round);
             }
             self.listeners.told(round.node, batch.len() < NOTIFY_TOLD_AT_ONCE);
         }
@@ -61,33 +69,33 @@ impl Channels {
     }
 
     /// What is kept of these is about to be needed: the processor fetches it for all of them at once, and not for one after the other.
-    pub fn fetch(&self, ids: &[ConnId]) {
+    pub(crate) fn fetch(&self, cx: &Streams, ids: &[ConnId]) {
         if ids.len() > 1 {
-            self.conns.fetch(ids);
+            cx.conns.fetch(ids);
             self.listeners.fetch(ids);
         }
     }
 
     /// Whether some are left to be told of something, so that another turn is to begin at once. What waits for a commit leaves first.
-    pub(crate) fn is_telling(&self) -> bool {
-        !self.many_held && (self.listeners.going || self.listeners.occupants.is_telling())
+    pub(crate) fn is_telling(&self, cx: &Streams) -> bool {
+        !cx.many_held && (self.listeners.going || self.listeners.occupants.is_telling())
     }
 
     /// One turn's share of telling those who are left to be told.
-    pub(crate) fn sweep_listeners(&mut self) {
-        if self.listeners.going && !self.many_held {
-            self.go_on_telling();
+    pub(crate) fn sweep_listeners(&mut self, cx: &mut Streams) {
+        if self.listeners.going && !cx.many_held {
+            self.go_on_telling(cx);
         }
-        self.listeners.tells_left = self.settings.web.channels.nchan;
-        self.tell_awake();
+        self.listeners.tells_left = cx.kernel.settings.web.channels.nchan;
+        self.tell_awake(cx);
     }
 
     /// Tells one who waits for a channel of the items that are held.
-    fn tell_listener(&mut self, id: ConnId, round: &mut Round) {
-        let is_heavy = self.is_heavy(id);
+    fn tell_listener(&mut self, cx: &mut Streams, id: ConnId, round: &mut Round) {
+        let is_heavy = cx.is_heavy(id);
         let Some(listener) = self.listeners.get_mut(id) else { return };
         if listener.talker().is_some() {
-            return self.tell_talker(id, &round.node);
+            return self.tell_talker(cx, id, &round.node);
         }
         let Some(index) = listener.places.iter().position(|place| *place.node == *round.node) else { return };
         let (streams, alike, at) = (listener.kind.streams(), listener.alike(), listener.places[index].at);
@@ -98,22 +106,22 @@ impl Channels {
         let same = |told: &&Told| !is_heavy && alike == Some(told.to) && at == told.at;
         if let Some(told) = round.last.as_ref().filter(same) {
             listener.places[index].at = told.upto;
-            self.counters.notify_told.add(told.items);
-            return self.send_told(id, &told.bytes);
+            cx.kernel.counters.notify_told.add(told.items);
+            return self.send_told(cx, id, &told.bytes);
         }
         if !streams && listener.nchan().is_some() {
-            return self.tell_nchan(id, index);
+            return self.tell_nchan(cx, id, index);
         }
         let Some(listener) = self.listeners.get(id) else { return };
         let held = self.listeners.watched(&round.node).and_then(|watched| watched.behind(at, listener.binary));
         let Some(held) = held.filter(|_| listener.is_placed() && !(streams && is_heavy)) else {
             if streams {
-                return self.catch_up(id, false);
+                return self.catch_up(cx, id, false);
             }
-            return self.ask_home_of(id, index);
+            return self.ask_home_of(cx, id, index);
         };
         let (mut telling, mut gathered) = (Telling::new(listener), Gathered::default());
-        let (mut items, mut upto, policy) = (0, at, &self.settings.web.channels);
+        let (mut items, mut upto, policy) = (0, at, &cx.kernel.settings.web.channels);
         for (number, item) in held {
             upto = number;
             if !listener.wants(policy, index, item) {
@@ -126,14 +134,14 @@ impl Channels {
             }
         }
         let bytes = telling.finish(listener, index, upto);
-        self.counters.notify_told.add(items);
+        cx.kernel.counters.notify_told.add(items);
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.places[index].at = upto;
         }
         if !streams {
-            return self.respond_poll(id, &gathered);
+            return self.respond_poll(cx, id, &gathered);
         }
-        self.send_told(id, &bytes);
+        self.send_told(cx, id, &bytes);
         if let Some(to) = alike {
             round.last = Some(Told { to, at, upto, items, bytes });
         }

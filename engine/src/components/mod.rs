@@ -11,22 +11,17 @@ mod stream;
 mod to_component;
 
 use crate::components::seats::Seats;
-use crate::floor::stands_on;
-use crate::requests::Requests;
 
 /// External components whose home a shard is.
 #[derive(Debug)]
-pub struct Components {
-    requests: Requests,
+pub(crate) struct Components {
     seats: Seats,
 }
 
-stands_on!(Components, requests: Requests);
-
 impl Components {
     /// None is there.
-    pub(crate) fn new(requests: Requests) -> Components {
-        Components { requests, seats: Seats::default() }
+    pub(crate) fn new() -> Components {
+        Components { seats: Seats::default() }
     }
 
     /// Whether any component is there.

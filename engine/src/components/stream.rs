@@ -1,5 +1,6 @@
 //! Streams of external components (XEP-0114): from the header to a proven domain, the move to the domain's home, and the end.
 
+use crate::actors::Actors;
 use crate::components::Components;
 use crate::components::seats::Waits;
 use crate::extension;
@@ -12,6 +13,7 @@ use crate::session::conn::{Claimed, ConnState, Opening, Stage, StreamExpect};
 use crate::session::inline::Inline;
 use crate::session::moved::{Errand, Moved, MovedStream};
 use crate::session::sasl::Authenticated;
+use crate::streams::Streams;
 use crate::streams::opening::closed_listener;
 use crate::web::Transport;
 use crate::wire::error::{StanzaCondition, StreamCondition};
@@ -21,67 +23,71 @@ use crate::wire::{Element, StreamScope, jid};
 
 impl Components {
     /// A connection was accepted where components connect.
-    pub(crate) fn accepted_component(&mut self, id: ConnId, peer: std::net::IpAddr) {
-        self.accepted_for(id, closed_listener(), peer, Stage::ExpectComponent);
+    pub(crate) fn accepted_component(&mut self, cx: &mut Streams, id: ConnId, peer: std::net::IpAddr) {
+        cx.accepted_for(id, closed_listener(), peer, Stage::ExpectComponent);
     }
 
     /// Whether a component's stream header is expected of a connection.
-    pub(crate) fn is_for_component(&mut self, id: ConnId) -> bool {
-        self.opening(id).is_some_and(|opening| matches!(opening.stage(), Stage::ExpectComponent))
+    pub(crate) fn is_for_component(&mut self, cx: &mut Streams, id: ConnId) -> bool {
+        cx.opening(id).is_some_and(|opening| matches!(opening.stage(), Stage::ExpectComponent))
     }
 
     /// Its stream header has come: it names the domain that it is for (XEP-0114 3).
-    pub(crate) fn component_header(&mut self, id: ConnId, element: &Element<'_>) {
-        let domains = self.settings.domains.clone();
+    pub(crate) fn component_header(&mut self, cx: &mut Streams, id: ConnId, element: &Element<'_>) {
+        let domains = cx.kernel.settings.domains.clone();
         let wanted = element.to().and_then(|to| {
             let to = jid::normalise_domain(&to).ok()?;
             domains.component_of(&to)
         });
         // RFC 6120 4.7.1: who is not served gets a header from somebody who is.
         let from = wanted.map_or(domains.main(), |domain| domains.name(domain));
-        let stream_id = self.random_name();
-        self.conns.heard(id).header_sent = true;
-        self.send_with(id, |out| write_component_header(out, &stream_id, from));
-        self.counters.streams_opened.one();
+        let stream_id = cx.kernel.random_name();
+        cx.conns.heard(id).header_sent = true;
+        cx.send_with(id, |out| write_component_header(out, &stream_id, from));
+        cx.kernel.counters.streams_opened.one();
         match (read_component_header(element), wanted) {
             (Err(fault), _) => {
                 let condition = StreamCondition::from_name(HeaderFault::condition(fault));
-                self.fail_stream(id, condition.unwrap_or(StreamCondition::BadFormat), fault.text());
+                cx.fail_stream(id, condition.unwrap_or(StreamCondition::BadFormat), fault.text());
             }
-            (Ok(_), None) => self.fail_stream(id, StreamCondition::HostUnknown, Some("no component has this domain")),
+            (Ok(_), None) => cx.fail_stream(id, StreamCondition::HostUnknown, Some("no component has this domain")),
             (Ok(_), Some(domain)) => {
-                if let Some(conn) = self.conns.get(id) {
+                if let Some(conn) = cx.conns.get(id) {
                     (conn.scope, conn.expect) = (StreamScope::of_header(element), StreamExpect::Content);
                 }
-                self.conns
-                    .set_stage(id, Stage::ExpectSecret(Box::new(Claimed { domain, stream_id: stream_id.into() })));
+                cx.conns.set_stage(id, Stage::ExpectSecret(Box::new(Claimed { domain, stream_id: stream_id.into() })));
             }
         }
     }
 
     /// `<handshake/>` has come (XEP-0114 3). `behind` is what came with it.
-    pub(crate) fn handshake(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
-        let opening = self.heard(id);
+    pub(crate) fn handshake(&mut self, cx: &mut Streams, id: ConnId, element: &Element<'_>, behind: &[u8]) {
+        let opening = cx.heard(id);
         let (Stage::ExpectSecret(claimed), peer) = (opening.stage(), opening.peer) else {
             unreachable!("a secret is heard when it is expected");
         };
         let (domain, stream_id) = (claimed.domain, claimed.stream_id.clone());
-        let name = self.settings.domains.name(domain).to_owned();
-        let secret = self.settings.component_secrets.iter().find(|(of, _)| **of == *name).map(|(_, secret)| secret);
+        let name = cx.kernel.settings.domains.name(domain).to_owned();
+        let secret =
+            cx.kernel.settings.component_secrets.iter().find(|(of, _)| **of == *name).map(|(_, secret)| secret);
         let shown = element.text();
         let good = secret.is_some_and(|secret| is_proof(&stream_id, &secret.0, shown.trim().as_bytes()));
         if !good {
-            self.counters.logins_failed.one();
-            self.note(Happened::LoginFailed { mechanism: "component", reason: "not-authorized" }, &name, Some(peer));
-            return self.fail_stream(id, StreamCondition::NotAuthorized, None);
+            cx.kernel.counters.logins_failed.one();
+            cx.kernel.note(
+                Happened::LoginFailed { mechanism: "component", reason: "not-authorized" },
+                &name,
+                Some(peer),
+            );
+            return cx.fail_stream(id, StreamCondition::NotAuthorized, None);
         }
-        self.counters.logins.one();
-        let home = self.home(&name);
-        if home == self.id {
-            return self.take_seat(id, domain);
+        cx.kernel.counters.logins.one();
+        let home = cx.kernel.home(&name);
+        if home == cx.kernel.id {
+            return self.take_seat(cx, id, domain);
         }
-        let scope = self.conns.heard(id).scope.clone();
-        let opening = self.heard(id);
+        let scope = cx.conns.heard(id).scope.clone();
+        let opening = cx.heard(id);
         let (listener, accepted_s) = (opening.listener, opening.accepted_s);
         let inline = Box::<Inline>::default();
         let moved = Box::new(Moved {
@@ -95,66 +101,66 @@ impl Components {
             leftover: behind.to_vec(),
             stream: Some(Box::new(MovedStream { scope, lang: None, domain, inline })),
         });
-        self.departs(id, home, moved);
+        cx.departs(id, home, moved);
     }
 
     /// A component's connection has come over to the home of its domain.
-    pub(crate) fn component_arrived(&mut self, id: ConnId, moved: &mut Moved) {
+    pub(crate) fn component_arrived(&mut self, cx: &mut Streams, id: ConnId, moved: &mut Moved) {
         let opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, Stage::ExpectComponent);
-        let now_s = self.now.mono_s();
-        self.conns.insert(id, opening, now_s);
-        let domain = self.settings.domains.component_of(moved.home());
+        let now_s = cx.kernel.now.mono_s();
+        cx.conns.insert(id, opening, now_s);
+        let domain = cx.kernel.settings.domains.component_of(moved.home());
         // The other shard knows the same domains, and has sent the stream along.
         let Some((stream, domain)) = moved.stream.take().zip(domain) else { return };
-        if let Some(conn) = self.conns.get(id) {
+        if let Some(conn) = cx.conns.get(id) {
             (conn.scope, conn.expect, conn.header_sent) = (stream.scope, StreamExpect::Content, true);
         }
-        if self.shutting_down {
-            return self.fail_stream(id, StreamCondition::SystemShutdown, None);
+        if cx.kernel.shutting_down {
+            return cx.fail_stream(id, StreamCondition::SystemShutdown, None);
         }
-        self.take_seat(id, domain);
+        self.take_seat(cx, id, domain);
     }
 
     /// The domain is proven. It has one component at a time: another one has to wait until that has gone (XEP-0114 3). If it only seems
     /// to be there, it is found out soon.
-    fn take_seat(&mut self, id: ConnId, domain: DomainId) {
-        let peer = self.heard(id).peer;
-        let now_ms = self.now.mono_ms;
+    fn take_seat(&mut self, cx: &mut Streams, id: ConnId, domain: DomainId) {
+        let peer = cx.heard(id).peer;
+        let now_ms = cx.kernel.now.mono_ms;
         if let Some(seat) = self.seats.get(domain) {
             let challenge = seat.challenged_ms == 0;
             if challenge {
                 seat.challenged_ms = now_ms;
                 let first = seat.conn;
-                self.ping_component(first);
+                self.ping_component(cx, first);
             }
             let text = "this domain's component is connected";
-            return self.fail_stream(id, StreamCondition::Conflict, Some(text));
+            return cx.fail_stream(id, StreamCondition::Conflict, Some(text));
         }
-        let now_s = self.now.mono_s();
+        let now_s = cx.kernel.now.mono_s();
         self.seats.sit(domain, id, peer, now_s);
-        self.conns.set_state(id, ConnState::Component(domain));
-        self.favour(id);
-        self.send_bytes(id, b"<handshake/>");
-        self.component_news(domain, true);
-        self.note_component(Happened::ComponentCame, domain, peer);
+        cx.conns.set_state(id, ConnState::Component(domain));
+        cx.favour(id);
+        cx.send_bytes(id, b"<handshake/>");
+        self.component_news(cx, domain, true);
+        self.note_component(cx, Happened::ComponentCame, domain, peer);
     }
 
-    fn note_component(&mut self, what: Happened, domain: DomainId, peer: std::net::IpAddr) {
-        let account = self.settings.domains.name(domain).into();
-        self.effects.push(Effect::Note(Box::new(Note { what, account, peer: Some(peer), conn: None })));
+    fn note_component(&mut self, cx: &mut Streams, what: Happened, domain: DomainId, peer: std::net::IpAddr) {
+        let account = cx.kernel.settings.domains.name(domain).into();
+        cx.kernel.effects.push(Effect::Note(Box::new(Note { what, account, peer: Some(peer), conn: None })));
     }
 
     /// All shards hear of it, so that service discovery tells of who is there.
-    fn component_news(&mut self, domain: DomainId, there: bool) {
-        for shard in 0..self.settings.shards() {
-            self.letters_to(crate::id::ShardId(shard)).push(Letter::Component { domain, there });
+    fn component_news(&mut self, cx: &mut Streams, domain: DomainId, there: bool) {
+        for shard in 0..cx.kernel.settings.shards() {
+            cx.kernel.letters_to(crate::id::ShardId(shard)).push(Letter::Component { domain, there });
         }
     }
 
     /// A component has come to some shard, or has gone.
-    pub(crate) fn heard_of_component(&mut self, domain: DomainId, there: bool) {
-        let name = Box::<str>::from(self.settings.domains.name(domain));
-        let known = &mut self.facts.components;
+    pub(crate) fn heard_of_component(&mut self, cx: &mut Streams, domain: DomainId, there: bool) {
+        let name = Box::<str>::from(cx.kernel.settings.domains.name(domain));
+        let known = &mut cx.kernel.facts.components;
         match (known.binary_search(&name), there) {
             (Ok(at), false) => drop(known.remove(at)),
             (Err(at), true) => known.insert(at, name),
@@ -163,74 +169,80 @@ impl Components {
     }
 
     /// The connection of a component has gone, or takes nothing more: what it has not taken goes back.
-    pub(crate) fn component_gone(&mut self, id: ConnId) {
+    pub(crate) fn component_gone(&mut self, cx: &mut Streams, actors: &mut Actors, id: ConnId) {
         let seat = self.seats.leave(id).expect("a component has a seat");
         let (domain, peer) = (seat.domain, seat.peer);
         let left = seat.left();
         let returned = left.iter().filter(|waits| waits.stanza.origin.is_some()).count();
-        left.iter().for_each(|waits| self.return_to_sender(waits));
-        self.component_news(domain, false);
-        self.note_component(Happened::ComponentLeft { returned }, domain, peer);
+        left.iter().for_each(|waits| self.return_to_sender(cx, actors, waits));
+        self.component_news(cx, domain, false);
+        self.note_component(cx, Happened::ComponentLeft { returned }, domain, peer);
     }
 
     /// A stanza that a component has not taken: its sender gets an error (RFC 6120 8.3.3.17).
-    fn return_to_sender(&mut self, waits: &Waits) {
+    fn return_to_sender(&mut self, cx: &mut Streams, actors: &mut Actors, waits: &Waits) {
         let stanza = Incoming::from(&waits.stanza);
         if matches!(stanza.kind, Kind::Message { .. } | Kind::Request) {
-            self.counters.component_refused.one();
+            cx.kernel.counters.component_refused.one();
         }
-        self.turn_away_taken(stanza, StanzaCondition::RemoteServerTimeout);
+        self.turn_away_taken(cx, actors, stanza, StanzaCondition::RemoteServerTimeout);
     }
 
     /// A stanza whose sender was told that it is under way no more is answered with an error, and is in safe hands by that.
-    fn turn_away_taken(&mut self, stanza: Incoming<'_>, condition: StanzaCondition) {
-        self.answer_with_error(stanza, condition);
-        self.void_elsewhere(stanza);
+    fn turn_away_taken(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        stanza: Incoming<'_>,
+        condition: StanzaCondition,
+    ) {
+        actors.answer_with_error(cx, stanza, condition);
+        actors.void_elsewhere(cx, stanza);
         if let Some(origin) = stanza.origin {
-            self.letters_to(origin.shard).push(Letter::Safe { session: origin.session, seq: origin.seq });
+            cx.kernel.letters_to(origin.shard).push(Letter::Safe { session: origin.session, seq: origin.seq });
         }
     }
 
     /// The network has taken a send of a connection: if it is a component's, what was in it is in safe hands.
-    pub(crate) fn component_sent(&mut self, id: ConnId) {
+    pub(crate) fn component_sent(&mut self, cx: &mut Streams, id: ConnId) {
         // Nearly all connections are no component's.
         let Some(seat) = self.seats.of_conn(id) else { return };
         let taken = seat.taken();
-        self.counters.component_stanzas_out.add(taken.len() as u64);
+        cx.kernel.counters.component_stanzas_out.add(taken.len() as u64);
         for Waits { stanza, confirm, .. } in taken {
             if let Some(origin) = stanza.origin {
-                self.letters_to(origin.shard).push(Letter::Safe { session: origin.session, seq: origin.seq });
+                cx.kernel.letters_to(origin.shard).push(Letter::Safe { session: origin.session, seq: origin.seq });
             }
-            self.noted(&stanza.to, &stanza.from, confirm);
+            cx.kernel.noted(&stanza.to, &stanza.from, confirm);
         }
     }
 
     /// The end of a turn: components that have taken all get the next piece.
-    pub(crate) fn feed_components(&mut self) {
+    pub(crate) fn feed_components(&mut self, cx: &mut Streams) {
         if !self.seats.any() {
             return;
         }
         let hungry = self.seats.iter().filter(|seat| seat.is_hungry()).map(|seat| seat.conn);
         for conn in hungry.collect::<Vec<_>>() {
             // Nothing but a piece is in a send, so that what was sent is known by that.
-            if self.conns.outbound_bytes(conn) > 0 {
+            if cx.conns.outbound_bytes(conn) > 0 {
                 continue;
             }
-            let mut piece = std::mem::take(&mut self.scratch);
+            let mut piece = std::mem::take(&mut cx.kernel.scratch);
             if let Some(seat) = self.seats.of_conn(conn) {
                 seat.feed(&mut piece);
             }
-            self.send_bytes(conn, &piece);
-            self.keep_scratch(piece);
+            cx.send_bytes(conn, &piece);
+            cx.kernel.keep_scratch(piece);
         }
     }
 
     /// What depends on time: stanzas that are not taken, and components that do not show that they are there.
-    pub(crate) fn sweep_components(&mut self) {
+    pub(crate) fn sweep_components(&mut self, cx: &mut Streams, actors: &mut Actors) {
         if !self.seats.any() {
             return;
         }
-        let now_ms = self.now.mono_ms;
+        let now_ms = cx.kernel.now.mono_ms;
         let (mut late, mut bytes, mut gone) = (Vec::new(), 0, Vec::new());
         for seat in self.seats.iter_mut() {
             let more = seat.late(now_ms);
@@ -242,13 +254,13 @@ impl Components {
             }
         }
         for waits in &late {
-            self.counters.component_refused.one();
-            self.turn_away_taken((&waits.stanza).into(), StanzaCondition::ResourceConstraint);
+            cx.kernel.counters.component_refused.one();
+            self.turn_away_taken(cx, actors, (&waits.stanza).into(), StanzaCondition::ResourceConstraint);
         }
         for conn in gone {
-            self.drop_connection(conn);
+            cx.drop_connection(conn);
         }
-        let c = &self.counters;
+        let c = &cx.kernel.counters;
         c.component_queue_bytes.set(bytes as u64);
     }
 
@@ -260,9 +272,9 @@ impl Components {
     }
 
     /// Asks a component whether it is there (XEP-0199): any answer will do.
-    pub(crate) fn ping_component(&mut self, id: ConnId) {
+    pub(crate) fn ping_component(&mut self, cx: &mut Streams, id: ConnId) {
         let domain = self.seats.of_conn(id).expect("a component has a seat").domain;
-        let (ping_id, domains) = (self.random_name(), self.settings.domains.clone());
+        let (ping_id, domains) = (cx.kernel.random_name(), cx.kernel.settings.domains.clone());
         for (_, ask) in extension::asks_idle() {
             let mut xml = b"<iq type='get'".to_vec();
             for (name, value) in [("from", domains.main()), ("to", domains.name(domain)), ("id", &ping_id)] {
@@ -271,32 +283,32 @@ impl Components {
             xml.push(b'>');
             xml.extend_from_slice(&ask.payload);
             xml.extend_from_slice(b"</iq>");
-            self.tell_component(domain, &xml);
+            self.tell_component(cx, domain, &xml);
         }
     }
 
     /// Sends a component something of the server's own; nothing if there is no room.
-    pub(super) fn tell_component(&mut self, domain: DomainId, xml: &[u8]) {
+    pub(super) fn tell_component(&mut self, cx: &mut Streams, domain: DomainId, xml: &[u8]) {
         let (domains, now_ms, most) =
-            (self.settings.domains.clone(), self.now.mono_ms, self.settings.component_queue_bytes_max);
+            (cx.kernel.settings.domains.clone(), cx.kernel.now.mono_ms, cx.kernel.settings.component_queue_bytes_max);
         let (from, to) = (domains.main(), domains.name(domain));
         let stanza = Incoming { kind: Kind::Response, origin: None, from, to, xml };
         let put = self.seats.get(domain).map(|seat| seat.put(stanza, 0, now_ms, most));
         if put != Some(Ok(())) {
-            self.counters.stanzas_dropped.one();
+            cx.kernel.counters.stanzas_dropped.one();
         }
     }
 
     /// Components whose home this is, for an operator.
-    pub(crate) fn list_components(&mut self) -> Reply {
-        let now_s = self.now.mono_s();
+    pub(crate) fn list_components(&mut self, cx: &mut Streams) -> Reply {
+        let now_s = cx.kernel.now.mono_s();
         let rows = self.seats.iter().map(|seat| {
             let (waiting, waiting_bytes) = seat.waiting();
             ComponentRow {
-                domain: self.settings.domains.name(seat.domain).to_owned(),
+                domain: cx.kernel.settings.domains.name(seat.domain).to_owned(),
                 conn: seat.conn,
                 since_s: now_s.saturating_sub(seat.since_s),
-                idle_s: now_s.saturating_sub(self.conns.last_s(seat.conn)),
+                idle_s: now_s.saturating_sub(cx.conns.last_s(seat.conn)),
                 stanzas_in: seat.stanzas_in,
                 stanzas_out: seat.stanzas_out,
                 refused: seat.refused,
@@ -308,9 +320,9 @@ impl Components {
     }
 
     /// The stream header of the server for one whose own has not come.
-    pub(crate) fn component_header_alone(&mut self, out: &mut Vec<u8>) {
-        let stream_id = self.random_name();
-        write_component_header(out, &stream_id, self.settings.domains.main());
+    pub(crate) fn component_header_alone(&mut self, cx: &mut Streams, out: &mut Vec<u8>) {
+        let stream_id = cx.kernel.random_name();
+        write_component_header(out, &stream_id, cx.kernel.settings.domains.main());
     }
 }
 

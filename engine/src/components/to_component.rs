@@ -1,13 +1,14 @@
 //! What comes for a component's domain, at its home (XEP-0114): bare or full JIDs, with localpart or without, all of it is for the one
 //! connection. Without one, senders are told so (RFC 6120 8.3.3.17).
 
+use crate::actors::Actors;
 use crate::components::Components;
-use crate::contacts::events::BETWEEN;
 use crate::extension::offline::Keep;
 use crate::extension::subscription::Kind as SubKind;
 use crate::id::DomainId;
 use crate::letters::{Kind, Letter, MessageClass, PresenceNews};
 use crate::router::users::Incoming;
+use crate::streams::Streams;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
@@ -17,29 +18,41 @@ use crate::wire::written::id_of_stanza;
 
 impl Components {
     /// A stanza for a component.
-    pub(crate) fn for_component(&mut self, domain: DomainId, stanza: Incoming<'_>) {
+    pub(crate) fn for_component(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        domain: DomainId,
+        stanza: Incoming<'_>,
+    ) {
         if self.seats.get(domain).is_none() {
-            return self.turn_away_counted(stanza, StanzaCondition::RemoteServerTimeout);
+            return self.turn_away_counted(cx, actors, stanza, StanzaCondition::RemoteServerTimeout);
         }
-        if !self.put_for(domain, stanza, 0) {
-            return self.turn_away_counted(stanza, Limit::Component);
+        if !self.put_for(cx, domain, stanza, 0) {
+            return self.turn_away_counted(cx, actors, stanza, Limit::Component);
         }
         // Its sender goes on; that it has arrived is told when the network has taken it.
         if let Some(origin) = stanza.origin {
-            self.letters_to(origin.shard).push(Letter::Took { session: origin.session });
+            cx.kernel.letters_to(origin.shard).push(Letter::Took { session: origin.session });
         }
     }
 
-    fn turn_away_counted(&mut self, stanza: Incoming<'_>, refusal: impl Into<crate::wire::limit::Refusal>) {
+    fn turn_away_counted(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        stanza: Incoming<'_>,
+        refusal: impl Into<crate::wire::limit::Refusal>,
+    ) {
         if matches!(stanza.kind, Kind::Message { .. } | Kind::Request) {
-            self.counters.component_refused.one();
+            cx.kernel.counters.component_refused.one();
         }
-        self.turn_away(stanza, refusal);
+        actors.turn_away(cx, stanza, refusal);
     }
 
     /// Keeps a stanza for a component that is there. Whether there was room.
-    fn put_for(&mut self, domain: DomainId, stanza: Incoming<'_>, confirm: u64) -> bool {
-        let (now_ms, most) = (self.now.mono_ms, self.settings.component_queue_bytes_max);
+    fn put_for(&mut self, cx: &mut Streams, domain: DomainId, stanza: Incoming<'_>, confirm: u64) -> bool {
+        let (now_ms, most) = (cx.kernel.now.mono_ms, cx.kernel.settings.component_queue_bytes_max);
         let Some(seat) = self.seats.get(domain) else { return false };
         let put = seat.put(stanza, confirm, now_ms, most).is_ok();
         seat.refused += u64::from(!put);
@@ -50,6 +63,7 @@ impl Components {
     /// user's home sends again when the user comes online.
     pub(crate) fn presence_for_component(
         &mut self,
+        cx: &mut Streams,
         domain: DomainId,
         news: PresenceNews,
         from: &str,
@@ -60,7 +74,7 @@ impl Components {
             if let PresenceNews::Subscription { kind: SubKind::Subscribe, .. } = news {
                 let id = id_of_stanza(xml);
                 let condition = StanzaCondition::RemoteServerTimeout;
-                self.send_error_letter("presence", id.as_deref(), to, bare_of(from), condition.into());
+                cx.kernel.send_error_letter("presence", id.as_deref(), to, bare_of(from), condition.into());
             }
             return;
         }
@@ -73,38 +87,29 @@ impl Components {
             PresenceNews::Probe { .. } => probe(&mut stanza, from, to),
         }
         let confirm = if let PresenceNews::Subscription { confirm, .. } = news { confirm } else { 0 };
-        self.put_presence(domain, from, to, &stanza, confirm);
+        self.put_presence(cx, domain, from, to, &stanza, confirm);
         if let PresenceNews::Available { probe: Some(_) } = news {
             stanza.clear();
             probe(&mut stanza, from, to);
-            self.put_presence(domain, from, to, &stanza, 0);
+            self.put_presence(cx, domain, from, to, &stanza, 0);
         }
     }
 
-    fn put_presence(&mut self, domain: DomainId, from: &str, to: &str, xml: &[u8], confirm: u64) {
+    fn put_presence(&mut self, cx: &mut Streams, domain: DomainId, from: &str, to: &str, xml: &[u8], confirm: u64) {
         let stanza = Incoming { kind: Kind::Directed { unavailable: false }, origin: None, from, to, xml };
-        if !self.put_for(domain, stanza, confirm) {
-            self.counters.stanzas_dropped.one();
+        if !self.put_for(cx, domain, stanza, confirm) {
+            cx.kernel.counters.stanzas_dropped.one();
         }
     }
 
-    /// Something has happened at a node of a user: for receivers of this home, of whom some may be at components. Those get it as
-    /// subscribers (XEP-0060 7.1.2); what else a component is interested in nobody knows (XEP-0163 4).
-    pub(crate) fn events_for_all(&mut self, node: &str, from: &str, to: &str, explicit: bool, xml: &[u8]) {
-        for to in to.split(BETWEEN) {
-            match self.settings.domains.component_of(to) {
-                None => self.event_for(node, from, to, explicit, xml),
-                Some(_) if !explicit => {}
-                Some(domain) => {
-                    let mut message = Vec::with_capacity(xml.len() + 128);
-                    address(&mut message, xml, from, to);
-                    let kind = Kind::Message { class: MessageClass::Headline, keep: Keep::Nothing };
-                    let stanza = Incoming { kind, origin: None, from, to, xml: &message };
-                    if self.seats.get(domain).is_some() && !self.put_for(domain, stanza, 0) {
-                        self.counters.stanzas_dropped.one();
-                    }
-                }
-            }
+    /// Something has happened at a node, for a subscriber at a component (XEP-0060 7.1.2).
+    pub(crate) fn event_for_component(&mut self, cx: &mut Streams, domain: DomainId, from: &str, to: &str, xml: &[u8]) {
+        let mut message = Vec::with_capacity(xml.len() + 128);
+        address(&mut message, xml, from, to);
+        let kind = Kind::Message { class: MessageClass::Headline, keep: Keep::Nothing };
+        let stanza = Incoming { kind, origin: None, from, to, xml: &message };
+        if self.seats.get(domain).is_some() && !self.put_for(cx, domain, stanza, 0) {
+            cx.kernel.counters.stanzas_dropped.one();
         }
     }
 }

@@ -3,18 +3,20 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::actors::Actors;
 use crate::contacts::Contacts;
 use crate::extension::offline::delay;
 use crate::id::SessionId;
 use crate::io::{Reply, StorageState};
+use crate::kernel::pending::Pending;
 use crate::limits::{
     ANNOUNCE_BYTES_MS, ANNOUNCE_SESSIONS_MS, ANNOUNCE_STEP_MS, ANNOUNCE_WAITING_MAX, ANNOUNCEMENTS_MAX,
 };
 use crate::store::Found;
 use crate::store::announcement::{self, Kept};
+use crate::streams::Streams;
 use crate::streams::half::Down;
 use crate::streams::work::most_work;
-use crate::turn::pending::Pending;
 use crate::wire::text::{Writer, escape_into};
 
 /// What is announced.
@@ -50,11 +52,11 @@ struct UnderWay {
 
 impl Contacts {
     /// Begins to tell all sessions; a few of them a turn.
-    pub(crate) fn begin_announcing(&mut self, text: Arc<str>, number: u64) -> Reply {
+    pub(crate) fn begin_announcing(&mut self, cx: &mut Streams, text: Arc<str>, number: u64) -> Reply {
         if self.announcements.under_way.len() >= ANNOUNCEMENTS_MAX {
             return Reply::Busy;
         }
-        let last_ms = self.now.mono_ms;
+        let last_ms = cx.kernel.now.mono_ms;
         self.announcements.under_way.push_back(UnderWay { text, number, at: 0, last_ms });
         Reply::Done(0)
     }
@@ -66,17 +68,17 @@ impl Contacts {
     }
 
     /// Keeps an announcement for those who log in later, or none any more. One shard writes it for all.
-    pub(crate) fn keep_announcement(&mut self, kept: Option<Arc<Kept>>, write: bool) {
+    pub(crate) fn keep_announcement(&mut self, cx: &mut Streams, kept: Option<Arc<Kept>>, write: bool) {
         if write {
-            announcement::put(&mut self.writes, kept.as_deref());
+            announcement::put(&mut cx.kernel.writes, kept.as_deref());
         }
         self.announcements.kept = kept;
     }
 
     /// Tells the next sessions: as many and as much as the time since the last ones allows, and none while so much waits for
     /// connections that they are not to be told faster than they read.
-    pub(crate) fn go_on_announcing(&mut self) {
-        let now_ms = self.now.mono_ms;
+    pub(crate) fn go_on_announcing(&mut self, cx: &mut Streams, actors: &mut Actors) {
+        let now_ms = cx.kernel.now.mono_ms;
         let Some(front) = self.announcements.under_way.front_mut() else { return };
         let elapsed_ms = now_ms.saturating_sub(front.last_ms).min(ANNOUNCE_STEP_MS);
         if elapsed_ms == 0 {
@@ -88,8 +90,8 @@ impl Contacts {
         escape_into(&mut written, &text);
         let by_bytes = elapsed_ms * ANNOUNCE_BYTES_MS / (written.len() as u64 + 256);
         let mut left = (elapsed_ms * ANNOUNCE_SESSIONS_MS).min(by_bytes).max(1);
-        while left > 0 && self.outbound_bytes < ANNOUNCE_WAITING_MAX {
-            let slots = self.sessions.slots();
+        while left > 0 && cx.outbound_bytes < ANNOUNCE_WAITING_MAX {
+            let slots = actors.sessions.slots();
             let Some(front) = self.announcements.under_way.front_mut() else { return };
             if front.at >= slots {
                 self.announcements.under_way.pop_front();
@@ -101,23 +103,30 @@ impl Contacts {
             let slot = front.at;
             front.at += 1;
             // An empty slot is a look, and costs little.
-            let Some(id) = self.sessions.id(slot) else { continue };
+            let Some(id) = actors.sessions.id(slot) else { continue };
             left -= 1;
-            if self.tell_announcement(id, &text, None) && number > 0 {
-                self.note_seen(id, number);
+            if self.tell_announcement(cx, actors, id, &text, None) && number > 0 {
+                self.note_seen(cx, actors, id, number);
             }
         }
     }
 
     /// A headline (RFC 6121 5.2.2). A session that waits to be resumed gets it then; one that has too much to take already does
     /// without.
-    fn tell_announcement(&mut self, id: SessionId, text: &str, made_us: Option<u64>) -> bool {
-        if self.is_busy(id) || (self.is_detached(id) && !self.is_managed(id)) {
-            self.counters.stanzas_dropped.one();
+    fn tell_announcement(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        id: SessionId,
+        text: &str,
+        made_us: Option<u64>,
+    ) -> bool {
+        if cx.is_busy(id) || (cx.is_detached(id) && !cx.is_managed(id)) {
+            cx.kernel.counters.stanzas_dropped.one();
             return false;
         }
-        let full = self.full_jid(id);
-        let domain = self.users.domain(self.sessions.slot(id.slot).user);
+        let full = actors.full_jid(id);
+        let domain = actors.users.domain(actors.sessions.slot(id.slot).user);
         let mut out = Vec::with_capacity(text.len() + 192);
         let mut stamp = Vec::new();
         if let Some(made_us) = made_us {
@@ -126,53 +135,62 @@ impl Contacts {
         let mut w = Writer::new(&mut out);
         w.open("message").attribute("type", "headline").attribute("from", domain).attribute("to", &full);
         w.leaf("body", text).raw(&stamp).close();
-        self.send_stanza(id, &out);
+        actors.send_stanza(cx, id, &out);
         self.announcements.told += 1;
         true
     }
 
-    fn note_seen(&mut self, id: SessionId, number: u64) {
+    fn note_seen(&mut self, cx: &mut Streams, actors: &mut Actors, id: SessionId, number: u64) {
         // On a full disk a user may be shown it once more.
-        if self.storage == StorageState::Ok {
-            let account = self.bare_of_user(self.sessions.slot(id.slot).user);
-            announcement::put_seen(&mut self.writes, &account, number);
+        if cx.kernel.storage == StorageState::Ok {
+            let account = actors.bare_of_user(actors.sessions.slot(id.slot).user);
+            announcement::put_seen(&mut cx.kernel.writes, &account, number);
         }
     }
 
     /// The announcement for those who log in later; empty if there is none.
-    pub(crate) fn kept_text(&self) -> &str {
-        let kept = self.announcements.kept.as_deref().filter(|kept| kept.until_us > self.now.wall_us);
+    pub(crate) fn kept_text(&self, cx: &Streams) -> &str {
+        let kept = self.announcements.kept.as_deref().filter(|kept| kept.until_us > cx.kernel.now.wall_us);
         kept.map_or("", |kept| &kept.text)
     }
 
-    fn kept_now(&self) -> Option<Arc<Kept>> {
-        let now_us = self.now.wall_us;
+    fn kept_now(&self, cx: &Streams) -> Option<Arc<Kept>> {
+        let now_us = cx.kernel.now.wall_us;
         self.announcements.kept.clone().filter(|kept| kept.until_us > now_us)
     }
 
     /// A session has become available: if there is an announcement for later, its user is to have seen it. One session of a user
     /// is told.
-    pub(crate) fn look_for_announcement(&mut self, session: SessionId) {
-        if self.kept_now().is_none() {
+    pub(crate) fn look_for_announcement(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId) {
+        if self.kept_now(cx).is_none() {
             return;
         }
-        let Some(user) = self.sessions.get(session).map(|session| session.user) else { return };
+        let Some(user) = actors.sessions.get(session).map(|session| session.user) else { return };
         if self.announcements.looks.contains_key(&user) {
             return;
         }
         self.announcements.looks.insert(user, session);
-        let queries = vec![announcement::seen(&self.bare_of_user(user))];
-        self.tell(session, Down::Charge(most_work(&queries)));
-        self.read(Pending::Announcement { user, session }, queries);
+        let queries = vec![announcement::seen(&actors.bare_of_user(user))];
+        cx.tell(session, Down::Charge(most_work(&queries)));
+        cx.kernel.read(Pending::Announcement { user, session }, queries);
     }
 
     /// Which announcement a user was shown last. What cannot be read is taken for none.
-    pub(crate) fn seen_found(&mut self, user: u32, session: SessionId, found: &[Found]) {
+    pub(crate) fn seen_found(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: SessionId,
+        found: &[Found],
+    ) {
         self.announcements.looks.remove(&user);
-        let Some(kept) = self.kept_now().filter(|kept| kept.number > announcement::seen_number(found)) else { return };
-        let there = self.sessions.get(session).is_some_and(|session| session.user == user && session.is_available());
-        if there && self.tell_announcement(session, &kept.text, Some(kept.at_us)) {
-            self.note_seen(session, kept.number);
+        let Some(kept) = self.kept_now(cx).filter(|kept| kept.number > announcement::seen_number(found)) else {
+            return;
+        };
+        let there = actors.sessions.get(session).is_some_and(|session| session.user == user && session.is_available());
+        if there && self.tell_announcement(cx, actors, session, &kept.text, Some(kept.at_us)) {
+            self.note_seen(cx, actors, session, kept.number);
         }
     }
 }

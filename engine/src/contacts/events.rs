@@ -3,6 +3,7 @@
 //! A publication is one letter to each home, with all contacts there; whose client is interested their home knows. Notifications wait
 //! nowhere: whoever cannot take one now does without, and is shown the last item when it becomes available again.
 
+use crate::actors::Actors;
 use crate::contacts::Contacts;
 use crate::extension::Way;
 use crate::extension::pubsub::Event;
@@ -14,6 +15,7 @@ use crate::letters::Letter;
 use crate::limits::{NODE_NOTIFIED_BYTES_MAX, NODE_NOTIFY_WORK_MAX};
 use crate::router::users::Waiting;
 use crate::session::conn::NONE;
+use crate::streams::Streams;
 use crate::streams::work::work;
 use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::splice::address_to;
@@ -28,12 +30,12 @@ struct Lists {
 }
 
 impl Lists {
-    fn of(floor: &Contacts) -> Lists {
-        Lists { homes: vec![String::new(); usize::from(floor.settings.shards())], count: 0 }
+    fn of(cx: &Streams) -> Lists {
+        Lists { homes: vec![String::new(); usize::from(cx.kernel.settings.shards())], count: 0 }
     }
 
-    fn add(&mut self, floor: &Contacts, jid: &str) {
-        let list = &mut self.homes[floor.home(bare_of(jid)).index()];
+    fn add(&mut self, cx: &Streams, jid: &str) {
+        let list = &mut self.homes[cx.kernel.home(bare_of(jid)).index()];
         if !list.is_empty() {
             list.push(BETWEEN);
         }
@@ -44,25 +46,34 @@ impl Lists {
 
 impl Contacts {
     /// Tells those who may see a node of a user, and want to, what has happened there. The session that has set it off pays.
-    pub(super) fn tell_of(&mut self, user: u32, session: Option<SessionId>, event: &Event) {
-        let owner = self.bare_of_user(user);
+    pub(super) fn tell_of(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: Option<SessionId>,
+        event: &Event,
+    ) {
+        let owner = actors.bare_of_user(user);
         if let Some(to) = &event.to {
-            return self.event_to(&owner, &event.node, to, &event.message);
+            return self.event_to(cx, &owner, &event.node, to, &event.message);
         }
-        for own in self.interested(user, &event.node, None) {
-            self.hand_event(own, &owner, &event.message);
+        for own in self.interested(cx, actors, user, &event.node, None) {
+            self.hand_event(cx, actors, own, &owner, &event.message);
         }
-        let split = |floor: &mut Contacts, roster: &mut Roster| receivers(floor, user, &owner, roster, event);
-        let Some((explicit, implicit)) = self.with_roster(user, split) else { return };
+        let split = |cx: &mut Streams, actors: &mut Actors, roster: &mut Roster| {
+            receivers(cx, actors, user, &owner, roster, event)
+        };
+        let Some((explicit, implicit)) = self.with_roster(cx, actors, user, split) else { return };
         let count = explicit.count + implicit.count;
         let xml = event.brief.as_ref().unwrap_or(&event.message);
         if let Some(session) = session {
             let cost = work(count, count * xml.len().min(NODE_NOTIFIED_BYTES_MAX)).min(NODE_NOTIFY_WORK_MAX);
-            self.charge(&owner, session, cost);
+            actors.charge(cx, &owner, session, cost);
         }
         for (lists, explicit) in [(explicit, true), (implicit, false)] {
             for (home, list) in lists.homes.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
-                let letters = self.letters_to(crate::id::ShardId(home as u16));
+                let letters = cx.kernel.letters_to(crate::id::ShardId(home as u16));
                 let (node, from, to) = (letters.name(&event.node), letters.name(&owner), letters.name(list));
                 let xml = letters.write(xml);
                 letters.push(Letter::Event { node, from, to, explicit, xml });
@@ -71,11 +82,11 @@ impl Contacts {
     }
 
     /// Those who are told of something at a node of a service, whatever their clients are interested in.
-    pub(crate) fn notice(&mut self, notice: &Notice) {
-        let mut lists = Lists::of(self);
-        notice.to.iter().for_each(|to| lists.add(self, to));
+    pub(crate) fn notice(&mut self, cx: &mut Streams, notice: &Notice) {
+        let mut lists = Lists::of(cx);
+        notice.to.iter().for_each(|to| lists.add(cx, to));
         for (home, list) in lists.homes.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
-            let letters = self.letters_to(crate::id::ShardId(home as u16));
+            let letters = cx.kernel.letters_to(crate::id::ShardId(home as u16));
             let (node, from, to) = (letters.name(""), letters.name(&notice.from), letters.name(list));
             let xml = letters.write(&notice.message);
             letters.push(Letter::Event { node, from, to, explicit: true, xml });
@@ -83,96 +94,121 @@ impl Contacts {
     }
 
     /// One receiver, whatever its client is interested in.
-    pub(super) fn event_to(&mut self, owner: &str, node: &str, to: &str, message: &[u8]) {
-        let home = self.home(bare_of(to));
-        let letters = self.letters_to(home);
+    pub(super) fn event_to(&mut self, cx: &mut Streams, owner: &str, node: &str, to: &str, message: &[u8]) {
+        let home = cx.kernel.home(bare_of(to));
+        let letters = cx.kernel.letters_to(home);
         let (node, from, to) = (letters.name(node), letters.name(owner), letters.name(to));
         let xml = letters.write(message);
         letters.push(Letter::Event { node, from, to, explicit: true, xml });
     }
 
     /// Something has happened at a node: for these receivers of this home.
-    pub(crate) fn event_letter(&mut self, node: &str, from: &str, to: &str, explicit: bool, xml: &[u8]) {
+    pub(crate) fn event_letter(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        node: &str,
+        from: &str,
+        to: &str,
+        explicit: bool,
+        xml: &[u8],
+    ) {
         for to in to.split(BETWEEN) {
-            self.event_for(node, from, to, explicit, xml);
+            self.event_for(cx, actors, node, from, to, explicit, xml);
         }
     }
 
     /// For one receiver. An explicit one is a subscriber: an address or all of a user's; otherwise it is all sessions that are
     /// interested but the one of the resource, if there is one, which gets it as a subscriber.
-    pub(crate) fn event_for(&mut self, node: &str, from: &str, to: &str, explicit: bool, xml: &[u8]) {
-        let Some(user) = self.users.find(to).filter(|&user| self.users.get(user).first != NONE) else { return };
-        if self.has_parked(Some(user)) {
+    pub(crate) fn event_for(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        node: &str,
+        from: &str,
+        to: &str,
+        explicit: bool,
+        xml: &[u8],
+    ) {
+        let Some(user) = actors.users.find(to).filter(|&user| actors.users.get(user).first != NONE) else { return };
+        if actors.has_parked(Some(user)) {
             let waiting =
                 Waiting::Event { node: node.into(), from: from.into(), to: to.into(), explicit, xml: xml.into() };
-            self.wait_for_account(bare_of(to), waiting);
+            actors.wait_for_account(cx, bare_of(to), waiting);
             return;
         }
-        if self.guards(user, Way::In, from).is_some() {
+        if actors.guards(cx, user, Way::In, from).is_some() {
             return;
         }
         let resource = resource_of(to);
-        let mut available = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available());
+        let mut available = actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.is_available());
         // Of very many most have one, which needs no list.
         if let (false, None, Some((only, _)), None) = (explicit, resource, available.next(), available.next()) {
-            self.ask_capabilities(only, false);
-            if self.wants(only, node) {
-                self.hand_event(only, from, xml);
+            self.ask_capabilities(cx, actors, only, false);
+            if self.wants(actors, only, node) {
+                self.hand_event(cx, actors, only, from, xml);
             }
             return;
         }
         let sessions = match explicit {
             true => {
-                let available = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available());
+                let available = actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.is_available());
                 let meant = available.filter(|(_, s)| resource.is_none_or(|resource| *s.resource == *resource));
                 meant.map(|(id, _)| id).collect()
             }
-            false => self.interested(user, node, resource),
+            false => self.interested(cx, actors, user, node, resource),
         };
         for session in sessions {
-            self.hand_event(session, from, xml);
+            self.hand_event(cx, actors, session, from, xml);
         }
     }
 
     /// Available sessions of a user that are interested in a node. What the hashes of others stand for is asked.
-    fn interested(&mut self, user: u32, node: &str, except: Option<&str>) -> Vec<SessionId> {
-        let available = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.is_available());
+    fn interested(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        node: &str,
+        except: Option<&str>,
+    ) -> Vec<SessionId> {
+        let available = actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.is_available());
         let meant = available.filter(|(_, s)| except.is_none_or(|except| *s.resource != *except));
         let mut sessions: Vec<SessionId> = meant.map(|(id, _)| id).collect();
         for &session in &sessions {
-            self.ask_capabilities(session, false);
+            self.ask_capabilities(cx, actors, session, false);
         }
-        sessions.retain(|&session| self.wants(session, node));
+        sessions.retain(|&session| self.wants(actors, session, node));
         sessions
     }
 
     /// Gives a session a notification, which waits nowhere.
-    fn hand_event(&mut self, session: SessionId, from: &str, xml: &[u8]) {
-        let mut stanza = std::mem::take(&mut self.scratch);
-        let own = self.sessions.slot(session.slot);
-        let to = [self.users.local(own.user), "@", self.users.domain(own.user), "/", &*own.resource];
+    fn hand_event(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, from: &str, xml: &[u8]) {
+        let mut stanza = std::mem::take(&mut cx.kernel.scratch);
+        let own = actors.sessions.slot(session.slot);
+        let to = [actors.users.local(own.user), "@", actors.users.domain(own.user), "/", &*own.resource];
         address_to(&mut stanza, xml, from, &to);
-        self.hand_ephemeral(session, &stanza);
-        self.keep_scratch(stanza);
+        actors.hand_ephemeral(cx, session, &stanza);
+        cx.kernel.keep_scratch(stanza);
     }
 }
 
 /// Who is told: subscribers, and contacts who may see the user's presence (XEP-0060 9.1.2), each once.
-fn receivers(floor: &Contacts, user: u32, owner: &str, roster: &Roster, event: &Event) -> (Lists, Lists) {
-    let (mut explicit, mut implicit) = (Lists::of(floor), Lists::of(floor));
+fn receivers(cx: &Streams, actors: &Actors, user: u32, owner: &str, roster: &Roster, event: &Event) -> (Lists, Lists) {
+    let (mut explicit, mut implicit) = (Lists::of(cx), Lists::of(cx));
     let audience = &event.audience;
-    let noted = floor.has_notes(user);
+    let noted = actors.has_notes(user);
     let may = |jid: &str, presence: bool| {
         let groups = if audience.access == Access::Roster { roster.groups(bare_of(jid)) } else { Vec::new() };
         let viewer = Viewer { jid, owner: false, presence, groups: &groups };
-        audience.may(viewer).is_ok() && !(noted && floor.guards(user, Way::Out, jid).is_some())
+        audience.may(viewer).is_ok() && !(noted && actors.guards(cx, user, Way::Out, jid).is_some())
     };
     let subscribers = &audience.affiliates.subscribers;
     for jid in subscribers.iter().filter(|jid| bare_of(jid) != owner) {
-        if floor.settings.domains.find_in(bare_of(jid).split_once('@').map_or("", |(_, domain)| domain)).is_some()
+        if cx.kernel.settings.domains.find_in(bare_of(jid).split_once('@').map_or("", |(_, domain)| domain)).is_some()
             && may(jid, roster.state(bare_of(jid)).from())
         {
-            explicit.add(floor, jid);
+            explicit.add(cx, jid);
         }
     }
     for (contact, _) in roster.contacts().filter(|(_, state)| state.from()) {
@@ -182,8 +218,8 @@ fn receivers(floor: &Contacts, user: u32, owner: &str, roster: &Roster, event: &
         // The one of a contact's addresses that is subscribed gets it already.
         match subscribers.iter().find(|jid| bare_of(jid) == contact) {
             Some(jid) if jid.len() == contact.len() => {}
-            Some(jid) => implicit.add(floor, jid),
-            None => implicit.add(floor, contact),
+            Some(jid) => implicit.add(cx, jid),
+            None => implicit.add(cx, contact),
         }
     }
     (explicit, implicit)

@@ -6,12 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use crate::actors::Actors;
 use crate::contacts::Contacts;
 use crate::extension::presence::PresenceId;
 use crate::extension::{self, Capable, caps};
 use crate::id::SessionId;
 use crate::limits::{CAPABILITIES_ANSWER_MS, CAPABILITIES_ASK_MS, CAPABILITIES_SPARE_MAX};
 use crate::session::table::Nodes;
+use crate::streams::Streams;
 use crate::wire::Element;
 use crate::wire::written::read_back;
 
@@ -199,18 +201,18 @@ impl Contacts {
         }
     }
 
-    fn tag_of(&self, session: SessionId) -> Option<u32> {
-        self.presence_table.tag(self.sessions.get(session)?.presence?)
+    fn tag_of(&self, actors: &Actors, session: SessionId) -> Option<u32> {
+        self.presence_table.tag(actors.sessions.get(session)?.presence?)
     }
 
     /// What a session is interested in; none if that is not known, or it has not said.
-    pub(super) fn interests_of(&self, session: SessionId) -> Option<Nodes> {
-        self.interests.entries[self.tag_of(session)? as usize].nodes.clone()
+    pub(super) fn interests_of(&self, actors: &Actors, session: SessionId) -> Option<Nodes> {
+        self.interests.entries[self.tag_of(actors, session)? as usize].nodes.clone()
     }
 
     /// Whether a session is interested in a node.
-    pub(super) fn wants(&self, session: SessionId, node: &str) -> bool {
-        let nodes = self.tag_of(session).and_then(|at| self.interests.entries[at as usize].nodes.as_ref());
+    pub(super) fn wants(&self, actors: &Actors, session: SessionId, node: &str) -> bool {
+        let nodes = self.tag_of(actors, session).and_then(|at| self.interests.entries[at as usize].nodes.as_ref());
         nodes.is_some_and(|nodes| nodes.binary_search_by(|other| (**other).cmp(node)).is_ok())
     }
 
@@ -222,9 +224,9 @@ impl Contacts {
     /// A session has sent presence, or something has happened that it may be interested in: its client is asked, unless it is known what
     /// its hash stands for, a question about that is open, or this client was asked lately. With `waits` it is shown last items when
     /// that is known.
-    pub(super) fn ask_capabilities(&mut self, session: SessionId, waits: bool) {
-        let now_ms = self.now.mono_ms;
-        let Some(at) = self.tag_of(session) else { return };
+    pub(super) fn ask_capabilities(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, waits: bool) {
+        let now_ms = cx.kernel.now.mono_ms;
+        let Some(at) = self.tag_of(actors, session) else { return };
         let entry = &mut self.interests.entries[at as usize];
         if entry.nodes.is_some() {
             return;
@@ -234,27 +236,27 @@ impl Contacts {
         }
         let lately = entry.asked.get(&session).is_some_and(|asked_ms| now_ms < asked_ms + CAPABILITIES_ASK_MS);
         if !lately && entry.due_ms.is_none() {
-            self.ask_about(at, session);
+            self.ask_about(cx, actors, at, session);
         }
     }
 
-    fn ask_about(&mut self, at: u32, session: SessionId) {
-        let now_ms = self.now.mono_ms;
+    fn ask_about(&mut self, cx: &mut Streams, actors: &mut Actors, at: u32, session: SessionId) {
+        let now_ms = cx.kernel.now.mono_ms;
         self.interests.asks(at, session, now_ms);
-        let Some(presence) = self.sessions.get(session).and_then(|session| session.presence) else { return };
+        let Some(presence) = actors.sessions.get(session).and_then(|session| session.presence) else { return };
         let Some(Some((node, ver))) = read_back(self.presence_table.get(presence), named) else { return };
-        if let Some((place, ask)) = extension::asks_capable(&self.facts, &node, &ver) {
-            self.ask_client(session, place, &ask);
+        if let Some((place, ask)) = extension::asks_capable(&cx.kernel.facts, &node, &ver) {
+            actors.ask_client(cx, session, place, &ask);
         }
     }
 
     /// Asks so many at the most of the clients that wait and were not asked lately: first one of each user of whom none was.
-    fn ask_others(&mut self, at: u32, most: usize) {
-        let now_ms = self.now.mono_ms;
+    fn ask_others(&mut self, cx: &mut Streams, actors: &mut Actors, at: u32, most: usize) {
+        let now_ms = cx.kernel.now.mono_ms;
         let entry = &mut self.interests.entries[at as usize];
         entry.asked.retain(|_, asked_ms| now_ms < *asked_ms + CAPABILITIES_ASK_MS);
         let entry = &self.interests.entries[at as usize];
-        let user_of = |session: SessionId| self.sessions.get(session).map(|session| session.user);
+        let user_of = |session: SessionId| actors.sessions.get(session).map(|session| session.user);
         let mut users: BTreeSet<u32> = entry.asked.keys().filter_map(|&session| user_of(session)).collect();
         let (mut chosen, mut others) = (Vec::new(), Vec::new());
         for &session in entry.waiting.iter().filter(|session| !entry.asked.contains_key(session)) {
@@ -270,15 +272,15 @@ impl Contacts {
         chosen.extend(others);
         chosen.truncate(most);
         for session in chosen {
-            self.ask_about(at, session);
+            self.ask_about(cx, actors, at, session);
         }
     }
 
     /// A turn's part of the sweep: of what was not answered in time others are asked.
-    pub(crate) fn sweep_interests(&mut self) {
-        let now_ms = self.now.mono_ms;
+    pub(crate) fn sweep_interests(&mut self, cx: &mut Streams, actors: &mut Actors) {
+        let now_ms = cx.kernel.now.mono_ms;
         while let Some((at, most)) = self.interests.next_round(now_ms) {
-            self.ask_others(at, most);
+            self.ask_others(cx, actors, at, most);
             // Nobody is left.
             let entry = &mut self.interests.entries[at as usize];
             if entry.due_ms.is_none() {
@@ -289,9 +291,15 @@ impl Contacts {
 
     /// A session, which may be over, does not name the hash of this presence any more, unless another one of its presences does: if it
     /// was asked, another one is. The reference to the presence is given back.
-    pub(super) fn leave_presence(&mut self, session: SessionId, before: PresenceId) {
-        if let Some(at) = self.presence_table.tag(before).filter(|at| self.tag_of(session) != Some(*at)) {
-            let over = self.sessions.get(session).is_none();
+    pub(super) fn leave_presence(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        session: SessionId,
+        before: PresenceId,
+    ) {
+        if let Some(at) = self.presence_table.tag(before).filter(|at| self.tag_of(actors, session) != Some(*at)) {
+            let over = actors.sessions.get(session).is_none();
             let entry = &mut self.interests.entries[at as usize];
             entry.waiting.remove(&session);
             let was_asked = match over {
@@ -299,7 +307,7 @@ impl Contacts {
                 false => entry.asked.contains_key(&session),
             };
             if was_asked && entry.due_ms.is_some() {
-                self.ask_others(at, 1);
+                self.ask_others(cx, actors, at, 1);
             }
         }
         self.release_presence(before);
@@ -307,19 +315,25 @@ impl Contacts {
 
     /// A client has proved what a hash stands for. Returns the sessions that have waited for it and still name it, with what they are
     /// interested in. If the hash is none that is asked about, or the client has not answered, another one is asked.
-    pub(super) fn learn_interests(&mut self, session: SessionId, capable: Option<Capable>) -> Vec<(SessionId, Nodes)> {
+    pub(super) fn learn_interests(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        session: SessionId,
+        capable: Option<Capable>,
+    ) -> Vec<(SessionId, Nodes)> {
         if let Some((at, mut waiting)) = capable.and_then(|capable| self.interests.learn(capable)) {
             // A late answer to a question about what it was before looks like none, and then it does not wait any more.
             waiting.insert(session);
             let Some(nodes) = self.interests.entries[at as usize].nodes.clone() else { return Vec::new() };
-            let names = |session: &SessionId| self.tag_of(*session) == Some(at);
+            let names = |session: &SessionId| self.tag_of(actors, *session) == Some(at);
             return waiting.into_iter().filter(names).map(|session| (session, nodes.clone())).collect();
         }
-        if let Some(at) = self.tag_of(session) {
+        if let Some(at) = self.tag_of(actors, session) {
             let entry = &mut self.interests.entries[at as usize];
             entry.waiting.remove(&session);
             if entry.nodes.is_none() {
-                self.ask_others(at, 1);
+                self.ask_others(cx, actors, at, 1);
             }
         }
         Vec::new()

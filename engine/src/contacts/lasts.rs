@@ -8,12 +8,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use crate::actors::Actors;
 use crate::contacts::Contacts;
 use crate::contacts::events::BETWEEN;
 use crate::extension::Capable;
 use crate::extension::pubsub::event::{last, shown};
 use crate::extension::pubsub::node::{Affiliates, Directory, Node, Viewer, may};
 use crate::id::{SessionId, ShardId};
+use crate::kernel::pending::{LastRead, Pending};
 use crate::letters::Letter;
 use crate::limits::{
     LAST_ITEMS_BYTES, LAST_ITEMS_MS, LAST_ITEMS_READS, LAST_ITEMS_SESSIONS, NODE_ITEM_ROW_BYTES_MAX, PARKED_STANZAS_MAX,
@@ -22,9 +24,9 @@ use crate::router::users::{Look, RosterStep, Seen};
 use crate::session::table::{Nodes, Walk};
 use crate::store::nodes::{self as rows, Item, Span};
 use crate::store::{Found, Query};
+use crate::streams::Streams;
 use crate::streams::half::Down;
 use crate::streams::work::work;
-use crate::turn::pending::{LastRead, Pending};
 use crate::wire::jid::bare_of;
 
 /// Sessions that are looked at at once for one that can go on.
@@ -70,89 +72,109 @@ pub(crate) struct Lasts {
 
 impl Contacts {
     /// A client has answered what it can do, or has answered nothing of use.
-    pub(crate) fn learned(&mut self, session: SessionId, capable: Option<Capable>) {
-        for (session, nodes) in self.learn_interests(session, capable) {
-            self.begin_walk(session, nodes);
+    pub(crate) fn learned(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        session: SessionId,
+        capable: Option<Capable>,
+    ) {
+        for (session, nodes) in self.learn_interests(cx, actors, session, capable) {
+            self.begin_walk(cx, actors, session, nodes);
         }
     }
 
     /// A session has sent presence that names interests, other ones than before. Only what is new is shown again.
-    pub(super) fn interests_announced(&mut self, session: SessionId, before: Option<Nodes>) {
-        match (self.interests_of(session), before) {
-            (None, _) => self.ask_capabilities(session, true),
-            (Some(nodes), None) => self.begin_walk(session, nodes),
+    pub(super) fn interests_announced(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        session: SessionId,
+        before: Option<Nodes>,
+    ) {
+        match (self.interests_of(actors, session), before) {
+            (None, _) => self.ask_capabilities(cx, actors, session, true),
+            (Some(nodes), None) => self.begin_walk(cx, actors, session, nodes),
             (Some(nodes), Some(before)) if !Arc::ptr_eq(&nodes, &before) => {
                 let new = nodes.iter().filter(|node| before.binary_search(node).is_err()).cloned();
-                self.begin_walk(session, new.collect());
+                self.begin_walk(cx, actors, session, new.collect());
             }
             (Some(_), Some(_)) => {}
         }
     }
 
     /// A session is to be sent last items of these nodes.
-    fn begin_walk(&mut self, session: SessionId, nodes: Nodes) {
+    fn begin_walk(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, nodes: Nodes) {
         if nodes.is_empty() {
             return;
         }
-        let Some(state) = self.sessions.get_mut(session) else { return };
+        let Some(state) = actors.sessions.get_mut(session) else { return };
         let walk = Box::new(Walk { nodes, next: None });
         let before = state.extra.get_or_insert_default().walk.replace(walk);
         let active = self.lasts.active.iter().any(|active| active.session == session);
         if before.is_none() && !active {
             self.lasts.waiting.push_back(session);
         }
-        self.walk_on();
+        self.walk_on(cx, actors);
     }
 
     /// Lets those who wait go on, as many at once as may.
-    fn walk_on(&mut self) {
+    fn walk_on(&mut self, cx: &mut Streams, actors: &mut Actors) {
         for _ in 0..self.lasts.waiting.len().min(WALK_TRIES) {
             if self.lasts.active.len() >= LAST_ITEMS_SESSIONS {
                 return;
             }
             let Some(session) = self.lasts.waiting.pop_front() else { return };
-            let Some(state) = self.sessions.get(session) else { continue };
-            let (user, since_ms) = (state.user, self.now.mono_ms);
+            let Some(state) = actors.sessions.get(session) else { continue };
+            let (user, since_ms) = (state.user, cx.kernel.now.mono_ms);
             // What comes would be dropped; and who owes for what was read before does not have more read.
-            if self.is_busy(session) || self.owes_work(session) {
+            if cx.is_busy(session) || cx.owes_work(session) {
                 self.lasts.waiting.push_back(session);
                 continue;
             }
             self.lasts.active.push(Active { session, homes: usize::MAX, since_ms });
-            self.roster_step(user, RosterStep::Walk { session });
+            self.roster_step(cx, actors, user, RosterStep::Walk { session });
         }
     }
 
     /// A page has been asked for at so many homes.
-    pub(crate) fn walked(&mut self, session: SessionId, homes: usize) {
+    pub(crate) fn walked(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, homes: usize) {
         if let Some(active) = self.lasts.active.iter_mut().find(|active| active.session == session) {
             active.homes = homes;
         }
-        self.walk_ended(session);
+        self.walk_ended(cx, actors, session);
     }
 
     /// A home has looked at all contacts of a page.
-    pub(crate) fn looked(&mut self, session: SessionId, work: u64) {
-        self.tell(session, Down::Charge(work));
+    pub(crate) fn looked(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, work: u64) {
+        cx.tell(session, Down::Charge(work));
         if let Some(active) = self.lasts.active.iter_mut().find(|active| active.session == session) {
             active.homes = active.homes.saturating_sub(1);
         }
-        self.walk_ended(session);
+        self.walk_ended(cx, actors, session);
     }
 
     /// If a session's page is done, the next one waits its turn.
-    fn walk_ended(&mut self, session: SessionId) {
+    fn walk_ended(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId) {
         let Some(at) = self.lasts.active.iter().position(|a| a.session == session && a.homes == 0) else { return };
         self.lasts.active.swap_remove(at);
-        let extra = self.sessions.get(session).and_then(|session| session.extra.as_ref());
+        let extra = actors.sessions.get(session).and_then(|session| session.extra.as_ref());
         if extra.is_some_and(|extra| extra.walk.is_some()) {
             self.lasts.waiting.push_back(session);
         }
-        self.walk_on();
+        self.walk_on(cx, actors);
     }
 
     /// Another home asks after users of this one for a session of its own.
-    pub(crate) fn last_asked(&mut self, shard: ShardId, session: Option<SessionId>, to: &str, of: &str, nodes: &str) {
+    pub(crate) fn last_asked(
+        &mut self,
+        cx: &mut Streams,
+        shard: ShardId,
+        session: Option<SessionId>,
+        to: &str,
+        of: &str,
+        nodes: &str,
+    ) {
         // Of those who wait for pages there are only so many.
         if session.is_none() && self.lasts.looks.len() >= PARKED_STANZAS_MAX {
             return;
@@ -164,24 +186,24 @@ impl Contacts {
         let before = self.lasts.looks.len();
         self.lasts.looks.extend(looks);
         let left = self.lasts.looks.len() - before;
-        let group_state = Group { shard, session, left, reading: 0, work: 0, since_ms: self.now.mono_ms };
+        let group_state = Group { shard, session, left, reading: 0, work: 0, since_ms: cx.kernel.now.mono_ms };
         self.lasts.groups.insert(group, group_state);
-        self.look_on();
+        self.look_on(cx);
     }
 
-    fn look_on(&mut self) {
+    fn look_on(&mut self, cx: &mut Streams) {
         while self.lasts.reading < LAST_ITEMS_READS {
             let Some(look) = self.lasts.looks.pop_front() else { return };
             let Some(group) = self.lasts.groups.get_mut(&look.group) else { continue };
             group.reading += 1;
             self.lasts.reading += 1;
             let query = rows::directory(&look.of);
-            self.read(Pending::Last(LastRead { look, chosen: None }), vec![query]);
+            cx.kernel.read(Pending::Last(LastRead { look, chosen: None }), vec![query]);
         }
     }
 
     /// One user is done with.
-    fn look_done(&mut self, group: u64) {
+    fn look_done(&mut self, cx: &mut Streams, group: u64) {
         let Some(state) = self.lasts.groups.get_mut(&group) else { return };
         (state.left, state.reading) = (state.left.saturating_sub(1), state.reading.saturating_sub(1));
         self.lasts.reading = self.lasts.reading.saturating_sub(1);
@@ -189,21 +211,21 @@ impl Contacts {
             let (shard, session, work) = (state.shard, state.session, state.work);
             self.lasts.groups.remove(&group);
             if let Some(session) = session {
-                self.letters_to(shard).push(Letter::Looked { session, work });
+                cx.kernel.letters_to(shard).push(Letter::Looked { session, work });
             }
         }
-        self.look_on();
+        self.look_on(cx);
     }
 
     /// Rows of a user's nodes have come.
-    pub(crate) fn last_found(&mut self, read: LastRead, found: &[Found]) {
+    pub(crate) fn last_found(&mut self, cx: &mut Streams, actors: &mut Actors, read: LastRead, found: &[Found]) {
         let LastRead { look, chosen } = read;
         if let Some(group) = self.lasts.groups.get_mut(&look.group) {
             group.work += found.iter().map(|found| work(1, found.bytes())).sum::<u64>();
         }
         if let Some((nodes, seen)) = chosen {
-            self.show_last(&look, &nodes, &seen, found);
-            return self.look_done(look.group);
+            self.show_last(cx, &look, &nodes, &seen, found);
+            return self.look_done(cx, look.group);
         }
         let directory = match found {
             [Found::Value(row)] => Directory::decode(row.as_deref()).unwrap_or_default(),
@@ -217,69 +239,69 @@ impl Contacts {
         });
         let nodes: Vec<Node> = chosen.cloned().collect();
         if nodes.is_empty() {
-            return self.look_done(look.group);
+            return self.look_done(cx, look.group);
         }
         if *look.of == *bare_of(&look.to) {
             let seen = Seen { owner: true, presence: true, groups: Vec::new() };
-            return self.read_last(look, nodes, seen);
+            return self.read_last(cx, look, nodes, seen);
         }
         let of = look.of.clone();
-        self.with_account(&of, RosterStep::Last(Box::new((look, nodes))));
+        self.with_account(cx, actors, &of, RosterStep::Last(Box::new((look, nodes))));
     }
 
     /// How a user's roster has somebody who wants to see nodes; none if they are nobody's to see.
-    pub(crate) fn last_seen(&mut self, look: Look, nodes: Vec<Node>, seen: Option<Seen>) {
+    pub(crate) fn last_seen(&mut self, cx: &mut Streams, look: Look, nodes: Vec<Node>, seen: Option<Seen>) {
         match seen {
-            Some(seen) => self.read_last(look, nodes, seen),
-            None => self.look_done(look.group),
+            Some(seen) => self.read_last(cx, look, nodes, seen),
+            None => self.look_done(cx, look.group),
         }
     }
 
-    fn read_last(&mut self, look: Look, nodes: Vec<Node>, seen: Seen) {
+    fn read_last(&mut self, cx: &mut Streams, look: Look, nodes: Vec<Node>, seen: Seen) {
         // Who is affiliated with a node counts only where somebody is.
         let queries = nodes.iter().flat_map(|node| -> [Query; 2] {
             [rows::affiliates(&look.of, &node.name), rows::items(&look.of, &node.name, Span::LAST)]
         });
         let queries = queries.collect();
-        self.read(Pending::Last(LastRead { look, chosen: Some((nodes, seen)) }), queries);
+        cx.kernel.read(Pending::Last(LastRead { look, chosen: Some((nodes, seen)) }), queries);
     }
 
-    fn show_last(&mut self, look: &Look, nodes: &[Node], seen: &Seen, found: &[Found]) {
+    fn show_last(&mut self, cx: &mut Streams, look: &Look, nodes: &[Node], seen: &Seen, found: &[Found]) {
         let viewer = Viewer { jid: &look.to, owner: seen.owner, presence: seen.presence, groups: &seen.groups };
         for (node, found) in nodes.iter().zip(found.chunks_exact(2)) {
             let [Found::Value(affiliates), Found::Rows { rows, .. }] = found else { continue };
             let Some(affiliates) = Affiliates::decode(affiliates.as_deref()) else { continue };
             let Some(item) = rows.first().and_then(|row| Item::decode(&row.value)) else { continue };
-            if item.at_us < node.config.gone_before_us(self.now) {
+            if item.at_us < node.config.gone_before_us(cx.kernel.now) {
                 continue;
             }
             if may(node.config.access, &node.config.groups, &affiliates, viewer).is_ok() {
                 let message = last(&look.of, &node.name, node.config.payloads, &item);
-                self.event_to(&look.of, &node.name, &look.to, &message);
+                self.event_to(cx, &look.of, &node.name, &look.to, &message);
             }
         }
     }
 
     /// A turn's part of the sweep: whoever has not answered for long is not waited for.
-    pub(crate) fn sweep_lasts(&mut self) {
+    pub(crate) fn sweep_lasts(&mut self, cx: &mut Streams, actors: &mut Actors) {
         if !self.lasts.waiting.is_empty() {
-            self.walk_on();
+            self.walk_on(cx, actors);
         }
-        let now_ms = self.now.mono_ms;
+        let now_ms = cx.kernel.now.mono_ms;
         let late = |since_ms: u64| now_ms.saturating_sub(since_ms) > LAST_ITEMS_MS;
         if let Some(at) = self.lasts.active.iter().position(|active| late(active.since_ms)) {
             let session = self.lasts.active.swap_remove(at).session;
-            if let Some(session) = self.sessions.get_mut(session) {
+            if let Some(session) = actors.sessions.get_mut(session) {
                 session.extra.as_mut().and_then(|extra| extra.walk.take());
                 session.trim();
             }
-            self.walk_on();
+            self.walk_on(cx, actors);
         }
         let oldest = self.lasts.groups.first_key_value().filter(|(_, group)| late(group.since_ms));
         if let Some((&number, group)) = oldest {
             self.lasts.reading = self.lasts.reading.saturating_sub(group.reading);
             self.lasts.groups.remove(&number);
-            self.look_on();
+            self.look_on(cx);
         }
     }
 }

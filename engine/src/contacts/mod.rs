@@ -21,12 +21,11 @@ use crate::contacts::interests::Interests;
 use crate::contacts::lasts::Lasts;
 use crate::extension::presence::PresenceTable;
 use crate::extension::pubsub::node::Node;
-use crate::floor::stands_on;
 use crate::id::SessionId;
-use crate::logs::Logs;
+use crate::kernel::Fixed;
 use crate::router::users::{Look, Parked, Seen};
+use crate::settings::Settings;
 use crate::store::sessions::KEY_BYTES;
-use crate::turn::Fixed;
 
 /// What a roster has decided, for a higher floor to carry out.
 #[derive(Debug)]
@@ -45,8 +44,7 @@ pub(crate) enum Decided {
 
 /// Rosters and presence of a shard's users.
 #[derive(Debug)]
-pub struct Contacts {
-    logs: Logs,
+pub(crate) struct Contacts {
     pub(crate) presence_table: PresenceTable,
     pub(crate) interests: Interests,
     lasts: Lasts,
@@ -59,15 +57,12 @@ pub struct Contacts {
     pub(crate) decided: Vec<Decided>,
 }
 
-stands_on!(Contacts, logs: Logs);
-
 impl Contacts {
     /// Nobody's. `seed` keys the table of presences.
-    pub(crate) fn new(logs: Logs, seed: u64) -> Contacts {
-        let announcements = Announcements::new(logs.settings.kept.clone());
+    pub(crate) fn new(settings: &Settings, seed: u64) -> Contacts {
+        let announcements = Announcements::new(settings.kept.clone());
         Contacts {
             announcements,
-            logs,
             presence_table: PresenceTable::new([seed, 0]),
             interests: Interests::default(),
             lasts: Lasts::default(),

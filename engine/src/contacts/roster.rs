@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use rand_core::RngCore;
 
+use crate::actors::Actors;
 use crate::contacts::show::PRESENCE_GONE;
 use crate::contacts::{Contacts, Decided};
 use crate::extension::Way;
@@ -12,12 +13,13 @@ use crate::extension::roster::{Again, ProbeAnswer, Roster};
 use crate::extension::subscription::{Kind, State};
 use crate::id::SessionId;
 use crate::io::StorageState;
+use crate::kernel::pending::Pending;
 use crate::letters::{PresenceNews, TELLS_GONE};
 use crate::router::users::{Known, Parked, RosterStep, Seen, User, Waiting};
 use crate::session::conn::NONE;
 use crate::store::Found;
 use crate::store::roster::Life;
-use crate::turn::pending::Pending;
+use crate::streams::Streams;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid;
 use crate::wire::jid::{bare_of, resource_of};
@@ -30,47 +32,47 @@ const CATCH_UP_BYTES: usize = 1_024;
 
 impl Contacts {
     /// Does a step, now or when the roster has been read.
-    pub(crate) fn roster_step(&mut self, user: u32, step: RosterStep) {
-        let now_s = self.now.mono_s();
-        let state = self.users.state(user, now_s);
+    pub(crate) fn roster_step(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, step: RosterStep) {
+        let now_s = cx.kernel.now.mono_s();
+        let state = actors.users.state(user, now_s);
         if state.roster.is_some() && state.roster_waits.is_empty() {
-            return self.do_roster_step(user, step);
+            return self.do_roster_step(cx, actors, user, step);
         }
         let must = matches!(step, RosterStep::Withdraw { .. } | RosterStep::Leave);
         if state.roster_waits.len() >= crate::limits::PARKED_STANZAS_MAX && !must {
-            self.counters.parked_refused.one();
-            return self.refuse_roster_step(user, step);
+            cx.kernel.counters.parked_refused.one();
+            return self.refuse_roster_step(cx, actors, user, step);
         }
         state.roster_waits.push_back(step);
-        self.parked += 1;
-        self.counters.parked_came.one();
-        self.ask_for_roster(user);
+        actors.parked += 1;
+        cx.kernel.counters.parked_came.one();
+        self.ask_for_roster(cx, actors, user);
     }
 
     /// Reads a user's roster before there is a step that needs it.
-    pub(crate) fn read_roster_ahead(&mut self, user: u32) {
-        let now_s = self.now.mono_s();
-        if self.users.state(user, now_s).roster.is_none() {
-            self.ask_for_roster(user);
+    pub(crate) fn read_roster_ahead(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let now_s = cx.kernel.now.mono_s();
+        if actors.users.state(user, now_s).roster.is_none() {
+            self.ask_for_roster(cx, actors, user);
         }
     }
 
-    fn ask_for_roster(&mut self, user: u32) {
-        let now_s = self.now.mono_s();
-        let state = self.users.state(user, now_s);
+    fn ask_for_roster(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let now_s = cx.kernel.now.mono_s();
+        let state = actors.users.state(user, now_s);
         if !state.roster_asked {
             state.roster_asked = true;
-            let bare = self.bare_of_user(user);
+            let bare = actors.bare_of_user(user);
             let query = crate::store::roster::query(&bare);
-            self.read(Pending::Roster(bare.into()), vec![query]);
+            cx.kernel.read(Pending::Roster(bare.into()), vec![query]);
         }
     }
 
-    pub(crate) fn roster_found(&mut self, account: &str, found: Vec<Found>) {
-        let Some(user) = self.users.find(account) else { return };
-        let now_s = self.now.mono_s();
-        let life = Life { life: self.life, history: self.entropy.next_u64().max(1) };
-        let state = self.users.state(user, now_s);
+    pub(crate) fn roster_found(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, found: Vec<Found>) {
+        let Some(user) = actors.users.find(account) else { return };
+        let now_s = cx.kernel.now.mono_s();
+        let life = Life { life: cx.kernel.life, history: cx.kernel.entropy.next_u64().max(1) };
+        let state = actors.users.state(user, now_s);
         // A damaged roster is not overwritten: it counts as empty for presence, and requests get an error.
         let damaged = match found.first().map(Roster::load) {
             Some(Ok(roster)) => {
@@ -81,31 +83,31 @@ impl Contacts {
             _ => true,
         };
         // One by one: a step looks at what waits behind it, and what it leads to goes behind that.
-        while let Some(step) = self.users.state(user, now_s).roster_waits.pop_front() {
-            self.parked -= 1;
+        while let Some(step) = actors.users.state(user, now_s).roster_waits.pop_front() {
+            actors.parked -= 1;
             if damaged {
-                self.refuse_roster_step(user, step);
+                self.refuse_roster_step(cx, actors, user, step);
             } else {
-                self.do_roster_step(user, step);
+                self.do_roster_step(cx, actors, user, step);
             }
         }
-        self.users.state(user, now_s).roster_asked = false;
+        actors.users.state(user, now_s).roster_asked = false;
     }
 
-    pub(crate) fn refuse_roster_step(&mut self, user: u32, step: RosterStep) {
+    pub(crate) fn refuse_roster_step(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, step: RosterStep) {
         match step {
             RosterStep::Request { session, seq, id, .. } => {
-                self.iq_error(session, id.as_deref(), StanzaCondition::InternalServerError);
-                self.stanza_done(session, seq);
+                actors.iq_error(cx, session, id.as_deref(), StanzaCondition::InternalServerError);
+                actors.stanza_done(cx, session, seq);
             }
-            RosterStep::SendSubscription { session, seq, .. } => self.stanza_done(session, seq),
+            RosterStep::SendSubscription { session, seq, .. } => actors.stanza_done(cx, session, seq),
             RosterStep::Authorize(parked) => {
-                self.answer_with_error((&parked).into(), StanzaCondition::InternalServerError);
-                self.confirm(parked.origin);
+                actors.answer_with_error(cx, (&parked).into(), StanzaCondition::InternalServerError);
+                cx.kernel.confirm(parked.origin);
             }
             // What was in its way is done with.
-            RosterStep::Presence { from, to, xml, .. } if self.guards(user, Way::In, &from).is_none() => {
-                self.to_available(user, &from, &to, &xml);
+            RosterStep::Presence { from, to, xml, .. } if actors.guards(cx, user, Way::In, &from).is_none() => {
+                self.to_available(cx, actors, user, &from, &to, &xml);
             }
             // Whom to tell cannot be known, but the account goes.
             RosterStep::Leave => self.decided.push(Decided::Left(user)),
@@ -118,88 +120,101 @@ impl Contacts {
         }
     }
 
-    fn do_roster_step(&mut self, user: u32, step: RosterStep) {
-        let (before, session) = (self.done_so_far(), step.session());
-        self.carry_out_step(user, step);
+    fn do_roster_step(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, step: RosterStep) {
+        let (before, session) = (cx.done_so_far(), step.session());
+        self.carry_out_step(cx, actors, user, step);
         if let Some(session) = session {
-            self.charge_since(session, before);
+            actors.charge_since(cx, session, before);
         }
     }
 
-    fn carry_out_step(&mut self, user: u32, step: RosterStep) {
+    fn carry_out_step(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, step: RosterStep) {
         match step {
             RosterStep::Request { session, seq, id, request } => {
-                self.roster_request(user, session, id.as_deref(), request);
-                self.stanza_done(session, seq);
+                self.roster_request(cx, actors, user, session, id.as_deref(), request);
+                actors.stanza_done(cx, session, seq);
             }
-            RosterStep::Announce { session, full, xml, initial } => self.announce(user, session, &full, &xml, initial),
+            RosterStep::Announce { session, full, xml, initial } => {
+                self.announce(cx, actors, user, session, &full, &xml, initial)
+            }
             RosterStep::Withdraw { session, full, xml, directed } => {
-                self.withdraw(user, session, &full, &xml, &directed);
+                self.withdraw(cx, actors, user, session, &full, &xml, &directed);
             }
-            RosterStep::Shown { .. } => self.show_again(user),
+            RosterStep::Shown { .. } => self.show_again(cx, actors, user),
             RosterStep::SendSubscription { session, seq, kind, contact, xml } => {
-                self.send_subscription(user, session, kind, &contact, &xml);
-                self.stanza_done(session, seq);
+                self.send_subscription(cx, actors, user, session, kind, &contact, &xml);
+                actors.stanza_done(cx, session, seq);
             }
             // Nothing is answered to those who are blocked (XEP-0191 3.3).
             RosterStep::ReceiveSubscription { contact, .. }
             | RosterStep::Joined { contact, .. }
             | RosterStep::Noted { contact, .. }
             | RosterStep::Presence { from: contact, .. }
-                if self.guards(user, Way::In, &contact).is_some() => {}
+                if actors.guards(cx, user, Way::In, &contact).is_some() => {}
             // Who is blocked sees nobody there, and is told so like all others (3.2).
-            RosterStep::Probe { from, to, number } if self.guards(user, Way::In, &from).is_some() => {
-                self.tell_gone(&from, &to, number);
+            RosterStep::Probe { from, to, number } if actors.guards(cx, user, Way::In, &from).is_some() => {
+                self.tell_gone(cx, &from, &to, number);
             }
             RosterStep::ReceiveSubscription { kind, number, confirm, contact, xml } => {
-                self.receive_subscription(user, kind, number, &contact, &xml);
-                let owner = self.bare_of_user(user);
-                self.noted(&owner, &contact, confirm);
+                self.receive_subscription(cx, actors, user, kind, number, &contact, &xml);
+                let owner = actors.bare_of_user(user);
+                cx.kernel.noted(&owner, &contact, confirm);
             }
             RosterStep::Presence { news, from, to, xml } => {
-                self.to_available(user, &from, &to, &xml);
+                self.to_available(cx, actors, user, &from, &to, &xml);
                 if let PresenceNews::Available { probe: Some(number) } = news {
-                    self.carry_out_step(user, RosterStep::Probe { from, to: bare_of(&to).into(), number });
+                    self.carry_out_step(cx, actors, user, RosterStep::Probe { from, to: bare_of(&to).into(), number });
                 }
             }
-            RosterStep::Joined { contact, number } => self.joined(user, &contact, number),
-            RosterStep::Vouched { contact, good: true } => self.vouched(user, &contact),
-            RosterStep::Vouched { contact, good: false } => self.remind(user, &contact),
+            RosterStep::Joined { contact, number } => self.joined(cx, actors, user, &contact, number),
+            RosterStep::Vouched { contact, good: true } => self.vouched(cx, actors, user, &contact),
+            RosterStep::Vouched { contact, good: false } => self.remind(cx, actors, user, &contact),
             RosterStep::Noted { contact, confirm } => {
-                let owner = self.bare_of_user(user);
-                self.with_roster(user, |floor, roster| roster.noted(&owner, &contact, confirm, &mut floor.writes));
+                let owner = actors.bare_of_user(user);
+                self.with_roster(cx, actors, user, |cx, _, roster| {
+                    roster.noted(&owner, &contact, confirm, &mut cx.kernel.writes)
+                });
             }
             RosterStep::Probe { from, to, number } => {
-                if self.presences(user).is_empty() {
-                    self.tell_gone(&from, &to, number);
+                if self.presences(actors, user).is_empty() {
+                    self.tell_gone(cx, &from, &to, number);
                 }
-                self.probed(user, &from, &to, number & !TELLS_GONE);
+                self.probed(cx, actors, user, &from, &to, number & !TELLS_GONE);
             }
-            RosterStep::Renew { session } => self.renew(user, session),
-            RosterStep::Catch { session } => self.catch_up(user, session),
-            RosterStep::Reveal { jid, visible } => self.reveal(user, &jid, visible),
-            RosterStep::AskAfter { full, to } => self.ask_after(user, &full, &to),
-            RosterStep::Authorize(parked) => self.authorized_request(user, parked),
-            RosterStep::Event { session, event } => self.tell_of(user, session, &event),
+            RosterStep::Renew { session } => self.renew(cx, actors, user, session),
+            RosterStep::Catch { session } => self.catch_up(cx, actors, user, session),
+            RosterStep::Reveal { jid, visible } => self.reveal(cx, actors, user, &jid, visible),
+            RosterStep::AskAfter { full, to } => self.ask_after(cx, actors, user, &full, &to),
+            RosterStep::Authorize(parked) => self.authorized_request(cx, actors, user, parked),
+            RosterStep::Event { session, event } => self.tell_of(cx, actors, user, session, &event),
             RosterStep::Walk { session } => {
-                let homes = self.walk_page(user, session);
+                let homes = self.walk_page(cx, actors, user, session);
                 self.decided.push(Decided::Walked { session, homes });
             }
             RosterStep::Last(last) => {
                 let (look, nodes) = *last;
-                let seen = self.seen_by_roster(user, &look.to);
+                let seen = self.seen_by_roster(cx, actors, user, &look.to);
                 self.decided.push(Decided::Last { look, nodes, seen });
             }
-            RosterStep::Leave => self.leave_contacts(user),
+            RosterStep::Leave => self.leave_contacts(cx, actors, user),
         }
     }
 
-    pub(crate) fn announce(&mut self, user: u32, session: SessionId, full: &str, xml: &[u8], initial: bool) {
-        let tell = |floor: &mut Contacts, roster: &mut Roster| {
-            let hidden: BTreeSet<&str> = match floor.has_notes(user) {
+    pub(crate) fn announce(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: SessionId,
+        full: &str,
+        xml: &[u8],
+        initial: bool,
+    ) {
+        let tell = |cx: &mut Streams, actors: &mut Actors, roster: &mut Roster| {
+            let hidden: BTreeSet<&str> = match actors.has_notes(user) {
                 true => {
                     let all = roster.contacts().map(|(contact, _)| contact);
-                    all.filter(|contact| floor.guards(user, Way::Out, contact).is_some()).collect()
+                    all.filter(|contact| actors.guards(cx, user, Way::Out, contact).is_some()).collect()
                 }
                 false => BTreeSet::new(),
             };
@@ -209,103 +224,119 @@ impl Contacts {
                 (true, probe) => Some((contact, PresenceNews::Available { probe })),
                 (false, probe) => probe.map(|number| (contact, PresenceNews::Probe { number })),
             };
-            floor.presence_to_all(full, xml, roster.contacts().filter_map(news));
+            cx.kernel.presence_to_all(full, xml, roster.contacts().filter_map(news));
         };
-        if self.with_roster(user, tell).is_none() {
+        if self.with_roster(cx, actors, user, tell).is_none() {
             return;
         }
-        self.to_own_sessions(user, session, full, xml, initial);
+        self.to_own_sessions(cx, actors, user, session, full, xml, initial);
         if initial {
-            self.unanswered(user, session);
+            self.unanswered(cx, actors, user, session);
         }
     }
 
     /// RFC 6121 3.1.2: a request that was not answered is sent again, and so is the end of a subscription that was not noted; 3.1.3: one
     /// that the user has not answered is shown again. Nothing of that goes to who is blocked, or comes from there (XEP-0191 3.3).
-    fn unanswered(&mut self, user: u32, session: SessionId) {
+    fn unanswered(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, session: SessionId) {
         // Asking again is not worth rows on a full disk.
-        let asks = self.storage == StorageState::Ok;
-        let see = |floor: &mut Contacts, roster: &mut Roster| {
+        let asks = cx.kernel.storage == StorageState::Ok;
+        let see = |cx: &mut Streams, actors: &mut Actors, roster: &mut Roster| {
             let mut again = Vec::new();
             if asks {
-                let owner = floor.bare_of_user(user);
-                again = roster.ask_again(&owner, &mut floor.writes);
+                let owner = actors.bare_of_user(user);
+                again = roster.ask_again(&owner, &mut cx.kernel.writes);
             }
             again.extend(roster.unconfirmed());
             let requests: Vec<(Box<str>, Option<Vec<u8>>)> =
                 roster.requests().map(|(c, xml)| (c.into(), xml.map(<[u8]>::to_vec))).collect();
             (again, requests)
         };
-        let Some((again, requests)) = self.with_roster(user, see) else { return };
+        let Some((again, requests)) = self.with_roster(cx, actors, user, see) else { return };
         for Again { contact, kind, number, confirm } in again {
-            if self.guards(user, Way::Out, &contact).is_none() {
-                let owner = self.bare_of_user(user);
-                self.subscription_to(&owner, &contact, kind, number, confirm);
+            if actors.guards(cx, user, Way::Out, &contact).is_none() {
+                let owner = actors.bare_of_user(user);
+                cx.kernel.subscription_to(&owner, &contact, kind, number, confirm);
             }
         }
-        self.show_requests(user, session, requests);
+        self.show_requests(cx, actors, user, session, requests);
     }
 
-    fn show_requests(&mut self, user: u32, session: SessionId, requests: Vec<(Box<str>, Option<Vec<u8>>)>) {
+    fn show_requests(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: SessionId,
+        requests: Vec<(Box<str>, Option<Vec<u8>>)>,
+    ) {
         for (contact, whole) in requests {
-            if self.guards(user, Way::In, &contact).is_some() {
+            if actors.guards(cx, user, Way::In, &contact).is_some() {
                 continue;
             }
-            let owner = self.bare_of_user(user);
+            let owner = actors.bare_of_user(user);
             let mut out = Vec::new();
             let plain = b"<presence type='subscribe'/>".to_vec();
             address(&mut out, &whole.unwrap_or(plain), &contact, &owner);
-            self.send_stanza(session, &out);
+            actors.send_stanza(cx, session, &out);
         }
     }
 
     /// A session of an earlier process goes on: what it was not told of is not known, and is told again. Nor is it known what came to
     /// others, and their answers: it may be long until its client says its first presence again.
-    fn renew(&mut self, user: u32, session: SessionId) {
-        let Some(full) = self.sessions.get(session).map(|_| self.full_jid(session)) else { return };
-        self.unanswered(user, session);
-        for (other, presence) in self.presences(user) {
+    fn renew(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, session: SessionId) {
+        let Some(full) = actors.sessions.get(session).map(|_| actors.full_jid(session)) else { return };
+        self.unanswered(cx, actors, user, session);
+        for (other, presence) in self.presences(actors, user) {
             if other != full {
                 let mut out = Vec::new();
                 address(&mut out, &presence, &other, &full);
-                self.send_stanza(session, &out);
+                actors.send_stanza(cx, session, &out);
             }
         }
     }
 
     /// Presence of all available sessions of a user goes out again, because what it shows has changed.
-    fn show_again(&mut self, user: u32) {
-        let available = self.users.sessions(&self.sessions, user).filter(|(_, session)| session.is_available());
+    fn show_again(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let available = actors.users.sessions(&actors.sessions, user).filter(|(_, session)| session.is_available());
         let sessions: Vec<SessionId> = available.map(|(id, _)| id).collect();
-        for (session, (full, xml)) in sessions.into_iter().zip(self.presences(user)) {
-            self.announce(user, session, &full, &xml, false);
+        for (session, (full, xml)) in sessions.into_iter().zip(self.presences(actors, user)) {
+            self.announce(cx, actors, user, session, &full, &xml, false);
         }
     }
 
     /// The user's own other resources see the presence, and on the first one show theirs (RFC 6121 4.2.2).
-    fn to_own_sessions(&mut self, user: u32, session: SessionId, full: &str, xml: &[u8], initial: bool) {
-        let owner = self.bare_of_user(user);
-        self.to_available(user, full, &owner, xml);
+    fn to_own_sessions(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: SessionId,
+        full: &str,
+        xml: &[u8],
+        initial: bool,
+    ) {
+        let owner = actors.bare_of_user(user);
+        self.to_available(cx, actors, user, full, &owner, xml);
         if !initial {
             return;
         }
-        for (other, presence) in self.presences(user) {
+        for (other, presence) in self.presences(actors, user) {
             if other != full {
                 let mut out = Vec::new();
                 address(&mut out, &presence, &other, full);
-                self.send_stanza(session, &out);
+                actors.send_stanza(cx, session, &out);
             }
         }
     }
 
     /// Asks the next contacts whose presence a session may have missed. What they answer goes to it alone (RFC 6121 4.3.2).
-    fn catch_up(&mut self, user: u32, session: SessionId) {
-        let extra = self.sessions.get_mut(session).and_then(|session| session.extra.as_mut());
+    fn catch_up(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, session: SessionId) {
+        let extra = actors.sessions.get_mut(session).and_then(|session| session.extra.as_mut());
         let Some(first) = extra.and_then(|extra| extra.missed.take()) else { return };
         // So many answers fit, if they are not very long; of those that do not, the first is where it goes on.
-        let most = (self.settings.outbound_bytes_max / 2 / CATCH_UP_BYTES).clamp(1, CATCH_UP_CONTACTS);
-        let full = self.full_jid(session);
-        let ask = |floor: &mut Contacts, roster: &mut Roster| -> Option<Box<str>> {
+        let most = (cx.kernel.settings.outbound_bytes_max / 2 / CATCH_UP_BYTES).clamp(1, CATCH_UP_CONTACTS);
+        let full = actors.full_jid(session);
+        let ask = |cx: &mut Streams, _: &mut Actors, roster: &mut Roster| -> Option<Box<str>> {
             let all = roster.contacts().filter(|(contact, state)| state.to() && **contact >= *first);
             let mut page: Vec<(&str, PresenceNews)> = all
                 .take(most + 1)
@@ -313,11 +344,11 @@ impl Contacts {
                 .collect();
             let next = page.get(most).map(|(contact, _)| (*contact).into());
             page.truncate(most);
-            floor.presence_to_all(&full, b"", page.into_iter());
+            cx.kernel.presence_to_all(&full, b"", page.into_iter());
             next
         };
-        let next = self.with_roster(user, ask).flatten();
-        if let Some(session) = self.sessions.get_mut(session) {
+        let next = self.with_roster(cx, actors, user, ask).flatten();
+        if let Some(session) = actors.sessions.get_mut(session) {
             if let Some(extra) = session.extra.as_mut().filter(|extra| extra.missed.is_none()) {
                 extra.missed = next;
             }
@@ -327,7 +358,7 @@ impl Contacts {
 
     /// Contacts that a JID matches, and that may see the user's presence, see it or see it go; so do those who got directed presence.
     /// The presence of those who are shown it the user sees, too, as far as they let it.
-    fn reveal(&mut self, user: u32, jid: &str, visible: bool) {
+    fn reveal(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, jid: &str, visible: bool) {
         // Of a contact, one resource alone may be meant.
         let meant = |contact: &str| {
             if jid::matches(jid, contact) {
@@ -336,127 +367,147 @@ impl Contacts {
                 (bare_of(jid) == contact).then(|| jid.to_owned())
             }
         };
-        let see = |_: &mut Contacts, roster: &mut Roster| -> Vec<String> {
+        let see = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| -> Vec<String> {
             roster.contacts().filter(|(_, state)| state.from()).filter_map(|(contact, _)| meant(contact)).collect()
         };
-        for contact in self.with_roster(user, see).unwrap_or_default() {
+        for contact in self.with_roster(cx, actors, user, see).unwrap_or_default() {
             match visible {
-                true => self.show_presence(user, &contact),
-                false => self.hide_presence(user, &contact),
+                true => self.show_presence(cx, actors, user, &contact),
+                false => self.hide_presence(cx, actors, user, &contact),
             }
         }
         if visible {
-            return self.ask_after_matching(user, jid);
+            return self.ask_after_matching(cx, actors, user, jid);
         }
-        let told = self.users.sessions(&self.sessions, user).filter(|(_, session)| !session.directed().is_empty());
+        let told = actors.users.sessions(&actors.sessions, user).filter(|(_, session)| !session.directed().is_empty());
         for session in told.map(|(id, _)| id).collect::<Vec<_>>() {
-            let state = self.sessions.slot_mut(session.slot);
+            let state = actors.sessions.slot_mut(session.slot);
             let (gone, stay): (Vec<_>, Vec<_>) =
                 state.take_directed().into_iter().partition(|to| jid::matches(jid, to));
             if !stay.is_empty() {
                 state.extra.get_or_insert_default().directed = stay;
             }
-            let full = self.full_jid(session);
-            self.withdraw_directed(&full, PRESENCE_GONE, &gone);
+            let full = actors.full_jid(session);
+            cx.kernel.withdraw_directed(&full, PRESENCE_GONE, &gone);
         }
     }
 
     /// Asks for the presence of contacts that a JID matches: what they said lately was not heard.
-    fn ask_after_matching(&mut self, user: u32, jid: &str) {
-        if self.presences(user).is_empty() {
+    fn ask_after_matching(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, jid: &str) {
+        if self.presences(actors, user).is_empty() {
             return;
         }
-        let see = |_: &mut Contacts, roster: &mut Roster| -> Vec<(String, u64)> {
+        let see = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| -> Vec<(String, u64)> {
             let matching = roster
                 .contacts()
                 .filter(|(contact, state)| state.to() && (jid::matches(jid, contact) || bare_of(jid) == *contact));
             matching.map(|(contact, _)| (contact.to_owned(), roster.asked(contact))).collect()
         };
-        let owner = self.bare_of_user(user);
-        for (contact, number) in self.with_roster(user, see).unwrap_or_default() {
-            if self.guards(user, Way::Out, &contact).is_none() {
-                self.presence_to(PresenceNews::Probe { number }, &owner, &contact, b"");
+        let owner = actors.bare_of_user(user);
+        for (contact, number) in self.with_roster(cx, actors, user, see).unwrap_or_default() {
+            if actors.guards(cx, user, Way::Out, &contact).is_none() {
+                cx.kernel.presence_to(PresenceNews::Probe { number }, &owner, &contact, b"");
             }
         }
     }
 
     /// Passes a client's probe on, with a number only where there is a subscription to heal.
-    fn ask_after(&mut self, user: u32, full: &str, to: &str) {
+    fn ask_after(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, full: &str, to: &str) {
         let contact = bare_of(to);
-        let number = |_: &mut Contacts, roster: &mut Roster| {
+        let number = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| {
             if roster.state(contact).to() { roster.asked(contact) } else { 0 }
         };
-        if let Some(number) = self.with_roster(user, number) {
-            self.presence_to(PresenceNews::Probe { number }, full, to, b"");
+        if let Some(number) = self.with_roster(cx, actors, user, number) {
+            cx.kernel.presence_to(PresenceNews::Probe { number }, full, to, b"");
         }
     }
 
     /// Answers a contact's probe (RFC 6121 4.3.2), and one of somebody who got directed presence (4.6.6).
-    pub(crate) fn probed(&mut self, user: u32, from: &str, to: &str, number: u64) {
-        let (owner, contact) = (self.bare_of_user(user), bare_of(from));
+    pub(crate) fn probed(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        from: &str,
+        to: &str,
+        number: u64,
+    ) {
+        let (owner, contact) = (actors.bare_of_user(user), bare_of(from));
         if contact == owner {
             return;
         }
-        let Some(answer) = self.with_roster(user, |_, roster| roster.probed(contact, number)) else { return };
+        let Some(answer) = self.with_roster(cx, actors, user, |_, _, roster| roster.probed(contact, number)) else {
+            return;
+        };
         match (answer, resource_of(to)) {
-            (ProbeAnswer::Presence, None) => self.show_presence(user, from),
+            (ProbeAnswer::Presence, None) => self.show_presence(cx, actors, user, from),
             (ProbeAnswer::Presence, Some(resource)) => {
-                self.show_one(user, resource, from, |session| session.is_available());
+                self.show_one(cx, actors, user, resource, from, |session| session.is_available());
             }
             (ProbeAnswer::Unsubscribed(number), resource) => {
                 let told = |all: &[Box<str>], to: &str| all.binary_search_by(|other| (**other).cmp(to)).is_ok();
                 let directed = resource.is_some_and(|resource| {
-                    self.show_one(user, resource, from, |session| {
+                    self.show_one(cx, actors, user, resource, from, |session| {
                         told(session.directed(), from) || told(session.directed(), contact)
                     })
                 });
                 // Without a number there is no subscription that could be over.
                 if !directed && number != 0 {
-                    self.subscription_to(&owner, contact, Kind::Unsubscribed, number, 0);
+                    cx.kernel.subscription_to(&owner, contact, Kind::Unsubscribed, number, 0);
                 }
             }
         }
     }
 
-    fn withdraw(&mut self, user: u32, session: Option<SessionId>, full: &str, xml: &[u8], directed: &[Box<str>]) {
+    fn withdraw(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: Option<SessionId>,
+        full: &str,
+        xml: &[u8],
+        directed: &[Box<str>],
+    ) {
         // RFC 6121 4.6.3: those who got directed presence and are not told anyway.
-        let tell = |floor: &mut Contacts, roster: &mut Roster| -> Vec<Box<str>> {
+        let tell = |cx: &mut Streams, actors: &mut Actors, roster: &mut Roster| -> Vec<Box<str>> {
             let sees =
-                |(contact, state): &(&str, State)| state.from() && floor.guards(user, Way::Out, contact).is_none();
+                |(contact, state): &(&str, State)| state.from() && actors.guards(cx, user, Way::Out, contact).is_none();
             let from: Vec<_> = roster.contacts().filter(sees).map(|(contact, _)| contact).collect();
-            floor.presence_to_all(full, xml, from.into_iter().map(|contact| (contact, PresenceNews::Unavailable)));
+            cx.kernel.presence_to_all(full, xml, from.into_iter().map(|contact| (contact, PresenceNews::Unavailable)));
             directed.iter().filter(|to| !roster.state(bare_of(to)).from()).cloned().collect()
         };
-        let Some(others) = self.with_roster(user, tell) else { return };
-        let owner = self.bare_of_user(user);
-        self.to_available(user, full, &owner, xml);
+        let Some(others) = self.with_roster(cx, actors, user, tell) else { return };
+        let owner = actors.bare_of_user(user);
+        self.to_available(cx, actors, user, full, &owner, xml);
         // RFC 6121 4.5.2: also to the resource that has sent it, which is not among the available ones any more.
-        let unavailable = |s: SessionId| self.sessions.get(s).is_some_and(|s| !s.is_available());
+        let unavailable = |s: SessionId| actors.sessions.get(s).is_some_and(|s| !s.is_available());
         if let Some(session) = session.filter(|&s| unavailable(s)) {
             let mut out = Vec::new();
             address(&mut out, xml, full, &owner);
-            self.send_stanza(session, &out);
+            actors.send_stanza(cx, session, &out);
         }
-        self.withdraw_directed(full, xml, &others);
+        cx.kernel.withdraw_directed(full, xml, &others);
     }
 
     /// Whether a sender may see the user's presence, for requests that depend on it.
-    fn authorized_request(&mut self, user: u32, parked: Parked) {
+    fn authorized_request(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, parked: Parked) {
         let from = bare_of(&parked.from).to_owned();
-        let own = self.users.is(user, &from);
-        let may =
-            |_: &mut Contacts, roster: &mut Roster| (own || roster.state(&from).from()).then(|| roster.groups(&from));
-        let may = self.with_roster(user, may).flatten().or(own.then(Vec::new));
+        let own = actors.users.is(user, &from);
+        let may = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| {
+            (own || roster.state(&from).from()).then(|| roster.groups(&from))
+        };
+        let may = self.with_roster(cx, actors, user, may).flatten().or(own.then(Vec::new));
         self.decided.push(Decided::Request { user, parked, may });
     }
 
     /// How the roster has somebody who is available and wants to see nodes; none if nothing goes there.
-    fn seen_by_roster(&mut self, user: u32, to: &str) -> Option<Seen> {
-        if self.guards(user, Way::Out, to).is_some() {
+    fn seen_by_roster(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, to: &str) -> Option<Seen> {
+        if actors.guards(cx, user, Way::Out, to).is_some() {
             return None;
         }
         let contact = bare_of(to);
-        self.with_roster(user, |_, roster| Seen {
+        self.with_roster(cx, actors, user, |_, _, roster| Seen {
             owner: false,
             presence: roster.state(contact).from(),
             groups: roster.groups(contact),
@@ -464,16 +515,16 @@ impl Contacts {
     }
 
     /// Does a roster step if there is an account.
-    pub(crate) fn with_account(&mut self, account: &str, step: RosterStep) {
-        let user = self.users.find_or_insert(account);
-        let User { first, state, .. } = self.users.get(user);
+    pub(crate) fn with_account(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, step: RosterStep) {
+        let user = actors.users.find_or_insert(account);
+        let User { first, state, .. } = actors.users.get(user);
         let online = *first != NONE;
         match state.as_ref().map_or(Known::Unknown, |s| s.known) {
-            _ if online => self.roster_step(user, step),
-            Known::Exists(_) => self.roster_step(user, step),
-            Known::Missing => self.step_for_no_one(account, step),
+            _ if online => self.roster_step(cx, actors, user, step),
+            Known::Exists(_) => self.roster_step(cx, actors, user, step),
+            Known::Missing => cx.kernel.step_for_no_one(account, step),
             Known::Unknown => {
-                self.wait_for_account(account, Waiting::Step(step));
+                actors.wait_for_account(cx, account, Waiting::Step(step));
             }
         }
     }

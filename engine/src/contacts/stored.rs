@@ -2,12 +2,15 @@
 //!
 //! A login writes one, a second or two after it; see [`streams::stored`](crate::streams::stored) for when others are due.
 
+use crate::actors::Actors;
 use crate::contacts::Contacts;
 use crate::extension::{TABLE, WAKER, places};
 use crate::id::{SessionId, mark};
+use crate::logs::Logs;
 use crate::router::users::RosterStep;
 use crate::session::sm::Rows;
 use crate::store::sessions::{self, Counts, DIRECTED_KEPT_MAX, Kept};
+use crate::streams::Streams;
 use crate::streams::half::Down;
 use crate::streams::work::work;
 use crate::wire::written::read_back;
@@ -17,36 +20,36 @@ const ROUND_MS: u64 = 1_000;
 
 impl Contacts {
     /// Writes the rows that are due with this turn.
-    pub(crate) fn write_owed_sessions(&mut self) {
-        while let Some(id) = self.owed.pop() {
-            match self.take_due(id) {
-                Rows::Counts => self.write_counts(id),
-                Rows::All | Rows::Soon => self.write_session(id),
+    pub(crate) fn write_owed_sessions(&mut self, cx: &mut Streams, actors: &mut Actors, logs: &mut Logs) {
+        while let Some(id) = cx.owed.pop() {
+            match cx.take_due(id) {
+                Rows::Counts => self.write_counts(cx, actors, logs, id),
+                Rows::All | Rows::Soon => self.write_session(cx, actors, logs, id),
                 Rows::None => {}
             }
         }
     }
 
     /// Writes the rows of sessions that have changed, if it is time.
-    pub(crate) fn write_restless_sessions(&mut self) {
-        if self.now.mono_ms.saturating_sub(self.stored_ms) < ROUND_MS || self.shutting_down {
+    pub(crate) fn write_restless_sessions(&mut self, cx: &mut Streams, actors: &mut Actors, logs: &mut Logs) {
+        if cx.kernel.now.mono_ms.saturating_sub(self.stored_ms) < ROUND_MS || cx.kernel.shutting_down {
             return;
         }
-        self.stored_ms = self.now.mono_ms;
-        for id in self.take_restless() {
-            self.take_due(id);
-            self.write_session(id);
+        self.stored_ms = cx.kernel.now.mono_ms;
+        for id in cx.take_restless() {
+            cx.take_due(id);
+            self.write_session(cx, actors, logs, id);
         }
     }
 
     /// Writes all of a session.
-    pub(crate) fn write_session(&mut self, id: SessionId) {
-        let Some((key, incarnation, resume_s)) = self.stored_as(id) else { return };
-        let Some(counts) = self.placed_counts(id) else { return };
-        let Some(session) = self.sessions.get(id) else { return };
+    pub(crate) fn write_session(&mut self, cx: &mut Streams, actors: &mut Actors, logs: &mut Logs, id: SessionId) {
+        let Some((key, incarnation, resume_s)) = cx.stored_as(id) else { return };
+        let Some(counts) = self.placed_counts(cx, actors, logs, id) else { return };
+        let Some(session) = actors.sessions.get(id) else { return };
         let marked = places(session.marks & !(1 << WAKER));
         let kept = Kept {
-            life: self.life,
+            life: cx.kernel.life,
             incarnation,
             resume_s,
             resource: session.resource.clone(),
@@ -58,69 +61,75 @@ impl Contacts {
             directed: session.directed().iter().take(DIRECTED_KEPT_MAX).cloned().collect(),
             lang: session.extra.as_ref().and_then(|extra| extra.lang.clone()),
         };
-        let bare = self.bare_of_user(session.user);
-        let before = self.writes.bytes();
-        kept.put(&counts, &mut self.writes, &bare, key);
-        self.wrote_row(id, before);
+        let bare = actors.bare_of_user(session.user);
+        let before = cx.kernel.writes.bytes();
+        kept.put(&counts, &mut cx.kernel.writes, &bare, key);
+        self.wrote_row(cx, id, before);
     }
 
-    fn write_counts(&mut self, id: SessionId) {
-        let Some((key, ..)) = self.stored_as(id) else { return };
-        let Some(counts) = self.placed_counts(id) else { return };
-        let Some(session) = self.sessions.get(id) else { return };
-        let bare = self.bare_of_user(session.user);
-        let before = self.writes.bytes();
-        counts.put(&mut self.writes, &bare, key);
-        self.wrote_row(id, before);
+    fn write_counts(&mut self, cx: &mut Streams, actors: &mut Actors, logs: &mut Logs, id: SessionId) {
+        let Some((key, ..)) = cx.stored_as(id) else { return };
+        let Some(counts) = self.placed_counts(cx, actors, logs, id) else { return };
+        let Some(session) = actors.sessions.get(id) else { return };
+        let bare = actors.bare_of_user(session.user);
+        let before = cx.kernel.writes.bytes();
+        counts.put(&mut cx.kernel.writes, &bare, key);
+        self.wrote_row(cx, id, before);
     }
 
     /// A client that asks for acknowledgements again and again, and leaves much unacknowledged itself, pays for its rows.
-    fn wrote_row(&mut self, id: SessionId, before: usize) {
-        self.counters.session_rows.one();
-        let bytes = self.writes.bytes().saturating_sub(before);
-        self.tell(id, Down::Charge(work(1, bytes)));
+    fn wrote_row(&mut self, cx: &mut Streams, id: SessionId, before: usize) {
+        cx.kernel.counters.session_rows.one();
+        let bytes = cx.kernel.writes.bytes().saturating_sub(before);
+        cx.tell(id, Down::Charge(work(1, bytes)));
     }
 
-    fn placed_counts(&mut self, id: SessionId) -> Option<Counts> {
-        let session = self.sessions.get(id)?;
+    fn placed_counts(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        logs: &mut Logs,
+        id: SessionId,
+    ) -> Option<Counts> {
+        let session = actors.sessions.get(id)?;
         let (user, follows) = (session.user, session.follows);
         // One that follows no more is not handed again what it had when it did.
-        let top = if follows { 0 } else { self.top(id) };
-        let seen = self.position(user, id).max(top);
-        self.counts(id).map(|counts| Counts { seen, ..counts })
+        let top = if follows { 0 } else { cx.top(id) };
+        let seen = logs.position(cx, actors, user, id).max(top);
+        cx.counts(id).map(|counts| Counts { seen, ..counts })
     }
 
     /// A session of an earlier process is as available as it was. Who sees it has seen it before, or asks.
-    pub(crate) fn show_restored(&mut self, id: SessionId, presence: &[u8]) {
+    pub(crate) fn show_restored(&mut self, actors: &mut Actors, id: SessionId, presence: &[u8]) {
         let Ok(interned) = self.presence_table.intern(presence) else { return };
         read_back(presence, |element| self.note_capabilities(interned, element));
-        self.sessions.set_presence(id, Some(interned));
+        actors.sessions.set_presence(id, Some(interned));
     }
 
     /// A session of an earlier process has its client again: what nobody could keep for it meanwhile is asked for.
-    pub(crate) fn refresh(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get_mut(id) else { return };
+    pub(crate) fn refresh(&mut self, cx: &mut Streams, actors: &mut Actors, id: SessionId) {
+        let Some(session) = actors.sessions.get_mut(id) else { return };
         let user = session.user;
         if !session.is_available() {
             return;
         }
         session.extra.get_or_insert_default().missed = Some("".into());
-        self.roster_step(user, RosterStep::Renew { session: id });
-        self.roster_step(user, RosterStep::Catch { session: id });
-        self.interests_announced(id, None);
+        self.roster_step(cx, actors, user, RosterStep::Renew { session: id });
+        self.roster_step(cx, actors, user, RosterStep::Catch { session: id });
+        self.interests_announced(cx, actors, id, None);
     }
 
     /// Removes the rows of a session that ends.
-    pub(crate) fn forget_stored(&mut self, id: SessionId) {
-        if !self.is_stored(id) {
+    pub(crate) fn forget_stored(&mut self, cx: &mut Streams, actors: &mut Actors, id: SessionId) {
+        if !cx.is_stored(id) {
             return;
         }
-        let (Some((key, ..)), Some(session)) = (self.stored_as(id), self.sessions.get(id)) else { return };
-        let bare = self.bare_of_user(session.user);
-        if self.is_restored(id) {
+        let (Some((key, ..)), Some(session)) = (cx.stored_as(id), actors.sessions.get(id)) else { return };
+        let bare = actors.bare_of_user(session.user);
+        if cx.is_restored(id) {
             self.ended_restored.insert(key.0);
         }
-        sessions::delete(&mut self.writes, &bare, key);
+        sessions::delete(&mut cx.kernel.writes, &bare, key);
     }
 }
 

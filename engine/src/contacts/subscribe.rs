@@ -1,5 +1,6 @@
 //! Subscriptions between a user and a contact (RFC 6121 3, Appendix A).
 
+use crate::actors::Actors;
 use crate::contacts::{Contacts, Decided};
 use crate::extension::invite;
 use crate::extension::roster::Roster;
@@ -7,15 +8,25 @@ use crate::extension::subscription::{Kind, OwnPresence};
 use crate::id::SessionId;
 use crate::io::StorageState;
 use crate::letters::PresenceNews;
+use crate::streams::Streams;
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::splice::address;
 use crate::wire::written::{id_of_stanza, write_error};
 
 impl Contacts {
-    pub(super) fn send_subscription(&mut self, user: u32, session: SessionId, kind: Kind, contact: &str, xml: &[u8]) {
-        let sent = self.takes_subscriptions().and_then(|()| self.send_for_user(user, kind, contact, xml));
+    pub(super) fn send_subscription(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: SessionId,
+        kind: Kind,
+        contact: &str,
+        xml: &[u8],
+    ) {
+        let sent = self.takes_subscriptions(cx).and_then(|()| self.send_for_user(cx, actors, user, kind, contact, xml));
         if let Err(refusal) = sent {
-            self.presence_error(session, contact, xml, refusal);
+            self.presence_error(cx, actors, session, contact, xml, refusal);
         }
     }
 
@@ -23,32 +34,42 @@ impl Contacts {
     ///
     /// # Errors
     /// The roster has no room for it.
-    pub(super) fn send_for_user(&mut self, user: u32, kind: Kind, contact: &str, xml: &[u8]) -> Result<(), Refusal> {
-        let owner = self.bare_of_user(user);
-        let send = |floor: &mut Contacts, roster: &mut Roster| roster.sent(&owner, contact, kind, &mut floor.writes);
-        let sent = match self.with_roster(user, send) {
+    pub(super) fn send_for_user(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        kind: Kind,
+        contact: &str,
+        xml: &[u8],
+    ) -> Result<(), Refusal> {
+        let owner = actors.bare_of_user(user);
+        let send = |cx: &mut Streams, _: &mut Actors, roster: &mut Roster| {
+            roster.sent(&owner, contact, kind, &mut cx.kernel.writes)
+        };
+        let sent = match self.with_roster(cx, actors, user, send) {
             Some(sent) => sent?,
             None => return Ok(()),
         };
         if let Some(push) = &sent.push {
-            self.push_to_interested(user, push);
+            self.push_to_interested(cx, actors, user, push);
         }
         if sent.presence == OwnPresence::Hide {
-            self.hide_presence(user, contact);
+            self.hide_presence(cx, actors, user, contact);
         }
         if sent.route {
             let news = PresenceNews::Subscription { kind, number: sent.number, confirm: sent.confirm };
-            self.presence_to(news, &owner, contact, xml);
+            cx.kernel.presence_to(news, &owner, contact, xml);
         }
         if sent.presence == OwnPresence::Show {
-            self.show_presence(user, contact);
+            self.show_presence(cx, actors, user, contact);
         }
         Ok(())
     }
 
     /// A full disk takes no subscriptions, of whichever way.
-    fn takes_subscriptions(&self) -> Result<(), Refusal> {
-        match self.storage {
+    fn takes_subscriptions(&self, cx: &Streams) -> Result<(), Refusal> {
+        match cx.kernel.storage {
             StorageState::Full => Err(Limit::Disk.into()),
             StorageState::Ok => Ok(()),
         }
@@ -58,69 +79,81 @@ impl Contacts {
     /// the roster was read.
     pub(super) fn presence_error(
         &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
         session: SessionId,
         contact: &str,
         xml: &[u8],
         refusal: impl Into<Refusal>,
     ) {
-        if self.sessions.get(session).is_none() {
+        if actors.sessions.get(session).is_none() {
             return;
         }
-        let (full, id, refusal) = (self.full_jid(session), id_of_stanza(xml), refusal.into());
-        self.limited(refusal, || full.clone());
+        let (full, id, refusal) = (actors.full_jid(session), id_of_stanza(xml), refusal.into());
+        cx.kernel.limited(refusal, || full.clone());
         let mut out = Vec::new();
         write_error(&mut out, "presence", id.as_deref(), Some(contact), Some(&full), refusal);
-        self.send_stanza(session, &out);
+        actors.send_stanza(cx, session, &out);
     }
 
-    pub(super) fn receive_subscription(&mut self, user: u32, kind: Kind, number: u64, contact: &str, xml: &[u8]) {
-        let owner = self.bare_of_user(user);
-        let receive = |floor: &mut Contacts, roster: &mut Roster| {
-            roster.received(&owner, contact, kind, number, xml, &mut floor.writes)
+    pub(super) fn receive_subscription(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        kind: Kind,
+        number: u64,
+        contact: &str,
+        xml: &[u8],
+    ) {
+        let owner = actors.bare_of_user(user);
+        let receive = |cx: &mut Streams, _: &mut Actors, roster: &mut Roster| {
+            roster.received(&owner, contact, kind, number, xml, &mut cx.kernel.writes)
         };
-        let Some(received) = self.with_roster(user, receive) else { return };
+        let Some(received) = self.with_roster(cx, actors, user, receive) else { return };
         let subscribe = kind == Kind::Subscribe;
-        let token = (received.deliver && subscribe && invite::is_on(&self.facts)).then(|| invite::with_request(xml));
+        let token =
+            (received.deliver && subscribe && invite::is_on(&cx.kernel.facts)).then(|| invite::with_request(xml));
         if let Some(token) = token.flatten() {
             self.decided.push(Decided::Shown { user, contact: contact.into(), token: token.into() });
         } else if received.deliver {
-            let targets: Vec<SessionId> = self
+            let targets: Vec<SessionId> = actors
                 .users
-                .sessions(&self.sessions, user)
+                .sessions(&actors.sessions, user)
                 .filter(|(_, s)| if subscribe { s.is_available() } else { s.interested })
                 .map(|(id, _)| id)
                 .collect();
             let mut out = Vec::new();
             address(&mut out, xml, contact, &owner);
             for session in targets {
-                self.send_stanza(session, &out);
+                actors.send_stanza(cx, session, &out);
             }
         }
         if let Some(push) = &received.push {
-            self.push_to_interested(user, push);
+            self.push_to_interested(cx, actors, user, push);
         }
         if received.presence == OwnPresence::Hide {
-            self.hide_presence(user, contact);
+            self.hide_presence(cx, actors, user, contact);
         }
         if let Some((reply, number)) = received.reply {
-            self.subscription_to(&owner, contact, reply, number, 0);
+            cx.kernel.subscription_to(&owner, contact, reply, number, 0);
         }
         if received.presence == OwnPresence::Show {
-            self.show_presence(user, contact);
+            self.show_presence(cx, actors, user, contact);
         }
         if received.deliver && kind == Kind::Subscribed {
-            self.ask_lasts_of(user, contact);
+            self.ask_lasts_of(cx, actors, user, contact);
         }
     }
 
     /// The account goes: its contacts see it leave (XEP-0077 3.2 leaves this to the server; nobody keeps a dead contact).
-    pub(super) fn leave_contacts(&mut self, user: u32) {
-        let owner = self.bare_of_user(user);
-        let collect = |_: &mut Contacts, roster: &mut Roster| -> Vec<(Box<str>, Kind)> {
+    pub(super) fn leave_contacts(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let owner = actors.bare_of_user(user);
+        let collect = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| -> Vec<(Box<str>, Kind)> {
             roster.farewells().map(|(contact, kind)| (contact.into(), kind)).collect()
         };
-        for (contact, kind) in self.with_roster(user, collect).unwrap_or_default() {
-            self.subscription_to(&owner, &contact, kind, 0, 0);
+        for (contact, kind) in self.with_roster(cx, actors, user, collect).unwrap_or_default() {
+            cx.kernel.subscription_to(&owner, &contact, kind, 0, 0);
         }
         self.decided.push(Decided::Left(user));
     }

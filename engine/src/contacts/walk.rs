@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::actors::Actors;
 use crate::contacts::Contacts;
 use crate::contacts::events::BETWEEN;
 use crate::extension::roster::Roster;
@@ -9,6 +10,7 @@ use crate::id::{SessionId, ShardId};
 use crate::letters::Letter;
 use crate::limits::LAST_ITEMS_CONTACTS;
 use crate::session::table::{Nodes, Walk};
+use crate::streams::Streams;
 use crate::streams::half::Down;
 use crate::streams::work::work;
 
@@ -20,23 +22,23 @@ fn list(nodes: &Nodes) -> String {
 
 impl Contacts {
     /// The user may see a contact's presence from now on: the sessions are sent the last items of the contact's nodes, too (XEP-0163 4.3.4).
-    pub(super) fn ask_lasts_of(&mut self, user: u32, contact: &str) {
-        let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
+    pub(super) fn ask_lasts_of(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, contact: &str) {
+        let sessions: Vec<_> = actors.users.sessions(&actors.sessions, user).map(|(id, _)| id).collect();
         for session in sessions {
-            let Some(nodes) = self.interests_of(session).filter(|nodes| !nodes.is_empty()) else { continue };
-            let (full, names, home) = (self.full_jid(session), list(&nodes), self.home(contact));
-            let letters = self.letters_to(home);
+            let Some(nodes) = self.interests_of(actors, session).filter(|nodes| !nodes.is_empty()) else { continue };
+            let (full, names, home) = (actors.full_jid(session), list(&nodes), cx.kernel.home(contact));
+            let letters = cx.kernel.letters_to(home);
             let (to, of, nodes) = (letters.name(&full), letters.name(contact), letters.name(&names));
             letters.push(Letter::AskLast { session, to, of, nodes, page: false });
         }
     }
 
     /// Asks the homes of the next contacts. Returns how many homes were asked.
-    pub(super) fn walk_page(&mut self, user: u32, session: SessionId) -> usize {
-        let extra = self.sessions.get_mut(session).and_then(|session| session.extra.as_mut());
+    pub(super) fn walk_page(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, session: SessionId) -> usize {
+        let extra = actors.sessions.get_mut(session).and_then(|session| session.extra.as_mut());
         let Some(walk) = extra.and_then(|extra| extra.walk.take()) else { return 0 };
-        let own = self.bare_of_user(user);
-        let page = |_: &mut Contacts, roster: &mut Roster| -> (Vec<Box<str>>, Option<Box<str>>) {
+        let own = actors.bare_of_user(user);
+        let page = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| -> (Vec<Box<str>>, Option<Box<str>>) {
             let from = walk.next.as_deref().unwrap_or_default();
             let all = roster.contacts().filter(|(contact, state)| state.to() && *contact >= from);
             let mut page: Vec<Box<str>> =
@@ -44,33 +46,33 @@ impl Contacts {
             let next = if page.len() > LAST_ITEMS_CONTACTS { page.pop() } else { None };
             (page, next)
         };
-        let (mut page, next) = self.with_roster(user, page).unwrap_or_default();
+        let (mut page, next) = self.with_roster(cx, actors, user, page).unwrap_or_default();
         if walk.next.is_none() {
             page.insert(0, own.into());
         }
-        let full = self.full_jid(session);
-        let mut lists = vec![String::new(); usize::from(self.settings.shards())];
+        let full = actors.full_jid(session);
+        let mut lists = vec![String::new(); usize::from(cx.kernel.settings.shards())];
         for contact in &page {
-            let list = &mut lists[self.home(contact).index()];
+            let list = &mut lists[cx.kernel.home(contact).index()];
             if !list.is_empty() {
                 list.push(BETWEEN);
             }
             list.push_str(contact);
         }
-        self.tell(session, Down::Charge(work(page.len(), 0)));
+        cx.tell(session, Down::Charge(work(page.len(), 0)));
         let (names, mut asked) = (list(&walk.nodes), 0);
         for (home, list) in lists.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
-            let letters = self.letters_to(ShardId(home as u16));
+            let letters = cx.kernel.letters_to(ShardId(home as u16));
             let (to, of, nodes) = (letters.name(&full), letters.name(list), letters.name(&names));
             letters.push(Letter::AskLast { session, to, of, nodes, page: true });
             asked += 1;
         }
         if let Some(next) = next
-            && let Some(session) = self.sessions.get_mut(session)
+            && let Some(session) = actors.sessions.get_mut(session)
         {
             let walk = Walk { nodes: Arc::clone(&walk.nodes), next: Some(next) };
             session.extra.get_or_insert_default().walk = Some(Box::new(walk));
-        } else if let Some(session) = self.sessions.get_mut(session) {
+        } else if let Some(session) = actors.sessions.get_mut(session) {
             session.trim();
         }
         asked

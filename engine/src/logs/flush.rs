@@ -1,52 +1,54 @@
 //! What waits for a user goes, when the operator says so: only for users who are not there, whose messages nobody is being handed.
 
+use crate::actors::Actors;
 use crate::io::{Effect, Reply, StorageState};
+use crate::kernel::pending::{Flush, Pending, get};
 use crate::logs::Logs;
 use crate::session::conn::NONE;
 use crate::store::waiting::Cursor;
 use crate::store::{Found, Table};
-use crate::turn::pending::{Flush, Pending, get};
+use crate::streams::Streams;
 
 impl Logs {
     /// Looks at the waiting messages of a localpart; [`Logs::flush_found`] goes on.
-    pub(crate) fn flush_waiting(&mut self, token: u64, account: Box<str>) {
+    pub(crate) fn flush_waiting(&mut self, cx: &mut Streams, actors: &mut Actors, token: u64, account: Box<str>) {
         let row = get(Table::Waiting, &account);
-        self.look(Pending::Flush(Flush { token, account: account.clone() }), &account, Some(row));
+        actors.look(cx, Pending::Flush(Flush { token, account: account.clone() }), &account, Some(row));
     }
 
-    pub(crate) fn flush_found(&mut self, flush: Flush, mut found: Vec<Found>) {
-        let (_, record) = self.seen(&flush.account, &mut found);
+    pub(crate) fn flush_found(&mut self, cx: &mut Streams, actors: &mut Actors, flush: Flush, mut found: Vec<Found>) {
+        let (_, record) = actors.seen(cx, &flush.account, &mut found);
         let reply = match &found[..] {
             _ if record.is_none() => Reply::NotFound,
-            _ if !self.is_at_rest(&flush.account) => Reply::Busy,
-            _ if self.storage == StorageState::Full => Reply::StoreFull,
+            _ if !self.is_at_rest(actors, &flush.account) => Reply::Busy,
+            _ if cx.kernel.storage == StorageState::Full => Reply::StoreFull,
             [Found::Value(row)] => {
                 let bare = &*flush.account;
                 let row = row.as_deref().and_then(Cursor::decode).unwrap_or_default();
                 // All that has come so far has a lower number.
-                let number = self.next_number();
-                self.writes.delete_actor(Table::Waiting, bare.as_bytes());
-                Cursor { number, ..Cursor::default() }.put(&mut self.writes, bare);
-                let user = self.users.find(&flush.account);
-                if let Some(state) = user.and_then(|user| self.users.get_mut(user).state.as_mut()) {
+                let number = cx.kernel.next_number();
+                cx.kernel.writes.delete_actor(Table::Waiting, bare.as_bytes());
+                Cursor { number, ..Cursor::default() }.put(&mut cx.kernel.writes, bare);
+                let user = actors.users.find(&flush.account);
+                if let Some(state) = user.and_then(|user| actors.users.get_mut(user).state.as_mut()) {
                     state.log = None;
                 }
                 Reply::Done(row.count)
             }
             _ => Reply::NotFound,
         };
-        self.effects.push(Effect::Reply { token: flush.token, reply, durable: true });
+        cx.kernel.effects.push(Effect::Reply { token: flush.token, reply, durable: true });
     }
 
-    pub(crate) fn flush_unreadable(&mut self, flush: &Flush) {
-        self.unseen(&flush.account);
-        self.effects.push(Effect::Reply { token: flush.token, reply: Reply::Unreadable, durable: false });
+    pub(crate) fn flush_unreadable(&mut self, cx: &mut Streams, actors: &mut Actors, flush: &Flush) {
+        actors.unseen(cx, &flush.account);
+        cx.kernel.effects.push(Effect::Reply { token: flush.token, reply: Reply::Unreadable, durable: false });
     }
 
     /// Whether the user has no session, and nothing of the user's is being read or handed out.
-    fn is_at_rest(&self, account: &str) -> bool {
-        let Some(user) = self.users.find(account) else { return true };
-        let user = self.users.get(user);
+    fn is_at_rest(&self, actors: &Actors, account: &str) -> bool {
+        let Some(user) = actors.users.find(account) else { return true };
+        let user = actors.users.get(user);
         user.first == NONE && user.state.as_ref().is_none_or(|state| state.is_settled(user.live))
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::actors::Actors;
 use crate::id::{ConnId, SessionId, mark};
+use crate::kernel::pending::one_value;
 use crate::logs::{Logs, Takers};
 use crate::outbound::Unsent;
 use crate::session::conn::NONE;
@@ -13,51 +14,50 @@ use crate::store::Found;
 use crate::store::archive::Entry;
 use crate::store::log::Log;
 use crate::store::waiting::{Apart, Cursor, Transient};
+use crate::streams::Streams;
 use crate::streams::output::Carries;
-use crate::turn::pending::one_value;
 use crate::wire::written::from_of_stanza;
 
 impl Logs {
-    pub(crate) fn log_found(&mut self, account: &str, found: Vec<Found>) {
-        let Some(user) = self.users.find(account) else { return };
-        let now_s = self.now.mono_s();
-        let state = self.users.state(user, now_s);
+    pub(crate) fn log_found(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, found: Vec<Found>) {
+        let Some(user) = actors.users.find(account) else { return };
+        let now_s = cx.kernel.now.mono_s();
+        let state = actors.users.state(user, now_s);
         state.log_asked = false;
         // The account may have been removed, and another made, since this was asked.
         if !std::mem::take(&mut state.log_outdated) {
             let cursor = one_value(found).and_then(|value| Cursor::decode(&value)).unwrap_or_default();
             state.log.get_or_insert_with(|| Log::loaded(cursor));
         }
-        self.takers_changed(user);
+        self.takers_changed(cx, actors, user);
     }
 
     /// A session of the user came, went, or changed its presence: who follows now?
-    pub(crate) fn takers_changed(&mut self, user: u32) {
-        let takers = self.takers(user);
-        let follows = |floor: &Logs, id: SessionId| floor.sessions.get(id).is_some_and(|session| session.follows);
-        let all: Takers = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
+    pub(crate) fn takers_changed(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let takers = self.takers(cx, actors, user);
+        let all: Takers = actors.users.sessions(&actors.sessions, user).map(|(id, _)| id).collect();
         for id in all {
-            if follows(self, id) && !takers.contains(&id) {
-                self.stop_following(user, id);
+            if actors.follows(id) && !takers.contains(&id) {
+                self.stop_following(cx, actors, user, id);
             }
         }
-        let begins: Takers = takers.into_iter().filter(|&id| !follows(self, id)).collect();
+        let begins: Takers = takers.into_iter().filter(|&id| !actors.follows(id)).collect();
         if begins.is_empty() {
-            return self.heads_changed(user);
+            return self.heads_changed(actors, user);
         }
-        if !self.know_log(user) {
-            self.heads_changed(user);
-            return self.ask_for_log(user);
+        if !self.know_log(cx, actors, user) {
+            self.heads_changed(actors, user);
+            return self.ask_for_log(cx, actors, user);
         }
-        let received = self.received_by_heads(user);
+        let received = self.received_by_heads(cx, actors, user);
         for &id in &begins {
             // It is not handed anything before its rows say that it follows: after a crash it goes on from there. A new session has none
             // yet, and does not come back.
-            let due = if self.is_stored(id) { Rows::All } else { Rows::Soon };
-            self.rows_due(id, due);
+            let due = if cx.is_stored(id) { Rows::All } else { Rows::Soon };
+            cx.rows_due(id, due);
         }
-        let (last, now_s) = (self.last_number, self.now.mono_s());
-        let Actors { users, sessions, .. } = &mut self.actors;
+        let (last, now_s) = (cx.kernel.last_number, cx.kernel.now.mono_s());
+        let Actors { users, sessions, .. } = &mut *actors;
         let state = users.state(user, now_s);
         if received.is_none() {
             state.since = last;
@@ -76,24 +76,24 @@ impl Logs {
                 log.fall_behind(id, seen, apart);
             }
         }
-        self.gather(user, false);
-        self.heads_changed(user);
-        self.bring_up(user);
+        self.gather(cx, actors, user, false);
+        self.heads_changed(actors, user);
+        self.bring_up(cx, actors, user);
     }
 
     /// A session takes no messages for the bare JID any more. Its place is kept as long as it holds some: it will not be handed
     /// them twice.
-    fn stop_following(&mut self, user: u32, id: SessionId) {
-        let known = self.know_log(user);
+    fn stop_following(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, id: SessionId) {
+        let known = self.know_log(cx, actors, user);
         debug_assert!(known, "who follows has a log");
-        let held = self.first_held(id);
-        let last = self.last_number;
-        if let Some(session) = self.sessions.get_mut(id) {
+        let held = cx.first_held(id);
+        let last = cx.kernel.last_number;
+        if let Some(session) = actors.sessions.get_mut(id) {
             session.follows = false;
         }
-        self.changed(id);
-        let forsaken = self.heads(user).is_empty();
-        let log = self.log(user);
+        cx.changed(id);
+        let forsaken = self.heads(actors, user).is_empty();
+        let log = self.log(cx, actors, user);
         match log.follower(id).map(|follower| *follower) {
             Some(follower) => {
                 if follower.seen <= log.cursor() && !log.waits_apart(&follower) && !follower.reading {
@@ -117,15 +117,17 @@ impl Logs {
     /// A session has ended. `under_way` is the number of the first message that may still reach its client.
     pub(crate) fn follower_left(
         &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
         user: u32,
         id: SessionId,
         followed: bool,
         lost: Vec<Unsent>,
         under_way: Option<u64>,
     ) {
-        let (last, others) = (self.last_number, self.received_by_heads(user));
-        let now_s = self.now.mono_s();
-        let log = &mut self.users.state(user, now_s).log;
+        let (last, others) = (cx.kernel.last_number, self.received_by_heads(cx, actors, user));
+        let now_s = cx.kernel.now.mono_s();
+        let log = &mut actors.users.state(user, now_s).log;
         if log.is_none() && followed {
             // It was at the head.
             *log = Some(Log::live(others.unwrap_or(0)));
@@ -147,79 +149,106 @@ impl Logs {
             self.touch_log(user);
         }
         for unsent in lost {
-            self.message_lost(user, unsent, others.is_some());
+            self.message_lost(cx, actors, user, unsent, others.is_some());
         }
-        self.heads_changed(user);
+        self.heads_changed(actors, user);
         if gather {
-            self.gather(user, true);
+            self.gather(cx, actors, user, true);
         }
     }
 
     /// A session ended without having received this.
-    fn message_lost(&mut self, user: u32, unsent: Unsent, others: bool) {
+    fn message_lost(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, unsent: Unsent, others: bool) {
         let Unsent { id, xml } = unsent;
         if id == 0 {
-            return self.bounce_unreceived(&xml);
+            return cx.kernel.bounce_unreceived(&xml);
         }
         if id & mark::UNLOGGED != 0 {
-            let log = self.users.get_mut(user).state.as_mut().and_then(|s| s.log.as_mut());
+            let log = actors.users.get_mut(user).state.as_mut().and_then(|s| s.log.as_mut());
             if id & mark::SHARED == 0 || log.is_some_and(|log| log.shared_lost(id)) {
-                self.restore_unlogged(user, mark::number(id), &xml);
+                self.restore_unlogged(cx, actors, user, mark::number(id), &xml);
             }
             return;
         }
         if id & mark::APART == 0 && !others {
-            self.counters.messages_returned.one();
-            if let Some(log) = self.users.get_mut(user).state.as_mut().and_then(|s| s.log.as_mut()) {
+            cx.kernel.counters.messages_returned.one();
+            if let Some(log) = actors.users.get_mut(user).state.as_mut().and_then(|s| s.log.as_mut()) {
                 log.stored(xml.len());
             }
         }
     }
 
     /// A message that stands in no log waits, in the place of its number if nobody is past it.
-    fn restore_unlogged(&mut self, user: u32, number: u64, xml: &[u8]) {
+    fn restore_unlogged(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, number: u64, xml: &[u8]) {
         // If its bytes were in a send under way, they are gone.
         let Some(from) = from_of_stanza(xml) else { return };
-        self.counters.messages_returned.one();
+        cx.kernel.counters.messages_returned.one();
         let entry =
-            Entry { incoming: true, waits: true, time_ms: self.now.wall_us / 1_000, peer: &from, xml, trail: b"" };
-        let passed = self.log(user).cursor() >= number
-            || self.users.sessions(&self.sessions, user).any(|(_, session)| session.follows);
+            Entry { incoming: true, waits: true, time_ms: cx.kernel.now.wall_us / 1_000, peer: &from, xml, trail: b"" };
+        let passed = self.log(cx, actors, user).cursor() >= number
+            || actors.users.sessions(&actors.sessions, user).any(|(_, session)| session.follows);
         if passed {
-            return self.append_again(user, None, entry);
+            return self.append_again(cx, actors, user, None, entry);
         }
-        let bare = self.bare_of_user(user);
-        Transient { of: None, entry }.put(&mut self.writes, &bare, number);
-        let log = self.log(user);
+        let bare = actors.bare_of_user(user);
+        Transient { of: None, entry }.put(&mut cx.kernel.writes, &bare, number);
+        let log = self.log(cx, actors, user);
         log.appended(number, true);
         log.stored(xml.len());
         self.touch_log(user);
     }
 
     /// A managed session acknowledged these.
-    pub(crate) fn messages_received(&mut self, user: u32, session: SessionId, acked: &[Unacked]) {
-        self.lightened(session);
-        self.have_arrived(user, Some(session), acked.iter().map(|unacked| unacked.id).filter(|&id| id != 0));
-        self.bring_up(user);
+    pub(crate) fn messages_received(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: SessionId,
+        acked: &[Unacked],
+    ) {
+        cx.lightened(session);
+        self.have_arrived(
+            cx,
+            actors,
+            user,
+            Some(session),
+            acked.iter().map(|unacked| unacked.id).filter(|&id| id != 0),
+        );
+        self.bring_up(cx, actors, user);
     }
 
     /// The bytes of these are with the kernel; that is all that is known of a session without stream management, which may have
     /// ended meanwhile.
-    fn messages_sent(&mut self, user: u32, session: Option<SessionId>, ids: &[u64]) {
-        self.have_arrived(user, session, ids.iter().copied());
-        self.bring_up(user);
+    fn messages_sent(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: Option<SessionId>,
+        ids: &[u64],
+    ) {
+        self.have_arrived(cx, actors, user, session, ids.iter().copied());
+        self.bring_up(cx, actors, user);
     }
 
-    fn have_arrived(&mut self, user: u32, session: Option<SessionId>, ids: impl Iterator<Item = u64> + Clone) {
+    fn have_arrived(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: Option<SessionId>,
+        ids: impl Iterator<Item = u64> + Clone,
+    ) {
         let mut last = None;
         for id in ids {
             if id & mark::APART != 0 {
-                let bare = self.bare_of_user(user);
-                Apart::delete(&mut self.writes, &bare, mark::number(id));
+                let bare = actors.bare_of_user(user);
+                Apart::delete(&mut cx.kernel.writes, &bare, mark::number(id));
             } else if id & mark::UNLOGGED == 0 {
                 last = Some(id);
             } else if id & mark::SHARED != 0
-                && let Some(log) = self.users.get_mut(user).state.as_mut().and_then(|s| s.log.as_mut())
+                && let Some(log) = actors.users.get_mut(user).state.as_mut().and_then(|s| s.log.as_mut())
             {
                 log.shared_received(id);
             }
@@ -227,60 +256,60 @@ impl Logs {
         // What stands in no log moves no cursor.
         let Some(last) = last else { return };
         // All that it was handed before this it has received, too.
-        let follows = session.filter(|&id| self.sessions.get(id).is_some_and(|s| s.follows));
-        let behind = session.is_some_and(|id| self.log_if_known(user).is_some_and(|log| log.is_behind(id)));
+        let follows = session.filter(|&id| actors.sessions.get(id).is_some_and(|s| s.follows));
+        let behind = session.is_some_and(|id| self.log_if_known(actors, user).is_some_and(|log| log.is_behind(id)));
         let received = match follows.filter(|_| !behind) {
-            Some(id) => self.first_held(id).map_or(self.last_number, |held| held - 1),
+            Some(id) => cx.first_held(id).map_or(cx.kernel.last_number, |held| held - 1),
             None => last,
         };
-        if self.users.get(user).live {
-            self.know_log(user);
+        if actors.users.get(user).live {
+            self.know_log(cx, actors, user);
         }
-        let Some(log) = self.users.get_mut(user).state.as_mut().and_then(|s| s.log.as_mut()) else { return };
+        let Some(log) = actors.users.get_mut(user).state.as_mut().and_then(|s| s.log.as_mut()) else { return };
         log.received(received);
         log.touch();
         self.touch_log(user);
     }
 
     /// A client has got so many more of the messages that its connection was sent, and says so itself (XEP-0124 9.2).
-    pub(crate) fn got(&mut self, id: ConnId, messages: usize) {
+    pub(crate) fn got(&mut self, cx: &mut Streams, actors: &mut Actors, id: ConnId, messages: usize) {
         let mut ids = std::mem::take(&mut self.sent_ids);
-        self.bosh_got(id, messages, &mut ids);
-        if let Carries::Session(session) = self.carries_for(id) {
-            let user = self.sessions.get(session).map_or(NONE, |session| session.user);
+        cx.bosh_got(id, messages, &mut ids);
+        if let Carries::Session(session) = cx.carries_for(id) {
+            let user = actors.sessions.get(session).map_or(NONE, |session| session.user);
             if user != NONE {
-                self.messages_sent(user, Some(session), &ids);
+                self.messages_sent(cx, actors, user, Some(session), &ids);
             }
         }
         ids.clear();
         self.sent_ids = ids;
     }
 
-    pub(crate) fn sent(&mut self, id: ConnId) {
-        if self.observers.is_some() {
-            self.tap_sent(id);
+    pub(crate) fn sent(&mut self, cx: &mut Streams, actors: &mut Actors, id: ConnId) {
+        if actors.observers.is_some() {
+            actors.tap_sent(cx, id);
         }
         let mut ids = std::mem::take(&mut self.sent_ids);
-        let (before, more) = self.send_ended(id, &mut ids).unwrap_or_default();
-        self.conn_lightened(id);
-        let was_behind = before > self.settings.outbound_bytes_soft;
+        let (before, more) = cx.send_ended(id, &mut ids).unwrap_or_default();
+        cx.conn_lightened(id);
+        let was_behind = before > cx.kernel.settings.outbound_bytes_soft;
         // Most sends carry no message and hold nothing up: then nobody's log is looked for.
         let carried = !ids.is_empty() || was_behind;
-        let (user, session) = match carried.then(|| self.carries_for(id)) {
-            Some(Carries::Session(session)) => (self.sessions.get(session).map_or(NONE, |s| s.user), Some(session)),
+        let (user, session) = match carried.then(|| cx.carries_for(id)) {
+            Some(Carries::Session(session)) => (actors.sessions.get(session).map_or(NONE, |s| s.user), Some(session)),
             Some(Carries::Left(user)) => (user, None),
             Some(Carries::Nobody) | None => (NONE, None),
         };
         if more {
-            self.flush_one(id);
+            actors.flush_one(cx, id);
         }
         if user != NONE {
-            self.messages_sent(user, session, &ids);
+            self.messages_sent(cx, actors, user, session, &ids);
         }
         ids.clear();
         self.sent_ids = ids;
         if was_behind {
-            self.drained(id);
+            cx.drained(id);
         }
     }
 }

@@ -4,6 +4,7 @@
 //! at the head of the log gets it at once; whoever cannot take it now falls behind and reads it there later
 //! ([`follow`](crate::logs::follow)). Nothing that is sent to a user ends one of the user's sessions.
 
+use crate::actors::Actors;
 use crate::extension::offline::{Keep, keep};
 use crate::extension::{self, Way};
 use crate::id::{SessionId, mark};
@@ -15,7 +16,7 @@ use crate::router::users::Incoming;
 use crate::store::archive::Entry;
 use crate::store::sessions::Trail;
 use crate::store::waiting::{Apart, Transient};
-use crate::turn::Turn;
+use crate::streams::Streams;
 use crate::wire::Element;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::{bare_of, resource_of};
@@ -23,180 +24,207 @@ use crate::wire::limit::Limit;
 
 impl Logs {
     /// A message for a user of this home whose account is there (RFC 6121 8.5.2, 8.5.3).
-    pub(crate) fn message_for(&mut self, user: u32, class: MessageClass, keep: Keep, stanza: Incoming<'_>) {
-        let keep = if keep == Keep::Archive && !self.archives(user, stanza.from) { Keep::UntilDelivered } else { keep };
+    pub(crate) fn message_for(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        class: MessageClass,
+        keep: Keep,
+        stanza: Incoming<'_>,
+    ) {
+        let keep =
+            if keep == Keep::Archive && !actors.archives(cx, user, stanza.from) { Keep::UntilDelivered } else { keep };
         let resource = resource_of(stanza.to);
         let exact = resource.and_then(|r| {
-            let mut sessions = self.users.sessions(&self.sessions, user);
+            let mut sessions = actors.users.sessions(&actors.sessions, user);
             sessions.find(|(_, s)| *s.resource == *r).map(|(id, _)| id)
         });
         match exact {
             // It answers what the session has sent.
             Some(session) if class == MessageClass::Error => {
-                self.answer_to_session(session, stanza);
-                self.copy(user, Way::In, 0, stanza.xml, &mut Trail::default(), |_, id| id == session);
-                return self.confirm(stanza.origin);
+                actors.answer_to_session(cx, session, stanza);
+                self.copy(cx, actors, user, Way::In, 0, stanza.xml, &mut Trail::default(), |_, id| id == session);
+                return cx.kernel.confirm(stanza.origin);
             }
-            Some(session) => return self.to_session(user, session, keep, stanza),
+            Some(session) => return self.to_session(cx, actors, user, session, keep, stanza),
             None => {}
         }
         match (class, resource.is_some()) {
             // 8.5.3.2.1: only chat messages for an absent resource are treated as if for the bare JID.
-            (MessageClass::Chat, _) | (MessageClass::Normal, false) => return self.to_bare(user, keep, stanza),
+            (MessageClass::Chat, _) | (MessageClass::Normal, false) => {
+                return self.to_bare(cx, actors, user, keep, stanza);
+            }
             // 8.5.2.1.1: a headline goes to all resources that are not negative, whatever the policy for others.
             (MessageClass::Headline, false) => {
-                for session in self.non_negative(user) {
-                    self.hand_ephemeral(session, stanza.xml);
+                for session in self.non_negative(actors, user) {
+                    actors.hand_ephemeral(cx, session, stanza.xml);
                 }
             }
             (MessageClass::Headline | MessageClass::Error, _) => {}
             (MessageClass::Normal | MessageClass::Groupchat, _) => {
-                return self.turn_away(stanza, StanzaCondition::ServiceUnavailable);
+                return actors.turn_away(cx, stanza, StanzaCondition::ServiceUnavailable);
             }
         }
-        self.confirm(stanza.origin);
+        cx.kernel.confirm(stanza.origin);
     }
 
     /// A message for the session of its full JID.
-    fn to_session(&mut self, user: u32, session: SessionId, keep: Keep, stanza: Incoming<'_>) {
+    fn to_session(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        session: SessionId,
+        keep: Keep,
+        stanza: Incoming<'_>,
+    ) {
         if keep == Keep::Nothing {
-            self.hand_ephemeral(session, stanza.xml);
-            self.copy(user, Way::In, 0, stanza.xml, &mut Trail::default(), |_, id| id == session);
-            return self.confirm(stanza.origin);
+            actors.hand_ephemeral(cx, session, stanza.xml);
+            self.copy(cx, actors, user, Way::In, 0, stanza.xml, &mut Trail::default(), |_, id| id == session);
+            return cx.kernel.confirm(stanza.origin);
         }
-        let state = self.sessions.slot(session.slot);
-        let alone = state.next == crate::session::conn::NONE && self.users.get(user).first == session.slot;
+        let state = actors.sessions.slot(session.slot);
+        let alone = state.next == crate::session::conn::NONE && actors.users.get(user).first == session.slot;
         if alone && state.follows {
             // The cursor follows nobody else, and speaks for it.
-            return self.to_followers(user, keep, stanza);
+            return self.to_followers(cx, actors, user, keep, stanza);
         }
-        let behind = self.log_if_known(user).is_some_and(|log| log.is_behind(session)) || self.is_busy(session);
-        if behind && !self.know_log(user) {
-            return self.park_for_log(user, stanza);
+        let behind = self.log_if_known(actors, user).is_some_and(|log| log.is_behind(session)) || cx.is_busy(session);
+        if behind && !self.know_log(cx, actors, user) {
+            return self.park_for_log(cx, actors, user, stanza);
         }
-        if behind && let Some(limit) = self.no_room(user, stanza.xml.len()) {
-            return self.turn_away(stanza, limit);
+        if behind && let Some(limit) = self.no_room(cx, actors, user, stanza.xml.len()) {
+            return actors.turn_away(cx, stanza, limit);
         }
-        let at_head = self.position(user, session);
-        let number = self.next_number();
+        let at_head = self.position(cx, actors, user, session);
+        let number = cx.kernel.next_number();
         let mut trail = Trail::default();
         if behind {
-            let log = self.log(user);
+            let log = self.log(cx, actors, user);
             log.fall_behind(session, at_head, number - 1);
             log.set_apart(number);
-            self.stored(user, stanza);
-            self.heads_changed(user);
-            self.bring_up(user);
+            self.stored(cx, actors, user, stanza);
+            self.heads_changed(actors, user);
+            self.bring_up(cx, actors, user);
         } else {
             let stamp = Stamp { id: number, came_ms: None };
-            self.hand_noted(session, number | mark::APART, stamp, stanza.xml, &mut trail);
+            self.hand_noted(cx, actors, session, number | mark::APART, stamp, stanza.xml, &mut trail);
         }
-        let holder = self.holder(session);
-        let entry = Entry { trail: trail.bytes(), ..self.entry(stanza, false) };
-        Apart { holder, entry }.put(&mut self.writes, bare_of(stanza.to), number);
+        let holder = self.holder(cx, session);
+        let entry = Entry { trail: trail.bytes(), ..self.entry(cx, stanza, false) };
+        Apart { holder, entry }.put(&mut cx.kernel.writes, bare_of(stanza.to), number);
         // The archive's entry tells of copies alone: the message itself has its own row until it is received.
-        let (kept, mut trail) = (self.is_kept(keep), Trail::default());
+        let (kept, mut trail) = (self.is_kept(cx, keep), Trail::default());
         let logged = if kept { number } else { 0 };
-        self.copy(user, Way::In, logged, stanza.xml, &mut trail, |_, id| id == session);
+        self.copy(cx, actors, user, Way::In, logged, stanza.xml, &mut trail, |_, id| id == session);
         if kept {
-            let entry = Entry { trail: trail.bytes(), ..self.entry(stanza, false) };
-            self.archive(bare_of(stanza.to), number, &entry);
+            let entry = Entry { trail: trail.bytes(), ..self.entry(cx, stanza, false) };
+            self.archive(cx, bare_of(stanza.to), number, &entry);
         }
-        self.wake(user, stanza);
-        self.confirm(stanza.origin);
+        self.wake(cx, actors, user, stanza);
+        cx.kernel.confirm(stanza.origin);
     }
 
     /// A message for the bare JID.
-    fn to_bare(&mut self, user: u32, keep: Keep, stanza: Incoming<'_>) {
+    fn to_bare(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, keep: Keep, stanza: Incoming<'_>) {
         if keep == Keep::Nothing {
-            let takers = self.takers(user);
+            let takers = self.takers(cx, actors, user);
             for &session in &takers {
-                self.hand_ephemeral(session, stanza.xml);
+                actors.hand_ephemeral(cx, session, stanza.xml);
             }
-            self.copy(user, Way::In, 0, stanza.xml, &mut Trail::default(), |_, id| takers.contains(&id));
-            return self.confirm(stanza.origin);
+            self.copy(cx, actors, user, Way::In, 0, stanza.xml, &mut Trail::default(), |_, id| takers.contains(&id));
+            return cx.kernel.confirm(stanza.origin);
         }
-        self.to_followers(user, keep, stanza);
+        self.to_followers(cx, actors, user, keep, stanza);
     }
 
     /// A message is appended to the log, for all who follow it.
-    fn to_followers(&mut self, user: u32, keep: Keep, stanza: Incoming<'_>) {
+    fn to_followers(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, keep: Keep, stanza: Incoming<'_>) {
         let (mut ready, mut fallen) = (Takers::new(), Takers::new());
-        for session in self.heads(user) {
-            if self.is_busy(session) { &mut fallen } else { &mut ready }.push(session);
+        for session in self.heads(actors, user) {
+            if cx.is_busy(session) { &mut fallen } else { &mut ready }.push(session);
         }
         let waits = ready.is_empty();
-        if (waits || !fallen.is_empty()) && !self.know_log(user) {
-            return self.park_for_log(user, stanza);
+        if (waits || !fallen.is_empty()) && !self.know_log(cx, actors, user) {
+            return self.park_for_log(cx, actors, user, stanza);
         }
-        if waits && let Some(limit) = self.no_room(user, stanza.xml.len()) {
-            return self.turn_away(stanza, limit);
+        if waits && let Some(limit) = self.no_room(cx, actors, user, stanza.xml.len()) {
+            return actors.turn_away(cx, stanza, limit);
         }
-        let number = self.next_number();
+        let number = cx.kernel.next_number();
         for &session in &fallen {
-            self.log(user).fall_behind(session, number - 1, number - 1);
+            self.log(cx, actors, user).fall_behind(session, number - 1, number - 1);
         }
-        let all_here = fallen.is_empty() && !self.has_followers_behind(user);
-        if !waits && !self.settings.archive && all_here {
-            self.hand_unlogged(user, number, &ready, stanza.xml);
-            self.copy(user, Way::In, 0, stanza.xml, &mut Trail::default(), Logs::follows);
-            self.wake(user, stanza);
-            return self.confirm(stanza.origin);
+        let all_here = fallen.is_empty() && !self.has_followers_behind(actors, user);
+        if !waits && !cx.kernel.settings.archive && all_here {
+            self.hand_unlogged(cx, actors, user, number, &ready, stanza.xml);
+            self.copy(cx, actors, user, Way::In, 0, stanza.xml, &mut Trail::default(), Actors::follows);
+            self.wake(cx, actors, user, stanza);
+            return cx.kernel.confirm(stanza.origin);
         }
-        let kept = self.is_kept(keep);
+        let kept = self.is_kept(cx, keep);
         if waits || !kept || !all_here {
-            self.log(user).appended(number, !kept);
+            self.log(cx, actors, user).appended(number, !kept);
         }
         if waits {
-            self.stored(user, stanza);
+            self.stored(cx, actors, user, stanza);
         }
         let mut trail = Trail::default();
         for session in ready {
-            self.hand_noted(session, number, Stamp { id: number, came_ms: None }, stanza.xml, &mut trail);
+            self.hand_noted(cx, actors, session, number, Stamp { id: number, came_ms: None }, stanza.xml, &mut trail);
         }
         if !fallen.is_empty() {
-            self.heads_changed(user);
+            self.heads_changed(actors, user);
         }
-        self.copy(user, Way::In, if kept { number } else { 0 }, stanza.xml, &mut trail, Logs::follows);
+        self.copy(cx, actors, user, Way::In, if kept { number } else { 0 }, stanza.xml, &mut trail, Actors::follows);
         // Written last, because it tells who was handed it.
-        let entry = Entry { trail: trail.bytes(), ..self.entry(stanza, true) };
+        let entry = Entry { trail: trail.bytes(), ..self.entry(cx, stanza, true) };
         if kept {
-            self.archive(bare_of(stanza.to), number, &entry);
+            self.archive(cx, bare_of(stanza.to), number, &entry);
         } else {
-            Transient { of: None, entry }.put(&mut self.writes, bare_of(stanza.to), number);
+            Transient { of: None, entry }.put(&mut cx.kernel.writes, bare_of(stanza.to), number);
         }
-        self.wake(user, stanza);
-        self.confirm(stanza.origin);
+        self.wake(cx, actors, user, stanza);
+        cx.kernel.confirm(stanza.origin);
     }
 
     /// Where nothing is archived, what all who are there get at once is written nowhere. Of several holders, only the last one
     /// that is lost makes it wait.
-    fn hand_unlogged(&mut self, user: u32, number: u64, ready: &[SessionId], xml: &[u8]) {
+    fn hand_unlogged(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        number: u64,
+        ready: &[SessionId],
+        xml: &[u8],
+    ) {
         let mut mark = mark::UNLOGGED | number;
         if ready.len() > 1 {
             mark |= mark::SHARED;
-            self.log(user).share(mark, ready.len() as u16);
+            self.log(cx, actors, user).share(mark, ready.len() as u16);
         }
         for &session in ready {
-            self.hand_bytes(session, mark, xml);
+            actors.hand_bytes(cx, session, mark, xml);
         }
     }
 
     /// Whether a message of this kind stays when it is delivered.
-    fn is_kept(&self, keep: Keep) -> bool {
-        self.settings.archive && keep == Keep::Archive
+    fn is_kept(&self, cx: &Streams, keep: Keep) -> bool {
+        cx.kernel.settings.archive && keep == Keep::Archive
     }
 
-    fn archive(&mut self, bare: &str, number: u64, entry: &Entry<'_>) {
-        let turn: &mut Turn = self;
+    fn archive(&self, cx: &mut Streams, bare: &str, number: u64, entry: &Entry<'_>) {
+        let turn = &mut cx.kernel;
         extension::archive(&mut turn.writes, &turn.settings.domains, bare, number, entry);
     }
 
-    pub(crate) fn entry<'a>(&self, stanza: Incoming<'a>, waits: bool) -> Entry<'a> {
+    pub(crate) fn entry<'a>(&self, cx: &Streams, stanza: Incoming<'a>, waits: bool) -> Entry<'a> {
         Entry {
             incoming: true,
             waits,
-            time_ms: self.now.wall_us / 1_000,
+            time_ms: cx.kernel.now.wall_us / 1_000,
             peer: stanza.from,
             xml: stanza.xml,
             trail: b"",
@@ -204,10 +232,10 @@ impl Logs {
     }
 
     /// Why no message of so many bytes may wait for the user now.
-    fn no_room(&mut self, user: u32, bytes: usize) -> Option<Limit> {
-        let (most, most_bytes) = (self.settings.waiting_messages_max, self.settings.waiting_bytes_max);
-        let full = self.storage == StorageState::Full;
-        let (count, waiting) = self.log(user).waiting();
+    fn no_room(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, bytes: usize) -> Option<Limit> {
+        let (most, most_bytes) = (cx.kernel.settings.waiting_messages_max, cx.kernel.settings.waiting_bytes_max);
+        let full = cx.kernel.storage == StorageState::Full;
+        let (count, waiting) = self.log(cx, actors, user).waiting();
         if count >= most || waiting + bytes as u64 > most_bytes {
             Some(Limit::WaitingMessages)
         } else {
@@ -216,18 +244,18 @@ impl Logs {
     }
 
     /// A message waits that no session takes now.
-    pub(crate) fn stored(&mut self, user: u32, stanza: Incoming<'_>) {
-        self.log(user).stored(stanza.xml.len());
+    pub(crate) fn stored(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, stanza: Incoming<'_>) {
+        self.log(cx, actors, user).stored(stanza.xml.len());
         self.touch_log(user);
-        self.counters.messages_stored.one();
-        if self.observers.is_some() {
-            self.tap_aside(stanza, None);
+        cx.kernel.counters.messages_stored.one();
+        if actors.observers.is_some() {
+            actors.tap_aside(cx, stanza, None);
         }
     }
 
-    fn park_for_log(&mut self, user: u32, stanza: Incoming<'_>) {
-        let bare = self.bare_of_user(user);
-        self.park(&bare, stanza);
+    fn park_for_log(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, stanza: Incoming<'_>) {
+        let bare = actors.bare_of_user(user);
+        actors.park(cx, &bare, stanza);
     }
 }
 

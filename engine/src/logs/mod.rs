@@ -14,16 +14,15 @@ pub(crate) mod wake;
 use smallvec::SmallVec;
 
 use crate::actors::Actors;
-use crate::floor::stands_on;
 use crate::id::SessionId;
 use crate::settings::BareDelivery;
 use crate::store::log::{Follower, Log};
 use crate::store::waiting::Transient;
+use crate::streams::Streams;
 
 /// The logs of a shard's users.
 #[derive(Debug)]
-pub struct Logs {
-    actors: Actors,
+pub(crate) struct Logs {
     /// Users whose cursor may have moved.
     moved: Vec<u32>,
     /// When rows of cursors were written last, milliseconds of the monotonic clock.
@@ -33,8 +32,6 @@ pub struct Logs {
     /// Reasons to wake devices, taken out when the input is handled.
     pub(crate) woken: Vec<wake::Wake>,
 }
-
-stands_on!(Logs, actors: Actors);
 
 /// Rows of cursors that have moved are written this often, milliseconds.
 const ROWS_MS: u64 = 1_000;
@@ -46,8 +43,8 @@ pub(crate) type Takers = SmallVec<[SessionId; 4]>;
 
 impl Logs {
     /// No logs.
-    pub(crate) fn new(actors: Actors) -> Logs {
-        Logs { actors, moved: Vec::new(), rows_ms: 0, sent_ids: Vec::new(), woken: Vec::new() }
+    pub(crate) fn new() -> Logs {
+        Logs { moved: Vec::new(), rows_ms: 0, sent_ids: Vec::new(), woken: Vec::new() }
     }
 
     /// A user's cursor has moved: its row is written with the next round.
@@ -58,113 +55,108 @@ impl Logs {
     }
 
     /// Writes the rows of cursors that have moved, if it is time.
-    pub(crate) fn write_moved_rows(&mut self) {
-        let due = self.now.mono_ms.saturating_sub(self.rows_ms) >= ROWS_MS;
+    pub(crate) fn write_moved_rows(&mut self, cx: &mut Streams, actors: &mut Actors) {
+        let due = cx.kernel.now.mono_ms.saturating_sub(self.rows_ms) >= ROWS_MS;
         if self.moved.is_empty() || !(due || self.moved.len() >= ROWS_MOST) {
             return;
         }
-        self.rows_ms = self.now.mono_ms;
+        self.rows_ms = cx.kernel.now.mono_ms;
         for user in std::mem::take(&mut self.moved) {
-            if self.users.get(user).is_there() {
-                self.write_row(user);
+            if actors.users.get(user).is_there() {
+                self.write_row(cx, actors, user);
             }
         }
     }
 
     /// The user's log, which is known.
-    pub(crate) fn log(&mut self, user: u32) -> &mut Log {
-        let known = self.know_log(user);
+    pub(crate) fn log<'a>(&mut self, cx: &mut Streams, actors: &'a mut Actors, user: u32) -> &'a mut Log {
+        let known = self.know_log(cx, actors, user);
         debug_assert!(known, "asked for a log that was not read");
-        let now_s = self.now.mono_s();
-        self.users.state(user, now_s).log.get_or_insert_with(|| Log::loaded(Default::default()))
+        let now_s = cx.kernel.now.mono_s();
+        actors.users.state(user, now_s).log.get_or_insert_with(|| Log::loaded(Default::default()))
     }
 
     /// Writes the row of the cursor if it has changed.
-    pub(crate) fn write_row(&mut self, user: u32) {
-        let bare = self.bare_of_user(user);
-        let Actors { users, sessions, .. } = &mut self.actors;
+    pub(crate) fn write_row(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let bare = actors.bare_of_user(user);
+        let Actors { users, sessions, .. } = &mut *actors;
         let Some(log) = users.get_mut(user).state.as_mut().and_then(|s| s.log.as_mut()) else { return };
         if let Some((row, gone)) = log.poll_row(|id| sessions.get(id).is_some_and(|s| s.follows)) {
-            row.put(&mut self.writes, &bare);
+            row.put(&mut cx.kernel.writes, &bare);
             if let Some(number) = gone {
-                Transient::delete_up_to(&mut self.writes, &bare, number);
+                Transient::delete_up_to(&mut cx.kernel.writes, &bare, number);
             }
         }
     }
 
     /// Sessions that take messages for the bare JID, by the policy (RFC 6121 8.5.2.1.1).
-    pub(crate) fn takers(&self, user: u32) -> Takers {
-        match self.settings.bare_delivery {
-            BareDelivery::All => self.non_negative(user),
+    pub(crate) fn takers(&self, cx: &Streams, actors: &Actors, user: u32) -> Takers {
+        match cx.kernel.settings.bare_delivery {
+            BareDelivery::All => self.non_negative(actors, user),
             // They come newest first, and `min_by_key` takes the first of equals.
             BareDelivery::MostAvailable => {
-                let all = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages());
+                let all = actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.takes_messages());
                 all.min_by_key(|(_, s)| std::cmp::Reverse(s.priority)).map(|(id, _)| id).into_iter().collect()
             }
         }
     }
 
     /// Available sessions without a negative priority.
-    pub(crate) fn non_negative(&self, user: u32) -> Takers {
-        self.users.sessions(&self.sessions, user).filter(|(_, s)| s.takes_messages()).map(|(id, _)| id).collect()
+    pub(crate) fn non_negative(&self, actors: &Actors, user: u32) -> Takers {
+        actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.takes_messages()).map(|(id, _)| id).collect()
     }
 
     /// The log of a user, if it is at hand.
-    pub(crate) fn log_if_known(&self, user: u32) -> Option<&Log> {
-        self.users.get(user).state.as_ref()?.log.as_ref()
+    pub(crate) fn log_if_known<'a>(&self, actors: &'a Actors, user: u32) -> Option<&'a Log> {
+        actors.users.get(user).state.as_ref()?.log.as_ref()
     }
 
     /// Whether the log of a user is at hand. It need not be read for one of whose sessions one is at the head.
-    pub(crate) fn know_log(&mut self, user: u32) -> bool {
-        if self.log_if_known(user).is_some() {
+    pub(crate) fn know_log(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) -> bool {
+        if self.log_if_known(actors, user).is_some() {
             return true;
         }
-        let Some(number) = self.received_by_heads(user) else { return false };
-        let now_s = self.now.mono_s();
-        self.users.state(user, now_s).log = Some(Log::live(number));
+        let Some(number) = self.received_by_heads(cx, actors, user) else { return false };
+        let now_s = cx.kernel.now.mono_s();
+        actors.users.state(user, now_s).log = Some(Log::live(number));
         true
     }
 
     /// Sessions at the head of the log.
-    pub(crate) fn heads(&self, user: u32) -> Takers {
-        let log = self.log_if_known(user);
-        let heads = self.users.sessions(&self.sessions, user).filter(|(_, session)| session.follows);
+    pub(crate) fn heads(&self, actors: &Actors, user: u32) -> Takers {
+        let log = self.log_if_known(actors, user);
+        let heads = actors.users.sessions(&actors.sessions, user).filter(|(_, session)| session.follows);
         heads.map(|(id, _)| id).filter(|&id| log.is_none_or(|log| !log.is_behind(id))).collect()
     }
 
-    /// Whether a session follows its user's log.
-    pub(crate) fn follows(&self, session: SessionId) -> bool {
-        self.sessions.get(session).is_some_and(|session| session.follows)
-    }
-
     /// Whether someone follows the log from behind.
-    pub(crate) fn has_followers_behind(&self, user: u32) -> bool {
-        let follows = |f: &Follower| self.sessions.get(f.session).is_some_and(|session| session.follows);
-        self.log_if_known(user).is_some_and(|log| log.behind.iter().any(follows))
+    pub(crate) fn has_followers_behind(&self, actors: &Actors, user: u32) -> bool {
+        let follows = |f: &Follower| actors.sessions.get(f.session).is_some_and(|session| session.follows);
+        self.log_if_known(actors, user).is_some_and(|log| log.behind.iter().any(follows))
     }
 
     /// Up to where a session has been handed what waits for all; 0 for one that takes nothing of it.
-    pub(crate) fn position(&self, user: u32, session: SessionId) -> u64 {
-        let behind = self.log_if_known(user).and_then(|log| log.behind.iter().find(|f| f.session == session));
-        let head = || self.sessions.get(session).is_some_and(|s| s.follows).then_some(self.last_number);
+    pub(crate) fn position(&self, cx: &Streams, actors: &Actors, user: u32, session: SessionId) -> u64 {
+        let behind = self.log_if_known(actors, user).and_then(|log| log.behind.iter().find(|f| f.session == session));
+        let head = || actors.sessions.get(session).is_some_and(|s| s.follows).then_some(cx.kernel.last_number);
         behind.map(|follower| follower.seen).or_else(head).unwrap_or(0)
     }
 
     /// Whether a session of a user with several holds messages that the cursor waits for, or has waited for.
-    pub(crate) fn holds_messages(&mut self, user: u32) -> bool {
-        let several = self.users.sessions(&self.sessions, user).nth(1).is_some();
-        several && self.heads(user).into_iter().any(|id| self.first_held(id).is_some())
+    pub(crate) fn holds_messages(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) -> bool {
+        let several = actors.users.sessions(&actors.sessions, user).nth(1).is_some();
+        several && self.heads(actors, user).into_iter().any(|id| cx.first_held(id).is_some())
     }
 
     /// Up to where the first of those at the head has received all; `None` if nobody is there.
-    pub(crate) fn received_by_heads(&mut self, user: u32) -> Option<u64> {
-        let heads = self.heads(user);
-        heads.into_iter().map(|id| self.first_held(id).map_or(self.last_number, |held| held - 1)).max()
+    pub(crate) fn received_by_heads(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) -> Option<u64> {
+        let heads = self.heads(actors, user);
+        heads.into_iter().map(|id| cx.first_held(id).map_or(cx.kernel.last_number, |held| held - 1)).max()
     }
 
     /// Notes whether a session is at the head.
-    pub(crate) fn heads_changed(&mut self, user: u32) {
-        let live = !self.heads(user).is_empty();
-        self.users.get_mut(user).live = live;
+    pub(crate) fn heads_changed(&mut self, actors: &mut Actors, user: u32) {
+        let live = !self.heads(actors, user).is_empty();
+        actors.users.get_mut(user).live = live;
     }
 }

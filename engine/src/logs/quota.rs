@@ -3,7 +3,9 @@
 //!
 //! Of each, messages and bytes, there is one stamp: when all that was charged has passed. A day's worth may come at once.
 
+use crate::actors::Actors;
 use crate::logs::Logs;
+use crate::streams::Streams;
 use crate::wire::limit::{Held, Limit};
 
 /// A day, microseconds.
@@ -11,13 +13,19 @@ const DAY_US: u64 = 86_400_000_000;
 
 impl Logs {
     /// A message of so many bytes is to go into logs for a user of this home; none if it may.
-    pub(crate) fn charge_log(&mut self, user: u32, bytes: usize) -> Option<Held> {
-        let (messages, most_bytes) = (self.settings.log_messages_day, self.settings.log_bytes_day);
+    pub(crate) fn charge_log(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        bytes: usize,
+    ) -> Option<Held> {
+        let (messages, most_bytes) = (cx.kernel.settings.log_messages_day, cx.kernel.settings.log_bytes_day);
         if messages == 0 && most_bytes == 0 {
             return None;
         }
-        let (now_us, now_s) = (self.now.mono_ms * 1_000, self.now.mono_s());
-        let quota = &mut self.users.state(user, now_s).quota;
+        let (now_us, now_s) = (cx.kernel.now.mono_ms * 1_000, cx.kernel.now.mono_s());
+        let quota = &mut actors.users.state(user, now_s).quota;
         let after = |until_us: u64, cost_us: u64| until_us.max(now_us) + cost_us;
         let by_messages = after(quota.messages_until_us, DAY_US.checked_div(messages).unwrap_or(0));
         let cost_us = u128::from(DAY_US) * bytes as u128 / u128::from(most_bytes.max(1));

@@ -1,8 +1,10 @@
 //! Reading a log: followers that are behind are brought up from the store, page by page, at their own pace. That holds up
 //! nobody.
 
+use crate::actors::Actors;
 use crate::extension::Way;
 use crate::id::{SessionId, mark};
+use crate::kernel::pending::{Pending, get};
 use crate::logs::Logs;
 use crate::logs::hand::Stamp;
 use crate::session::sm::Rows;
@@ -10,8 +12,8 @@ use crate::store::archive::Entry;
 use crate::store::log::{Follower, Gathering};
 use crate::store::waiting::{Apart, Holder, Transient};
 use crate::store::{Found, Query, Row, Table, archive, waiting};
+use crate::streams::Streams;
 use crate::streams::half::Down;
-use crate::turn::pending::{Pending, get};
 use crate::wire::error::StreamCondition;
 
 /// Entries of a log that are read at once.
@@ -32,35 +34,35 @@ pub(crate) struct Item<'a> {
 }
 
 impl Logs {
-    pub(crate) fn ask_for_log(&mut self, user: u32) {
-        let now_s = self.now.mono_s();
-        let state = self.users.state(user, now_s);
+    pub(crate) fn ask_for_log(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let now_s = cx.kernel.now.mono_s();
+        let state = actors.users.state(user, now_s);
         if std::mem::replace(&mut state.log_asked, true) {
             return;
         }
-        let bare = self.bare_of_user(user);
+        let bare = actors.bare_of_user(user);
         let row = get(Table::Waiting, &bare);
-        self.read(Pending::Log(bare.into()), vec![row]);
+        cx.kernel.read(Pending::Log(bare.into()), vec![row]);
     }
 
     /// Reads on for each session that is behind, can take more, and is not being read for.
-    pub(crate) fn bring_up(&mut self, user: u32) {
-        let Some(log) = self.log_if_known(user) else { return };
+    pub(crate) fn bring_up(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
+        let Some(log) = self.log_if_known(actors, user) else { return };
         if log.behind.is_empty() {
             return;
         }
         let idle: Vec<Follower> = log.behind.iter().filter(|follower| !follower.reading).copied().collect();
         for follower in idle {
             let id = follower.session;
-            let follows = self.sessions.get(id).is_some_and(|session| session.follows);
-            let apart = self.log(user).waits_apart(&follower);
-            if !(follows || apart) || self.is_busy(id) {
+            let follows = actors.sessions.get(id).is_some_and(|session| session.follows);
+            let apart = self.log(cx, actors, user).waits_apart(&follower);
+            if !(follows || apart) || cx.is_busy(id) {
                 continue;
             }
-            if let Some(follower) = self.log(user).follower(id) {
+            if let Some(follower) = self.log(cx, actors, user).follower(id) {
                 follower.reading = true;
             }
-            let bare = self.bare_of_user(user);
+            let bare = actors.bare_of_user(user);
             // One that takes nothing for the bare JID has seen it all.
             let seen = if follows { follower.seen } else { u64::MAX };
             let entries = Query::Range {
@@ -72,20 +74,29 @@ impl Logs {
                 rows_max: PAGE_ROWS_MAX,
                 bytes_max: PAGE_BYTES_MAX,
             };
-            let behind = if follows { self.log(user).transients_from(seen) } else { seen };
+            let behind = if follows { self.log(cx, actors, user).transients_from(seen) } else { seen };
             let transients = waiting::transients(&bare, behind, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
             let aparts = waiting::aparts(&bare, follower.apart, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
-            let last = self.log(user).last();
+            let last = self.log(cx, actors, user).last();
             let pending = Pending::Page { account: bare.into(), session: id, last, all: follows };
-            self.read(pending, vec![entries, transients, aparts]);
+            cx.kernel.read(pending, vec![entries, transients, aparts]);
         }
     }
 
     /// A page of the log for a session. `last` was the last that waited when it was asked for, and `all` says whether it asked
     /// for what waits for all.
-    pub(crate) fn page_found(&mut self, account: &str, id: SessionId, last: u64, all: bool, found: Vec<Found>) {
-        let Some(user) = self.users.find(account).filter(|_| self.sessions.get(id).is_some()) else { return };
-        let log = self.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut());
+    pub(crate) fn page_found(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        account: &str,
+        id: SessionId,
+        last: u64,
+        all: bool,
+        found: Vec<Found>,
+    ) {
+        let Some(user) = actors.users.find(account).filter(|_| actors.sessions.get(id).is_some()) else { return };
+        let log = actors.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut());
         let Some(log) = log.filter(|log| log.is_behind(id)) else { return };
         if let (true, Some(Found::Rows { rows, more })) = (all, found.get(1)) {
             log.transients_found(*more || !rows.is_empty());
@@ -96,18 +107,18 @@ impl Logs {
         let before = (follower.seen, follower.apart);
         if !items.is_empty() {
             // Their entries were written before it was handed them.
-            self.rows_due(id, Rows::Counts);
+            cx.rows_due(id, Rows::Counts);
         }
         for item in &items {
-            if self.is_busy(id) {
+            if cx.is_busy(id) {
                 // The rest is read again, when there is room.
                 return;
             }
-            self.hand_item(user, id, item, before);
+            self.hand_item(cx, actors, user, id, item, before);
         }
         let last = items.last().map_or(0, |item| item.number).max(end.unwrap_or(last));
-        let follows = self.sessions.get(id).is_some_and(|session| session.follows);
-        let log = self.log(user);
+        let follows = actors.sessions.get(id).is_some_and(|session| session.follows);
+        let log = self.log(cx, actors, user);
         let newest = log.newest();
         let Some(follower) = log.follower(id) else { return };
         if follows && all {
@@ -116,12 +127,12 @@ impl Logs {
         follower.apart = follower.apart.max(last);
         let (place, cursor) = (*follower, log.cursor());
         if end.is_some() || (follows && (!all || newest > place.seen)) || log.waits_apart(&place) {
-            return self.bring_up(user);
+            return self.bring_up(cx, actors, user);
         }
         if follows {
             log.leave(id);
             log.drained();
-            self.users.get_mut(user).live = true;
+            actors.users.get_mut(user).live = true;
             self.touch_log(user);
         } else if place.seen <= cursor {
             log.leave(id);
@@ -129,17 +140,26 @@ impl Logs {
     }
 
     /// Hands an item of a page to a session, if it is for it. `before` is where it stood when the page came.
-    fn hand_item(&mut self, user: u32, id: SessionId, item: &Item<'_>, before: (u64, u64)) {
+    fn hand_item(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        user: u32,
+        id: SessionId,
+        item: &Item<'_>,
+        before: (u64, u64),
+    ) {
         let Item { number, entry, of, apart } = item;
         let (seen, passed) = before;
-        let follows = self.sessions.get(id).is_some_and(|session| session.follows);
+        let follows = actors.sessions.get(id).is_some_and(|session| session.follows);
         let goes = match apart {
-            Some(holder) => self.holds(*holder, id) && *number > passed,
+            Some(holder) => self.holds(cx, *holder, id) && *number > passed,
             None => follows && entry.incoming && entry.waits && *number > seen,
         };
         // Who sent it may have been blocked since (XEP-0191 3.3).
-        let refused = entry.incoming && self.has_notes(user) && self.guards(user, Way::In, entry.peer).is_some();
-        let log = self.log(user);
+        let refused =
+            entry.incoming && actors.has_notes(user) && actors.guards(cx, user, Way::In, entry.peer).is_some();
+        let log = self.log(cx, actors, user);
         if let Some(follower) = log.follower(id) {
             match apart {
                 Some(_) => follower.apart = follower.apart.max(*number),
@@ -149,8 +169,8 @@ impl Logs {
         }
         if !goes {
             if apart.is_none() && follows && *number > seen && !(entry.incoming && entry.waits) && !refused {
-                let came_ms = self.has_waited(user, *number, entry).then_some(entry.time_ms);
-                self.copy_of_entry(id, Stamp { id: *number, came_ms }, entry);
+                let came_ms = self.has_waited(cx, actors, user, *number, entry).then_some(entry.time_ms);
+                self.copy_of_entry(cx, actors, id, Stamp { id: *number, came_ms }, entry);
             }
             return;
         }
@@ -162,97 +182,97 @@ impl Logs {
         if refused {
             // It is passed over: nobody is to get it later.
             if apart.is_some() {
-                let bare = self.bare_of_user(user);
-                Apart::delete(&mut self.writes, &bare, *number);
+                let bare = actors.bare_of_user(user);
+                Apart::delete(&mut cx.kernel.writes, &bare, *number);
             }
             return;
         }
-        self.counters.messages_replayed.one();
-        let came_ms = self.has_waited(user, *number, entry).then_some(entry.time_ms);
+        cx.kernel.counters.messages_replayed.one();
+        let came_ms = self.has_waited(cx, actors, user, *number, entry).then_some(entry.time_ms);
         let stamp = Stamp { id: of.unwrap_or(*number), came_ms };
         let mark = if apart.is_some() { *number | mark::APART } else { *number };
-        self.hand(id, mark, stamp, entry.xml);
+        self.hand(cx, actors, id, mark, stamp, entry.xml);
     }
 
     /// Whether an entry that is handed out now comes late. What came in while older ones were being handed out is as good as live.
-    fn has_waited(&self, user: u32, number: u64, entry: &Entry<'_>) -> bool {
-        let since = self.users.get(user).state.as_ref().map_or(0, |state| state.since);
-        number <= since || (self.now.wall_us / 1_000).saturating_sub(entry.time_ms) > DELAY_MS
+    fn has_waited(&self, cx: &Streams, actors: &Actors, user: u32, number: u64, entry: &Entry<'_>) -> bool {
+        let since = actors.users.get(user).state.as_ref().map_or(0, |state| state.since);
+        number <= since || (cx.kernel.now.wall_us / 1_000).saturating_sub(entry.time_ms) > DELAY_MS
     }
 
     /// What waits for a session cannot be read. It is not passed over, because nobody could say what was in it: the session ends
     /// with an error (RFC 6120 4.9.3.6), and log and cursor stay as they are.
-    pub(crate) fn page_unreadable(&mut self, account: &str, id: SessionId) {
-        let user = self.users.find(account);
-        let log = user.and_then(|user| self.users.get_mut(user).state.as_mut()).and_then(|state| state.log.as_mut());
+    pub(crate) fn page_unreadable(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, id: SessionId) {
+        let user = actors.users.find(account);
+        let log = user.and_then(|user| actors.users.get_mut(user).state.as_mut()).and_then(|state| state.log.as_mut());
         if let Some(follower) = log.and_then(|log| log.follower(id)) {
             follower.reading = false;
         }
-        self.fail_unread(id);
+        self.fail_unread(cx, id);
     }
 
     /// The cursor of a user cannot be read.
-    pub(crate) fn log_unreadable(&mut self, account: &str) {
-        let Some(user) = self.users.find(account) else { return };
-        let now_s = self.now.mono_s();
-        let state = self.users.state(user, now_s);
+    pub(crate) fn log_unreadable(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str) {
+        let Some(user) = actors.users.find(account) else { return };
+        let now_s = cx.kernel.now.mono_s();
+        let state = actors.users.state(user, now_s);
         (state.log_asked, state.log_outdated) = (false, false);
-        for session in self.takers(user) {
-            self.fail_unread(session);
+        for session in self.takers(cx, actors, user) {
+            self.fail_unread(cx, session);
         }
     }
 
-    fn fail_unread(&mut self, session: SessionId) {
+    fn fail_unread(&mut self, cx: &mut Streams, session: SessionId) {
         let text = "stored messages of this account cannot be read, the server's operator has to mend the store";
-        self.tell(session, Down::Fail(StreamCondition::InternalServerError, text));
+        cx.tell(session, Down::Fail(StreamCondition::InternalServerError, text));
     }
 
     /// Looks for messages that stood apart for sessions that are not there any more; `ended` says that there may be new ones.
-    pub(crate) fn gather(&mut self, user: u32, ended: bool) {
-        if !self.know_log(user) {
+    pub(crate) fn gather(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, ended: bool) {
+        if !self.know_log(cx, actors, user) {
             // They are looked for when it is read.
             return;
         }
-        let Some(log) = self.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut()) else { return };
+        let Some(log) = actors.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut()) else { return };
         match &mut log.gathering {
             Gathering::Reading { again } => *again |= ended,
             Gathering::Done if !ended => {}
-            Gathering::Due | Gathering::Done => self.gather_page(user, 0),
+            Gathering::Due | Gathering::Done => self.gather_page(cx, actors, user, 0),
         }
     }
 
-    fn gather_page(&mut self, user: u32, after: u64) {
-        self.log(user).gathering = Gathering::Reading { again: false };
-        let bare = self.bare_of_user(user);
+    fn gather_page(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, after: u64) {
+        self.log(cx, actors, user).gathering = Gathering::Reading { again: false };
+        let bare = actors.bare_of_user(user);
         let query = waiting::aparts(&bare, after, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
-        self.read(Pending::Aparts(bare.into()), vec![query]);
+        cx.kernel.read(Pending::Aparts(bare.into()), vec![query]);
     }
 
     /// Each of them whose session has gone is appended to the log again: it comes to all, or waits.
-    pub(crate) fn aparts_found(&mut self, account: &str, found: Vec<Found>) {
-        let Some(user) = self.users.find(account) else { return };
-        let Some(log) = self.log_if_known(user) else { return };
+    pub(crate) fn aparts_found(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, found: Vec<Found>) {
+        let Some(user) = actors.users.find(account) else { return };
+        let Some(log) = self.log_if_known(actors, user) else { return };
         let Gathering::Reading { again } = log.gathering else { return };
         let Some(Found::Rows { rows, more }) = found.into_iter().next() else { return };
-        let bare = self.bare_of_user(user);
+        let bare = actors.bare_of_user(user);
         for Row { sort, value } in &rows {
             let (Some(number), Some(apart)) = (waiting::number_of(sort), Apart::decode(value)) else { continue };
             let holder = apart.holder;
-            let mut there = self.users.sessions(&self.sessions, user);
-            if there.any(|(id, _)| self.holds(holder, id)) {
+            let mut there = actors.users.sessions(&actors.sessions, user);
+            if there.any(|(id, _)| self.holds(cx, holder, id)) {
                 continue;
             }
-            Apart::delete(&mut self.writes, &bare, number);
-            self.append_again(user, Some(number), apart.entry);
+            Apart::delete(&mut cx.kernel.writes, &bare, number);
+            self.append_again(cx, actors, user, Some(number), apart.entry);
         }
         let last = rows.last().and_then(|row| waiting::number_of(&row.sort)).unwrap_or(0);
         if again {
-            self.gather_page(user, 0);
+            self.gather_page(cx, actors, user, 0);
         } else if more {
-            self.gather_page(user, last);
+            self.gather_page(cx, actors, user, last);
         } else {
-            let live = !self.heads(user).is_empty();
-            let log = self.log(user);
+            let live = !self.heads(actors, user).is_empty();
+            let log = self.log(cx, actors, user);
             log.gathering = Gathering::Done;
             if live {
                 log.drained();
@@ -260,9 +280,9 @@ impl Logs {
         }
     }
 
-    pub(crate) fn aparts_unreadable(&mut self, account: &str) {
-        let Some(user) = self.users.find(account) else { return };
-        if let Some(log) = self.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut()) {
+    pub(crate) fn aparts_unreadable(&mut self, actors: &mut Actors, account: &str) {
+        let Some(user) = actors.users.find(account) else { return };
+        if let Some(log) = actors.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut()) {
             // They stay, and are looked for again when the log is read anew.
             log.gathering = Gathering::Done;
         }

@@ -5,14 +5,16 @@
 //! future. Such an entry is as old as the next one whose time has come, because it came before that one. So what was written
 //! while the clock was wrong does not keep what came later.
 
+use crate::actors::Actors;
 use crate::extension;
 use crate::io::{Effect, Reply, StorageState};
+use crate::kernel::pending::{Pending, Retained, RetentionRead, get};
 use crate::logs::Logs;
 use crate::session::sm::Rows;
 use crate::store::archive::{Entry, entries, is_void, number_of};
 use crate::store::waiting::Cursor;
 use crate::store::{Batch, Found, Query, Row, Table, peers, sessions};
-use crate::turn::pending::{Pending, Retained, RetentionRead, get};
+use crate::streams::Streams;
 
 /// What has to be known of each user: the cursor, the oldest rows, and whether there are rows of sessions.
 const QUERIES: usize = 3;
@@ -26,15 +28,15 @@ const PAGES_MAX: u32 = 256;
 
 impl Logs {
     /// Looks at the archives of these users (bare JIDs); [`Logs::retention_found`] goes on.
-    pub(crate) fn retain(&mut self, token: u64, users: Vec<Box<str>>) {
+    pub(crate) fn retain(&mut self, cx: &mut Streams, token: u64, users: Vec<Box<str>>) {
         let users = users.into_iter().map(|user| Retained { user, ..Retained::default() }).collect();
-        self.retain_on(RetentionRead { token, users, trimmed: 0 });
+        self.retain_on(cx, RetentionRead { token, users, trimmed: 0 });
     }
 
-    fn retain_on(&mut self, read: RetentionRead) {
-        if self.old_before_ms() == 0 || read.users.is_empty() {
+    fn retain_on(&mut self, cx: &mut Streams, read: RetentionRead) {
+        if self.old_before_ms(cx) == 0 || read.users.is_empty() {
             let reply = Reply::Done(read.trimmed);
-            return self.effects.push(Effect::Reply { token: read.token, reply, durable: true });
+            return cx.kernel.effects.push(Effect::Reply { token: read.token, reply, durable: true });
         }
         let queries = read.users.iter().flat_map(|Retained { user, from, .. }| {
             let oldest = Query::Range {
@@ -49,15 +51,21 @@ impl Logs {
             [get(Table::Waiting, user), oldest, sessions::query_any(user)]
         });
         let queries = queries.collect();
-        self.read(Pending::Retention(read), queries);
+        cx.kernel.read(Pending::Retention(read), queries);
     }
 
-    pub(crate) fn retention_found(&mut self, mut read: RetentionRead, found: Vec<Found>) {
-        if self.storage == StorageState::Full {
+    pub(crate) fn retention_found(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        mut read: RetentionRead,
+        found: Vec<Found>,
+    ) {
+        if cx.kernel.storage == StorageState::Full {
             let reply = Reply::StoreFull;
-            return self.effects.push(Effect::Reply { token: read.token, reply, durable: true });
+            return cx.kernel.effects.push(Effect::Reply { token: read.token, reply, durable: true });
         }
-        let (old_ms, now_ms) = (self.old_before_ms(), self.now.expiry_us / 1_000);
+        let (old_ms, now_ms) = (self.old_before_ms(cx), cx.kernel.now.expiry_us / 1_000);
         let mut again = Vec::new();
         for (mut of, found) in std::mem::take(&mut read.users).into_iter().zip(found.chunks(QUERIES)) {
             let [Found::Value(cursor), Found::Rows { rows, more }, sessions] = found else { continue };
@@ -77,10 +85,10 @@ impl Logs {
             }
             let user = &*of.user;
             if until > 0 {
-                self.note_dropped(user, until, sessions);
-                expire(&mut self.writes, user, until, rows);
-                self.writes.delete_range(Table::Archive, user.as_bytes(), &[], &until.to_be_bytes());
-                peers::delete_below(&mut self.writes, user, until);
+                self.note_dropped(cx, actors, user, until, sessions);
+                expire(&mut cx.kernel.writes, user, until, rows);
+                cx.kernel.writes.delete_range(Table::Archive, user.as_bytes(), &[], &until.to_be_bytes());
+                peers::delete_below(&mut cx.kernel.writes, user, until);
                 read.trimmed += u32::from(!std::mem::replace(&mut of.counted, true));
             }
             match rows.last().and_then(|row| number_of(&row.sort)) {
@@ -91,34 +99,34 @@ impl Logs {
                 _ => {}
             }
         }
-        self.retain_on(RetentionRead { users: again, ..read });
+        self.retain_on(cx, RetentionRead { users: again, ..read });
     }
 
     /// Entries below a number go of a user who may have sessions. Those of this process have their counts written: these do not
     /// rest on what goes. Of an earlier one's it is to be known that they may.
-    fn note_dropped(&mut self, account: &str, below: u64, stored: &Found) {
-        let here: Vec<_> = match self.users.find(account) {
-            Some(user) => self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect(),
+    fn note_dropped(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, below: u64, stored: &Found) {
+        let here: Vec<_> = match actors.users.find(account) {
+            Some(user) => actors.users.sessions(&actors.sessions, user).map(|(id, _)| id).collect(),
             None => Vec::new(),
         };
         for &id in &here {
-            self.rows_due(id, Rows::Counts);
+            cx.rows_due(id, Rows::Counts);
         }
         match stored {
             Found::Rows { rows, .. } if here.is_empty() && !sessions::any(rows) => {
                 if !rows.is_empty() {
-                    sessions::delete_dropped(&mut self.writes, account);
+                    sessions::delete_dropped(&mut cx.kernel.writes, account);
                 }
             }
-            _ => sessions::put_dropped(&mut self.writes, account, below),
+            _ => sessions::put_dropped(&mut cx.kernel.writes, account, below),
         }
     }
 
     /// What came before this, in milliseconds since the Unix epoch, is too old to be kept; 0 if all is kept.
-    fn old_before_ms(&self) -> u64 {
-        let retention_ms = self.settings.retention_s.saturating_mul(1_000);
-        let old = if self.settings.archive && retention_ms > 0 { retention_ms } else { u64::MAX };
-        (self.now.expiry_us / 1_000).saturating_sub(old)
+    fn old_before_ms(&self, cx: &Streams) -> u64 {
+        let retention_ms = cx.kernel.settings.retention_s.saturating_mul(1_000);
+        let old = if cx.kernel.settings.archive && retention_ms > 0 { retention_ms } else { u64::MAX };
+        (cx.kernel.now.expiry_us / 1_000).saturating_sub(old)
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reasons to wake a user's devices (XEP-0357): messages that may wait for one of them. Here is noted that there is one; whom that
 //! concerns is for a higher floor to find out.
 
+use crate::actors::Actors;
 use crate::extension::push::message;
 use crate::extension::{RESTS, WAKER, push};
 use crate::id::SessionId;
@@ -9,6 +10,7 @@ use crate::outbound::Unsent;
 use crate::router::users::Incoming;
 use crate::session::table::Session;
 use crate::settings::PushDetails;
+use crate::streams::Streams;
 use crate::wire::jid::bare_of;
 use crate::wire::written::read_back;
 
@@ -37,66 +39,73 @@ pub(crate) struct Last {
 impl Logs {
     /// A message has been logged for a user, whoever has got it.
     #[inline]
-    pub(crate) fn wake(&mut self, user: u32, stanza: Incoming<'_>) {
-        if self.users.get(user).marked || self.has_notes(user) {
-            self.wake_noted(user, stanza);
+    pub(crate) fn wake(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, stanza: Incoming<'_>) {
+        if actors.users.get(user).marked || actors.has_notes(user) {
+            self.wake_noted(cx, actors, user, stanza);
         }
     }
 
     #[cold]
-    fn wake_noted(&mut self, user: u32, stanza: Incoming<'_>) {
+    fn wake_noted(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, stanza: Incoming<'_>) {
         // What the user has sent wakes none of the user's own devices.
-        if !self.can_be_woken(user) || self.users.is(user, bare_of(stanza.from)) {
+        if !self.can_be_woken(cx, actors, user) || actors.users.is(user, bare_of(stanza.from)) {
             return;
         }
-        let details = self.settings.push_details;
+        let details = cx.kernel.settings.push_details;
         let seen = read_back(stanza.xml, |element| {
             let body = (details == PushDetails::Body).then(|| message::text(element)).flatten();
             message::matters(element).then_some(body)
         });
         let Some(Some(body)) = seen else { return };
         let last = (details != PushDetails::Count).then(|| Box::new(Last { sender: stanza.from.into(), body }));
-        let waiting = self.log_if_known(user).map_or(0, |log| log.waiting().0);
-        let account = self.bare_of_user(user).into();
+        let waiting = self.log_if_known(actors, user).map_or(0, |log| log.waiting().0);
+        let account = actors.bare_of_user(user).into();
         self.woken.push(Wake { account, device: None, waiting, last });
     }
 
     /// A session has lost its connection, and waits to be resumed: what its client may not have got wakes it.
-    pub(crate) fn wake_detached(&mut self, id: SessionId) {
-        let Some(session) = self.sessions.get(id) else { return };
+    pub(crate) fn wake_detached(&mut self, cx: &mut Streams, actors: &mut Actors, id: SessionId) {
+        let Some(session) = actors.sessions.get(id) else { return };
         let device = (session.user, session.marks, push::device(&session.resource));
-        self.wake_device(device, self.unreceived(id));
+        let unreceived = cx.unreceived(id);
+        self.wake_device(cx, actors, device, unreceived);
     }
 
     /// A session has ended, and has not received these.
-    pub(crate) fn wake_ended(&mut self, session: &Session, lost: &[Unsent]) {
+    pub(crate) fn wake_ended(&mut self, cx: &mut Streams, actors: &mut Actors, session: &Session, lost: &[Unsent]) {
         let device = (session.user, session.marks, push::device(&session.resource));
-        self.wake_device(device, lost.iter().filter(|unsent| unsent.id != 0).count());
+        self.wake_device(cx, actors, device, lost.iter().filter(|unsent| unsent.id != 0).count());
     }
 
     /// So many messages have not come to a device, whose user and marks these are.
-    fn wake_device(&mut self, (user, marks, device): (u32, u32, u64), unreceived: usize) {
-        if marks & 1 << WAKER != 0 && unreceived > 0 && self.facts.has(WAKER) && !self.shutting_down {
-            let account = self.bare_of_user(user).into();
+    fn wake_device(
+        &mut self,
+        cx: &mut Streams,
+        actors: &mut Actors,
+        (user, marks, device): (u32, u32, u64),
+        unreceived: usize,
+    ) {
+        if marks & 1 << WAKER != 0 && unreceived > 0 && cx.kernel.facts.has(WAKER) && !cx.kernel.shutting_down {
+            let account = actors.bare_of_user(user).into();
             let waiting = u32::try_from(unreceived).unwrap_or(u32::MAX);
             self.woken.push(Wake { account, device: Some(device), waiting, last: None });
         }
     }
 
     /// Whether a user has registrations, as far as what is in memory tells.
-    fn can_be_woken(&self, user: u32) -> bool {
-        if !self.facts.has(WAKER) {
+    fn can_be_woken(&self, cx: &Streams, actors: &Actors, user: u32) -> bool {
+        if !cx.kernel.facts.has(WAKER) {
             return false;
         }
-        let noted = || self.users.get(user).state.as_ref().is_some_and(|state| state.notes.get(WAKER).is_some());
-        self.users.sessions(&self.sessions, user).any(|(_, session)| session.marks & 1 << WAKER != 0) || noted()
+        let noted = || actors.users.get(user).state.as_ref().is_some_and(|state| state.notes.get(WAKER).is_some());
+        actors.users.sessions(&actors.sessions, user).any(|(_, session)| session.marks & 1 << WAKER != 0) || noted()
     }
 
     /// Devices of a user that somebody looks at: they have a connection, and do not say otherwise.
-    pub(crate) fn attended(&self, account: &str) -> Vec<u64> {
-        let Some(user) = self.users.find(account) else { return Vec::new() };
-        let sessions = self.users.sessions(&self.sessions, user);
-        let attended = sessions.filter(|(id, session)| session.marks & RESTS == 0 && self.conn_of(*id).is_some());
+    pub(crate) fn attended(&self, cx: &Streams, actors: &Actors, account: &str) -> Vec<u64> {
+        let Some(user) = actors.users.find(account) else { return Vec::new() };
+        let sessions = actors.users.sessions(&actors.sessions, user);
+        let attended = sessions.filter(|(id, session)| session.marks & RESTS == 0 && cx.conn_of(*id).is_some());
         attended.map(|(_, session)| push::device(&session.resource)).collect()
     }
 }

@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use crate::kernel::pending::{AgainRead, Pending};
 use crate::letters::{AGAIN, Origin};
 use crate::limits::PARKED_STANZAS_MAX;
 use crate::logs::read::{Item, page};
@@ -11,7 +12,6 @@ use crate::router::users::{Incoming, Parked};
 use crate::shard::Shard;
 use crate::shard::tail::tail_queries;
 use crate::store::Found;
-use crate::turn::pending::{AgainRead, Pending};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
@@ -48,7 +48,9 @@ impl Shard {
     fn came_again(&mut self, stanza: Incoming<'_>) {
         let pair = pair(&stanza);
         match self.agains.get_mut(&*pair) {
-            Some(behind) if behind.len() >= PARKED_STANZAS_MAX => self.turn_away(stanza, Limit::Waiting),
+            Some(behind) if behind.len() >= PARKED_STANZAS_MAX => {
+                self.actors.turn_away(&mut self.cx, stanza, Limit::Waiting)
+            }
             Some(behind) => behind.push_back(stanza.into()),
             None => {
                 self.agains.insert(pair.into(), VecDeque::new());
@@ -64,7 +66,7 @@ impl Shard {
 
     fn look_for_again(&mut self, read: AgainRead) {
         let queries = tail_queries(bare_of(&read.stanza.to), read.after, None);
-        self.read(Pending::Again(Box::new(read)), queries);
+        self.cx.kernel.read(Pending::Again(Box::new(read)), queries);
     }
 
     /// A page of the receiver's log. Returns the stanzas whose turn it is now: none while it is still looked for.
@@ -81,7 +83,7 @@ impl Shard {
         let pair = pair(&(&read.stanza).into());
         let mut next = Vec::new();
         if has_it {
-            self.confirm(read.stanza.origin);
+            self.cx.kernel.confirm(read.stanza.origin);
         } else {
             let origin = read.stanza.origin.map(|origin| Origin { entry: origin.entry & !AGAIN, ..origin });
             next.push(Parked { origin, ..read.stanza });
@@ -92,7 +94,7 @@ impl Shard {
 
     /// The receiver's log cannot be read: the sender hears so, as with any other message then. Returns the stanzas whose turn it is now.
     pub(super) fn again_unreadable(&mut self, read: &AgainRead) -> Vec<Parked> {
-        self.turn_away((&read.stanza).into(), StanzaCondition::InternalServerError);
+        self.actors.turn_away(&mut self.cx, (&read.stanza).into(), StanzaCondition::InternalServerError);
         let mut next = Vec::new();
         self.again_over(&pair(&(&read.stanza).into()), &mut next);
         next

@@ -11,8 +11,9 @@ use crate::wire::limit::Limit;
 impl Shard {
     pub(super) fn backlogs(&self, from_slot: u32, bytes_min: usize, most: u32) -> Reply {
         let until = from_slot.saturating_add(SLOTS_A_LOOK);
-        let outbound = (from_slot..until.min(self.conns.slots())).filter_map(|slot| self.outbound_of(slot, bytes_min));
-        let replays = (from_slot..until.min(self.users.slots())).filter_map(|user| self.replay_of(user));
+        let outbound =
+            (from_slot..until.min(self.cx.conns.slots())).filter_map(|slot| self.outbound_of(slot, bytes_min));
+        let replays = (from_slot..until.min(self.actors.users.slots())).filter_map(|user| self.replay_of(user));
         let mut rows: Vec<BacklogRow> = outbound.chain(replays).collect();
         // Bytes and messages do not compare: of each sort the longest.
         rows.sort_by_key(|row| match row {
@@ -28,13 +29,13 @@ impl Shard {
         if from_slot == 0 {
             rows.extend(self.accounts_held_back(most));
         }
-        let more = until < self.conns.slots().max(self.users.slots());
+        let more = until < self.cx.conns.slots().max(self.actors.users.slots());
         Reply::Backlogs { rows, next: more.then_some(until) }
     }
 
     /// Accounts that send faster than they may, those that were held back most often first.
     fn accounts_held_back(&self, most: u32) -> Vec<BacklogRow> {
-        let lately = self.refusals.lately(self.now.mono_ms, Limit::Stanzas, HELD_BACK_LATELY_MS);
+        let lately = self.cx.kernel.refusals.lately(self.cx.kernel.now.mono_ms, Limit::Stanzas, HELD_BACK_LATELY_MS);
         let mut lately: Vec<_> = lately.collect();
         lately.sort_by_key(|(_, _, times)| Reverse(*times));
         lately.truncate(most as usize);
@@ -47,14 +48,15 @@ impl Shard {
     }
 
     fn outbound_of(&self, slot: u32, bytes_min: usize) -> Option<BacklogRow> {
-        let conn = self.conns.look(slot)?;
+        let conn = self.cx.conns.look(slot)?;
         let outbound = conn.outbound.as_ref().filter(|outbound| outbound.bytes() >= bytes_min)?;
         let ConnState::Bound(session) = *conn.state() else { return None };
-        self.sessions.get(session)?;
-        let stalled_s = if outbound.is_sending() { self.now.mono_s().saturating_sub(outbound.since_s()) } else { 0 };
+        self.actors.sessions.get(session)?;
+        let stalled_s =
+            if outbound.is_sending() { self.cx.kernel.now.mono_s().saturating_sub(outbound.since_s()) } else { 0 };
         Some(BacklogRow::Outbound {
-            jid: self.full_jid(session),
-            conn: self.conns.id(slot),
+            jid: self.actors.full_jid(session),
+            conn: self.cx.conns.id(slot),
             bytes: outbound.bytes(),
             sent_bytes: outbound.sent_bytes(),
             stalled_s,
@@ -62,9 +64,9 @@ impl Shard {
     }
 
     fn replay_of(&self, user: u32) -> Option<BacklogRow> {
-        let entry = self.users.get(user);
+        let entry = self.actors.users.get(user);
         let (messages, _) = entry.state.as_ref()?.log.as_ref()?.waiting();
-        let under_way = self.has_followers_behind(user) && messages > 0;
-        under_way.then(|| BacklogRow::Replay { jid: self.bare_of_user(user), messages })
+        let under_way = self.logs.has_followers_behind(&self.actors, user) && messages > 0;
+        under_way.then(|| BacklogRow::Replay { jid: self.actors.bare_of_user(user), messages })
     }
 }

@@ -33,7 +33,7 @@ impl Shard {
             Some(Some(false)) => return self.fail_claim(conn, owner),
             Some(None) => {
                 // What it has said is looked at again when it is known.
-                if let Some(opening) = self.opening(conn) {
+                if let Some(opening) = self.cx.opening(conn) {
                     opening.again = true;
                 }
                 return;
@@ -48,35 +48,40 @@ impl Shard {
                     self.bind(conn, account, element, wanted);
                 }
                 // RFC 6120 7.1: nothing else is allowed before a resource is bound.
-                None => self.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first")),
+                None => self.cx.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first")),
             };
         }
         if element.is("resume", ns::SM) {
-            if self.early_request(conn) {
+            if self.cx.early_request(conn) {
                 self.resume_asked(conn, account, element);
             }
             return;
         }
         if element.is("enable", ns::SM) {
-            if self.early_request(conn) {
-                self.send_bytes(conn, SM_UNEXPECTED);
+            if self.cx.early_request(conn) {
+                self.cx.send_bytes(conn, SM_UNEXPECTED);
             }
             return;
         }
-        self.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first"));
+        self.cx.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first"));
     }
 
     fn bind(&mut self, conn: ConnId, account: &str, iq: &Element<'_>, wanted: Option<String>) {
         let resource = match wanted.as_deref().filter(|w| !w.is_empty()) {
-            None => self.random_name().into_boxed_str(),
+            None => self.cx.kernel.random_name().into_boxed_str(),
             Some(wanted) => match jid::normalise_resource(wanted) {
                 Ok(resource) => resource.into(),
                 Err(_) => return self.refuse_bind(conn, iq, StanzaCondition::BadRequest),
             },
         };
-        let user = self.users.find_or_insert(account);
-        let same = self.users.sessions(&self.sessions, user).find(|(_, s)| s.resource == resource).map(|(id, _)| id);
-        match (same, self.settings.resource_conflict) {
+        let user = self.actors.users.find_or_insert(account);
+        let same = self
+            .actors
+            .users
+            .sessions(&self.actors.sessions, user)
+            .find(|(_, s)| s.resource == resource)
+            .map(|(id, _)| id);
+        match (same, self.cx.kernel.settings.resource_conflict) {
             (Some(_), ResourceConflict::RefuseNew) => return self.refuse_bind(conn, iq, StanzaCondition::Conflict),
             (Some(old), ResourceConflict::ReplaceOld) => self.replace_session(old),
             (None, _) => {}
@@ -85,14 +90,14 @@ impl Shard {
             Ok(id) => id,
             Err(limit) => return self.refuse_bind(conn, iq, limit),
         };
-        let full = self.full_jid(id);
+        let full = self.actors.full_jid(id);
         let request_id = iq.id();
-        self.send_with(conn, |out| {
+        self.cx.send_with(conn, |out| {
             let mut w = Writer::new(out);
             w.open("iq").attribute("type", "result").attribute_if("id", request_id.as_deref());
             w.open("bind").attribute("xmlns", ns::BIND).leaf("jid", &full).close().close();
         });
-        self.hold_beginning(conn);
+        self.cx.hold_beginning(conn);
     }
 
     /// A session of a user begins on a connection, under a resource that no other session of the user has.
@@ -106,34 +111,36 @@ impl Shard {
         resource: Box<str>,
     ) -> Result<SessionId, Limit> {
         // The end of a session before may have been the end of the user's entry, too.
-        let user = self.users.find_or_insert(account);
+        let user = self.actors.users.find_or_insert(account);
         self.make_room(user);
-        let user = self.users.find_or_insert(account);
-        if self.users.sessions(&self.sessions, user).count() >= usize::from(self.settings.sessions_per_user_max) {
-            self.limited(Limit::Sessions.into(), || account.to_owned());
+        let user = self.actors.users.find_or_insert(account);
+        if self.actors.users.sessions(&self.actors.sessions, user).count()
+            >= usize::from(self.cx.kernel.settings.sessions_per_user_max)
+        {
+            self.cx.kernel.limited(Limit::Sessions.into(), || account.to_owned());
             return Err(Limit::Sessions);
         }
-        let Takes { privacy, lang } = Takes::of(self.heard(conn));
+        let Takes { privacy, lang } = Takes::of(self.cx.heard(conn));
         let mut session = Session::new(user, resource, privacy);
         session.takes(privacy, lang);
         session.ids = self.ids_of(user);
-        let id = self.insert_session(session, conn);
-        self.mark_woken(id);
-        self.conns.set_state(conn, ConnState::Bound(id));
-        self.favour(conn);
-        self.take_debt(user, id);
-        self.hold_if_spent(id);
-        if self.observers.is_some() {
-            self.tap_news(id, News::Bound);
+        let id = self.actors.insert_session(&mut self.cx, session, conn);
+        self.actors.mark_woken(&mut self.cx, id);
+        self.cx.conns.set_state(conn, ConnState::Bound(id));
+        self.cx.favour(conn);
+        self.actors.take_debt(&mut self.cx, user, id);
+        self.actors.hold_if_spent(&mut self.cx, id);
+        if self.actors.observers.is_some() {
+            self.actors.tap_news(&mut self.cx, id, News::Bound);
         }
         // Presence comes next, and then all that it leads to leaves as one send, with the answers to what came with it.
-        self.read_roster_ahead(user);
+        self.contacts.read_roster_ahead(&mut self.cx, &mut self.actors, user);
         Ok(id)
     }
 
     /// How a user's messages are called: the account is known when a session begins.
     fn ids_of(&self, user: u32) -> Ids {
-        match self.users.get(user).state.as_ref().map(|state| state.known) {
+        match self.actors.users.get(user).state.as_ref().map(|state| state.known) {
             Some(Known::Exists(which)) => Ids::of(which),
             _ => Ids::PLAIN,
         }
@@ -142,12 +149,17 @@ impl Shard {
     /// A user with the most sessions that there may be gets room for another one: that which has waited longest for its client
     /// ends.
     fn make_room(&mut self, user: u32) {
-        let sessions = self.users.sessions(&self.sessions, user);
-        if sessions.count() < usize::from(self.settings.sessions_per_user_max) {
+        let sessions = self.actors.users.sessions(&self.actors.sessions, user);
+        if sessions.count() < usize::from(self.cx.kernel.settings.sessions_per_user_max) {
             return;
         }
-        let waiting = self.users.sessions(&self.sessions, user).map(|(id, _)| id).filter(|&id| self.is_detached(id));
-        if let Some(oldest) = waiting.max_by_key(|&id| self.waited_s(id)) {
+        let waiting = self
+            .actors
+            .users
+            .sessions(&self.actors.sessions, user)
+            .map(|(id, _)| id)
+            .filter(|&id| self.cx.is_detached(id));
+        if let Some(oldest) = waiting.max_by_key(|&id| self.cx.waited_s(id)) {
             self.end_session(oldest, Vec::new(), None);
         }
     }
@@ -155,17 +167,23 @@ impl Shard {
     /// The client may ask for another resource, but not for ever (RFC 6120 7.7.3).
     fn refuse_bind(&mut self, conn: ConnId, iq: &Element<'_>, refusal: impl Into<Refusal>) {
         let (id, refusal) = (iq.id(), refusal.into());
-        self.send_with(conn, |out| write_error(out, "iq", id.as_deref(), None, None, refusal));
-        let opening = self.heard(conn);
+        self.cx.send_with(conn, |out| write_error(out, "iq", id.as_deref(), None, None, refusal));
+        let opening = self.cx.heard(conn);
         opening.attempts = opening.attempts.saturating_add(1);
         if opening.attempts > BIND_RETRIES_MAX {
-            self.fail_stream(conn, StreamCondition::PolicyViolation, Some("too many resources refused"));
+            self.cx.fail_stream(conn, StreamCondition::PolicyViolation, Some("too many resources refused"));
         }
     }
 
     /// Ends a session because its resource is bound anew (RFC 6120 7.7.2.2).
     pub(super) fn replace_session(&mut self, old: SessionId) {
-        self.end_session_with(old, Ended::Replaced, StreamCondition::Conflict, "the resource was bound again");
+        self.actors.end_session_with(
+            &mut self.cx,
+            old,
+            Ended::Replaced,
+            StreamCondition::Conflict,
+            "the resource was bound again",
+        );
         // The new one has the same name: contacts are to hear of its coming after they have heard of the other's going.
         self.carry_out_endings();
         // It may have been about to lose its connection, and to wait.
@@ -177,7 +195,7 @@ impl Shard {
         let h = element.attribute("h").and_then(|h| h.parse::<u32>().ok());
         let previd = element.attribute("previd").unwrap_or_default();
         if !self.take_over(conn, account, h, &previd) {
-            self.send_bytes(conn, SM_ITEM_NOT_FOUND);
+            self.cx.send_bytes(conn, SM_ITEM_NOT_FOUND);
         }
     }
 
@@ -185,28 +203,32 @@ impl Shard {
     /// not ask: it would have ended with it. So a phone that returns reads nothing of its user that is not at hand.
     pub(super) fn is_still_there(&mut self, conn: ConnId, owner: &Authenticated, previd: Option<&str>) -> Option<bool> {
         let session = previd.and_then(|previd| self.resumable(owner.bare(), &parse_previd(previd)?));
-        let which = session.and_then(|id| self.stored_as(id)).map(|(_, which, _)| which);
+        let which = session.and_then(|id| self.cx.stored_as(id)).map(|(_, which, _)| which);
         let known = which == Some(u64::from_be_bytes(owner.incarnation().to_bytes()));
         // One of an earlier process may have been on its way from the store when the account was suspended.
-        match known && !self.is_suspended(owner.bare()) {
+        match known && !self.actors.is_suspended(owner.bare()) {
             true => Some(true),
-            false => self.is_there(conn, owner),
+            false => self.actors.is_there(&mut self.cx, conn, owner),
         }
     }
 
     /// The account that a connection has authenticated against is not there any more, or was suspended meanwhile.
     pub(super) fn fail_claim(&mut self, conn: ConnId, owner: &Authenticated) {
-        if !self.is_suspended(owner.bare()) {
-            return self.fail_removed(conn);
+        if !self.actors.is_suspended(owner.bare()) {
+            return self.cx.fail_removed(conn);
         }
         let (condition, text) = (StreamCondition::PolicyViolation, Some(SUSPENDED_TEXT));
-        self.fail_stream_with(conn, Ended::Operator, condition, text, None);
+        self.cx.fail_stream_with(conn, Ended::Operator, condition, text, None);
     }
 
     /// The session of an account that has this token and may be resumed.
     fn resumable(&self, account: &str, token: &[u8; TOKEN_BYTES]) -> Option<SessionId> {
-        let user = self.users.find(account)?;
-        self.users.sessions(&self.sessions, user).map(|(id, _)| id).find(|&id| self.may_resume(id, token))
+        let user = self.actors.users.find(account)?;
+        self.actors
+            .users
+            .sessions(&self.actors.sessions, user)
+            .map(|(id, _)| id)
+            .find(|&id| self.cx.may_resume(id, token))
     }
 
     /// A connection takes over the session that a client calls by this `previd`, as soon as nothing that it has sent is under
@@ -215,65 +237,65 @@ impl Shard {
         let (Some(token), Some(h)) = (parse_previd(previd), h) else { return false };
         let Some(id) = self.resumable(account, &token) else { return self.take_over_stored(conn, account, h, token) };
         // The old connection may not know yet that it is dead: the new one takes over (XEP-0198 5).
-        if let Some(old) = self.take_conn(id) {
-            let unsent = self.abandon(old);
+        if let Some(old) = self.cx.take_conn(id) {
+            let unsent = self.cx.abandon(old);
             // Messages from before stream management was enabled are in no count: the session cannot go on as if they had come.
             if unsent.iter().any(|unsent| unsent.id != 0) {
                 self.end_session(id, unsent, None);
                 return false;
             }
         }
-        let acked = match self.acknowledged(id, h) {
+        let acked = match self.cx.acknowledged(id, h) {
             Ok(acked) => acked,
             Err(fault) => {
-                self.handled_too_high(conn, fault);
+                self.cx.handled_too_high(conn, fault);
                 return true;
             }
         };
-        let full = self.full_jid(id);
-        if let Some(inline) = self.heard(conn).inline.as_mut() {
+        let full = self.actors.full_jid(id);
+        if let Some(inline) = self.cx.heard(conn).inline.as_mut() {
             inline.surround(&full);
         }
-        let waits = self.wait_to_resume(id, conn);
-        if self.observers.is_some() {
-            self.tap_acknowledged(id, h);
+        let waits = self.cx.wait_to_resume(id, conn);
+        if self.actors.observers.is_some() {
+            self.actors.tap_acknowledged(&mut self.cx, id, h);
         }
-        let user = self.sessions.slot(id.slot).user;
-        self.messages_received(user, id, &acked);
+        let user = self.actors.sessions.slot(id.slot).user;
+        self.logs.messages_received(&mut self.cx, &mut self.actors, user, id, &acked);
         match waits {
-            true => self.block(conn),
-            false => self.resume_goes_on(id),
+            true => self.cx.block(conn),
+            false => self.cx.resume_goes_on(id),
         }
         true
     }
 
     /// `<r/>` and `<a/>` of a bound session (XEP-0198 4).
     pub(super) fn management(&mut self, conn: ConnId, id: SessionId, element: &Element<'_>) {
-        let user = self.sessions.heard(id).user;
+        let user = self.actors.sessions.heard(id).user;
         match element.name() {
             "enable" => {
-                self.enable_management(conn, id, element);
+                self.cx.enable_management(conn, id, element);
                 self.begin_storing(id);
             }
-            "r" if self.peer_asks(id) => {}
-            "a" if self.is_managed(id) => {
+            "r" if self.cx.peer_asks(id) => {}
+            "a" if self.cx.is_managed(id) => {
                 let Some(h) = element.attribute("h").and_then(|h| h.parse().ok()) else {
-                    return self.fail_stream(conn, StreamCondition::BadFormat, Some("<a/> without a number"));
+                    return self.cx.fail_stream(conn, StreamCondition::BadFormat, Some("<a/> without a number"));
                 };
-                match self.acknowledged(id, h) {
+                match self.cx.acknowledged(id, h) {
                     Ok(acked) => {
-                        if self.observers.is_some() {
-                            self.tap_acknowledged(id, h);
+                        if self.actors.observers.is_some() {
+                            self.actors.tap_acknowledged(&mut self.cx, id, h);
                         }
-                        self.messages_received(user, id, &acked);
+                        self.logs.messages_received(&mut self.cx, &mut self.actors, user, id, &acked);
                         // What was sent behind the request that this answers is asked for now: a session that is behind
                         // gets nothing more that a request could go with.
-                        self.touch(conn);
+                        self.cx.touch(conn);
                     }
-                    Err(fault) => self.handled_too_high(conn, fault),
+                    Err(fault) => self.cx.handled_too_high(conn, fault),
                 }
             }
-            _ => self.send_bytes(conn, SM_UNEXPECTED),
+            _ => self.cx.send_bytes(conn, SM_UNEXPECTED),
         }
     }
 }

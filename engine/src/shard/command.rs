@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::id::NO_SOCKET;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
+use crate::kernel::pending::{AccountChange, AccountCommand, Maker, Pending, Remover, Work};
 use crate::session::table::Privacy;
 use crate::settings::Settings;
 use crate::shard::Shard;
@@ -14,7 +15,6 @@ use crate::shard::features::Features;
 use crate::store::Found;
 use crate::store::account::{Credentials, Standing};
 use crate::streams::ended::Ended;
-use crate::turn::pending::{AccountChange, AccountCommand, Maker, Pending, Remover, Work};
 use crate::wire::error::StreamCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::text::Writer;
@@ -31,21 +31,21 @@ impl Shard {
             Command::Backlogs { from_slot, bytes_min, most } => self.backlogs(from_slot, bytes_min, most),
             Command::Kick { jid, reason } => self.kick(&jid, reason.as_deref()),
             Command::Say { jid, text, urgent } => self.say(jid.as_deref(), &text, urgent),
-            Command::Announce { text, number } => self.begin_announcing(text, number),
-            Command::Announced => self.announced(),
-            Command::Components => self.list_components(),
+            Command::Announce { text, number } => self.contacts.begin_announcing(&mut self.cx, text, number),
+            Command::Announced => self.contacts.announced(),
+            Command::Components => self.components.list_components(&mut self.cx),
             Command::Openings { most } => self.list_openings(most.min(PAGE_MAX)),
-            Command::Keep { write: true, .. } if self.storage == StorageState::Full => Reply::StoreFull,
+            Command::Keep { write: true, .. } if self.cx.kernel.storage == StorageState::Full => Reply::StoreFull,
             Command::Keep { kept, write } => {
-                self.keep_announcement(kept, write);
-                return self.effects.push(Effect::Reply { token, reply: Reply::Done(0), durable: write });
+                self.contacts.keep_announcement(&mut self.cx, kept, write);
+                return self.cx.kernel.effects.push(Effect::Reply { token, reply: Reply::Done(0), durable: write });
             }
             Command::Detach { jid } => self.detach(&jid),
             Command::PutAccount { .. }
             | Command::DeleteAccount { .. }
             | Command::Decide { .. }
             | Command::Suspend { .. }
-                if self.storage == StorageState::Full =>
+                if self.cx.kernel.storage == StorageState::Full =>
             {
                 Reply::StoreFull
             }
@@ -60,34 +60,62 @@ impl Shard {
                 return self.look_at_account(token, account, AccountChange::Suspend { suspended });
             }
             Command::Invite { actor, new } => {
-                return self.invitation_work(&actor, Work::Make { maker: Maker::Operator(token), new });
+                return self.accounts.invitation_work(
+                    &mut self.cx,
+                    &mut self.actors,
+                    &mut self.contacts,
+                    &actor,
+                    Work::Make { maker: Maker::Operator(token), new },
+                );
             }
             Command::InviteToName { inviter, account, life_s, most } => {
-                return self.invitation_work(&inviter, Work::Name { reply: token, account, life_s, most });
+                return self.accounts.invitation_work(
+                    &mut self.cx,
+                    &mut self.actors,
+                    &mut self.contacts,
+                    &inviter,
+                    Work::Name { reply: token, account, life_s, most },
+                );
             }
             Command::SweepInvitations { actors } => {
-                actors.iter().for_each(|actor| self.invitation_work(actor, Work::Sweep));
+                actors.iter().for_each(|actor| {
+                    self.accounts.invitation_work(
+                        &mut self.cx,
+                        &mut self.actors,
+                        &mut self.contacts,
+                        actor,
+                        Work::Sweep,
+                    )
+                });
                 Reply::Done(actors.len() as u32)
             }
             Command::Revoke { actor, id } => {
-                return self.invitation_work(&actor, Work::Revoke { reply: token, id });
+                return self.accounts.invitation_work(
+                    &mut self.cx,
+                    &mut self.actors,
+                    &mut self.contacts,
+                    &actor,
+                    Work::Revoke { reply: token, id },
+                );
             }
-            Command::Dismiss { domain, ids } => return self.dismiss(token, &domain, ids),
-            Command::FlushWaiting { account } => return self.flush_waiting(token, account),
-            Command::Retain { users } => return self.retain(token, users),
+            Command::Dismiss { domain, ids } => return self.accounts.dismiss(&mut self.cx, token, &domain, ids),
+            Command::FlushWaiting { account } => {
+                return self.logs.flush_waiting(&mut self.cx, &mut self.actors, token, account);
+            }
+            Command::Retain { users } => return self.logs.retain(&mut self.cx, token, users),
             Command::EndRegistrations { nodes } => return self.look_for_ends(token, nodes),
             Command::Restore { users, last } => self.restore_users(users, last),
-            Command::Limits => self.list_limits(),
-            Command::Release { whom } => self.release_limits(&whom),
+            Command::Limits => self.accounts.list_limits(&mut self.cx),
+            Command::Release { whom } => self.accounts.release_limits(&mut self.cx, &mut self.actors, &whom),
             Command::Turn(settings) => self.turn(settings),
-            Command::Trace { id, jid, bodies, ms } => self.trace(id, &jid, bodies, ms),
-            Command::FetchTrace { id } => self.fetch_trace(id),
-            Command::EndTrace { id } => self.end_trace(id),
-            Command::Busiest { most } => self.busiest(most.min(PAGE_MAX)),
+            Command::Trace { id, jid, bodies, ms } => self.actors.trace(&mut self.cx, id, &jid, bodies, ms),
+            Command::FetchTrace { id } => self.actors.fetch_trace(&mut self.cx, id),
+            Command::EndTrace { id } => self.actors.end_trace(id),
+            Command::Busiest { most } => self.actors.busiest(&mut self.cx, most.min(PAGE_MAX)),
             Command::Shutdown => self.shut_down(),
         };
         // What has to be durable is answered elsewhere.
-        self.effects.push(Effect::Reply { token, reply, durable: false });
+        self.cx.kernel.effects.push(Effect::Reply { token, reply, durable: false });
     }
 
     /// Other settings: what is read where it is needed changes with them, the rest is told.
@@ -103,41 +131,41 @@ impl Shard {
                 (s.scram_hashes, s.scram_upgrades),
             )
         };
-        assert_eq!(kept(&settings), kept(&self.settings), "these do not change while a shard runs");
-        let now_ms = self.now.mono_ms;
-        self.failed_logins.turn(now_ms, &settings.throttle);
-        self.logins.turn(now_ms, &settings.throttle);
-        self.registrations.turn(now_ms, &settings.registration_throttle);
-        self.settings = settings;
-        self.features = Features::of(&self.settings, &self.facts);
+        assert_eq!(kept(&settings), kept(&self.cx.kernel.settings), "these do not change while a shard runs");
+        let now_ms = self.cx.kernel.now.mono_ms;
+        self.accounts.failed_logins.turn(now_ms, &settings.throttle);
+        self.accounts.logins.turn(now_ms, &settings.throttle);
+        self.accounts.registrations.turn(now_ms, &settings.registration_throttle);
+        self.cx.kernel.settings = settings;
+        self.features = Features::of(&self.cx.kernel.settings, &self.cx.kernel.facts);
         Reply::Done(0)
     }
 
     fn list_sessions(&self, of: Option<&str>, from_slot: u32, most: u32) -> Reply {
         let mut rows = Vec::new();
-        let now_s = self.now.mono_s();
+        let now_s = self.cx.kernel.now.mono_s();
         let fits = |jid: &str| {
             of.is_none_or(|of| {
                 jid.strip_prefix(of).is_some_and(|r| r.is_empty() || (r.starts_with('/') && of == bare_of(of)))
             })
         };
-        for slot in from_slot..self.sessions.slots() {
+        for slot in from_slot..self.actors.sessions.slots() {
             if rows.len() >= most as usize {
                 return Reply::Sessions { rows, next: Some(slot) };
             }
-            let Some(id) = self.sessions.id(slot) else { continue };
-            let jid = self.full_jid(id);
+            let Some(id) = self.actors.sessions.id(slot) else { continue };
+            let jid = self.actors.full_jid(id);
             if !fits(&jid) {
                 continue;
             }
-            let session = self.sessions.slot(slot);
-            let Some(stream) = self.standing(id) else { continue };
+            let session = self.actors.sessions.slot(slot);
+            let Some(stream) = self.cx.standing(id) else { continue };
             rows.push(SessionRow {
                 jid,
                 conn: stream.conn,
                 since_s: match stream.conn {
                     Some(_) => now_s.saturating_sub(stream.since_s),
-                    None => self.waited_s(id),
+                    None => self.cx.waited_s(id),
                 },
                 priority: session.is_available().then_some(session.priority),
                 idle_s: now_s.saturating_sub(stream.last_s),
@@ -152,7 +180,7 @@ impl Shard {
     fn list_openings(&self, most: u32) -> Reply {
         // Only as many are kept as are wanted: there may be as many addresses as connections.
         let mut least = BinaryHeap::new();
-        for (address, count) in self.conns.openings() {
+        for (address, count) in self.cx.conns.openings() {
             least.push((Reverse(count), address));
             if least.len() > most as usize {
                 least.pop();
@@ -163,16 +191,17 @@ impl Shard {
 
     /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or its user's log have.
     fn detach(&mut self, jid: &str) -> Reply {
-        let conns: Vec<ConnId> = self.sessions_of(jid).into_iter().filter_map(|id| self.conn_of(id)).collect();
-        conns.iter().for_each(|conn| self.cut(*conn, Ended::Operator));
+        let conns: Vec<ConnId> =
+            self.actors.sessions_of(jid).into_iter().filter_map(|id| self.cx.conn_of(id)).collect();
+        conns.iter().for_each(|conn| self.cx.cut(*conn, Ended::Operator));
         if conns.is_empty() { Reply::NotFound } else { Reply::Done(conns.len() as u32) }
     }
 
     fn kick(&mut self, jid: &str, reason: Option<&str>) -> Reply {
-        let sessions = self.sessions_of(jid);
+        let sessions = self.actors.sessions_of(jid);
         for id in &sessions {
             let text = reason.unwrap_or("ended by the operator");
-            self.end_session_with(*id, Ended::Operator, StreamCondition::PolicyViolation, text);
+            self.actors.end_session_with(&mut self.cx, *id, Ended::Operator, StreamCondition::PolicyViolation, text);
         }
         if sessions.is_empty() { Reply::NotFound } else { Reply::Done(sessions.len() as u32) }
     }
@@ -180,26 +209,26 @@ impl Shard {
     /// A headline (RFC 6121 5.2.2): shown at once or not at all, never stored.
     fn say(&mut self, jid: Option<&str>, text: &str, urgent: bool) -> Reply {
         let targets: Vec<_> = match jid {
-            Some(jid) => match self.users.find(jid) {
-                Some(user) => self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect(),
+            Some(jid) => match self.actors.users.find(jid) {
+                Some(user) => self.actors.users.sessions(&self.actors.sessions, user).map(|(id, _)| id).collect(),
                 None => return Reply::NotFound,
             },
-            None => (0..self.sessions.slots()).filter_map(|slot| self.sessions.id(slot)).collect(),
+            None => (0..self.actors.sessions.slots()).filter_map(|slot| self.actors.sessions.id(slot)).collect(),
         };
         let mut said = 0;
         for id in targets {
-            if self.conn_of(id).is_none() {
+            if self.cx.conn_of(id).is_none() {
                 continue;
             }
-            let full = self.full_jid(id);
-            let domain = self.users.domain(self.sessions.slot(id.slot).user);
+            let full = self.actors.full_jid(id);
+            let domain = self.actors.users.domain(self.actors.sessions.slot(id.slot).user);
             let mut out = Vec::with_capacity(text.len() + 128);
             let mut w = Writer::new(&mut out);
             w.open("message").attribute("type", "headline").attribute("from", domain).attribute("to", &full);
             w.leaf("body", text).close();
             match urgent {
-                true => self.send_urgent(id, &out),
-                false => self.send_stanza(id, &out),
+                true => self.actors.send_urgent(&mut self.cx, id, &out),
+                false => self.actors.send_stanza(&mut self.cx, id, &out),
             }
             said += 1;
         }
@@ -208,11 +237,11 @@ impl Shard {
 
     fn look_at_account(&mut self, token: u64, account: Box<str>, what: AccountChange) {
         let command = AccountCommand { token, account: account.clone(), what };
-        self.look(Pending::CommandAccount(command), &account, None);
+        self.actors.look(&mut self.cx, Pending::CommandAccount(command), &account, None);
     }
 
     pub(super) fn command_account_found(&mut self, command: AccountCommand, mut found: Vec<Found>) {
-        let (there, row) = self.seen(&command.account, &mut found);
+        let (there, row) = self.actors.seen(&mut self.cx, &command.account, &mut found);
         let exists = there.is_some();
         let found = row.and_then(|row| Credentials::decode(&row).ok());
         let standing = found.as_ref().map(Credentials::standing);
@@ -223,59 +252,77 @@ impl Shard {
             AccountChange::Put { mode: PutMode::Change, .. } | AccountChange::Delete if !exists => Reply::NotFound,
             AccountChange::Put { mut credentials, .. } => {
                 credentials.set_standing(standing.unwrap_or_default());
-                self.write_account(&command.account, *credentials, there);
+                self.accounts.write_account(&mut self.cx, &mut self.actors, &command.account, *credentials, there);
                 Reply::Done(u32::from(!exists))
             }
             AccountChange::Suspend { .. } if !exists => Reply::NotFound,
             AccountChange::Suspend { .. } if standing == Some(Standing::Applies) => Reply::Busy,
             AccountChange::Suspend { suspended } => match found {
-                Some(credentials) => Reply::Done(self.suspend(&command.account, credentials, suspended)),
+                Some(credentials) => Reply::Done(self.accounts.suspend(
+                    &mut self.cx,
+                    &mut self.actors,
+                    &command.account,
+                    credentials,
+                    suspended,
+                )),
                 None => Reply::Unreadable,
             },
             AccountChange::Decide { approve } => match waits(found) {
                 None => {
                     // One that was broken off by a crash may be among those who wait.
-                    self.applicant_decided(&command.account);
+                    self.accounts.applicant_decided(&mut self.cx, &command.account);
                     Reply::NotFound
                 }
                 Some(credentials) if approve => {
-                    self.approve(&command.account, credentials);
+                    self.accounts.approve(&mut self.cx, &mut self.actors, &command.account, credentials);
                     Reply::Done(1)
                 }
                 Some(_) => {
-                    self.applicant_decided(&command.account);
-                    return self.delete_account(&command.account, Remover::Operator(command.token));
+                    self.accounts.applicant_decided(&mut self.cx, &command.account);
+                    return self.accounts.delete_account(
+                        &mut self.cx,
+                        &mut self.actors,
+                        &mut self.contacts,
+                        &command.account,
+                        Remover::Operator(command.token),
+                    );
                 }
             },
             AccountChange::Delete => {
-                return self.delete_account(&command.account, Remover::Operator(command.token));
+                return self.accounts.delete_account(
+                    &mut self.cx,
+                    &mut self.actors,
+                    &mut self.contacts,
+                    &command.account,
+                    Remover::Operator(command.token),
+                );
             }
         };
-        self.effects.push(Effect::Reply { token: command.token, reply, durable: true });
+        self.cx.kernel.effects.push(Effect::Reply { token: command.token, reply, durable: true });
     }
 
     pub(super) fn command_account_unreadable(&mut self, command: &AccountCommand) {
-        self.unseen(&command.account);
-        self.effects.push(Effect::Reply { token: command.token, reply: Reply::Unreadable, durable: false });
+        self.actors.unseen(&mut self.cx, &command.account);
+        self.cx.kernel.effects.push(Effect::Reply { token: command.token, reply: Reply::Unreadable, durable: false });
     }
 
     /// Ends all streams (RFC 6120 4.9.3.19). What is unacknowledged waits again.
     fn shut_down(&mut self) -> Reply {
-        (self.shutting_down, self.stops) = (true, true);
+        (self.cx.kernel.shutting_down, self.stops) = (true, true);
         let mut ended = 0;
         // Those without a socket first: what they are told goes with answers on others.
-        let others = (0..self.conns.others()).map(|slot| slot | NO_SOCKET);
-        for slot in others.chain(0..self.conns.slots()) {
-            let id = self.conns.id(slot);
-            if self.conns.get(id).is_some() {
-                self.fail_stream(id, StreamCondition::SystemShutdown, None);
+        let others = (0..self.cx.conns.others()).map(|slot| slot | NO_SOCKET);
+        for slot in others.chain(0..self.cx.conns.slots()) {
+            let id = self.cx.conns.id(slot);
+            if self.cx.conns.get(id).is_some() {
+                self.cx.fail_stream(id, StreamCondition::SystemShutdown, None);
                 ended += 1;
             }
         }
-        for slot in 0..self.sessions.slots() {
+        for slot in 0..self.actors.sessions.slots() {
             // Those that are stored wait on, and are resumed after the restart.
-            let ends = |id: &SessionId| self.is_detached(*id) && self.stored_as(*id).is_none();
-            if let Some(id) = self.sessions.id(slot).filter(ends) {
+            let ends = |id: &SessionId| self.cx.is_detached(*id) && self.cx.stored_as(*id).is_none();
+            if let Some(id) = self.actors.sessions.id(slot).filter(ends) {
                 self.end_session(id, Vec::new(), None);
             }
         }
@@ -284,9 +331,9 @@ impl Shard {
 
     /// Rows of users, after what the stop has ended.
     pub(super) fn write_last_rows(&mut self) {
-        for user in 0..self.users.slots() {
-            if self.users.get(user).is_there() {
-                self.write_row(user);
+        for user in 0..self.actors.users.slots() {
+            if self.actors.users.get(user).is_there() {
+                self.logs.write_row(&mut self.cx, &mut self.actors, user);
             }
         }
     }

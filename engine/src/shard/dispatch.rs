@@ -8,18 +8,18 @@ use crate::contacts::Decided;
 use crate::extension::pubsub::service::registration::Removal;
 use crate::extension::{Step, Way};
 use crate::io::JobDone;
+use crate::kernel::pending::{AccountRead, Front, Pending};
 use crate::letters::{Gained, Kind, Letter, Letters};
-use crate::requests::at_channels::By;
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::bosh::Reply;
 use crate::session::conn::NONE;
 use crate::shard::Shard;
+use crate::shard::requests::at_channels::By;
 use crate::store::Found;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;
 use crate::store::waiting::Cursor;
 use crate::streams::half::{Down, Up};
-use crate::turn::pending::{AccountRead, Front, Pending};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 
@@ -50,11 +50,11 @@ impl Shard {
     }
 
     fn is_settled(&self) -> bool {
-        self.endings.is_empty()
+        self.cx.endings.is_empty()
             && self.came.is_none()
-            && self.decided.is_empty()
-            && self.up.is_empty()
-            && self.woken.is_empty()
+            && self.contacts.decided.is_empty()
+            && self.cx.up.is_empty()
+            && self.logs.woken.is_empty()
             && !self.has_known_reads()
     }
 
@@ -66,18 +66,27 @@ impl Shard {
         self.known_read_goes_on();
         if let Some(came) = self.came.take() {
             self.receiver_goes_on(came);
-        } else if !self.decided.is_empty() {
-            for decided in std::mem::take(&mut self.decided) {
+        } else if !self.contacts.decided.is_empty() {
+            for decided in std::mem::take(&mut self.contacts.decided) {
                 match decided {
                     Decided::Request { user, parked, may } => self.answer_request(user, (&parked).into(), may),
-                    Decided::Last { look, nodes, seen } => self.last_seen(look, nodes, seen),
-                    Decided::Walked { session, homes } => self.walked(session, homes),
-                    Decided::Left(user) => self.remove_account(user),
-                    Decided::Shown { user, contact, token } => self.token_of_contact(user, &contact, &token),
+                    Decided::Last { look, nodes, seen } => self.contacts.last_seen(&mut self.cx, look, nodes, seen),
+                    Decided::Walked { session, homes } => {
+                        self.contacts.walked(&mut self.cx, &mut self.actors, session, homes)
+                    }
+                    Decided::Left(user) => self.accounts.remove_account(&mut self.cx, &mut self.actors, user),
+                    Decided::Shown { user, contact, token } => self.accounts.token_of_contact(
+                        &mut self.cx,
+                        &mut self.actors,
+                        &mut self.contacts,
+                        user,
+                        &contact,
+                        &token,
+                    ),
                 }
             }
         } else {
-            match self.up.pop_front() {
+            match self.cx.up.pop_front() {
                 Some(Up::GoesOn(conn)) => self.received(conn, b""),
                 Some(Up::Inline(conn)) => self.inline_goes_on(conn),
                 Some(Up::Lighter(session)) => {
@@ -85,14 +94,14 @@ impl Shard {
                         self.do_step(asker, "", place, step);
                     }
                 }
-                Some(Up::Resumed { session, takes, again }) => self.resumed(session, takes, again),
+                Some(Up::Resumed { session, takes, again }) => self.actors.resumed(&mut self.cx, session, takes, again),
                 None => {}
             }
         }
     }
 
     pub(crate) fn read_letter(&mut self, batch: &Letters, letter: &Letter) {
-        let now_ms = self.now.mono_ms;
+        let now_ms = self.cx.kernel.now.mono_ms;
         match letter {
             Letter::Stanza { kind, origin, from, to, xml } => {
                 let incoming = Incoming {
@@ -107,39 +116,42 @@ impl Shard {
             Letter::ServiceAnswered { id, from, outcome } => {
                 self.service_answered(batch.str(*id), batch.str(*from), *outcome);
             }
-            Letter::Confirm { session, .. } if is_component(*session) => self.component_confirmed(*session),
+            Letter::Confirm { session, .. } if is_component(*session) => {
+                self.components.component_confirmed(&mut self.cx, *session)
+            }
             Letter::Confirm { session, seq } if self.tail_confirmed(*session, *seq) => {}
-            Letter::Confirm { session, seq } => self.confirmed(*session, *seq),
-            Letter::Took { session } if is_component(*session) => self.component_confirmed(*session),
-            Letter::Took { session } => self.tell(*session, Down::Arrived),
+            Letter::Confirm { session, seq } => self.actors.confirmed(&mut self.cx, *session, *seq),
+            Letter::Took { session } if is_component(*session) => {
+                self.components.component_confirmed(&mut self.cx, *session)
+            }
+            Letter::Took { session } => self.cx.tell(*session, Down::Arrived),
             Letter::Safe { session, .. } if is_component(*session) => {}
             Letter::Safe { session, seq } if self.tail_confirmed(*session, *seq) => {}
-            Letter::Safe { session, seq } => self.stanza_done(*session, *seq),
-            Letter::Component { domain, there } => self.heard_of_component(*domain, *there),
-            Letter::Refused { from, entry } => self.void(batch.str(*from), *entry),
+            Letter::Safe { session, seq } => self.actors.stanza_done(&mut self.cx, *session, *seq),
+            Letter::Component { domain, there } => self.components.heard_of_component(&mut self.cx, *domain, *there),
+            Letter::Refused { from, entry } => self.actors.void(&mut self.cx, batch.str(*from), *entry),
             Letter::Presence { news, from, to, xml } => {
                 let (from, to, xml) = (batch.str(*from), batch.str(*to), batch.bytes(*xml));
-                match self.settings.domains.component_of(to) {
-                    Some(domain) => self.presence_for_component(domain, *news, from, to, xml),
-                    None => self.presence_letter(*news, from, to, xml),
+                match self.cx.kernel.settings.domains.component_of(to) {
+                    Some(domain) => self.components.presence_for_component(&mut self.cx, domain, *news, from, to, xml),
+                    None => self.contacts.presence_letter(&mut self.cx, &mut self.actors, *news, from, to, xml),
                 }
             }
             Letter::Event { node, from, to, explicit, xml } => {
                 let (node, from, to) = (batch.str(*node), batch.str(*from), batch.str(*to));
-                match self.settings.domains.has_components() {
-                    true => self.events_for_all(node, from, to, *explicit, batch.bytes(*xml)),
-                    false => self.event_letter(node, from, to, *explicit, batch.bytes(*xml)),
-                }
+                self.event(node, from, to, *explicit, batch.bytes(*xml));
             }
             Letter::AskLast { session, to, of, nodes, page } => {
                 let (to, of, nodes) = (batch.str(*to), batch.str(*of), batch.str(*nodes));
-                self.last_asked(batch.from, page.then_some(*session), to, of, nodes);
+                self.contacts.last_asked(&mut self.cx, batch.from, page.then_some(*session), to, of, nodes);
             }
             Letter::Belongs { to, node, own, row } => {
                 self.belongs_to(batch.str(*to), batch.str(*node), *own, batch.bytes(*row));
             }
             Letter::Forget { node, user } => self.forget(batch.str(*node), batch.str(*user)),
-            Letter::Charge { session, user, work } => self.charge(batch.str(*user), *session, *work),
+            Letter::Charge { session, user, work } => {
+                self.actors.charge(&mut self.cx, batch.str(*user), *session, *work)
+            }
             Letter::ChannelPublish {
                 conn,
                 number,
@@ -170,26 +182,34 @@ impl Shard {
                 self.channel_history(*conn, *number, batch.str(*node), (*after, *before), *items);
             }
             Letter::ChannelAnswer { conn, number, refused, body } => {
-                self.channel_answered(*conn, *number, refused.as_deref().copied(), batch.bytes(*body));
+                self.channels.channel_answered(
+                    &mut self.cx,
+                    *conn,
+                    *number,
+                    refused.as_deref().copied(),
+                    batch.bytes(*body),
+                );
             }
             Letter::ChannelNews { node, number, key, item } => {
                 let item = (batch.str(*key), batch.bytes(*item));
-                self.channel_news(batch.from, batch.str(*node), *number, item);
+                self.channels.channel_news(&mut self.cx, batch.from, batch.str(*node), *number, item);
             }
             Letter::ChannelWatch { node, heard, watchers } => {
-                self.watches_still(batch.from, batch.str(*node), *heard, *watchers);
+                self.channels.watches_still(&mut self.cx, batch.from, batch.str(*node), *heard, *watchers);
             }
-            Letter::ChannelStay { node } => self.stay_for(batch.from, batch.str(*node)),
-            Letter::ChannelCharge { address, told } => self.channel_charged(*address, *told),
+            Letter::ChannelStay { node } => self.channels.stay_for(&mut self.cx, batch.from, batch.str(*node)),
+            Letter::ChannelCharge { address, told } => self.channels.channel_charged(&mut self.cx, *address, *told),
             Letter::ChannelPresent { node, subscribers, names, whole, more, listens } => {
                 let said = Said { subscribers: *subscribers, names: batch.bytes(*names), more: *more };
-                self.channel_present(batch.from, batch.str(*node), said, *whole, *listens);
+                self.channels.channel_present(&mut self.cx, batch.from, batch.str(*node), said, *whole, *listens);
             }
             Letter::ChannelOccupied { node, subscribers, names, more } => {
                 let said = Said { subscribers: *subscribers, names: batch.bytes(*names), more: *more };
-                self.channel_occupied(batch.str(*node), said);
+                self.channels.channel_occupied(batch.str(*node), said);
             }
-            Letter::ChannelCount { conn, number, node } => self.channel_count(*conn, *number, batch.str(*node)),
+            Letter::ChannelCount { conn, number, node } => {
+                self.channels.channel_count(&mut self.cx, *conn, *number, batch.str(*node))
+            }
             Letter::ChannelRegister { conn, number, node, from, id, row, makes } => {
                 let by = (Front { conn: *conn, number: *number }, batch.str(*from));
                 self.channel_register(by, batch.str(*node), *id, batch.bytes(*row), *makes);
@@ -199,41 +219,52 @@ impl Shard {
                 self.channel_unregister(Some(by), batch.str(*node), vec![Removal { id: *id, over: None }]);
             }
             Letter::ChannelListens { node, id, listens } => {
-                let now_s = self.now.mono_s();
-                self.web_pushes.listens(batch.str(*node), *id, batch.from, listens.then_some(now_s));
+                let now_s = self.cx.kernel.now.mono_s();
+                self.channels.web_pushes.listens(batch.str(*node), *id, batch.from, listens.then_some(now_s));
             }
             Letter::ChannelInfo { conn, number, node, from, granted, deletes } => {
                 let front = Front { conn: *conn, number: *number };
                 let by = By { from: batch.str(*from), makes: false, granted: *granted };
                 self.channel_info(front, batch.str(*node), by, *deletes);
             }
-            Letter::ChannelGone { node, behind } => self.channel_gone(batch.str(*node), *behind),
-            Letter::Looked { session, work } => self.looked(*session, *work),
-            Letter::Ask { conn, account, question } => self.asked(*conn, batch.str(*account).into(), question.clone()),
+            Letter::ChannelGone { node, behind } => self.channels.channel_gone(&mut self.cx, batch.str(*node), *behind),
+            Letter::Looked { session, work } => self.contacts.looked(&mut self.cx, &mut self.actors, *session, *work),
+            Letter::Ask { conn, account, question } => self.accounts.asked(
+                &mut self.cx,
+                &mut self.actors,
+                &mut self.contacts,
+                *conn,
+                batch.str(*account).into(),
+                question.clone(),
+            ),
             Letter::Filed { token } => self.filed(*token),
             Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
-            Letter::LoginFailed { peer } => self.failed_logins.charge(now_ms, *peer),
+            Letter::LoginFailed { peer } => self.accounts.failed_logins.charge(now_ms, *peer),
             Letter::LoginSpared { account, peer, seen } => {
                 let account = batch.str(*account);
-                self.logins.succeeded(now_ms, *peer, account);
+                self.accounts.logins.succeeded(now_ms, *peer, account);
                 if let Some(seen) = seen {
-                    self.plain_cache.remember(account, **seen);
+                    self.accounts.plain_cache.remember(account, **seen);
                 }
             }
             Letter::BoshAsked(asked) => self.bosh_asked(asked.clone()),
-            Letter::BoshAnswer { conn, number, reply } => self.bosh_answered(*conn, *number, Reply::clone(reply)),
-            Letter::BoshLeft { key, place, hurries } => self.bosh_leaves(*key, *place, *hurries),
+            Letter::BoshAnswer { conn, number, reply } => self.cx.bosh_answered(*conn, *number, Reply::clone(reply)),
+            Letter::BoshLeft { key, place, hurries } => self.cx.bosh_leaves(*key, *place, *hurries),
             Letter::BoshMoves(handover) => self.bosh_arrives(handover),
-            Letter::KeysGained { account, gained } => {
-                self.keys_gained(batch.str(*account), Gained::clone(gained), None)
-            }
+            Letter::KeysGained { account, gained } => self.accounts.keys_gained(
+                &mut self.cx,
+                &mut self.actors,
+                batch.str(*account),
+                Gained::clone(gained),
+                None,
+            ),
         }
     }
 
     /// A stanza for a user of this home, or for the account itself.
     pub(crate) fn incoming(&mut self, stanza: Incoming<'_>) {
-        if let Some(domain) = self.settings.domains.component_of(stanza.to) {
-            return self.for_component(domain, stanza);
+        if let Some(domain) = self.cx.kernel.settings.domains.component_of(stanza.to) {
+            return self.components.for_component(&mut self.cx, &mut self.actors, domain, stanza);
         }
         if !self.waits_for_again(stanza) {
             self.its_turn(stanza);
@@ -243,40 +274,43 @@ impl Shard {
     /// A stanza that waits for no other one.
     fn its_turn(&mut self, stanza: Incoming<'_>) {
         if let Some(origin) = stanza.origin {
-            self.number_after(origin.entry);
+            self.cx.kernel.number_after(origin.entry);
         }
         let account = bare_of(stanza.to);
-        let slot = self.users.find(account);
+        let slot = self.actors.users.find(account);
         // What waits already goes first (RFC 6120 10.1).
-        if self.has_parked(slot) {
-            return self.park(account, stanza);
+        if self.actors.has_parked(slot) {
+            return self.actors.park(&mut self.cx, account, stanza);
         }
-        let online = slot.is_some_and(|slot| self.users.get(slot).first != NONE);
+        let online = slot.is_some_and(|slot| self.actors.users.get(slot).first != NONE);
         if online {
             return self.for_user(slot.expect("online users have a slot"), stanza);
         }
-        let known = slot.and_then(|slot| self.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
+        let known =
+            slot.and_then(|slot| self.actors.users.get(slot).state.as_ref()).map_or(Known::Unknown, |s| s.known);
         match (known, slot) {
             (Known::Missing, _) => self.to_no_one(stanza),
             (Known::Exists(_), Some(slot)) => self.for_user(slot, stanza),
-            (_, None) if self.settings.domains.has_nodes(stanza.to) => self.for_node(stanza),
+            (_, None) if self.cx.kernel.settings.domains.has_nodes(stanza.to) => self.for_node(stanza),
             // Of the domain itself.
             (_, None) if !account.contains('@') => self.for_server(stanza),
-            _ => self.park(account, stanza),
+            _ => self.actors.park(&mut self.cx, account, stanza),
         }
     }
 
     /// The receiver's state is at hand.
     fn for_user(&mut self, user: u32, stanza: Incoming<'_>) {
-        if let Some(refusal) = self.guards(user, Way::In, stanza.from) {
-            return self.turn_away(stanza, refusal);
+        if let Some(refusal) = self.actors.guards(&self.cx, user, Way::In, stanza.from) {
+            return self.actors.turn_away(&mut self.cx, stanza, refusal);
         }
         match stanza.kind {
-            Kind::Message { class, keep } => self.message_for(user, class, keep, stanza),
+            Kind::Message { class, keep } => {
+                self.logs.message_for(&mut self.cx, &mut self.actors, user, class, keep, stanza)
+            }
             Kind::Request => self.request_for(user, stanza),
             Kind::Response | Kind::Directed { .. } => {
-                self.to_exact_session(user, stanza);
-                self.confirm(stanza.origin);
+                self.actors.to_exact_session(&mut self.cx, user, stanza);
+                self.cx.kernel.confirm(stanza.origin);
             }
         }
     }
@@ -287,13 +321,13 @@ impl Shard {
         let mut values = found.drain(..2.min(found.len())).map(Found::value);
         let (record, cursor) = (values.next().flatten(), values.next().flatten());
         drop(values);
-        let now_s = self.now.mono_s();
-        let user = self.users.find_or_insert(account);
-        self.users.state(user, now_s).asked = false;
-        let there = self.account_is(user, record.as_deref(), &mut found);
+        let now_s = self.cx.kernel.now.mono_s();
+        let user = self.actors.users.find_or_insert(account);
+        self.actors.users.state(user, now_s).asked = false;
+        let there = self.actors.account_is(&mut self.cx, user, record.as_deref(), &mut found);
         if there.is_none() {
             // A session of an account that is gone has no log: what is sent to it would be looked up for ever.
-            self.end_removed(user, false);
+            self.actors.end_removed(&mut self.cx, user, false);
         }
         let before = self.came.replace(Came { account: account.into(), there, cursor, stored });
         assert!(before.is_none(), "an input is the rows of one receiver");
@@ -304,8 +338,8 @@ impl Shard {
         let roster = found.pop().into_iter().collect();
         let record = found.first().cloned().into_iter().collect();
         self.receiver_found(&read.account, found);
-        self.roster_found(&read.account, roster);
-        self.account_found(read, record);
+        self.contacts.roster_found(&mut self.cx, &mut self.actors, &read.account, roster);
+        self.accounts.account_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, record);
     }
 
     /// Some of it is damaged: each part is as good as if it had been read alone.
@@ -316,40 +350,44 @@ impl Shard {
             true => self.receiver_unreadable(&read.account, found),
             false => self.receiver_found(&read.account, found),
         }
-        self.roster_found(&read.account, roster);
+        self.contacts.roster_found(&mut self.cx, &mut self.actors, &read.account, roster);
         match record {
-            Some(Found::Damaged) | None => self.account_unreadable(read),
-            Some(record) => self.account_found(read, vec![record]),
+            Some(Found::Damaged) | None => self.accounts.account_unreadable(&mut self.cx, &mut self.actors, read),
+            Some(record) => {
+                self.accounts.account_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, vec![record])
+            }
         }
     }
 
     fn receiver_goes_on(&mut self, came: Came) {
         let Came { account, there, cursor, stored } = came;
         // Nothing has waited for the account of a name that nobody has: it is forgotten.
-        let Some(user) = self.users.find(&account) else { return };
-        let now_s = self.now.mono_s();
+        let Some(user) = self.actors.users.find(&account) else { return };
+        let now_s = self.cx.kernel.now.mono_s();
         // What was asked for a connection that claims a session tells nothing new of a log at whose head others are: the row in the
         // store lies behind what they have got, and would bring it again.
-        let live = self.users.get(user).live;
-        let state = self.users.state(user, now_s);
+        let live = self.actors.users.get(user).live;
+        let state = self.actors.users.state(user, now_s);
         if state.known != Known::Missing && state.log.is_none() && !live {
             state.log = Some(Log::loaded(cursor.and_then(|row| Cursor::decode(&row)).unwrap_or_default()));
         }
         if let Some(incarnation) = there {
             self.restore_sessions(user, &account, incarnation, stored);
         }
-        let state = self.users.state(user, now_s);
+        let state = self.actors.users.state(user, now_s);
         let parked = std::mem::take(&mut state.parked);
-        self.parked -= parked.len();
+        self.actors.parked -= parked.len();
         for waiting in parked {
             match waiting {
                 Waiting::Stored => {}
                 Waiting::Stanza(parked) => self.incoming((&parked).into()),
                 Waiting::Claim(conn) => self.claimed(conn),
-                Waiting::Step(step) => self.with_account(&account, step),
-                Waiting::Presence { news, from, to, xml } => self.presence_letter(news, &from, &to, &xml),
+                Waiting::Step(step) => self.contacts.with_account(&mut self.cx, &mut self.actors, &account, step),
+                Waiting::Presence { news, from, to, xml } => {
+                    self.contacts.presence_letter(&mut self.cx, &mut self.actors, news, &from, &to, &xml)
+                }
                 Waiting::Event { node, from, to, explicit, xml } => {
-                    self.event_for(&node, &from, &to, explicit, &xml);
+                    self.contacts.event_for(&mut self.cx, &mut self.actors, &node, &from, &to, explicit, &xml);
                 }
             }
         }
@@ -358,29 +396,29 @@ impl Shard {
     /// Whether there is such an account, or what waits for it, cannot be known: what was parked gets an error, and the next
     /// one asks again.
     fn receiver_unreadable(&mut self, account: &str, mut found: Vec<Found>) {
-        let now_s = self.now.mono_s();
-        let user = self.users.find_or_insert(account);
-        self.users.state(user, now_s).asked = false;
+        let now_s = self.cx.kernel.now.mono_s();
+        let user = self.actors.users.find_or_insert(account);
+        self.actors.users.state(user, now_s).asked = false;
         // Sessions of an earlier process that cannot be read are not resumed.
         take_stored(&mut found);
         // It may be the cursor alone: then the account is known, with what extensions have on record, and who claims it goes on.
         if !found.iter().enumerate().any(|(index, found)| index != 1 && *found == Found::Damaged) {
             let record = found.remove(0).value();
-            self.account_is(user, record.as_deref(), &mut found);
+            self.actors.account_is(&mut self.cx, user, record.as_deref(), &mut found);
         }
-        let state = self.users.state(user, now_s);
+        let state = self.actors.users.state(user, now_s);
         let known = state.known;
         let parked = std::mem::take(&mut state.parked);
-        self.parked -= parked.len();
+        self.actors.parked -= parked.len();
         for waiting in parked {
             match waiting {
                 Waiting::Stanza(parked) => {
-                    self.turn_away((&parked).into(), StanzaCondition::InternalServerError);
+                    self.actors.turn_away(&mut self.cx, (&parked).into(), StanzaCondition::InternalServerError);
                 }
-                Waiting::Claim(conn) if self.opening(conn).is_none() => {}
-                Waiting::Claim(conn) if known == Known::Unknown => self.fail_unreadable(conn),
+                Waiting::Claim(conn) if self.cx.opening(conn).is_none() => {}
+                Waiting::Claim(conn) if known == Known::Unknown => self.cx.fail_unreadable(conn),
                 Waiting::Claim(conn) => self.claimed(conn),
-                Waiting::Step(step) => self.refuse_roster_step(user, step),
+                Waiting::Step(step) => self.contacts.refuse_roster_step(&mut self.cx, &mut self.actors, user, step),
                 Waiting::Presence { .. } | Waiting::Event { .. } | Waiting::Stored => {}
             }
         }
@@ -391,12 +429,16 @@ impl Shard {
         match pending {
             Pending::Receiver(account) => self.receiver_unreadable(&account, found),
             // A roster that cannot be read is no empty one: requests get an error.
-            Pending::Roster(account) => self.roster_found(&account, Vec::new()),
+            Pending::Roster(account) => {
+                self.contacts.roster_found(&mut self.cx, &mut self.actors, &account, Vec::new())
+            }
             Pending::Memberships(account) => self.memberships_found(&account, &found),
-            Pending::Log(account) => self.log_unreadable(&account),
-            Pending::Page { account, session, .. } => self.page_unreadable(&account, session),
-            Pending::Aparts(account) => self.aparts_unreadable(&account),
-            Pending::Account(read) => self.account_unreadable(read),
+            Pending::Log(account) => self.logs.log_unreadable(&mut self.cx, &mut self.actors, &account),
+            Pending::Page { account, session, .. } => {
+                self.logs.page_unreadable(&mut self.cx, &mut self.actors, &account, session)
+            }
+            Pending::Aparts(account) => self.logs.aparts_unreadable(&mut self.actors, &account),
+            Pending::Account(read) => self.accounts.account_unreadable(&mut self.cx, &mut self.actors, read),
             Pending::Coming(read) => self.coming_unreadable(read, found),
             Pending::Tail(read) => self.tail_unreadable(read),
             Pending::Again(again) => {
@@ -404,13 +446,17 @@ impl Shard {
             }
             Pending::Feature(read) => self.feature_unreadable(read),
             Pending::Bound(conn, _) => self.tell_bound(conn, Step::Error(StanzaCondition::InternalServerError.into())),
-            Pending::Last(read) => self.last_found(read, &found),
-            Pending::Flush(flush) => self.flush_unreadable(&flush),
-            Pending::Announcement { user, session } => self.seen_found(user, session, &found),
+            Pending::Last(read) => self.contacts.last_found(&mut self.cx, &mut self.actors, read, &found),
+            Pending::Flush(flush) => self.logs.flush_unreadable(&mut self.cx, &mut self.actors, &flush),
+            Pending::Announcement { user, session } => {
+                self.contacts.seen_found(&mut self.cx, &mut self.actors, user, session, &found)
+            }
             Pending::CommandAccount(command) => self.command_account_unreadable(&command),
-            Pending::Invitation(read) => self.invitation_unreadable(read),
+            Pending::Invitation(read) => {
+                self.accounts.invitation_unreadable(&mut self.cx, &mut self.actors, &mut self.contacts, read)
+            }
             Pending::Registrations(node) => self.registrations_found(&node, &found),
-            Pending::Reports(domain) => self.reports_found(&domain, Vec::new()),
+            Pending::Reports(domain) => self.accounts.reports_found(&mut self.cx, &domain, Vec::new()),
             Pending::Retention(_)
             | Pending::Ends(_)
             | Pending::Filed(_)
@@ -428,20 +474,24 @@ impl Shard {
     /// An answer of the store.
     pub(crate) fn found(&mut self, token: u64, found: Vec<Found>) {
         let damaged = found.contains(&Found::Damaged);
-        match self.pending.remove(&token) {
+        match self.cx.kernel.pending.remove(&token) {
             // Of those whose rows cannot be read, nothing goes.
-            Some(Pending::Retention(read)) => self.retention_found(read, found),
+            Some(Pending::Retention(read)) => self.logs.retention_found(&mut self.cx, &mut self.actors, read, found),
             Some(Pending::Ends(read)) => self.ends_found(read, &found),
             Some(pending) if damaged => self.unreadable(pending, found),
             Some(Pending::Receiver(account)) => self.receiver_found(&account, found),
-            Some(Pending::Roster(account)) => self.roster_found(&account, found),
-            Some(Pending::Memberships(account)) => self.memberships_found(&account, &found),
-            Some(Pending::Log(account)) => self.log_found(&account, found),
-            Some(Pending::Page { account, session, last, all }) => {
-                self.page_found(&account, session, last, all, found);
+            Some(Pending::Roster(account)) => {
+                self.contacts.roster_found(&mut self.cx, &mut self.actors, &account, found)
             }
-            Some(Pending::Aparts(account)) => self.aparts_found(&account, found),
-            Some(Pending::Account(read)) => self.account_found(read, found),
+            Some(Pending::Memberships(account)) => self.memberships_found(&account, &found),
+            Some(Pending::Log(account)) => self.logs.log_found(&mut self.cx, &mut self.actors, &account, found),
+            Some(Pending::Page { account, session, last, all }) => {
+                self.logs.page_found(&mut self.cx, &mut self.actors, &account, session, last, all, found);
+            }
+            Some(Pending::Aparts(account)) => self.logs.aparts_found(&mut self.cx, &mut self.actors, &account, found),
+            Some(Pending::Account(read)) => {
+                self.accounts.account_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, found)
+            }
             Some(Pending::Coming(read)) => self.coming_found(read, found),
             Some(Pending::Tail(read)) => self.tail_found(read, found),
             Some(Pending::Again(again)) => {
@@ -449,13 +499,17 @@ impl Shard {
             }
             Some(Pending::Feature(read)) => self.feature_found(read, found),
             Some(Pending::Bound(conn, resume)) => self.tell_bound(conn, resume.go_on(&found)),
-            Some(Pending::Last(read)) => self.last_found(read, &found),
-            Some(Pending::Flush(flush)) => self.flush_found(flush, found),
-            Some(Pending::Announcement { user, session }) => self.seen_found(user, session, &found),
+            Some(Pending::Last(read)) => self.contacts.last_found(&mut self.cx, &mut self.actors, read, &found),
+            Some(Pending::Flush(flush)) => self.logs.flush_found(&mut self.cx, &mut self.actors, flush, found),
+            Some(Pending::Announcement { user, session }) => {
+                self.contacts.seen_found(&mut self.cx, &mut self.actors, user, session, &found)
+            }
             Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
-            Some(Pending::Invitation(read)) => self.invitation_found(read, found),
+            Some(Pending::Invitation(read)) => {
+                self.accounts.invitation_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, found)
+            }
             Some(Pending::Registrations(node)) => self.registrations_found(&node, &found),
-            Some(Pending::Reports(domain)) => self.reports_found(&domain, found),
+            Some(Pending::Reports(domain)) => self.accounts.reports_found(&mut self.cx, &domain, found),
             Some(
                 other @ (Pending::Keys(_)
                 | Pending::Filed(_)
@@ -474,14 +528,16 @@ impl Shard {
     }
 
     pub(crate) fn job_done(&mut self, token: u64, done: JobDone) {
-        let pending = self.pending.remove(&token);
-        self.jobs_under_way -= usize::from(pending.is_some());
+        let pending = self.cx.kernel.pending.remove(&token);
+        self.cx.jobs_under_way -= usize::from(pending.is_some());
         match (pending, done) {
             (Some(Pending::Keys(id)), done) => self.keys_derived(id, done),
-            (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => self.password_derived(change, keys),
+            (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => {
+                self.accounts.password_derived(&mut self.cx, &mut self.actors, change, keys)
+            }
             (Some(Pending::OrderKeys(waits)), JobDone::Keys(keys)) => self.order_keys(waits, keys),
             _ => {}
         }
-        self.hand_out_jobs();
+        self.cx.hand_out_jobs();
     }
 }

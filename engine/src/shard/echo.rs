@@ -11,8 +11,8 @@ use crate::web::{Begun, Step, Transport};
 impl Shard {
     /// A connection becomes a WebSocket with an echo.
     pub(super) fn begin_echo(&mut self, id: ConnId, accept: &Accept) {
-        self.send_with(id, |out| handshake::write_accepted(out, accept, None));
-        self.conns.set_transport(id, Transport::Echo);
+        self.cx.send_with(id, |out| handshake::write_accepted(out, accept, None));
+        self.cx.conns.set_transport(id, Transport::Echo);
     }
 
     /// Reads up to the end of one message, or one control frame, as for XMPP.
@@ -32,30 +32,30 @@ impl Shard {
         let goes_on = event != Event::More;
         match event {
             Event::More | Event::Pong => {}
-            Event::Ping(content) => self.send_with(id, |out| frame::write_pong(out, &content)),
+            Event::Ping(content) => self.cx.send_with(id, |out| frame::write_pong(out, &content)),
             Event::Close(code) => {
-                self.send_with(id, |out| frame::write_close(out, code));
-                self.end_stream(id, Ended::Client);
+                self.cx.send_with(id, |out| frame::write_close(out, code));
+                self.cx.end_stream(id, Ended::Client);
             }
             Event::Message if !message.is_binary() && simdutf8::basic::from_utf8(message.bytes()).is_err() => {
                 self.echo_fails(id, FrameFault { code: Code::NotUtf8, text: "a message is no UTF-8" });
                 return over;
             }
             Event::Message => {
-                self.send_with(id, |out| {
+                self.cx.send_with(id, |out| {
                     frame::write_head_of(out, message.is_binary(), message.bytes().len());
                     out.extend_from_slice(message.bytes());
                 });
                 message.clear();
             }
         }
-        self.wait_if_heavy(id);
+        self.cx.wait_if_heavy(id);
         *begun = (!message.is_idle()).then(|| Begun::Message(Box::new(message)));
         Step { used, goes_on }
     }
 
     fn echo_fails(&mut self, id: ConnId, fault: FrameFault) {
-        self.send_with(id, |out| frame::write_fault(out, fault));
-        self.end_stream(id, Ended::Protocol);
+        self.cx.send_with(id, |out| frame::write_fault(out, fault));
+        self.cx.end_stream(id, Ended::Protocol);
     }
 }

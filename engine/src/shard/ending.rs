@@ -16,13 +16,13 @@ use crate::wire::stream;
 impl Shard {
     /// Ends what is to end. What that leads to ends, too.
     pub(crate) fn carry_out_endings(&mut self) {
-        while let Some(due) = self.endings.due.pop_front() {
+        while let Some(due) = self.cx.endings.due.pop_front() {
             match due {
                 Due::Conn(ending) => self.end_conn(ending),
                 Due::Session(id) => self.end_session(id, Vec::new(), None),
                 Due::Account(user) => {
-                    self.erase_account(user);
-                    let account = self.users.bare(user).to_string();
+                    self.accounts.erase_account(&mut self.cx, &mut self.actors, user);
+                    let account = self.actors.users.bare(user).to_string();
                     self.leave_nodes(&account);
                 }
             }
@@ -32,7 +32,7 @@ impl Shard {
     fn end_conn(&mut self, ending: ConnEnding) {
         let ConnEnding { conn: id, mut ending, why, error, durable } = ending;
         // It has gone since its end was recorded.
-        let Some(conn) = self.conns.get(id) else { return };
+        let Some(conn) = self.cx.conns.get(id) else { return };
         // Behind anything else that it is to be told the last words wait, too.
         let silent = conn.outbound.as_ref().is_none_or(|outbound| outbound.bytes() == 0);
         let mut last = Vec::new();
@@ -45,7 +45,7 @@ impl Shard {
             self.http_ends(id, &mut last, !error.is_empty() && !is_idle, why);
         } else if matches!(transport, Transport::Channels | Transport::Commands) {
             // Whose last frame was sent waits for nothing any more.
-            if ending != Ending::Cut && self.is_listener(id) {
+            if ending != Ending::Cut && self.channels.is_listener(id) {
                 match transport == Transport::Commands && why == Ended::Shutdown {
                     true => frame::write_fault(&mut last, reply::SHUTDOWN),
                     false => self.websocket_ends(&mut last, why),
@@ -58,21 +58,21 @@ impl Shard {
                 ending = Ending::Cut;
             } else if matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectComponent)) {
                 if !std::mem::replace(&mut conn.header_sent, true) {
-                    self.component_header_alone(&mut last);
+                    self.components.component_header_alone(&mut self.cx, &mut last);
                 }
             } else if !std::mem::replace(&mut conn.header_sent, true) {
-                let stream_id = self.random_name();
-                let (from, version) = (self.settings.domains.main(), Some(stream::Version::XMPP_1_0));
+                let stream_id = self.cx.kernel.random_name();
+                let (from, version) = (self.cx.kernel.settings.domains.main(), Some(stream::Version::XMPP_1_0));
                 let response = stream::Response { id: &stream_id, from, to: None, version, lang: SERVER_LANG };
                 stream::write_header(&mut last, &response);
             }
             if ending == Ending::Broken {
-                self.counters.streams_closed_by_error.one();
+                self.cx.kernel.counters.streams_closed_by_error.one();
             }
             last.extend_from_slice(&error);
         }
         let streams = matches!(transport, Transport::Stream | Transport::WebSocket);
-        let header_sent = self.conns.get(id).is_some_and(|conn| conn.header_sent);
+        let header_sent = self.cx.conns.get(id).is_some_and(|conn| conn.header_sent);
         if ending != Ending::Cut && streams && (!error.is_empty() || header_sent) {
             last.extend_from_slice(b"</stream:stream>");
         }
@@ -81,7 +81,7 @@ impl Shard {
             self.websocket_ends(&mut last, why);
         }
         if ending != Ending::Cut && !last.is_empty() {
-            self.send_bytes(id, &last);
+            self.cx.send_bytes(id, &last);
         }
         self.close(id, ending, why, durable || !silent);
     }
@@ -89,46 +89,46 @@ impl Shard {
     /// Closes the connection. A session behind it ends, or waits to be resumed. With `durable` not before all is durable that
     /// the turn rests on, unless nothing of that was ever promised here.
     pub(crate) fn close(&mut self, id: ConnId, ending: Ending, why: Ended, durable: bool) {
-        let session = self.session_of(id).filter(|_| ending == Ending::Agreed);
-        let user = session.and_then(|s| self.sessions.get(s)).map_or(NONE, |s| s.user);
+        let session = self.cx.session_of(id).filter(|_| ending == Ending::Agreed);
+        let user = session.and_then(|s| self.actors.sessions.get(s)).map_or(NONE, |s| s.user);
         // It has gone since its end was recorded.
-        let Some(conn) = self.conns.get(id) else { return };
+        let Some(conn) = self.cx.conns.get(id) else { return };
         conn.partial = None;
         let abort = ending == Ending::Cut;
         // Who does not read its last words need not be read from meanwhile, only to throw it away.
         let reads_slowly = !abort && conn.outbound.as_ref().is_some_and(|o| o.is_sending());
-        let was = self.conns.set_state(id, ConnState::Closing { user }).expect("it was just there");
-        self.count_ended(why);
+        let was = self.cx.conns.set_state(id, ConnState::Closing { user }).expect("it was just there");
+        self.cx.count_ended(why);
         if reads_slowly {
-            self.pause(id, Pause::Ending);
+            self.cx.pause(id, Pause::Ending);
         }
-        let outbound = &mut self.conns.heard(id).outbound;
+        let outbound = &mut self.cx.conns.heard(id).outbound;
         // What may still reach the peer is lost only when the connection is gone without having sent it.
         let sending = outbound.as_mut().filter(|_| user == NONE).map(|o| o.take_sending());
         let under_way = outbound.as_ref().and_then(|o| o.first_sending());
-        let (waiting, mut last) = self.take_last(id);
+        let (waiting, mut last) = self.cx.take_last(id);
         let unsent = sending.into_iter().flatten().chain(waiting).collect();
         if abort {
             last = Vec::new();
         }
-        self.counters.bytes_out.add(last.len() as u64);
+        self.cx.kernel.counters.bytes_out.add(last.len() as u64);
         // Of one that is cut off nothing is waited for.
         let durable = durable && !abort && !matches!(&was, ConnState::Opening(o) if o.is_promised_nothing());
         match id.has_socket() {
-            true => self.effects.push(Effect::Close { conn: id, last, abort, durable }),
-            false => self.bosh_closes(id, &last, why, durable),
+            true => self.cx.kernel.effects.push(Effect::Close { conn: id, last, abort, durable }),
+            false => self.cx.bosh_closes(id, &last, why, durable),
         }
-        self.login_broken_off(&was);
+        self.cx.kernel.login_broken_off(&was);
         if let ConnState::Opening(opening) = &was {
-            self.http_gone(id, opening);
+            self.cx.http_gone(id, opening);
         }
-        self.listener_gone(id);
+        self.channels.listener_gone(id);
         if let ConnState::Component(_) = was {
-            self.component_gone(id);
+            self.components.component_gone(&mut self.cx, &mut self.actors, id);
         }
         if let ConnState::Bound(session) = was {
             // Its session may be resumed after the restart, if it is stored.
-            let stops = why == Ended::Shutdown && self.stored_as(session).is_some();
+            let stops = why == Ended::Shutdown && self.cx.stored_as(session).is_some();
             let resumable = matches!(ending, Ending::Unheard | Ending::Cut) || stops;
             self.connection_lost(session, unsent, under_way, resumable);
         }
@@ -141,27 +141,27 @@ impl Shard {
     /// The connection is gone.
     pub(crate) fn closed(&mut self, id: ConnId) {
         // One without a socket has gone with its end.
-        let Some((mut conn, state)) = self.conns.remove(id) else { return };
+        let Some((mut conn, state)) = self.cx.conns.remove(id) else { return };
         match state {
-            ConnState::Departing => self.counters.departed.one(),
+            ConnState::Departing => self.cx.kernel.counters.departed.one(),
             ConnState::Closing { .. } => {}
-            _ => self.count_ended(Ended::by(conn.lost)),
+            _ => self.cx.count_ended(Ended::by(conn.lost)),
         }
         let mut unsent = Vec::new();
         if let Some(mut outbound) = conn.outbound.take() {
-            self.outbound_bytes -= outbound.bytes();
+            self.cx.outbound_bytes -= outbound.bytes();
             unsent = outbound.take_unsent();
-            self.recycle(outbound);
+            self.cx.recycle(outbound);
         }
-        self.login_broken_off(&state);
-        self.listener_gone(id);
+        self.cx.kernel.login_broken_off(&state);
+        self.channels.listener_gone(id);
         match state {
             ConnState::Bound(session) => self.connection_lost(session, unsent, None, true),
-            ConnState::Component(_) => self.component_gone(id),
-            ConnState::Opening(opening) => self.http_gone(id, &opening),
+            ConnState::Component(_) => self.components.component_gone(&mut self.cx, &mut self.actors, id),
+            ConnState::Opening(opening) => self.cx.http_gone(id, &opening),
             // Those of the log wait there still: the cursor has not passed them.
             ConnState::Closing { user } if user != NONE && unsent.iter().any(|u| u.id & mark::APART != 0) => {
-                self.gather(user, true);
+                self.logs.gather(&mut self.cx, &mut self.actors, user, true);
             }
             _ => {}
         }
@@ -169,50 +169,50 @@ impl Shard {
 
     /// A session's connection is gone. It waits to be resumed, if it may and `resumable`; otherwise it ends.
     fn connection_lost(&mut self, id: SessionId, unsent: Vec<Unsent>, under_way: Option<u64>, resumable: bool) {
-        self.take_conn(id);
-        let waits = self.may_wait(id);
+        self.cx.take_conn(id);
+        let waits = self.cx.may_wait(id);
         // Messages from before stream management was enabled are in no count: the session cannot go on as if they had come.
         let whole = unsent.iter().all(|unsent| unsent.id == 0);
-        let stays = !self.shutting_down || self.stored_as(id).is_some();
+        let stays = !self.cx.kernel.shutting_down || self.cx.stored_as(id).is_some();
         if !(waits && whole && resumable && stays) {
             return self.end_session(id, unsent, under_way);
         }
-        let rows = if self.is_stored(id) { Rows::Counts } else { Rows::All };
-        self.rows_due(id, rows);
-        if self.observers.is_some() {
-            self.tap_news(id, crate::observers::trace::News::Disconnected);
+        let rows = if self.cx.is_stored(id) { Rows::Counts } else { Rows::All };
+        self.cx.rows_due(id, rows);
+        if self.actors.observers.is_some() {
+            self.actors.tap_news(&mut self.cx, id, crate::observers::trace::News::Disconnected);
         }
-        self.wake_detached(id);
+        self.logs.wake_detached(&mut self.cx, &mut self.actors, id);
     }
 
     /// Ends a session, if it is there: it leaves its user's list, its presence goes, and what it did not receive finds another way.
     /// `under_way` is the number of the first message that may still reach the client.
     pub(crate) fn end_session(&mut self, id: SessionId, unsent: Vec<Unsent>, under_way: Option<u64>) {
-        self.forget_stored(id);
-        let restored = self.is_restored(id);
-        let owed_ms = self.owed_ms(id);
+        self.contacts.forget_stored(&mut self.cx, &mut self.actors, id);
+        let restored = self.cx.is_restored(id);
+        let owed_ms = self.cx.owed_ms(id);
         // It has ended since its end was recorded.
-        let Some((full, mut session)) = self.take_session(id) else { return };
+        let Some((full, mut session)) = self.actors.take_session(&mut self.cx, id) else { return };
         let user = session.user;
-        self.keep_debt(user, owed_ms);
+        self.actors.keep_debt(&mut self.cx, user, owed_ms);
         // What was sent before stream management was enabled is known by the connection, the rest by the session.
         let mut lost = unsent;
-        let (unacked, waiting) = self.close_half(id);
+        let (unacked, waiting) = self.cx.close_half(id);
         lost.extend(unacked.into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }));
         self.forget_paced(user, id);
-        self.wake_ended(&session, &lost);
-        self.session_gone(id, &full, &mut session);
-        self.follower_left(user, id, session.follows, lost, under_way);
-        self.takers_changed(user);
+        self.logs.wake_ended(&mut self.cx, &mut self.actors, &session, &lost);
+        self.contacts.session_gone(&mut self.cx, &mut self.actors, id, &full, &mut session);
+        self.logs.follower_left(&mut self.cx, &mut self.actors, user, id, session.follows, lost, under_way);
+        self.logs.takers_changed(&mut self.cx, &mut self.actors, user);
         if restored {
             // Nobody knows all that stands apart for it in the store.
-            self.gather(user, true);
+            self.logs.gather(&mut self.cx, &mut self.actors, user, true);
         }
         // The connection of a resumption may have gone before its session.
         let tail = self.tails.remove(&id).map(|tail| tail.conn);
-        let tail = tail.filter(|&conn| self.opening(conn).is_some_and(|opening| opening.blocked));
+        let tail = tail.filter(|&conn| self.cx.opening(conn).is_some_and(|opening| opening.blocked));
         if let Some(conn) = waiting.or(tail) {
-            self.not_resumed(conn);
+            self.cx.not_resumed(conn);
         }
     }
 }

@@ -10,9 +10,9 @@ use crate::wire::error::StreamCondition;
 impl Shard {
     /// A connection goes to the home of a channel, with its request as it came and all that is behind it.
     pub(super) fn follow(&mut self, id: ConnId, node: Box<str>, raw: &[u8]) {
-        let (from, waiting, home) = (self.id, self.waiting(), self.home(&node));
-        let (named, proxy) = (self.conns.client(id).is_some(), self.conns.proxy(id));
-        let opening = self.heard(id);
+        let (from, waiting, home) = (self.cx.kernel.id, self.channels.waiting(), self.cx.kernel.home(&node));
+        let (named, proxy) = (self.cx.conns.client(id).is_some(), self.cx.conns.proxy(id));
+        let opening = self.cx.heard(id);
         let follower = Box::new(Follower { node, from, waiting, tls: opening.tls.take(), proxy });
         let moved = Box::new(Moved {
             errand: Errand::Channel(follower),
@@ -25,7 +25,7 @@ impl Shard {
             leftover: raw.to_vec(),
             stream: None,
         });
-        self.departs(id, home, moved);
+        self.cx.departs(id, home, moved);
     }
 
     /// Such a connection has come over.
@@ -37,34 +37,34 @@ impl Shard {
         named: bool,
         raw: Vec<u8>,
     ) {
-        let (now_s, peer) = (self.now.mono_s(), opening.peer);
+        let (now_s, peer) = (self.cx.kernel.now.mono_s(), opening.peer);
         (opening.tls, opening.settled) = (follower.tls.take(), true);
-        self.conns.insert(id, opening, now_s);
-        self.conns.set_transport(id, Transport::Http);
+        self.cx.conns.insert(id, opening, now_s);
+        self.cx.conns.set_transport(id, Transport::Http);
         if named {
-            self.conns.name_client(id, peer, follower.proxy);
+            self.cx.conns.name_client(id, peer, follower.proxy);
         }
-        if self.shutting_down {
-            return self.fail_stream(id, StreamCondition::SystemShutdown, None);
+        if self.cx.kernel.shutting_down {
+            return self.cx.fail_stream(id, StreamCondition::SystemShutdown, None);
         }
-        let is_full = self.bound_arrived(id, peer);
-        self.goes_on_with(id, raw);
-        self.follower_came(&follower, is_full);
+        let is_full = self.cx.bound_arrived(id, peer);
+        self.cx.goes_on_with(id, raw);
+        self.channels.follower_came(&mut self.cx, &follower, is_full);
     }
 
     /// A departing connection could not move.
     pub(super) fn stayed(&mut self, id: ConnId, moved: Moved) {
-        if !matches!(self.conns.get(id), Some(conn) if matches!(conn.state(), ConnState::Departing)) {
+        if !matches!(self.cx.conns.get(id), Some(conn) if matches!(conn.state(), ConnState::Departing)) {
             return;
         }
-        let Errand::Channel(follower) = moved.errand else { return self.has_no_home(id) };
+        let Errand::Channel(follower) = moved.errand else { return self.cx.has_no_home(id) };
         // It waits where it is: letters reach it as well.
         let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, Stage::ExpectHeader);
         (opening.secured, opening.tls, opening.settled) = (moved.secured, follower.tls, true);
-        self.conns.set_state(id, ConnState::Opening(Box::new(opening)));
-        let home = self.home(&follower.node);
-        self.stay_for(home, "");
-        self.resume(id, Pause::Ending, false);
-        self.goes_on_with(id, moved.leftover);
+        self.cx.conns.set_state(id, ConnState::Opening(Box::new(opening)));
+        let home = self.cx.kernel.home(&follower.node);
+        self.channels.stay_for(&mut self.cx, home, "");
+        self.cx.resume(id, Pause::Ending, false);
+        self.cx.goes_on_with(id, moved.leftover);
     }
 }

@@ -7,11 +7,11 @@ impl Shard {
     /// A session has come over: its user's home is here.
     pub(super) fn bosh_arrives(&mut self, handover: &Handover) {
         let Handover { moved, mut bosh, pending } = handover.clone();
-        let id = self.conns.without_socket();
+        let id = self.cx.conns.without_socket();
         bosh.conn = id;
-        self.bosh.insert(bosh);
+        self.cx.bosh.insert(bosh);
         self.arrived(id, moved);
-        self.send_bytes(id, &pending);
+        self.cx.send_bytes(id, &pending);
         self.bosh_feed(id);
     }
 }

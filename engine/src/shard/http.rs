@@ -21,16 +21,16 @@ use crate::web::{Begun, Step, Transport, handshake, table, websocket};
 impl Shard {
     /// A connection was accepted that begins with HTTP.
     pub(super) fn accepted_http(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr) {
-        self.accepted(id, ListenerKind { starttls: false, ..listener }, peer);
-        self.conns.set_transport(id, Transport::Http);
+        self.cx.accepted(id, ListenerKind { starttls: false, ..listener }, peer);
+        self.cx.conns.set_transport(id, Transport::Http);
     }
 
     /// Bytes came on a connection that is no bare stream: takes requests off them, or messages, and keeps what is left.
     pub(super) fn received_http(&mut self, id: ConnId, input: &[u8]) {
-        if self.has_listeners() && !self.heard_while_waiting(id) {
+        if self.channels.has_listeners() && !self.channels.heard_while_waiting(&mut self.cx, id) {
             return;
         }
-        let conn = self.conns.heard(id);
+        let conn = self.cx.conns.heard(id);
         let Partial { mut bytes, mut begun, .. } = conn.partial.take().map(|partial| *partial).unwrap_or_default();
         let raw = match bytes.is_empty() {
             true => input,
@@ -40,13 +40,13 @@ impl Shard {
             }
         };
         let mut at = 0;
-        while let Some(conn) = self.conns.get(id).filter(|conn| !Self::is_blocked(conn)) {
+        while let Some(conn) = self.cx.conns.get(id).filter(|conn| !Self::is_blocked(conn)) {
             let rest = &raw[at..];
             let step = match conn.transport() {
                 Transport::Http => self.http_step(id, rest, &mut begun),
                 Transport::WebSocket => self.websocket_step(id, rest, &mut begun),
-                Transport::Channels => self.subscriber_step(id, rest),
-                Transport::Commands => self.talk_step(id, rest, &mut begun),
+                Transport::Channels => self.channels.subscriber_step(&mut self.cx, id, rest),
+                Transport::Commands => self.channels.talk_step(&mut self.cx, id, rest, &mut begun),
                 #[cfg(debug_assertions)]
                 Transport::Echo => self.echo_step(id, rest, &mut begun),
                 Transport::Stream | Transport::Closed | Transport::Bosh => Step { used: rest.len(), goes_on: false },
@@ -57,13 +57,13 @@ impl Shard {
             }
         }
         // One of the requests has ended it.
-        let Some(conn) = self.conns.get(id).filter(|conn| !conn.ending) else { return };
+        let Some(conn) = self.cx.conns.get(id).filter(|conn| !conn.ending) else { return };
         let gone = matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing);
         if !gone && (at < raw.len() || begun.is_some()) {
             let rest = if at == 0 && !bytes.is_empty() { bytes } else { raw[at..].to_vec() };
             let kept = rest.len();
             conn.partial = Some(Box::new(Partial { bytes: rest, begun, ..Partial::default() }));
-            self.http_behind(id, kept);
+            self.cx.http_behind(id, kept);
         }
     }
 
@@ -71,10 +71,10 @@ impl Shard {
     fn http_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
         if let Some(Begun::Request(awaited)) = begun {
             let read = awaited.body.read(input);
-            return match read.and_then(|used| Self::http_takes(&self.long_bodies, awaited).map(|()| used)) {
+            return match read.and_then(|used| Self::http_takes(&self.cx.long_bodies, awaited).map(|()| used)) {
                 Err(refusal) => {
                     if let Ok(Some(head)) = awaited.head() {
-                        self.tally_refused(&head);
+                        self.channels.tally_refused(&self.cx, &head);
                     }
                     self.http_refuse(id, refusal, input)
                 }
@@ -106,7 +106,7 @@ impl Shard {
             self.http_routed(id, &head, &[], input);
             return Step { used, goes_on: true };
         }
-        let settings = self.settings.clone();
+        let settings = self.cx.kernel.settings.clone();
         let site = Site { domains: &settings.domains, policy: &settings.web };
         let row = match table::route(&head, &site) {
             Ok(row) => row,
@@ -117,7 +117,7 @@ impl Shard {
         };
         let body = match table::body_bytes_max(row).and_then(|most| Body::new(head.content, most)) {
             Err(refusal) => {
-                self.tally_refused(&head);
+                self.channels.tally_refused(&self.cx, &head);
                 return self.http_refuse(id, refusal, input);
             }
             Ok(body) => body,
@@ -133,7 +133,7 @@ impl Shard {
         }
         *begun = Some(Begun::Request(Box::new(Awaited::new(&input[..used], body))));
         if head.expects_continue {
-            self.send_bytes(id, b"HTTP/1.1 100 Continue\r\n\r\n");
+            self.cx.send_bytes(id, b"HTTP/1.1 100 Continue\r\n\r\n");
         }
         Step { used, goes_on: true }
     }
@@ -151,21 +151,21 @@ impl Shard {
 
     /// What came is no request that can be read, so nobody knows where the next one would begin.
     fn http_refuse(&mut self, id: ConnId, refusal: Refusal, input: &[u8]) -> Step {
-        self.counters.http_requests.one();
-        self.counters.http_refused.one();
-        let wall_us = self.now.wall_us;
-        self.send_with(id, |out| Response::from(refusal).write(out, None, wall_us));
-        self.end_stream(id, Ended::Protocol);
+        self.cx.kernel.counters.http_requests.one();
+        self.cx.kernel.counters.http_refused.one();
+        let wall_us = self.cx.kernel.now.wall_us;
+        self.cx.send_with(id, |out| Response::from(refusal).write(out, None, wall_us));
+        self.cx.end_stream(id, Ended::Protocol);
         Step { used: input.len(), goes_on: false }
     }
 
     /// All of a request is there. If it has come at once, `raw` is it, with what is behind it.
     fn http_routed(&mut self, id: ConnId, head: &Head<'_>, body: &[u8], raw: &[u8]) {
-        let settings = self.settings.clone();
+        let settings = self.cx.kernel.settings.clone();
         let site = Site { domains: &settings.domains, policy: &settings.web };
         self.http_client(id, head);
         // Its address may have too many connections.
-        if self.conns.get(id).is_none_or(|conn| conn.ending) {
+        if self.cx.conns.get(id).is_none_or(|conn| conn.ending) {
             return;
         }
         match table::route(head, &site) {
@@ -177,27 +177,27 @@ impl Shard {
     /// A proxy that is trusted says whom a request is for. It has added whom it has seen behind what others have claimed. Of a request for which
     /// it names nobody no client before is to blame: it counts for the proxy.
     fn http_client(&mut self, id: ConnId, head: &Head<'_>) {
-        if !self.settings.web.forwarded {
+        if !self.cx.kernel.settings.web.forwarded {
             return;
         }
         // Whom a proxy names counts in the clear alone: TLS ends here.
-        let Some(opening) = self.opening(id).filter(|opening| !opening.secured) else { return };
+        let Some(opening) = self.cx.opening(id).filter(|opening| !opening.secured) else { return };
         let before = opening.peer;
-        let proxy = self.conns.proxy(id).unwrap_or(before);
+        let proxy = self.cx.conns.proxy(id).unwrap_or(before);
         let said = forwarded::client(head);
         let peer = match said {
             Forwarded::Client(client) => {
-                self.conns.name_client(id, client, Some(proxy));
+                self.cx.conns.name_client(id, client, Some(proxy));
                 client
             }
             Forwarded::Nothing | Forwarded::Unreadable(_) => {
-                self.conns.unname_client(id);
+                self.cx.conns.unname_client(id);
                 self.warn_unnamed(said, proxy);
                 proxy
             }
         };
         if peer != before {
-            self.client(id, peer);
+            self.cx.client(id, peer);
         }
     }
 
@@ -209,61 +209,64 @@ impl Shard {
         };
         if !std::mem::replace(warned, true) {
             let said = text.chars().take(FORWARDED_CHARS_MAX).collect::<String>().into();
-            self.note(Happened::Unnamed { said }, "", Some(proxy));
+            self.cx.kernel.note(Happened::Unnamed { said }, "", Some(proxy));
         }
     }
 
     fn http_request(&mut self, id: ConnId, row: &Row, (head, body, raw): (&Head<'_>, &[u8], &[u8]), site: &Site<'_>) {
-        let secured = self.opening(id).is_some_and(|opening| opening.secured);
+        let secured = self.cx.opening(id).is_some_and(|opening| opening.secured);
         let accept = match table::answer(row, &Request { head, body, secured }, site) {
             Answer::Response(response) => return self.http_answer(id, head, response),
             Answer::Bosh => return self.bosh_came(id, head, body),
             Answer::WebSocket { accept } => accept,
             Answer::Channels(asked) => {
-                let goes = self.goes_to_channel(id, head.keeps_alive, &asked).filter(|_| !raw.is_empty());
+                let goes = self
+                    .channels
+                    .goes_to_channel(&mut self.cx, id, head.keeps_alive, &asked)
+                    .filter(|_| !raw.is_empty());
                 return match goes {
                     Some(node) => self.follow(id, node, raw),
-                    None => self.listen(id, head.keeps_alive, *asked),
+                    None => self.channels.listen(&mut self.cx, id, head.keeps_alive, *asked),
                 };
             }
             #[cfg(debug_assertions)]
             Answer::Echo { accept } => return self.begin_echo(id, &accept),
             Answer::Commands { accept, named } => {
-                if let Err(refusal) = self.begin_talk(id, &accept, named) {
+                if let Err(refusal) = self.channels.begin_talk(&mut self.cx, id, &accept, named) {
                     self.http_answer(id, head, refusal);
                 }
                 return;
             }
         };
         // Frames go behind the answer, and nothing else that was answered before: what was is with the network if the client has read it.
-        let waits = self.conns.get(id).and_then(|conn| conn.outbound.as_ref()).is_some_and(|out| out.is_waiting());
+        let waits = self.cx.conns.get(id).and_then(|conn| conn.outbound.as_ref()).is_some_and(|out| out.is_waiting());
         if waits {
             let text = "wait for what was answered before";
             return self.http_answer(id, head, Response::text(Status::BadRequest, text).closing());
         }
-        self.counters.http_requests.one();
-        self.send_with(id, |out| handshake::write_accepted(out, &accept, Some(websocket::SUBPROTOCOL)));
-        self.conns.set_transport(id, Transport::WebSocket);
-        if let Some(opening) = self.opening(id) {
+        self.cx.kernel.counters.http_requests.one();
+        self.cx.send_with(id, |out| handshake::write_accepted(out, &accept, Some(websocket::SUBPROTOCOL)));
+        self.cx.conns.set_transport(id, Transport::WebSocket);
+        if let Some(opening) = self.cx.opening(id) {
             opening.requests = 0;
         }
     }
 
     /// Answers a request, and ends the connection if it is not to stay.
     fn http_answer(&mut self, id: ConnId, head: &Head<'_>, mut response: Response) {
-        let opening = self.heard(id);
+        let opening = self.cx.heard(id);
         opening.requests = opening.requests.saturating_add(1);
         response.closes |= !head.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
-        self.counters.http_requests.one();
+        self.cx.kernel.counters.http_requests.one();
         if response.status.is_refusal() {
-            self.counters.http_refused.one();
-            self.tally_refused(head);
+            self.cx.kernel.counters.http_refused.one();
+            self.channels.tally_refused(&self.cx, head);
         }
-        let wall_us = self.now.wall_us;
-        self.send_with(id, |out| response.write(out, Some(head.method), wall_us));
+        let wall_us = self.cx.kernel.now.wall_us;
+        self.cx.send_with(id, |out| response.write(out, Some(head.method), wall_us));
         if response.closes {
-            self.end_stream(id, Ended::Client);
+            self.cx.end_stream(id, Ended::Client);
         }
-        self.wait_if_heavy(id);
+        self.cx.wait_if_heavy(id);
     }
 }

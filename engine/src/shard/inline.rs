@@ -3,6 +3,7 @@
 
 use crate::extension::{self, Step};
 use crate::id::ConnId;
+use crate::kernel::pending::Pending;
 use crate::ns;
 use crate::session::conn::Stage;
 use crate::session::inline::{Bind, Inline};
@@ -10,7 +11,6 @@ use crate::session::sasl::{Authenticated, Form};
 use crate::shard::Shard;
 use crate::store::ids::Ids;
 use crate::streams::management::SM_ITEM_NOT_FOUND;
-use crate::turn::pending::Pending;
 use crate::wire::error::{SaslCondition, StreamCondition};
 use crate::wire::limit::Held;
 use crate::wire::text::Writer;
@@ -18,9 +18,9 @@ use crate::wire::text::Writer;
 impl Shard {
     /// The account that a connection claims has been looked up.
     pub(super) fn claimed(&mut self, conn: ConnId) {
-        match self.opening(conn).map(|opening| matches!(opening.stage(), Stage::ExpectInline(_))) {
+        match self.cx.opening(conn).map(|opening| matches!(opening.stage(), Stage::ExpectInline(_))) {
             Some(true) => self.inline_goes_on(conn),
-            Some(false) => self.unblock(conn),
+            Some(false) => self.cx.unblock(conn),
             None => {}
         }
     }
@@ -29,45 +29,45 @@ impl Shard {
     /// until then.
     pub(super) fn inline_goes_on(&mut self, conn: ConnId) {
         // The connection has gone meanwhile, or does something else.
-        let Some(Stage::ExpectInline(owner)) = self.opening(conn).map(|opening| opening.stage()) else { return };
+        let Some(Stage::ExpectInline(owner)) = self.cx.opening(conn).map(|opening| opening.stage()) else { return };
         let owner = owner.clone();
-        let resume = self.heard(conn).inline.as_ref().and_then(|inline| inline.resume.as_ref());
+        let resume = self.cx.heard(conn).inline.as_ref().and_then(|inline| inline.resume.as_ref());
         let previd = resume.map(|resume| resume.previd.clone());
         match self.is_still_there(conn, &owner, previd.as_deref()) {
             Some(true) => {}
             Some(false) => return self.fail_claim(conn, &owner),
             None => return,
         }
-        let gains = self.gains();
-        let inline = self.heard(conn).inline.as_mut().expect("it is still there");
+        let gains = self.accounts.gains(&self.cx);
+        let inline = self.cx.heard(conn).inline.as_mut().expect("it is still there");
         if inline.upgrade.is_some() {
             return self.task_begins(conn, owner);
         }
         inline.upgrades = inline.upgrades.and(gains);
         if !inline.upgrades.is_empty() {
-            return self.look_for_upgrades(conn, owner.bare());
+            return self.accounts.look_for_upgrades(&mut self.cx, &mut self.actors, conn, owner.bare());
         }
         if inline.wants_token().is_some() {
-            return self.make_token(conn, owner.bare());
+            return self.accounts.make_token(&mut self.cx, &mut self.actors, conn, owner.bare());
         }
         // XEP-0386 2.2: a session that is resumed needs no other; if there is none, another begins.
         if let Some(resume) = inline.resume.take() {
             if self.take_over(conn, owner.bare(), resume.h, &resume.previd) {
                 return;
             }
-            self.heard(conn).inline.as_mut().expect("it is still there").not_resumed = true;
+            self.cx.heard(conn).inline.as_mut().expect("it is still there").not_resumed = true;
             // It may have been that session by which the account was known to be there.
             return self.inline_goes_on(conn);
         }
-        let inline = self.heard(conn).inline.as_ref().expect("it is still there");
+        let inline = self.cx.heard(conn).inline.as_ref().expect("it is still there");
         let from = inline.bind.as_ref().map(|_| inline.told);
-        if let Some((told, step)) =
-            from.and_then(|from| extension::bound(&self.facts, owner.bare(), Ids::of(owner.incarnation()), from))
+        if let Some((told, step)) = from
+            .and_then(|from| extension::bound(&self.cx.kernel.facts, owner.bare(), Ids::of(owner.incarnation()), from))
         {
-            self.heard(conn).inline.as_mut().expect("it is still there").told = told;
+            self.cx.heard(conn).inline.as_mut().expect("it is still there").told = told;
             return self.tell_bound(conn, step);
         }
-        let mut inline = self.heard(conn).inline.take().expect("it is still there");
+        let mut inline = self.cx.heard(conn).inline.take().expect("it is still there");
         match inline.bind.take() {
             Some(bind) => self.bind_inline(conn, owner.bare(), &inline, bind),
             None => self.succeed_unbound(conn, owner, &inline),
@@ -77,14 +77,14 @@ impl Shard {
     /// What an extension has to tell a client of its account with its session, or what it reads for that.
     pub(super) fn tell_bound(&mut self, conn: ConnId, step: Step) {
         // The connection has gone while this was read.
-        let Some(Stage::ExpectInline(_)) = self.opening(conn).map(|opening| opening.stage()) else { return };
+        let Some(Stage::ExpectInline(_)) = self.cx.opening(conn).map(|opening| opening.stage()) else { return };
         match step {
             Step::Read(queries, resume) => {
-                self.block(conn);
-                return self.read(Pending::Bound(conn, resume), queries);
+                self.cx.block(conn);
+                return self.cx.kernel.read(Pending::Bound(conn, resume), queries);
             }
             Step::Result(element) => {
-                let inline = self.opening(conn).and_then(|opening| opening.inline.as_mut());
+                let inline = self.cx.opening(conn).and_then(|opening| opening.inline.as_mut());
                 inline.into_iter().for_each(|inline| inline.bound.extend_from_slice(&element));
             }
             _ => {}
@@ -101,16 +101,16 @@ impl Shard {
         }
         inline.close_success(&mut out);
         self.features.write_behind(&mut out, false, false);
-        self.conns.set_stage(conn, Stage::ExpectBind(owner));
-        self.send_bytes(conn, &out);
-        self.unblock(conn);
+        self.cx.conns.set_stage(conn, Stage::ExpectBind(owner));
+        self.cx.send_bytes(conn, &out);
+        self.cx.unblock(conn);
     }
 
     /// `<bind/>` (XEP-0386 2.2). The resource is the client's tag and a name, which stays the same for a client with an id.
     fn bind_inline(&mut self, conn: ConnId, account: &str, inline: &Inline, bind: Bind) {
         let own = match &inline.agent {
-            Some(agent) => self.tokens.resource(account, agent),
-            None => self.random_name(),
+            Some(agent) => self.accounts.tokens.resource(account, agent),
+            None => self.cx.kernel.random_name(),
         };
         self.replace_client(account, &own);
         let resource = match &bind.tag {
@@ -122,14 +122,14 @@ impl Shard {
             Err(limit) => {
                 let text = Held::by(limit).to_string();
                 let condition = SaslCondition::TemporaryAuthFailure;
-                self.send_with(conn, |out| Form::Sasl2.write_failure(out, condition, Some(&text)));
-                return self.fail_stream(conn, StreamCondition::ResourceConstraint, Some(&text));
+                self.cx.send_with(conn, |out| Form::Sasl2.write_failure(out, condition, Some(&text)));
+                return self.cx.fail_stream(conn, StreamCondition::ResourceConstraint, Some(&text));
             }
         };
-        let enabled = bind.enable.and_then(|enable| self.manage(id, enable));
+        let enabled = bind.enable.and_then(|enable| self.cx.manage(id, enable));
         self.begin_storing(id);
         let mut out = Vec::with_capacity(1024);
-        inline.open_success(&mut out, &self.full_jid(id));
+        inline.open_success(&mut out, &self.actors.full_jid(id));
         if inline.not_resumed {
             out.extend_from_slice(SM_ITEM_NOT_FOUND);
         }
@@ -141,25 +141,26 @@ impl Shard {
             .close();
         inline.close_success(&mut out);
         self.features.write_behind(&mut out, true, enabled.is_some());
-        self.send_bytes(conn, &out);
-        self.hold_beginning(conn);
+        self.cx.send_bytes(conn, &out);
+        self.cx.hold_beginning(conn);
         for (place, name) in bind.features {
             let place = usize::from(place);
             let Some(hook) = extension::TABLE[place].inline.as_ref() else { continue };
-            if let Some(Some(change)) = self.with_note(id, place, |note| (hook.handle)(note, &name)) {
-                self.change_session(id, place, change);
+            if let Some(Some(change)) = self.actors.with_note(id, place, |note| (hook.handle)(note, &name)) {
+                self.actors.change_session(&mut self.cx, id, place, change);
             }
         }
-        self.unblock(conn);
+        self.cx.unblock(conn);
     }
 
     /// The earlier sessions of a client, by the part of their resource that is its own, end (XEP-0386 2.2).
     fn replace_client(&mut self, account: &str, own: &str) {
-        let user = self.users.find_or_insert(account);
+        let user = self.actors.users.find_or_insert(account);
         let is_own = |resource: &str| {
             resource.strip_suffix(own).is_some_and(|before| before.is_empty() || before.ends_with('/'))
         };
-        let sessions = self.users.sessions(&self.sessions, user).filter(|(_, session)| is_own(&session.resource));
+        let sessions =
+            self.actors.users.sessions(&self.actors.sessions, user).filter(|(_, session)| is_own(&session.resource));
         let earlier: Vec<_> = sessions.map(|(id, _)| id).collect();
         earlier.into_iter().for_each(|id| self.replace_session(id));
     }

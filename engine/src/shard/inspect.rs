@@ -36,9 +36,9 @@ impl Shard {
     /// Looks at all connections, sessions and users: for tests.
     #[doc(hidden)]
     pub fn inspect(&self) -> Inspection {
-        let (users, presences) = (self.users.len(), self.presence_table.len());
-        let mut seen = Inspection { pending: self.pending.len(), users, presences, ..Inspection::default() };
-        for conn in self.conns.all() {
+        let (users, presences) = (self.actors.users.len(), self.contacts.presence_table.len());
+        let mut seen = Inspection { pending: self.cx.kernel.pending.len(), users, presences, ..Inspection::default() };
+        for conn in self.cx.conns.all() {
             let phase = match conn.state() {
                 ConnState::Free => continue,
                 ConnState::Opening(opening) => match opening.stage() {
@@ -54,18 +54,18 @@ impl Shard {
             seen.phases[phase] += 1;
         }
         let waits = |conn: &Conn| conn.outbound.as_ref().map_or(0, |o| o.bytes());
-        seen.outbound_bytes_all = self.conns.all().map(waits).sum();
+        seen.outbound_bytes_all = self.cx.conns.all().map(waits).sum();
         let open = |c: &&Conn| !matches!(c.state(), ConnState::Closing { .. } | ConnState::Departing);
-        for conn in self.conns.all().filter(open) {
+        for conn in self.cx.conns.all().filter(open) {
             seen.outbound_bytes = seen.outbound_bytes.max(waits(conn));
         }
-        for id in (0..self.sessions.slots()).filter_map(|slot| self.sessions.id(slot)) {
-            let Some((bytes, stanzas, under_way)) = self.unacknowledged(id) else { continue };
+        for id in (0..self.actors.sessions.slots()).filter_map(|slot| self.actors.sessions.id(slot)) {
+            let Some((bytes, stanzas, under_way)) = self.cx.unacknowledged(id) else { continue };
             seen.unacked_bytes = seen.unacked_bytes.max(bytes);
             seen.unacked = seen.unacked.max(stanzas);
             seen.under_way = seen.under_way.max(under_way);
         }
-        for state in (0..self.users.slots()).filter_map(|user| self.users.get(user).state.as_ref()) {
+        for state in (0..self.actors.users.slots()).filter_map(|user| self.actors.users.get(user).state.as_ref()) {
             seen.parked = seen.parked.max(state.parked.len());
             seen.roster_waits = seen.roster_waits.max(state.roster_waits.len());
             seen.behind = seen.behind.max(state.log.as_ref().map_or(0, |log| log.behind.len()));

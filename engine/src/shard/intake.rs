@@ -14,19 +14,19 @@ use crate::wire::{Element, Progress, Scanner, stream};
 impl Shard {
     /// Bytes came: takes item after item off them and keeps what is left of an unfinished one.
     pub(crate) fn received(&mut self, id: ConnId, input: &[u8]) {
-        self.counters.bytes_in.add(input.len() as u64);
-        let now_s = self.now.mono_s();
+        self.cx.kernel.counters.bytes_in.add(input.len() as u64);
+        let now_s = self.cx.kernel.now.mono_s();
         // It has gone, and the thread has not heard of it yet.
-        let Some(conn) = self.conns.get(id) else { return };
+        let Some(conn) = self.cx.conns.get(id) else { return };
         if conn.ending || matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
             return;
         }
         conn.last_s = now_s;
         conn.pinged = false;
         if matches!(conn.state(), ConnState::Component(_)) {
-            self.component_heard(id);
+            self.components.component_heard(id);
         }
-        let conn = self.conns.heard(id);
+        let conn = self.cx.conns.heard(id);
         if conn.transport() == Transport::Bosh {
             return self.bosh_feed(id);
         }
@@ -42,7 +42,7 @@ impl Shard {
         partial.bytes.extend_from_slice(input);
         let used = self.scan_items(id, &mut partial.scanner, &partial.bytes);
         if used == 0 {
-            if let Some(conn) = self.conns.get(id).filter(|c| !matches!(c.state(), ConnState::Closing { .. })) {
+            if let Some(conn) = self.cx.conns.get(id).filter(|c| !matches!(c.state(), ConnState::Closing { .. })) {
                 // The same as before: who sends a byte at a time costs no allocation for each.
                 conn.partial = Some(partial);
             }
@@ -54,7 +54,7 @@ impl Shard {
 
     fn keep_rest(&mut self, id: ConnId, scanner: Scanner, bytes: &[u8], used: usize) {
         let rest = &bytes[used..];
-        match self.conns.get(id) {
+        match self.cx.conns.get(id) {
             Some(conn)
                 if !rest.is_empty() && !matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) =>
             {
@@ -71,8 +71,8 @@ impl Shard {
     fn scan_items(&mut self, id: ConnId, scanner: &mut Scanner, bytes: &[u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() {
-            let stanza_max = self.settings.stanza_bytes_max;
-            let Some(conn) = self.conns.get(id).filter(|c| !Self::is_blocked(c)) else { break };
+            let stanza_max = self.cx.kernel.settings.stanza_bytes_max;
+            let Some(conn) = self.cx.conns.get(id).filter(|c| !Self::is_blocked(c)) else { break };
             let scope = conn.scope.clone();
             let expect = conn.expect;
             let max = Self::item_bytes_max(conn, stanza_max);
@@ -90,7 +90,7 @@ impl Shard {
                     at += consumed;
                 }
                 Ok(Progress::StreamEnd { .. }) => {
-                    self.end_stream(id, Ended::Client);
+                    self.cx.end_stream(id, Ended::Client);
                     return bytes.len();
                 }
                 Ok(Progress::Header { consumed }) => {
@@ -102,20 +102,20 @@ impl Shard {
                     let item = &bytes[at..at + consumed];
                     at += consumed;
                     self.element(id, &scanner.element(&scope, item), &bytes[at..]);
-                    if matches!(self.conns.get(id), Some(c) if matches!(c.state(), ConnState::Departing)) {
+                    if matches!(self.cx.conns.get(id), Some(c) if matches!(c.state(), ConnState::Departing)) {
                         return bytes.len();
                     }
-                    if let Some(opening) = self.opening(id)
+                    if let Some(opening) = self.cx.opening(id)
                         && std::mem::take(&mut opening.again)
                     {
                         at -= consumed;
                     }
-                    self.wait_if_heavy(id);
+                    self.cx.wait_if_heavy(id);
                 }
                 Err(fault) => {
                     let condition =
                         StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
-                    self.fail_stream(id, condition, Some(fault.describe()));
+                    self.cx.fail_stream(id, condition, Some(fault.describe()));
                     return bytes.len();
                 }
             }
@@ -125,22 +125,22 @@ impl Shard {
     }
 
     pub(crate) fn header(&mut self, id: ConnId, element: &Element<'_>) {
-        if self.is_for_component(id) {
-            return self.component_header(id, element);
+        if self.components.is_for_component(&mut self.cx, id) {
+            return self.components.component_header(&mut self.cx, id, element);
         }
-        let conn = self.conns.heard(id);
+        let conn = self.cx.conns.heard(id);
         let header = match stream::read_header(element) {
             Ok(header) => header,
             Err(fault) => {
                 let condition = StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::BadFormat);
                 // RFC 6120 4.9.1.2: the error stands inside of a stream that answers the peer's header as it was.
                 conn.header_sent = true;
-                let (stream_id, peer) = (self.random_name(), element.from());
+                let (stream_id, peer) = (self.cx.kernel.random_name(), element.from());
                 let (to, version) = (peer.as_deref().map(bare_of), Some(stream::Version::XMPP_1_0));
-                let domains = self.settings.domains.clone();
+                let domains = self.cx.kernel.settings.domains.clone();
                 let answer = stream::Response { id: &stream_id, from: domains.main(), to, version, lang: SERVER_LANG };
-                self.send_with(id, |out| stream::write_header(out, &answer));
-                return self.fail_stream(id, condition, fault.text());
+                self.cx.send_with(id, |out| stream::write_header(out, &answer));
+                return self.cx.fail_stream(id, condition, fault.text());
             }
         };
         conn.scope = crate::wire::StreamScope::of_header(element);
@@ -150,9 +150,9 @@ impl Shard {
 
     /// A connection has come over: the home of its user, or of its channel, is here.
     pub(crate) fn arrived(&mut self, id: ConnId, mut moved: Moved) {
-        self.counters.arrived.one();
+        self.cx.kernel.counters.arrived.one();
         if moved.is_component() {
-            self.component_arrived(id, &mut moved);
+            self.components.component_arrived(&mut self.cx, id, &mut moved);
             return self.received(id, &moved.leftover);
         }
         let stage = match moved.errand {
@@ -167,28 +167,28 @@ impl Shard {
         let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, stage);
         opening.secured = moved.secured;
         let transport = moved.transport;
-        let (now_s, goes_on) = (self.now.mono_s(), moved.stream.is_some());
+        let (now_s, goes_on) = (self.cx.kernel.now.mono_s(), moved.stream.is_some());
         let mut scope = None;
         if let Some(stream) = moved.stream {
             opening.introduce(stream.lang, None);
             (opening.domain, opening.inline) = (stream.domain, Some(stream.inline));
             scope = Some(stream.scope);
         }
-        self.conns.insert(id, opening, now_s);
-        self.conns.set_transport(id, transport);
+        self.cx.conns.insert(id, opening, now_s);
+        self.cx.conns.set_transport(id, transport);
         if moved.named {
-            self.conns.name_client(id, moved.peer, None);
+            self.cx.conns.name_client(id, moved.peer, None);
         }
-        if let Some(conn) = self.conns.get(id)
+        if let Some(conn) = self.cx.conns.get(id)
             && let Some(scope) = scope
         {
             (conn.scope, conn.expect, conn.header_sent) = (scope, StreamExpect::Content, true);
         }
-        if self.shutting_down {
-            return self.fail_stream(id, StreamCondition::SystemShutdown, None);
+        if self.cx.kernel.shutting_down {
+            return self.cx.fail_stream(id, StreamCondition::SystemShutdown, None);
         }
         if goes_on {
-            self.block(id);
+            self.cx.block(id);
         }
         if !moved.leftover.is_empty() {
             self.received(id, &moved.leftover);

@@ -32,7 +32,7 @@ impl Shard {
 
     /// A first-level element has come. `behind` is what came with it.
     pub(super) fn element(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
-        match *self.conns.heard(id).state() {
+        match *self.cx.conns.heard(id).state() {
             ConnState::Bound(session) => self.from_session(id, session, element),
             ConnState::Component(domain) => self.from_component(id, domain, element),
             ConnState::Opening(_) => self.from_opening(id, element, behind),

@@ -11,14 +11,14 @@ impl Shard {
     /// The last words of a connection that is no WebSocket yet, if it ends for a reason of this side's.
     pub(super) fn http_ends(&mut self, id: ConnId, last: &mut Vec<u8>, for_a_reason: bool, why: Ended) {
         // Behind the beginning of a stream of events nothing can be said any more.
-        if !for_a_reason || self.has_begun_answer(id) {
+        if !for_a_reason || self.channels.has_begun_answer(id) {
             return;
         }
         let refusal = match why {
             Ended::Timeout => Refusal::of(Status::RequestTimeout, "no request has come in time"),
             _ => Refusal::of(Status::ServiceUnavailable, "not now"),
         };
-        Response::from(refusal).write(last, None, self.now.wall_us);
+        Response::from(refusal).write(last, None, self.cx.kernel.now.wall_us);
     }
 
     /// The last frame of this side, behind the end of a stream.

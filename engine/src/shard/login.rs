@@ -2,6 +2,7 @@
 
 use crate::id::{ConnId, DomainId};
 use crate::io::{Effect, Job, JobDone};
+use crate::kernel::pending::Pending;
 use crate::letters::{Answer, Gained, Question, Shows};
 use crate::limits::{LANG_BYTES_MAX, PREAUTH_BYTES_MAX};
 use crate::ns;
@@ -15,7 +16,6 @@ use crate::shard::features::{allowed_for, bindings};
 use crate::store::account::Credentials;
 use crate::streams::ended::Ended;
 use crate::streams::opening::{SERVER_LANG, SM_UNEXPECTED, is_private};
-use crate::turn::pending::Pending;
 use crate::wire::error::{SaslCondition, StreamCondition};
 use crate::wire::limit::Limit;
 use crate::wire::stream::{Header, Response, Version, write_header};
@@ -30,8 +30,8 @@ fn is_foreign(lang: &str) -> bool {
 impl Shard {
     /// A stream header has come: answers with the own one and the features of this stage.
     pub(super) fn stream_opened(&mut self, id: ConnId, header: &Header<'_>) {
-        let stream_id = self.random_name();
-        let settings = self.settings.clone();
+        let stream_id = self.cx.kernel.random_name();
+        let settings = self.cx.kernel.settings.clone();
         let domains = &settings.domains;
         let wanted = header
             .to
@@ -42,8 +42,8 @@ impl Shard {
         write_header(&mut out, &Response::answering(header, &stream_id, domains.name(domain), SERVER_LANG));
         let version = header.version.is_some_and(|v| v >= Version::XMPP_1_0);
         let from = header.from.as_deref().and_then(|from| jid::normalise(from).ok());
-        let bytes_max = self.settings.stanza_bytes_max;
-        let conn = self.components.conns.heard(id);
+        let bytes_max = self.cx.kernel.settings.stanza_bytes_max;
+        let conn = self.cx.conns.heard(id);
         conn.header_sent = true;
         let opening = conn.opening().expect("a stream begins before there is a session");
         // RFC 6120 6.4.6: the stream that starts anew is with the domain that the client has logged in to.
@@ -66,21 +66,21 @@ impl Shard {
                     Stage::ExpectChoice
                 }
             };
-            self.conns.set_stage(id, next);
+            self.cx.conns.set_stage(id, next);
             out.extend_from_slice(b"</stream:features>");
         }
-        self.counters.streams_opened.one();
-        self.send_bytes(id, &out);
+        self.cx.kernel.counters.streams_opened.one();
+        self.cx.send_bytes(id, &out);
         if !known {
-            self.fail_stream(id, StreamCondition::HostUnknown, None);
+            self.cx.fail_stream(id, StreamCondition::HostUnknown, None);
         } else if !version {
-            self.fail_stream(id, StreamCondition::UnsupportedVersion, None);
+            self.cx.fail_stream(id, StreamCondition::UnsupportedVersion, None);
         }
     }
 
     /// A first-level element before a session is bound. `behind` is what came with it.
     pub(super) fn from_opening(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
-        let opening = self.heard(id);
+        let opening = self.cx.heard(id);
         let namespace = element.namespace();
         match opening.stage() {
             Stage::ExpectBind(owner) => {
@@ -90,13 +90,13 @@ impl Shard {
             Stage::ExpectSecret(_)
                 if element.name() == "handshake" && matches!(namespace, ns::CLIENT | ns::COMPONENT) =>
             {
-                self.handshake(id, element, behind);
+                self.components.handshake(&mut self.cx, id, element, behind);
             }
             Stage::ExpectTask(_) if namespace == ns::SASL2 => self.task(id, element),
             Stage::ExpectChoice if element.is("starttls", ns::TLS) => self.start_tls(id, behind),
             Stage::ExpectChoice if element.is("auth", ns::SASL) => self.auth(id, element),
             Stage::ExpectChoice if element.is("iq", ns::CLIENT) => {
-                if self.early_request(id) {
+                if self.cx.early_request(id) {
                     self.iq_before_login(id, element);
                 }
             }
@@ -106,31 +106,31 @@ impl Shard {
             }
             // XEP-0198 3: not before authentication, and that is no reason to end the stream.
             Stage::ExpectChoice if namespace == ns::SM && matches!(element.name(), "enable" | "resume") => {
-                if self.early_request(id) {
-                    self.send_bytes(id, SM_UNEXPECTED);
+                if self.cx.early_request(id) {
+                    self.cx.send_bytes(id, SM_UNEXPECTED);
                 }
             }
             // RFC 6120 4.9.3.12: whatever it is, it is too early for it.
-            _ => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
+            _ => self.cx.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
         }
     }
 
     /// `<starttls/>` (RFC 6120 5.4.2.1). What came behind it was sent in the clear and must not count as protected.
     fn start_tls(&mut self, id: ConnId, behind: &[u8]) {
-        let opening = self.heard(id);
+        let opening = self.cx.heard(id);
         let durable = !opening.is_promised_nothing();
         if opening.secured || !opening.listener.starttls {
-            self.send_bytes(id, b"<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
-            return self.end_stream(id, Ended::Refused);
+            self.cx.send_bytes(id, b"<failure xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+            return self.cx.end_stream(id, Ended::Refused);
         }
         if !behind.is_empty() {
-            return self.fail_stream(id, StreamCondition::PolicyViolation, Some("wait for <proceed/>"));
+            return self.cx.fail_stream(id, StreamCondition::PolicyViolation, Some("wait for <proceed/>"));
         }
-        self.conns.set_stage(id, Stage::ExpectHandshake);
-        self.send_bytes(id, b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
-        let (_, last) = self.take_last(id);
-        self.counters.bytes_out.add(last.len() as u64);
-        self.effects.push(Effect::StartTls { conn: id, last, durable });
+        self.cx.conns.set_stage(id, Stage::ExpectHandshake);
+        self.cx.send_bytes(id, b"<proceed xmlns='urn:ietf:params:xml:ns:xmpp-tls'/>");
+        let (_, last) = self.cx.take_last(id);
+        self.cx.kernel.counters.bytes_out.add(last.len() as u64);
+        self.cx.kernel.effects.push(Effect::StartTls { conn: id, last, durable });
     }
 
     // SASL (RFC 6120 6, XEP-0388 2).
@@ -145,8 +145,8 @@ impl Shard {
     /// `<authenticate/>` (XEP-0388 2.4). What comes with it waits until the client is authenticated.
     fn authenticate(&mut self, id: ConnId, element: &Element<'_>) {
         let mechanism = element.attribute("mechanism").unwrap_or_default().into_owned();
-        let read = Inline::read(element, &self.facts);
-        let opening = self.heard(id);
+        let read = Inline::read(element, &self.cx.kernel.facts);
+        let opening = self.cx.heard(id);
         let begun = match read {
             Ok((inline, initial)) => {
                 let (fast, agent) = (inline.fast, inline.agent);
@@ -163,10 +163,10 @@ impl Shard {
 
     /// Does a step of authentication under the terms of a connection.
     fn with_terms<T>(&mut self, id: ConnId, step: impl FnOnce(&Terms<'_>) -> Result<T, Failure>) -> Result<T, Failure> {
-        let domains = self.settings.domains.clone();
+        let domains = self.cx.kernel.settings.domains.clone();
         let gone = Failure::of(SaslCondition::TemporaryAuthFailure);
-        let (allowed, tokens) = (self.features.allowed, self.settings.outside_tokens);
-        let opening = self.opening(id).ok_or(gone)?;
+        let (allowed, tokens) = (self.features.allowed, self.cx.kernel.settings.outside_tokens);
+        let opening = self.cx.opening(id).ok_or(gone)?;
         if !is_private(opening) {
             return Err(Failure::of(SaslCondition::EncryptionRequired));
         }
@@ -179,9 +179,9 @@ impl Shard {
     fn auth_begun(&mut self, id: ConnId, begun: Result<Begun, Failure>) {
         let (stage, account, mechanism, shows) = match begun {
             Ok(Begun::Initial(expect)) => {
-                self.conns.set_stage(id, Stage::ExpectInitial(expect));
-                let form = self.heard(id).form();
-                return self.send_with(id, |out| form.write_challenge(out, b""));
+                self.cx.conns.set_stage(id, Stage::ExpectInitial(expect));
+                let form = self.cx.heard(id).form();
+                return self.cx.send_with(id, |out| form.write_challenge(out, b""));
             }
             Ok(Begun::Scram(expect)) => {
                 let (account, mechanism) = (Box::<str>::from(expect.bare()), expect.mechanism());
@@ -202,23 +202,23 @@ impl Shard {
             }
             Err(failure) => return self.auth_failed(id, failure),
         };
-        let opening = self.heard(id);
+        let opening = self.cx.heard(id);
         // XEP-0388 2.4: who logs in is who has opened the stream.
         if opening.form() == Form::Sasl2 && opening.from().is_some_and(|from| *from != *account) {
             return self.auth_failed(id, Failure::of(SaslCondition::InvalidAuthzid));
         }
-        let peer = self.heard_from(id);
-        self.conns.set_stage(id, stage);
-        self.block(id);
-        self.ask_counting(id, peer, &account, Question::MayLogIn { peer, shows });
-        let (asked_ms, since_us) = (self.now.mono_ms, self.now.wall_us);
-        let opening = self.heard(id);
+        let peer = self.accounts.heard_from(&mut self.cx, id);
+        self.cx.conns.set_stage(id, stage);
+        self.cx.block(id);
+        self.cx.kernel.ask_counting(id, peer, &account, Question::MayLogIn { peer, shows });
+        let (asked_ms, since_us) = (self.cx.kernel.now.mono_ms, self.cx.kernel.now.wall_us);
+        let opening = self.cx.heard(id);
         opening.attempt = Some(Box::new(Attempt { account, peer, mechanism, asked_ms, since_us }));
     }
 
     fn sasl_goes_on(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
-        let form = self.heard(id).form();
-        let stage = self.conns.set_stage(id, Stage::ExpectChoice).expect("it is heard");
+        let form = self.cx.heard(id).form();
+        let stage = self.cx.conns.set_stage(id, Stage::ExpectChoice).expect("it is heard");
         match (form, element.name()) {
             (_, "response") => {}
             (_, "abort") => return self.auth_failed(id, Failure::ABORTED),
@@ -226,8 +226,8 @@ impl Shard {
             (Form::Sasl1, _) => return self.auth_failed(id, Failure::of(SaslCondition::MalformedRequest)),
             // XEP-0388 2.5: nothing else may come, and who sends it is let go at once.
             (Form::Sasl2, _) => {
-                self.conns.set_stage(id, stage);
-                return self.fail_stream(id, StreamCondition::NotAuthorized, Some("authentication is under way"));
+                self.cx.conns.set_stage(id, stage);
+                return self.cx.fail_stream(id, StreamCondition::NotAuthorized, Some("authentication is under way"));
             }
         }
         // As for <initial-response/>, white space around it is passed over in the form whose examples have some.
@@ -248,15 +248,15 @@ impl Shard {
     /// Another `<auth/>` discards the handshake under way (RFC 6120 6.4.2). It costs what any login costs that is begun and
     /// not finished, and counts as an attempt, so that it does not go on for ever.
     fn auth_begins_anew(&mut self, id: ConnId, element: &Element<'_>) {
-        if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
-            self.charge_address(attempt.peer);
-            self.note_failure(&attempt, "replaced");
+        if let Some(attempt) = self.cx.opening(id).and_then(|opening| opening.attempt.take()) {
+            self.cx.kernel.charge_address(attempt.peer);
+            self.cx.kernel.note_failure(&attempt, "replaced");
         }
-        let most = self.settings.auth_attempts_max;
-        let opening = self.heard(id);
+        let most = self.cx.kernel.settings.auth_attempts_max;
+        let opening = self.cx.heard(id);
         opening.attempts = opening.attempts.saturating_add(1);
         if opening.attempts >= most {
-            return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many logins begun"));
+            return self.cx.fail_stream(id, StreamCondition::PolicyViolation, Some("too many logins begun"));
         }
         self.auth(id, element);
     }
@@ -264,7 +264,7 @@ impl Shard {
     /// The home of an account, or the shard that counts for an address, has answered.
     pub(super) fn answered(&mut self, id: ConnId, answer: Answer) {
         // The connection has gone meanwhile.
-        let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
+        let Some(stage) = self.cx.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, answer) {
             (Stage::ExpectRegistration(registering), Answer::May) => self.registration_goes_on(id, registering),
             (Stage::ExpectRegistration(registering), answer) => self.registration_answered(id, &registering, &answer),
@@ -272,15 +272,15 @@ impl Shard {
             (Stage::ExpectScramAccount(expect), Answer::Credentials { row, .. }) => {
                 let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
                 let mut nonce = [0u8; NONCE_BYTES];
-                rand_core::RngCore::fill_bytes(&mut self.entropy, &mut nonce);
-                let (state, message) = expect.account(found.as_ref(), &self.decoy, &nonce);
-                self.conns.set_stage(id, Stage::ExpectProof(Box::new(state)));
-                let form = self.opening(id).map_or(Form::Sasl1, |opening| opening.form());
-                self.send_with(id, |out| form.write_challenge(out, message.as_bytes()));
-                self.unblock(id);
+                rand_core::RngCore::fill_bytes(&mut self.cx.kernel.entropy, &mut nonce);
+                let (state, message) = expect.account(found.as_ref(), &self.accounts.decoy, &nonce);
+                self.cx.conns.set_stage(id, Stage::ExpectProof(Box::new(state)));
+                let form = self.cx.opening(id).map_or(Form::Sasl1, |opening| opening.form());
+                self.cx.send_with(id, |out| form.write_challenge(out, message.as_bytes()));
+                self.cx.unblock(id);
             }
             (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, .. })
-                if self.settings.domains.keeps_outside(attempt.bare()) =>
+                if self.cx.kernel.settings.domains.keeps_outside(attempt.bare()) =>
             {
                 self.ask_about(id, *attempt, row.as_deref());
             }
@@ -293,17 +293,19 @@ impl Shard {
             },
             (Stage::ExpectPlainAccount(attempt), Answer::Credentials { row, seen, .. }) => {
                 let found = row.as_deref().and_then(|row| Credentials::decode(row).ok());
-                match attempt.account(found.as_ref(), seen.as_deref(), &self.decoy, &self.plain_cache) {
+                match attempt.account(found.as_ref(), seen.as_deref(), &self.accounts.decoy, &self.accounts.plain_cache)
+                {
                     PlainStep::Done(proof, seen) => self.authenticated(id, proof, Some(seen), b"", b""),
                     PlainStep::Refused(failure) => self.auth_failed(id, failure),
                     PlainStep::Derive(job, state) => {
-                        let (gains, iterations) = (self.gains(), self.settings.scram_iterations);
+                        let (gains, iterations) =
+                            (self.accounts.gains(&self.cx), self.cx.kernel.settings.scram_iterations);
                         let job = match &found {
                             Some(found) => job.gaining(found, gains, iterations),
                             None => job,
                         };
-                        self.conns.set_stage(id, Stage::ExpectPlainKeys(state));
-                        self.job(Pending::Keys(id), Job::CheckPassword(job));
+                        self.cx.conns.set_stage(id, Stage::ExpectPlainKeys(state));
+                        self.cx.job(Pending::Keys(id), Job::CheckPassword(job));
                     }
                 }
             }
@@ -316,11 +318,11 @@ impl Shard {
             }
             (Stage::ExpectTokenAnswer(attempt), Answer::Token(answer)) => match attempt.answered(*answer) {
                 Ok((proof, message, due)) => {
-                    let inline = self.opening(id).and_then(|opening| opening.inline.as_mut());
+                    let inline = self.cx.opening(id).and_then(|opening| opening.inline.as_mut());
                     if let Some(inline) = inline.filter(|inline| due && inline.token.is_none()) {
                         inline.token = proof.mechanism().token();
                     }
-                    if self.settings.domains.keeps_outside(proof.bare()) {
+                    if self.cx.kernel.settings.domains.keeps_outside(proof.bare()) {
                         let (question, state) = ExpectVerdict::of_token(proof, message.as_bytes());
                         return self.expect_verdict(id, question, state);
                     }
@@ -336,14 +338,14 @@ impl Shard {
 
     pub(super) fn keys_derived(&mut self, id: ConnId, done: JobDone) {
         // The connection has gone meanwhile.
-        let Some(stage) = self.conns.set_stage(id, Stage::ExpectChoice) else { return };
+        let Some(stage) = self.cx.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, done) {
             (Stage::ExpectPlainKeys(state), JobDone::Checked(mut derived)) => {
                 let sets = derived.take_gained();
                 match state.verify(derived) {
                     Ok((proof, seen)) => {
                         if !sets.is_empty() {
-                            self.give_keys(proof.bare(), Gained { identity: proof.identity(), sets });
+                            self.cx.kernel.give_keys(proof.bare(), Gained { identity: proof.identity(), sets });
                         }
                         self.authenticated(id, proof, Some(seen), b"", b"");
                     }
@@ -357,7 +359,7 @@ impl Shard {
                 self.registration_keys(id, registering, credentials);
             }
             (stage, _) => {
-                self.conns.set_stage(id, stage);
+                self.cx.conns.set_stage(id, stage);
             }
         }
     }

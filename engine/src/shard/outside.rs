@@ -2,13 +2,13 @@
 
 use crate::id::ConnId;
 use crate::io::{Happened, Question, Unknown, Verdict};
+use crate::kernel::pending::Pending;
 use crate::letters::{self, ConnRef};
 use crate::session::conn::Stage;
 use crate::session::sasl::outside::{Decided, ExpectAdmission, ExpectVerdict};
 use crate::session::sasl::{Failure, PlainAttempt};
 use crate::shard::Shard;
 use crate::store::account::Credentials;
-use crate::turn::pending::Pending;
 use crate::wire::limit::{Held, Limit};
 
 impl Shard {
@@ -24,8 +24,8 @@ impl Shard {
 
     /// Asks, for a connection that is not read from until there is an answer.
     pub(super) fn expect_verdict(&mut self, id: ConnId, question: Question, state: ExpectVerdict) {
-        self.conns.set_stage(id, Stage::ExpectVerdict(Box::new(state)));
-        if !self.ask_outside(id, question) {
+        self.cx.conns.set_stage(id, Stage::ExpectVerdict(Box::new(state)));
+        if !self.cx.ask_outside(id, question) {
             self.verdict(id, Verdict::Unknown(Unknown::Busy));
         }
     }
@@ -33,16 +33,16 @@ impl Shard {
     /// An answer has come, which may be for a connection that has gone.
     pub(crate) fn told(&mut self, token: u64, verdict: Verdict) {
         // A token is answered once: whoever answers again is not heard.
-        let Some(Pending::Verdict(id)) = self.pending.remove(&token) else { return };
-        self.asks_under_way -= 1;
+        let Some(Pending::Verdict(id)) = self.cx.kernel.pending.remove(&token) else { return };
+        self.cx.asks_under_way -= 1;
         self.verdict(id, verdict);
     }
 
     fn verdict(&mut self, id: ConnId, verdict: Verdict) {
-        if !matches!(self.opening(id).map(|opening| opening.stage()), Some(Stage::ExpectVerdict(_))) {
+        if !matches!(self.cx.opening(id).map(|opening| opening.stage()), Some(Stage::ExpectVerdict(_))) {
             return;
         }
-        let Some(Stage::ExpectVerdict(state)) = self.conns.set_stage(id, Stage::ExpectChoice) else {
+        let Some(Stage::ExpectVerdict(state)) = self.cx.conns.set_stage(id, Stage::ExpectChoice) else {
             unreachable!("it was just looked at");
         };
         match state.verdict(verdict) {
@@ -50,9 +50,9 @@ impl Shard {
             Decided::New(state) => self.ask_to_admit(id, state),
             Decided::Refused(failure) => self.auth_failed(id, failure),
             Decided::Gone(account) => {
-                let nobody = ConnRef { shard: self.id, conn: id };
-                self.ask_home(nobody, &account, letters::Question::Ousted);
-                self.note(Happened::Ousted, &account, None);
+                let nobody = ConnRef { shard: self.cx.kernel.id, conn: id };
+                self.cx.kernel.ask_home(nobody, &account, letters::Question::Ousted);
+                self.cx.kernel.note(Happened::Ousted, &account, None);
                 self.auth_failed(id, Failure::NO_TOKEN);
             }
             Decided::Unknown(why) => self.undecided(id, why),
@@ -61,14 +61,14 @@ impl Shard {
 
     /// Nobody knows: the client is to try again later (RFC 6120 6.5.11), and is told the same whatever the reason.
     fn undecided(&mut self, id: ConnId, why: Unknown) {
-        self.counters.outside_unknown.one();
-        let attempt = self.opening(id).and_then(|opening| opening.attempt.as_ref());
+        self.cx.kernel.counters.outside_unknown.one();
+        let attempt = self.cx.opening(id).and_then(|opening| opening.attempt.as_ref());
         if let Some((account, peer)) = attempt.map(|attempt| (attempt.account.clone(), attempt.peer)) {
             match why.was_asked() {
-                true => self.charge_address(peer),
+                true => self.cx.kernel.charge_address(peer),
                 false => {
-                    let conn = ConnRef { shard: self.id, conn: id };
-                    self.ask_home(conn, &account, letters::Question::Untried { peer });
+                    let conn = ConnRef { shard: self.cx.kernel.id, conn: id };
+                    self.cx.kernel.ask_home(conn, &account, letters::Question::Untried { peer });
                 }
             }
         }
@@ -78,9 +78,9 @@ impl Shard {
     /// Asks the home for the account of who logs in for the first time.
     pub(super) fn ask_to_admit(&mut self, id: ConnId, state: ExpectAdmission) {
         let account = Box::<str>::from(state.bare());
-        self.conns.set_stage(id, Stage::ExpectAdmission(Box::new(state)));
-        let conn = ConnRef { shard: self.id, conn: id };
-        self.ask_home(conn, &account, letters::Question::Admit);
+        self.cx.conns.set_stage(id, Stage::ExpectAdmission(Box::new(state)));
+        let conn = ConnRef { shard: self.cx.kernel.id, conn: id };
+        self.cx.kernel.ask_home(conn, &account, letters::Question::Admit);
     }
 
     /// The home has the account.

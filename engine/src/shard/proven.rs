@@ -14,12 +14,12 @@ use crate::wire::limit::Held;
 impl Shard {
     /// The shard that counts for the address is told.
     pub(super) fn auth_failed(&mut self, id: ConnId, failure: Failure) {
-        if let Some(peer) = self.peer(id) {
-            self.charge_address(peer);
+        if let Some(peer) = self.accounts.peer(&mut self.cx, id) {
+            self.cx.kernel.charge_address(peer);
             let reason = failure.condition.name();
-            match self.opening(id).and_then(|opening| opening.attempt.take()) {
-                Some(attempt) => self.note_failure(&attempt, reason),
-                None => self.note(Happened::LoginFailed { mechanism: "", reason }, "", Some(peer.address)),
+            match self.cx.opening(id).and_then(|opening| opening.attempt.take()) {
+                Some(attempt) => self.cx.kernel.note_failure(&attempt, reason),
+                None => self.cx.kernel.note(Happened::LoginFailed { mechanism: "", reason }, "", Some(peer.address)),
             }
         }
         self.auth_refused(id, failure.condition, failure.text);
@@ -29,29 +29,29 @@ impl Shard {
     /// the time stays true however often it asks.
     pub(super) fn auth_held(&mut self, id: ConnId, held: Held) {
         let text = held.to_string();
-        if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
+        if let Some(attempt) = self.cx.opening(id).and_then(|opening| opening.attempt.take()) {
             let what = Happened::LoginRefused { mechanism: attempt.mechanism.name(), limit: held.limit };
-            self.note(what, &attempt.account, Some(attempt.peer.address));
+            self.cx.kernel.note(what, &attempt.account, Some(attempt.peer.address));
         }
         self.auth_refused(id, SaslCondition::TemporaryAuthFailure, Some(&text));
     }
 
     /// Too many attempts end the stream (RFC 6120 6.4.5).
     fn auth_refused(&mut self, id: ConnId, condition: SaslCondition, text: Option<&str>) {
-        self.counters.logins_failed.one();
-        let most = self.settings.auth_attempts_max;
-        self.conns.set_stage(id, Stage::ExpectChoice);
-        let opening = self.heard(id);
+        self.cx.kernel.counters.logins_failed.one();
+        let most = self.cx.kernel.settings.auth_attempts_max;
+        self.cx.conns.set_stage(id, Stage::ExpectChoice);
+        let opening = self.cx.heard(id);
         opening.attempt = None;
         opening.attempts = opening.attempts.saturating_add(1);
         let (attempts, form) = (opening.attempts, opening.form());
         // XEP-0388 2.6.2: what came with it is not done.
         opening.inline = None;
-        self.send_with(id, |out| form.write_failure(out, condition, text));
+        self.cx.send_with(id, |out| form.write_failure(out, condition, text));
         if attempts >= most {
-            return self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many failed logins"));
+            return self.cx.fail_stream(id, StreamCondition::PolicyViolation, Some("too many failed logins"));
         }
-        self.unblock(id);
+        self.cx.unblock(id);
     }
 
     /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home. Or it goes on there with
@@ -65,24 +65,24 @@ impl Shard {
         message: &[u8],
         behind: &[u8],
     ) {
-        self.counters.logins.one();
+        self.cx.kernel.counters.logins.one();
         let account = proof.bare();
-        let goes_on = self.opening(id).is_some_and(|opening| opening.form() == Form::Sasl2);
+        let goes_on = self.cx.opening(id).is_some_and(|opening| opening.form() == Form::Sasl2);
         if !goes_on {
-            self.send_with(id, |out| sasl::write_success(out, message));
+            self.cx.send_with(id, |out| sasl::write_success(out, message));
         }
-        let home = self.home(account);
-        if let Some(attempt) = self.opening(id).and_then(|opening| opening.attempt.take()) {
-            self.spare_account(account, attempt.peer, seen);
-            self.effects.push(Effect::Timed { what: Timed::Login, since_us: attempt.since_us });
-            if self.settings.note_logins {
+        let home = self.cx.kernel.home(account);
+        if let Some(attempt) = self.cx.opening(id).and_then(|opening| opening.attempt.take()) {
+            self.cx.kernel.spare_account(account, attempt.peer, seen);
+            self.cx.kernel.effects.push(Effect::Timed { what: Timed::Login, since_us: attempt.since_us });
+            if self.cx.kernel.settings.note_logins {
                 let what = Happened::LoggedIn { mechanism: proof.mechanism().name() };
-                self.note(what, account, Some(attempt.peer.address));
+                self.cx.kernel.note(what, account, Some(attempt.peer.address));
             }
         }
-        let is_home = home == self.id;
-        let renews = proof.mechanism().token().is_none() || !self.settings.domains.keeps_outside(account);
-        let conn = self.conns.heard(id);
+        let is_home = home == self.cx.kernel.id;
+        let renews = proof.mechanism().token().is_none() || !self.cx.kernel.settings.domains.keeps_outside(account);
+        let conn = self.cx.conns.heard(id);
         let opening = conn.opening().expect("who has just authenticated has no session");
         opening.tls = None;
         opening.forget_from();
@@ -108,16 +108,16 @@ impl Shard {
             }
         }
         if is_home && goes_on {
-            self.conns.set_stage(id, Stage::ExpectInline(proof));
-            self.block(id);
+            self.cx.conns.set_stage(id, Stage::ExpectInline(proof));
+            self.cx.block(id);
             return self.inline_goes_on(id);
         }
         if is_home {
-            self.conns.set_stage(id, Stage::ExpectRestart(proof));
-            return self.unblock(id);
+            self.cx.conns.set_stage(id, Stage::ExpectRestart(proof));
+            return self.cx.unblock(id);
         }
-        let named = self.conns.client(id).is_some();
-        let conn = self.conns.heard(id);
+        let named = self.cx.conns.client(id).is_some();
+        let conn = self.cx.conns.heard(id);
         let (scope, transport) = (conn.scope.clone(), conn.transport());
         let mut leftover = conn.partial.take().map(|p| p.bytes).unwrap_or_default();
         leftover.extend_from_slice(behind);
@@ -135,6 +135,6 @@ impl Shard {
                 Box::new(MovedStream { scope, lang: opening.take_lang(), domain: opening.domain, inline })
             }),
         });
-        self.departs(id, home, moved);
+        self.cx.departs(id, home, moved);
     }
 }

@@ -6,6 +6,7 @@ use crate::extension::invite::{self, token};
 use crate::extension::{AccountAction, Rule, Step, register};
 use crate::id::ConnId;
 use crate::io::Happened;
+use crate::kernel::pending::Pending;
 use crate::letters::{Answer, Apply, ConnRef, Question, Redeem};
 use crate::limits::INVITATION_AGAIN_MAX;
 use crate::session::conn::{Registering, Showing, Stage};
@@ -13,7 +14,6 @@ use crate::shard::Shard;
 use crate::store::account::Credentials;
 use crate::store::invitation::InvitationId;
 use crate::streams::opening::is_private;
-use crate::turn::pending::Pending;
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::text::Writer;
@@ -22,13 +22,13 @@ use crate::wire::{Element, jid};
 
 impl Shard {
     pub(super) fn iq_before_login(&mut self, id: ConnId, iq: &Element<'_>) {
-        let opening = self.heard(id);
+        let opening = self.cx.heard(id);
         let (open, private, domain) = (opening.listener.registration, is_private(opening), opening.domain);
-        let outside = self.settings.domains.is_outside(domain);
-        let opening = self.heard(id);
+        let outside = self.cx.kernel.settings.domains.is_outside(domain);
+        let opening = self.cx.heard(id);
         let invited = opening.invited.is_some();
         let set = iq.kind().as_deref() == Some("set");
-        let facts = extension::ServerFacts { registration: open, ..self.facts.clone() };
+        let facts = extension::ServerFacts { registration: open, ..self.cx.kernel.facts.clone() };
         let local: fn(&str) -> Option<Box<str>> = |text| jid::normalise_local(text).ok().map(|local| local.into());
         let payload = iq.children().next().map(|c| c.bytes().to_vec()).unwrap_or_default();
         let token = invite::shown(&payload).filter(|_| set && invite::registers(&facts));
@@ -45,29 +45,29 @@ impl Shard {
                 if crate::store::password::prepare(&password).is_err() {
                     return self.registration_failed(id, &registering.id, Limit::Credentials);
                 }
-                let account: Box<str> = [&*local, "@", self.settings.domains.name(domain)].concat().into();
+                let account: Box<str> = [&*local, "@", self.cx.kernel.settings.domains.name(domain)].concat().into();
                 if let Err(refusal) = self.may_be_named(id, &account) {
                     return self.registration_failed(id, &registering.id, refusal);
                 }
                 let registering = Registering { account, password: (&*password).into(), ..registering };
-                let peer = self.heard_from(id);
-                self.conns.set_stage(id, Stage::ExpectRegistration(Box::new(registering)));
-                self.block(id);
-                self.ask_counting(id, peer, "", Question::MayRegister { peer });
+                let peer = self.accounts.heard_from(&mut self.cx, id);
+                self.cx.conns.set_stage(id, Stage::ExpectRegistration(Box::new(registering)));
+                self.cx.block(id);
+                self.cx.kernel.ask_counting(id, peer, "", Question::MayRegister { peer });
             }
             Some(Step::Error(refusal)) => self.registration_failed(id, &registering.id, refusal),
-            Some(_) | None => self.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
+            Some(_) | None => self.cx.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
         }
     }
 
     /// Whether a connection may register this name: one that its invitation is for, or that is nobody's.
     fn may_be_named(&mut self, id: ConnId, account: &str) -> Result<(), Refusal> {
-        let invited = self.opening(id).and_then(|opening| opening.invited.as_ref());
+        let invited = self.cx.opening(id).and_then(|opening| opening.invited.as_ref());
         if let Some(invited) = invited.filter(|invited| invited.is_named) {
             return if *invited.actor == *account { Ok(()) } else { Err(Limit::InvitedName.into()) };
         }
         // The account's home looks again. Here no key has been derived yet.
-        match self.settings.withheld().why(account) {
+        match self.cx.kernel.settings.withheld().why(account) {
             Some(Why::Rights) => Err(StanzaCondition::Conflict.into()),
             Some(Why::Reserved) => Err(Limit::ReservedName.into()),
             None => Ok(()),
@@ -81,8 +81,8 @@ impl Shard {
         if !private {
             return self.registration_failed(id, &iq, StanzaCondition::NotAuthorized);
         }
-        let domains = self.settings.domains.clone();
-        let opening = self.heard(id);
+        let domains = self.cx.kernel.settings.domains.clone();
+        let opening = self.cx.heard(id);
         opening.invited = None;
         let Some(actor) = token::actor(token, domains.name(opening.domain)) else {
             return self.not_invited(id, &iq);
@@ -92,17 +92,17 @@ impl Shard {
     }
 
     fn ask_for_invitation(&mut self, id: ConnId, showing: Showing) {
-        let peer = self.heard_from(id);
+        let peer = self.accounts.heard_from(&mut self.cx, id);
         let (actor, invitation) = (showing.actor.clone(), showing.invitation);
-        self.conns.set_stage(id, Stage::ExpectInvitation(Box::new(showing)));
-        self.block(id);
-        self.ask_counting(id, peer, &actor, Question::MayShow { peer, id: invitation });
+        self.cx.conns.set_stage(id, Stage::ExpectInvitation(Box::new(showing)));
+        self.cx.block(id);
+        self.cx.kernel.ask_counting(id, peer, &actor, Question::MayShow { peer, id: invitation });
     }
 
     pub(super) fn invitation_answered(&mut self, id: ConnId, mut showing: Showing, answer: Answer) {
         match answer {
             Answer::Invited(invited) => {
-                if let Some(opening) = self.opening(id) {
+                if let Some(opening) = self.cx.opening(id) {
                     opening.invited = Some(invited);
                 }
                 self.registration_result(id, &showing.id, b"");
@@ -119,59 +119,59 @@ impl Shard {
 
     /// It is charged as a failed login is, to the address, and ends the stream as many of them do.
     fn not_invited(&mut self, id: ConnId, iq: &str) {
-        if let Some(peer) = self.peer(id) {
-            self.charge_address(peer);
-            self.note(
+        if let Some(peer) = self.accounts.peer(&mut self.cx, id) {
+            self.cx.kernel.charge_address(peer);
+            self.cx.kernel.note(
                 Happened::LoginFailed { mechanism: "invitation", reason: "item-not-found" },
                 "",
                 Some(peer.address),
             );
         }
-        let most = self.settings.auth_attempts_max;
-        let opening = self.heard(id);
+        let most = self.cx.kernel.settings.auth_attempts_max;
+        let opening = self.cx.heard(id);
         opening.attempts = opening.attempts.saturating_add(1);
         let over = opening.attempts >= most;
         self.registration_failed(id, iq, Limit::Invitation);
         if over {
-            self.fail_stream(id, StreamCondition::PolicyViolation, Some("too many tokens that are not good"));
+            self.cx.fail_stream(id, StreamCondition::PolicyViolation, Some("too many tokens that are not good"));
         }
     }
 
     /// The keys of a new account's password are there: whoever decides of it is asked.
     pub(super) fn registration_keys(&mut self, id: ConnId, registering: Box<Registering>, keys: Box<Credentials>) {
-        let (account, conn) = (registering.account.clone(), ConnRef { shard: self.id, conn: id });
-        let rule = self.facts.rule;
-        let opening = self.heard(id);
+        let (account, conn) = (registering.account.clone(), ConnRef { shard: self.cx.kernel.id, conn: id });
+        let rule = self.cx.kernel.facts.rule;
+        let opening = self.cx.heard(id);
         let (address, invited) = (opening.peer, opening.invited.clone());
-        self.conns.set_stage(id, Stage::ExpectRegistration(registering));
+        self.cx.conns.set_stage(id, Stage::ExpectRegistration(registering));
         if let Some(invited) = invited {
             let redeem = Redeem { id: invited.id, account, credentials: keys, address };
-            return self.ask_home(conn, &invited.actor, Question::Redeem(Box::new(redeem)));
+            return self.cx.kernel.ask_home(conn, &invited.actor, Question::Redeem(Box::new(redeem)));
         }
         if rule == Rule::Approval {
             let domain = account.split_once('@').map_or("", |(_, domain)| domain).to_owned();
             let apply = Apply { account, credentials: keys, address, leave: None };
-            return self.ask_home(conn, &domain, Question::Apply(Box::new(apply)));
+            return self.cx.kernel.ask_home(conn, &domain, Question::Apply(Box::new(apply)));
         }
-        self.ask_home(conn, &account, Question::Register { credentials: keys, leave: None });
+        self.cx.kernel.ask_home(conn, &account, Question::Register { credentials: keys, leave: None });
     }
 
     /// The address may register: keys are derived, which takes long.
     pub(super) fn registration_goes_on(&mut self, id: ConnId, mut registering: Box<Registering>) {
         let password = std::mem::take(&mut registering.password);
-        let Some(job) = self.derive_keys(&password) else {
+        let Some(job) = self.accounts.derive_keys(&mut self.cx, &password) else {
             return self.registration_failed(id, &registering.id, Limit::Credentials);
         };
-        self.conns.set_stage(id, Stage::ExpectRegistration(registering));
-        self.job(Pending::Keys(id), job);
+        self.cx.conns.set_stage(id, Stage::ExpectRegistration(registering));
+        self.cx.job(Pending::Keys(id), job);
     }
 
     pub(super) fn registration_answered(&mut self, id: ConnId, registering: &Registering, answer: &Answer) {
         match answer {
             Answer::Registered => {
-                let address = self.opening(id).map(|opening| opening.peer);
-                self.note(Happened::Registered, &registering.account, address);
-                if let Some(opening) = self.opening(id) {
+                let address = self.cx.opening(id).map(|opening| opening.peer);
+                self.cx.kernel.note(Happened::Registered, &registering.account, address);
+                if let Some(opening) = self.cx.opening(id) {
                     opening.promised = true;
                     opening.invited = None;
                 }
@@ -180,7 +180,7 @@ impl Shard {
             Answer::Taken => self.registration_failed(id, &registering.id, StanzaCondition::Conflict),
             Answer::Reserved => self.registration_failed(id, &registering.id, Limit::ReservedName),
             Answer::NotInvited => {
-                if let Some(opening) = self.opening(id) {
+                if let Some(opening) = self.cx.opening(id) {
                     opening.invited = None;
                 }
                 self.registration_failed(id, &registering.id, Limit::Invitation);
@@ -193,22 +193,22 @@ impl Shard {
 
     fn registration_result(&mut self, id: ConnId, iq: &str, payload: &[u8]) {
         let from = self.domain_asked(id);
-        self.send_with(id, |out| {
+        self.cx.send_with(id, |out| {
             let mut w = Writer::new(out);
             w.open("iq").attribute("type", "result").attribute("id", iq).attribute("from", &from).raw(payload).close();
         });
-        self.unblock(id);
+        self.cx.unblock(id);
     }
 
     pub(super) fn registration_failed(&mut self, id: ConnId, iq: &str, refusal: impl Into<Refusal>) {
         let (refusal, from) = (refusal.into(), self.domain_asked(id));
-        self.send_with(id, |out| write_error(out, "iq", Some(iq), Some(&from), None, refusal));
-        self.unblock(id);
+        self.cx.send_with(id, |out| write_error(out, "iq", Some(iq), Some(&from), None, refusal));
+        self.cx.unblock(id);
     }
 
     /// The domain that answers before there is a session: clients look for it in answers (RFC 6120 8.1.2.1).
     fn domain_asked(&mut self, id: ConnId) -> Box<str> {
-        let domain = self.opening(id).map(|opening| opening.domain);
-        domain.map_or_else(Default::default, |domain| self.settings.domains.name(domain).into())
+        let domain = self.cx.opening(id).map(|opening| opening.domain);
+        domain.map_or_else(Default::default, |domain| self.cx.kernel.settings.domains.name(domain).into())
     }
 }

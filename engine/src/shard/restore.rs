@@ -23,44 +23,44 @@ impl Shard {
         // Rows that cannot be read are of no session that could be resumed.
         let Some(Found::Rows { rows, .. }) = found else { return };
         // Rows of a user with sessions are those of this process.
-        if rows.is_empty() || self.users.get(user).first != NONE || self.shutting_down {
+        if rows.is_empty() || self.actors.users.get(user).first != NONE || self.cx.kernel.shutting_down {
             return;
         }
         let (stored, damaged) = sessions::read(&rows);
         for key in damaged {
-            sessions::delete(&mut self.writes, account, key);
+            sessions::delete(&mut self.cx.kernel.writes, account, key);
         }
         let mut any = false;
         for Stored { key, kept, counts, pushes } in stored {
             // It has ended since this was read.
-            if kept.life == self.life || self.ended_restored.contains(&key.0) {
+            if kept.life == self.cx.kernel.life || self.contacts.ended_restored.contains(&key.0) {
                 continue;
             }
             let late_s = self.late_s(&counts);
-            if kept.incarnation != incarnation || late_s >= kept.resume_s || !self.settings.archive {
-                self.counters.expired.one();
-                sessions::delete(&mut self.writes, account, key);
+            if kept.incarnation != incarnation || late_s >= kept.resume_s || !self.cx.kernel.settings.archive {
+                self.cx.kernel.counters.expired.one();
+                sessions::delete(&mut self.cx.kernel.writes, account, key);
                 continue;
             }
             let id = self.restore(user, key, &kept, &counts, late_s);
             any = true;
             for push in pushes {
-                self.send_past_gates(id, &push);
-                self.pushed(id);
+                self.actors.send_past_gates(&mut self.cx, id, &push);
+                self.cx.pushed(id);
             }
         }
         if any {
             // One of these may be at the head before another one looks: what stands apart for those that have ended is looked for now.
-            self.gather(user, true);
+            self.logs.gather(&mut self.cx, &mut self.actors, user, true);
         }
     }
 
     /// A session is counted from now on: if it is to be stored, its account is noted.
     pub(super) fn begin_storing(&mut self, id: SessionId) {
         // It has ended while it was looked for.
-        let Some(user) = self.sessions.get(id).map(|session| session.user) else { return };
-        if let Some(Known::Exists(which)) = self.users.get(user).state.as_ref().map(|state| state.known) {
-            self.note_incarnation(id, u64::from_be_bytes(which.to_bytes()));
+        let Some(user) = self.actors.sessions.get(id).map(|session| session.user) else { return };
+        if let Some(Known::Exists(which)) = self.actors.users.get(user).state.as_ref().map(|state| state.known) {
+            self.cx.note_incarnation(id, u64::from_be_bytes(which.to_bytes()));
         }
     }
 
@@ -68,22 +68,22 @@ impl Shard {
     pub(super) fn restore_users(&mut self, users: Vec<Box<str>>, last: bool) -> Reply {
         let named = users.len() as u32;
         for account in users {
-            let user = self.users.find(&account);
-            let online = user.is_some_and(|user| self.users.get(user).first != NONE);
+            let user = self.actors.users.find(&account);
+            let online = user.is_some_and(|user| self.actors.users.get(user).first != NONE);
             if !online {
                 // If too much waits for it, it is looked up all the same.
-                self.wait_for_account(&account, Waiting::Stored);
+                self.actors.wait_for_account(&mut self.cx, &account, Waiting::Stored);
             }
         }
-        self.restored |= last;
+        self.cx.kernel.restored |= last;
         Reply::Done(named)
     }
 
     /// Seconds that a session had waited before now; one that had its connection when its process ended waits since this one began.
     fn late_s(&self, counts: &Counts) -> u32 {
-        let now_s = self.now.expiry_us / 1_000_000;
+        let now_s = self.cx.kernel.now.expiry_us / 1_000_000;
         let since_s = match counts.detached_s {
-            0 => now_s.saturating_sub(self.now.mono_ms / 1_000),
+            0 => now_s.saturating_sub(self.cx.kernel.now.mono_ms / 1_000),
             detached_s => detached_s,
         };
         u32::try_from(now_s.saturating_sub(since_s)).unwrap_or(u32::MAX)
@@ -102,26 +102,26 @@ impl Shard {
         }
         let mut managed = Managed::dormant(key, kept.resume_s, counts.serial, late_s);
         managed.incarnation = kept.incarnation;
-        let id = self.insert_dormant(session, managed);
+        let id = self.actors.insert_dormant(&mut self.cx, session, managed);
         if let Some(presence) = &kept.presence {
-            self.show_restored(id, presence);
+            self.contacts.show_restored(&mut self.actors, id, presence);
         }
         let names = |place: &usize| kept.marks.iter().any(|name| **name == *TABLE[*place].name);
         for place in places(u32::MAX).filter(names) {
-            self.mark(id, place, true);
+            self.actors.mark(&mut self.cx, id, place, true);
         }
-        self.mark_woken(id);
+        self.actors.mark_woken(&mut self.cx, id);
         // What waits for it in the log comes from where it was on, whoever else has received it.
         if kept.follows {
-            self.log(user).fall_behind(id, received(counts), 0);
-        } else if let Some(session) = self.sessions.get_mut(id).filter(|session| session.takes_messages()) {
+            self.logs.log(&mut self.cx, &mut self.actors, user).fall_behind(id, received(counts), 0);
+        } else if let Some(session) = self.actors.sessions.get_mut(id).filter(|session| session.takes_messages()) {
             // It was about to when its rows were written.
             session.follows = true;
-            let log = self.log(user);
+            let log = self.logs.log(&mut self.cx, &mut self.actors, user);
             log.fall_behind(id, log.cursor().max(received(counts)), 0);
         }
-        self.heads_changed(user);
-        self.counters.sessions_restored.one();
+        self.logs.heads_changed(&mut self.actors, user);
+        self.cx.kernel.counters.sessions_restored.one();
         id
     }
 }

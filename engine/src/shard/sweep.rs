@@ -79,16 +79,16 @@ impl Shard {
     /// One turn's share of the sweep.
     pub(super) fn sweep(&mut self) {
         // These are due by more than time.
-        self.sweep_work();
-        self.sweep_paces();
-        self.sweep_lasts();
-        self.sweep_interests();
-        self.sweep_listeners();
+        self.cx.sweep_work();
+        self.actors.sweep_paces(&mut self.cx);
+        self.contacts.sweep_lasts(&mut self.cx, &mut self.actors);
+        self.contacts.sweep_interests(&mut self.cx, &mut self.actors);
+        self.channels.sweep_listeners(&mut self.cx);
         self.sweep_web_pushes();
-        self.sweep_occupants();
-        self.sweep_occupancy();
-        self.write_moved_rows();
-        let now_ms = self.now.mono_ms;
+        self.channels.sweep_occupants(&mut self.cx);
+        self.channels.sweep_occupancy(&mut self.cx);
+        self.logs.write_moved_rows(&mut self.cx, &mut self.actors);
+        let now_ms = self.cx.kernel.now.mono_ms;
         let elapsed_ms = now_ms.saturating_sub(self.sweeper.last_ms);
         if elapsed_ms >= STEP_MS {
             self.sweeper.last_ms = now_ms;
@@ -99,60 +99,63 @@ impl Shard {
     /// A step of the sweep, so long after the last one.
     #[inline(never)]
     fn sweep_step(&mut self, elapsed_ms: u64) {
-        self.go_on_announcing();
-        self.tell_administrators();
-        self.sweep_reports();
+        self.contacts.go_on_announcing(&mut self.cx, &mut self.actors);
+        self.accounts.tell_administrators(&mut self.cx);
+        self.accounts.sweep_reports(&mut self.cx);
         self.sweep_pushes();
-        self.sweep_components();
-        self.sweep_watchers();
-        self.renew_listeners();
-        self.tally_listeners();
-        self.write_restless_sessions();
+        self.components.sweep_components(&mut self.cx, &mut self.actors);
+        self.channels.sweep_watchers(&mut self.cx);
+        self.channels.renew_listeners(&mut self.cx);
+        self.channels.tally_listeners(&self.cx);
+        self.contacts.write_restless_sessions(&mut self.cx, &mut self.actors, &mut self.logs);
         self.tell_memory();
-        if self.observers.is_some() {
-            self.sweep_observers();
+        if self.actors.observers.is_some() {
+            self.actors.sweep_observers(&mut self.cx);
         }
-        let settings = &self.settings;
+        let settings = &self.cx.kernel.settings;
         let often = |timeouts_s: &[u32]| period_ms(timeouts_s, settings.sweep_s_max);
         let conns_ms = often(&[settings.preauth_s_max, settings.idle_s_max, settings.send_stall_s_max]);
         let (sessions_ms, users_ms) = (often(&[settings.resume_s_max]), often(&[settings.cache_s]));
-        for _ in 0..share(elapsed_ms, self.conns.slots(), conns_ms) {
-            let slot = self.sweeper.conns.next(self.conns.slots());
-            self.sweep_conn(self.conns.id(slot));
+        for _ in 0..share(elapsed_ms, self.cx.conns.slots(), conns_ms) {
+            let slot = self.sweeper.conns.next(self.cx.conns.slots());
+            self.sweep_conn(self.cx.conns.id(slot));
         }
-        for _ in 0..share(elapsed_ms, self.conns.others(), BOSH_MS) {
-            let slot = self.sweeper.bosh.next(self.conns.others());
-            let id = self.conns.id(slot | NO_SOCKET);
+        for _ in 0..share(elapsed_ms, self.cx.conns.others(), BOSH_MS) {
+            let slot = self.sweeper.bosh.next(self.cx.conns.others());
+            let id = self.cx.conns.id(slot | NO_SOCKET);
             self.sweep_conn(id);
             self.sweep_bosh(id);
             let (waiting, bytes) = self.bosh_keeps(id);
             self.sweeper.bosh.found += waiting;
             self.sweeper.bosh_bytes.0 += bytes;
-            if self.sweeper.bosh.at + 1 >= self.conns.others() {
+            if self.sweeper.bosh.at + 1 >= self.cx.conns.others() {
                 self.sweeper.bosh_bytes = (0, self.sweeper.bosh_bytes.0);
             }
         }
-        let now_s = self.now.mono_s();
-        self.bosh.forget_forwards(now_s);
-        for _ in 0..share(elapsed_ms, self.sessions.slots(), sessions_ms) {
-            let slot = self.sweeper.sessions.next(self.sessions.slots());
-            if let Some(id) = self.sessions.id(slot) {
+        let now_s = self.cx.kernel.now.mono_s();
+        self.cx.bosh.forget_forwards(now_s);
+        for _ in 0..share(elapsed_ms, self.actors.sessions.slots(), sessions_ms) {
+            let slot = self.sweeper.sessions.next(self.actors.sessions.slots());
+            if let Some(id) = self.actors.sessions.id(slot) {
                 self.sweep_session(id);
             }
         }
-        for _ in 0..share(elapsed_ms, self.users.slots(), users_ms) {
-            let slot = self.sweeper.users.next(self.users.slots());
+        for _ in 0..share(elapsed_ms, self.actors.users.slots(), users_ms) {
+            let slot = self.sweeper.users.next(self.actors.users.slots());
             self.sweep_user(slot);
         }
     }
 
     fn sweep_conn(&mut self, id: ConnId) {
-        let now_s = self.now.mono_s();
-        let (preauth, idle, stall) =
-            (self.settings.preauth_s_max, self.settings.idle_s_max, self.settings.send_stall_s_max);
-        let held_s = self.held_s;
+        let now_s = self.cx.kernel.now.mono_s();
+        let (preauth, idle, stall) = (
+            self.cx.kernel.settings.preauth_s_max,
+            self.cx.kernel.settings.idle_s_max,
+            self.cx.kernel.settings.send_stall_s_max,
+        );
+        let held_s = self.cx.held_s;
         // Nobody has the slot.
-        let Some(conn) = self.components.conns.get(id) else { return };
+        let Some(conn) = self.cx.conns.get(id) else { return };
         // What a component has not taken its senders wait for, if they want to know of it (XEP-0198 4).
         let stall = match conn.state() {
             ConnState::Component(_) => stall.min((COMPONENT_WAIT_MS / 1_000) as u32),
@@ -167,36 +170,36 @@ impl Shard {
             let age_s = u64::from(now_s.saturating_sub(outbound.since_s()));
             self.sweeper.conns.found = self.sweeper.conns.found.max(age_s);
         }
-        if matches!(conn.state(), ConnState::Opening(_)) && self.is_listener(id) {
+        if matches!(conn.state(), ConnState::Opening(_)) && self.channels.is_listener(id) {
             if stalled {
-                return self.cut(id, Ended::Unread);
+                return self.cx.cut(id, Ended::Unread);
             }
-            self.sweep_listener(id);
+            self.channels.sweep_listener(&mut self.cx, id);
             return;
         }
-        let conn = self.components.conns.heard(id);
+        let conn = self.cx.conns.heard(id);
         match conn.state() {
             // Its session bounds how long; unless nobody has got to know of the request, or the answer is lost.
             ConnState::Opening(opening) if opening.awaited().is_some() => {
                 let waited_s = opening.awaited().map_or(0, |asked| now_s.saturating_sub(asked.since_s));
                 let text = Some("the request was not answered in time").filter(|_| waited_s > BOSH_ANSWER_S_MAX);
                 if text.is_some() {
-                    self.fail_stream_with(id, Ended::Server, StreamCondition::ConnectionTimeout, text, None);
+                    self.cx.fail_stream_with(id, Ended::Server, StreamCondition::ConnectionTimeout, text, None);
                 }
             }
             ConnState::Opening(opening) if now_s.saturating_sub(opening.accepted_s) > preauth => {
                 let handshake = matches!(opening.stage(), Stage::ExpectHandshake);
                 let text = Some("no resource was bound in time");
-                self.fail_stream(id, StreamCondition::ConnectionTimeout, text);
-                debug_assert!(!handshake || self.session_of(id).is_none());
+                self.cx.fail_stream(id, StreamCondition::ConnectionTimeout, text);
+                debug_assert!(!handshake || self.cx.session_of(id).is_none());
             }
             // A peer that takes nothing: what it has not acknowledged waits for it.
-            ConnState::Bound(_) | ConnState::Component(_) if stalled => self.cut(id, Ended::Unread),
+            ConnState::Bound(_) | ConnState::Component(_) if stalled => self.cx.cut(id, Ended::Unread),
             // Of one that is not read from it is not known whether it is silent.
             ConnState::Bound(session) if idle > 0 && quiet > idle && !conn.is_unread() => {
                 let session = *session;
                 if quiet > idle.saturating_mul(2) {
-                    self.drop_connection(id);
+                    self.cx.drop_connection(id);
                 } else if !conn.pinged {
                     conn.pinged = true;
                     self.ping(id, session);
@@ -204,9 +207,9 @@ impl Shard {
             }
             ConnState::Component(_) if idle > 0 && quiet > idle && !conn.is_unread() => {
                 if quiet > idle.saturating_mul(2) {
-                    self.drop_connection(id);
+                    self.cx.drop_connection(id);
                 } else if !std::mem::replace(&mut conn.pinged, true) {
-                    self.ping_component(id);
+                    self.components.ping_component(&mut self.cx, id);
                 }
             }
             _ => {}
@@ -215,36 +218,36 @@ impl Shard {
 
     /// Asks an idle peer whether it is there: with stream management by `<r/>`, otherwise by what extensions ask (XEP-0199 4.1).
     fn ping(&mut self, conn: ConnId, session: SessionId) {
-        if self.is_managed(session) {
-            return self.send_bytes(conn, b"<r xmlns='urn:xmpp:sm:3'/>");
+        if self.cx.is_managed(session) {
+            return self.cx.send_bytes(conn, b"<r xmlns='urn:xmpp:sm:3'/>");
         }
         for (place, ask) in extension::asks_idle() {
-            self.ask_client(session, place, &ask);
+            self.actors.ask_client(&mut self.cx, session, place, &ask);
         }
     }
 
     fn sweep_session(&mut self, id: SessionId) {
-        let session = self.components.sessions.heard(id);
+        let session = self.actors.sessions.heard(id);
         let extra = session.extra.as_ref().map_or(0, |extra| extra.memory_bytes());
-        self.sweeper.sessions.found += (self.managed_bytes(id) + extra) as u64;
-        if self.is_expired(id) {
-            self.counters.expired.one();
+        self.sweeper.sessions.found += (self.cx.managed_bytes(id) + extra) as u64;
+        if self.cx.is_expired(id) {
+            self.cx.kernel.counters.expired.one();
             return self.end_session(id, Vec::new(), None);
         }
-        self.rest(id);
-        self.forget_paid(id);
-        let session = self.components.sessions.heard(id);
+        self.cx.rest(id);
+        self.cx.forget_paid(id);
+        let session = self.actors.sessions.heard(id);
         let (user, missed) = (session.user, session.extra.as_ref().is_some_and(|extra| extra.missed.is_some()));
-        if missed && !self.is_busy(id) {
-            self.roster_step(user, RosterStep::Catch { session: id });
+        if missed && !self.cx.is_busy(id) {
+            self.contacts.roster_step(&mut self.cx, &mut self.actors, user, RosterStep::Catch { session: id });
         }
     }
 
     fn sweep_user(&mut self, user: u32) {
-        let (now_s, cache_s) = (self.now.mono_s(), self.settings.cache_s);
-        let crowded = self.users.len() > self.settings.cached_users_max;
+        let (now_s, cache_s) = (self.cx.kernel.now.mono_s(), self.cx.kernel.settings.cache_s);
+        let crowded = self.actors.users.len() > self.cx.kernel.settings.cached_users_max;
         let unused = |used_s: u32| now_s.saturating_sub(used_s) > cache_s || (crowded && used_s < now_s);
-        let entry = self.components.users.get_mut(user);
+        let entry = self.actors.users.get_mut(user);
         let live = entry.live;
         if let Some(state) = entry.state.as_mut() {
             if unused(state.roster_used_s) {
@@ -255,39 +258,40 @@ impl Shard {
         let idle = entry.state.as_ref().is_some_and(|s| s.is_settled(live) && unused(s.used_s));
         // A log that is made anew for a live user begins where those at its head stand, and one of them may be behind another. What
         // extensions have noted of a user is not read again as long as there is a session.
-        let now_us = self.now.mono_ms * 1_000;
-        let owes = self.users.get(user).state.as_ref().is_some_and(|state| state.quota.owes(now_us));
-        let noted = self.notes_stay(user) && self.users.get(user).first != NONE;
-        let kept = noted || owes || (live && idle && self.holds_messages(user));
+        let now_us = self.cx.kernel.now.mono_ms * 1_000;
+        let owes = self.actors.users.get(user).state.as_ref().is_some_and(|state| state.quota.owes(now_us));
+        let noted = self.actors.notes_stay(user) && self.actors.users.get(user).first != NONE;
+        let kept = noted || owes || (live && idle && self.logs.holds_messages(&mut self.cx, &mut self.actors, user));
         if idle && !kept {
-            self.users.get_mut(user).state = None;
+            self.actors.users.get_mut(user).state = None;
         }
-        if self.users.get(user).state.is_none() && !self.has_spent(user) {
-            self.users.forget_if_idle(user);
+        if self.actors.users.get(user).state.is_none() && !self.actors.has_spent(&mut self.cx, user) {
+            self.actors.users.forget_if_idle(user);
         }
     }
 
     /// How much memory tables take, and what the last rounds have found.
     fn tell_memory(&mut self) {
-        if self.now.mono_ms.saturating_sub(self.sweeper.memory_ms) < MEMORY_MS {
+        if self.cx.kernel.now.mono_ms.saturating_sub(self.sweeper.memory_ms) < MEMORY_MS {
             return;
         }
-        self.sweeper.memory_ms = self.now.mono_ms;
-        let (c, sweeper) = (&self.counters, &self.sweeper);
+        self.sweeper.memory_ms = self.cx.kernel.now.mono_ms;
+        let (c, sweeper) = (&self.cx.kernel.counters, &self.sweeper);
         c.outbound_oldest_s.set(sweeper.conns.told.max(sweeper.conns.found));
-        c.mem_connections_bytes.set(self.conns.memory_bytes() as u64);
-        let halves = self.sessions.memory_bytes() + self.halves_bytes();
+        c.mem_connections_bytes.set(self.cx.conns.memory_bytes() as u64);
+        let halves = self.actors.sessions.memory_bytes() + self.cx.halves_bytes();
         c.mem_sessions_bytes.set(halves as u64 + sweeper.sessions.told);
-        let interests = self.interests.memory_bytes() as u64;
+        let interests = self.contacts.interests.memory_bytes() as u64;
         c.bosh_waiting.set(sweeper.bosh.told);
         c.bosh_bytes.set(sweeper.bosh_bytes.1);
         let (pushes_pending, pushes_bytes) = self.pushes_held();
         c.pushes_pending.set(pushes_pending);
-        c.notify_push_under_way.set(self.web_pushes.under_way() as u64);
-        let others = interests + pushes_bytes as u64 + (self.channels_bytes() + self.known_nodes_bytes()) as u64;
-        c.mem_users_bytes.set(self.users.memory_bytes() as u64 + sweeper.users.told + others);
-        let pool: usize = self.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
-        c.mem_outbound_bytes.set((self.outbound_bytes + pool) as u64);
+        c.notify_push_under_way.set(self.channels.web_pushes.under_way() as u64);
+        let others =
+            interests + pushes_bytes as u64 + (self.channels.channels_bytes() + self.known_nodes_bytes()) as u64;
+        c.mem_users_bytes.set(self.actors.users.memory_bytes() as u64 + sweeper.users.told + others);
+        let pool: usize = self.cx.outbound_pool.iter().map(|outbound| outbound.memory_bytes()).sum();
+        c.mem_outbound_bytes.set((self.cx.outbound_bytes + pool) as u64);
     }
 }
 

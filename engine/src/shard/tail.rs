@@ -12,6 +12,8 @@ use hashbrown::HashMap;
 use crate::contacts::stored::received;
 use crate::extension::offline::{Keep, keep};
 use crate::id::{ConnId, SessionId, mark};
+use crate::kernel::Fixed;
+use crate::kernel::pending::{Pending, TailRead};
 use crate::letters::{AGAIN, Kind, MessageClass, Origin};
 use crate::logs::read::{Item, PAGE_BYTES_MAX, page};
 use crate::router::users::Parked;
@@ -21,8 +23,6 @@ use crate::store::archive::{is_void, number_of};
 use crate::store::sessions::{self, Counts, Key, Step, Stored, steps};
 use crate::store::waiting::{self, Apart};
 use crate::store::{Found, Query, Table};
-use crate::turn::Fixed;
-use crate::turn::pending::{Pending, TailRead};
 use crate::wire::error::StreamCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::written::read_back;
@@ -162,24 +162,24 @@ const NOBODY: Origin =
 impl Shard {
     /// A connection wants the session of an earlier process that has this token. Whether there is one.
     pub(super) fn take_over_stored(&mut self, conn: ConnId, account: &str, h: u32, token: [u8; TOKEN_BYTES]) -> bool {
-        let (Some(user), key) = (self.users.find(account), Key::of(&token)) else { return false };
-        let mut sessions = self.users.sessions(&self.sessions, user);
-        let is_it = |id: SessionId| self.is_dormant(id) && self.stored_as(id).is_some_and(|(own, ..)| own == key);
+        let (Some(user), key) = (self.actors.users.find(account), Key::of(&token)) else { return false };
+        let mut sessions = self.actors.users.sessions(&self.actors.sessions, user);
+        let is_it = |id: SessionId| self.cx.is_dormant(id) && self.cx.stored_as(id).is_some_and(|(own, ..)| own == key);
         let Some((id, _)) = sessions.find(|(id, _)| is_it(*id)) else { return false };
-        if self.is_expired(id) {
-            self.counters.expired.one();
+        if self.cx.is_expired(id) {
+            self.cx.kernel.counters.expired.one();
             self.end_session(id, Vec::new(), None);
             return false;
         }
         let earlier = self.tails.remove(&id);
         let again = earlier.as_ref().and_then(|earlier| earlier.again);
         if let Some(earlier) = earlier
-            && self.opening(earlier.conn).is_some_and(|opening| opening.blocked)
+            && self.cx.opening(earlier.conn).is_some_and(|opening| opening.blocked)
         {
-            self.fail_stream(earlier.conn, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
+            self.cx.fail_stream(earlier.conn, StreamCondition::Conflict, Some("the session was resumed elsewhere"));
         }
-        let full = self.full_jid(id);
-        if let Some(inline) = self.heard(conn).inline.as_mut() {
+        let full = self.actors.full_jid(id);
+        if let Some(inline) = self.cx.heard(conn).inline.as_mut() {
             inline.surround(&full);
         }
         let tail = Tail {
@@ -202,9 +202,9 @@ impl Shard {
         };
         let read = TailRead { session: id, attempt: tail.attempt, rows: true };
         self.tails.insert(id, Box::new(tail));
-        self.block(conn);
+        self.cx.block(conn);
         let queries = vec![sessions::query(account)];
-        self.read(Pending::Tail(read), queries);
+        self.cx.kernel.read(Pending::Tail(read), queries);
         true
     }
 
@@ -222,7 +222,7 @@ impl Shard {
             self.tails.insert(id, tail);
             return;
         }
-        let Some((key, ..)) = self.stored_as(id) else { return self.not_resumed(tail.conn) };
+        let Some((key, ..)) = self.cx.stored_as(id) else { return self.cx.not_resumed(tail.conn) };
         if rows {
             let rows = match found.into_iter().next() {
                 Some(Found::Rows { rows, .. }) => rows,
@@ -244,7 +244,7 @@ impl Shard {
             self.tails.insert(id, tail);
             return self.end_session(id, Vec::new(), None);
         }
-        let full = self.full_jid(id);
+        let full = self.actors.full_jid(id);
         if let Some(Found::Rows { rows, .. }) = found.first() {
             let void = rows.iter().filter(|row| is_void(&row.value)).filter_map(|row| number_of(&row.sort));
             tail.void.extend(void);
@@ -253,7 +253,7 @@ impl Shard {
         for item in &items {
             tail.take_entry(key.tag(), item, &full);
         }
-        let floor = self.settings.number_floor;
+        let floor = self.cx.kernel.settings.number_floor;
         let last = end.filter(|&end| end > tail.after && end < floor);
         tail.after = last.unwrap_or(floor);
         self.tails.insert(id, tail);
@@ -272,15 +272,15 @@ impl Shard {
 
     fn read_tail(&mut self, read: TailRead) {
         let after = self.tails[&read.session].after;
-        let bare = bare_of(&self.full_jid(read.session)).to_owned();
-        let mut queries = tail_queries(&bare, after, Some(self.settings.number_floor));
+        let bare = bare_of(&self.actors.full_jid(read.session)).to_owned();
+        let mut queries = tail_queries(&bare, after, Some(self.cx.kernel.settings.number_floor));
         queries.push(sessions::query_dropped(&bare));
-        self.read(Pending::Tail(TailRead { rows: false, ..read }), queries);
+        self.cx.kernel.read(Pending::Tail(TailRead { rows: false, ..read }), queries);
     }
 
     /// Sends the next message again that may not have come to its receiver, or goes on when all have.
     fn send_tail(&mut self, id: SessionId) {
-        let shard = self.id;
+        let shard = self.cx.kernel.id;
         let tail = self.tails.get_mut(&id).expect("a resumption is under way");
         // What an earlier attempt has sent is not sent once more: a component could not tell that it has it.
         while let (Some((seq, ..)), Some((last, _))) = (tail.open.front(), tail.again)
@@ -299,8 +299,10 @@ impl Shard {
             }
             _ => {}
         }
-        let (kept_ms, age_ms) =
-            (self.settings.retention_s.saturating_mul(1_000), (self.now.expiry_us / 1_000).saturating_sub(time_ms));
+        let (kept_ms, age_ms) = (
+            self.cx.kernel.settings.retention_s.saturating_mul(1_000),
+            (self.cx.kernel.now.expiry_us / 1_000).saturating_sub(time_ms),
+        );
         if kept_ms > 0 && age_ms >= kept_ms {
             // Its receiver's entry may have been dropped for its age: nobody could say whether it has come.
             return self.end_session(id, Vec::new(), None);
@@ -308,8 +310,8 @@ impl Shard {
         let tail = self.tails.get_mut(&id).expect("it was just there");
         (tail.asked, tail.again) = (Some(seq), Some((seq, false)));
         let origin = origin.map(|origin| Origin { shard, session: id, seq, ..origin });
-        let home = self.home(bare_of(&to));
-        self.post(home, kind, origin, &from, &to, |out| out.extend_from_slice(&xml));
+        let home = self.cx.kernel.home(bare_of(&to));
+        self.cx.kernel.post(home, kind, origin, &from, &to, |out| out.extend_from_slice(&xml));
     }
 
     /// A message that was sent again has come, now or before. Whether it is one of these.
@@ -325,22 +327,22 @@ impl Shard {
     /// All is known: the connection takes over, and what the client has not received follows.
     fn finish_tail(&mut self, id: SessionId) {
         let mut tail = self.tails.remove(&id).expect("its last message was just looked for");
-        let session = self.sessions.heard(id);
+        let session = self.actors.sessions.heard(id);
         let (user, follows) = (session.user, session.follows);
-        if !self.opening(tail.conn).is_some_and(|opening| opening.blocked) {
+        if !self.cx.opening(tail.conn).is_some_and(|opening| opening.blocked) {
             // The connection has gone. What was sent for it the next one need not send.
             (tail.open, tail.had, tail.aparts, tail.void) = Default::default();
             self.tails.insert(id, tail);
             return;
         }
-        let bare = self.bare_of_user(user);
+        let bare = self.actors.bare_of_user(user);
         for number in &tail.aparts {
-            Apart::delete(&mut self.writes, &bare, *number);
+            Apart::delete(&mut self.cx.kernel.writes, &bare, *number);
         }
         let seen = tail.reached();
-        let last = self.last_number;
-        if self.know_log(user) {
-            let log = self.log(user);
+        let last = self.cx.kernel.last_number;
+        if self.logs.know_log(&mut self.cx, &mut self.actors, user) {
+            let log = self.logs.log(&mut self.cx, &mut self.actors, user);
             // One that began to follow after its rows were written does so at the cursor.
             let place = log.leave(id).map_or(0, |place| place.seen);
             let seen = if tail.unreceived.is_some() { seen } else { seen.max(place) };
@@ -352,20 +354,20 @@ impl Shard {
             // follows again.
             log.fall_behind(id, seen, 0);
             log.set_apart(last);
-            self.touch_log(user);
+            self.logs.touch_log(user);
         }
-        self.counters.resumed_restored.one();
-        if let Some((key, ..)) = self.stored_as(id) {
-            sessions::delete_pushes(&mut self.writes, &bare, key);
+        self.cx.kernel.counters.resumed_restored.one();
+        if let Some((key, ..)) = self.cx.stored_as(id) {
+            sessions::delete_pushes(&mut self.cx.kernel.writes, &bare, key);
         }
         let pushes = tail.counts.pushes.into_iter().filter(|(count, _)| beyond(*count, tail.h));
         let pushes = pushes.map(|(_, push)| push).collect();
-        self.awake(id, tail.token, (tail.h, tail.handled), tail.had, pushes, seen);
-        if !self.wait_to_resume(id, tail.conn) {
-            self.resume_goes_on(id);
+        self.cx.awake(id, tail.token, (tail.h, tail.handled), tail.had, pushes, seen);
+        if !self.cx.wait_to_resume(id, tail.conn) {
+            self.cx.resume_goes_on(id);
         }
-        self.refresh(id);
-        self.bring_up(user);
+        self.contacts.refresh(&mut self.cx, &mut self.actors, id);
+        self.logs.bring_up(&mut self.cx, &mut self.actors, user);
     }
 }
 

@@ -27,7 +27,7 @@ const HASH_TEXT_BYTES_MAX: usize = Tag::BYTES_MAX.div_ceil(3) * 4;
 impl Shard {
     /// The account lacks keys that the client can give: it is asked for them (XEP-0480 2.2).
     pub(super) fn task_begins(&mut self, conn: ConnId, owner: Authenticated) {
-        let inline = self.heard(conn).inline.as_mut().expect("a task is of what came with an authentication");
+        let inline = self.cx.heard(conn).inline.as_mut().expect("a task is of what came with an authentication");
         let kind = inline.upgrade.as_ref().expect("there is a task").kind;
         // It is said once what the mechanism says at the end.
         let message = std::mem::take(&mut inline.message);
@@ -36,16 +36,16 @@ impl Shard {
         w.open("continue").attribute("xmlns", ns::SASL2);
         sasl::write_additional_data(&mut w, &message);
         w.open("tasks").leaf("task", sasl::upgrade_name(kind)).close().close();
-        self.conns.set_stage(conn, Stage::ExpectTask(owner));
-        self.send_bytes(conn, &out);
-        self.unblock(conn);
+        self.cx.conns.set_stage(conn, Stage::ExpectTask(owner));
+        self.cx.send_bytes(conn, &out);
+        self.cx.unblock(conn);
     }
 
     /// What the client sends during a task (XEP-0388 2.6.3, XEP-0480 3).
     pub(super) fn task(&mut self, conn: ConnId, element: &Element<'_>) {
-        let Stage::ExpectTask(owner) = self.heard(conn).stage() else { unreachable!("a task is under way") };
+        let Stage::ExpectTask(owner) = self.cx.heard(conn).stage() else { unreachable!("a task is under way") };
         let owner = owner.clone();
-        let inline = self.heard(conn).inline.as_mut().expect("a task is of what came with an authentication");
+        let inline = self.cx.heard(conn).inline.as_mut().expect("a task is of what came with an authentication");
         let upgrade = inline.upgrade.as_mut().expect("there is a task");
         match element.name() {
             "abort" => self.task_failed(conn, SaslCondition::Aborted, None),
@@ -55,7 +55,7 @@ impl Shard {
                 }
                 upgrade.begun = true;
                 let (salt, iterations) = (BASE64.encode(&upgrade.salt), upgrade.iterations.to_string());
-                self.send_with(conn, |out| {
+                self.cx.send_with(conn, |out| {
                     let mut w = Writer::new(out);
                     w.open("task-data")
                         .attribute("xmlns", ns::SASL2)
@@ -71,22 +71,22 @@ impl Shard {
                 };
                 inline.upgrade = None;
                 inline.upgrades = inline.upgrades.without(set.kind());
-                self.conns.set_stage(conn, Stage::ExpectInline(owner.clone()));
-                self.block(conn);
+                self.cx.conns.set_stage(conn, Stage::ExpectInline(owner.clone()));
+                self.cx.block(conn);
                 let gained = Gained { identity: owner.identity(), sets: vec![set] };
-                self.keys_gained(owner.bare(), gained, Some(conn));
+                self.accounts.keys_gained(&mut self.cx, &mut self.actors, owner.bare(), gained, Some(conn));
             }
             // XEP-0388 2.5.
-            _ => self.fail_stream(conn, StreamCondition::NotAuthorized, Some("authentication is under way")),
+            _ => self.cx.fail_stream(conn, StreamCondition::NotAuthorized, Some("authentication is under way")),
         }
     }
 
     /// A task has failed, and with it the authentication (XEP-0388 2.6.3). What the channel is bound by was given up when the
     /// client had proven who it is, so it begins anew on another stream.
     fn task_failed(&mut self, conn: ConnId, condition: SaslCondition, text: Option<&str>) {
-        self.counters.logins_failed.one();
-        self.send_with(conn, |out| Form::Sasl2.write_failure(out, condition, text));
-        self.end_stream(conn, Ended::Refused);
+        self.cx.kernel.counters.logins_failed.one();
+        self.cx.send_with(conn, |out| Form::Sasl2.write_failure(out, condition, text));
+        self.cx.end_stream(conn, Ended::Refused);
     }
 }
 

@@ -15,12 +15,12 @@ use crate::wire::{Element, Expect, Progress, StreamScope};
 impl Shard {
     /// Reads up to the end of one message, or one control frame.
     pub(super) fn websocket_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
-        let stanza_max = self.settings.stanza_bytes_max;
-        let Some(conn) = self.conns.get(id) else { return Step { used: input.len(), goes_on: false } };
+        let stanza_max = self.cx.kernel.settings.stanza_bytes_max;
+        let Some(conn) = self.cx.conns.get(id) else { return Step { used: input.len(), goes_on: false } };
         let bytes_max = Self::item_bytes_max(conn, stanza_max);
         let mut message = match begun.take() {
             Some(Begun::Message(message)) => *message,
-            _ => Assembly::with(std::mem::take(&mut self.message)),
+            _ => Assembly::with(std::mem::take(&mut self.cx.message)),
         };
         let (used, event) = match message.read(input, bytes_max) {
             Ok(read) => read,
@@ -32,23 +32,23 @@ impl Shard {
         let goes_on = event != Event::More;
         match event {
             Event::More | Event::Pong => {}
-            Event::Ping(content) => self.send_with(id, |out| frame::write_pong(out, &content)),
+            Event::Ping(content) => self.cx.send_with(id, |out| frame::write_pong(out, &content)),
             Event::Close(code) => self.websocket_closed(id, code),
             Event::Message => {
                 self.websocket_message(id, message.bytes(), &input[used..]);
-                match self.opening(id).is_some_and(|opening| std::mem::take(&mut opening.again)) {
+                match self.cx.opening(id).is_some_and(|opening| std::mem::take(&mut opening.again)) {
                     true => message.again(),
                     false => message.clear(),
                 }
             }
         }
-        self.wait_if_heavy(id);
+        self.cx.wait_if_heavy(id);
         if !message.is_idle() {
             *begun = Some(Begun::Message(Box::new(message)));
         } else {
             let memory = message.into_memory();
             if memory.capacity() <= WEBSOCKET_MEMORY_BYTES {
-                self.message = memory;
+                self.cx.message = memory;
             }
         }
         Step { used, goes_on }
@@ -71,11 +71,11 @@ impl Shard {
             }
             Ok(_) => {
                 let text = "a message has to hold one element, which is whole";
-                self.fail_stream(id, StreamCondition::BadFormat, Some(text));
+                self.cx.fail_stream(id, StreamCondition::BadFormat, Some(text));
             }
             Err(fault) => {
                 let condition = StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::NotWellFormed);
-                self.fail_stream(id, condition, Some(fault.describe()));
+                self.cx.fail_stream(id, condition, Some(fault.describe()));
             }
         }
         scanner.reset();
@@ -83,7 +83,7 @@ impl Shard {
     }
 
     fn websocket_element(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
-        let conn = self.conns.heard(id);
+        let conn = self.cx.conns.heard(id);
         let opens = conn.expect != StreamExpect::Content;
         match (element.namespace() == FRAMING, element.name()) {
             (true, "open") if opens => {
@@ -92,31 +92,31 @@ impl Shard {
                 self.stream_opened(id, &header);
             }
             // RFC 7395 3.6.
-            (true, "close") => self.end_stream(id, Ended::Client),
+            (true, "close") => self.cx.end_stream(id, Ended::Client),
             (false, "open") if opens => {
-                self.fail_stream(id, StreamCondition::InvalidNamespace, Some("<open/> has another namespace"));
+                self.cx.fail_stream(id, StreamCondition::InvalidNamespace, Some("<open/> has another namespace"));
             }
             (false, _) if !opens => self.element(id, element, behind),
-            _ => self.fail_stream(id, StreamCondition::BadFormat, Some("<open/> begins a stream, and is sent once")),
+            _ => self.cx.fail_stream(id, StreamCondition::BadFormat, Some("<open/> begins a stream, and is sent once")),
         }
     }
 
     /// The peer ends the WebSocket (RFC 6455 5.5.1), and has not ended the stream: its session may be resumed (RFC 7395 3.6).
     fn websocket_closed(&mut self, id: ConnId, code: Option<u16>) {
-        self.send_with(id, |out| frame::write_close(out, code));
+        self.cx.send_with(id, |out| frame::write_close(out, code));
         self.websocket_leaves(id, Ending::Unheard, Ended::Client);
     }
 
     /// What came are no frames of a WebSocket, or none that may come (RFC 6455 7.1.7).
     fn websocket_fails(&mut self, id: ConnId, fault: FrameFault) {
-        self.counters.streams_closed_by_error.one();
-        self.send_with(id, |out| frame::write_fault(out, fault));
+        self.cx.kernel.counters.streams_closed_by_error.one();
+        self.cx.send_with(id, |out| frame::write_fault(out, fault));
         self.websocket_leaves(id, Ending::Broken, Ended::Protocol);
     }
 
     /// The last frame is written: nothing goes behind it.
     fn websocket_leaves(&mut self, id: ConnId, ending: Ending, why: Ended) {
-        self.conns.set_transport(id, Transport::Closed);
-        self.record(ConnEnding { conn: id, ending, why, error: Vec::new(), durable: true });
+        self.cx.conns.set_transport(id, Transport::Closed);
+        self.cx.record(ConnEnding { conn: id, ending, why, error: Vec::new(), durable: true });
     }
 }

@@ -13,7 +13,7 @@ impl Streams {
     /// Bytes have come on a connection of HTTP behind a request that waits: some are kept, and the request is answered so that they
     /// can be read (XEP-0124 18). Where there is no more of a request, nothing is known of its answer.
     pub(crate) fn http_behind(&mut self, id: ConnId, kept: usize) {
-        let shard = self.id;
+        let shard = self.kernel.id;
         let Some(asked) = self.opening(id).and_then(|opening| opening.awaited()) else { return };
         let (sid, number) = (asked.sid, asked.number);
         if kept > HTTP_BEHIND_BYTES_MAX {
@@ -27,24 +27,24 @@ impl Streams {
     /// A connection goes, and its request may wait.
     pub(crate) fn http_gone(&mut self, id: ConnId, opening: &Opening) {
         if let Some((sid, number)) = opening.awaited().and_then(|asked| Some((asked.sid?, asked.number))) {
-            self.bosh_left(sid, Place { shard: self.id, conn: id, number }, false);
+            self.bosh_left(sid, Place { shard: self.kernel.id, conn: id, number }, false);
         }
     }
 
     fn bosh_left(&mut self, sid: Sid, place: Place, hurries: bool) {
-        let at_home = sid.shard == self.id || self.bosh.find(&sid.key).is_some();
-        match at_home || sid.shard.0 >= self.settings.shards() {
+        let at_home = sid.shard == self.kernel.id || self.bosh.find(&sid.key).is_some();
+        match at_home || sid.shard.0 >= self.kernel.settings.shards() {
             true => self.bosh_leaves(sid.key, place, hurries),
-            false => self.letters_to(sid.shard).push(Letter::BoshLeft { key: sid.key, place, hurries }),
+            false => self.kernel.letters_to(sid.shard).push(Letter::BoshLeft { key: sid.key, place, hurries }),
         }
     }
 
     /// The same at the shard where the session began, or is.
     pub(crate) fn bosh_leaves(&mut self, key: [u8; 16], place: Place, hurries: bool) {
-        let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
+        let (now_s, now_ms) = (self.kernel.now.mono_s(), self.kernel.now.mono_ms);
         let Some(id) = self.bosh.find(&key) else {
             if let Some(to) = self.bosh.forward(&key, now_s) {
-                self.letters_to(to).push(Letter::BoshLeft { key, place, hurries });
+                self.kernel.letters_to(to).push(Letter::BoshLeft { key, place, hurries });
             }
             return;
         };

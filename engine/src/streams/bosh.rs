@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use crate::id::{ConnId, NO_SOCKET, ShardId};
+use crate::kernel::Fixed;
 use crate::letters::{BoshAsked, Letter};
 use crate::limits::{BOSH_FORWARD_S, HTTP_REQUESTS_MAX};
 use crate::session::bosh::{Bosh, Place, Reply};
@@ -16,7 +17,6 @@ use crate::session::conn::{ConnState, Opening, Pause};
 use crate::session::moved::{Handover, Moved};
 use crate::streams::Streams;
 use crate::streams::ended::Ended;
-use crate::turn::Fixed;
 use crate::web::bosh::wrapped::{Wrapped, wrapped};
 use crate::web::bosh::{self, Condition};
 use crate::web::request::Site;
@@ -157,7 +157,7 @@ impl Streams {
 
     /// Answers the oldest request of a session, if it is due; whether with content.
     fn bosh_answers(&mut self, id: ConnId) -> Option<bool> {
-        let now_ms = self.now.mono_ms;
+        let now_ms = self.kernel.now.mono_ms;
         let conn = self.conns.get(id)?;
         let pending = conn.outbound.as_ref().is_some_and(|outbound| outbound.is_waiting());
         let blocked = conn.partial.is_some();
@@ -216,7 +216,7 @@ impl Streams {
             (None, _) => None,
         };
         if condition.is_some() {
-            self.counters.bosh_failed.one();
+            self.kernel.counters.bosh_failed.one();
         }
         let mut refusal = condition.filter(|_| !bosh.knows_conditions);
         for (place, body) in bosh.end(condition, &content) {
@@ -228,7 +228,7 @@ impl Streams {
 
     /// A session leaves for its user's home. Whatever comes for it here goes there from now on.
     fn bosh_departs(&mut self, id: ConnId, home: ShardId, moved: Moved) {
-        let now_s = self.now.mono_s();
+        let now_s = self.kernel.now.mono_s();
         let Some((mut conn, _)) = self.conns.remove(id) else { return };
         let mut pending = Vec::new();
         if let Some(mut outbound) = conn.outbound.take() {
@@ -237,30 +237,30 @@ impl Streams {
             self.recycle(outbound);
         }
         let Some(bosh) = self.bosh.remove(id) else { return };
-        self.counters.departed.one();
+        self.kernel.counters.departed.one();
         self.bosh.goes_to(bosh.sid.key, home, now_s);
         let handover = Box::new(Handover { moved, bosh: *bosh, pending });
-        self.letters_to(home).push(Letter::BoshMoves(handover));
+        self.kernel.letters_to(home).push(Letter::BoshMoves(handover));
     }
 
     /// A request is for a session of another shard.
     pub(crate) fn bosh_relay(&mut self, to: ShardId, asked: Box<BoshAsked>) {
-        self.counters.bosh_relayed.one();
-        self.letters_to(to).push(Letter::BoshAsked(asked));
+        self.kernel.counters.bosh_relayed.one();
+        self.kernel.letters_to(to).push(Letter::BoshAsked(asked));
     }
 
     /// An answer goes to where its request is.
     pub(crate) fn bosh_reply(&mut self, place: Place, reply: Reply) {
         let Place { shard, conn, number } = place;
-        match shard == self.id {
+        match shard == self.kernel.id {
             true => self.bosh_answered(conn, number, reply),
-            false => self.letters_to(shard).push(Letter::BoshAnswer { conn, number, reply: Box::new(reply) }),
+            false => self.kernel.letters_to(shard).push(Letter::BoshAnswer { conn, number, reply: Box::new(reply) }),
         }
     }
 
     /// A request is refused for this reason.
     pub(crate) fn bosh_refuse(&mut self, place: Place, condition: Condition, knows_conditions: bool) {
-        self.counters.bosh_failed.one();
+        self.kernel.counters.bosh_failed.one();
         let refusal = (!knows_conditions).then_some(condition);
         let body = bosh::write::ends(condition);
         self.bosh_reply(place, Reply { body, content_type: None, refusal, known: false, durable: false, cut: false });
@@ -269,7 +269,7 @@ impl Streams {
     /// An answer has come for a request of this connection, if it waits still.
     pub(crate) fn bosh_answered(&mut self, id: ConnId, number: u32, reply: Reply) {
         let Reply { body, content_type, refusal, known, durable, cut } = reply;
-        let now_s = self.now.mono_s();
+        let now_s = self.kernel.now.mono_s();
         let is_awaited = |opening: &&mut Opening| opening.awaited().is_some_and(|asked| asked.number == number);
         let Some(opening) = self.opening(id).filter(is_awaited) else { return };
         let asked = opening.asked_mut();
@@ -296,14 +296,14 @@ impl Streams {
             }
         };
         response.closes = closes;
-        self.counters.http_requests.one();
+        self.kernel.counters.http_requests.one();
         if response.status != Status::Ok {
-            self.counters.http_refused.one();
+            self.kernel.counters.http_refused.one();
         }
-        let settings = self.settings.clone();
+        let settings = self.kernel.settings.clone();
         let site = Site { domains: &settings.domains, policy: &settings.web };
         let response = table::shared(response, &bosh::ROW, origin.as_deref(), &site);
-        let wall_us = self.now.wall_us;
+        let wall_us = self.kernel.now.wall_us;
         self.send_with(id, |out| response.write(out, None, wall_us));
         if closes {
             self.end_stream(id, Ended::Client);

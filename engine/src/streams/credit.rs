@@ -9,7 +9,7 @@ impl Streams {
     /// with too many bytes of them not yet durable, is not read from meanwhile.
     #[inline]
     pub(crate) fn under_way(&mut self, session: SessionId, bytes: usize) {
-        let (most, most_bytes) = (self.settings.in_flight_max, self.settings.in_flight_bytes_max);
+        let (most, most_bytes) = (self.kernel.settings.in_flight_max, self.kernel.settings.in_flight_bytes_max);
         let Some(half) = self.halves.get_mut(session) else { return };
         half.in_flight = half.in_flight.saturating_add(1);
         half.unsettle(bytes);
@@ -23,7 +23,7 @@ impl Streams {
     /// A stanza has led to writes at the session's own home: who has made many of them is not read from until they are durable, as
     /// [`Streams::under_way`] does for those elsewhere.
     pub(crate) fn wrote(&mut self, session: SessionId, bytes: usize) {
-        let most_bytes = self.settings.in_flight_bytes_max;
+        let most_bytes = self.kernel.settings.in_flight_bytes_max;
         let Some(half) = self.halves.get_mut(session) else { return };
         half.unsettle(bytes);
         let Some(id) = half.conn().filter(|_| half.is_unsettled(most_bytes)) else { return };
@@ -42,7 +42,7 @@ impl Streams {
     /// confirmed and durable: so what waits for the disk is bounded a session, and who floods waits for it alone.
     #[inline]
     pub(crate) fn confirmed_elsewhere(&mut self, session: SessionId) {
-        let (most, most_bytes) = (self.settings.in_flight_max, self.settings.in_flight_bytes_max);
+        let (most, most_bytes) = (self.kernel.settings.in_flight_max, self.kernel.settings.in_flight_bytes_max);
         let Some(half) = self.halves.get_mut(session) else { return };
         half.in_flight = half.in_flight.saturating_sub(1);
         let durable = half.is_unsettled(most_bytes);

@@ -17,8 +17,8 @@ impl Streams {
         // What the peer sends from here on is for its new home to read.
         self.pause(id, Pause::Ending);
         let (_, last) = self.take_last(id);
-        self.counters.bytes_out.add(last.len() as u64);
-        self.effects.push(Effect::Depart { conn: id, to: home, moved, last });
+        self.kernel.counters.bytes_out.add(last.len() as u64);
+        self.kernel.effects.push(Effect::Depart { conn: id, to: home, moved, last });
     }
 
     /// What came along with a connection is looked at when this input has been handled.

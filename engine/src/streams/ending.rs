@@ -144,7 +144,7 @@ impl Streams {
 
     /// A stream has ended.
     pub(crate) fn count_ended(&self, why: Ended) {
-        let c = &self.counters;
+        let c = &self.kernel.counters;
         c.streams_closed.one();
         match why {
             Ended::Client => &c.closed_by_client,

@@ -307,7 +307,7 @@ impl Streams {
 
     /// A stanza has come from a session that is heard: its number in the client's count, 0 without one, and how many are under way.
     pub(crate) fn came(&mut self, id: SessionId) -> (u32, u16) {
-        let last_number = self.last_number;
+        let last_number = self.kernel.last_number;
         let half = self.halves.get_mut(id).expect("a session that is heard is there");
         (half.managed.as_mut().map_or(0, |managed| managed.receive(last_number)), half.in_flight)
     }
@@ -347,7 +347,7 @@ impl Streams {
 
     /// The session has no connection any more; the one that it had. Whether it may wait to be resumed says [`Streams::may_wait`].
     pub(crate) fn take_conn(&mut self, id: SessionId) -> Option<ConnId> {
-        let (now_s, before) = (self.now.mono_s(), self.halves.set_conn(id, None));
+        let (now_s, before) = (self.kernel.now.mono_s(), self.halves.set_conn(id, None));
         if let Some(half) = self.halves.get_mut(id) {
             half.since_s = now_s;
         }
@@ -361,7 +361,7 @@ impl Streams {
 
     /// A session begins on a connection.
     pub(crate) fn attach(&mut self, id: SessionId, conn: ConnId) {
-        let now_ms = self.now.mono_ms;
+        let now_ms = self.kernel.now.mono_ms;
         self.halves.open(id, conn, now_ms);
     }
 }

@@ -27,14 +27,14 @@ impl Streams {
 
     /// A session that was due is to be looked at again.
     pub(crate) fn look_later(&mut self, id: SessionId, left_ms: u64) {
-        let due_ms = self.now.mono_ms + left_ms;
+        let due_ms = self.kernel.now.mono_ms + left_ms;
         self.held_back.0.push(Reverse((due_ms, id.slot, id.generation)));
     }
 
     /// The next session that is due to be looked at.
     pub(crate) fn next_held_back(&mut self) -> Option<SessionId> {
         let Reverse((due_ms, slot, generation)) = *self.held_back.0.peek()?;
-        if due_ms > self.now.mono_ms {
+        if due_ms > self.kernel.now.mono_ms {
             return None;
         }
         self.held_back.0.pop();

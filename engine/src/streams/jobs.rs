@@ -2,9 +2,9 @@
 
 use crate::id::ConnId;
 use crate::io::{Effect, Inquiry, Job, Question};
+use crate::kernel::pending::Pending;
 use crate::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE, NOTIFY_INQUIRIES_MAX, OUTSIDE_ASKS_MAX};
 use crate::streams::Streams;
-use crate::turn::pending::Pending;
 
 impl Streams {
     /// Hands out long work; the result comes back to [`Shard::job_done`](crate::shard::Shard).
@@ -22,10 +22,10 @@ impl Streams {
         if self.asks_under_way >= OUTSIDE_ASKS_MAX {
             return false;
         }
-        let token = self.token(Pending::Verdict(conn));
+        let token = self.kernel.token(Pending::Verdict(conn));
         self.asks_under_way += 1;
-        self.counters.outside_asks.one();
-        self.effects.push(Effect::Ask { token, question: Box::new(question) });
+        self.kernel.counters.outside_asks.one();
+        self.kernel.effects.push(Effect::Ask { token, question: Box::new(question) });
         true
     }
 
@@ -34,10 +34,10 @@ impl Streams {
         if self.inquiries_under_way >= NOTIFY_INQUIRIES_MAX {
             return None;
         }
-        let token = self.token(Pending::Inquiry(conn, Box::new(key)));
+        let token = self.kernel.token(Pending::Inquiry(conn, Box::new(key)));
         self.inquiries_under_way += 1;
-        self.counters.notify_asked.one();
-        self.effects.push(Effect::Inquire { token, inquiry: Box::new(inquiry) });
+        self.kernel.counters.notify_asked.one();
+        self.kernel.effects.push(Effect::Inquire { token, inquiry: Box::new(inquiry) });
         Some(token)
     }
 
@@ -51,10 +51,10 @@ impl Streams {
             {
                 continue;
             }
-            let token = self.token(pending);
-            self.counters.jobs.one();
+            let token = self.kernel.token(pending);
+            self.kernel.counters.jobs.one();
             self.jobs_under_way += 1;
-            self.effects.push(Effect::Job { token, job });
+            self.kernel.effects.push(Effect::Job { token, job });
         }
     }
 }

@@ -55,12 +55,12 @@ impl Streams {
 
     /// Stanzas of a session are counted from now on; returns `<enabled/>`. `None` if they have been counted before.
     pub(crate) fn manage(&mut self, id: SessionId, enable: Enable) -> Option<Vec<u8>> {
-        let longest = self.settings.resume_s_max;
+        let longest = self.kernel.settings.resume_s_max;
         let resume_s =
             if enable.resume { enable.max.filter(|&max| max > 0).unwrap_or(longest).min(longest) } else { 0 };
         let mut token = [0u8; TOKEN_BYTES];
-        self.entropy.fill_bytes(&mut token);
-        let stored = resume_s > 0 && self.settings.archive;
+        self.kernel.entropy.fill_bytes(&mut token);
+        let stored = resume_s > 0 && self.kernel.settings.archive;
         let half = self.halves.get_mut(id).filter(|half| half.managed.is_none())?;
         let mut managed = Managed::new(token, resume_s);
         if stored {
@@ -93,7 +93,7 @@ impl Streams {
 
     /// All that had come from the session is in safe hands: the connection that waits for it takes over.
     pub(crate) fn resume_goes_on(&mut self, id: SessionId) {
-        let now_s = self.now.mono_s();
+        let now_s = self.kernel.now.mono_s();
         let Some(half) = self.halves.get_mut(id) else { return };
         let Some(managed) = half.managed.as_mut() else { return };
         let Some(conn) = managed.waiting.take() else { return };
@@ -108,7 +108,7 @@ impl Streams {
         let resend: Vec<u8> = managed.unacked().flat_map(|u| u.xml.iter().copied()).collect();
         let again = managed.unacked_len() as u32;
         self.halves.set_conn(id, Some(conn));
-        self.counters.resumed.one();
+        self.kernel.counters.resumed.one();
         self.rows_due(id, Rows::Counts);
         self.send_with(conn, |out| {
             out.extend_from_slice(&before);
@@ -185,14 +185,14 @@ impl Streams {
 
     /// Makes a send of what waits for a connection, unless one is under way. Whether it did.
     pub(crate) fn flush(&mut self, id: ConnId) -> bool {
-        let now_s = self.now.mono_s();
+        let now_s = self.kernel.now.mono_s();
         // What stands in for a connection sends when it is asked.
         let Some(conn) = self.conns.get(id).filter(|_| id.has_socket()) else { return false };
         let Some(bytes) = conn.outbound.as_mut().and_then(|o| o.take(now_s)) else { return false };
         let bytes = if conn.transport().is_framed() { framed(&bytes) } else { bytes };
         let durable = !matches!(conn.state(), ConnState::Opening(o) if o.is_promised_nothing());
-        self.counters.bytes_out.add(bytes.len() as u64);
-        self.effects.push(Effect::Send { conn: id, bytes, durable });
+        self.kernel.counters.bytes_out.add(bytes.len() as u64);
+        self.kernel.effects.push(Effect::Send { conn: id, bytes, durable });
         true
     }
 

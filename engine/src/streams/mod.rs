@@ -25,20 +25,19 @@ use std::sync::Arc;
 
 use hashbrown::HashSet;
 
-use crate::floor::stands_on;
 use crate::id::SessionId;
 use crate::io::Job;
+use crate::kernel::pending::Pending;
+use crate::kernel::{Fixed, Kernel};
 use crate::outbound::Outbound;
 use crate::session::conn::{Conns, Phase};
 use crate::streams::ending::Endings;
 use crate::streams::half::{Halves, Up};
-use crate::turn::pending::Pending;
-use crate::turn::{Fixed, Turn};
 
 /// The connections of a shard.
 #[derive(Debug)]
-pub struct Streams {
-    turn: Turn,
+pub(crate) struct Streams {
+    pub(crate) kernel: Kernel,
     pub(crate) conns: Conns,
     /// Connections with new output in this turn.
     pub(crate) dirty: Vec<u32>,
@@ -87,13 +86,11 @@ pub struct Streams {
     pub(crate) long_bodies: Arc<()>,
 }
 
-stands_on!(Streams, turn: Turn);
-
 impl Streams {
     /// No connections.
-    pub(crate) fn new(turn: Turn) -> Streams {
+    pub(crate) fn new(kernel: Kernel) -> Streams {
         Streams {
-            turn,
+            kernel,
             conns: Conns::default(),
             dirty: Vec::new(),
             outbound_pool: Vec::new(),
@@ -122,7 +119,7 @@ impl Streams {
     /// Sets the gauges of connections and of work that is handed out.
     pub(crate) fn publish_streams(&mut self) {
         let changed = self.conns.take_changed();
-        let c = &self.counters;
+        let c = &self.kernel.counters;
         if changed {
             c.connections.set(self.conns.held() as u64);
             let phases = [
@@ -144,7 +141,7 @@ impl Streams {
         c.outbound_bytes.set(self.outbound_bytes as u64);
         c.jobs_pending.set((self.jobs_under_way + self.jobs_waiting.len()) as u64);
         let elsewhere = self.jobs_under_way + self.asks_under_way + self.inquiries_under_way;
-        c.reads_pending.set((self.pending.len() - elsewhere) as u64);
+        c.reads_pending.set((self.kernel.pending.len() - elsewhere) as u64);
         c.outside_pending.set(self.asks_under_way as u64);
         c.notify_asking.set(self.inquiries_under_way as u64);
     }

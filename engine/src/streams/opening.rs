@@ -43,10 +43,10 @@ impl Streams {
 
     /// A connection was accepted of which this is expected.
     pub(crate) fn accepted_for(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr, stage: Stage) {
-        self.counters.accepted.one();
-        let now_s = self.now.mono_s();
+        self.kernel.counters.accepted.one();
+        let now_s = self.kernel.now.mono_s();
         self.conns.insert(id, Opening::new(listener, peer, now_s, stage), now_s);
-        if self.shutting_down {
+        if self.kernel.shutting_down {
             self.fail_stream(id, StreamCondition::SystemShutdown, None);
         }
         self.bound_opening(id, peer);
@@ -60,13 +60,13 @@ impl Streams {
     }
 
     fn opening_share(&self) -> u32 {
-        self.settings.opening_per_address_max.div_ceil(u32::from(self.settings.shards().max(1)))
+        self.kernel.settings.opening_per_address_max.div_ceil(u32::from(self.kernel.settings.shards().max(1)))
     }
 
     /// The same of one that has come from another shard. Those are not shared evenly: a shard may have as many as all together, and
     /// says when it has its share.
     pub(crate) fn bound_arrived(&mut self, id: ConnId, peer: IpAddr) -> bool {
-        self.bound_by(id, peer, self.settings.opening_per_address_max);
+        self.bound_by(id, peer, self.kernel.settings.opening_per_address_max);
         let share = self.opening_share();
         share > 0 && self.conns.opening_from(peer) > share
     }
@@ -74,7 +74,7 @@ impl Streams {
     fn bound_by(&mut self, id: ConnId, peer: IpAddr, most: u32) {
         if most > 0 && self.conns.opening_from(peer) > most {
             let held = Held::by(Limit::Unauthenticated);
-            self.limited(held.into(), || peer.to_string());
+            self.kernel.limited(held.into(), || peer.to_string());
             let text = held.to_string();
             self.fail_stream_with(id, Ended::Refused, StreamCondition::ResourceConstraint, Some(&text), None);
         }
@@ -122,13 +122,13 @@ impl Streams {
 
     /// Whether the shard has let go of a connection that is still to be handed over: what it sends meanwhile is not for
     /// this shard, see [`Effect::Depart`](crate::io::Effect::Depart).
-    pub fn is_departing(&mut self, conn: ConnId) -> bool {
+    pub(crate) fn is_departing(&mut self, conn: ConnId) -> bool {
         self.conns.get(conn).is_some_and(|c| matches!(c.state(), crate::session::conn::ConnState::Departing))
     }
 
     /// Whom a connection is for, where the host cannot know it: a proxy has named the client by HTTP (`X-Forwarded-For`), or it is a
     /// session of BOSH, behind which there is no socket.
-    pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
+    pub(crate) fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
         self.conns.client(conn)
     }
 

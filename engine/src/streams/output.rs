@@ -18,7 +18,7 @@ impl Streams {
     #[inline]
     pub(crate) fn pause(&mut self, id: ConnId, why: Pause) {
         if self.conns.pause(id, why) && id.has_socket() {
-            self.effects.push(Effect::Pause { conn: id });
+            self.kernel.effects.push(Effect::Pause { conn: id });
         }
     }
 
@@ -26,14 +26,14 @@ impl Streams {
     /// that is said.
     pub(crate) fn resume(&mut self, id: ConnId, why: Pause, durable: bool) {
         if self.conns.resume(id, why) && id.has_socket() {
-            self.effects.push(Effect::Resume { conn: id, durable });
+            self.kernel.effects.push(Effect::Resume { conn: id, durable });
         }
     }
 
     /// The connection is worth keeping: it has logged in.
     pub(crate) fn favour(&mut self, id: ConnId) {
         if id.has_socket() {
-            self.effects.push(Effect::Favour { conn: id });
+            self.kernel.effects.push(Effect::Favour { conn: id });
         }
     }
 
@@ -125,7 +125,7 @@ impl Streams {
 
     /// Whether more waits for the connection than it should have unread.
     pub(crate) fn is_heavy(&self, id: ConnId) -> bool {
-        self.conns.outbound_bytes(id) > self.settings.outbound_bytes_soft
+        self.conns.outbound_bytes(id) > self.kernel.settings.outbound_bytes_soft
     }
 
     /// Many requests fit into one read, and each is answered: who does not take the answers waits with the rest.
@@ -154,7 +154,7 @@ impl Streams {
 
     /// The peer, which had nothing to take before or has taken part of it, has its time again.
     pub(crate) fn progressed(&mut self, id: ConnId) {
-        let now_s = self.now.mono_s();
+        let now_s = self.kernel.now.mono_s();
         if let Some(outbound) = self.conns.get(id).and_then(|conn| conn.outbound.as_mut()) {
             outbound.progressed(now_s);
         }

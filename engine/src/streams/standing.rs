@@ -58,14 +58,14 @@ impl Streams {
         let Some(half) = self.halves.get(id).filter(|half| half.conn().is_none()) else { return false };
         let resume_s = half.managed.as_ref().map_or(0, |managed| managed.resume_s);
         let late_s = half.managed.as_ref().map_or(0, |managed| managed.late_s);
-        self.now.mono_s().saturating_sub(half.since_s).saturating_add(late_s) > resume_s
+        self.kernel.now.mono_s().saturating_sub(half.since_s).saturating_add(late_s) > resume_s
     }
 
     /// Seconds for which a session has had no connection, those before this process included.
     pub(crate) fn waited_s(&self, id: SessionId) -> u32 {
         let Some(half) = self.halves.get(id) else { return 0 };
         let late_s = half.managed.as_ref().map_or(0, |managed| managed.late_s);
-        self.now.mono_s().saturating_sub(half.since_s).saturating_add(late_s)
+        self.kernel.now.mono_s().saturating_sub(half.since_s).saturating_add(late_s)
     }
 
     /// Whether a session is counted by stream management.
@@ -108,7 +108,7 @@ impl Streams {
 
     /// Whether a session has so much unread or unacknowledged that it gets nothing more from others.
     pub(crate) fn is_full(&self, id: SessionId) -> bool {
-        let most = self.settings.outbound_bytes_max;
+        let most = self.kernel.settings.outbound_bytes_max;
         let Some(half) = self.halves.get(id) else { return true };
         let unacked = half.managed.as_ref().map_or(0, |managed| managed.unacked_bytes());
         unacked > most || half.conn().is_some_and(|conn| self.conns.outbound_bytes(conn) > most)
@@ -116,14 +116,14 @@ impl Streams {
 
     /// Whether a session has too much to take already. What is for it waits in the log, if it may.
     pub(crate) fn is_busy(&self, id: SessionId) -> bool {
-        let (soft, most) = (self.settings.outbound_bytes_soft, self.settings.unacked_max);
+        let (soft, most) = (self.kernel.settings.outbound_bytes_soft, self.kernel.settings.unacked_max);
         let Some(half) = self.halves.get(id) else { return true };
         // What waits for it in the log comes first, and nobody knows yet from where on.
         if half.managed.as_ref().is_some_and(|managed| managed.is_dormant()) {
             return true;
         }
         // Where all together leave too much, nobody leaves much.
-        let all = self.settings.unacked_bytes_max / u64::from(self.settings.shards().max(1));
+        let all = self.kernel.settings.unacked_bytes_max / u64::from(self.kernel.settings.shards().max(1));
         let crowded = all > 0 && self.unacked_bytes as u64 > all;
         let soft = if crowded { soft.min(UNACKED_CROWDED_BYTES) } else { soft };
         let unacked = half.managed.as_ref().is_some_and(|m| m.unacked_len() >= most || m.unacked_bytes() > soft);
@@ -132,13 +132,15 @@ impl Streams {
 
     /// Bytes of a page of an answer: it leaves as much again of what a session may leave unread and unacknowledged.
     pub(crate) fn page_room(&self) -> usize {
-        ARCHIVE_PAGE_BYTES_MAX.min(self.settings.outbound_bytes_soft / 2).min(self.settings.outbound_bytes_max / 2)
+        ARCHIVE_PAGE_BYTES_MAX
+            .min(self.kernel.settings.outbound_bytes_soft / 2)
+            .min(self.kernel.settings.outbound_bytes_max / 2)
     }
 
     /// Whether a session has room for a page of an answer, beside what it leaves unread and unacknowledged: none of it is to make a
     /// message wait.
     pub(crate) fn has_room(&self, id: SessionId) -> bool {
-        let (soft, most) = (self.settings.outbound_bytes_soft, self.settings.unacked_max);
+        let (soft, most) = (self.kernel.settings.outbound_bytes_soft, self.kernel.settings.unacked_max);
         let Some(half) = self.halves.get(id).filter(|_| !self.is_busy(id)) else { return false };
         let unread = half.conn().map_or(0, |conn| self.conns.outbound_bytes(conn));
         let (len, bytes) = half.managed.as_ref().map_or((0, 0), |m| (m.unacked_len(), m.unacked_bytes()));
@@ -169,7 +171,7 @@ impl Streams {
 
     /// Whether a session has asked on and on and acknowledged nothing: as much as others may fill is there for answers alone.
     pub(crate) fn acknowledges_nothing(&self, id: SessionId) -> bool {
-        let most = 2 * self.settings.outbound_bytes_max;
+        let most = 2 * self.kernel.settings.outbound_bytes_max;
         self.halves.managed(id).is_some_and(|managed| managed.unacked_bytes() > most && managed.unacked_len() > 1)
     }
 

@@ -137,7 +137,7 @@ impl Streams {
 
     /// The counts of a session for its rows; its place in the log is for who calls to add.
     pub(crate) fn counts(&mut self, id: SessionId) -> Option<Counts> {
-        let (last_number, now) = (self.last_number, self.now);
+        let (last_number, now) = (self.kernel.last_number, self.kernel.now);
         let half = self.halves.get_mut(id)?;
         let (since_s, detached) = (half.since_s, half.conn().is_none());
         let managed = half.managed.as_mut()?;
@@ -152,7 +152,7 @@ impl Streams {
 
     /// A session whose counts have moved since they were written, and that is at rest, has them written.
     pub(crate) fn rest(&mut self, id: SessionId) {
-        let now_s = self.now.mono_s();
+        let now_s = self.kernel.now.mono_s();
         let Some(half) = self.halves.get(id) else { return };
         let quiet_s = half.conn().map_or(0, |conn| now_s.saturating_sub(self.conns.last_s(conn)));
         let Some(managed) = &half.managed else { return };
@@ -163,7 +163,7 @@ impl Streams {
 
     /// A session from before this process began waits for its client.
     pub(crate) fn attach_dormant(&mut self, id: SessionId, managed: Managed) {
-        let now_ms = self.now.mono_ms;
+        let now_ms = self.kernel.now.mono_ms;
         self.halves.open_dormant(id, managed, now_ms);
     }
 
@@ -177,7 +177,7 @@ impl Streams {
         pushes: Vec<Box<[u8]>>,
         seen: u64,
     ) {
-        let last_number = self.last_number;
+        let last_number = self.kernel.last_number;
         if let Some(managed) = self.halves.managed_mut(id) {
             let before = managed.unacked_bytes();
             managed.set_top(seen);

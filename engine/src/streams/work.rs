@@ -35,13 +35,13 @@ pub(crate) fn time_ms(work: u64) -> u32 {
 impl Streams {
     /// What has been done so far in this turn, for [`charge_since`](crate::actors::Actors::charge_since).
     pub(crate) fn done_so_far(&self) -> u64 {
-        let letters: usize = self.letters.iter().map(|batch| batch.len()).sum();
-        work(letters + self.writes.len(), self.writes.bytes())
+        let letters: usize = self.kernel.letters.iter().map(|batch| batch.len()).sum();
+        work(letters + self.kernel.writes.len(), self.kernel.writes.bytes())
     }
 
     /// A session has set off work.
     pub(crate) fn charged(&mut self, session: SessionId, work: u64) {
-        let now_ms = self.now.mono_ms as u32;
+        let now_ms = self.kernel.now.mono_ms as u32;
         let Some(half) = self.halves.get_mut(session) else { return };
         let owes_ms = owes_ms(half.pays_until_ms, now_ms);
         let owes_ms = (owes_ms + time_ms(work)).min(OWED_MS_MAX);
@@ -49,19 +49,19 @@ impl Streams {
         let Some(conn) = half.conn().filter(|_| owes_ms > WORK_AHEAD_MS) else { return };
         if !self.paying.contains(&session) {
             self.paying.push(session);
-            self.counters.work_paused.one();
+            self.kernel.counters.work_paused.one();
         }
         self.pause(conn, Pause::Work);
     }
 
     /// What a session has still to pay off, milliseconds.
     pub(crate) fn owed_ms(&self, session: SessionId) -> u32 {
-        self.halves.get(session).map_or(0, |half| owes_ms(half.pays_until_ms, self.now.mono_ms as u32))
+        self.halves.get(session).map_or(0, |half| owes_ms(half.pays_until_ms, self.kernel.now.mono_ms as u32))
     }
 
     /// A session begins with a debt. With too much of it it is not read from yet.
     pub(crate) fn owe(&mut self, session: SessionId, owed_ms: u32) {
-        let now_ms = self.now.mono_ms as u32;
+        let now_ms = self.kernel.now.mono_ms as u32;
         if let Some(half) = self.halves.get_mut(session) {
             half.pays_until_ms = now_ms.wrapping_add(owed_ms.min(OWED_MS_MAX));
         }
@@ -75,7 +75,7 @@ impl Streams {
 
     /// A session was charged for more than it has set off.
     pub(crate) fn given_back(&mut self, session: SessionId, work: u64) {
-        let now_ms = self.now.mono_ms as u32;
+        let now_ms = self.kernel.now.mono_ms as u32;
         let Some(half) = self.halves.get_mut(session) else { return };
         let owes_ms = owes_ms(half.pays_until_ms, now_ms).saturating_sub(time_ms(work));
         half.pays_until_ms = now_ms.wrapping_add(owes_ms);
@@ -84,7 +84,7 @@ impl Streams {
     /// What a session owed is paid off: its stamp is moved on, before the clock's lower bits come round to it again (49 days). A part of
     /// the sweep of sessions.
     pub(crate) fn forget_paid(&mut self, session: SessionId) {
-        let now_ms = self.now.mono_ms as u32;
+        let now_ms = self.kernel.now.mono_ms as u32;
         if let Some(half) = self.halves.get_mut(session)
             && owes_ms(half.pays_until_ms, now_ms) == 0
         {
@@ -97,7 +97,7 @@ impl Streams {
         if self.paying.is_empty() {
             return;
         }
-        let now_ms = self.now.mono_ms as u32;
+        let now_ms = self.kernel.now.mono_ms as u32;
         let mut paying = std::mem::take(&mut self.paying);
         paying.retain(|&id| {
             let Some(half) = self.halves.get(id) else { return false };

@@ -3,7 +3,7 @@
 
 use hashbrown::HashMap;
 
-use crate::turn::Fixed;
+use crate::kernel::Fixed;
 
 /// What takes so much memory.
 pub(super) trait Weighs: Clone {

@@ -12,8 +12,9 @@ use crate::channels::listener::{Held, Kind, Listener};
 use crate::channels::places::Places;
 use crate::id::ConnId;
 use crate::io::{Decision, Inquiry};
+use crate::kernel::pending::Pending;
 use crate::limits::NOTIFY_HELD_S;
-use crate::turn::pending::Pending;
+use crate::streams::Streams;
 use crate::web::access::Act;
 use crate::web::access::shown::Shown;
 use crate::web::access::token::is_name;
@@ -31,10 +32,10 @@ enum Known {
 
 impl Channels {
     /// A connection asks something of channels.
-    pub(crate) fn listen(&mut self, id: ConnId, keeps_alive: bool, asked: Asked) {
-        let waiting_max = self.settings.web.channels.waiting_max;
-        let now_ms = self.now.mono_ms;
-        let Some(opening) = self.opening(id) else { return };
+    pub(crate) fn listen(&mut self, cx: &mut Streams, id: ConnId, keeps_alive: bool, asked: Asked) {
+        let waiting_max = cx.kernel.settings.web.channels.waiting_max;
+        let now_ms = cx.kernel.now.mono_ms;
+        let Some(opening) = cx.opening(id) else { return };
         // What it is told may be told only when it is durable.
         (opening.promised, opening.blocked) = (true, true);
         let address = opening.peer.to_canonical();
@@ -45,30 +46,37 @@ impl Channels {
         let may = may.and_then(|()| match asked.wish {
             // Whoever knows a registration may remove it, also when the token is over by which it was made.
             Wish::Unregister(_) => Ok(Admission::default()),
-            _ => self.admit(network, &asked.shown, (asked.wish.act(), selects), channels.clone()),
+            _ => self.admit(cx, network, &asked.shown, (asked.wish.act(), selects), channels.clone()),
         });
         // Who reads a channel need not know who else does.
         let may = may.and_then(|admission| match asked.occupancy && asked.wish.act() == Act::Subscribe {
-            true => self.admit(network, &asked.shown, (Act::Presence, false), channels).map(|_| admission),
+            true => self.admit(cx, network, &asked.shown, (Act::Presence, false), channels).map(|_| admission),
             false => Ok(admission),
         });
         match may {
-            Ok(Admission { asks: true, .. }) => self.listen_if_allowed(id, keeps_alive, asked, address),
-            may => self.begin_listening(id, keeps_alive, asked, may),
+            Ok(Admission { asks: true, .. }) => self.listen_if_allowed(cx, id, keeps_alive, asked, address),
+            may => self.begin_listening(cx, id, keeps_alive, asked, may),
         }
     }
 
-    fn listen_if_allowed(&mut self, id: ConnId, keeps_alive: bool, mut asked: Asked, address: IpAddr) {
+    fn listen_if_allowed(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        keeps_alive: bool,
+        mut asked: Asked,
+        address: IpAddr,
+    ) {
         let bytes = asked.bytes() + asked.sent.bytes();
-        let token = match self.look_up(id, &asked, address, bytes) {
+        let token = match self.look_up(cx, id, &asked, address, bytes) {
             Ok(Known::Soon(token)) => token,
-            Ok(Known::Already(admission)) => return self.begin_listening(id, keeps_alive, asked, Ok(admission)),
-            Err(refusal) => return self.begin_listening(id, keeps_alive, asked, Err(refusal)),
+            Ok(Known::Already(admission)) => return self.begin_listening(cx, id, keeps_alive, asked, Ok(admission)),
+            Err(refusal) => return self.begin_listening(cx, id, keeps_alive, asked, Err(refusal)),
         };
         // The question has it.
         (asked.shown, asked.sent) = (Shown::Nothing, Default::default());
         let fields = self.listeners.fields(std::mem::take(&mut asked.fields));
-        let now_s = self.now.mono_s();
+        let now_s = cx.kernel.now.mono_s();
         let listener = Listener {
             kind: Kind::Held(Box::new(Held { asked, token, bytes })),
             places: Places::default(),
@@ -89,9 +97,16 @@ impl Channels {
     }
 
     /// What was said of such a request lately; otherwise a question goes out.
-    fn look_up(&mut self, id: ConnId, asked: &Asked, address: IpAddr, bytes: usize) -> Result<Known, Response> {
-        let (now_ms, network) = (self.now.mono_ms, network(address));
-        let policy = &self.settings.web.channels;
+    fn look_up(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        asked: &Asked,
+        address: IpAddr,
+        bytes: usize,
+    ) -> Result<Known, Response> {
+        let (now_ms, network) = (cx.kernel.now.mono_ms, network(address));
+        let policy = &cx.kernel.settings.web.channels;
         let channels = asked.channels.iter().map(|place| &place.channel).filter(|channel| policy.asks(channel));
         let inquiry = Inquiry {
             act: asked.wish.act(),
@@ -103,32 +118,32 @@ impl Channels {
         };
         let key = inquiry.key();
         if let Some(known) = self.decisions.find(now_ms, &key) {
-            self.counters.notify_ask_known.one();
-            return known.map(|permit| Known::Already(Admission::by(permit))).map_err(|_| self.denied());
+            cx.kernel.counters.notify_ask_known.one();
+            return known.map(|permit| Known::Already(Admission::by(permit))).map_err(|_| self.denied(cx));
         }
         if !self.listeners.may_hold(network, bytes) {
-            self.counters.notify_ask_failed.one();
+            cx.kernel.counters.notify_ask_failed.one();
             return Err(unanswered());
         }
-        let each_ms = self.settings.each_question_ms();
+        let each_ms = cx.kernel.settings.each_question_ms();
         self.listeners.addresses.may_ask(now_ms, network, each_ms)?;
-        let token = self.inquire(id, key, inquiry);
+        let token = cx.inquire(id, key, inquiry);
         token.map(Known::Soon).ok_or_else(|| {
-            self.counters.notify_ask_failed.one();
+            cx.kernel.counters.notify_ask_failed.one();
             unanswered()
         })
     }
 
-    fn denied(&self) -> Response {
-        self.counters.notify_ask_denied.one();
+    fn denied(&self, cx: &Streams) -> Response {
+        cx.kernel.counters.notify_ask_denied.one();
         Response::text(Status::Forbidden, "this is not allowed")
     }
 
     /// An answer has come, which may be for a request that is not there any more.
-    pub(crate) fn decided(&mut self, token: u64, decision: Decision) {
-        let Some(Pending::Inquiry(id, key)) = self.pending.remove(&token) else { return };
-        self.inquiries_under_way -= 1;
-        let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
+    pub(crate) fn decided(&mut self, cx: &mut Streams, token: u64, decision: Decision) {
+        let Some(Pending::Inquiry(id, key)) = cx.kernel.pending.remove(&token) else { return };
+        cx.inquiries_under_way -= 1;
+        let (now_s, now_ms) = (cx.kernel.now.mono_s(), cx.kernel.now.mono_ms);
         let may = match decision {
             Decision::Allowed { name, seconds } => {
                 let name = name.filter(|name| is_name(name));
@@ -136,10 +151,10 @@ impl Channels {
             }
             Decision::Denied => {
                 self.decisions.denied(now_ms, *key);
-                Err(self.denied())
+                Err(self.denied(cx))
             }
             Decision::Unknown => {
-                self.counters.notify_ask_failed.one();
+                cx.kernel.counters.notify_ask_failed.one();
                 Err(unanswered())
             }
         };
@@ -149,10 +164,10 @@ impl Channels {
         }
         let admission = match may {
             Ok(admission) => admission,
-            Err(refusal) => return self.respond(id, refusal),
+            Err(refusal) => return self.respond(cx, id, refusal),
         };
         let Some(Listener { kind: Kind::Held(held), keeps_alive, fields, .. }) = self.listeners.end(id) else { return };
         let asked = Asked { fields: fields.all().to_vec(), ..held.asked };
-        self.begin_listening(id, keeps_alive, asked, Ok(admission));
+        self.begin_listening(cx, id, keeps_alive, asked, Ok(admission));
     }
 }

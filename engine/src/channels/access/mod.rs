@@ -21,6 +21,7 @@ use crate::channels::addresses::Held;
 use crate::channels::listener::Listener;
 use crate::id::Now;
 use crate::limits::NOTIFY_JWT_KNOWN_BYTES_MAX;
+use crate::streams::Streams;
 use crate::web::access::shown::Shown;
 use crate::web::access::{Access, Act, Fault, Grant};
 use crate::web::prefix;
@@ -148,12 +149,13 @@ impl Channels {
     /// The refusal.
     pub(super) fn admit<'a>(
         &mut self,
+        cx: &mut Streams,
         network: IpAddr,
         shown: &Shown,
         (act, selects): (Act, bool),
         mut channels: impl Iterator<Item = &'a str> + Clone,
     ) -> Result<Admission, Response> {
-        let settings = self.settings.clone();
+        let settings = cx.kernel.settings.clone();
         let policy = &settings.web.channels;
         let publishes = act == Act::Publish;
         if let (true, Shown::Bearer(shown), Some(token)) = (publishes, shown, &policy.token)
@@ -191,7 +193,7 @@ impl Channels {
                 (Some(_), _) => unauthorized("", "a token is needed: Authorization: Bearer TOKEN"),
             });
         };
-        let grant = match self.verified(network, access, token) {
+        let grant = match self.verified(cx, network, access, token) {
             Ok(grant) => grant,
             Err(Denied::Held(held)) => return Err(held.into()),
             Err(Denied::Fault(fault)) => return Err(invalid(fault.text())),
@@ -214,8 +216,8 @@ impl Channels {
 
     /// Whether who has shown these tokens may do something at a channel, and whether by one of them: what it may without one, it may at any
     /// time. Nobody may more here than by one request for it.
-    pub(super) fn may_by(&self, grants: [Option<&Grant>; 2], act: Act, channel: &str) -> (bool, bool) {
-        let (policy, now_s) = (&self.settings.web.channels, self.now.wall_us / 1_000_000);
+    pub(super) fn may_by(&self, cx: &Streams, grants: [Option<&Grant>; 2], act: Act, channel: &str) -> (bool, bool) {
+        let (policy, now_s) = (&cx.kernel.settings.web.channels, cx.kernel.now.wall_us / 1_000_000);
         let counts = |grant: &&Grant| policy.access.as_ref().is_some_and(|access| access.holds(grant, now_s));
         let granted = grants.into_iter().flatten().filter(counts).any(|grant| grant.covers(act, channel));
         let open = !policy.is_private(channel) && (act != Act::Publish || policy.publish_open);
@@ -228,23 +230,24 @@ impl Channels {
     /// Why it does not count.
     pub(super) fn verified(
         &mut self,
+        cx: &mut Streams,
         network: IpAddr,
         access: &Arc<Access>,
         token: &str,
     ) -> Result<Arc<Grant>, Denied> {
-        let (now_ms, now_s) = (self.now.mono_ms, self.now.wall_us / 1_000_000);
+        let (now_ms, now_s) = (cx.kernel.now.mono_ms, cx.kernel.now.wall_us / 1_000_000);
         let hash = digest::digest(&digest::SHA256, token.as_bytes());
         let hash: [u8; 32] = hash.as_ref().try_into().unwrap_or_default();
         // One that is known and does not count any more is read again, to say what is wrong.
         if let Some(grant) = self.grants.find(access, &hash).filter(|grant| access.holds(grant, now_s)) {
             return Ok(grant);
         }
-        let each_ms = self.settings.each_wrong_ms();
+        let each_ms = cx.kernel.settings.each_wrong_ms();
         let addresses = &mut self.listeners.addresses;
         match access.grant(token, now_s, || addresses.may_verify(now_ms, network).map_err(Denied::Held)) {
             Ok(grant) => {
                 let grant = Arc::new(grant);
-                self.counters.notify_tokens_verified.one();
+                cx.kernel.counters.notify_tokens_verified.one();
                 self.grants.grants.keep(hash, grant.clone());
                 Ok(grant)
             }
@@ -253,7 +256,7 @@ impl Channels {
                     addresses.was_wrong(now_ms, network, each_ms);
                 }
                 if let Denied::Fault(_) = denied {
-                    self.counters.notify_tokens_refused.one();
+                    cx.kernel.counters.notify_tokens_refused.one();
                 }
                 Err(denied)
             }
@@ -261,10 +264,10 @@ impl Channels {
     }
 
     /// Whether a request that waits may do so still.
-    pub(super) fn is_granted(&self, listener: &Listener) -> bool {
-        let now_s = self.now.wall_us / 1_000_000;
-        let access = self.settings.web.channels.access.as_ref();
-        let permitted = listener.permit.as_ref().is_none_or(|permit| self.now.mono_s() < permit.until_s);
+    pub(super) fn is_granted(&self, cx: &Streams, listener: &Listener) -> bool {
+        let now_s = cx.kernel.now.wall_us / 1_000_000;
+        let access = cx.kernel.settings.web.channels.access.as_ref();
+        let permitted = listener.permit.as_ref().is_none_or(|permit| cx.kernel.now.mono_s() < permit.until_s);
         permitted && listener.grant.as_ref().is_none_or(|grant| access.is_some_and(|access| access.holds(grant, now_s)))
     }
 }

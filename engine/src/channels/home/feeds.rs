@@ -14,6 +14,7 @@ use crate::channels::home::is_private;
 use crate::channels::occupancy::crowd::channel_of;
 use crate::id::ShardId;
 use crate::limits::{NOTIFY_FEED_ITEMS_ALL_MAX, NOTIFY_FEED_ITEMS_MAX, NOTIFY_FEEDS_PER_SHARD_MAX, NOTIFY_FORGET_S};
+use crate::streams::Streams;
 use crate::web::prefix;
 
 /// An item, by what it is found.
@@ -177,27 +178,27 @@ impl Feeds {
 
 impl Channels {
     /// A shard watches a feed of this home; whether there is room for it.
-    pub(crate) fn open_feed(&mut self, feed: FeedName<'_>) -> bool {
-        let (now, home, watchers) = ((self.now.wall_us, self.now.mono_s()), self.id, &self.watchers);
-        let most = usize::from(self.settings.shards()) * NOTIFY_FEEDS_PER_SHARD_MAX;
+    pub(crate) fn open_feed(&mut self, cx: &mut Streams, feed: FeedName<'_>) -> bool {
+        let (now, home, watchers) = ((cx.kernel.now.wall_us, cx.kernel.now.mono_s()), cx.kernel.id, &self.watchers);
+        let most = usize::from(cx.kernel.settings.shards()) * NOTIFY_FEEDS_PER_SHARD_MAX;
         let is_watched = |all, prefix: &str| watchers.has(&FeedName { home, all, prefix }.write());
         self.feeds.open((feed.prefix, feed.all), now, most, is_watched)
     }
 
     /// An item was published at a channel of this home. Feeds that have it, with its number in each.
-    pub(super) fn feed(&mut self, actor: &str, number: u64, bytes: u32) -> Vec<(String, u64)> {
-        let policy = &self.settings.web.channels;
+    pub(super) fn feed(&mut self, cx: &mut Streams, actor: &str, number: u64, bytes: u32) -> Vec<(String, u64)> {
+        let policy = &cx.kernel.settings.web.channels;
         if !policy.is_there(channel_of(actor)) {
             return Vec::new();
         }
-        let (home, private) = (self.id, is_private(policy, actor));
+        let (home, private) = (cx.kernel.id, is_private(policy, actor));
         let told = self.feeds.take(actor, number, bytes, private);
         told.into_iter().map(|(all, prefix, number)| (FeedName { home, all, prefix }.write(), number)).collect()
     }
 
     /// Where a channel is, or a feed.
-    pub(crate) fn source(&self, node: &str) -> ShardId {
-        FeedName::read(node).map_or_else(|| self.home(node), |feed| feed.home)
+    pub(crate) fn source(&self, cx: &Streams, node: &str) -> ShardId {
+        FeedName::read(node).map_or_else(|| cx.kernel.home(node), |feed| feed.home)
     }
 }
 

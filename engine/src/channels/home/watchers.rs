@@ -11,10 +11,11 @@ use crate::channels::web_push::{Woken, told};
 use crate::extension::pubsub::notice::News;
 use crate::extension::pubsub::service::channel;
 use crate::id::ShardId;
+use crate::kernel::pending::Front;
 use crate::letters::Letter;
 use crate::limits::{NOTIFY_FORGET_S, NOTIFY_WATCHED_MAX};
 use crate::store::nodes::key_of;
-use crate::turn::pending::Front;
+use crate::streams::Streams;
 
 /// What an item takes beside its payload when it is told, about, bytes.
 const ITEM_BYTES: usize = 256;
@@ -128,64 +129,64 @@ impl Watchers {
 
 impl Channels {
     /// A shard watches a channel of this home; whether there is room for it.
-    pub(crate) fn watch(&mut self, node: &str, shard: ShardId, waiting: u32) -> bool {
-        let now_s = self.now.mono_s();
+    pub(crate) fn watch(&mut self, cx: &mut Streams, node: &str, shard: ShardId, waiting: u32) -> bool {
+        let now_s = cx.kernel.now.mono_s();
         self.watchers.watch(node, shard, waiting, now_s)
     }
 
     /// A subscriber of a shard asks for items of a channel of this home, and the shard watches it; whether there is room for that.
-    pub(crate) fn watch_for(&mut self, node: &str, shard: ShardId, waiting: u32) -> bool {
-        let fits = self.watch(node, shard, waiting);
-        if self.settings.web.channels.nchan {
-            let now_s = self.now.mono_s();
+    pub(crate) fn watch_for(&mut self, cx: &mut Streams, node: &str, shard: ShardId, waiting: u32) -> bool {
+        let fits = self.watch(cx, node, shard, waiting);
+        if cx.kernel.settings.web.channels.nchan {
+            let now_s = cx.kernel.now.mono_s();
             self.watchers.asked(node, now_s);
         }
         fits
     }
 
     /// A shard says that it watches a channel still. If it has not heard of an item, it hears now that there is one.
-    pub(crate) fn watches_still(&mut self, shard: ShardId, node: &str, heard: u64, waiting: u32) {
-        self.watch(node, shard, waiting);
-        let told = match FeedName::read(node).filter(|feed| waiting > 0 && self.open_feed(*feed)) {
+    pub(crate) fn watches_still(&mut self, cx: &mut Streams, shard: ShardId, node: &str, heard: u64, waiting: u32) {
+        self.watch(cx, node, shard, waiting);
+        let told = match FeedName::read(node).filter(|feed| waiting > 0 && self.open_feed(cx, *feed)) {
             Some(feed) => self.feeds.get(feed.prefix, feed.all).map_or(0, |feed| feed.last),
             None => self.watchers.all.get(node).map_or(0, |watched| watched.told),
         };
         if waiting > 0 && told > heard {
-            let letters = self.letters_to(shard);
+            let letters = cx.kernel.letters_to(shard);
             let (node, key, item) = (letters.name(node), letters.name(""), letters.write(b""));
             letters.push(Letter::ChannelNews { node, number: told, key, item });
         }
     }
 
     /// An item was published here, by somebody by HTTP or not.
-    pub(crate) fn news(&mut self, news: &News, from: &str, front: Option<Front>) {
+    pub(crate) fn news(&mut self, cx: &mut Streams, news: &News, from: &str, front: Option<Front>) {
         // Who waits for a channel that is not for everybody has shown a token.
-        if !news.open && !is_private(&self.settings.web.channels, &news.actor) {
+        if !news.open && !is_private(&cx.kernel.settings.web.channels, &news.actor) {
             return;
         }
         let (told, key) = (LazyCell::new(|| channel::told(news)), key_of(&news.id).unwrap_or_default());
-        let mut waiting = self.tell_watchers(&news.actor, news.number, key, &told);
-        let feeds = self.feed(&news.actor, news.number, (news.payload.len() + ITEM_BYTES) as u32);
+        let mut waiting = self.tell_watchers(cx, &news.actor, news.number, key, &told);
+        let feeds = self.feed(cx, &news.actor, news.number, (news.payload.len() + ITEM_BYTES) as u32);
         // Items of two channels do not replace each other.
         let key = if key.is_empty() { String::new() } else { format!("{} {key}", news.actor) };
         for (feed, number) in feeds {
-            waiting = waiting.saturating_add(self.tell_watchers(&feed, number, &key, &told));
+            waiting = waiting.saturating_add(self.tell_watchers(cx, &feed, number, &key, &told));
         }
-        waiting = waiting.saturating_add(self.wake_pages(news));
-        self.charge_front(from, front, waiting);
+        waiting = waiting.saturating_add(self.wake_pages(cx, news));
+        self.charge_front(cx, from, front, waiting);
     }
 
     /// Pages that are closed are to be told, if some have registered; as far as is known so many.
-    fn wake_pages(&mut self, news: &News) -> u32 {
-        let policy = &self.settings.web.channels;
+    fn wake_pages(&mut self, cx: &mut Streams, news: &News) -> u32 {
+        let policy = &cx.kernel.settings.web.channels;
         let channel = news.actor.split_once('/').map_or("", |(_, channel)| channel);
         if policy.push.is_none() || !policy.is_there(channel) {
             return 0;
         }
-        match self.web_pushes.news(self.now.mono_ms, &news.actor, |more| told(news, more)) {
+        match self.web_pushes.news(cx.kernel.now.mono_ms, &news.actor, |more| told(news, more)) {
             Woken::Told(count) => return count,
             Woken::Nobody => {}
-            Woken::Full => self.counters.notify_push_unsent.one(),
+            Woken::Full => cx.kernel.counters.notify_push_unsent.one(),
         }
         0
     }
@@ -193,6 +194,7 @@ impl Channels {
     /// An item goes to the shards that watch a channel or a feed. How many wait there.
     fn tell_watchers<F: FnOnce() -> Vec<u8>>(
         &mut self,
+        cx: &mut Streams,
         node: &str,
         number: u64,
         key: &str,
@@ -202,7 +204,7 @@ impl Channels {
         watched.told = watched.told.max(number);
         let by = watched.by.clone();
         for watcher in &by {
-            let letters = self.letters_to(watcher.shard);
+            let letters = cx.kernel.letters_to(watcher.shard);
             let (node, key, item) = (letters.name(node), letters.name(key), letters.write(told));
             letters.push(Letter::ChannelNews { node, number, key, item });
         }
@@ -210,20 +212,20 @@ impl Channels {
     }
 
     /// The address that has published by HTTP is charged for all who are told.
-    pub(crate) fn charge_front(&mut self, from: &str, front: Option<Front>, told: u32) {
+    pub(crate) fn charge_front(&mut self, cx: &mut Streams, from: &str, front: Option<Front>, told: u32) {
         let (Some(front), Ok(address)) = (front, from.parse()) else { return };
         if told > 0 {
-            self.letters_to(front.conn.shard).push(Letter::ChannelCharge { address, told });
+            cx.kernel.letters_to(front.conn.shard).push(Letter::ChannelCharge { address, told });
         }
     }
 
     /// One turn's share of forgetting.
-    pub(crate) fn sweep_watchers(&mut self) {
-        self.watchers.sweep(self.now.mono_ms);
-        let (now_s, home) = (self.now.mono_s(), self.id);
+    pub(crate) fn sweep_watchers(&mut self, cx: &mut Streams) {
+        self.watchers.sweep(cx.kernel.now.mono_ms);
+        let (now_s, home) = (cx.kernel.now.mono_s(), cx.kernel.id);
         let watchers = &self.watchers;
         self.feeds.sweep(now_s, |all, prefix| watchers.has(&FeedName { home, all, prefix }.write()));
-        self.counters.notify_channels.set(self.watchers.len() as u64);
+        cx.kernel.counters.notify_channels.set(self.watchers.len() as u64);
     }
 }
 

@@ -17,6 +17,7 @@ use crate::limits::{
     NOTIFY_FORGET_S, NOTIFY_RENEW_S, NOTIFY_WATCHED_MAX, NOTIFY_WHO_AT_ONCE, NOTIFY_WHO_MAX, NOTIFY_WHO_MS,
     NOTIFY_WHO_TOLD_MAX,
 };
+use crate::streams::Streams;
 
 /// What a shard has reported.
 #[derive(Debug)]
@@ -166,39 +167,47 @@ impl Occupancy {
 
 impl Channels {
     /// A shard reports who subscribes there to a channel of this home.
-    pub(crate) fn channel_present(&mut self, shard: ShardId, node: &str, said: Said<'_>, whole: bool, listens: bool) {
-        let now_ms = self.now.mono_ms;
+    pub(crate) fn channel_present(
+        &mut self,
+        cx: &mut Streams,
+        shard: ShardId,
+        node: &str,
+        said: Said<'_>,
+        whole: bool,
+        listens: bool,
+    ) {
+        let now_ms = cx.kernel.now.mono_ms;
         let known = self.occupancy.take(node, shard, said, (whole, listens), now_ms);
         if known && whole && listens {
             let sum = self.occupancy.halls.get(node).map(Hall::sum).unwrap_or_default();
-            self.say_occupied(shard, node, &sum);
+            self.say_occupied(cx, shard, node, &sum);
         }
     }
 
-    fn say_occupied(&mut self, shard: ShardId, node: &str, sum: &Crowd) {
-        let letters = self.letters_to(shard);
+    fn say_occupied(&mut self, cx: &mut Streams, shard: ShardId, node: &str, sum: &Crowd) {
+        let letters = cx.kernel.letters_to(shard);
         let names = letters.write_with(|out| write_names(out, sum.names.iter().map(|(name, count)| (&**name, *count))));
         let node = letters.name(node);
         letters.push(Letter::ChannelOccupied { node, subscribers: sum.subscribers, names, more: sum.more });
     }
 
     /// A connection asks who subscribes to a channel of this home.
-    pub(crate) fn channel_count(&mut self, conn: ConnRef, number: u32, node: &str) {
+    pub(crate) fn channel_count(&mut self, cx: &mut Streams, conn: ConnRef, number: u32, node: &str) {
         let hall = self.occupancy.halls.get(node);
         let by = hall.iter().flat_map(|hall| &hall.by).map(|report| &report.crowd);
         let mut state = Crowd::of(by, NOTIFY_WHO_MAX).state(channel_of(node));
         state.push(b'\n');
-        let letters = self.letters_to(conn.shard);
+        let letters = cx.kernel.letters_to(conn.shard);
         let body = letters.write(&state);
         letters.push(Letter::ChannelAnswer { conn: conn.conn, number, refused: None, body });
     }
 
     /// One turn's share of telling shards who subscribes, and of forgetting those that have been silent.
-    pub(crate) fn sweep_occupancy(&mut self) {
-        let now_ms = self.now.mono_ms;
+    pub(crate) fn sweep_occupancy(&mut self, cx: &mut Streams) {
+        let now_ms = cx.kernel.now.mono_ms;
         for _ in 0..NOTIFY_WHO_AT_ONCE {
             let Some((node, listening, sum)) = self.occupancy.next_due(now_ms) else { break };
-            listening.iter().for_each(|shard| self.say_occupied(*shard, &node, &sum));
+            listening.iter().for_each(|shard| self.say_occupied(cx, *shard, &node, &sum));
         }
     }
 }

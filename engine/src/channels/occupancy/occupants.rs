@@ -14,11 +14,11 @@ use hashbrown::HashMap;
 use crate::channels::addresses::Addresses;
 use crate::channels::occupancy::crowd::{Crowd, Said, channel_of, differing, write_names};
 use crate::id::ConnId;
+use crate::kernel::Fixed;
 use crate::limits::{
     NOTIFY_AWAY_MAX, NOTIFY_AWAY_MS, NOTIFY_EMPTY_MAX, NOTIFY_RENEW_S, NOTIFY_WHO_AT_ONCE, NOTIFY_WHO_MS,
     NOTIFY_WHO_TOLD_PER_S,
 };
-use crate::turn::Fixed;
 use crate::web::policy::Channels;
 
 /// Who waits, for what is counted of it.

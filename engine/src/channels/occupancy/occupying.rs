@@ -11,24 +11,25 @@ use crate::channels::places::Standing;
 use crate::id::ConnId;
 use crate::letters::{ConnRef, Letter};
 use crate::limits::{NOTIFY_TOLD_AT_ONCE, NOTIFY_WHO_AT_ONCE};
+use crate::streams::Streams;
 
 impl Channels {
     /// A request begins to wait: it is a subscriber of those of its channels that tell who subscribes.
-    pub(crate) fn occupy(&mut self, id: ConnId) {
-        let settings = self.settings.clone();
+    pub(crate) fn occupy(&mut self, cx: &mut Streams, id: ConnId) {
+        let settings = cx.kernel.settings.clone();
         if !settings.web.channels.occupancy.is_empty() {
             self.listeners.occupy(id, &settings.web.channels);
         }
     }
 
     /// A connection asks who subscribes to a channel.
-    pub(crate) fn ask_occupancy(&mut self, id: ConnId) {
-        let (number, shard) = (self.listeners.number(), self.id);
+    pub(crate) fn ask_occupancy(&mut self, cx: &mut Streams, id: ConnId) {
+        let (number, shard) = (self.listeners.number(), cx.kernel.id);
         let Some(listener) = self.listeners.get_mut(id) else { return };
         listener.places[0].standing = Standing::asked(number);
         let node = listener.places[0].node.clone();
-        let home = self.home(&node);
-        let letters = self.letters_to(home);
+        let home = cx.kernel.home(&node);
+        let letters = cx.kernel.letters_to(home);
         let node = letters.name(&node);
         letters.push(Letter::ChannelCount { conn: ConnRef { shard, conn: id }, number, node });
     }
@@ -39,10 +40,10 @@ impl Channels {
     }
 
     /// One who is told who subscribes is told what it has missed, if it takes more: how it is, and not what came before.
-    pub(crate) fn greet(&mut self, id: ConnId) {
+    pub(crate) fn greet(&mut self, cx: &mut Streams, id: ConnId) {
         let hears = self.listeners.get(id).filter(|listener| listener.hears);
         let Some(listener) = hears.filter(|listener| listener.kind.has_begun() && listener.is_placed()) else { return };
-        if self.is_heavy(id) {
+        if cx.is_heavy(id) {
             return;
         }
         let (mut out, mut nodes) = (Vec::new(), Vec::new());
@@ -52,50 +53,50 @@ impl Channels {
                 nodes.push(place.node.clone());
             }
         }
-        self.counters.notify_occupancy_told.add(nodes.len() as u64);
+        cx.kernel.counters.notify_occupancy_told.add(nodes.len() as u64);
         nodes.iter().for_each(|node| self.listeners.occupants.was_told(node, id));
-        self.send_told(id, &out);
+        self.send_told(cx, id, &out);
     }
 
     /// Tells the next of those who are to be told. If more are, the next turn goes on.
-    fn go_on_telling_who(&mut self) {
+    fn go_on_telling_who(&mut self, cx: &mut Streams) {
         if let Some(told) = self.listeners.occupants.next_told(NOTIFY_TOLD_AT_ONCE) {
             for (id, knows) in &told.batch {
-                self.tell_who(*id, *knows, &told);
+                self.tell_who(cx, *id, *knows, &told);
             }
         }
     }
 
     /// Who takes nothing for now is told how it is when it does.
-    fn tell_who(&mut self, id: ConnId, knows: bool, told: &Told) {
+    fn tell_who(&mut self, cx: &mut Streams, id: ConnId, knows: bool, told: &Told) {
         let Some(listener) = self.listeners.get(id) else { return };
-        if !listener.kind.has_begun() || !listener.is_placed() || self.is_heavy(id) {
+        if !listener.kind.has_begun() || !listener.is_placed() || cx.is_heavy(id) {
             return;
         }
         let mut out = Vec::new();
         write_occupancy(&mut out, listener, &told.node, if knows { &told.change } else { &told.state });
-        self.counters.notify_occupancy_told.one();
+        cx.kernel.counters.notify_occupancy_told.one();
         self.listeners.occupants.was_told(&told.node, id);
-        self.send_told(id, &out);
+        self.send_told(cx, id, &out);
     }
 
     /// One turn's share of what is due: homes are told who is here, and subscribers who is anywhere.
-    pub(crate) fn sweep_occupants(&mut self) {
-        if self.listeners.occupants.is_telling() && !self.many_held {
-            self.go_on_telling_who();
+    pub(crate) fn sweep_occupants(&mut self, cx: &mut Streams) {
+        if self.listeners.occupants.is_telling() && !cx.many_held {
+            self.go_on_telling_who(cx);
         }
         if self.listeners.occupants.is_empty() {
             return;
         }
-        let now_ms = self.now.mono_ms;
+        let now_ms = cx.kernel.now.mono_ms;
         for (network, count) in self.listeners.occupants.count_out(now_ms) {
             self.listeners.addresses.came_back(network, count);
         }
         for _ in 0..NOTIFY_WHO_AT_ONCE {
             let Some((node, report)) = self.listeners.occupants.next_due(now_ms) else { break };
             let Some(report) = report else { continue };
-            let home = self.home(&node);
-            let letters = self.letters_to(home);
+            let home = cx.kernel.home(&node);
+            let letters = cx.kernel.letters_to(home);
             let (node, names) = (letters.name(&node), letters.write(&report.names));
             letters.push(Letter::ChannelPresent {
                 node,

@@ -8,6 +8,7 @@ use crate::channels::talk::words::write_publication;
 use crate::extension::pubsub::service::channel::{Page, Published};
 use crate::id::ConnId;
 use crate::limits::{CENTRIFUGO_PING_S, NOTIFY_ANSWER_S};
+use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::web::centrifugo::reply::{self, Began, Error, Unsubscribed};
 use crate::web::centrifugo::{crowd, publication};
@@ -43,78 +44,85 @@ fn misses(page: &Page<'_>, after: u64) -> bool {
 
 impl Channels {
     /// The home of a channel has answered. What nobody waits for any more is passed over.
-    pub(crate) fn talk_answered(&mut self, id: ConnId, number: u32, refused: Option<Refusal>, body: &[u8]) {
+    pub(crate) fn talk_answered(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        number: u32,
+        refused: Option<Refusal>,
+        body: &[u8],
+    ) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let Some(talker) = listener.talker_mut() else { return };
         talker.questions = talker.questions.saturating_sub(1);
         if let Some(waiting) = talker.take_waiting(number) {
-            return self.talk_done(id, waiting, refused, body);
+            return self.talk_done(cx, id, waiting, refused, body);
         }
         let asked = listener.places.iter().position(|place| place.standing == Standing::asked(number));
         let Some(index) = asked else { return };
         match (refused, Page::decode(body)) {
             (None, Some(page)) => {
-                self.talk_page(id, index, &page);
+                self.talk_page(cx, id, index, &page);
                 self.talk_lags(id, index);
             }
-            (refused, _) => self.talk_sub_refused(id, index, refused.map_or(reply::INTERNAL, error_of)),
+            (refused, _) => self.talk_sub_refused(cx, id, index, refused.map_or(reply::INTERNAL, error_of)),
         }
-        self.talk_catches_up(id);
+        self.talk_catches_up(cx, id);
     }
 
     /// The home has done what a command wants, or not.
-    fn talk_done(&mut self, id: ConnId, waiting: Waiting, refused: Option<Refusal>, body: &[u8]) {
+    fn talk_done(&mut self, cx: &mut Streams, id: ConnId, waiting: Waiting, refused: Option<Refusal>, body: &[u8]) {
         let Waiting { id: number, what, .. } = waiting;
         if let Some(refusal) = refused {
-            return self.talk_refuses(id, number, error_of(refusal));
+            return self.talk_refuses(cx, id, number, error_of(refusal));
         }
         match what {
             What::Publish { since_us } => match Published::decode(body) {
-                None => self.talk_refuses(id, number, reply::INTERNAL),
+                None => self.talk_refuses(cx, id, number, reply::INTERNAL),
                 Some(published) => {
-                    self.count_published(id, published, since_us);
-                    self.talk_replies(id, number, "publish", b"{}");
+                    self.count_published(cx, id, published, since_us);
+                    self.talk_replies(cx, id, number, "publish", b"{}");
                 }
             },
-            What::Presence => self.talk_replies(id, number, "presence", &crowd::presence(body)),
-            What::PresenceStats => self.talk_replies(id, number, "presence_stats", &crowd::stats(body)),
+            What::Presence => self.talk_replies(cx, id, number, "presence", &crowd::presence(body)),
+            What::PresenceStats => self.talk_replies(cx, id, number, "presence_stats", &crowd::stats(body)),
             What::History { node, after } => match Page::decode(body) {
-                None => self.talk_refuses(id, number, reply::INTERNAL),
+                None => self.talk_refuses(cx, id, number, reply::INTERNAL),
                 Some(page) if after.is_some_and(|after| misses(&page, after)) => {
-                    self.talk_refuses(id, number, reply::UNRECOVERABLE);
+                    self.talk_refuses(cx, id, number, reply::UNRECOVERABLE);
                 }
                 Some(page) => {
-                    let place = format!("],\"epoch\":\"{}\",\"offset\":{}}}", self.epoch_of(&node), page.last);
+                    let place = format!("],\"epoch\":\"{}\",\"offset\":{}}}", self.epoch_of(cx, &node), page.last);
                     let result = [&b"{\"publications\":["[..], &publications(&page), place.as_bytes()].concat();
-                    self.counters.notify_told.add(page.items.len() as u64);
-                    self.talk_replies(id, number, "history", &result);
+                    cx.kernel.counters.notify_told.add(page.items.len() as u64);
+                    self.talk_replies(cx, id, number, "history", &result);
                 }
             },
         }
     }
 
     /// A subscription is not possible, or not any more.
-    fn talk_sub_refused(&mut self, id: ConnId, index: usize, error: Error) {
+    fn talk_sub_refused(&mut self, cx: &mut Streams, id: ConnId, index: usize, error: Error) {
         let Some(listener) = self.listeners.get(id) else { return };
         let Some(step) = listener.talker().map(|talker| talker.subs[index].step) else { return };
         match step {
             Step::Asked { id: 0, .. } => {
                 self.listeners.part(id, index);
-                self.talk_misses(id);
+                self.talk_misses(cx, id);
             }
             Step::Asked { id: number, .. } => {
                 self.listeners.part(id, index);
-                self.talk_refuses(id, number, error);
+                self.talk_refuses(cx, id, number, error);
             }
-            Step::Begun if error.temporary => self.talk_unsubscribes(id, index, Unsubscribed::Insufficient),
-            Step::Begun | Step::Gathered => self.talk_unsubscribes(id, index, Unsubscribed::Server),
+            Step::Begun if error.temporary => self.talk_unsubscribes(cx, id, index, Unsubscribed::Insufficient),
+            Step::Begun | Step::Gathered => self.talk_unsubscribes(cx, id, index, Unsubscribed::Server),
         }
     }
 
     /// A home has said where its channel stands, and what has come since.
-    fn talk_page(&mut self, id: ConnId, index: usize, page: &Page<'_>) {
-        let is_heavy = self.is_heavy(id);
-        let now_s = self.now.wall_us / 1_000_000;
+    fn talk_page(&mut self, cx: &mut Streams, id: ConnId, index: usize, page: &Page<'_>) {
+        let is_heavy = cx.is_heavy(id);
+        let now_s = cx.kernel.now.wall_us / 1_000_000;
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         watched.heard = watched.heard.max(page.last);
         let (was_known, at) = (listener.places[index].known, listener.places[index].at);
@@ -126,8 +134,8 @@ impl Channels {
         let Step::Asked { id: number, recovers } = step else {
             place.standing = Standing::Behind;
             if gap {
-                self.counters.notify_gaps.one();
-                return self.talk_unsubscribes(id, index, Unsubscribed::Insufficient);
+                cx.kernel.counters.notify_gaps.one();
+                return self.talk_unsubscribes(cx, id, index, Unsubscribed::Insufficient);
             }
             // What is not taken now is read again.
             if is_heavy {
@@ -136,8 +144,8 @@ impl Channels {
             (place.at, place.standing) = (page.upto, standing(page));
             let mut out = Vec::new();
             page.items.iter().for_each(|(number, item)| write_publication(&mut out, &channel, *number, item));
-            self.counters.notify_told.add(page.items.len() as u64);
-            return self.send_bytes(id, &out);
+            cx.kernel.counters.notify_told.add(page.items.len() as u64);
+            return cx.send_bytes(id, &out);
         };
         let recovered = was_known && !gap;
         // Who has missed some goes on from now: what is left of it would look as if it were all.
@@ -147,33 +155,33 @@ impl Channels {
         };
         let (offset, node) = (place.at, place.node.clone());
         let came = if recovered { publications(page) } else { Vec::new() };
-        let epoch = self.epoch_of(&node);
+        let epoch = self.epoch_of(cx, &node);
         let began = Began { epoch: &epoch, offset, recovers, recovered, publications: &came, left_s }.write();
-        self.counters.notify_told.add(if recovered { page.items.len() as u64 } else { 0 });
-        self.counters.notify_gaps.add(u64::from(gap));
+        cx.kernel.counters.notify_told.add(if recovered { page.items.len() as u64 } else { 0 });
+        cx.kernel.counters.notify_gaps.add(u64::from(gap));
         let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) else { return };
         talker.subs[index].step = if number > 0 { Step::Begun } else { Step::Gathered };
         if number > 0 {
-            return self.talk_replies(id, number, "subscribe", &began);
+            return self.talk_replies(cx, id, number, "subscribe", &began);
         }
         if let Stage::Connecting { subs, .. } = &mut talker.stage {
             subs.push((channel.into(), began));
         }
-        self.talk_misses(id);
+        self.talk_misses(cx, id);
     }
 
     /// Looks whether something of a connection is due.
-    pub(crate) fn sweep_talker(&mut self, id: ConnId) {
-        let now_s = self.now.mono_s();
+    pub(crate) fn sweep_talker(&mut self, cx: &mut Streams, id: ConnId) {
+        let now_s = cx.kernel.now.mono_s();
         let Some(listener) = self.listeners.get(id) else { return };
-        if !self.is_granted(listener) {
+        if !self.is_granted(cx, listener) {
             let expired =
-                listener.grant.as_ref().is_some_and(|grant| grant.expires_s() <= self.now.wall_us / 1_000_000);
+                listener.grant.as_ref().is_some_and(|grant| grant.expires_s() <= cx.kernel.now.wall_us / 1_000_000);
             let why = if expired { reply::EXPIRED } else { reply::INVALID_TOKEN };
-            return self.talk_ends(id, why, Ended::Server);
+            return self.talk_ends(cx, id, why, Ended::Server);
         }
-        self.talk_holds(id);
-        let takes = self.conns.outbound_bytes(id) == 0;
+        self.talk_holds(cx, id);
+        let takes = cx.conns.outbound_bytes(id) == 0;
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let is_quiet = now_s.saturating_sub(listener.asked_s) >= NOTIFY_ANSWER_S;
         let is_due = now_s >= listener.until_s;
@@ -202,20 +210,20 @@ impl Channels {
         let stage_is_first = matches!(talker.stage, Stage::ExpectConnect);
         let unanswered = is_due && takes && std::mem::replace(&mut talker.pinged, is_due && takes);
         for number in late {
-            self.talk_refuses(id, number, reply::INTERNAL);
+            self.talk_refuses(cx, id, number, reply::INTERNAL);
         }
         if is_due && stage_is_first {
-            return self.talk_ends(id, reply::STALE, Ended::Timeout);
+            return self.talk_ends(cx, id, reply::STALE, Ended::Timeout);
         }
         if unanswered {
-            return self.talk_ends(id, reply::NO_PONG, Ended::Timeout);
+            return self.talk_ends(cx, id, reply::NO_PONG, Ended::Timeout);
         }
         // Who has something to take need not be asked whether it is there.
         if is_due && takes {
-            self.send_with(id, reply::ping);
+            cx.send_with(id, reply::ping);
         }
         self.talk_all_lag(id);
-        self.talk_catches_up(id);
+        self.talk_catches_up(cx, id);
     }
 }
 

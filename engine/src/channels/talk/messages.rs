@@ -7,6 +7,7 @@ use crate::channels::listener::Listener;
 use crate::channels::talk::talker::Stage;
 use crate::id::ConnId;
 use crate::limits::{BOSH_LONG_BODIES_MAX, CENTRIFUGO_MESSAGE_BYTES_MAX, PREAUTH_BYTES_MAX, WEBSOCKET_MEMORY_BYTES};
+use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::web::centrifugo::{command, reply};
 use crate::web::frame::{self, Assembly, Code, Event, FrameFault};
@@ -14,18 +15,18 @@ use crate::web::{Begun, Step};
 
 impl Channels {
     /// Reads up to the end of one message, or one control frame.
-    pub(crate) fn talk_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
+    pub(crate) fn talk_step(&mut self, cx: &mut Streams, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
         let over = Step { used: input.len(), goes_on: false };
         let Some(is_new) = self.talk_is_new(id) else { return over };
         let bytes_max = if is_new { PREAUTH_BYTES_MAX } else { CENTRIFUGO_MESSAGE_BYTES_MAX };
         let mut message = match begun.take() {
             Some(Begun::Message(message)) => *message,
-            _ => Assembly::with(std::mem::take(&mut self.message)),
+            _ => Assembly::with(std::mem::take(&mut cx.message)),
         };
         let (used, event) = match message.read(input, bytes_max) {
             Ok(read) => read,
             Err(fault) => {
-                self.talk_ends(id, fault, Ended::Protocol);
+                self.talk_ends(cx, id, fault, Ended::Protocol);
                 return over;
             }
         };
@@ -37,32 +38,32 @@ impl Channels {
             Event::More => {
                 // Of those who may not have shown a token only some may send long messages at once.
                 if message.bytes().len() > PREAUTH_BYTES_MAX && message.long.is_none() {
-                    if Arc::strong_count(&self.long_bodies) > BOSH_LONG_BODIES_MAX {
-                        self.talk_ends(id, reply::LATER, Ended::Server);
+                    if Arc::strong_count(&cx.long_bodies) > BOSH_LONG_BODIES_MAX {
+                        self.talk_ends(cx, id, reply::LATER, Ended::Server);
                         return over;
                     }
-                    message.long = Some(self.long_bodies.clone());
+                    message.long = Some(cx.long_bodies.clone());
                 }
             }
             Event::Pong => {}
-            Event::Ping(content) => self.send_with(id, |out| frame::write_pong(out, &content)),
+            Event::Ping(content) => cx.send_with(id, |out| frame::write_pong(out, &content)),
             // RFC 6455 5.5.1.
             Event::Close(code) => {
-                self.send_with(id, |out| frame::write_close(out, code));
-                self.talk_leaves(id, Ended::Client);
+                cx.send_with(id, |out| frame::write_close(out, code));
+                self.talk_leaves(cx, id, Ended::Client);
             }
             Event::Message => {
-                self.talk_message(id, message.bytes());
+                self.talk_message(cx, id, message.bytes());
                 message.clear();
             }
         }
-        self.wait_if_heavy(id);
+        cx.wait_if_heavy(id);
         if !message.is_idle() {
             *begun = Some(Begun::Message(Box::new(message)));
         } else {
             let memory = message.into_memory();
             if memory.capacity() <= WEBSOCKET_MEMORY_BYTES {
-                self.message = memory;
+                cx.message = memory;
             }
         }
         Step { used, goes_on }
@@ -74,18 +75,18 @@ impl Channels {
         Some(matches!(talker.stage, Stage::ExpectConnect))
     }
 
-    fn talk_message(&mut self, id: ConnId, message: &[u8]) {
+    fn talk_message(&mut self, cx: &mut Streams, id: ConnId, message: &[u8]) {
         let Ok(text) = simdutf8::basic::from_utf8(message) else {
             let fault = FrameFault { code: Code::NotUtf8, text: "a message is no UTF-8" };
-            return self.talk_ends(id, fault, Ended::Protocol);
+            return self.talk_ends(cx, id, fault, Ended::Protocol);
         };
         let mut is_refused = false;
         for line in text.split('\n').map(str::trim).filter(|line| !line.is_empty()) {
             let Some(was_new) = self.talk_is_new(id) else { return };
             match command::read(line) {
-                Some(command) if is_refused => self.talk_cancels(id, &command),
-                Some(command) => self.talk_command(id, command),
-                None => return self.talk_ends(id, reply::BAD_COMMAND, Ended::Protocol),
+                Some(command) if is_refused => self.talk_cancels(cx, id, &command),
+                Some(command) => self.talk_command(cx, id, command),
+                None => return self.talk_ends(cx, id, reply::BAD_COMMAND, Ended::Protocol),
             }
             // Whose first command was refused has been told so, and sends others again that came along with it.
             is_refused |= was_new && self.talk_is_new(id) == Some(true);

@@ -23,6 +23,7 @@ use crate::limits::{
     CENTRIFUGO_CHANNELS_MAX, CENTRIFUGO_CHANNELS_PER_WAITING, CENTRIFUGO_HISTORIES_MAX, CENTRIFUGO_PING_S,
     CENTRIFUGO_WAITING_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX,
 };
+use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::web::access::{Act, Fault, Grant, topic};
 use crate::web::centrifugo::SUBPROTOCOL;
@@ -43,16 +44,22 @@ impl Channels {
     ///
     /// # Errors
     /// The refusal.
-    pub(crate) fn begin_talk(&mut self, id: ConnId, accept: &Accept, named: bool) -> Result<(), Response> {
-        let (now_s, now_ms) = (self.now.mono_s(), self.now.mono_ms);
-        let Some(opening) = self.opening(id) else { return Ok(()) };
+    pub(crate) fn begin_talk(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        accept: &Accept,
+        named: bool,
+    ) -> Result<(), Response> {
+        let (now_s, now_ms) = (cx.kernel.now.mono_s(), cx.kernel.now.mono_ms);
+        let Some(opening) = cx.opening(id) else { return Ok(()) };
         // What it is told may be told only when it is durable.
         opening.promised = true;
         opening.requests = 0;
         let network = network(opening.peer);
-        let waiting_max = self.settings.web.channels.waiting_max;
+        let waiting_max = cx.kernel.settings.web.channels.waiting_max;
         self.listeners.addresses.may_wait(now_ms, network, waiting_max).map_err(Response::from)?;
-        let name = self.random_name();
+        let name = cx.kernel.random_name();
         let listener = Listener {
             kind: Kind::Talk(Box::new(Talker::new(name))),
             places: Places::default(),
@@ -70,50 +77,51 @@ impl Channels {
             fields: Fields::default(),
         };
         self.listeners.begin(id, listener);
-        self.counters.http_requests.one();
-        self.send_with(id, |out| handshake::write_accepted(out, accept, named.then_some(SUBPROTOCOL)));
-        self.conns.set_transport(id, Transport::Commands);
+        cx.kernel.counters.http_requests.one();
+        cx.send_with(id, |out| handshake::write_accepted(out, accept, named.then_some(SUBPROTOCOL)));
+        cx.conns.set_transport(id, Transport::Commands);
         Ok(())
     }
 
     /// A command has come.
-    pub(super) fn talk_command(&mut self, id: ConnId, command: Command<'_>) {
+    pub(super) fn talk_command(&mut self, cx: &mut Streams, id: ConnId, command: Command<'_>) {
         let Some(talker) = self.listeners.get(id).and_then(Listener::talker) else { return };
         let is_first = matches!(talker.stage, Stage::ExpectConnect);
         if is_first != matches!(command.ask, Ask::Connect(_)) {
-            return self.talk_ends(id, reply::BAD_COMMAND, Ended::Protocol);
+            return self.talk_ends(cx, id, reply::BAD_COMMAND, Ended::Protocol);
         }
         let number = command.id;
         let done = match command.ask {
             // That something has come is what it says.
             Ask::Pong | Ask::Send => Ok(()),
-            Ask::Connect(connect) => self.talk_connects(id, number, &connect),
-            Ask::Subscribe(subscribe) => self.talk_subscribes(id, number, &subscribe),
-            Ask::Unsubscribe(channel) => self.talk_parts(id, number, &channel),
-            Ask::Publish(channel, data) => self.talk_publishes(id, number, &channel, data),
-            Ask::Presence(channel) => self.talk_counts(id, number, &channel, What::Presence),
-            Ask::PresenceStats(channel) => self.talk_counts(id, number, &channel, What::PresenceStats),
-            Ask::History(history) => self.talk_looks_back(id, number, &history),
+            Ask::Connect(connect) => self.talk_connects(cx, id, number, &connect),
+            Ask::Subscribe(subscribe) => self.talk_subscribes(cx, id, number, &subscribe),
+            Ask::Unsubscribe(channel) => self.talk_parts(cx, id, number, &channel),
+            Ask::Publish(channel, data) => self.talk_publishes(cx, id, number, &channel, data),
+            Ask::Presence(channel) => self.talk_counts(cx, id, number, &channel, What::Presence),
+            Ask::PresenceStats(channel) => self.talk_counts(cx, id, number, &channel, What::PresenceStats),
+            Ask::History(history) => self.talk_looks_back(cx, id, number, &history),
             Ask::Ping => {
-                self.talk_replies(id, number, "ping", b"{}");
+                self.talk_replies(cx, id, number, "ping", b"{}");
                 Ok(())
             }
             Ask::Rpc | Ask::Unknown => Err(Some(reply::METHOD_NOT_FOUND)),
-            Ask::Refresh(token) => self.talk_refreshes(id, number, &token),
-            Ask::SubRefresh(named) => self.talk_refreshes_sub(id, number, &named),
+            Ask::Refresh(token) => self.talk_refreshes(cx, id, number, &token),
+            Ask::SubRefresh(named) => self.talk_refreshes_sub(cx, id, number, &named),
         };
         if let Err(Some(error)) = done {
-            self.talk_refuses(id, number, error);
+            self.talk_refuses(cx, id, number, error);
         }
     }
 
     /// What a token grants that a client shows on its connection.
-    fn talk_shows(&mut self, id: ConnId, token: &str, wrong: Refused) -> Result<Arc<Grant>, Refused> {
-        let (Some(listener), Some(access)) = (self.listeners.get(id), self.settings.web.channels.access.clone()) else {
+    fn talk_shows(&mut self, cx: &mut Streams, id: ConnId, token: &str, wrong: Refused) -> Result<Arc<Grant>, Refused> {
+        let (Some(listener), Some(access)) = (self.listeners.get(id), cx.kernel.settings.web.channels.access.clone())
+        else {
             return Err(wrong);
         };
         let network = listener.network;
-        self.verified(network, &access, token).map_err(|denied| match denied {
+        self.verified(cx, network, &access, token).map_err(|denied| match denied {
             Denied::Fault(Fault::Expired) => Some(reply::TOKEN_EXPIRED),
             Denied::Fault(_) => wrong,
             Denied::Held(_) => Some(reply::TOO_MANY_REQUESTS),
@@ -121,27 +129,27 @@ impl Channels {
     }
 
     /// The same of the token of a connection, which ends if it does not count.
-    fn talk_shows_own(&mut self, id: ConnId, token: &str) -> Result<Arc<Grant>, Refused> {
+    fn talk_shows_own(&mut self, cx: &mut Streams, id: ConnId, token: &str) -> Result<Arc<Grant>, Refused> {
         // One for a channel says nothing of who connects.
-        let grant = self.talk_shows(id, token, None).and_then(|grant| match grant.channel() {
+        let grant = self.talk_shows(cx, id, token, None).and_then(|grant| match grant.channel() {
             None => Ok(grant),
             Some(_) => Err(None),
         });
         if let Err(None) = grant {
-            self.talk_ends(id, reply::INVALID_TOKEN, Ended::Client);
+            self.talk_ends(cx, id, reply::INVALID_TOKEN, Ended::Client);
         }
         grant
     }
 
     /// For how long a token counts, seconds.
-    fn left_s(&self, grant: Option<&Grant>) -> Option<u64> {
-        grant.map(|grant| grant.expires_s().saturating_sub(self.now.wall_us / 1_000_000))
+    fn left_s(&self, cx: &Streams, grant: Option<&Grant>) -> Option<u64> {
+        grant.map(|grant| grant.expires_s().saturating_sub(cx.kernel.now.wall_us / 1_000_000))
     }
 
-    fn talk_connects(&mut self, id: ConnId, number: u32, connect: &Connect) -> Result<(), Refused> {
+    fn talk_connects(&mut self, cx: &mut Streams, id: ConnId, number: u32, connect: &Connect) -> Result<(), Refused> {
         let grant = match &*connect.token {
             "" => None,
-            token => Some(self.talk_shows_own(id, token)?),
+            token => Some(self.talk_shows_own(cx, id, token)?),
         };
         let Some(listener) = self.listeners.get_mut(id) else { return Ok(()) };
         listener.grant.clone_from(&grant);
@@ -154,31 +162,31 @@ impl Channels {
             let again = connect.subs.get(&name).filter(|again| again.recover);
             let subscribe = Subscribe::to(name);
             let place = again.map(|again| (again.offset, &*again.epoch));
-            if self.talk_joins(id, 0, &subscribe, place, None).is_ok()
+            if self.talk_joins(cx, id, 0, &subscribe, place, None).is_ok()
                 && let Some(Stage::Connecting { left, .. }) =
                     self.listeners.get_mut(id).and_then(Listener::talker_mut).map(|talker| &mut talker.stage)
             {
                 *left += 1;
             }
         }
-        self.talk_connected(id);
-        self.talk_catches_up(id);
+        self.talk_connected(cx, id);
+        self.talk_catches_up(cx, id);
         Ok(())
     }
 
     /// A command that came along with a first one that was refused is not carried out, and has its reply.
-    pub(super) fn talk_cancels(&mut self, id: ConnId, command: &Command<'_>) {
+    pub(super) fn talk_cancels(&mut self, cx: &mut Streams, id: ConnId, command: &Command<'_>) {
         if !matches!(command.ask, Ask::Pong | Ask::Send) {
-            self.talk_refuses(id, command.id, reply::CANCELLED);
+            self.talk_refuses(cx, id, command.id, reply::CANCELLED);
         }
     }
 
     /// The first command is answered, if all homes have said where their channels stand to which the server subscribes.
-    pub(super) fn talk_connected(&mut self, id: ConnId) {
+    pub(super) fn talk_connected(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get(id) else { return };
-        let (Some(talker), left_s) = (listener.talker(), self.left_s(listener.grant.as_deref())) else { return };
+        let (Some(talker), left_s) = (listener.talker(), self.left_s(cx, listener.grant.as_deref())) else { return };
         let Stage::Connecting { id: number, subs, left: 0 } = &talker.stage else { return };
-        let (number, name, version) = (*number, &talker.name, &self.settings.facts.version);
+        let (number, name, version) = (*number, &talker.name, &cx.kernel.settings.facts.version);
         let mut result = format!(
             "{{\"client\":\"{name}\",\"version\":\"Throng {version}\",\"ping\":{CENTRIFUGO_PING_S},\"pong\":true{}",
             reply::expiry(left_s)
@@ -191,7 +199,7 @@ impl Channels {
             result.extend_from_slice(began);
         }
         result.extend_from_slice(if subs.is_empty() { &b"}"[..] } else { b"}}" });
-        let until_s = self.now.mono_s() + CENTRIFUGO_PING_S;
+        let until_s = cx.kernel.now.mono_s() + CENTRIFUGO_PING_S;
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.until_s = until_s;
             if let Some(talker) = listener.talker_mut() {
@@ -199,19 +207,19 @@ impl Channels {
                 talker.subs.iter_mut().filter(|sub| sub.step == Step::Gathered).for_each(|sub| sub.step = Step::Begun);
             }
         }
-        self.talk_replies(id, number, "connect", &result);
+        self.talk_replies(cx, id, number, "connect", &result);
         // What has come since homes have said where their channels stand.
         self.talk_all_lag(id);
-        self.talk_catches_up(id);
+        self.talk_catches_up(cx, id);
     }
 
     /// The channel that a client names, and its node.
-    fn talk_names(&self, name: &str) -> Result<(Box<str>, String), Refused> {
-        let policy = &self.settings.web.channels;
+    fn talk_names(&self, cx: &Streams, name: &str) -> Result<(Box<str>, String), Refused> {
+        let policy = &cx.kernel.settings.web.channels;
         let channel = topic::channel(name).map_err(|_| Some(reply::BAD_REQUEST))?;
         // Somebody who comes from there would think that these are not for everybody.
         let is_personal = name.starts_with(PERSONAL[1]) || name.contains(PERSONAL[0]);
-        let service = self.settings.domains.service(Service::PubSub).unwrap_or_default();
+        let service = cx.kernel.settings.domains.service(Service::PubSub).unwrap_or_default();
         if service.is_empty() || !policy.is_there(&channel) || (is_personal && !policy.is_private(&channel)) {
             return Err(Some(reply::UNKNOWN_CHANNEL));
         }
@@ -219,33 +227,39 @@ impl Channels {
     }
 
     /// Whether something may be done at a channel with the token of the connection, or that of its subscription there; and whether by one.
-    fn talk_may(&self, id: ConnId, act: Act, channel: &str, node: &str) -> Result<bool, Refused> {
+    fn talk_may(&self, cx: &Streams, id: ConnId, act: Act, channel: &str, node: &str) -> Result<bool, Refused> {
         let Some(listener) = self.listeners.get(id) else { return Err(None) };
         let sub = listener.place_of(node).and_then(|index| listener.talker()?.subs[index].grant.as_deref());
-        match self.may_by([listener.grant.as_deref(), sub], act, channel) {
+        match self.may_by(cx, [listener.grant.as_deref(), sub], act, channel) {
             (true, granted) => Ok(granted),
             (false, _) => Err(Some(reply::PERMISSION_DENIED)),
         }
     }
 
-    fn talk_subscribes(&mut self, id: ConnId, number: u32, subscribe: &Subscribe) -> Result<(), Refused> {
+    fn talk_subscribes(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        number: u32,
+        subscribe: &Subscribe,
+    ) -> Result<(), Refused> {
         if subscribe.is_foreign() {
             return Err(Some(reply::NOT_AVAILABLE));
         }
         let grant = match &*subscribe.token {
             "" => None,
-            token => Some(self.talk_shows_for(id, &subscribe.channel, token)?),
+            token => Some(self.talk_shows_for(cx, id, &subscribe.channel, token)?),
         };
         let place = subscribe.recover.then_some((subscribe.offset, &*subscribe.epoch));
-        self.talk_joins(id, number, subscribe, place, grant)?;
-        self.talk_catches_up(id);
+        self.talk_joins(cx, id, number, subscribe, place, grant)?;
+        self.talk_catches_up(cx, id);
         Ok(())
     }
 
     /// What the token of a subscription grants: it has to be for this channel, and for who has connected.
-    fn talk_shows_for(&mut self, id: ConnId, name: &str, token: &str) -> Result<Arc<Grant>, Refused> {
+    fn talk_shows_for(&mut self, cx: &mut Streams, id: ConnId, name: &str, token: &str) -> Result<Arc<Grant>, Refused> {
         let denied = Some(reply::PERMISSION_DENIED);
-        let grant = self.talk_shows(id, token, denied)?;
+        let grant = self.talk_shows(cx, id, token, denied)?;
         let channel = topic::channel(name).map_err(|_| Some(reply::BAD_REQUEST))?;
         let own = self.listeners.get(id).and_then(|listener| listener.grant.as_ref());
         let is_own = own.and_then(|own| own.subject()) == grant.subject();
@@ -258,22 +272,23 @@ impl Channels {
     /// A subscription begins, to be said by the reply of this number; `place` is where it goes on.
     fn talk_joins(
         &mut self,
+        cx: &mut Streams,
         id: ConnId,
         number: u32,
         subscribe: &Subscribe,
         place: Option<(u64, &str)>,
         grant: Option<Arc<Grant>>,
     ) -> Result<(), Refused> {
-        let settings = self.settings.clone();
+        let settings = cx.kernel.settings.clone();
         let policy = &settings.web.channels;
-        let (channel, node) = self.talk_names(&subscribe.channel)?;
+        let (channel, node) = self.talk_names(cx, &subscribe.channel)?;
         let Some(listener) = self.listeners.get(id) else { return Err(None) };
         let Some(talker) = listener.talker() else { return Err(None) };
         if listener.place_of(&node).is_some() {
             return Err(Some(reply::ALREADY_SUBSCRIBED));
         }
         let own = [listener.grant.as_deref(), grant.as_deref()];
-        if !self.may_by(own, Act::Subscribe, &channel).0 {
+        if !self.may_by(cx, own, Act::Subscribe, &channel).0 {
             return Err(Some(reply::PERMISSION_DENIED));
         }
         let count = listener.places.len();
@@ -284,13 +299,13 @@ impl Channels {
             return Err(Some(reply::TOO_MANY_REQUESTS));
         }
         // Who may not know who subscribes is not told who joins.
-        let hears = subscribe.join_leave && policy.tells(&channel) && self.may_by(own, Act::Presence, &channel).0;
-        let (now_ms, network) = (self.now.mono_ms, listener.network);
+        let hears = subscribe.join_leave && policy.tells(&channel) && self.may_by(cx, own, Act::Presence, &channel).0;
+        let (now_ms, network) = (cx.kernel.now.mono_ms, listener.network);
         if (count + 1).is_multiple_of(CENTRIFUGO_CHANNELS_PER_WAITING) {
             let may = self.listeners.addresses.may_wait(now_ms, network, policy.waiting_max);
             may.map_err(|_| Some(reply::TOO_MANY_REQUESTS))?;
         }
-        let after = place.filter(|(_, epoch)| epoch.is_empty() || *epoch == self.epoch_of(&node));
+        let after = place.filter(|(_, epoch)| epoch.is_empty() || *epoch == self.epoch_of(cx, &node));
         let (node, at) = (self.listeners.name(&node), after.map_or(0, |(offset, _)| offset));
         let place_of = Place::at(node, at, after.is_some());
         let name = (*subscribe.channel != *channel).then(|| subscribe.channel.clone());
@@ -299,8 +314,8 @@ impl Channels {
         Ok(())
     }
 
-    fn talk_parts(&mut self, id: ConnId, number: u32, name: &str) -> Result<(), Refused> {
-        let (_, node) = self.talk_names(name)?;
+    fn talk_parts(&mut self, cx: &mut Streams, id: ConnId, number: u32, name: &str) -> Result<(), Refused> {
+        let (_, node) = self.talk_names(cx, name)?;
         let Some(listener) = self.listeners.get(id) else { return Err(None) };
         if let Some(index) = listener.place_of(&node) {
             let step = listener.talker().map(|talker| talker.subs[index].step);
@@ -308,8 +323,8 @@ impl Channels {
             self.listeners.part(id, index);
             match step {
                 // The first command does not wait for it any more.
-                Some(Step::Asked { id: 0, .. }) => self.talk_misses(id),
-                Some(Step::Asked { id: asked, .. }) => self.talk_refuses(id, asked, reply::CANCELLED),
+                Some(Step::Asked { id: 0, .. }) => self.talk_misses(cx, id),
+                Some(Step::Asked { id: asked, .. }) => self.talk_refuses(cx, id, asked, reply::CANCELLED),
                 // Nor does its answer say that it has begun.
                 Some(Step::Gathered) => {
                     if let Some(Stage::Connecting { subs, .. }) =
@@ -321,13 +336,13 @@ impl Channels {
                 Some(Step::Begun) | None => {}
             }
         }
-        self.talk_replies(id, number, "unsubscribe", b"{}");
+        self.talk_replies(cx, id, number, "unsubscribe", b"{}");
         Ok(())
     }
 
     /// The number by which the home of a channel is asked for a command.
-    fn talk_waits(&mut self, id: ConnId, number: u32, what: What) -> Result<u32, Refused> {
-        let (asked, since_s) = (self.listeners.number(), self.now.mono_s());
+    fn talk_waits(&mut self, cx: &mut Streams, id: ConnId, number: u32, what: What) -> Result<u32, Refused> {
+        let (asked, since_s) = (self.listeners.number(), cx.kernel.now.mono_s());
         let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) else { return Err(None) };
         let is_history = matches!(what, What::History { .. });
         if talker.waiting.len() >= CENTRIFUGO_WAITING_MAX
@@ -341,21 +356,29 @@ impl Channels {
         Ok(asked)
     }
 
-    fn talk_publishes(&mut self, id: ConnId, number: u32, name: &str, data: &str) -> Result<(), Refused> {
-        let (channel, node) = self.talk_names(name)?;
-        let granted = self.talk_may(id, Act::Publish, &channel, &node)?;
+    fn talk_publishes(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        number: u32,
+        name: &str,
+        data: &str,
+    ) -> Result<(), Refused> {
+        let (channel, node) = self.talk_names(cx, name)?;
+        let granted = self.talk_may(cx, id, Act::Publish, &channel, &node)?;
         if data.len() > NOTIFY_BODY_BYTES_MAX {
             return Err(Some(reply::LIMIT_EXCEEDED));
         }
         if !is_json(data) {
             return Err(Some(reply::BAD_REQUEST));
         }
-        let Some(address) = self.opening(id).map(|opening| opening.peer.to_canonical()) else { return Err(None) };
-        let makes = self.talk_pays(address)?;
-        let asked = self.talk_waits(id, number, What::Publish { since_us: self.now.wall_us })?;
-        let conn = ConnRef { shard: self.id, conn: id };
-        let home = self.home(&node);
-        let letters = self.letters_to(home);
+        let Some(address) = cx.opening(id).map(|opening| opening.peer.to_canonical()) else { return Err(None) };
+        let makes = self.talk_pays(cx, address)?;
+        let wall_us = What::Publish { since_us: cx.kernel.now.wall_us };
+        let asked = self.talk_waits(cx, id, number, wall_us)?;
+        let conn = ConnRef { shard: cx.kernel.id, conn: id };
+        let home = cx.kernel.home(&node);
+        let letters = cx.kernel.letters_to(home);
         let (node, from, kind) = (letters.name(&node), letters.name(&network(address).to_string()), letters.name(JSON));
         let (key, keys, body) = (letters.name(""), letters.name(""), letters.write(data.as_bytes()));
         letters.push(Letter::ChannelPublish {
@@ -375,37 +398,44 @@ impl Channels {
     }
 
     /// An address is charged with a publication; whether it may make the channel.
-    fn talk_pays(&mut self, address: IpAddr) -> Result<bool, Refused> {
-        if self.settings.web.channels.publications_s == 0 {
+    fn talk_pays(&mut self, cx: &mut Streams, address: IpAddr) -> Result<bool, Refused> {
+        if cx.kernel.settings.web.channels.publications_s == 0 {
             return Ok(true);
         }
-        let (now_ms, network) = (self.now.mono_ms, network(address));
-        let each_ms = self.settings.each_publication_ms();
+        let (now_ms, network) = (cx.kernel.now.mono_ms, network(address));
+        let each_ms = cx.kernel.settings.each_publication_ms();
         let paid = self.listeners.addresses.may_publish(now_ms, network, each_ms);
         paid.map_err(|_| Some(reply::TOO_MANY_REQUESTS))?;
-        Ok(self.listeners.addresses.may_make(now_ms, network, self.settings.each_channel_ms()))
+        Ok(self.listeners.addresses.may_make(now_ms, network, cx.kernel.settings.each_channel_ms()))
     }
 
-    fn talk_counts(&mut self, id: ConnId, number: u32, name: &str, what: What) -> Result<(), Refused> {
-        let (channel, node) = self.talk_names(name)?;
-        if !self.settings.web.channels.tells(&channel) {
+    fn talk_counts(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        number: u32,
+        name: &str,
+        what: What,
+    ) -> Result<(), Refused> {
+        let (channel, node) = self.talk_names(cx, name)?;
+        if !cx.kernel.settings.web.channels.tells(&channel) {
             return Err(Some(reply::NOT_AVAILABLE));
         }
-        self.talk_may(id, Act::Presence, &channel, &node)?;
-        let asked = self.talk_waits(id, number, what)?;
-        let conn = ConnRef { shard: self.id, conn: id };
-        let home = self.home(&node);
-        let letters = self.letters_to(home);
+        self.talk_may(cx, id, Act::Presence, &channel, &node)?;
+        let asked = self.talk_waits(cx, id, number, what)?;
+        let conn = ConnRef { shard: cx.kernel.id, conn: id };
+        let home = cx.kernel.home(&node);
+        let letters = cx.kernel.letters_to(home);
         let node = letters.name(&node);
         letters.push(Letter::ChannelCount { conn, number: asked, node });
         Ok(())
     }
 
-    fn talk_looks_back(&mut self, id: ConnId, number: u32, history: &History) -> Result<(), Refused> {
-        let (channel, node) = self.talk_names(&history.channel)?;
-        self.talk_may(id, Act::Subscribe, &channel, &node)?;
+    fn talk_looks_back(&mut self, cx: &mut Streams, id: ConnId, number: u32, history: &History) -> Result<(), Refused> {
+        let (channel, node) = self.talk_names(cx, &history.channel)?;
+        self.talk_may(cx, id, Act::Subscribe, &channel, &node)?;
         let since = history.since.as_ref();
-        if since.is_some_and(|since| !since.epoch.is_empty() && *since.epoch != *self.epoch_of(&node)) {
+        if since.is_some_and(|since| !since.epoch.is_empty() && *since.epoch != *self.epoch_of(cx, &node)) {
             return Err(Some(reply::UNRECOVERABLE));
         }
         let offset = since.map(|since| since.offset);
@@ -418,56 +448,56 @@ impl Channels {
             u32::try_from(history.limit).map_or(NOTIFY_PAGE_ITEMS_MAX, |limit| limit.min(NOTIFY_PAGE_ITEMS_MAX));
         let behind = offset.filter(|_| !history.reverse && items > 0);
         let what = What::History { node: self.listeners.name(&node), after: behind };
-        let asked = self.talk_waits(id, number, what)?;
-        let conn = ConnRef { shard: self.id, conn: id };
-        let home = self.home(&node);
-        let letters = self.letters_to(home);
+        let asked = self.talk_waits(cx, id, number, what)?;
+        let conn = ConnRef { shard: cx.kernel.id, conn: id };
+        let home = cx.kernel.home(&node);
+        let letters = cx.kernel.letters_to(home);
         let node = letters.name(&node);
         letters.push(Letter::ChannelHistory { conn, number: asked, node, after, before, items });
         Ok(())
     }
 
-    fn talk_refreshes(&mut self, id: ConnId, number: u32, token: &str) -> Result<(), Refused> {
-        let grant = self.talk_shows_own(id, token)?;
+    fn talk_refreshes(&mut self, cx: &mut Streams, id: ConnId, number: u32, token: &str) -> Result<(), Refused> {
+        let grant = self.talk_shows_own(cx, id, token)?;
         let Some(listener) = self.listeners.get_mut(id) else { return Ok(()) };
         // Who others see cannot become somebody else.
         if listener.grant.as_ref().and_then(|own| own.subject()) != grant.subject() {
-            self.talk_ends(id, reply::INVALID_TOKEN, Ended::Client);
+            self.talk_ends(cx, id, reply::INVALID_TOKEN, Ended::Client);
             return Err(None);
         }
         listener.grant = Some(grant.clone());
         let name = listener.talker().map(|talker| talker.name.clone()).unwrap_or_default();
-        let expiry = reply::expiry(self.left_s(Some(&grant)));
-        self.talk_replies(id, number, "refresh", format!("{{\"client\":\"{name}\"{expiry}}}").as_bytes());
-        self.talk_holds(id);
+        let expiry = reply::expiry(self.left_s(cx, Some(&grant)));
+        self.talk_replies(cx, id, number, "refresh", format!("{{\"client\":\"{name}\"{expiry}}}").as_bytes());
+        self.talk_holds(cx, id);
         Ok(())
     }
 
-    fn talk_refreshes_sub(&mut self, id: ConnId, number: u32, named: &Named) -> Result<(), Refused> {
-        let (channel, node) = self.talk_names(&named.channel)?;
+    fn talk_refreshes_sub(&mut self, cx: &mut Streams, id: ConnId, number: u32, named: &Named) -> Result<(), Refused> {
+        let (channel, node) = self.talk_names(cx, &named.channel)?;
         let index = self.listeners.get(id).and_then(|listener| listener.place_of(&node));
         let Some(index) = index else { return Err(Some(reply::PERMISSION_DENIED)) };
-        let grant = self.talk_shows_for(id, &named.channel, &named.token)?;
-        if !self.may_by([None, Some(&grant)], Act::Subscribe, &channel).0 {
+        let grant = self.talk_shows_for(cx, id, &named.channel, &named.token)?;
+        if !self.may_by(cx, [None, Some(&grant)], Act::Subscribe, &channel).0 {
             return Err(Some(reply::PERMISSION_DENIED));
         }
-        let left_s = self.left_s(Some(&grant));
+        let left_s = self.left_s(cx, Some(&grant));
         if let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) {
             talker.subs[index].grant = Some(grant);
         }
         let result = reply::expiry(left_s).replacen(',', "", 1);
-        self.talk_replies(id, number, "sub_refresh", format!("{{{result}}}").as_bytes());
+        self.talk_replies(cx, id, number, "sub_refresh", format!("{{{result}}}").as_bytes());
         Ok(())
     }
 
     /// Ends subscriptions for which no token counts any more.
-    pub(super) fn talk_holds(&mut self, id: ConnId) {
-        let now_s = self.now.wall_us / 1_000_000;
+    pub(super) fn talk_holds(&mut self, cx: &mut Streams, id: ConnId) {
+        let now_s = cx.kernel.now.wall_us / 1_000_000;
         let mut index = 0;
         while let Some(listener) = self.listeners.get(id).filter(|listener| index < listener.places.len()) {
             let Some(sub) = listener.talker().map(|talker| &talker.subs[index]) else { return };
             let channel = topic::channel(listener.called(index)).unwrap_or_default();
-            let may = self.may_by([listener.grant.as_deref(), sub.grant.as_deref()], Act::Subscribe, &channel).0;
+            let may = self.may_by(cx, [listener.grant.as_deref(), sub.grant.as_deref()], Act::Subscribe, &channel).0;
             let expired = sub.grant.as_ref().is_some_and(|grant| grant.expires_s() <= now_s);
             // The last one takes its place. One that has not begun is refused by the answer to its command.
             match (may, sub.step) {
@@ -475,26 +505,26 @@ impl Channels {
                 (false, Step::Asked { id: number, .. }) => {
                     self.listeners.part(id, index);
                     if number > 0 {
-                        self.talk_refuses(id, number, reply::PERMISSION_DENIED);
+                        self.talk_refuses(cx, id, number, reply::PERMISSION_DENIED);
                     } else {
-                        self.talk_misses(id);
+                        self.talk_misses(cx, id);
                     }
                 }
                 (false, Step::Begun) => {
                     let why = if expired { Unsubscribed::Expired } else { Unsubscribed::Server };
-                    self.talk_unsubscribes(id, index, why);
+                    self.talk_unsubscribes(cx, id, index, why);
                 }
             }
         }
     }
 
     /// A channel to which the server subscribes will not be there: the first command is answered without it.
-    pub(super) fn talk_misses(&mut self, id: ConnId) {
+    pub(super) fn talk_misses(&mut self, cx: &mut Streams, id: ConnId) {
         if let Some(Stage::Connecting { left, .. }) =
             self.listeners.get_mut(id).and_then(Listener::talker_mut).map(|talker| &mut talker.stage)
         {
             *left = left.saturating_sub(1);
         }
-        self.talk_connected(id);
+        self.talk_connected(cx, id);
     }
 }

@@ -10,6 +10,7 @@ use crate::channels::places::{Place, Standing};
 use crate::channels::talk::talker::Step;
 use crate::id::ConnId;
 use crate::limits::CENTRIFUGO_RECOVERIES_MAX;
+use crate::streams::Streams;
 use crate::streams::ended::Ended;
 use crate::web::centrifugo::publication;
 use crate::web::centrifugo::reply::{self, Error, Unsubscribed};
@@ -20,40 +21,42 @@ const SHARE: u8 = 2;
 
 impl Channels {
     /// The stream in which offsets of a channel count: another store has another one.
-    pub(super) fn epoch_of(&self, node: &str) -> String {
+    pub(super) fn epoch_of(&self, cx: &Streams, node: &str) -> String {
         let mut hash = digest::Context::new(&digest::SHA256);
-        [b"centrifugo epoch", &self.settings.decoy_key[..], node.as_bytes()].iter().for_each(|part| hash.update(part));
+        [b"centrifugo epoch", &cx.kernel.settings.decoy_key[..], node.as_bytes()]
+            .iter()
+            .for_each(|part| hash.update(part));
         BASE64URL.encode(&hash.finish().as_ref()[..6])
     }
 
     /// A command is not carried out.
-    pub(super) fn talk_refuses(&mut self, id: ConnId, number: u32, error: Error) {
-        self.send_with(id, |out| reply::refusal(out, number, error));
+    pub(super) fn talk_refuses(&mut self, cx: &mut Streams, id: ConnId, number: u32, error: Error) {
+        cx.send_with(id, |out| reply::refusal(out, number, error));
     }
 
     /// A command has a result.
-    pub(super) fn talk_replies(&mut self, id: ConnId, number: u32, name: &str, result: &[u8]) {
-        self.send_with(id, |out| reply::result(out, number, name, result));
+    pub(super) fn talk_replies(&mut self, cx: &mut Streams, id: ConnId, number: u32, name: &str, result: &[u8]) {
+        cx.send_with(id, |out| reply::result(out, number, name, result));
     }
 
     /// A connection ends, for a reason of this side's.
-    pub(super) fn talk_ends(&mut self, id: ConnId, fault: FrameFault, why: Ended) {
-        self.send_with(id, |out| frame::write_fault(out, fault));
-        self.talk_leaves(id, why);
+    pub(super) fn talk_ends(&mut self, cx: &mut Streams, id: ConnId, fault: FrameFault, why: Ended) {
+        cx.send_with(id, |out| frame::write_fault(out, fault));
+        self.talk_leaves(cx, id, why);
     }
 
     /// The last frame is written: nothing goes behind it.
-    pub(super) fn talk_leaves(&mut self, id: ConnId, why: Ended) {
+    pub(super) fn talk_leaves(&mut self, cx: &mut Streams, id: ConnId, why: Ended) {
         self.listeners.end(id);
-        self.end_stream(id, why);
+        cx.end_stream(id, why);
     }
 
     /// A subscription ends without the client's doing.
-    pub(super) fn talk_unsubscribes(&mut self, id: ConnId, index: usize, why: Unsubscribed) {
+    pub(super) fn talk_unsubscribes(&mut self, cx: &mut Streams, id: ConnId, index: usize, why: Unsubscribed) {
         let Some(listener) = self.listeners.get(id) else { return };
         let channel = listener.called(index).to_owned();
         self.listeners.part(id, index);
-        self.send_with(id, |out| reply::unsubscribed(out, &channel, why));
+        cx.send_with(id, |out| reply::unsubscribed(out, &channel, why));
     }
 
     /// A subscription that has not been told of all that its channel is known to have has to ask.
@@ -75,8 +78,8 @@ impl Channels {
     }
 
     /// A connection asks for what its subscriptions lack, if it takes more. Where a channel stands is asked in any case.
-    pub(crate) fn talk_catches_up(&mut self, id: ConnId) {
-        let (is_heavy, now_s) = (self.is_heavy(id), self.now.mono_s());
+    pub(crate) fn talk_catches_up(&mut self, cx: &mut Streams, id: ConnId) {
+        let (is_heavy, now_s) = (cx.is_heavy(id), cx.kernel.now.mono_s());
         let Some(listener) = self.listeners.get(id) else { return };
         let reads = |place: &&Place| place.known && matches!(place.standing, Standing::Asked(_));
         let mut reading = listener.places.iter().filter(reads).count();
@@ -93,13 +96,13 @@ impl Channels {
             reading += usize::from(known);
             talker.questions = talker.questions.saturating_add(1);
             talker.subs[index].since_s = now_s;
-            self.ask_for_share(id, index, SHARE);
+            self.ask_for_share(cx, id, index, SHARE);
         }
     }
 
     /// Tells a connection of the items of a channel that are held.
-    pub(crate) fn tell_talker(&mut self, id: ConnId, node: &str) {
-        let is_heavy = self.is_heavy(id);
+    pub(crate) fn tell_talker(&mut self, cx: &mut Streams, id: ConnId, node: &str) {
+        let is_heavy = cx.is_heavy(id);
         let Some(listener) = self.listeners.get(id) else { return };
         let Some(index) = listener.place_of(node) else { return };
         let begun = listener.talker().is_some_and(|talker| talker.subs[index].step == Step::Begun);
@@ -118,15 +121,15 @@ impl Channels {
             }
         }
         if told == 0 {
-            self.counters.notify_behind.add(u64::from(is_heavy));
+            cx.kernel.counters.notify_behind.add(u64::from(is_heavy));
             self.talk_lags(id, index);
-            return self.talk_catches_up(id);
+            return self.talk_catches_up(cx, id);
         }
-        self.counters.notify_told.add(told);
+        cx.kernel.counters.notify_told.add(told);
         if let Some(listener) = self.listeners.get_mut(id) {
             listener.places[index].at = last;
         }
-        self.send_bytes(id, &out);
+        cx.send_bytes(id, &out);
     }
 }
 

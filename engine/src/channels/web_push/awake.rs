@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::id::{ConnId, PushId};
-use crate::turn::Fixed;
+use crate::kernel::Fixed;
 
 /// Something that a home is to be told: a page has begun to listen to its channel, or listens no more.
 pub(super) type Change = (Arc<str>, PushId, bool);

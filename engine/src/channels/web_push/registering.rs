@@ -14,6 +14,7 @@ use crate::extension::datetime::{self, Precision};
 use crate::extension::pubsub::service::registration::{By, Registration};
 use crate::id::{ConnId, PushId};
 use crate::letters::{ConnRef, Letter};
+use crate::streams::Streams;
 use crate::web::access::Grant;
 use crate::web::channel::Wish;
 use crate::web::push::Subscription;
@@ -30,33 +31,39 @@ fn network_bytes(network: IpAddr) -> Box<[u8]> {
 
 impl Channels {
     /// A page asks for this, and may.
-    pub(in crate::channels) fn send_push_wish(&mut self, id: ConnId, wish: Option<Wish>, admission: &Admission) {
+    pub(in crate::channels) fn send_push_wish(
+        &mut self,
+        cx: &mut Streams,
+        id: ConnId,
+        wish: Option<Wish>,
+        admission: &Admission,
+    ) {
         match wish {
-            Some(Wish::Register(subscription)) => self.send_registration(id, &subscription, admission),
-            Some(Wish::Unregister(push)) => self.send_unregistration(id, push),
+            Some(Wish::Register(subscription)) => self.send_registration(cx, id, &subscription, admission),
+            Some(Wish::Unregister(push)) => self.send_unregistration(cx, id, push),
             _ => {}
         }
     }
 
     /// A page registers at a channel. It counts as a publication of its address.
-    fn send_registration(&mut self, id: ConnId, subscription: &Subscription, admission: &Admission) {
-        let policy = &self.settings.web.channels;
+    fn send_registration(&mut self, cx: &mut Streams, id: ConnId, subscription: &Subscription, admission: &Admission) {
+        let policy = &cx.kernel.settings.web.channels;
         // The operator has turned pushes off meanwhile: the request is over when nobody answers.
         let Some(hold_s) = policy.push.as_ref().map(|push| push.hold_s) else { return };
-        let now_s = self.now.wall_us / 1_000_000;
+        let now_s = cx.kernel.now.wall_us / 1_000_000;
         let grant = admission.grant.as_deref();
-        let permitted_s = admission.permit.as_ref().and_then(|_| admission.left_s(self.now));
+        let permitted_s = admission.permit.as_ref().and_then(|_| admission.left_s(cx.kernel.now));
         let ends = [subscription.expires_s, grant.map(Grant::push_s), permitted_s.map(|left_s| now_s + left_s)];
         let until_s = ends.into_iter().flatten().fold(now_s + hold_s, u64::min);
         if until_s <= now_s {
             let text = "the subscription, or what the token grants of pushes, is over already";
-            return self.respond(id, Response::text(Status::BadRequest, text));
+            return self.respond(cx, id, Response::text(Status::BadRequest, text));
         }
         let free = policy.publications_s == 0;
-        let (now_ms, each_ms) = (self.now.mono_ms, self.settings.each_channel_ms());
+        let (now_ms, each_ms) = (cx.kernel.now.mono_ms, cx.kernel.settings.each_channel_ms());
         let wanted = Wanted::Registered(subscription.id(), until_s);
         // It has been refused.
-        let Some((conn, number, node, network)) = self.expects(id, wanted) else { return };
+        let Some((conn, number, node, network)) = self.expects(cx, id, wanted) else { return };
         let makes = free || self.listeners.addresses.may_make(now_ms, network, each_ms);
         let by = match grant.map(Grant::stands_by) {
             Some((key, name)) => By::Token(key, name.map(Into::into)),
@@ -65,30 +72,30 @@ impl Channels {
         };
         let Subscription { endpoint, p256dh, auth, .. } = subscription.clone();
         let row = Registration { until_s, network: network_bytes(network), by, p256dh, auth, endpoint }.encode();
-        let home = self.home(&node);
-        let letters = self.letters_to(home);
+        let home = cx.kernel.home(&node);
+        let letters = cx.kernel.letters_to(home);
         let (node, from, row) = (letters.name(&node), letters.name(&network.to_string()), letters.write(&row));
         letters.push(Letter::ChannelRegister { conn, number, node, from, id: subscription.id(), row, makes });
     }
 
     /// A page does not want pushes of a channel any more. Who knows the registration's id may say so.
-    fn send_unregistration(&mut self, id: ConnId, push: PushId) {
+    fn send_unregistration(&mut self, cx: &mut Streams, id: ConnId, push: PushId) {
         // It has been refused.
-        let Some((conn, number, node, network)) = self.expects(id, Wanted::Unregistered) else { return };
-        let home = self.home(&node);
-        let letters = self.letters_to(home);
+        let Some((conn, number, node, network)) = self.expects(cx, id, Wanted::Unregistered) else { return };
+        let home = cx.kernel.home(&node);
+        let letters = cx.kernel.letters_to(home);
         let (node, from) = (letters.name(&node), letters.name(&network.to_string()));
         letters.push(Letter::ChannelUnregister { conn, number, node, from, id: push });
     }
 
     /// A request waits for its channel's home, unless its address has asked for too much.
-    fn expects(&mut self, id: ConnId, wanted: Wanted) -> Option<(ConnRef, u32, Arc<str>, IpAddr)> {
-        let (now_ms, each_ms) = (self.now.mono_ms, self.settings.each_publication_ms());
+    fn expects(&mut self, cx: &mut Streams, id: ConnId, wanted: Wanted) -> Option<(ConnRef, u32, Arc<str>, IpAddr)> {
+        let (now_ms, each_ms) = (cx.kernel.now.mono_ms, cx.kernel.settings.each_publication_ms());
         let network = self.listeners.get(id)?.network;
-        if self.settings.web.channels.publications_s > 0
+        if cx.kernel.settings.web.channels.publications_s > 0
             && let Err(held) = self.listeners.addresses.may_publish(now_ms, network, each_ms)
         {
-            self.respond(id, held.into());
+            self.respond(cx, id, held.into());
             return None;
         }
         let number = self.listeners.number();
@@ -96,26 +103,26 @@ impl Channels {
         listener.kind = Kind::Push(Some(Box::new(wanted)));
         listener.places[0].standing = Standing::asked(number);
         let node = listener.places[0].node.clone();
-        Some((ConnRef { shard: self.id, conn: id }, number, node, network))
+        Some((ConnRef { shard: cx.kernel.id, conn: id }, number, node, network))
     }
 
     /// The home has done it.
-    pub(crate) fn push_answered(&mut self, id: ConnId, body: &[u8]) {
+    pub(crate) fn push_answered(&mut self, cx: &mut Streams, id: ConnId, body: &[u8]) {
         // The client has gone meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
         let wanted = if let Kind::Push(Some(wanted)) = &listener.kind { **wanted } else { Wanted::Unregistered };
         let Wanted::Registered(push, until_s) = wanted else {
-            return self.respond(id, Response::empty(Status::NoContent));
+            return self.respond(cx, id, Response::empty(Status::NoContent));
         };
         let (network, channel) = (listener.network, channel_of(&listener.places[0].node));
         let mut out = format!("{{\"channel\":\"{channel}\",\"push\":\"{}\",\"until\":\"", push.text()).into_bytes();
         datetime::write(&mut out, until_s * 1_000_000, Precision::Seconds);
         out.extend_from_slice(b"\"}\n");
-        if body == [1] && self.settings.web.channels.publications_s > 0 {
-            self.listeners.addresses.made(self.now.mono_ms, network, self.settings.each_channel_ms());
+        if body == [1] && cx.kernel.settings.web.channels.publications_s > 0 {
+            self.listeners.addresses.made(cx.kernel.now.mono_ms, network, cx.kernel.settings.each_channel_ms());
         }
-        self.counters.notify_push_registered.one();
-        self.respond(id, json(out));
+        cx.kernel.counters.notify_push_registered.one();
+        self.respond(cx, id, json(out));
     }
 
     /// A request that has begun to wait is of the page with this registration.
@@ -127,10 +134,10 @@ impl Channels {
     }
 
     /// Homes are told which pages have begun to listen, and which do not any more.
-    pub(crate) fn tell_awake(&mut self) {
+    pub(crate) fn tell_awake(&mut self, cx: &mut Streams) {
         while let Some((node, id, listens)) = self.listeners.awake.next() {
-            let home = self.home(&node);
-            let letters = self.letters_to(home);
+            let home = cx.kernel.home(&node);
+            let letters = cx.kernel.letters_to(home);
             let node = letters.name(&node);
             letters.push(Letter::ChannelListens { node, id, listens });
         }

@@ -1,27 +1,27 @@
 //! Actors of services with a domain of their own: requests on their way to them, and what they say of users.
 
 use crate::extension::offline::Keep;
+use crate::kernel::pending::{Asker, Pending};
 use crate::letters::{Kind, Letter, MessageClass};
 use crate::limits::{MEMBERSHIP_BYTES, NODE_NOTIFY_WORK_MAX, NODE_TOLD_AT_ONCE};
-use crate::requests::Requests;
 use crate::router::users::Known;
+use crate::shard::Shard;
 use crate::store::Found;
 use crate::store::nodes::{self as rows, Named};
 use crate::streams::work::work;
-use crate::turn::pending::{Asker, Pending};
 use crate::wire::jid::bare_of;
 use crate::wire::splice::address;
 use crate::wire::text::write_attribute;
 
-impl Requests {
+impl Shard {
     /// A request of an own session, or a form in a message, goes on at the home of an actor.
     pub(super) fn route(&mut self, asker: Asker, kind: Kind, to: &str, set: bool, payload: &[u8]) {
         // Who asks from elsewhere, or for the server, has asked at the actor's home.
         let Some((session, seq)) = asker.session else { return };
-        let origin = self.sent_off(session, seq, payload.len());
-        let home = self.home(to);
+        let origin = self.actors.sent_off(&mut self.cx, session, seq, payload.len());
+        let home = self.cx.kernel.home(to);
         let name = if kind == Kind::Request { "iq" } else { "message" };
-        self.post(home, kind, origin, &asker.from, to, |out| {
+        self.cx.kernel.post(home, kind, origin, &asker.from, to, |out| {
             out.push(b'<');
             out.extend_from_slice(name.as_bytes());
             if kind == Kind::Request {
@@ -38,36 +38,36 @@ impl Requests {
 
     /// Somebody elsewhere is charged for what was asked here.
     pub(super) fn charge_asker(&mut self, asker: &Asker, count: usize, bytes: usize) {
-        self.charge_front(&asker.from, asker.front, u32::try_from(count).unwrap_or(u32::MAX));
+        self.channels.charge_front(&mut self.cx, &asker.from, asker.front, u32::try_from(count).unwrap_or(u32::MAX));
         // Nobody waits for the answer, whom its cost could be charged to.
         let Some(origin) = asker.origin else { return };
         let work = work(count, bytes).min(NODE_NOTIFY_WORK_MAX);
-        let letters = self.letters_to(origin.shard);
+        let letters = self.cx.kernel.letters_to(origin.shard);
         let user = letters.name(bare_of(&asker.from));
         letters.push(Letter::Charge { session: origin.session, user, work });
     }
 
     /// A message of a service to a user, which may wait there.
     pub(super) fn service_message(&mut self, from: &str, to: &str, xml: &[u8]) {
-        let home = self.home(to);
+        let home = self.cx.kernel.home(to);
         let kind = Kind::Message { class: MessageClass::Normal, keep: Keep::UntilDelivered };
-        self.post(home, kind, None, from, to, |out| address(out, xml, from, to));
+        self.cx.kernel.post(home, kind, None, from, to, |out| address(out, xml, from, to));
     }
 
     /// A user's home, or the service's, is told of a node of this home.
     pub(super) fn belongs(&mut self, to: &str, node: &str, own: bool, row: &[u8]) {
-        let home = self.home(to);
-        let letters = self.letters_to(home);
+        let home = self.cx.kernel.home(to);
+        let letters = self.cx.kernel.letters_to(home);
         let (to, node, row) = (letters.name(to), letters.name(node), letters.write(row));
         letters.push(Letter::Belongs { to, node, own, row });
     }
 
     /// A node says what it has to do with a user of this home, or how its service is to show it.
     pub(crate) fn belongs_to(&mut self, to: &str, node: &str, own: bool, row: &[u8]) {
-        if self.settings.domains.has_nodes(to) {
-            return Named::Shown.put(&mut self.writes, to, node, row);
+        if self.cx.kernel.settings.domains.has_nodes(to) {
+            return Named::Shown.put(&mut self.cx.kernel.writes, to, node, row);
         }
-        let state = self.users.find(to).and_then(|user| self.users.get(user).state.as_ref());
+        let state = self.actors.users.find(to).and_then(|user| self.actors.users.get(user).state.as_ref());
         if state.is_some_and(|state| state.known == Known::Missing) {
             if !row.is_empty() {
                 self.send_forget(node, to);
@@ -75,13 +75,13 @@ impl Requests {
             return;
         }
         let (kind, other) = if own { (Named::Own, Named::Given) } else { (Named::Given, Named::Own) };
-        kind.put(&mut self.writes, to, node, row);
-        other.put(&mut self.writes, to, node, b"");
+        kind.put(&mut self.cx.kernel.writes, to, node, row);
+        other.put(&mut self.cx.kernel.writes, to, node, b"");
     }
 
     fn send_forget(&mut self, node: &str, user: &str) {
-        let home = self.home(node);
-        let letters = self.letters_to(home);
+        let home = self.cx.kernel.home(node);
+        let letters = self.cx.kernel.letters_to(home);
         let (node, user) = (letters.name(node), letters.name(user));
         letters.push(Letter::Forget { node, user });
     }
@@ -91,7 +91,7 @@ impl Requests {
         let most = NODE_TOLD_AT_ONCE;
         let bytes = most * MEMBERSHIP_BYTES;
         let queries = [Named::Own, Named::Given].map(|kind| kind.after(account, "", most, bytes)).into();
-        self.read(Pending::Memberships(account.into()), queries);
+        self.cx.kernel.read(Pending::Memberships(account.into()), queries);
     }
 
     /// These nodes know it.
@@ -103,7 +103,7 @@ impl Requests {
             for row in found {
                 let Some(node) = rows::named(&row.sort) else { continue };
                 self.send_forget(node, account);
-                kind.put(&mut self.writes, account, node, b"");
+                kind.put(&mut self.cx.kernel.writes, account, node, b"");
             }
         }
         if more_left {

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::extension::Resume;
+use crate::kernel::pending::{Asker, FeatureRead, Held, InTurn};
 use crate::limits::{NODE_WAITING_PER_USER_MAX, PARKED_STANZAS_MAX};
-use crate::requests::Requests;
 use crate::router::users::Known;
+use crate::shard::Shard;
 use crate::store::Query;
 use crate::store::account::Incarnation;
 use crate::streams::half::Down;
 use crate::streams::work::most_work;
-use crate::turn::pending::{Asker, FeatureRead, Held, InTurn};
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 
@@ -43,11 +43,11 @@ fn is_node(actor: &str) -> bool {
     actor.contains('/') || !actor.contains('@')
 }
 
-impl Requests {
+impl Shard {
     /// Reads now, or when those before it are done. Those of the account's own sessions, and of the server itself, go first.
     pub(super) fn in_turn(&mut self, account: &str, asker: Asker, place: usize, queries: Vec<Query>, resume: Resume) {
-        let Some(waiting) = self.turns.0.get(account) else {
-            self.turns.0.insert(account.into(), VecDeque::new());
+        let Some(waiting) = self.requests.turns.0.get(account) else {
+            self.requests.turns.0.insert(account.into(), VecDeque::new());
             let charged = self.charge_for(&asker, &queries);
             return self.begin_turn(account.into(), Waits { asker, place, queries, resume, charged });
         };
@@ -70,11 +70,11 @@ impl Requests {
             false => before >= PARKED_STANZAS_MAX,
         };
         if is_full {
-            return self.answer(asker, Err(Limit::Waiting.into()));
+            return self.actors.answer(&mut self.cx, asker, Err(Limit::Waiting.into()));
         }
         // It pays now: who has many that wait is not read from meanwhile.
         let charged = self.charge_for(&asker, &queries);
-        if let Some(waiting) = self.turns.0.get_mut(account) {
+        if let Some(waiting) = self.requests.turns.0.get_mut(account) {
             waiting.insert(at, Waits { asker, place, queries, resume, charged });
         }
     }
@@ -89,7 +89,7 @@ impl Requests {
     fn charge_for(&mut self, asker: &Asker, queries: &[Query]) -> u64 {
         let charged = most_work(queries);
         if let Some((session, _)) = asker.session {
-            self.tell(session, Down::Charge(charged));
+            self.cx.tell(session, Down::Charge(charged));
         }
         charged
     }
@@ -98,12 +98,12 @@ impl Requests {
         // A session ends with its account. For others, what is known of the account is kept until then.
         let looks = next.asker.session.is_none() && !is_node(&account);
         if looks {
-            let (user, now_s) = (self.users.find_or_insert(&account), self.now.mono_s());
-            self.users.state(user, now_s).looks += 1;
+            let (user, now_s) = (self.actors.users.find_or_insert(&account), self.cx.kernel.now.mono_s());
+            self.actors.users.state(user, now_s).looks += 1;
         }
         let which = if is_node(&account) {
             // It may change what is known of it.
-            self.known_nodes.take(&account);
+            self.requests.known_nodes.take(&account);
             None
         } else {
             self.which(&account)
@@ -114,8 +114,8 @@ impl Requests {
     }
 
     fn which(&self, account: &str) -> Option<Incarnation> {
-        let user = self.users.find(account)?;
-        match self.users.get(user).state.as_ref()?.known {
+        let user = self.actors.users.find(account)?;
+        match self.actors.users.get(user).state.as_ref()?.known {
             Known::Exists(which) => Some(which),
             Known::Missing | Known::Unknown => None,
         }
@@ -127,7 +127,7 @@ impl Requests {
         if is_node(account) {
             return true;
         }
-        let state = self.users.find(account).and_then(|user| self.users.get(user).state.as_ref());
+        let state = self.actors.users.find(account).and_then(|user| self.actors.users.get(user).state.as_ref());
         match (state.map_or(Known::Unknown, |state| state.known), which) {
             (Known::Missing, _) => false,
             (Known::Exists(now), Some(then)) => now == *then,
@@ -139,19 +139,19 @@ impl Requests {
     pub(super) fn turn_over(&mut self, turn: InTurn) {
         // It was no request of the kind that has a turn.
         let Some(Held { account, looks, .. }) = turn else { return };
-        if let Some(user) = self.users.find(&account).filter(|_| looks) {
-            let now_s = self.now.mono_s();
-            let state = self.users.state(user, now_s);
+        if let Some(user) = self.actors.users.find(&account).filter(|_| looks) {
+            let now_s = self.cx.kernel.now.mono_s();
+            let state = self.actors.users.state(user, now_s);
             state.looks = state.looks.saturating_sub(1);
         }
-        while let Some(next) = self.turns.0.get_mut(&account).and_then(VecDeque::pop_front) {
-            if next.asker.session.is_none() || self.asks_still(&next.asker) {
+        while let Some(next) = self.requests.turns.0.get_mut(&account).and_then(VecDeque::pop_front) {
+            if next.asker.session.is_none() || self.actors.asks_still(&next.asker) {
                 return self.begin_turn(account, next);
             }
         }
-        self.turns.0.remove(&account);
+        self.requests.turns.0.remove(&account);
         if !is_node(&account) {
-            self.forget_no_one(&account);
+            self.actors.forget_no_one(&account);
         }
     }
 }

@@ -7,23 +7,23 @@ use crate::extension::iq::Then;
 use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target};
 use crate::id::SessionId;
 use crate::io::{Happened, StorageState};
+use crate::kernel::pending::{Asker, FeatureRead, InTurn, Remover};
 use crate::letters::Kind;
 use crate::limits::{WORK_ELEMENTS_USUAL, WORK_PER_ELEMENT};
-use crate::requests::Requests;
 use crate::router::users::{Incoming, RosterStep};
 use crate::session::table::Privacy;
+use crate::shard::Shard;
 use crate::store::Found;
 use crate::store::ids::Ids;
 use crate::streams::half::Down;
 use crate::streams::work::work;
-use crate::turn::pending::{Asker, FeatureRead, InTurn, Remover};
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 use crate::wire::written::read_back;
 use crate::wire::{Element, Expect, Scanner, Splice, StreamScope, jid, splice};
 
-impl Requests {
+impl Shard {
     /// An IQ of one of the own sessions.
     pub(crate) fn from_session_iq(&mut self, session: SessionId, seq: u32, full: &str, element: &Element<'_>) {
         let kind = element.kind();
@@ -31,35 +31,41 @@ impl Requests {
         let known = request || matches!(kind.as_deref(), Some("result" | "error"));
         // RFC 6120 8.2.3: an id, a known type, and exactly one child in a request.
         if !known || element.id().is_none() || (request && element.children().len() != 1) {
-            return self.refuse(session, seq, element, StanzaCondition::BadRequest);
+            return self.actors.refuse(&mut self.cx, session, seq, element, StanzaCondition::BadRequest);
         }
         let (to, mut scratch) = (element.to(), std::borrow::Cow::Borrowed(""));
-        let target = match self.address(full, to.as_deref(), &mut scratch) {
+        let target = match self.actors.address(&self.cx, full, to.as_deref(), &mut scratch) {
             Address::Own => Target::Own,
             Address::Server => Target::Server,
             Address::Service(service) => Target::Service(service),
-            Address::Nobody if request => return self.refuse(session, seq, element, StanzaCondition::ItemNotFound),
-            Address::Nobody => return self.stanza_done(session, seq),
+            Address::Nobody if request => {
+                return self.actors.refuse(&mut self.cx, session, seq, element, StanzaCondition::ItemNotFound);
+            }
+            Address::Nobody => return self.actors.stanza_done(&mut self.cx, session, seq),
             Address::User(to) => {
                 let to = to.as_str();
-                let origin = self.sent_off(session, seq, element.bytes().len());
-                let home = self.home(bare_of(to));
+                let origin = self.actors.sent_off(&mut self.cx, session, seq, element.bytes().len());
+                let home = self.cx.kernel.home(bare_of(to));
                 let kind = if request { Kind::Request } else { Kind::Response };
-                let lang = self.lang(session);
-                return self.post(home, kind, origin, full, to, |out| {
+                let lang = self.actors.lang(session);
+                return self.cx.kernel.post(home, kind, origin, full, to, |out| {
                     let (from, to, lang) = (Some(full), Some(Some(to)), lang.as_deref());
                     splice(out, element, &Splice { from, to, lang, ..Splice::default() });
                 });
             }
-            Address::Remote => return self.refuse(session, seq, element, StanzaCondition::RemoteServerNotFound),
-            Address::Malformed => return self.refuse(session, seq, element, StanzaCondition::JidMalformed),
+            Address::Remote => {
+                return self.actors.refuse(&mut self.cx, session, seq, element, StanzaCondition::RemoteServerNotFound);
+            }
+            Address::Malformed => {
+                return self.actors.refuse(&mut self.cx, session, seq, element, StanzaCondition::JidMalformed);
+            }
         };
         if !request {
             self.session_answered(session, full, element);
-            if let Some(capable) = self.client_answered(session, element) {
-                self.learned(session, capable);
+            if let Some(capable) = self.actors.client_answered(&mut self.cx, session, element) {
+                self.contacts.learned(&mut self.cx, &mut self.actors, session, capable);
             }
-            return self.stanza_done(session, seq);
+            return self.actors.stanza_done(&mut self.cx, session, seq);
         }
         let asker = Asker {
             session: Some((session, seq)),
@@ -82,10 +88,15 @@ impl Requests {
         let full = stanza.to.contains('/');
         let asks_roster = match full {
             true => extension::guards_sessions(&namespace),
-            false => extension::find(&self.facts, &namespace, &name).is_some_and(|(_, f)| f.asks_roster),
+            false => extension::find(&self.cx.kernel.facts, &namespace, &name).is_some_and(|(_, f)| f.asks_roster),
         };
         if asks_roster {
-            return self.roster_step(user, RosterStep::Authorize(stanza.into()));
+            return self.contacts.roster_step(
+                &mut self.cx,
+                &mut self.actors,
+                user,
+                RosterStep::Authorize(stanza.into()),
+            );
         }
         self.answer_request(user, stanza, None);
     }
@@ -96,18 +107,18 @@ impl Requests {
         let mut scanner = Scanner::new();
         let scope = StreamScope::Usual;
         if scanner.scan(&scope, Expect::Content, usize::MAX, stanza.xml).is_err() {
-            return self.confirm(stanza.origin);
+            return self.cx.kernel.confirm(stanza.origin);
         }
         let element = scanner.element(&scope, stanza.xml);
         if stanza.to.contains('/') {
             let guarded = element.children().next().is_some_and(|child| extension::guards_sessions(child.namespace()));
             if guarded && may.is_none() {
-                self.answer_with_error(stanza, StanzaCondition::Forbidden);
-            } else if !self.to_exact_session(user, stanza) {
+                self.actors.answer_with_error(&mut self.cx, stanza, StanzaCondition::Forbidden);
+            } else if !self.actors.to_exact_session(&mut self.cx, user, stanza) {
                 // RFC 6121 8.5.3.2.3. Who can take no more is not to be told from who is not there.
-                self.answer_with_error(stanza, StanzaCondition::ServiceUnavailable);
+                self.actors.answer_with_error(&mut self.cx, stanza, StanzaCondition::ServiceUnavailable);
             }
-            return self.confirm(stanza.origin);
+            return self.cx.kernel.confirm(stanza.origin);
         }
         let asker = Asker {
             session: None,
@@ -124,7 +135,7 @@ impl Requests {
     /// A stanza for an account that is not there.
     pub(crate) fn to_no_one(&mut self, stanza: Incoming<'_>) {
         if stanza.kind != Kind::Request || stanza.to.contains('/') {
-            return self.for_no_one(stanza);
+            return self.actors.for_no_one(&mut self.cx, stanza);
         }
         let answer = read_back(stanza.xml, |element| {
             let child = element.children().next()?;
@@ -139,11 +150,12 @@ impl Requests {
                 payload: child.bytes(),
             };
             let id = element.id().map(Into::into);
-            Some((id, extension::unseen(&self.facts, &request)?))
+            Some((id, extension::unseen(&self.cx.kernel.facts, &request)?))
         });
-        let Some((id, payload)) = answer.flatten() else { return self.for_no_one(stanza) };
+        let Some((id, payload)) = answer.flatten() else { return self.actors.for_no_one(&mut self.cx, stanza) };
         let (from, to) = (stanza.from.into(), Some(stanza.to.into()));
-        self.answer(
+        self.actors.answer(
+            &mut self.cx,
             Asker { session: None, paced: None, front: None, origin: stanza.origin, id, from, to },
             Ok(&payload),
         );
@@ -158,12 +170,13 @@ impl Requests {
         may: Option<&[Box<str>]>,
     ) {
         let Some(child) = element.children().next() else {
-            return self.answer(asker, Err(StanzaCondition::BadRequest.into()));
+            return self.actors.answer(&mut self.cx, asker, Err(StanzaCondition::BadRequest.into()));
         };
         let key = if target == Target::Node { account } else { bare_of(account) };
-        let (namespace, user) = (child.namespace(), self.users.find(key).filter(|_| target != Target::Node));
-        let online = user.is_some_and(|u| self.users.sessions(&self.sessions, u).any(|(_, s)| s.is_available()));
-        let own = asker.session.and_then(|(id, _)| self.sessions.get(id));
+        let (namespace, user) = (child.namespace(), self.actors.users.find(key).filter(|_| target != Target::Node));
+        let online =
+            user.is_some_and(|u| self.actors.users.sessions(&self.actors.sessions, u).any(|(_, s)| s.is_available()));
+        let own = asker.session.and_then(|(id, _)| self.actors.sessions.get(id));
         let secure = own.is_some_and(|session| session.privacy != Privacy::Open);
         let ids = own.map_or(Ids::PLAIN, |session| session.ids);
         let request = IqRequest {
@@ -177,7 +190,7 @@ impl Requests {
             payload: child.bytes(),
         };
         let fresh = match target {
-            Target::Service(_) => self.random_name(),
+            Target::Service(_) => self.cx.kernel.random_name(),
             _ => String::new(),
         };
         let context = Context {
@@ -188,12 +201,12 @@ impl Requests {
             ids,
             ..self.context(target, &asker.from, asker.session.is_some(), &fresh)
         };
-        let state = user.filter(|_| target == Target::Own).and_then(|user| self.users.get(user).state.as_ref());
+        let state = user.filter(|_| target == Target::Own).and_then(|user| self.actors.users.get(user).state.as_ref());
         let (place, step) = extension::handle(&context, state.map(|state| &state.notes), &request);
         // It was read into a tree, and what waits its turn is held in memory.
         if let Some((session, _)) = asker.session {
             let elements = extension::xml::to_be_read(child.bytes()).saturating_sub(WORK_ELEMENTS_USUAL) as u64;
-            self.tell(session, Down::Charge(work(1, element.bytes().len()) + elements * WORK_PER_ELEMENT));
+            self.cx.tell(session, Down::Charge(work(1, element.bytes().len()) + elements * WORK_PER_ELEMENT));
         }
         self.do_step(asker, key, place, step);
     }
@@ -201,9 +214,9 @@ impl Requests {
     /// What a feature may know beside a request, as far as it is the same for all. The sender is of an own session, or elsewhere.
     pub(super) fn context<'a>(&'a self, target: Target, from: &str, own: bool, fresh: &'a str) -> Context<'a> {
         Context {
-            now: self.now,
-            server: &self.facts,
-            domains: &self.settings.domains,
+            now: self.cx.kernel.now,
+            server: &self.cx.kernel.facts,
+            domains: &self.cx.kernel.settings.domains,
             ids: Ids::PLAIN,
             authorized: target == Target::Own,
             groups: &[],
@@ -211,13 +224,13 @@ impl Requests {
             secure: false,
             admin: (own || target == Target::Node) && self.is_admin(bare_of(from)),
             inviter: own && self.is_inviter(bare_of(from)),
-            invitations: self.settings.invitations,
-            invitation_s: self.settings.invitation_s,
+            invitations: self.cx.kernel.settings.invitations,
+            invitation_s: self.cx.kernel.settings.invitation_s,
             fresh,
-            adhoc: &self.adhoc,
-            motd: self.kept_text(),
-            welcome: &self.settings.welcome,
-            room: self.page_room(),
+            adhoc: &self.requests.adhoc,
+            motd: self.contacts.kept_text(&self.cx),
+            welcome: &self.cx.kernel.settings.welcome,
+            room: self.cx.page_room(),
             note: None,
             jid: |text| jid::normalise(text).ok().map(|jid| (&*jid).into()),
             bare: |text| jid::Jid::parse(text).ok().map(|jid| jid.bare_str().into()),
@@ -237,11 +250,11 @@ impl Requests {
 
     fn carry_out(&mut self, asker: Asker, account: &str, place: usize, step: Step) {
         match step {
-            Step::Result(payload) => self.answer(asker, Ok(&payload)),
-            Step::Error(refusal) => self.answer(asker, Err(refusal)),
+            Step::Result(payload) => self.actors.answer(&mut self.cx, asker, Ok(&payload)),
+            Step::Error(refusal) => self.actors.answer(&mut self.cx, asker, Err(refusal)),
             Step::Read(queries, resume) => self.read_for(asker, place, queries, resume, None),
             Step::InTurn(queries, resume) => self.in_turn(account, asker, place, queries, resume),
-            Step::Prepare(batch, _, _) if self.storage == StorageState::Full && !batch.is_empty() => {
+            Step::Prepare(batch, _, _) if self.cx.kernel.storage == StorageState::Full && !batch.is_empty() => {
                 self.do_step(asker, account, place, Step::Error(Limit::Disk.into()));
             }
             Step::Prepare(batch, queries, resume) => {
@@ -256,24 +269,26 @@ impl Requests {
             }
             Step::Send(stanzas, payload) => {
                 if let Some((session, _)) = asker.session {
-                    stanzas.iter().for_each(|stanza| self.send_past_gates(session, stanza));
+                    stanzas.iter().for_each(|stanza| self.actors.send_past_gates(&mut self.cx, session, stanza));
                 }
-                self.answer(asker, Ok(&payload));
+                self.actors.answer(&mut self.cx, asker, Ok(&payload));
             }
             Step::Paced(step) => self.paced(asker, place, *step),
-            Step::Write(_, _) | Step::Change(_, _) | Step::Report(_, _) if self.storage == StorageState::Full => {
-                self.answer(asker, Err(Limit::Disk.into()));
+            Step::Write(_, _) | Step::Change(_, _) | Step::Report(_, _)
+                if self.cx.kernel.storage == StorageState::Full =>
+            {
+                self.actors.answer(&mut self.cx, asker, Err(Limit::Disk.into()));
             }
             Step::Write(batch, payload) => {
                 if let Some((session, _)) = asker.session {
-                    self.tell(session, Down::Charge(work(batch.len(), batch.bytes())));
+                    self.cx.tell(session, Down::Charge(work(batch.len(), batch.bytes())));
                 }
                 self.write_rows(&batch);
-                self.answer(asker, Ok(&payload));
+                self.actors.answer(&mut self.cx, asker, Ok(&payload));
             }
             Step::Change(changes, payload) => {
                 self.do_changes(&asker, place, changes);
-                self.answer(asker, Ok(&payload));
+                self.actors.answer(&mut self.cx, asker, Ok(&payload));
             }
             Step::Report(changes, reports) => {
                 self.do_changes(&asker, place, changes);
@@ -281,18 +296,18 @@ impl Requests {
             }
             Step::Refuse(changes, refusal) => {
                 changes.into_iter().for_each(|change| self.do_change(&asker, place, change));
-                self.answer(asker, Err(refusal));
+                self.actors.answer(&mut self.cx, asker, Err(refusal));
             }
             Step::Then(_) => {
                 debug_assert!(false, "only what has a turn goes on without who has asked");
-                self.answer(asker, Err(StanzaCondition::InternalServerError.into()));
+                self.actors.answer(&mut self.cx, asker, Err(StanzaCondition::InternalServerError.into()));
             }
-            Step::Route { batch, .. } if self.storage == StorageState::Full && !batch.is_empty() => {
-                self.answer(asker, Err(Limit::Disk.into()));
+            Step::Route { batch, .. } if self.cx.kernel.storage == StorageState::Full && !batch.is_empty() => {
+                self.actors.answer(&mut self.cx, asker, Err(Limit::Disk.into()));
             }
             Step::Route { to, set, payload, batch } => {
                 if let Some((session, _)) = asker.session {
-                    self.tell(session, Down::Charge(work(batch.len(), batch.bytes())));
+                    self.cx.tell(session, Down::Charge(work(batch.len(), batch.bytes())));
                 }
                 self.write_rows(&batch);
                 self.route(asker, Kind::Request, &to, set, &payload);
@@ -300,10 +315,15 @@ impl Requests {
             Step::Roster(request) => match asker.session {
                 Some((session, seq)) => {
                     // It has ended while what it asks for was read.
-                    let Some(user) = self.sessions.get(session).map(|s| s.user) else { return };
-                    self.roster_step(user, RosterStep::Request { session, seq, id: asker.id, request });
+                    let Some(user) = self.actors.sessions.get(session).map(|s| s.user) else { return };
+                    self.contacts.roster_step(
+                        &mut self.cx,
+                        &mut self.actors,
+                        user,
+                        RosterStep::Request { session, seq, id: asker.id, request },
+                    );
                 }
-                None => self.answer(asker, Err(StanzaCondition::Forbidden.into())),
+                None => self.actors.answer(&mut self.cx, asker, Err(StanzaCondition::Forbidden.into())),
             },
             Step::Account(action) => self.do_account_action(asker, account, action),
             Step::Command(act) => self.adhoc(asker, *act),
@@ -313,12 +333,12 @@ impl Requests {
 
     /// Carries out changes in their order, at the cost of the session that asks.
     fn do_changes(&mut self, asker: &Asker, place: usize, changes: Vec<Change>) {
-        let before = self.done_so_far();
+        let before = self.cx.done_so_far();
         for change in changes {
             self.do_change(asker, place, change);
         }
         if let Some((session, _)) = asker.session {
-            self.charge_since(session, before);
+            self.actors.charge_since(&mut self.cx, session, before);
         }
     }
 
@@ -329,30 +349,35 @@ impl Requests {
             Change::Event(event) => {
                 let session = asker.session.map(|(session, _)| session);
                 let user = match session {
-                    Some(session) => self.sessions.get(session).map(|session| session.user),
-                    None => asker.to.as_deref().and_then(|to| self.users.find(to)),
+                    Some(session) => self.actors.sessions.get(session).map(|session| session.user),
+                    None => asker.to.as_deref().and_then(|to| self.actors.users.find(to)),
                 };
                 if let Some(user) = user {
-                    self.roster_step(user, RosterStep::Event { session, event });
+                    self.contacts.roster_step(
+                        &mut self.cx,
+                        &mut self.actors,
+                        user,
+                        RosterStep::Event { session, event },
+                    );
                 }
                 return;
             }
-            Change::Notice(notice) => return self.notice(&notice),
-            Change::Gone(node) => return self.channel_deleted(&node),
-            Change::News(news) => return self.news(&news, &asker.from, asker.front),
+            Change::Notice(notice) => return self.contacts.notice(&mut self.cx, &notice),
+            Change::Gone(node) => return self.channels.channel_deleted(&mut self.cx, &node),
+            Change::News(news) => return self.channels.news(&mut self.cx, &news, &asker.from, asker.front),
             Change::Known { node, known } => return self.node_known(&node, *known),
-            Change::Awaited(node) => return self.web_pushes.registered(&node),
+            Change::Awaited(node) => return self.channels.web_pushes.registered(&node),
             Change::Message { from, to, xml } => return self.service_message(&from, &to, &xml),
             Change::Belongs { to, node, own, row } => return self.belongs(&to, &node, own, &row),
             Change::Charge { count, bytes } => return self.charge_asker(asker, count, bytes),
             Change::Registered(all) => return self.services_found(asker.to.as_deref().unwrap_or_default(), all),
             Change::Dropped(dropped) => {
                 let account = asker.to.as_deref().unwrap_or_default();
-                return self.note(Happened::PushDropped(dropped), account, None);
+                return self.cx.kernel.note(Happened::PushDropped(dropped), account, None);
             }
             Change::Record(_) | Change::MarkAll(_) if asker.is_nobody() => {
                 // Its user has left memory: the next one to come reads what was written.
-                let Some(user) = asker.to.as_deref().and_then(|to| self.users.find(to)) else { return };
+                let Some(user) = asker.to.as_deref().and_then(|to| self.actors.users.find(to)) else { return };
                 return self.change_user(user, place, change);
             }
             change => change,
@@ -360,7 +385,7 @@ impl Requests {
         // Who is no user of this home has no session that anything could be noted on.
         let Some((session, _)) = asker.session else { return };
         // It has ended while what it asks for was read.
-        let Some(user) = self.sessions.get(session).map(|session| session.user) else { return };
+        let Some(user) = self.actors.sessions.get(session).map(|session| session.user) else { return };
         match change {
             Change::Write(_)
             | Change::Event(_)
@@ -375,48 +400,67 @@ impl Requests {
             | Change::Registered(_)
             | Change::Dropped(_) => {}
             Change::Photo(photo) => {
-                self.users.set_photo(user, Some(photo));
-                self.roster_step(user, RosterStep::Shown { session });
+                self.actors.users.set_photo(user, Some(photo));
+                self.contacts.roster_step(&mut self.cx, &mut self.actors, user, RosterStep::Shown { session });
             }
             Change::Record(_) | Change::MarkAll(_) => self.change_user(user, place, change),
-            Change::Mark(on) => self.mark(session, place, on),
-            Change::Push(payload) => self.push_to_marked(user, place, &payload),
-            Change::Hide(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: false }),
-            Change::Show(jid) => self.roster_step(user, RosterStep::Reveal { jid, visible: true }),
+            Change::Mark(on) => self.actors.mark(&mut self.cx, session, place, on),
+            Change::Push(payload) => self.actors.push_to_marked(&mut self.cx, user, place, &payload),
+            Change::Hide(jid) => self.contacts.roster_step(
+                &mut self.cx,
+                &mut self.actors,
+                user,
+                RosterStep::Reveal { jid, visible: false },
+            ),
+            Change::Show(jid) => self.contacts.roster_step(
+                &mut self.cx,
+                &mut self.actors,
+                user,
+                RosterStep::Reveal { jid, visible: true },
+            ),
         }
     }
 
     fn change_user(&mut self, user: u32, place: usize, change: Change) {
         match change {
-            Change::Record(row) => self.put_record(user, place, &row),
+            Change::Record(row) => self.actors.put_record(&mut self.cx, user, place, &row),
             Change::MarkAll(on) => {
-                let all: Vec<SessionId> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
-                all.into_iter().for_each(|session| self.mark(session, place, on));
+                let all: Vec<SessionId> =
+                    self.actors.users.sessions(&self.actors.sessions, user).map(|(id, _)| id).collect();
+                all.into_iter().for_each(|session| self.actors.mark(&mut self.cx, session, place, on));
             }
             _ => {}
         }
     }
 
     fn do_account_action(&mut self, asker: Asker, account: &str, action: AccountAction) {
-        if self.settings.domains.keeps_outside(account) {
-            return self.answer(asker, Err(Limit::KeptElsewhere.into()));
+        if self.cx.kernel.settings.domains.keeps_outside(account) {
+            return self.actors.answer(&mut self.cx, asker, Err(Limit::KeptElsewhere.into()));
         }
         match action {
             AccountAction::ChangePassword { password } => {
-                let Some(job) = self.derive_keys(&password) else {
-                    return self.answer(asker, Err(Limit::Credentials.into()));
+                let Some(job) = self.accounts.derive_keys(&mut self.cx, &password) else {
+                    return self.actors.answer(&mut self.cx, asker, Err(Limit::Credentials.into()));
                 };
-                self.change_password(asker, account, job);
+                self.accounts.change_password(&mut self.cx, &mut self.actors, asker, account, job);
             }
-            AccountAction::Remove => self.delete_account(account, Remover::Session(asker)),
+            AccountAction::Remove => self.accounts.delete_account(
+                &mut self.cx,
+                &mut self.actors,
+                &mut self.contacts,
+                account,
+                Remover::Session(asker),
+            ),
             // Making an account is for those who have none yet (XEP-0077 3.1).
-            AccountAction::Create { .. } => self.answer(asker, Err(StanzaCondition::NotAllowed.into())),
+            AccountAction::Create { .. } => {
+                self.actors.answer(&mut self.cx, asker, Err(StanzaCondition::NotAllowed.into()))
+            }
         }
     }
 
     /// The next one goes on of those that have asked something of which all is known here.
     pub(crate) fn known_read_goes_on(&mut self) {
-        if let Some(read) = self.known_reads.pop_front() {
+        if let Some(read) = self.requests.known_reads.pop_front() {
             self.feature_found(read, Vec::new());
         }
     }
@@ -424,19 +468,19 @@ impl Requests {
     pub(crate) fn feature_found(&mut self, mut read: FeatureRead, found: Vec<Found>) {
         let found = self.answers(std::mem::take(&mut read.asked), found);
         // The session has ended, perhaps because its account was removed: nothing is written for it any more.
-        if let Some((session, _)) = read.asker.session.filter(|_| !self.asks_still(&read.asker)) {
+        if let Some((session, _)) = read.asker.session.filter(|_| !self.actors.asks_still(&read.asker)) {
             if let Some(user) = read.asker.paced {
                 self.paced_over(user, session);
             }
             return self.turn_over(read.turn);
         }
         if read.asker.session.is_none() && !self.has_its_account(&read.turn) {
-            self.answer(read.asker, Err(StanzaCondition::ServiceUnavailable.into()));
+            self.actors.answer(&mut self.cx, read.asker, Err(StanzaCondition::ServiceUnavailable.into()));
             return self.turn_over(read.turn);
         }
         if let Some((session, _)) = read.asker.session {
             let came = found.iter().map(|found| work(1, found.bytes())).sum();
-            self.tell(session, Down::GiveBack(read.charged.saturating_sub(came)));
+            self.cx.tell(session, Down::GiveBack(read.charged.saturating_sub(came)));
         }
         let account = read.asker.to.as_deref().map_or("", bare_of).to_owned();
         match (read.resume.go_on(&found), read.turn) {
@@ -455,14 +499,14 @@ impl Requests {
 
     /// A request in its turn goes on when whoever asked is answered.
     fn goes_on(&mut self, asker: Asker, place: usize, then: Then, turn: InTurn) {
-        if then.answer.is_some() && self.storage == StorageState::Full {
-            self.answer(asker, Err(Limit::Disk.into()));
+        if then.answer.is_some() && self.cx.kernel.storage == StorageState::Full {
+            self.actors.answer(&mut self.cx, asker, Err(Limit::Disk.into()));
             return self.turn_over(turn);
         }
         let nobody = Asker::nobody(asker.to.as_deref().unwrap_or_default());
         then.changes.into_iter().for_each(|change| self.do_change(&asker, place, change));
         if let Some(answer) = then.answer {
-            self.answer(asker, Ok(&answer));
+            self.actors.answer(&mut self.cx, asker, Ok(&answer));
         }
         self.read_for(nobody, place, then.queries, then.resume, turn);
     }

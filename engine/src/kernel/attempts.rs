@@ -4,17 +4,17 @@ use std::net::IpAddr;
 
 use crate::id::{ConnId, Peer, ShardId};
 use crate::io::{Effect, Happened, Note};
+use crate::kernel::Kernel;
 use crate::letters::{ConnRef, Gained, Letter, Question};
 use crate::session::conn::{Attempt, ConnState, Stage};
 use crate::session::sasl::Refused;
 use crate::store::hash::Tag;
-use crate::turn::Turn;
 
 /// A login that has waited so long for the server, and is given up, is not held against its address, milliseconds: in a storm
 /// of logins those who come late must not lock out those behind the same address.
 const SERVER_SLOW_MS: u64 = 2_000;
 
-impl Turn {
+impl Kernel {
     /// The shard that counts failed logins and registrations of an address, for the whole host.
     pub(crate) fn counting(&self, peer: Peer) -> ShardId {
         self.settings.partitions.owner(peer.key as u16)

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use crate::extension::Limit;
 use crate::extension::bytestreams::{Activated, Activation, outcome};
 use crate::io::Effect;
+use crate::kernel::pending::{Asker, Pending};
 use crate::limits::{ACTIVATIONS_MAX, ACTIVATIONS_USER_MAX};
-use crate::requests::Requests;
-use crate::turn::pending::{Asker, Pending};
+use crate::shard::Shard;
 
 /// Activations that the host has not answered yet.
 #[derive(Debug, Default)]
@@ -40,27 +40,27 @@ impl Activations {
     }
 }
 
-impl Requests {
+impl Shard {
     /// Hands an activation to the host.
     pub(super) fn activate(&mut self, asker: Asker, activation: Activation) {
-        if !self.activations.begin(&activation.user) {
-            return self.answer(asker, Err(Limit::Bytestreams.into()));
+        if !self.requests.activations.begin(&activation.user) {
+            return self.actors.answer(&mut self.cx, asker, Err(Limit::Bytestreams.into()));
         }
-        let token = self.token(Pending::Activation(asker, activation.user.clone()));
-        self.effects.push(Effect::Activate { token, activation: Box::new(activation) });
+        let token = self.cx.kernel.token(Pending::Activation(asker, activation.user.clone()));
+        self.cx.kernel.effects.push(Effect::Activate { token, activation: Box::new(activation) });
     }
 
     /// The host has answered one. Who asked may be gone.
     pub(crate) fn activated(&mut self, token: u64, activated: Activated) {
         // A token is answered once: whoever answers again is not heard.
-        let Some(Pending::Activation(asker, user)) = self.pending.remove(&token) else { return };
-        self.activations.end(&user);
-        if !self.asks_still(&asker) {
+        let Some(Pending::Activation(asker, user)) = self.cx.kernel.pending.remove(&token) else { return };
+        self.requests.activations.end(&user);
+        if !self.actors.asks_still(&asker) {
             return;
         }
         match outcome(activated) {
-            Ok(()) => self.answer(asker, Ok(b"")),
-            Err(refusal) => self.answer(asker, Err(refusal)),
+            Ok(()) => self.actors.answer(&mut self.cx, asker, Ok(b"")),
+            Err(refusal) => self.actors.answer(&mut self.cx, asker, Err(refusal)),
         }
     }
 }

@@ -3,7 +3,7 @@
 use hashbrown::HashMap;
 
 use crate::io::LimitRow;
-use crate::turn::Fixed;
+use crate::kernel::Fixed;
 
 use crate::wire::limit::Limit;
 

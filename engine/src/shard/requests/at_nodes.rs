@@ -4,16 +4,16 @@ use crate::extension;
 use crate::extension::offline::Keep;
 use crate::extension::{IqRequest, Step, Target};
 use crate::id::SessionId;
+use crate::kernel::pending::Asker;
 use crate::letters::{Kind, MessageClass};
-use crate::requests::Requests;
 use crate::router::users::Incoming;
+use crate::shard::Shard;
 use crate::streams::half::Down;
 use crate::streams::work::work;
-use crate::turn::pending::Asker;
 use crate::wire::jid::bare_of;
 use crate::wire::{Element, Expect, Scanner, StreamScope};
 
-impl Requests {
+impl Shard {
     /// A stanza for an actor of this home, or for its service.
     pub(crate) fn for_node(&mut self, stanza: Incoming<'_>) {
         let domain = stanza.to.split_once('/').map_or(stanza.to, |(domain, _)| domain);
@@ -21,7 +21,7 @@ impl Requests {
         let scope = StreamScope::Usual;
         let is_whole = scanner.scan(&scope, Expect::Content, usize::MAX, stanza.xml).is_ok();
         if !is_whole || !matches!(stanza.kind, Kind::Request | Kind::Message { .. }) {
-            return self.confirm(stanza.origin);
+            return self.cx.kernel.confirm(stanza.origin);
         }
         let element = scanner.element(&scope, stanza.xml);
         let asker = Asker {
@@ -63,7 +63,7 @@ impl Requests {
         let context = self.context(target, full, true, "");
         let Some((place, step)) = extension::submitted(&context, &request) else { return false };
         let bytes = element.bytes().len();
-        self.tell(session, Down::Charge(work(1, bytes)));
+        self.cx.tell(session, Down::Charge(work(1, bytes)));
         let asker = |session, origin| Asker {
             session,
             origin,
@@ -79,7 +79,7 @@ impl Requests {
                 self.route(asker(Some((session, seq)), None), kind, &to, set, &payload);
             }
             step => {
-                let origin = self.sent_off(session, seq, bytes);
+                let origin = self.actors.sent_off(&mut self.cx, session, seq, bytes);
                 self.do_step(asker(None, origin), bare_of(full), place, step);
             }
         }
@@ -90,7 +90,7 @@ impl Requests {
     fn ask_form(&mut self, asker: Asker, actor: &str, element: &Element<'_>) {
         let from = asker.from.clone();
         let asker = Asker { id: None, from: "".into(), ..asker };
-        let Some(form) = element.children().next() else { return self.answer(asker, Ok(b"")) };
+        let Some(form) = element.children().next() else { return self.actors.answer(&mut self.cx, asker, Ok(b"")) };
         let request = IqRequest {
             set: true,
             target: Target::Node,
@@ -104,7 +104,7 @@ impl Requests {
         let context = self.context(Target::Node, &from, false, "");
         match extension::submitted(&context, &request) {
             Some((place, step)) => self.do_step(asker, actor, place, step),
-            None => self.answer(asker, Ok(b"")),
+            None => self.actors.answer(&mut self.cx, asker, Ok(b"")),
         }
     }
 

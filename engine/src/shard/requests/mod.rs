@@ -31,22 +31,20 @@ use std::collections::VecDeque;
 
 use hashbrown::HashMap;
 
-use crate::accounts::Accounts;
 use crate::extension::adhoc::sessions::Sessions;
 use crate::extension::pubsub::service::in_memory::InMemory;
 use crate::extension::pubsub::service::known::KnownNodes;
-use crate::floor::stands_on;
-use crate::requests::bytestreams::Activations;
-use crate::requests::in_turn::Turns;
-use crate::requests::paced::Waiting;
-use crate::requests::pushes::Pushes;
-use crate::turn::Fixed;
-use crate::turn::pending::FeatureRead;
+use crate::kernel::Fixed;
+use crate::kernel::pending::FeatureRead;
+use crate::shard::Shard;
+use crate::shard::requests::bytestreams::Activations;
+use crate::shard::requests::in_turn::Turns;
+use crate::shard::requests::paced::Waiting;
+use crate::shard::requests::pushes::Pushes;
 
 /// Requests that are being answered at a shard.
 #[derive(Debug)]
 pub struct Requests {
-    accounts: Accounts,
     /// Requests that wait for room for their answer, by the user whose sessions ask; only of users of whom some are under way or wait.
     paced: HashMap<u32, Waiting, Fixed>,
     turns: Turns,
@@ -64,13 +62,10 @@ pub struct Requests {
     pushes: Pushes,
 }
 
-stands_on!(Requests, accounts: Accounts);
-
 impl Requests {
     /// None.
-    pub(crate) fn new(accounts: Accounts) -> Requests {
+    pub(super) fn new() -> Requests {
         Requests {
-            accounts,
             paced: HashMap::default(),
             turns: Turns::default(),
             known_nodes: KnownNodes::default(),
@@ -82,14 +77,16 @@ impl Requests {
             pushes: Pushes::default(),
         }
     }
+}
 
+impl Shard {
     /// What is known of nodes, and kept of them in memory only, bytes.
     pub(crate) fn known_nodes_bytes(&self) -> usize {
-        self.known_nodes.memory_bytes() + self.in_memory.memory_bytes()
+        self.requests.known_nodes.memory_bytes() + self.requests.in_memory.memory_bytes()
     }
 
     /// What is kept of services that wake devices: how many have not answered, and what all of it takes, bytes.
     pub(crate) fn pushes_held(&self) -> (u64, usize) {
-        (self.pushes.pending(), self.pushes.memory_bytes())
+        (self.requests.pushes.pending(), self.requests.pushes.memory_bytes())
     }
 }

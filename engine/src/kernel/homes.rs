@@ -3,16 +3,16 @@
 use crate::extension::offline::Keep;
 use crate::extension::subscription::Kind as SubKind;
 use crate::id::ShardId;
+use crate::kernel::Kernel;
 use crate::letters::{Answer, ConnRef, Kind, Letter, MessageClass, Origin, PresenceNews};
 use crate::router::users::RosterStep;
-use crate::turn::Turn;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;
 use crate::wire::splice::address;
 use crate::wire::written::{id_of_stanza, read_back, write_error};
 
-impl Turn {
+impl Kernel {
     /// Puts a stanza for a user's home into a letter of this turn.
     #[allow(clippy::too_many_arguments)]
     pub(crate) fn post(

@@ -5,10 +5,10 @@ use std::collections::VecDeque;
 
 use crate::extension::Step;
 use crate::id::SessionId;
+use crate::kernel::pending::Asker;
 use crate::limits::PACED_WAITING_MAX;
-use crate::requests::Requests;
+use crate::shard::Shard;
 use crate::streams::half::Up;
-use crate::turn::pending::Asker;
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::Limit;
 
@@ -29,34 +29,34 @@ struct Waits {
     step: Step,
 }
 
-impl Requests {
+impl Shard {
     /// A request is to be answered in its turn.
     pub(super) fn paced(&mut self, mut asker: Asker, place: usize, step: Step) {
-        let session = asker.session.and_then(|(id, seq)| Some((id, seq, self.sessions.get(id)?.user)));
+        let session = asker.session.and_then(|(id, seq)| Some((id, seq, self.actors.sessions.get(id)?.user)));
         let Some((session, seq, user)) = session else {
-            return self.answer(asker, Err(StanzaCondition::Forbidden.into()));
+            return self.actors.answer(&mut self.cx, asker, Err(StanzaCondition::Forbidden.into()));
         };
-        let paced = self.paced.entry(user).or_default();
+        let paced = self.requests.paced.entry(user).or_default();
         if paced.waiting.len() >= PACED_WAITING_MAX {
-            return self.answer(asker, Err(Limit::ArchiveQueries.into()));
+            return self.actors.answer(&mut self.cx, asker, Err(Limit::ArchiveQueries.into()));
         }
         asker.paced = Some(user);
         paced.waiting.push_back(Waits { session, asker, place, step });
         // It may wait for what the client acknowledges, which must not wait for it.
-        self.stanza_done(session, seq);
-        self.up.push_back(Up::Lighter(session));
+        self.actors.stanza_done(&mut self.cx, session, seq);
+        self.cx.up.push_back(Up::Lighter(session));
     }
 
     /// The next request of the user of a session, if it is time: it is under way from now on.
     pub(crate) fn take_paced(&mut self, session: SessionId) -> Option<(Asker, usize, Step)> {
-        let user = self.sessions.get(session)?.user;
-        let paced = self.paced.get(&user).filter(|paced| paced.under_way.is_none())?;
+        let user = self.actors.sessions.get(session)?.user;
+        let paced = self.requests.paced.get(&user).filter(|paced| paced.under_way.is_none())?;
         let sessions: Vec<SessionId> = paced.waiting.iter().map(|waits| waits.session).collect();
-        let Some(at) = sessions.iter().position(|session| self.has_room(*session)) else {
-            sessions.into_iter().for_each(|session| self.await_room(session));
+        let Some(at) = sessions.iter().position(|session| self.cx.has_room(*session)) else {
+            sessions.into_iter().for_each(|session| self.cx.await_room(session));
             return None;
         };
-        let paced = self.paced.get_mut(&user)?;
+        let paced = self.requests.paced.get_mut(&user)?;
         let Waits { session, asker, place, step } = paced.waiting.remove(at)?;
         paced.under_way = Some(session);
         Some((asker, place, step))
@@ -65,7 +65,9 @@ impl Requests {
     /// A request that had its turn is answered, or nobody waits for the answer any more.
     pub(super) fn paced_over(&mut self, user: u32, session: SessionId) {
         // Its session has ended, and another request of the user is under way.
-        let Some(paced) = self.paced.get_mut(&user).filter(|paced| paced.under_way == Some(session)) else { return };
+        let Some(paced) = self.requests.paced.get_mut(&user).filter(|paced| paced.under_way == Some(session)) else {
+            return;
+        };
         paced.under_way = None;
         self.next_paced(user);
     }
@@ -73,17 +75,17 @@ impl Requests {
     /// A session has ended: it waits for nothing. A request under way is over when what it reads has come.
     pub(crate) fn forget_paced(&mut self, user: u32, session: SessionId) {
         // Nearly no session has asked for anything of the kind.
-        let Some(paced) = self.paced.get_mut(&user) else { return };
+        let Some(paced) = self.requests.paced.get_mut(&user) else { return };
         paced.waiting.retain(|waits| waits.session != session);
         self.next_paced(user);
     }
 
     fn next_paced(&mut self, user: u32) {
         // It goes on when the request under way has ended.
-        let Some(paced) = self.paced.get(&user).filter(|paced| paced.under_way.is_none()) else { return };
+        let Some(paced) = self.requests.paced.get(&user).filter(|paced| paced.under_way.is_none()) else { return };
         match paced.waiting.front().map(|waits| waits.session) {
-            Some(session) => self.up.push_back(Up::Lighter(session)),
-            None => drop(self.paced.remove(&user)),
+            Some(session) => self.cx.up.push_back(Up::Lighter(session)),
+            None => drop(self.requests.paced.remove(&user)),
         }
     }
 }

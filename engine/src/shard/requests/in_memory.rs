@@ -2,65 +2,65 @@
 
 use crate::extension::pubsub::service::in_memory::Ask;
 use crate::extension::pubsub::service::known::Known;
-use crate::requests::Requests;
+use crate::kernel::pending::{FeatureRead, Pending};
+use crate::shard::Shard;
 use crate::store::{Batch, Found, Query};
-use crate::turn::pending::{FeatureRead, Pending};
 
-impl Requests {
+impl Shard {
     /// Writes what an extension wants written.
     pub(super) fn write_rows(&mut self, batch: &Batch) {
-        if self.settings.web.channels.in_memory.is_empty() {
-            return self.writes.append(batch);
+        if self.cx.kernel.settings.web.channels.in_memory.is_empty() {
+            return self.cx.kernel.writes.append(batch);
         }
-        let settings = self.settings.clone();
+        let settings = self.cx.kernel.settings.clone();
         let policy = &settings.web.channels;
-        let left = self.in_memory.write(batch, |actor| policy.keeps_in_memory(actor), policy.in_memory_bytes);
-        self.writes.append(&left.batch);
-        self.counters.notify_memory_gone.add(left.items as u64);
+        let left = self.requests.in_memory.write(batch, |actor| policy.keeps_in_memory(actor), policy.in_memory_bytes);
+        self.cx.kernel.writes.append(&left.batch);
+        self.cx.kernel.counters.notify_memory_gone.add(left.items as u64);
         // Numbers go on behind those of the store.
-        left.gone.iter().for_each(|actor| drop(self.known_nodes.take(actor)));
+        left.gone.iter().for_each(|actor| drop(self.requests.known_nodes.take(actor)));
     }
 
     /// This is known of a node, unless its items had to go.
     pub(super) fn node_known(&mut self, node: &str, known: Known) {
-        if !self.settings.web.channels.keeps_in_memory(node) || self.in_memory.is_as_written(node) {
-            self.known_nodes.put(node, known);
+        if !self.cx.kernel.settings.web.channels.keeps_in_memory(node) || self.requests.in_memory.is_as_written(node) {
+            self.requests.known_nodes.put(node, known);
         }
     }
 
     /// Reads what an extension wants to know.
     pub(super) fn read_rows(&mut self, mut read: FeatureRead, queries: Vec<Query>) {
-        if self.settings.web.channels.in_memory.is_empty() {
-            return self.read(Pending::Feature(read), queries);
+        if self.cx.kernel.settings.web.channels.in_memory.is_empty() {
+            return self.cx.kernel.read(Pending::Feature(read), queries);
         }
-        let settings = self.settings.clone();
+        let settings = self.cx.kernel.settings.clone();
         let policy = &settings.web.channels;
         let is_here = |query: &Query| {
             let (Query::Get { actor, .. } | Query::Range { actor, .. }) = query;
             std::str::from_utf8(actor).is_ok_and(|actor| policy.keeps_in_memory(actor))
         };
         if !queries.iter().any(is_here) {
-            return self.read(Pending::Feature(read), queries);
+            return self.cx.kernel.read(Pending::Feature(read), queries);
         }
         let mut for_store = Vec::new();
         for query in queries {
-            let asked = if is_here(&query) { self.in_memory.ask(query.clone()) } else { Ask::Store };
+            let asked = if is_here(&query) { self.requests.in_memory.ask(query.clone()) } else { Ask::Store };
             for_store.extend(asked.asks_store().then_some(query));
             read.asked.push(asked);
         }
         match for_store.is_empty() {
-            true => self.known_reads.push_back(read),
-            false => self.read(Pending::Feature(read), for_store),
+            true => self.requests.known_reads.push_back(read),
+            false => self.cx.kernel.read(Pending::Feature(read), for_store),
         }
     }
 
     /// All answers to what was asked, of which these are the store's.
     pub(super) fn answers(&self, asked: Vec<Ask>, from_store: Vec<Found>) -> Vec<Found> {
-        if asked.is_empty() { from_store } else { self.in_memory.answers(asked, from_store) }
+        if asked.is_empty() { from_store } else { self.requests.in_memory.answers(asked, from_store) }
     }
 
     /// Whether something was asked of which all is known.
     pub(crate) fn has_known_reads(&self) -> bool {
-        !self.known_reads.is_empty()
+        !self.requests.known_reads.is_empty()
     }
 }

@@ -16,12 +16,12 @@ use crate::counters::Counters;
 use crate::extension::ServerFacts;
 use crate::id::{Now, ShardId};
 use crate::io::{Effect, Output, StorageState};
+use crate::kernel::pending::Pending;
+use crate::kernel::refusals::Refusals;
 use crate::letters::Letters;
 use crate::settings::Settings;
 use crate::store::hash::SecretKey;
 use crate::store::{Batch, Query, Table};
-use crate::turn::pending::Pending;
-use crate::turn::refusals::Refusals;
 use crate::wire::limit::Refusal;
 
 /// Hash state without entropy: keys are tokens that the shard itself gives out.
@@ -29,7 +29,7 @@ pub(crate) type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
 /// One turn of one shard, and what lasts from turn to turn without belonging to anybody.
 #[derive(Debug)]
-pub struct Turn {
+pub(crate) struct Kernel {
     pub(crate) id: ShardId,
     pub(crate) settings: Arc<Settings>,
     pub(crate) counters: Arc<Counters>,
@@ -65,10 +65,10 @@ pub struct Turn {
 /// Memory for stamping that a shard keeps, bytes.
 const SCRATCH_BYTES_MAX: usize = 16 << 10;
 
-impl Turn {
+impl Kernel {
     /// The first turn of a shard. `seed` feeds all that must not be guessed.
-    pub(crate) fn new(id: ShardId, settings: Arc<Settings>, counters: Arc<Counters>, seed: [u8; 32]) -> Turn {
-        Turn {
+    pub(crate) fn new(id: ShardId, settings: Arc<Settings>, counters: Arc<Counters>, seed: [u8; 32]) -> Kernel {
+        Kernel {
             id,
             counters,
             now: Now::default(),
@@ -139,18 +139,8 @@ impl Turn {
         out.effects.append(&mut self.effects);
     }
 
-    /// The shard's number.
-    pub fn id(&self) -> ShardId {
-        self.id
-    }
-
-    /// Its counters.
-    pub fn counters(&self) -> &Arc<Counters> {
-        &self.counters
-    }
-
     /// The shard that is home to an actor.
-    pub fn home(&self, bare: &str) -> ShardId {
+    pub(crate) fn home(&self, bare: &str) -> ShardId {
         self.settings.home(bare)
     }
 

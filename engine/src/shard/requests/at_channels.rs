@@ -5,10 +5,10 @@ use crate::channels::home::is_private;
 use crate::extension;
 use crate::extension::pubsub::service::channel::{Gathered, JSON, Page, Picked, Publication, Wanted, payload};
 use crate::extension::pubsub::service::info::Question;
+use crate::kernel::pending::{Asker, Front};
 use crate::letters::ConnRef;
 use crate::limits::{NOTIFY_PAGE_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX};
-use crate::requests::Requests;
-use crate::turn::pending::{Asker, Front};
+use crate::shard::Shard;
 use crate::web::channel::lines;
 use crate::wire::limit::Limit;
 
@@ -28,7 +28,7 @@ fn asker_of(conn: ConnRef, number: u32, node: &str) -> Asker {
     Asker::at_node(Front { conn, number }, "", node)
 }
 
-impl Requests {
+impl Shard {
     /// An item is to be published, or each line as one.
     pub(crate) fn channel_publish(
         &mut self,
@@ -42,8 +42,8 @@ impl Requests {
         let By { from, makes, granted } = by;
         // Who has shown the operator's token is named by nothing, others by their network.
         let is_operator = from.is_empty();
-        let policy = &self.settings.web.channels;
-        let (subscribers, requested_s) = self.watchers.crowd(node, self.now.mono_s());
+        let policy = &self.cx.kernel.settings.web.channels;
+        let (subscribers, requested_s) = self.channels.watchers.crowd(node, self.cx.kernel.now.mono_s());
         let publication = Publication {
             actor: node.into(),
             service: service.into(),
@@ -60,10 +60,10 @@ impl Requests {
             items_max: policy.items_max,
             items_s: policy.items_s,
             crowd: (subscribers, requested_s),
-            now: self.now,
+            now: self.cx.kernel.now,
         };
         // In a request's turn nothing is known but by that.
-        let known = if self.turns.has(node) { None } else { self.known_nodes.take(node) };
+        let known = if self.requests.turns.has(node) { None } else { self.requests.known_nodes.take(node) };
         let (place, step) = extension::channel_publish(publication, known);
         self.do_step(Asker::at_node(front, from, node), node, place, step);
     }
@@ -78,18 +78,18 @@ impl Requests {
         (watchers, share): (u32, u8),
     ) {
         let asker = asker_of(conn, number, node);
-        if !self.watch_for(node, conn.shard, watchers) {
-            return self.answer(asker, Err(Limit::Waiting.into()));
+        if !self.channels.watch_for(&mut self.cx, node, conn.shard, watchers) {
+            return self.actors.answer(&mut self.cx, asker, Err(Limit::Waiting.into()));
         }
         let share = u32::from(share.max(1));
         let wanted = Wanted {
             actor: node.into(),
             after: (after != u64::MAX).then_some(after),
             before: None,
-            private: is_private(&self.settings.web.channels, node),
+            private: is_private(&self.cx.kernel.settings.web.channels, node),
             items_max: NOTIFY_PAGE_ITEMS_MAX.div_ceil(share),
             bytes_max: NOTIFY_PAGE_BYTES_MAX / share,
-            now: self.now,
+            now: self.cx.kernel.now,
         };
         let (place, step) = extension::channel_read(wanted);
         self.do_step(asker, node, place, step);
@@ -105,12 +105,12 @@ impl Requests {
         (watchers, share): (u32, u8),
     ) {
         let asker = asker_of(conn, number, node);
-        if !self.watch(node, conn.shard, watchers) {
-            return self.answer(asker, Err(Limit::Waiting.into()));
+        if !self.channels.watch(&mut self.cx, node, conn.shard, watchers) {
+            return self.actors.answer(&mut self.cx, asker, Err(Limit::Waiting.into()));
         }
-        let opened = self.open_feed(name);
-        let Some(feed) = self.feeds.get(name.prefix, name.all).filter(|_| opened) else {
-            return self.answer(asker, Err(Limit::Waiting.into()));
+        let opened = self.channels.open_feed(&mut self.cx, name);
+        let Some(feed) = self.channels.feeds.get(name.prefix, name.all).filter(|_| opened) else {
+            return self.actors.answer(&mut self.cx, asker, Err(Limit::Waiting.into()));
         };
         let (start, last) = (feed.start(), feed.last);
         let (from, gap) = match after {
@@ -120,17 +120,21 @@ impl Requests {
             after => (after.max(start), after < start),
         };
         if share == 0 || from == last {
-            return self.answer(asker, Ok(&Page { last, upto: from, gap, ..Page::default() }.encode()));
+            return self.actors.answer(
+                &mut self.cx,
+                asker,
+                Ok(&Page { last, upto: from, gap, ..Page::default() }.encode()),
+            );
         }
         let share = u32::from(share);
         let items_max = NOTIFY_PAGE_ITEMS_MAX.div_ceil(share) as usize;
-        let policy = &self.settings.web.channels;
+        let policy = &self.cx.kernel.settings.web.channels;
         let picked = feed.behind(from, items_max, NOTIFY_PAGE_BYTES_MAX / share).map(|known| Picked {
             actor: known.actor.clone(),
             number: known.number,
             private: is_private(policy, &known.actor),
         });
-        let gathered = Gathered { from, last, gap, picked: picked.collect(), now: self.now };
+        let gathered = Gathered { from, last, gap, picked: picked.collect(), now: self.cx.kernel.now };
         let (place, step) = extension::channel_gather(gathered);
         self.do_step(asker, node, place, step);
     }
@@ -143,8 +147,8 @@ impl Requests {
             operator: is_operator,
             granted: by.granted,
             deletes,
-            crowd: self.watchers.crowd(node, self.now.mono_s()),
-            now: self.now,
+            crowd: self.channels.watchers.crowd(node, self.cx.kernel.now.mono_s()),
+            now: self.cx.kernel.now,
         };
         let (place, step) = extension::channel_info(question);
         self.do_step(Asker::at_node(front, by.from, node), node, place, step);
@@ -164,10 +168,10 @@ impl Requests {
             actor: node.into(),
             after: (items > 0 && before == 0).then_some(after),
             before: (items > 0 && before > 0).then_some(before),
-            private: is_private(&self.settings.web.channels, node),
+            private: is_private(&self.cx.kernel.settings.web.channels, node),
             items_max: items.min(NOTIFY_PAGE_ITEMS_MAX),
             bytes_max: NOTIFY_PAGE_BYTES_MAX,
-            now: self.now,
+            now: self.cx.kernel.now,
         };
         let (place, step) = extension::channel_read(wanted);
         self.do_step(asker, node, place, step);

@@ -3,11 +3,11 @@
 
 use crate::extension::pubsub::service::registration::{Registration, Removal};
 use crate::io::{Effect, Reply, StorageState};
+use crate::kernel::pending::{EndsRead, Pending};
 use crate::limits::{NOTIFY_PUSH_ENDS_BYTES_MAX, NOTIFY_PUSH_PAGE};
-use crate::requests::Requests;
+use crate::shard::Shard;
 use crate::store::nodes as rows;
 use crate::store::{Found, Row};
-use crate::turn::pending::{EndsRead, Pending};
 
 /// Whether there may be registrations, by the row that counts them. What cannot be read is looked for.
 fn may_have_some(found: &Found) -> bool {
@@ -15,21 +15,25 @@ fn may_have_some(found: &Found) -> bool {
     rows::read_push_count(row.as_deref()) != Some(0)
 }
 
-impl Requests {
+impl Shard {
     /// Looks for registrations at these channels that are over; [`Requests::ends_found`] goes on.
     pub(crate) fn look_for_ends(&mut self, token: u64, nodes: Vec<Box<str>>) {
         let queries: Vec<_> = nodes.iter().map(|node| rows::push_count(node, b"")).collect();
         let read = EndsRead { token, nodes, at: None, ended: 0 };
         match queries.is_empty() {
             true => self.ends_found(read, &[]),
-            false => self.read(Pending::Ends(read), queries),
+            false => self.cx.kernel.read(Pending::Ends(read), queries),
         }
     }
 
     /// How many registrations each channel has, or the next ones of one channel.
     pub(crate) fn ends_found(&mut self, mut read: EndsRead, found: &[Found]) {
-        if self.storage == StorageState::Full {
-            return self.effects.push(Effect::Reply { token: read.token, reply: Reply::StoreFull, durable: false });
+        if self.cx.kernel.storage == StorageState::Full {
+            return self.cx.kernel.effects.push(Effect::Reply {
+                token: read.token,
+                reply: Reply::StoreFull,
+                durable: false,
+            });
         }
         match read.at.take() {
             None => {
@@ -48,11 +52,11 @@ impl Requests {
         let next = read.at.take().or_else(|| Some((read.nodes.pop()?, None)));
         let Some((node, after)) = next else {
             let reply = Reply::Done(read.ended);
-            return self.effects.push(Effect::Reply { token: read.token, reply, durable: false });
+            return self.cx.kernel.effects.push(Effect::Reply { token: read.token, reply, durable: false });
         };
         let queries = vec![rows::pushes(&node, after, NOTIFY_PUSH_PAGE, NOTIFY_PUSH_ENDS_BYTES_MAX)];
         read.at = Some((node, after));
-        self.read(Pending::Ends(read), queries);
+        self.cx.kernel.read(Pending::Ends(read), queries);
     }
 
     /// Of these registrations of a channel those go that are over; how many.

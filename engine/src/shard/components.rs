@@ -1,0 +1,51 @@
+//! What components say to the server itself, and what users and components are sent alike.
+
+use crate::components::from_component::{ForServer, speaks_as_component, undeclared};
+use crate::contacts::events::BETWEEN;
+use crate::extension::Target;
+use crate::id::{ConnId, DomainId};
+use crate::shard::Shard;
+use crate::wire::error::StreamCondition;
+use crate::wire::jid::bare_of;
+use crate::wire::{Element, Expect, Scanner};
+
+impl Shard {
+    /// One first-level element of a component's stream.
+    pub(super) fn from_component(&mut self, conn: ConnId, domain: DomainId, element: &Element<'_>) {
+        let Some(bytes) = undeclared(element) else { return self.component_stanza(conn, domain, element) };
+        let (mut scanner, scope) = (Scanner::new(), element.scope().clone());
+        let scanned = scanner.scan(&scope, Expect::Content, usize::MAX, &bytes).is_ok();
+        let again = scanned.then(|| scanner.element(&scope, &bytes));
+        match again.filter(|again| !speaks_as_component(again)) {
+            Some(again) => self.component_stanza(conn, domain, &again),
+            None => self.cx.fail_stream(conn, StreamCondition::InvalidNamespace, None),
+        }
+    }
+
+    fn component_stanza(&mut self, conn: ConnId, domain: DomainId, element: &Element<'_>) {
+        match self.components.from_component(&mut self.cx, conn, domain, element) {
+            None => {}
+            Some(ForServer::Answered { id, from, outcome }) => self.service_answered(&id, &from, outcome),
+            Some(ForServer::Asks(asker)) => {
+                let from = asker.from.clone();
+                self.ask_feature(asker, Target::Server, bare_of(&from), element, None);
+            }
+        }
+    }
+
+    /// Something has happened at a node of a user: for receivers of this home, of whom some may be at components. Those get it
+    /// as subscribers (XEP-0060 7.1.2); what else a component is interested in nobody knows (XEP-0163 4).
+    pub(super) fn event(&mut self, node: &str, from: &str, to: &str, explicit: bool, xml: &[u8]) {
+        let (cx, actors) = (&mut self.cx, &mut self.actors);
+        if !cx.kernel.settings.domains.has_components() {
+            return self.contacts.event_letter(cx, actors, node, from, to, explicit, xml);
+        }
+        for to in to.split(BETWEEN) {
+            match cx.kernel.settings.domains.component_of(to) {
+                None => self.contacts.event_for(cx, actors, node, from, to, explicit, xml),
+                Some(domain) if explicit => self.components.event_for_component(cx, domain, from, to, xml),
+                Some(_) => {}
+            }
+        }
+    }
+}
