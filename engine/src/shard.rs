@@ -40,6 +40,7 @@ pub mod inspect;
 pub mod intake;
 pub mod items;
 pub mod last_words;
+pub mod letters;
 pub mod login;
 pub mod outgoing;
 pub mod outside;

@@ -197,7 +197,7 @@ impl LetterRings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use throng_engine::letters::Letter;
+    use throng_engine::letters::{Letter, LoginLetter};
 
     #[test]
     fn order_is_kept_when_a_ring_is_full() {
@@ -228,8 +228,11 @@ mod tests {
     #[test]
     fn letters_are_counted_by_their_receiver() {
         let mut rings = letter_rings(3, 2);
-        let letter =
-            || Letter::LoginFailed { peer: throng_engine::id::Peer { address: [127, 0, 0, 1].into(), key: 0 } };
+        let letter = || {
+            Letter::Login(LoginLetter::Failed {
+                peer: throng_engine::id::Peer { address: [127, 0, 0, 1].into(), key: 0 },
+            })
+        };
         for (from, to, letters) in [(0, 1, 2), (2, 1, 3), (1, 0, 4), (0, 1, 5)] {
             let mut batch = Letters::new(ShardId(from));
             (0..letters).for_each(|_| batch.push(letter()));

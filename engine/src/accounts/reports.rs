@@ -13,7 +13,7 @@ use crate::accounts::telling::Untold;
 use crate::id::ShardId;
 use crate::io::{Effect, Reply, StorageState};
 use crate::kernel::pending::Pending;
-use crate::letters::{Filing, Letter};
+use crate::letters::{Filing, Letter, LoginLetter};
 use crate::limits::{
     REPORTS_DOMAINS_A_SECOND, REPORTS_MAX, REPORTS_TOLD_S, REPORTS_USER_MAX, REPORTS_USER_S, REPORTS_WAITING_MAX,
 };
@@ -186,7 +186,7 @@ impl Accounts {
             cx.kernel.counters.reports_pushed_out.add(gone.len() as u64);
             self.reports.untold.note(domain, &format!("{by}, {}: {}", report.reason_word(), report.jid));
         }
-        cx.kernel.letters_to(shard).push(Letter::Filed { token });
+        cx.kernel.letters_to(shard).push(Letter::Login(LoginLetter::Filed { token }));
         self.tell_of_reports(cx);
     }
 
@@ -195,7 +195,7 @@ impl Accounts {
         match work {
             Work::File(shard, filing) => {
                 cx.kernel.counters.reports_left_out.add(filing.reports.len() as u64);
-                cx.kernel.letters_to(shard).push(Letter::Filed { token: filing.token });
+                cx.kernel.letters_to(shard).push(Letter::Login(LoginLetter::Filed { token: filing.token }));
             }
             Work::Dismiss(token, _) => cx.kernel.effects.push(Effect::Reply { token, reply, durable: false }),
         }

@@ -3,7 +3,7 @@
 use crate::actors::Actors;
 use crate::io::{Effect, Happened, Note};
 use crate::kernel::pending::Asker;
-use crate::letters::{Kind, Letter};
+use crate::letters::{ChannelLetter, Kind, Letter};
 use crate::streams::Streams;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Refusal;
@@ -34,7 +34,12 @@ impl Actors {
             let letters = cx.kernel.letters_to(front.conn.shard);
             let body = letters.write(answer.unwrap_or_default());
             let (conn, number) = (front.conn.conn, front.number);
-            return letters.push(Letter::ChannelAnswer { conn, number, refused: answer.err().map(Box::new), body });
+            return letters.push(Letter::Channel(ChannelLetter::Answer {
+                conn,
+                number,
+                refused: answer.err().map(Box::new),
+                body,
+            }));
         }
         let (id, from, to) = (asker.id.as_deref(), asker.to.as_deref(), &*asker.from);
         let write = |out: &mut Vec<u8>| match answer {

@@ -4,7 +4,7 @@ use crate::actors::Actors;
 use crate::extension;
 use crate::id::ConnId;
 use crate::kernel::pending::{AccountRead, Pending, get};
-use crate::letters::{AGAIN, Kind, Letter, MessageClass, Origin};
+use crate::letters::{AGAIN, Delivery, Kind, Letter, MessageClass, Origin};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
 use crate::session::sasl::Authenticated;
@@ -80,7 +80,7 @@ impl Actors {
             let entry = entry & !AGAIN;
             let letters = cx.kernel.letters_to(shard);
             let from = letters.name(stanza.from);
-            letters.push(Letter::Refused { from, entry });
+            letters.push(Letter::Delivery(Delivery::Refused { from, entry }));
         }
     }
 

@@ -6,7 +6,7 @@ use crate::channels::home::feed_names::is_feed;
 use crate::channels::listener::{Kind, Listener};
 use crate::channels::places::Standing;
 use crate::id::ConnId;
-use crate::letters::{ConnRef, Letter};
+use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::streams::Streams;
 
 impl Channels {
@@ -45,7 +45,7 @@ impl Channels {
         let letters = cx.kernel.letters_to(home);
         let node = letters.name(&node);
         let conn = ConnRef { shard, conn: id };
-        letters.push(Letter::ChannelRead { conn, number, node, after, watchers, share });
+        letters.push(Letter::Channel(ChannelLetter::Read { conn, number, node, after, watchers, share }));
     }
 
     /// Whether a request has not been told of all that its channel is known to have.
@@ -61,7 +61,7 @@ impl Channels {
             let home = self.source(cx, &name);
             let letters = cx.kernel.letters_to(home);
             let node = letters.name(&name);
-            letters.push(Letter::ChannelWatch { node, heard, watchers });
+            letters.push(Letter::Channel(ChannelLetter::Watch { node, heard, watchers }));
         }
     }
 }

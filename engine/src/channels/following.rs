@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use crate::channels::Channels;
 use crate::channels::addresses::network;
 use crate::id::{ConnId, Service, ShardId};
-use crate::letters::Letter;
+use crate::letters::{ChannelLetter, Letter};
 use crate::limits::{NOTIFY_AT_HOME_MAX, NOTIFY_FOLLOWERS_AHEAD, NOTIFY_STAY_S, NOTIFY_STAYS_MAX};
 use crate::session::moved::Follower;
 use crate::streams::Streams;
@@ -124,7 +124,7 @@ impl Channels {
         };
         let letters = cx.kernel.letters_to(follower.from);
         let node = letters.name(node);
-        letters.push(Letter::ChannelStay { node });
+        letters.push(Letter::Channel(ChannelLetter::Stay { node }));
     }
 
     /// A home does not want connections for a channel; or for any, if none is named.

@@ -12,7 +12,7 @@ use crate::channels::places::Standing;
 use crate::extension::pubsub::service::channel::Published;
 use crate::id::ConnId;
 use crate::io::{Effect, Timed};
-use crate::letters::{ConnRef, Letter};
+use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::NOTIFY_TOLD_PER_PUBLICATION;
 use crate::streams::Streams;
 use crate::web::channel::{Answered, Publication};
@@ -45,7 +45,19 @@ impl Channels {
         let keys = letters.name(&publication.keys.join("\n"));
         let (kind, body) = (letters.name(&publication.kind), letters.write(&publication.body));
         let batch = publication.batch.is_some();
-        letters.push(Letter::ChannelPublish { conn, number, node, from, kind, key, keys, body, makes, granted, batch });
+        letters.push(Letter::Channel(ChannelLetter::Publish {
+            conn,
+            number,
+            node,
+            from,
+            kind,
+            key,
+            keys,
+            body,
+            makes,
+            granted,
+            batch,
+        }));
     }
 
     /// The home has said what came of it.

@@ -7,7 +7,7 @@ use crate::channels::listener::Way;
 use crate::channels::listener_words::Telling;
 use crate::channels::places::{Gathered, Standing};
 use crate::id::{ConnId, ShardId};
-use crate::letters::Letter;
+use crate::letters::{ChannelLetter, Letter};
 use crate::limits::NOTIFY_TOLD_AT_ONCE;
 use crate::streams::Streams;
 
@@ -46,7 +46,7 @@ impl Channels {
             None => {
                 let letters = cx.kernel.letters_to(home);
                 let node = letters.name(node);
-                letters.push(Letter::ChannelWatch { node, heard: 0, watchers: 0 });
+                letters.push(Letter::Channel(ChannelLetter::Watch { node, heard: 0, watchers: 0 }));
             }
             Some(true) if !self.listeners.going => self.go_on_telling(cx),
             Some(_) => {}

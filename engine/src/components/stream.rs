@@ -6,7 +6,7 @@ use crate::components::seats::Waits;
 use crate::extension;
 use crate::id::{ConnId, DomainId};
 use crate::io::{ComponentRow, Effect, Happened, Note, Reply};
-use crate::letters::{Kind, Letter};
+use crate::letters::{Delivery, Kind, Letter};
 use crate::limits::{COMPONENT_CHALLENGE_MS, HANDSHAKE_BYTES};
 use crate::router::users::Incoming;
 use crate::session::conn::{Claimed, ConnState, Opening, Stage, StreamExpect};
@@ -199,7 +199,9 @@ impl Components {
         actors.answer_with_error(cx, stanza, condition);
         actors.void_elsewhere(cx, stanza);
         if let Some(origin) = stanza.origin {
-            cx.kernel.letters_to(origin.shard).push(Letter::Safe { session: origin.session, seq: origin.seq });
+            cx.kernel
+                .letters_to(origin.shard)
+                .push(Letter::Delivery(Delivery::Safe { session: origin.session, seq: origin.seq }));
         }
     }
 
@@ -211,7 +213,9 @@ impl Components {
         cx.kernel.counters.component_stanzas_out.add(taken.len() as u64);
         for Waits { stanza, confirm, .. } in taken {
             if let Some(origin) = stanza.origin {
-                cx.kernel.letters_to(origin.shard).push(Letter::Safe { session: origin.session, seq: origin.seq });
+                cx.kernel
+                    .letters_to(origin.shard)
+                    .push(Letter::Delivery(Delivery::Safe { session: origin.session, seq: origin.seq }));
             }
             cx.kernel.noted(&stanza.to, &stanza.from, confirm);
         }

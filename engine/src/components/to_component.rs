@@ -6,7 +6,7 @@ use crate::components::Components;
 use crate::extension::offline::Keep;
 use crate::extension::subscription::Kind as SubKind;
 use crate::id::DomainId;
-use crate::letters::{Kind, Letter, MessageClass, PresenceNews};
+use crate::letters::{Delivery, Kind, Letter, MessageClass, PresenceNews};
 use crate::router::users::Incoming;
 use crate::streams::Streams;
 use crate::wire::error::StanzaCondition;
@@ -33,7 +33,7 @@ impl Components {
         }
         // Its sender goes on; that it has arrived is told when the network has taken it.
         if let Some(origin) = stanza.origin {
-            cx.kernel.letters_to(origin.shard).push(Letter::Took { session: origin.session });
+            cx.kernel.letters_to(origin.shard).push(Letter::Delivery(Delivery::Took { session: origin.session }));
         }
     }
 

@@ -11,7 +11,7 @@ use crate::extension::pubsub::node::{Access, Viewer};
 use crate::extension::pubsub::notice::Notice;
 use crate::extension::roster::Roster;
 use crate::id::SessionId;
-use crate::letters::Letter;
+use crate::letters::{Letter, UserLetter};
 use crate::limits::{NODE_NOTIFIED_BYTES_MAX, NODE_NOTIFY_WORK_MAX};
 use crate::router::users::Waiting;
 use crate::session::conn::NONE;
@@ -76,7 +76,7 @@ impl Contacts {
                 let letters = cx.kernel.letters_to(crate::id::ShardId(home as u16));
                 let (node, from, to) = (letters.name(&event.node), letters.name(&owner), letters.name(list));
                 let xml = letters.write(xml);
-                letters.push(Letter::Event { node, from, to, explicit, xml });
+                letters.push(Letter::User(UserLetter::Event { node, from, to, explicit, xml }));
             }
         }
     }
@@ -89,7 +89,7 @@ impl Contacts {
             let letters = cx.kernel.letters_to(crate::id::ShardId(home as u16));
             let (node, from, to) = (letters.name(""), letters.name(&notice.from), letters.name(list));
             let xml = letters.write(&notice.message);
-            letters.push(Letter::Event { node, from, to, explicit: true, xml });
+            letters.push(Letter::User(UserLetter::Event { node, from, to, explicit: true, xml }));
         }
     }
 
@@ -99,7 +99,7 @@ impl Contacts {
         let letters = cx.kernel.letters_to(home);
         let (node, from, to) = (letters.name(node), letters.name(owner), letters.name(to));
         let xml = letters.write(message);
-        letters.push(Letter::Event { node, from, to, explicit: true, xml });
+        letters.push(Letter::User(UserLetter::Event { node, from, to, explicit: true, xml }));
     }
 
     /// Something has happened at a node: for these receivers of this home.

@@ -16,7 +16,7 @@ use crate::extension::pubsub::event::{last, shown};
 use crate::extension::pubsub::node::{Affiliates, Directory, Node, Viewer, may};
 use crate::id::{SessionId, ShardId};
 use crate::kernel::pending::{LastRead, Pending};
-use crate::letters::Letter;
+use crate::letters::{Letter, UserLetter};
 use crate::limits::{
     LAST_ITEMS_BYTES, LAST_ITEMS_MS, LAST_ITEMS_READS, LAST_ITEMS_SESSIONS, NODE_ITEM_ROW_BYTES_MAX, PARKED_STANZAS_MAX,
 };
@@ -211,7 +211,7 @@ impl Contacts {
             let (shard, session, work) = (state.shard, state.session, state.work);
             self.lasts.groups.remove(&group);
             if let Some(session) = session {
-                cx.kernel.letters_to(shard).push(Letter::Looked { session, work });
+                cx.kernel.letters_to(shard).push(Letter::User(UserLetter::Looked { session, work }));
             }
         }
         self.look_on(cx);

@@ -7,7 +7,7 @@ use crate::contacts::Contacts;
 use crate::contacts::events::BETWEEN;
 use crate::extension::roster::Roster;
 use crate::id::{SessionId, ShardId};
-use crate::letters::Letter;
+use crate::letters::{Letter, UserLetter};
 use crate::limits::LAST_ITEMS_CONTACTS;
 use crate::session::table::{Nodes, Walk};
 use crate::streams::Streams;
@@ -29,7 +29,7 @@ impl Contacts {
             let (full, names, home) = (actors.full_jid(session), list(&nodes), cx.kernel.home(contact));
             let letters = cx.kernel.letters_to(home);
             let (to, of, nodes) = (letters.name(&full), letters.name(contact), letters.name(&names));
-            letters.push(Letter::AskLast { session, to, of, nodes, page: false });
+            letters.push(Letter::User(UserLetter::AskLast { session, to, of, nodes, page: false }));
         }
     }
 
@@ -64,7 +64,7 @@ impl Contacts {
         for (home, list) in lists.iter().enumerate().filter(|(_, list)| !list.is_empty()) {
             let letters = cx.kernel.letters_to(ShardId(home as u16));
             let (to, of, nodes) = (letters.name(&full), letters.name(list), letters.name(&names));
-            letters.push(Letter::AskLast { session, to, of, nodes, page: true });
+            letters.push(Letter::User(UserLetter::AskLast { session, to, of, nodes, page: true }));
             asked += 1;
         }
         if let Some(next) = next

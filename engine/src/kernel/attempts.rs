@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use crate::id::{ConnId, Peer, ShardId};
 use crate::io::{Effect, Happened, Note};
 use crate::kernel::Kernel;
-use crate::letters::{ConnRef, Gained, Letter, Question};
+use crate::letters::{ConnRef, Gained, Letter, LoginLetter, Question};
 use crate::session::conn::{Attempt, ConnState, Stage};
 use crate::session::sasl::Refused;
 use crate::store::hash::Tag;
@@ -26,7 +26,7 @@ impl Kernel {
         let counting = self.counting(peer);
         let letters = self.letters_to(counting);
         let account = letters.name(account);
-        letters.push(Letter::Ask { conn, account, question });
+        letters.push(Letter::Login(LoginLetter::Ask { conn, account, question }));
     }
 
     /// Asks an account's home; the dispatch goes on where the connection is.
@@ -34,12 +34,12 @@ impl Kernel {
         let home = self.home(account);
         let letters = self.letters_to(home);
         let account = letters.name(account);
-        letters.push(Letter::Ask { conn, account, question });
+        letters.push(Letter::Login(LoginLetter::Ask { conn, account, question }));
     }
 
     pub(crate) fn charge_address(&mut self, peer: Peer) {
         let counting = self.counting(peer);
-        self.letters_to(counting).push(Letter::LoginFailed { peer });
+        self.letters_to(counting).push(Letter::Login(LoginLetter::Failed { peer }));
     }
 
     /// The account and its pair with the address get back what they were charged when a login began. The home remembers
@@ -48,7 +48,7 @@ impl Kernel {
         let home = self.home(account);
         let letters = self.letters_to(home);
         let account = letters.name(account);
-        letters.push(Letter::LoginSpared { account, peer, seen: seen.map(Box::new) });
+        letters.push(Letter::Login(LoginLetter::Spared { account, peer, seen: seen.map(Box::new) }));
     }
 
     /// An account gains keys that its password was shown to be right for.
@@ -56,7 +56,7 @@ impl Kernel {
         let home = self.home(account);
         let letters = self.letters_to(home);
         let account = letters.name(account);
-        letters.push(Letter::KeysGained { account, gained: Box::new(gained) });
+        letters.push(Letter::Login(LoginLetter::KeysGained { account, gained: Box::new(gained) }));
     }
 
     /// A connection has ended before authentication did: account and pair stay charged, and so is the address unless it was

@@ -4,7 +4,9 @@ use crate::extension::offline::Keep;
 use crate::extension::subscription::Kind as SubKind;
 use crate::id::ShardId;
 use crate::kernel::Kernel;
-use crate::letters::{Answer, ConnRef, Kind, Letter, MessageClass, Origin, PresenceNews};
+use crate::letters::{
+    Answer, ConnRef, Delivery, Kind, Letter, LoginLetter, MessageClass, Origin, PresenceNews, UserLetter,
+};
 use crate::router::users::RosterStep;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
@@ -44,7 +46,8 @@ impl Kernel {
     /// The sender's home learns that the stanza is in safe hands; with this turn's writes, when they are durable.
     pub(crate) fn confirm(&mut self, origin: Option<Origin>) {
         if let Some(origin) = origin {
-            self.letters_to(origin.shard).push(Letter::Confirm { session: origin.session, seq: origin.seq });
+            self.letters_to(origin.shard)
+                .push(Letter::Delivery(Delivery::Confirm { session: origin.session, seq: origin.seq }));
         }
     }
 
@@ -61,7 +64,7 @@ impl Kernel {
         let home = self.home(bare_of(to));
         let letters = self.letters_to(home);
         let (from, to, xml) = (letters.name(from), letters.name(to), letters.write(xml));
-        letters.push(Letter::Presence { news, from, to, xml });
+        letters.push(Letter::User(UserLetter::Presence { news, from, to, xml }));
     }
 
     /// Many contacts get the same presence: the list stands still meanwhile, and the stanza crosses to each shard once.
@@ -78,7 +81,7 @@ impl Kernel {
             let letters = self.letters_to(home);
             let (from, xml) = *written[home.index()].get_or_insert_with(|| (letters.name(from), letters.write(xml)));
             let to = letters.name(to);
-            letters.push(Letter::Presence { news, from, to, xml });
+            letters.push(Letter::User(UserLetter::Presence { news, from, to, xml }));
         }
     }
 
@@ -134,6 +137,6 @@ impl Kernel {
     }
 
     pub(crate) fn reply_to(&mut self, conn: ConnRef, answer: Answer) {
-        self.letters_to(conn.shard).push(Letter::Answer { conn: conn.conn, answer });
+        self.letters_to(conn.shard).push(Letter::Login(LoginLetter::Answer { conn: conn.conn, answer }));
     }
 }

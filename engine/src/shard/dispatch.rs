@@ -1,25 +1,20 @@
-//! Letters, answers of the store and finished work, each to the floor that it is for; and what the floors have left to be done.
+//! Stanzas that have come, answers of the store and finished work, each to the module that it is for; and what modules have left to
+//! be done.
 
 use crate::actors::waiting::RECEIVER_ROWS;
-use crate::channels::home::feed_names::FeedName;
-use crate::channels::occupancy::crowd::Said;
-use crate::components::from_component::is_component;
 use crate::contacts::Decided;
-use crate::extension::pubsub::service::registration::Removal;
 use crate::extension::{Step, Way};
 use crate::io::JobDone;
-use crate::kernel::pending::{AccountRead, Front, Pending};
-use crate::letters::{Gained, Kind, Letter, Letters};
+use crate::kernel::pending::{AccountRead, Pending};
+use crate::letters::Kind;
 use crate::router::users::{Incoming, Known, Waiting};
-use crate::session::bosh::Reply;
 use crate::session::conn::NONE;
 use crate::shard::Shard;
-use crate::shard::requests::at_channels::By;
 use crate::store::Found;
 use crate::store::account::Incarnation;
 use crate::store::log::Log;
 use crate::store::waiting::Cursor;
-use crate::streams::half::{Down, Up};
+use crate::streams::half::Up;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 
@@ -97,167 +92,6 @@ impl Shard {
                 Some(Up::Resumed { session, takes, again }) => self.actors.resumed(&mut self.cx, session, takes, again),
                 None => {}
             }
-        }
-    }
-
-    pub(crate) fn read_letter(&mut self, batch: &Letters, letter: &Letter) {
-        let now_ms = self.cx.kernel.now.mono_ms;
-        match letter {
-            Letter::Stanza { kind, origin, from, to, xml } => {
-                let incoming = Incoming {
-                    kind: *kind,
-                    origin: *origin,
-                    from: batch.str(*from),
-                    to: batch.str(*to),
-                    xml: batch.bytes(*xml),
-                };
-                self.incoming(incoming);
-            }
-            Letter::ServiceAnswered { id, from, outcome } => {
-                self.service_answered(batch.str(*id), batch.str(*from), *outcome);
-            }
-            Letter::Confirm { session, .. } if is_component(*session) => {
-                self.components.component_confirmed(&mut self.cx, *session)
-            }
-            Letter::Confirm { session, seq } if self.tail_confirmed(*session, *seq) => {}
-            Letter::Confirm { session, seq } => self.actors.confirmed(&mut self.cx, *session, *seq),
-            Letter::Took { session } if is_component(*session) => {
-                self.components.component_confirmed(&mut self.cx, *session)
-            }
-            Letter::Took { session } => self.cx.tell(*session, Down::Arrived),
-            Letter::Safe { session, .. } if is_component(*session) => {}
-            Letter::Safe { session, seq } if self.tail_confirmed(*session, *seq) => {}
-            Letter::Safe { session, seq } => self.actors.stanza_done(&mut self.cx, *session, *seq),
-            Letter::Component { domain, there } => self.components.heard_of_component(&mut self.cx, *domain, *there),
-            Letter::Refused { from, entry } => self.actors.void(&mut self.cx, batch.str(*from), *entry),
-            Letter::Presence { news, from, to, xml } => {
-                let (from, to, xml) = (batch.str(*from), batch.str(*to), batch.bytes(*xml));
-                match self.cx.kernel.settings.domains.component_of(to) {
-                    Some(domain) => self.components.presence_for_component(&mut self.cx, domain, *news, from, to, xml),
-                    None => self.contacts.presence_letter(&mut self.cx, &mut self.actors, *news, from, to, xml),
-                }
-            }
-            Letter::Event { node, from, to, explicit, xml } => {
-                let (node, from, to) = (batch.str(*node), batch.str(*from), batch.str(*to));
-                self.event(node, from, to, *explicit, batch.bytes(*xml));
-            }
-            Letter::AskLast { session, to, of, nodes, page } => {
-                let (to, of, nodes) = (batch.str(*to), batch.str(*of), batch.str(*nodes));
-                self.contacts.last_asked(&mut self.cx, batch.from, page.then_some(*session), to, of, nodes);
-            }
-            Letter::Belongs { to, node, own, row } => {
-                self.belongs_to(batch.str(*to), batch.str(*node), *own, batch.bytes(*row));
-            }
-            Letter::Forget { node, user } => self.forget(batch.str(*node), batch.str(*user)),
-            Letter::Charge { session, user, work } => {
-                self.actors.charge(&mut self.cx, batch.str(*user), *session, *work)
-            }
-            Letter::ChannelPublish {
-                conn,
-                number,
-                node,
-                from,
-                kind,
-                key,
-                keys,
-                body,
-                makes,
-                granted,
-                batch: lines,
-            } => {
-                let front = Front { conn: *conn, number: *number };
-                let names = (batch.str(*kind), batch.str(*key), batch.str(*keys));
-                let by = By { from: batch.str(*from), makes: *makes, granted: *granted };
-                let body = (batch.bytes(*body), *lines);
-                self.channel_publish(front, batch.str(*node), by, names, body);
-            }
-            Letter::ChannelRead { conn, number, node, after, watchers, share } => {
-                let (node, by) = (batch.str(*node), (*watchers, *share));
-                match FeedName::read(node) {
-                    Some(feed) => self.feed_read(*conn, *number, (node, feed), *after, by),
-                    None => self.channel_read(*conn, *number, node, *after, by),
-                }
-            }
-            Letter::ChannelHistory { conn, number, node, after, before, items } => {
-                self.channel_history(*conn, *number, batch.str(*node), (*after, *before), *items);
-            }
-            Letter::ChannelAnswer { conn, number, refused, body } => {
-                self.channels.channel_answered(
-                    &mut self.cx,
-                    *conn,
-                    *number,
-                    refused.as_deref().copied(),
-                    batch.bytes(*body),
-                );
-            }
-            Letter::ChannelNews { node, number, key, item } => {
-                let item = (batch.str(*key), batch.bytes(*item));
-                self.channels.channel_news(&mut self.cx, batch.from, batch.str(*node), *number, item);
-            }
-            Letter::ChannelWatch { node, heard, watchers } => {
-                self.channels.watches_still(&mut self.cx, batch.from, batch.str(*node), *heard, *watchers);
-            }
-            Letter::ChannelStay { node } => self.channels.stay_for(&mut self.cx, batch.from, batch.str(*node)),
-            Letter::ChannelCharge { address, told } => self.channels.channel_charged(&mut self.cx, *address, *told),
-            Letter::ChannelPresent { node, subscribers, names, whole, more, listens } => {
-                let said = Said { subscribers: *subscribers, names: batch.bytes(*names), more: *more };
-                self.channels.channel_present(&mut self.cx, batch.from, batch.str(*node), said, *whole, *listens);
-            }
-            Letter::ChannelOccupied { node, subscribers, names, more } => {
-                let said = Said { subscribers: *subscribers, names: batch.bytes(*names), more: *more };
-                self.channels.channel_occupied(batch.str(*node), said);
-            }
-            Letter::ChannelCount { conn, number, node } => {
-                self.channels.channel_count(&mut self.cx, *conn, *number, batch.str(*node))
-            }
-            Letter::ChannelRegister { conn, number, node, from, id, row, makes } => {
-                let by = (Front { conn: *conn, number: *number }, batch.str(*from));
-                self.channel_register(by, batch.str(*node), *id, batch.bytes(*row), *makes);
-            }
-            Letter::ChannelUnregister { conn, number, node, from, id } => {
-                let by = (Front { conn: *conn, number: *number }, batch.str(*from));
-                self.channel_unregister(Some(by), batch.str(*node), vec![Removal { id: *id, over: None }]);
-            }
-            Letter::ChannelListens { node, id, listens } => {
-                let now_s = self.cx.kernel.now.mono_s();
-                self.channels.web_pushes.listens(batch.str(*node), *id, batch.from, listens.then_some(now_s));
-            }
-            Letter::ChannelInfo { conn, number, node, from, granted, deletes } => {
-                let front = Front { conn: *conn, number: *number };
-                let by = By { from: batch.str(*from), makes: false, granted: *granted };
-                self.channel_info(front, batch.str(*node), by, *deletes);
-            }
-            Letter::ChannelGone { node, behind } => self.channels.channel_gone(&mut self.cx, batch.str(*node), *behind),
-            Letter::Looked { session, work } => self.contacts.looked(&mut self.cx, &mut self.actors, *session, *work),
-            Letter::Ask { conn, account, question } => self.accounts.asked(
-                &mut self.cx,
-                &mut self.actors,
-                &mut self.contacts,
-                *conn,
-                batch.str(*account).into(),
-                question.clone(),
-            ),
-            Letter::Filed { token } => self.filed(*token),
-            Letter::Answer { conn, answer } => self.answered(*conn, answer.clone()),
-            Letter::LoginFailed { peer } => self.accounts.failed_logins.charge(now_ms, *peer),
-            Letter::LoginSpared { account, peer, seen } => {
-                let account = batch.str(*account);
-                self.accounts.logins.succeeded(now_ms, *peer, account);
-                if let Some(seen) = seen {
-                    self.accounts.plain_cache.remember(account, **seen);
-                }
-            }
-            Letter::BoshAsked(asked) => self.bosh_asked(asked.clone()),
-            Letter::BoshAnswer { conn, number, reply } => self.cx.bosh_answered(*conn, *number, Reply::clone(reply)),
-            Letter::BoshLeft { key, place, hurries } => self.cx.bosh_leaves(*key, *place, *hurries),
-            Letter::BoshMoves(handover) => self.bosh_arrives(handover),
-            Letter::KeysGained { account, gained } => self.accounts.keys_gained(
-                &mut self.cx,
-                &mut self.actors,
-                batch.str(*account),
-                Gained::clone(gained),
-                None,
-            ),
         }
     }
 

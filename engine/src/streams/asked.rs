@@ -2,7 +2,7 @@
 //! more.
 
 use crate::id::ConnId;
-use crate::letters::Letter;
+use crate::letters::{BoshLetter, Letter};
 use crate::limits::HTTP_BEHIND_BYTES_MAX;
 use crate::session::bosh::Place;
 use crate::session::conn::Opening;
@@ -35,7 +35,9 @@ impl Streams {
         let at_home = sid.shard == self.kernel.id || self.bosh.find(&sid.key).is_some();
         match at_home || sid.shard.0 >= self.kernel.settings.shards() {
             true => self.bosh_leaves(sid.key, place, hurries),
-            false => self.kernel.letters_to(sid.shard).push(Letter::BoshLeft { key: sid.key, place, hurries }),
+            false => {
+                self.kernel.letters_to(sid.shard).push(Letter::Bosh(BoshLetter::Left { key: sid.key, place, hurries }))
+            }
         }
     }
 
@@ -44,7 +46,7 @@ impl Streams {
         let (now_s, now_ms) = (self.kernel.now.mono_s(), self.kernel.now.mono_ms);
         let Some(id) = self.bosh.find(&key) else {
             if let Some(to) = self.bosh.forward(&key, now_s) {
-                self.kernel.letters_to(to).push(Letter::BoshLeft { key, place, hurries });
+                self.kernel.letters_to(to).push(Letter::Bosh(BoshLetter::Left { key, place, hurries }));
             }
             return;
         };

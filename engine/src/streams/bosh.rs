@@ -10,7 +10,7 @@ use hashbrown::HashMap;
 
 use crate::id::{ConnId, NO_SOCKET, ShardId};
 use crate::kernel::Fixed;
-use crate::letters::{BoshAsked, Letter};
+use crate::letters::{BoshAsked, BoshLetter, Letter};
 use crate::limits::{BOSH_FORWARD_S, HTTP_REQUESTS_MAX};
 use crate::session::bosh::{Bosh, Place, Reply};
 use crate::session::conn::{ConnState, Opening, Pause};
@@ -240,13 +240,13 @@ impl Streams {
         self.kernel.counters.departed.one();
         self.bosh.goes_to(bosh.sid.key, home, now_s);
         let handover = Box::new(Handover { moved, bosh: *bosh, pending });
-        self.kernel.letters_to(home).push(Letter::BoshMoves(handover));
+        self.kernel.letters_to(home).push(Letter::Bosh(BoshLetter::Moves(handover)));
     }
 
     /// A request is for a session of another shard.
     pub(crate) fn bosh_relay(&mut self, to: ShardId, asked: Box<BoshAsked>) {
         self.kernel.counters.bosh_relayed.one();
-        self.kernel.letters_to(to).push(Letter::BoshAsked(asked));
+        self.kernel.letters_to(to).push(Letter::Bosh(BoshLetter::Asked(asked)));
     }
 
     /// An answer goes to where its request is.
@@ -254,7 +254,11 @@ impl Streams {
         let Place { shard, conn, number } = place;
         match shard == self.kernel.id {
             true => self.bosh_answered(conn, number, reply),
-            false => self.kernel.letters_to(shard).push(Letter::BoshAnswer { conn, number, reply: Box::new(reply) }),
+            false => self.kernel.letters_to(shard).push(Letter::Bosh(BoshLetter::Answer {
+                conn,
+                number,
+                reply: Box::new(reply),
+            })),
         }
     }
 

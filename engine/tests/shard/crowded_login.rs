@@ -3,7 +3,7 @@
 
 use throng_engine::id::ShardId;
 use throng_engine::io::{Effect, Input};
-use throng_engine::letters::{Letter, Letters, PresenceNews};
+use throng_engine::letters::{Letter, Letters, PresenceNews, UserLetter};
 use throng_engine::limits::ROSTER_ITEMS_MAX;
 use throng_engine::settings::Settings;
 use throng_sim::host::{Host, said};
@@ -36,7 +36,7 @@ fn a_user_with_two_thousand_contacts_of_whom_most_are_there_logs_in() {
     for n in 0..1_500 {
         let (from, to) = (batch.name(&format!("contact{n}@localhost/phone")), batch.name("juliet@localhost"));
         let xml = batch.write(presence.as_bytes());
-        batch.push(Letter::Presence { news: PresenceNews::Available { probe: None }, from, to, xml });
+        batch.push(Letter::User(UserLetter::Presence { news: PresenceNews::Available { probe: None }, from, to, xml }));
     }
     effects.extend(host.turn(Input::Letters(&batch)));
     let mut seen = String::new();

@@ -8,7 +8,7 @@ use throng_engine::extension::pubsub::member::{Member, State};
 use throng_engine::extension::pubsub::rules::Makers;
 use throng_engine::id::{ConnId, Service, ShardId};
 use throng_engine::io::{Command, Effect, Input};
-use throng_engine::letters::Letter;
+use throng_engine::letters::{Letter, UserLetter};
 use throng_engine::limits::{NODE_MEMBERSHIPS_MAX, NODE_TOLD_AT_ONCE, NODE_WAITING_PER_USER_MAX, WORK_AHEAD_MS};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
@@ -293,7 +293,7 @@ fn a_hundred_thousand_subscribers_are_told_in_pieces_by_a_letter_to_each_shard()
         _ => None,
     }) {
         let events = batch.letters().iter().filter_map(|letter| match letter {
-            Letter::Event { to, .. } => Some(batch.str(*to).split('\0').count()),
+            Letter::User(UserLetter::Event { to, .. }) => Some(batch.str(*to).split('\0').count()),
             _ => None,
         });
         let events: Vec<usize> = events.collect();

@@ -2,7 +2,7 @@
 
 use throng_engine::id::{ConnId, ShardId};
 use throng_engine::io::{Effect, Input, ListenerKind};
-use throng_engine::letters::Letter;
+use throng_engine::letters::{ChannelLetter, Letter};
 use throng_engine::limits::NOTIFY_AT_HOME_MAX;
 use throng_engine::session::moved::{Errand, Follower, Moved};
 use throng_engine::settings::Settings;
@@ -116,7 +116,7 @@ fn arrives(desk: &mut Desk, slot: u32, moved: Box<Moved>) -> (ConnId, Heard, Opt
     let effects = desk.host.turn(Input::Arrived { conn, moved });
     let stays = effects.iter().find_map(|effect| match effect {
         Effect::Letters { to: ShardId(1), batch } => batch.letters().iter().find_map(|letter| match letter {
-            Letter::ChannelStay { node } => Some(batch.str(*node).to_owned()),
+            Letter::Channel(ChannelLetter::Stay { node }) => Some(batch.str(*node).to_owned()),
             _ => None,
         }),
         _ => None,
@@ -182,7 +182,7 @@ fn who_finds_no_room_waits_where_it_is() {
     );
     let asks = effects.iter().any(|effect| match effect {
         Effect::Letters { to: ShardId(1), batch } => {
-            batch.letters().iter().any(|letter| matches!(letter, Letter::ChannelRead { .. }))
+            batch.letters().iter().any(|letter| matches!(letter, Letter::Channel(ChannelLetter::Read { .. })))
         }
         _ => false,
     });

@@ -2,7 +2,7 @@
 
 use throng_engine::id::{ConnId, SessionId, ShardId};
 use throng_engine::io::{Command, Effect, Input, ListenerKind, Reply, Whom};
-use throng_engine::letters::{Letter, Letters};
+use throng_engine::letters::{Letter, Letters, UserLetter};
 use throng_engine::limits::{PRIVATE_ELEMENTS_MAX, WORK_BYTES_PER_S};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
@@ -274,7 +274,7 @@ fn what_is_charged_to_a_session_that_has_ended_is_owed_by_the_next_one() {
     let session = SessionId { slot: 0, generation: 1 };
     for _ in 0..4 {
         let user = batch.name("juliet@localhost");
-        batch.push(Letter::Charge { session, user, work: 8 * WORK_BYTES_PER_S });
+        batch.push(Letter::User(UserLetter::Charge { session, user, work: 8 * WORK_BYTES_PER_S }));
     }
     host.turn(Input::Letters(&batch));
     let (conn, _) = host.bind(2, "juliet");

@@ -11,7 +11,7 @@ use throng_engine::io::{
     Command, Decision, Effect, Input, Inquiry, Job, JobDone, ListenerKind, Lost, PushOutcome, StorageState, TlsFacts,
     Unknown, Verdict,
 };
-use throng_engine::letters::{Letter, Letters};
+use throng_engine::letters::{Letter, Letters, UserLetter};
 use throng_engine::orders::{Outcome, Why};
 use throng_engine::session::moved::Moved;
 use throng_engine::shard::Shard;
@@ -191,7 +191,8 @@ impl World {
                 if self.plant == Some(Plant::LostBatch) && self.random.chance(5) {
                     return;
                 }
-                let tells = || batch.letters().iter().any(|letter| matches!(letter, Letter::Event { .. }));
+                let tells =
+                    || batch.letters().iter().any(|letter| matches!(letter, Letter::User(UserLetter::Event { .. })));
                 if self.plant == Some(Plant::LostEvent) && tells() && self.random.chance(250) {
                     return;
                 }

@@ -12,7 +12,7 @@ use crate::extension::pubsub::notice::News;
 use crate::extension::pubsub::service::channel;
 use crate::id::ShardId;
 use crate::kernel::pending::Front;
-use crate::letters::Letter;
+use crate::letters::{ChannelLetter, Letter};
 use crate::limits::{NOTIFY_FORGET_S, NOTIFY_WATCHED_MAX};
 use crate::store::nodes::key_of;
 use crate::streams::Streams;
@@ -154,7 +154,7 @@ impl Channels {
         if waiting > 0 && told > heard {
             let letters = cx.kernel.letters_to(shard);
             let (node, key, item) = (letters.name(node), letters.name(""), letters.write(b""));
-            letters.push(Letter::ChannelNews { node, number: told, key, item });
+            letters.push(Letter::Channel(ChannelLetter::News { node, number: told, key, item }));
         }
     }
 
@@ -206,7 +206,7 @@ impl Channels {
         for watcher in &by {
             let letters = cx.kernel.letters_to(watcher.shard);
             let (node, key, item) = (letters.name(node), letters.name(key), letters.write(told));
-            letters.push(Letter::ChannelNews { node, number, key, item });
+            letters.push(Letter::Channel(ChannelLetter::News { node, number, key, item }));
         }
         by.iter().fold(0, |all: u32, watcher| all.saturating_add(watcher.waiting))
     }
@@ -215,7 +215,7 @@ impl Channels {
     pub(crate) fn charge_front(&mut self, cx: &mut Streams, from: &str, front: Option<Front>, told: u32) {
         let (Some(front), Ok(address)) = (front, from.parse()) else { return };
         if told > 0 {
-            cx.kernel.letters_to(front.conn.shard).push(Letter::ChannelCharge { address, told });
+            cx.kernel.letters_to(front.conn.shard).push(Letter::Channel(ChannelLetter::Charge { address, told }));
         }
     }
 

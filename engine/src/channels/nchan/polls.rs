@@ -14,7 +14,7 @@ use crate::channels::places::Standing;
 use crate::extension::pubsub::service::channel::Page;
 use crate::extension::pubsub::service::info::Info;
 use crate::id::{ConnId, ShardId};
-use crate::letters::{ConnRef, Letter};
+use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::NOTIFY_TOLD_AT_ONCE;
 use crate::streams::Streams;
 use crate::web::nchan::Way;
@@ -141,7 +141,7 @@ impl Channels {
         let letters = cx.kernel.letters_to(home);
         let (node, from) = (letters.name(&node), letters.name(from));
         let conn = ConnRef { shard, conn: id };
-        letters.push(Letter::ChannelInfo { conn, number, node, from, granted, deletes });
+        letters.push(Letter::Channel(ChannelLetter::Info { conn, number, node, from, granted, deletes }));
     }
 
     /// The home has said it.
@@ -163,7 +163,7 @@ impl Channels {
         for shard in shards {
             let letters = cx.kernel.letters_to(shard);
             let node = letters.name(node);
-            letters.push(Letter::ChannelGone { node, behind: None });
+            letters.push(Letter::Channel(ChannelLetter::Gone { node, behind: None }));
         }
     }
 
@@ -182,7 +182,7 @@ impl Channels {
             let own = cx.kernel.id;
             let letters = cx.kernel.letters_to(own);
             let node = letters.name(node);
-            letters.push(Letter::ChannelGone { node, behind: Some(*last) });
+            letters.push(Letter::Channel(ChannelLetter::Gone { node, behind: Some(*last) }));
         }
     }
 }

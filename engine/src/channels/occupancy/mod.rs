@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::channels::Channels;
 use crate::channels::occupancy::crowd::{Crowd, Said, channel_of, write_names};
 use crate::id::ShardId;
-use crate::letters::{ConnRef, Letter};
+use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::{
     NOTIFY_FORGET_S, NOTIFY_RENEW_S, NOTIFY_WATCHED_MAX, NOTIFY_WHO_AT_ONCE, NOTIFY_WHO_MAX, NOTIFY_WHO_MS,
     NOTIFY_WHO_TOLD_MAX,
@@ -188,7 +188,12 @@ impl Channels {
         let letters = cx.kernel.letters_to(shard);
         let names = letters.write_with(|out| write_names(out, sum.names.iter().map(|(name, count)| (&**name, *count))));
         let node = letters.name(node);
-        letters.push(Letter::ChannelOccupied { node, subscribers: sum.subscribers, names, more: sum.more });
+        letters.push(Letter::Channel(ChannelLetter::Occupied {
+            node,
+            subscribers: sum.subscribers,
+            names,
+            more: sum.more,
+        }));
     }
 
     /// A connection asks who subscribes to a channel of this home.
@@ -199,7 +204,7 @@ impl Channels {
         state.push(b'\n');
         let letters = cx.kernel.letters_to(conn.shard);
         let body = letters.write(&state);
-        letters.push(Letter::ChannelAnswer { conn: conn.conn, number, refused: None, body });
+        letters.push(Letter::Channel(ChannelLetter::Answer { conn: conn.conn, number, refused: None, body }));
     }
 
     /// One turn's share of telling shards who subscribes, and of forgetting those that have been silent.

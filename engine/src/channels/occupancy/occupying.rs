@@ -9,7 +9,7 @@ use crate::channels::occupancy::crowd::Said;
 use crate::channels::occupancy::occupants::Told;
 use crate::channels::places::Standing;
 use crate::id::ConnId;
-use crate::letters::{ConnRef, Letter};
+use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::{NOTIFY_TOLD_AT_ONCE, NOTIFY_WHO_AT_ONCE};
 use crate::streams::Streams;
 
@@ -31,7 +31,7 @@ impl Channels {
         let home = cx.kernel.home(&node);
         let letters = cx.kernel.letters_to(home);
         let node = letters.name(&node);
-        letters.push(Letter::ChannelCount { conn: ConnRef { shard, conn: id }, number, node });
+        letters.push(Letter::Channel(ChannelLetter::Count { conn: ConnRef { shard, conn: id }, number, node }));
     }
 
     /// The home of a channel says who subscribes to it.
@@ -98,14 +98,14 @@ impl Channels {
             let home = cx.kernel.home(&node);
             let letters = cx.kernel.letters_to(home);
             let (node, names) = (letters.name(&node), letters.write(&report.names));
-            letters.push(Letter::ChannelPresent {
+            letters.push(Letter::Channel(ChannelLetter::Present {
                 node,
                 subscribers: report.subscribers,
                 names,
                 whole: report.whole,
                 more: report.more,
                 listens: report.listens,
-            });
+            }));
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::channels::listener::{Fields, Kind, Listener};
 use crate::channels::places::{Place, Places};
 use crate::channels::talk::talker::{Stage, Step, Sub, Talker, Waiting, What};
 use crate::id::{ConnId, Service};
-use crate::letters::{ConnRef, Letter};
+use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::limits::{
     CENTRIFUGO_CHANNELS_MAX, CENTRIFUGO_CHANNELS_PER_WAITING, CENTRIFUGO_HISTORIES_MAX, CENTRIFUGO_PING_S,
     CENTRIFUGO_WAITING_MAX, NOTIFY_BODY_BYTES_MAX, NOTIFY_PAGE_ITEMS_MAX,
@@ -381,7 +381,7 @@ impl Channels {
         let letters = cx.kernel.letters_to(home);
         let (node, from, kind) = (letters.name(&node), letters.name(&network(address).to_string()), letters.name(JSON));
         let (key, keys, body) = (letters.name(""), letters.name(""), letters.write(data.as_bytes()));
-        letters.push(Letter::ChannelPublish {
+        letters.push(Letter::Channel(ChannelLetter::Publish {
             conn,
             number: asked,
             node,
@@ -393,7 +393,7 @@ impl Channels {
             makes,
             granted,
             batch: false,
-        });
+        }));
         Ok(())
     }
 
@@ -427,7 +427,7 @@ impl Channels {
         let home = cx.kernel.home(&node);
         let letters = cx.kernel.letters_to(home);
         let node = letters.name(&node);
-        letters.push(Letter::ChannelCount { conn, number: asked, node });
+        letters.push(Letter::Channel(ChannelLetter::Count { conn, number: asked, node }));
         Ok(())
     }
 
@@ -453,7 +453,7 @@ impl Channels {
         let home = cx.kernel.home(&node);
         let letters = cx.kernel.letters_to(home);
         let node = letters.name(&node);
-        letters.push(Letter::ChannelHistory { conn, number: asked, node, after, before, items });
+        letters.push(Letter::Channel(ChannelLetter::History { conn, number: asked, node, after, before, items }));
         Ok(())
     }
 

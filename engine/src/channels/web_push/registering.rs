@@ -13,7 +13,7 @@ use crate::channels::places::Standing;
 use crate::extension::datetime::{self, Precision};
 use crate::extension::pubsub::service::registration::{By, Registration};
 use crate::id::{ConnId, PushId};
-use crate::letters::{ConnRef, Letter};
+use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::streams::Streams;
 use crate::web::access::Grant;
 use crate::web::channel::Wish;
@@ -75,7 +75,15 @@ impl Channels {
         let home = cx.kernel.home(&node);
         let letters = cx.kernel.letters_to(home);
         let (node, from, row) = (letters.name(&node), letters.name(&network.to_string()), letters.write(&row));
-        letters.push(Letter::ChannelRegister { conn, number, node, from, id: subscription.id(), row, makes });
+        letters.push(Letter::Channel(ChannelLetter::Register {
+            conn,
+            number,
+            node,
+            from,
+            id: subscription.id(),
+            row,
+            makes,
+        }));
     }
 
     /// A page does not want pushes of a channel any more. Who knows the registration's id may say so.
@@ -85,7 +93,7 @@ impl Channels {
         let home = cx.kernel.home(&node);
         let letters = cx.kernel.letters_to(home);
         let (node, from) = (letters.name(&node), letters.name(&network.to_string()));
-        letters.push(Letter::ChannelUnregister { conn, number, node, from, id: push });
+        letters.push(Letter::Channel(ChannelLetter::Unregister { conn, number, node, from, id: push }));
     }
 
     /// A request waits for its channel's home, unless its address has asked for too much.
@@ -139,7 +147,7 @@ impl Channels {
             let home = cx.kernel.home(&node);
             let letters = cx.kernel.letters_to(home);
             let node = letters.name(&node);
-            letters.push(Letter::ChannelListens { node, id, listens });
+            letters.push(Letter::Channel(ChannelLetter::Listens { node, id, listens }));
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::extension::offline::Keep;
 use crate::kernel::pending::{Asker, Pending};
-use crate::letters::{Kind, Letter, MessageClass};
+use crate::letters::{Kind, Letter, MessageClass, NodeLetter, UserLetter};
 use crate::limits::{MEMBERSHIP_BYTES, NODE_NOTIFY_WORK_MAX, NODE_TOLD_AT_ONCE};
 use crate::router::users::Known;
 use crate::shard::Shard;
@@ -44,7 +44,7 @@ impl Shard {
         let work = work(count, bytes).min(NODE_NOTIFY_WORK_MAX);
         let letters = self.cx.kernel.letters_to(origin.shard);
         let user = letters.name(bare_of(&asker.from));
-        letters.push(Letter::Charge { session: origin.session, user, work });
+        letters.push(Letter::User(UserLetter::Charge { session: origin.session, user, work }));
     }
 
     /// A message of a service to a user, which may wait there.
@@ -59,7 +59,7 @@ impl Shard {
         let home = self.cx.kernel.home(to);
         let letters = self.cx.kernel.letters_to(home);
         let (to, node, row) = (letters.name(to), letters.name(node), letters.write(row));
-        letters.push(Letter::Belongs { to, node, own, row });
+        letters.push(Letter::Node(NodeLetter::Belongs { to, node, own, row }));
     }
 
     /// A node says what it has to do with a user of this home, or how its service is to show it.
@@ -83,7 +83,7 @@ impl Shard {
         let home = self.cx.kernel.home(node);
         let letters = self.cx.kernel.letters_to(home);
         let (node, user) = (letters.name(node), letters.name(user));
-        letters.push(Letter::Forget { node, user });
+        letters.push(Letter::Node(NodeLetter::Forget { node, user }));
     }
 
     /// An account is gone, with its rows but for those of what nodes know of it: those nodes are told, and then these rows go.

@@ -11,7 +11,7 @@ use crate::extension::push::row::Registration;
 use crate::extension::{WAKER, push};
 use crate::id::SessionId;
 use crate::kernel::pending::Asker;
-use crate::letters::{Kind, Letter};
+use crate::letters::{Kind, Letter, NodeLetter};
 use crate::router::users::Incoming;
 use crate::shard::Shard;
 use crate::shard::requests::pushes::{Next, UnderWay, shard_of};
@@ -111,7 +111,7 @@ impl Shard {
         if shard != self.cx.kernel.id {
             let letters = self.cx.kernel.letters_to(shard);
             let (id, from) = (letters.name(id), letters.name(from));
-            return letters.push(Letter::ServiceAnswered { id, from, outcome });
+            return letters.push(Letter::Node(NodeLetter::ServiceAnswered { id, from, outcome }));
         }
         if let Some(of) = self.requests.pushes.answered(id, from, outcome == Outcome::Took) {
             self.note_outcome(&of, outcome);
