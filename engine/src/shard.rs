@@ -22,6 +22,7 @@
 //! - [`inspect`]: a look inside for tests
 
 pub mod again;
+pub mod answers;
 pub mod backlog;
 pub mod bind;
 pub mod bosh;

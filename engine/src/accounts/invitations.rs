@@ -24,7 +24,7 @@ use crate::extension::invite::links::Links;
 use crate::extension::invite::token;
 use crate::extension::{Rule, Way};
 use crate::io::{Effect, Happened, Reply, StorageState};
-use crate::kernel::pending::{InvitationRead, Looking, Maker, Pending, Work};
+use crate::kernel::pending::{InvitationRead, LoginRead, Looking, Maker, Pending, Work};
 use crate::letters::{Answer, Apply, ConnRef, Leave, Question, Redeem, Settle};
 use crate::limits::{
     INVITATION_CLAIM_S, INVITATION_CLAIMS_MAX, INVITATION_TOKEN_BYTES, INVITATIONS_SWEPT_MAX, INVITATIONS_USER_MAX,
@@ -113,7 +113,7 @@ impl Accounts {
     }
 
     fn read_invitation(&mut self, cx: &mut Streams, actors: &mut Actors, actor: &str, why: Looking, query: Query) {
-        let pending = Pending::Invitation(InvitationRead { actor: actor.into(), why });
+        let pending = Pending::Login(LoginRead::Invitation(InvitationRead { actor: actor.into(), why }));
         // A domain has no account.
         match actor.contains('@') {
             true => actors.look(cx, pending, actor, Some(query)),

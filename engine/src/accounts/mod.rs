@@ -31,7 +31,9 @@ use crate::extension::Notes;
 use crate::extension::invite::names;
 use crate::id::{ConnId, Peer};
 use crate::io::{Effect, Happened, Job, Reply, StorageState};
-use crate::kernel::pending::{AccountRead, Asker, PasswordChange, Pending, Remover, Why};
+use crate::kernel::pending::{
+    AccountRead, Asker, Elsewhere, LoginRead, PasswordChange, Pending, Remover, UserRead, Why,
+};
 use crate::letters::{Answer, ConnRef, Gained, Leave, Question, Shows};
 use crate::limits::{INVITATIONS_USER_MAX, JOBS_WAITING_SPARE, PARKED_STANZAS_MAX};
 use crate::router::users::{Known, RosterStep};
@@ -153,7 +155,7 @@ impl Accounts {
                 let reserved = Some(invitation::all(&account, INVITATIONS_USER_MAX as u32 + 1));
                 let why = Why::Register { conn, credentials, leave };
                 let read = AccountRead { account: account.clone(), why };
-                actors.look(cx, Pending::Account(read), &account, reserved);
+                actors.look(cx, Pending::Login(LoginRead::Account(read)), &account, reserved);
             }
             Question::MayShow { peer, id } => {
                 if let Err(refused) = self.failed_logins.allows(cx.kernel.now.mono_ms, peer) {
@@ -178,7 +180,12 @@ impl Accounts {
     }
 
     fn read_account(&mut self, cx: &mut Streams, actors: &mut Actors, account: Box<str>, why: Why) {
-        actors.look(cx, Pending::Account(AccountRead { account: account.clone(), why }), &account, None);
+        actors.look(
+            cx,
+            Pending::Login(LoginRead::Account(AccountRead { account: account.clone(), why })),
+            &account,
+            None,
+        );
     }
 
     pub(crate) fn account_found(
@@ -248,7 +255,7 @@ impl Accounts {
                         return actors.answer(cx, asker, Err(Limit::Passwords.into()));
                     }
                     let change = PasswordChange { asker, account: account.clone(), incarnation };
-                    cx.job(Pending::SessionKeys(change), job);
+                    cx.job(Pending::Elsewhere(Elsewhere::SessionKeys(change)), job);
                 }
                 _ => actors.answer(cx, asker, Err(StanzaCondition::ItemNotFound.into())),
             },
@@ -528,7 +535,7 @@ impl Accounts {
         self.logins.removed(&account);
         // Messages that are being read for the sessions that have ended are not for those of the next account.
         cx.kernel.pending.retain(|_, pending| match pending {
-            Pending::Page { account: of, .. } | Pending::Aparts(of) => **of != account,
+            Pending::User(UserRead::Page { account: of, .. }) | Pending::User(UserRead::Aparts(of)) => **of != account,
             _ => true,
         });
         let now_s = cx.kernel.now.mono_s();

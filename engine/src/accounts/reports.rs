@@ -12,7 +12,7 @@ use crate::accounts::Accounts;
 use crate::accounts::telling::Untold;
 use crate::id::ShardId;
 use crate::io::{Effect, Reply, StorageState};
-use crate::kernel::pending::Pending;
+use crate::kernel::pending::{LoginRead, Pending};
 use crate::letters::{Filing, Letter, LoginLetter};
 use crate::limits::{
     REPORTS_DOMAINS_A_SECOND, REPORTS_MAX, REPORTS_TOLD_S, REPORTS_USER_MAX, REPORTS_USER_S, REPORTS_WAITING_MAX,
@@ -130,7 +130,10 @@ impl Accounts {
 
     fn read_reports(&mut self, cx: &mut Streams, domain: &str, waiting: Vec<Work>) {
         self.reports.books.insert(domain.into(), Book::Unread(waiting));
-        cx.kernel.read(Pending::Reports(domain.into()), vec![rows::before(domain, None, REPORTS_MAX, u32::MAX)]);
+        cx.kernel.read(
+            Pending::Login(LoginRead::Reports(domain.into())),
+            vec![rows::before(domain, None, REPORTS_MAX, u32::MAX)],
+        );
     }
 
     /// The reports of a domain have come, or cannot be read: then the next one asks again.

@@ -9,7 +9,7 @@ use crate::accounts::Accounts;
 use crate::actors::Actors;
 use crate::id::ConnId;
 use crate::io::StorageState;
-use crate::kernel::pending::{AccountRead, Pending, Why};
+use crate::kernel::pending::{AccountRead, LoginRead, Pending, Why};
 use crate::letters::{Answer, ConnRef};
 use crate::store::Found;
 use crate::store::account::Credentials;
@@ -32,7 +32,7 @@ impl Accounts {
         self.tokens_asked.entry(account.into()).or_default().reads += 1;
         actors.look(
             cx,
-            Pending::Account(AccountRead { account: account.into(), why }),
+            Pending::Login(LoginRead::Account(AccountRead { account: account.into(), why })),
             account,
             Some(token::get(account)),
         );

@@ -3,7 +3,7 @@
 use crate::actors::Actors;
 use crate::extension;
 use crate::id::ConnId;
-use crate::kernel::pending::{AccountRead, Pending, get};
+use crate::kernel::pending::{AccountRead, LoginRead, Pending, UserRead, get};
 use crate::letters::{AGAIN, Delivery, Kind, Letter, MessageClass, Origin};
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
@@ -42,7 +42,7 @@ impl Actors {
         cx.kernel.counters.parked_came.one();
         if !asked {
             let queries = self.receiver_queries(cx, account).collect();
-            cx.kernel.read(Pending::Receiver(account.into()), queries);
+            cx.kernel.read(Pending::User(UserRead::Receiver(account.into())), queries);
         }
         true
     }
@@ -166,12 +166,12 @@ impl Actors {
         let state = self.users.state(user, now_s);
         if held || !state.is_blank() {
             let account = read.account.clone();
-            return self.look(cx, Pending::Account(read), &account, None);
+            return self.look(cx, Pending::Login(LoginRead::Account(read)), &account, None);
         }
         state.looks += 1;
         (state.asked, state.roster_asked) = (true, true);
         let queries = self.receiver_queries(cx, &read.account).chain([roster::query(&read.account)]).collect();
-        cx.kernel.read(Pending::Coming(read), queries);
+        cx.kernel.read(Pending::Login(LoginRead::Coming(read)), queries);
     }
 
     /// Which account there is, by what was found and what has been written since; and its record, if it is that account's. Of what was

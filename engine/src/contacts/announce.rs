@@ -8,7 +8,7 @@ use crate::contacts::Contacts;
 use crate::extension::offline::delay;
 use crate::id::SessionId;
 use crate::io::{Reply, StorageState};
-use crate::kernel::pending::Pending;
+use crate::kernel::pending::{Pending, UserRead};
 use crate::limits::{
     ANNOUNCE_BYTES_MS, ANNOUNCE_SESSIONS_MS, ANNOUNCE_STEP_MS, ANNOUNCE_WAITING_MAX, ANNOUNCEMENTS_MAX,
 };
@@ -172,7 +172,7 @@ impl Contacts {
         self.announcements.looks.insert(user, session);
         let queries = vec![announcement::seen(&actors.bare_of_user(user))];
         cx.tell(session, Down::Charge(most_work(&queries)));
-        cx.kernel.read(Pending::Announcement { user, session }, queries);
+        cx.kernel.read(Pending::User(UserRead::Announcement { user, session }), queries);
     }
 
     /// Which announcement a user was shown last. What cannot be read is taken for none.

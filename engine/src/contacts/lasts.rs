@@ -15,7 +15,7 @@ use crate::extension::Capable;
 use crate::extension::pubsub::event::{last, shown};
 use crate::extension::pubsub::node::{Affiliates, Directory, Node, Viewer, may};
 use crate::id::{SessionId, ShardId};
-use crate::kernel::pending::{LastRead, Pending};
+use crate::kernel::pending::{LastRead, Pending, UserRead};
 use crate::letters::{Letter, UserLetter};
 use crate::limits::{
     LAST_ITEMS_BYTES, LAST_ITEMS_MS, LAST_ITEMS_READS, LAST_ITEMS_SESSIONS, NODE_ITEM_ROW_BYTES_MAX, PARKED_STANZAS_MAX,
@@ -198,7 +198,7 @@ impl Contacts {
             group.reading += 1;
             self.lasts.reading += 1;
             let query = rows::directory(&look.of);
-            cx.kernel.read(Pending::Last(LastRead { look, chosen: None }), vec![query]);
+            cx.kernel.read(Pending::User(UserRead::Last(LastRead { look, chosen: None })), vec![query]);
         }
     }
 
@@ -263,7 +263,7 @@ impl Contacts {
             [rows::affiliates(&look.of, &node.name), rows::items(&look.of, &node.name, Span::LAST)]
         });
         let queries = queries.collect();
-        cx.kernel.read(Pending::Last(LastRead { look, chosen: Some((nodes, seen)) }), queries);
+        cx.kernel.read(Pending::User(UserRead::Last(LastRead { look, chosen: Some((nodes, seen)) })), queries);
     }
 
     fn show_last(&mut self, cx: &mut Streams, look: &Look, nodes: &[Node], seen: &Seen, found: &[Found]) {

@@ -13,7 +13,7 @@ use crate::extension::roster::{Again, ProbeAnswer, Roster};
 use crate::extension::subscription::{Kind, State};
 use crate::id::SessionId;
 use crate::io::StorageState;
-use crate::kernel::pending::Pending;
+use crate::kernel::pending::{Pending, UserRead};
 use crate::letters::{PresenceNews, TELLS_GONE};
 use crate::router::users::{Known, Parked, RosterStep, Seen, User, Waiting};
 use crate::session::conn::NONE;
@@ -64,7 +64,7 @@ impl Contacts {
             state.roster_asked = true;
             let bare = actors.bare_of_user(user);
             let query = crate::store::roster::query(&bare);
-            cx.kernel.read(Pending::Roster(bare.into()), vec![query]);
+            cx.kernel.read(Pending::User(UserRead::Roster(bare.into())), vec![query]);
         }
     }
 

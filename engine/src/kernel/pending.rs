@@ -16,12 +16,29 @@ use crate::store::{Found, Query, Table};
 /// What an answer from elsewhere is for.
 #[derive(Debug)]
 pub(crate) enum Pending {
+    /// Rows of a user, for the user's state.
+    User(UserRead),
+    /// Rows of a session of an earlier process, and of what it may have sent.
+    Session(SessionRead),
+    /// Rows of an account, or of what decides of one.
+    Login(LoginRead),
+    /// Rows that an extension has asked for.
+    Request(RequestRead),
+    /// Rows of a channel.
+    Channel(ChannelRead),
+    /// Rows that an operator's command has asked for.
+    Operator(OperatorRead),
+    /// Work that is done outside of the shard and the store: by jobs, by the network, at other shards.
+    Elsewhere(Elsewhere),
+}
+
+/// See [`Pending::User`].
+#[derive(Debug)]
+pub(crate) enum UserRead {
     /// Account and cursor of a user that a stanza is for.
     Receiver(Box<str>),
     /// The roster of a user.
     Roster(Box<str>),
-    /// Nodes of services that know a user whose account is gone.
-    Memberships(Box<str>),
     /// How far the log of a user who comes online is delivered.
     Log(Box<str>),
     /// A page of the user's log.
@@ -37,10 +54,73 @@ pub(crate) enum Pending {
     },
     /// Messages of the user that stand apart.
     Aparts(Box<str>),
+    /// Nodes of a user, for a session that has become available.
+    Last(LastRead),
+    /// Which announcement a user was shown last, for a session that has become available.
+    Announcement {
+        /// The user.
+        user: u32,
+        /// The session that is told.
+        session: SessionId,
+    },
+}
+
+/// See [`Pending::Session`].
+#[derive(Debug)]
+pub(crate) enum SessionRead {
+    /// The tail of a log, for a session of an earlier process that is being resumed.
+    Tail(TailRead),
+    /// What a receiver has of a message that is sent again.
+    Again(Box<AgainRead>),
+}
+
+/// See [`Pending::Login`].
+#[derive(Debug)]
+pub(crate) enum LoginRead {
     /// The account's record, for a login, a registration or a change of password.
     Account(AccountRead),
     /// The same for a login, with all else that a session of the user needs: what is asked of a receiver, and the roster.
     Coming(AccountRead),
+    /// An actor's invitations.
+    Invitation(InvitationRead),
+    /// The reports of a domain.
+    Reports(Box<str>),
+}
+
+/// See [`Pending::Request`].
+#[derive(Debug)]
+pub(crate) enum RequestRead {
+    /// Nodes of services that know a user whose account is gone.
+    Memberships(Box<str>),
+    /// A feature's read.
+    Feature(FeatureRead),
+    /// What a client is told of its account with its session.
+    Bound(ConnId, Resume),
+}
+
+/// See [`Pending::Channel`].
+#[derive(Debug)]
+pub(crate) enum ChannelRead {
+    /// Registrations of a channel, of which the next are told.
+    Registrations(Arc<str>),
+    /// A look at registrations for those that are over.
+    Ends(EndsRead),
+}
+
+/// See [`Pending::Operator`].
+#[derive(Debug)]
+pub(crate) enum OperatorRead {
+    /// An operator's look at an account before it is written.
+    Account(AccountCommand),
+    /// Waiting messages that are to be dropped.
+    Flush(Flush),
+    /// A look at archives for what is too old.
+    Retention(RetentionRead),
+}
+
+/// See [`Pending::Elsewhere`].
+#[derive(Debug)]
+pub(crate) enum Elsewhere {
     /// Keys derived for a connection's PLAIN login or registration.
     Keys(ConnId),
     /// What whoever keeps a user elsewhere says, for a connection's login.
@@ -49,41 +129,12 @@ pub(crate) enum Pending {
     Inquiry(ConnId, Box<[u8; 32]>),
     /// Keys derived for a session's change of password.
     SessionKeys(PasswordChange),
-    /// The tail of a log, for a session of an earlier process that is being resumed.
-    Tail(TailRead),
-    /// What a receiver has of a message that is sent again.
-    Again(Box<AgainRead>),
-    /// A feature's read.
-    Feature(FeatureRead),
-    /// What a client is told of its account with its session.
-    Bound(ConnId, Resume),
-    /// Nodes of a user, for a session that has become available.
-    Last(LastRead),
-    /// An operator's look at an account before it is written.
-    CommandAccount(AccountCommand),
-    /// Waiting messages that are to be dropped.
-    Flush(Flush),
-    /// A look at archives for what is too old.
-    Retention(RetentionRead),
-    /// Which announcement a user was shown last, for a session that has become available.
-    Announcement {
-        /// The user.
-        user: u32,
-        /// The session that is told.
-        session: SessionId,
-    },
     /// Keys derived for an administrator's order.
     OrderKeys(OrderKeys),
     /// An order that the host carries out.
     Order(Ordering),
     /// A bytestream that a user (bare JID) wants to begin.
     Activation(Asker, Box<str>),
-    /// An actor's invitations.
-    Invitation(InvitationRead),
-    /// Registrations of a channel, of which the next are told.
-    Registrations(Arc<str>),
-    /// A look at registrations for those that are over.
-    Ends(EndsRead),
     /// A push to one of them.
     Push {
         /// The channel's node.
@@ -95,8 +146,6 @@ pub(crate) enum Pending {
     },
     /// Reports that the home of the asker's domain is to keep.
     Filed(Asker),
-    /// The reports of a domain.
-    Reports(Box<str>),
 }
 
 /// A session of an earlier process is being resumed: something is read of what it had written.

@@ -2,7 +2,7 @@
 
 use crate::actors::Actors;
 use crate::io::{Effect, Reply, StorageState};
-use crate::kernel::pending::{Flush, Pending, get};
+use crate::kernel::pending::{Flush, OperatorRead, Pending, get};
 use crate::logs::Logs;
 use crate::session::conn::NONE;
 use crate::store::waiting::Cursor;
@@ -13,7 +13,12 @@ impl Logs {
     /// Looks at the waiting messages of a localpart; [`Logs::flush_found`] goes on.
     pub(crate) fn flush_waiting(&mut self, cx: &mut Streams, actors: &mut Actors, token: u64, account: Box<str>) {
         let row = get(Table::Waiting, &account);
-        actors.look(cx, Pending::Flush(Flush { token, account: account.clone() }), &account, Some(row));
+        actors.look(
+            cx,
+            Pending::Operator(OperatorRead::Flush(Flush { token, account: account.clone() })),
+            &account,
+            Some(row),
+        );
     }
 
     pub(crate) fn flush_found(&mut self, cx: &mut Streams, actors: &mut Actors, flush: Flush, mut found: Vec<Found>) {

@@ -4,7 +4,7 @@
 use crate::actors::Actors;
 use crate::extension::Way;
 use crate::id::{SessionId, mark};
-use crate::kernel::pending::{Pending, get};
+use crate::kernel::pending::{Pending, UserRead, get};
 use crate::logs::Logs;
 use crate::logs::hand::Stamp;
 use crate::session::sm::Rows;
@@ -42,7 +42,7 @@ impl Logs {
         }
         let bare = actors.bare_of_user(user);
         let row = get(Table::Waiting, &bare);
-        cx.kernel.read(Pending::Log(bare.into()), vec![row]);
+        cx.kernel.read(Pending::User(UserRead::Log(bare.into())), vec![row]);
     }
 
     /// Reads on for each session that is behind, can take more, and is not being read for.
@@ -78,7 +78,7 @@ impl Logs {
             let transients = waiting::transients(&bare, behind, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
             let aparts = waiting::aparts(&bare, follower.apart, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
             let last = self.log(cx, actors, user).last();
-            let pending = Pending::Page { account: bare.into(), session: id, last, all: follows };
+            let pending = Pending::User(UserRead::Page { account: bare.into(), session: id, last, all: follows });
             cx.kernel.read(pending, vec![entries, transients, aparts]);
         }
     }
@@ -245,7 +245,7 @@ impl Logs {
         self.log(cx, actors, user).gathering = Gathering::Reading { again: false };
         let bare = actors.bare_of_user(user);
         let query = waiting::aparts(&bare, after, PAGE_ROWS_MAX, PAGE_BYTES_MAX);
-        cx.kernel.read(Pending::Aparts(bare.into()), vec![query]);
+        cx.kernel.read(Pending::User(UserRead::Aparts(bare.into())), vec![query]);
     }
 
     /// Each of them whose session has gone is appended to the log again: it comes to all, or waits.

@@ -8,7 +8,7 @@
 use crate::actors::Actors;
 use crate::extension;
 use crate::io::{Effect, Reply, StorageState};
-use crate::kernel::pending::{Pending, Retained, RetentionRead, get};
+use crate::kernel::pending::{OperatorRead, Pending, Retained, RetentionRead, get};
 use crate::logs::Logs;
 use crate::session::sm::Rows;
 use crate::store::archive::{Entry, entries, is_void, number_of};
@@ -51,7 +51,7 @@ impl Logs {
             [get(Table::Waiting, user), oldest, sessions::query_any(user)]
         });
         let queries = queries.collect();
-        cx.kernel.read(Pending::Retention(read), queries);
+        cx.kernel.read(Pending::Operator(OperatorRead::Retention(read)), queries);
     }
 
     pub(crate) fn retention_found(

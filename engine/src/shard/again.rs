@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::kernel::pending::{AgainRead, Pending};
+use crate::kernel::pending::{AgainRead, Pending, SessionRead};
 use crate::letters::{AGAIN, Origin};
 use crate::limits::PARKED_STANZAS_MAX;
 use crate::logs::read::{Item, page};
@@ -66,7 +66,7 @@ impl Shard {
 
     fn look_for_again(&mut self, read: AgainRead) {
         let queries = tail_queries(bare_of(&read.stanza.to), read.after, None);
-        self.cx.kernel.read(Pending::Again(Box::new(read)), queries);
+        self.cx.kernel.read(Pending::Session(SessionRead::Again(Box::new(read))), queries);
     }
 
     /// A page of the receiver's log. Returns the stanzas whose turn it is now: none while it is still looked for.

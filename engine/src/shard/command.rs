@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::id::NO_SOCKET;
 use crate::id::{ConnId, SessionId};
 use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
-use crate::kernel::pending::{AccountChange, AccountCommand, Maker, Pending, Remover, Work};
+use crate::kernel::pending::{AccountChange, AccountCommand, Maker, OperatorRead, Pending, Remover, Work};
 use crate::session::table::Privacy;
 use crate::settings::Settings;
 use crate::shard::Shard;
@@ -237,7 +237,7 @@ impl Shard {
 
     fn look_at_account(&mut self, token: u64, account: Box<str>, what: AccountChange) {
         let command = AccountCommand { token, account: account.clone(), what };
-        self.actors.look(&mut self.cx, Pending::CommandAccount(command), &account, None);
+        self.actors.look(&mut self.cx, Pending::Operator(OperatorRead::Account(command)), &account, None);
     }
 
     pub(super) fn command_account_found(&mut self, command: AccountCommand, mut found: Vec<Found>) {

@@ -3,9 +3,9 @@
 
 use crate::actors::waiting::RECEIVER_ROWS;
 use crate::contacts::Decided;
-use crate::extension::{Step, Way};
+use crate::extension::Way;
 use crate::io::JobDone;
-use crate::kernel::pending::{AccountRead, Pending};
+use crate::kernel::pending::{AccountRead, Elsewhere, Pending};
 use crate::letters::Kind;
 use crate::router::users::{Incoming, Known, Waiting};
 use crate::session::conn::NONE;
@@ -106,7 +106,7 @@ impl Shard {
     }
 
     /// A stanza that waits for no other one.
-    fn its_turn(&mut self, stanza: Incoming<'_>) {
+    pub(super) fn its_turn(&mut self, stanza: Incoming<'_>) {
         if let Some(origin) = stanza.origin {
             self.cx.kernel.number_after(origin.entry);
         }
@@ -150,7 +150,7 @@ impl Shard {
     }
 
     /// Account and cursor of a receiver have come: what was parked goes on, once the sessions have ended that are to end.
-    fn receiver_found(&mut self, account: &str, mut found: Vec<Found>) {
+    pub(super) fn receiver_found(&mut self, account: &str, mut found: Vec<Found>) {
         let stored = take_stored(&mut found);
         let mut values = found.drain(..2.min(found.len())).map(Found::value);
         let (record, cursor) = (values.next().flatten(), values.next().flatten());
@@ -168,7 +168,7 @@ impl Shard {
     }
 
     /// All that a login needs of a user has come: the rows of a receiver, and the roster behind them.
-    fn coming_found(&mut self, read: AccountRead, mut found: Vec<Found>) {
+    pub(super) fn coming_found(&mut self, read: AccountRead, mut found: Vec<Found>) {
         let roster = found.pop().into_iter().collect();
         let record = found.first().cloned().into_iter().collect();
         self.receiver_found(&read.account, found);
@@ -177,7 +177,7 @@ impl Shard {
     }
 
     /// Some of it is damaged: each part is as good as if it had been read alone.
-    fn coming_unreadable(&mut self, read: AccountRead, mut found: Vec<Found>) {
+    pub(super) fn coming_unreadable(&mut self, read: AccountRead, mut found: Vec<Found>) {
         let roster = found.pop().filter(|roster| *roster != Found::Damaged).into_iter().collect();
         let record = found.first().cloned();
         match found.contains(&Found::Damaged) {
@@ -229,7 +229,7 @@ impl Shard {
 
     /// Whether there is such an account, or what waits for it, cannot be known: what was parked gets an error, and the next
     /// one asks again.
-    fn receiver_unreadable(&mut self, account: &str, mut found: Vec<Found>) {
+    pub(super) fn receiver_unreadable(&mut self, account: &str, mut found: Vec<Found>) {
         let now_s = self.cx.kernel.now.mono_s();
         let user = self.actors.users.find_or_insert(account);
         self.actors.users.state(user, now_s).asked = false;
@@ -258,118 +258,17 @@ impl Shard {
         }
     }
 
-    /// What was asked for is damaged: whoever it was for gets an error, and nothing is taken for missing or written over.
-    pub(crate) fn unreadable(&mut self, pending: Pending, found: Vec<Found>) {
-        match pending {
-            Pending::Receiver(account) => self.receiver_unreadable(&account, found),
-            // A roster that cannot be read is no empty one: requests get an error.
-            Pending::Roster(account) => {
-                self.contacts.roster_found(&mut self.cx, &mut self.actors, &account, Vec::new())
-            }
-            Pending::Memberships(account) => self.memberships_found(&account, &found),
-            Pending::Log(account) => self.logs.log_unreadable(&mut self.cx, &mut self.actors, &account),
-            Pending::Page { account, session, .. } => {
-                self.logs.page_unreadable(&mut self.cx, &mut self.actors, &account, session)
-            }
-            Pending::Aparts(account) => self.logs.aparts_unreadable(&mut self.actors, &account),
-            Pending::Account(read) => self.accounts.account_unreadable(&mut self.cx, &mut self.actors, read),
-            Pending::Coming(read) => self.coming_unreadable(read, found),
-            Pending::Tail(read) => self.tail_unreadable(read),
-            Pending::Again(again) => {
-                self.again_unreadable(&again).iter().for_each(|stanza| self.its_turn(stanza.into()));
-            }
-            Pending::Feature(read) => self.feature_unreadable(read),
-            Pending::Bound(conn, _) => self.tell_bound(conn, Step::Error(StanzaCondition::InternalServerError.into())),
-            Pending::Last(read) => self.contacts.last_found(&mut self.cx, &mut self.actors, read, &found),
-            Pending::Flush(flush) => self.logs.flush_unreadable(&mut self.cx, &mut self.actors, &flush),
-            Pending::Announcement { user, session } => {
-                self.contacts.seen_found(&mut self.cx, &mut self.actors, user, session, &found)
-            }
-            Pending::CommandAccount(command) => self.command_account_unreadable(&command),
-            Pending::Invitation(read) => {
-                self.accounts.invitation_unreadable(&mut self.cx, &mut self.actors, &mut self.contacts, read)
-            }
-            Pending::Registrations(node) => self.registrations_found(&node, &found),
-            Pending::Reports(domain) => self.accounts.reports_found(&mut self.cx, &domain, Vec::new()),
-            Pending::Retention(_)
-            | Pending::Ends(_)
-            | Pending::Filed(_)
-            | Pending::Keys(_)
-            | Pending::Verdict(_)
-            | Pending::Inquiry(..)
-            | Pending::SessionKeys(_)
-            | Pending::OrderKeys(_)
-            | Pending::Order(_)
-            | Pending::Activation(..)
-            | Pending::Push { .. } => {}
-        }
-    }
-
-    /// An answer of the store.
-    pub(crate) fn found(&mut self, token: u64, found: Vec<Found>) {
-        let damaged = found.contains(&Found::Damaged);
-        match self.cx.kernel.pending.remove(&token) {
-            // Of those whose rows cannot be read, nothing goes.
-            Some(Pending::Retention(read)) => self.logs.retention_found(&mut self.cx, &mut self.actors, read, found),
-            Some(Pending::Ends(read)) => self.ends_found(read, &found),
-            Some(pending) if damaged => self.unreadable(pending, found),
-            Some(Pending::Receiver(account)) => self.receiver_found(&account, found),
-            Some(Pending::Roster(account)) => {
-                self.contacts.roster_found(&mut self.cx, &mut self.actors, &account, found)
-            }
-            Some(Pending::Memberships(account)) => self.memberships_found(&account, &found),
-            Some(Pending::Log(account)) => self.logs.log_found(&mut self.cx, &mut self.actors, &account, found),
-            Some(Pending::Page { account, session, last, all }) => {
-                self.logs.page_found(&mut self.cx, &mut self.actors, &account, session, last, all, found);
-            }
-            Some(Pending::Aparts(account)) => self.logs.aparts_found(&mut self.cx, &mut self.actors, &account, found),
-            Some(Pending::Account(read)) => {
-                self.accounts.account_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, found)
-            }
-            Some(Pending::Coming(read)) => self.coming_found(read, found),
-            Some(Pending::Tail(read)) => self.tail_found(read, found),
-            Some(Pending::Again(again)) => {
-                self.again_found(*again, found).iter().for_each(|stanza| self.its_turn(stanza.into()));
-            }
-            Some(Pending::Feature(read)) => self.feature_found(read, found),
-            Some(Pending::Bound(conn, resume)) => self.tell_bound(conn, resume.go_on(&found)),
-            Some(Pending::Last(read)) => self.contacts.last_found(&mut self.cx, &mut self.actors, read, &found),
-            Some(Pending::Flush(flush)) => self.logs.flush_found(&mut self.cx, &mut self.actors, flush, found),
-            Some(Pending::Announcement { user, session }) => {
-                self.contacts.seen_found(&mut self.cx, &mut self.actors, user, session, &found)
-            }
-            Some(Pending::CommandAccount(command)) => self.command_account_found(command, found),
-            Some(Pending::Invitation(read)) => {
-                self.accounts.invitation_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, found)
-            }
-            Some(Pending::Registrations(node)) => self.registrations_found(&node, &found),
-            Some(Pending::Reports(domain)) => self.accounts.reports_found(&mut self.cx, &domain, found),
-            Some(
-                other @ (Pending::Keys(_)
-                | Pending::Filed(_)
-                | Pending::Verdict(_)
-                | Pending::Inquiry(..)
-                | Pending::SessionKeys(_)
-                | Pending::OrderKeys(_)
-                | Pending::Order(_)
-                | Pending::Activation(..)
-                | Pending::Push { .. }),
-            ) => {
-                debug_assert!(false, "a job's token answered by the store: {other:?}");
-            }
-            None => {}
-        }
-    }
-
     pub(crate) fn job_done(&mut self, token: u64, done: JobDone) {
         let pending = self.cx.kernel.pending.remove(&token);
         self.cx.jobs_under_way -= usize::from(pending.is_some());
         match (pending, done) {
-            (Some(Pending::Keys(id)), done) => self.keys_derived(id, done),
-            (Some(Pending::SessionKeys(change)), JobDone::Keys(keys)) => {
+            (Some(Pending::Elsewhere(Elsewhere::Keys(id))), done) => self.keys_derived(id, done),
+            (Some(Pending::Elsewhere(Elsewhere::SessionKeys(change))), JobDone::Keys(keys)) => {
                 self.accounts.password_derived(&mut self.cx, &mut self.actors, change, keys)
             }
-            (Some(Pending::OrderKeys(waits)), JobDone::Keys(keys)) => self.order_keys(waits, keys),
+            (Some(Pending::Elsewhere(Elsewhere::OrderKeys(waits))), JobDone::Keys(keys)) => {
+                self.order_keys(waits, keys)
+            }
             _ => {}
         }
         self.cx.hand_out_jobs();

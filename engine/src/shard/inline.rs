@@ -3,7 +3,7 @@
 
 use crate::extension::{self, Step};
 use crate::id::ConnId;
-use crate::kernel::pending::Pending;
+use crate::kernel::pending::{Pending, RequestRead};
 use crate::ns;
 use crate::session::conn::Stage;
 use crate::session::inline::{Bind, Inline};
@@ -81,7 +81,7 @@ impl Shard {
         match step {
             Step::Read(queries, resume) => {
                 self.cx.block(conn);
-                return self.cx.kernel.read(Pending::Bound(conn, resume), queries);
+                return self.cx.kernel.read(Pending::Request(RequestRead::Bound(conn, resume)), queries);
             }
             Step::Result(element) => {
                 let inline = self.cx.opening(conn).and_then(|opening| opening.inline.as_mut());

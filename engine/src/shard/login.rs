@@ -2,7 +2,7 @@
 
 use crate::id::{ConnId, DomainId};
 use crate::io::{Effect, Job, JobDone};
-use crate::kernel::pending::Pending;
+use crate::kernel::pending::{Elsewhere, Pending};
 use crate::letters::{Answer, Gained, Question, Shows};
 use crate::limits::{LANG_BYTES_MAX, PREAUTH_BYTES_MAX};
 use crate::ns;
@@ -305,7 +305,7 @@ impl Shard {
                             None => job,
                         };
                         self.cx.conns.set_stage(id, Stage::ExpectPlainKeys(state));
-                        self.cx.job(Pending::Keys(id), Job::CheckPassword(job));
+                        self.cx.job(Pending::Elsewhere(Elsewhere::Keys(id)), Job::CheckPassword(job));
                     }
                 }
             }

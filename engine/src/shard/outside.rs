@@ -2,7 +2,7 @@
 
 use crate::id::ConnId;
 use crate::io::{Happened, Question, Unknown, Verdict};
-use crate::kernel::pending::Pending;
+use crate::kernel::pending::{Elsewhere, Pending};
 use crate::letters::{self, ConnRef};
 use crate::session::conn::Stage;
 use crate::session::sasl::outside::{Decided, ExpectAdmission, ExpectVerdict};
@@ -33,7 +33,7 @@ impl Shard {
     /// An answer has come, which may be for a connection that has gone.
     pub(crate) fn told(&mut self, token: u64, verdict: Verdict) {
         // A token is answered once: whoever answers again is not heard.
-        let Some(Pending::Verdict(id)) = self.cx.kernel.pending.remove(&token) else { return };
+        let Some(Pending::Elsewhere(Elsewhere::Verdict(id))) = self.cx.kernel.pending.remove(&token) else { return };
         self.cx.asks_under_way -= 1;
         self.verdict(id, verdict);
     }

@@ -6,7 +6,7 @@ use crate::extension::invite::{self, token};
 use crate::extension::{AccountAction, Rule, Step, register};
 use crate::id::ConnId;
 use crate::io::Happened;
-use crate::kernel::pending::Pending;
+use crate::kernel::pending::{Elsewhere, Pending};
 use crate::letters::{Answer, Apply, ConnRef, Question, Redeem};
 use crate::limits::INVITATION_AGAIN_MAX;
 use crate::session::conn::{Registering, Showing, Stage};
@@ -163,7 +163,7 @@ impl Shard {
             return self.registration_failed(id, &registering.id, Limit::Credentials);
         };
         self.cx.conns.set_stage(id, Stage::ExpectRegistration(registering));
-        self.cx.job(Pending::Keys(id), job);
+        self.cx.job(Pending::Elsewhere(Elsewhere::Keys(id)), job);
     }
 
     pub(super) fn registration_answered(&mut self, id: ConnId, registering: &Registering, answer: &Answer) {

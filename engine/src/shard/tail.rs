@@ -13,7 +13,7 @@ use crate::contacts::stored::received;
 use crate::extension::offline::{Keep, keep};
 use crate::id::{ConnId, SessionId, mark};
 use crate::kernel::Fixed;
-use crate::kernel::pending::{Pending, TailRead};
+use crate::kernel::pending::{Pending, SessionRead, TailRead};
 use crate::letters::{AGAIN, Kind, MessageClass, Origin};
 use crate::logs::read::{Item, PAGE_BYTES_MAX, page};
 use crate::router::users::Parked;
@@ -204,7 +204,7 @@ impl Shard {
         self.tails.insert(id, Box::new(tail));
         self.cx.block(conn);
         let queries = vec![sessions::query(account)];
-        self.cx.kernel.read(Pending::Tail(read), queries);
+        self.cx.kernel.read(Pending::Session(SessionRead::Tail(read)), queries);
         true
     }
 
@@ -275,7 +275,7 @@ impl Shard {
         let bare = bare_of(&self.actors.full_jid(read.session)).to_owned();
         let mut queries = tail_queries(&bare, after, Some(self.cx.kernel.settings.number_floor));
         queries.push(sessions::query_dropped(&bare));
-        self.cx.kernel.read(Pending::Tail(TailRead { rows: false, ..read }), queries);
+        self.cx.kernel.read(Pending::Session(SessionRead::Tail(TailRead { rows: false, ..read })), queries);
     }
 
     /// Sends the next message again that may not have come to its receiver, or goes on when all have.

@@ -2,7 +2,7 @@
 
 use crate::id::ConnId;
 use crate::io::{Effect, Inquiry, Job, Question};
-use crate::kernel::pending::Pending;
+use crate::kernel::pending::{Elsewhere, Pending};
 use crate::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE, NOTIFY_INQUIRIES_MAX, OUTSIDE_ASKS_MAX};
 use crate::streams::Streams;
 
@@ -11,7 +11,9 @@ impl Streams {
     pub(crate) fn job(&mut self, pending: Pending, job: Job) {
         if self.jobs_waiting.len() >= 2 * self.conns.held() + JOBS_WAITING_SPARE {
             let conns = &mut self.conns;
-            self.jobs_waiting.retain(|(pending, _)| !matches!(pending, Pending::Keys(id) if conns.get(*id).is_none()));
+            self.jobs_waiting.retain(
+                |(pending, _)| !matches!(pending, Pending::Elsewhere(Elsewhere::Keys(id)) if conns.get(*id).is_none()),
+            );
         }
         self.jobs_waiting.push((pending, job));
         self.hand_out_jobs();
@@ -22,7 +24,7 @@ impl Streams {
         if self.asks_under_way >= OUTSIDE_ASKS_MAX {
             return false;
         }
-        let token = self.kernel.token(Pending::Verdict(conn));
+        let token = self.kernel.token(Pending::Elsewhere(Elsewhere::Verdict(conn)));
         self.asks_under_way += 1;
         self.kernel.counters.outside_asks.one();
         self.kernel.effects.push(Effect::Ask { token, question: Box::new(question) });
@@ -34,7 +36,7 @@ impl Streams {
         if self.inquiries_under_way >= NOTIFY_INQUIRIES_MAX {
             return None;
         }
-        let token = self.kernel.token(Pending::Inquiry(conn, Box::new(key)));
+        let token = self.kernel.token(Pending::Elsewhere(Elsewhere::Inquiry(conn, Box::new(key))));
         self.inquiries_under_way += 1;
         self.kernel.counters.notify_asked.one();
         self.kernel.effects.push(Effect::Inquire { token, inquiry: Box::new(inquiry) });
@@ -46,7 +48,7 @@ impl Streams {
         while self.jobs_under_way < JOBS_UNDER_WAY_MAX
             && let Some((pending, job)) = self.jobs_waiting.pop()
         {
-            if let Pending::Keys(conn) = pending
+            if let Pending::Elsewhere(Elsewhere::Keys(conn)) = pending
                 && self.conns.get(conn).is_none()
             {
                 continue;

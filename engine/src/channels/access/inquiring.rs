@@ -12,7 +12,7 @@ use crate::channels::listener::{Held, Kind, Listener};
 use crate::channels::places::Places;
 use crate::id::ConnId;
 use crate::io::{Decision, Inquiry};
-use crate::kernel::pending::Pending;
+use crate::kernel::pending::{Elsewhere, Pending};
 use crate::limits::NOTIFY_HELD_S;
 use crate::streams::Streams;
 use crate::web::access::Act;
@@ -141,7 +141,7 @@ impl Channels {
 
     /// An answer has come, which may be for a request that is not there any more.
     pub(crate) fn decided(&mut self, cx: &mut Streams, token: u64, decision: Decision) {
-        let Some(Pending::Inquiry(id, key)) = cx.kernel.pending.remove(&token) else { return };
+        let Some(Pending::Elsewhere(Elsewhere::Inquiry(id, key))) = cx.kernel.pending.remove(&token) else { return };
         cx.inquiries_under_way -= 1;
         let (now_s, now_ms) = (cx.kernel.now.mono_s(), cx.kernel.now.mono_ms);
         let may = match decision {

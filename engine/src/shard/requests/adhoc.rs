@@ -4,7 +4,7 @@ use crate::extension::Limit;
 use crate::extension::adhoc::act::{Act, Wish};
 use crate::extension::adhoc::{begun, canceled, completed};
 use crate::io::Effect;
-use crate::kernel::pending::{Asker, Maker, OrderKeys, Ordering, Pending, Work};
+use crate::kernel::pending::{Asker, Elsewhere, Maker, OrderKeys, Ordering, Pending, Work};
 use crate::limits::{ADHOC_ORDERS_MAX, INVITATIONS_USER_MAX, JOBS_WAITING_SPARE};
 use crate::orders::{Order, Outcome, Wanted};
 use crate::shard::Shard;
@@ -76,7 +76,7 @@ impl Shard {
                     Wish::Invite(_) => {}
                     Wish::Password { account, create, .. } => {
                         let keys = OrderKeys { ordering, account, create };
-                        self.cx.job(Pending::OrderKeys(keys), job.expect("a password has a job"));
+                        self.cx.job(Pending::Elsewhere(Elsewhere::OrderKeys(keys)), job.expect("a password has a job"));
                     }
                 }
             }
@@ -85,7 +85,7 @@ impl Shard {
 
     fn order(&mut self, ordering: Ordering, what: Wanted) {
         let order = Box::new(Order { by: ordering.asker.from.clone(), what });
-        let token = self.cx.kernel.token(Pending::Order(ordering));
+        let token = self.cx.kernel.token(Pending::Elsewhere(Elsewhere::Order(ordering)));
         self.cx.kernel.effects.push(Effect::Order { token, order });
     }
 
@@ -104,7 +104,11 @@ impl Shard {
     /// The host has carried out an order, or not. Who gave it may be gone.
     pub(crate) fn ordered(&mut self, token: u64, outcome: &Outcome) {
         // A token is answered once: whoever answers again is not heard.
-        let Some(Pending::Order(Ordering { asker, node, id })) = self.cx.kernel.pending.remove(&token) else { return };
+        let Some(Pending::Elsewhere(Elsewhere::Order(Ordering { asker, node, id }))) =
+            self.cx.kernel.pending.remove(&token)
+        else {
+            return;
+        };
         self.requests.orders_under_way -= 1;
         if !self.actors.asks_still(&asker) {
             return;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::extension::Limit;
 use crate::extension::bytestreams::{Activated, Activation, outcome};
 use crate::io::Effect;
-use crate::kernel::pending::{Asker, Pending};
+use crate::kernel::pending::{Asker, Elsewhere, Pending};
 use crate::limits::{ACTIVATIONS_MAX, ACTIVATIONS_USER_MAX};
 use crate::shard::Shard;
 
@@ -46,14 +46,16 @@ impl Shard {
         if !self.requests.activations.begin(&activation.user) {
             return self.actors.answer(&mut self.cx, asker, Err(Limit::Bytestreams.into()));
         }
-        let token = self.cx.kernel.token(Pending::Activation(asker, activation.user.clone()));
+        let token = self.cx.kernel.token(Pending::Elsewhere(Elsewhere::Activation(asker, activation.user.clone())));
         self.cx.kernel.effects.push(Effect::Activate { token, activation: Box::new(activation) });
     }
 
     /// The host has answered one. Who asked may be gone.
     pub(crate) fn activated(&mut self, token: u64, activated: Activated) {
         // A token is answered once: whoever answers again is not heard.
-        let Some(Pending::Activation(asker, user)) = self.cx.kernel.pending.remove(&token) else { return };
+        let Some(Pending::Elsewhere(Elsewhere::Activation(asker, user))) = self.cx.kernel.pending.remove(&token) else {
+            return;
+        };
         self.requests.activations.end(&user);
         if !self.actors.asks_still(&asker) {
             return;

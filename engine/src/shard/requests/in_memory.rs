@@ -2,7 +2,7 @@
 
 use crate::extension::pubsub::service::in_memory::Ask;
 use crate::extension::pubsub::service::known::Known;
-use crate::kernel::pending::{FeatureRead, Pending};
+use crate::kernel::pending::{FeatureRead, Pending, RequestRead};
 use crate::shard::Shard;
 use crate::store::{Batch, Found, Query};
 
@@ -31,7 +31,7 @@ impl Shard {
     /// Reads what an extension wants to know.
     pub(super) fn read_rows(&mut self, mut read: FeatureRead, queries: Vec<Query>) {
         if self.cx.kernel.settings.web.channels.in_memory.is_empty() {
-            return self.cx.kernel.read(Pending::Feature(read), queries);
+            return self.cx.kernel.read(Pending::Request(RequestRead::Feature(read)), queries);
         }
         let settings = self.cx.kernel.settings.clone();
         let policy = &settings.web.channels;
@@ -40,7 +40,7 @@ impl Shard {
             std::str::from_utf8(actor).is_ok_and(|actor| policy.keeps_in_memory(actor))
         };
         if !queries.iter().any(is_here) {
-            return self.cx.kernel.read(Pending::Feature(read), queries);
+            return self.cx.kernel.read(Pending::Request(RequestRead::Feature(read)), queries);
         }
         let mut for_store = Vec::new();
         for query in queries {
@@ -50,7 +50,7 @@ impl Shard {
         }
         match for_store.is_empty() {
             true => self.requests.known_reads.push_back(read),
-            false => self.cx.kernel.read(Pending::Feature(read), for_store),
+            false => self.cx.kernel.read(Pending::Request(RequestRead::Feature(read)), for_store),
         }
     }
 

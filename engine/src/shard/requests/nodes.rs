@@ -1,7 +1,7 @@
 //! Actors of services with a domain of their own: requests on their way to them, and what they say of users.
 
 use crate::extension::offline::Keep;
-use crate::kernel::pending::{Asker, Pending};
+use crate::kernel::pending::{Asker, Pending, RequestRead};
 use crate::letters::{Kind, Letter, MessageClass, NodeLetter, UserLetter};
 use crate::limits::{MEMBERSHIP_BYTES, NODE_NOTIFY_WORK_MAX, NODE_TOLD_AT_ONCE};
 use crate::router::users::Known;
@@ -91,7 +91,7 @@ impl Shard {
         let most = NODE_TOLD_AT_ONCE;
         let bytes = most * MEMBERSHIP_BYTES;
         let queries = [Named::Own, Named::Given].map(|kind| kind.after(account, "", most, bytes)).into();
-        self.cx.kernel.read(Pending::Memberships(account.into()), queries);
+        self.cx.kernel.read(Pending::Request(RequestRead::Memberships(account.into())), queries);
     }
 
     /// These nodes know it.

@@ -9,7 +9,7 @@ use crate::extension;
 use crate::extension::pubsub::service::registration::{By, Registering, Registration, Removal};
 use crate::id::PushId;
 use crate::io::{Effect, PushOutcome, WebPush};
-use crate::kernel::pending::{Asker, Front, Pending};
+use crate::kernel::pending::{Asker, ChannelRead, Elsewhere, Front, Pending};
 use crate::limits::{NOTIFY_PUSH_ENDPOINT_BYTES_MAX, NOTIFY_PUSH_PAGE};
 use crate::shard::Shard;
 use crate::store::nodes as rows;
@@ -74,7 +74,7 @@ impl Shard {
         let Some((after, _)) = self.channels.web_pushes.round(&node) else { return };
         let bytes = NOTIFY_PUSH_PAGE * (NOTIFY_PUSH_ENDPOINT_BYTES_MAX as u32 + 512);
         let queries = vec![rows::pushes(&node, after, NOTIFY_PUSH_PAGE, bytes)];
-        self.cx.kernel.read(Pending::Registrations(node), queries);
+        self.cx.kernel.read(Pending::Channel(ChannelRead::Registrations(node)), queries);
     }
 
     /// The next registrations of a round have been read.
@@ -152,7 +152,7 @@ impl Shard {
 
     fn send_push(&mut self, node: &Arc<str>, id: PushId, service: usize, to: Registration, told: &Told) {
         let service = service as u8;
-        let token = self.cx.kernel.token(Pending::Push { node: node.clone(), id, service });
+        let token = self.cx.kernel.token(Pending::Elsewhere(Elsewhere::Push { node: node.clone(), id, service }));
         let Registration { endpoint, p256dh, auth, .. } = to;
         let Told { content, topic } = told.clone();
         let push = Box::new(WebPush { endpoint, p256dh, auth, service, topic, content });
@@ -162,7 +162,10 @@ impl Shard {
     /// A push has come to its end.
     pub(crate) fn page_pushed(&mut self, token: u64, outcome: PushOutcome) {
         // Each outcome comes once.
-        let Some(Pending::Push { node, id, service }) = self.cx.kernel.pending.remove(&token) else { return };
+        let Some(Pending::Elsewhere(Elsewhere::Push { node, id, service })) = self.cx.kernel.pending.remove(&token)
+        else {
+            return;
+        };
         self.channels.web_pushes.ended(usize::from(service));
         match outcome {
             PushOutcome::Sent => self.cx.kernel.counters.notify_push_sent.one(),

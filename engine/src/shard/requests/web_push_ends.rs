@@ -3,7 +3,7 @@
 
 use crate::extension::pubsub::service::registration::{Registration, Removal};
 use crate::io::{Effect, Reply, StorageState};
-use crate::kernel::pending::{EndsRead, Pending};
+use crate::kernel::pending::{ChannelRead, EndsRead, Pending};
 use crate::limits::{NOTIFY_PUSH_ENDS_BYTES_MAX, NOTIFY_PUSH_PAGE};
 use crate::shard::Shard;
 use crate::store::nodes as rows;
@@ -22,7 +22,7 @@ impl Shard {
         let read = EndsRead { token, nodes, at: None, ended: 0 };
         match queries.is_empty() {
             true => self.ends_found(read, &[]),
-            false => self.cx.kernel.read(Pending::Ends(read), queries),
+            false => self.cx.kernel.read(Pending::Channel(ChannelRead::Ends(read)), queries),
         }
     }
 
@@ -56,7 +56,7 @@ impl Shard {
         };
         let queries = vec![rows::pushes(&node, after, NOTIFY_PUSH_PAGE, NOTIFY_PUSH_ENDS_BYTES_MAX)];
         read.at = Some((node, after));
-        self.cx.kernel.read(Pending::Ends(read), queries);
+        self.cx.kernel.read(Pending::Channel(ChannelRead::Ends(read)), queries);
     }
 
     /// Of these registrations of a channel those go that are over; how many.
