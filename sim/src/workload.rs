@@ -11,7 +11,7 @@ mod talk;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use throng_engine::io::{Command, StorageState};
+use throng_engine::io::{Command, LogCommand, ObserverCommand, StorageState};
 use throng_engine::session::pace::Allowance;
 
 pub use self::draw::Faults;
@@ -373,7 +373,7 @@ impl Run {
         let user = &self.users[self.aging.below(self.users.len() as u64) as usize];
         let home = self.world.home(user);
         let users = vec![user.as_str().into()];
-        self.world.command(home, 0, Command::Retain { users });
+        self.world.command(home, 0, Command::Log(LogCommand::Retain { users }));
     }
 
     /// An operator looks: nothing of it may be felt.
@@ -381,9 +381,13 @@ impl Run {
         let user = &self.users[self.aging.below(self.users.len() as u64) as usize];
         let (home, jid) = (self.world.home(user), user.as_str().into());
         let id = self.aging.below(8);
-        self.world.command(home, 0, Command::FetchTrace { id });
-        self.world.command(home, 0, Command::Trace { id, jid, bodies: id.is_multiple_of(2), ms: 20_000 });
-        self.world.command(home, 0, Command::Busiest { most: 10 });
+        self.world.command(home, 0, Command::Observer(ObserverCommand::Fetch { id }));
+        self.world.command(
+            home,
+            0,
+            Command::Observer(ObserverCommand::Trace { id, jid, bodies: id.is_multiple_of(2), ms: 20_000 }),
+        );
+        self.world.command(home, 0, Command::Observer(ObserverCommand::Busiest { most: 10 }));
     }
 
     fn crash(&mut self) {

@@ -111,7 +111,7 @@ pub(crate) enum ChannelRead {
 #[derive(Debug)]
 pub(crate) enum OperatorRead {
     /// An operator's look at an account before it is written.
-    Account(AccountCommand),
+    Account(AccountChangeRead),
     /// Waiting messages that are to be dropped.
     Flush(Flush),
     /// A look at archives for what is too old.
@@ -323,7 +323,7 @@ pub(crate) struct LastRead {
 
 /// An account is looked at before it is written or removed.
 #[derive(Debug)]
-pub(crate) struct AccountCommand {
+pub(crate) struct AccountChangeRead {
     pub(crate) token: u64,
     pub(crate) account: Box<str>,
     pub(crate) what: AccountChange,

@@ -6,8 +6,11 @@ use std::sync::Arc;
 
 use crate::id::NO_SOCKET;
 use crate::id::{ConnId, SessionId};
-use crate::io::{Command, Effect, PutMode, Reply, SessionRow, StorageState};
-use crate::kernel::pending::{AccountChange, AccountCommand, Maker, OperatorRead, Pending, Remover, Work};
+use crate::io::{
+    AccountCommand, AnnouncementCommand, Command, Effect, InvitationCommand, LimitCommand, LogCommand, ObserverCommand,
+    PutMode, Reply, SessionCommand, SessionRow, StorageState,
+};
+use crate::kernel::pending::{AccountChange, AccountChangeRead, Maker, OperatorRead, Pending, Remover, Work};
 use crate::session::table::Privacy;
 use crate::settings::Settings;
 use crate::shard::Shard;
@@ -25,41 +28,51 @@ const PAGE_MAX: u32 = 1_000;
 impl Shard {
     pub(super) fn command(&mut self, token: u64, command: Command) {
         let reply = match command {
-            Command::Sessions { of, from_slot, most } => {
+            Command::Session(SessionCommand::List { of, from_slot, most }) => {
                 self.list_sessions(of.as_deref(), from_slot, most.min(PAGE_MAX))
             }
-            Command::Backlogs { from_slot, bytes_min, most } => self.backlogs(from_slot, bytes_min, most),
-            Command::Kick { jid, reason } => self.kick(&jid, reason.as_deref()),
-            Command::Say { jid, text, urgent } => self.say(jid.as_deref(), &text, urgent),
-            Command::Announce { text, number } => self.contacts.begin_announcing(&mut self.cx, text, number),
-            Command::Announced => self.contacts.announced(),
-            Command::Components => self.components.list_components(&mut self.cx),
-            Command::Openings { most } => self.list_openings(most.min(PAGE_MAX)),
-            Command::Keep { write: true, .. } if self.cx.kernel.storage == StorageState::Full => Reply::StoreFull,
-            Command::Keep { kept, write } => {
-                self.contacts.keep_announcement(&mut self.cx, kept, write);
-                return self.cx.kernel.effects.push(Effect::Reply { token, reply: Reply::Done(0), durable: write });
+            Command::Log(LogCommand::Backlogs { from_slot, bytes_min, most }) => {
+                self.backlogs(from_slot, bytes_min, most)
             }
-            Command::Detach { jid } => self.detach(&jid),
-            Command::PutAccount { .. }
-            | Command::DeleteAccount { .. }
-            | Command::Decide { .. }
-            | Command::Suspend { .. }
+            Command::Session(SessionCommand::Kick { jid, reason }) => self.kick(&jid, reason.as_deref()),
+            Command::Session(SessionCommand::Say { jid, text, urgent }) => self.say(jid.as_deref(), &text, urgent),
+            Command::Announcement(AnnouncementCommand::Begin { text, number }) => {
+                self.contacts.begin_announcing(&mut self.cx, text, number)
+            }
+            Command::Announcement(AnnouncementCommand::Progress) => self.contacts.announced(),
+            Command::Components => self.components.list_components(&mut self.cx),
+            Command::Session(SessionCommand::Openings { most }) => self.list_openings(most.min(PAGE_MAX)),
+            Command::Announcement(AnnouncementCommand::Keep { write: true, .. })
                 if self.cx.kernel.storage == StorageState::Full =>
             {
                 Reply::StoreFull
             }
-            Command::PutAccount { account, credentials, mode } => {
+            Command::Announcement(AnnouncementCommand::Keep { kept, write }) => {
+                self.contacts.keep_announcement(&mut self.cx, kept, write);
+                return self.cx.kernel.effects.push(Effect::Reply { token, reply: Reply::Done(0), durable: write });
+            }
+            Command::Session(SessionCommand::Detach { jid }) => self.detach(&jid),
+            Command::Account(AccountCommand::Put { .. })
+            | Command::Account(AccountCommand::Delete { .. })
+            | Command::Account(AccountCommand::Decide { .. })
+            | Command::Account(AccountCommand::Suspend { .. })
+                if self.cx.kernel.storage == StorageState::Full =>
+            {
+                Reply::StoreFull
+            }
+            Command::Account(AccountCommand::Put { account, credentials, mode }) => {
                 return self.look_at_account(token, account, AccountChange::Put { credentials, mode });
             }
-            Command::DeleteAccount { account } => return self.look_at_account(token, account, AccountChange::Delete),
-            Command::Decide { account, approve } => {
+            Command::Account(AccountCommand::Delete { account }) => {
+                return self.look_at_account(token, account, AccountChange::Delete);
+            }
+            Command::Account(AccountCommand::Decide { account, approve }) => {
                 return self.look_at_account(token, account, AccountChange::Decide { approve });
             }
-            Command::Suspend { account, suspended } => {
+            Command::Account(AccountCommand::Suspend { account, suspended }) => {
                 return self.look_at_account(token, account, AccountChange::Suspend { suspended });
             }
-            Command::Invite { actor, new } => {
+            Command::Invitation(InvitationCommand::Make { actor, new }) => {
                 return self.accounts.invitation_work(
                     &mut self.cx,
                     &mut self.actors,
@@ -68,7 +81,7 @@ impl Shard {
                     Work::Make { maker: Maker::Operator(token), new },
                 );
             }
-            Command::InviteToName { inviter, account, life_s, most } => {
+            Command::Invitation(InvitationCommand::MakeNamed { inviter, account, life_s, most }) => {
                 return self.accounts.invitation_work(
                     &mut self.cx,
                     &mut self.actors,
@@ -77,7 +90,7 @@ impl Shard {
                     Work::Name { reply: token, account, life_s, most },
                 );
             }
-            Command::SweepInvitations { actors } => {
+            Command::Invitation(InvitationCommand::Sweep { actors }) => {
                 actors.iter().for_each(|actor| {
                     self.accounts.invitation_work(
                         &mut self.cx,
@@ -89,7 +102,7 @@ impl Shard {
                 });
                 Reply::Done(actors.len() as u32)
             }
-            Command::Revoke { actor, id } => {
+            Command::Invitation(InvitationCommand::Revoke { actor, id }) => {
                 return self.accounts.invitation_work(
                     &mut self.cx,
                     &mut self.actors,
@@ -98,20 +111,28 @@ impl Shard {
                     Work::Revoke { reply: token, id },
                 );
             }
-            Command::Dismiss { domain, ids } => return self.accounts.dismiss(&mut self.cx, token, &domain, ids),
-            Command::FlushWaiting { account } => {
+            Command::Account(AccountCommand::Dismiss { domain, ids }) => {
+                return self.accounts.dismiss(&mut self.cx, token, &domain, ids);
+            }
+            Command::Log(LogCommand::Flush { account }) => {
                 return self.logs.flush_waiting(&mut self.cx, &mut self.actors, token, account);
             }
-            Command::Retain { users } => return self.logs.retain(&mut self.cx, token, users),
+            Command::Log(LogCommand::Retain { users }) => return self.logs.retain(&mut self.cx, token, users),
             Command::EndRegistrations { nodes } => return self.look_for_ends(token, nodes),
-            Command::Restore { users, last } => self.restore_users(users, last),
-            Command::Limits => self.accounts.list_limits(&mut self.cx),
-            Command::Release { whom } => self.accounts.release_limits(&mut self.cx, &mut self.actors, &whom),
+            Command::Session(SessionCommand::Restore { users, last }) => self.restore_users(users, last),
+            Command::Limit(LimitCommand::List) => self.accounts.list_limits(&mut self.cx),
+            Command::Limit(LimitCommand::Release { whom }) => {
+                self.accounts.release_limits(&mut self.cx, &mut self.actors, &whom)
+            }
             Command::Turn(settings) => self.turn(settings),
-            Command::Trace { id, jid, bodies, ms } => self.actors.trace(&mut self.cx, id, &jid, bodies, ms),
-            Command::FetchTrace { id } => self.actors.fetch_trace(&mut self.cx, id),
-            Command::EndTrace { id } => self.actors.end_trace(id),
-            Command::Busiest { most } => self.actors.busiest(&mut self.cx, most.min(PAGE_MAX)),
+            Command::Observer(ObserverCommand::Trace { id, jid, bodies, ms }) => {
+                self.actors.trace(&mut self.cx, id, &jid, bodies, ms)
+            }
+            Command::Observer(ObserverCommand::Fetch { id }) => self.actors.fetch_trace(&mut self.cx, id),
+            Command::Observer(ObserverCommand::End { id }) => self.actors.end_trace(id),
+            Command::Observer(ObserverCommand::Busiest { most }) => {
+                self.actors.busiest(&mut self.cx, most.min(PAGE_MAX))
+            }
             Command::Shutdown => self.shut_down(),
         };
         // What has to be durable is answered elsewhere.
@@ -236,11 +257,11 @@ impl Shard {
     }
 
     fn look_at_account(&mut self, token: u64, account: Box<str>, what: AccountChange) {
-        let command = AccountCommand { token, account: account.clone(), what };
+        let command = AccountChangeRead { token, account: account.clone(), what };
         self.actors.look(&mut self.cx, Pending::Operator(OperatorRead::Account(command)), &account, None);
     }
 
-    pub(super) fn command_account_found(&mut self, command: AccountCommand, mut found: Vec<Found>) {
+    pub(super) fn command_account_found(&mut self, command: AccountChangeRead, mut found: Vec<Found>) {
         let (there, row) = self.actors.seen(&mut self.cx, &command.account, &mut found);
         let exists = there.is_some();
         let found = row.and_then(|row| Credentials::decode(&row).ok());
@@ -301,7 +322,7 @@ impl Shard {
         self.cx.kernel.effects.push(Effect::Reply { token: command.token, reply, durable: true });
     }
 
-    pub(super) fn command_account_unreadable(&mut self, command: &AccountCommand) {
+    pub(super) fn command_account_unreadable(&mut self, command: &AccountChangeRead) {
         self.actors.unseen(&mut self.cx, &command.account);
         self.cx.kernel.effects.push(Effect::Reply { token: command.token, reply: Reply::Unreadable, durable: false });
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_engine::id::ConnId;
-use throng_engine::io::{Command, Effect, Input, PutMode};
+use throng_engine::io::{AccountCommand, AnnouncementCommand, Command, Effect, Input, PutMode};
 use throng_engine::limits::{ADHOC_ORDERS_MAX, ADHOC_SESSIONS_USER_MAX, ADHOC_WELCOME_BYTES_MAX};
 use throng_engine::orders::{Order, Outcome, SessionSeen, Users, Wanted, Why};
 use throng_engine::session::moved::Errand;
@@ -294,7 +294,7 @@ fn a_text_that_is_there_is_in_the_form_xep0133_4_25() {
     let motd = said(&host.ask(romeo, &command("edit-motd", "", "")));
     assert!(motd.contains("<required/></field>"), "none is set: {motd}");
     let kept = Kept { number: 1, at_us: 0, until_us: u64::MAX, text: "today".into() };
-    let keep = Command::Keep { kept: Some(Arc::new(kept)), write: true };
+    let keep = Command::Announcement(AnnouncementCommand::Keep { kept: Some(Arc::new(kept)), write: true });
     host.turn(Input::Command { token: 1, command: keep });
     for (node, there) in [("edit-motd", true), ("set-motd", false)] {
         let form = said(&host.ask(romeo, &command(node, "", "")));
@@ -310,7 +310,7 @@ fn an_account_is_welcomed_when_it_is_made_xep0133_4_27() {
     let mut host = Host::new(Settings { welcome: "Hello, <you>".into(), ..settings() });
     let put = |host: &mut Host, mode| {
         let credentials = Box::new(Credentials::derive("s3cret", 4_096, &[7; 16], 0).expect("keys"));
-        let command = Command::PutAccount { account: "paris@localhost".into(), credentials, mode };
+        let command = Command::Account(AccountCommand::Put { account: "paris@localhost".into(), credentials, mode });
         host.turn(Input::Command { token: 1, command });
     };
     put(&mut host, PutMode::Add);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use throng_engine::id::ConnId;
-use throng_engine::io::{Command, Effect, Input, Reply, StorageState};
+use throng_engine::io::{AnnouncementCommand, Command, Effect, Input, Reply, StorageState};
 use throng_engine::limits::{ANNOUNCE_SESSIONS_MS, ANNOUNCE_STEP_MS, ANNOUNCEMENTS_MAX};
 use throng_engine::settings::Settings;
 use throng_engine::store::announcement::Kept;
@@ -16,18 +16,21 @@ fn host() -> Host {
 }
 
 fn announce(host: &mut Host, text: &str, number: u64) -> Option<Reply> {
-    reply(host.turn(Input::Command { token: 1, command: Command::Announce { text: text.into(), number } }))
+    reply(host.turn(Input::Command {
+        token: 1,
+        command: Command::Announcement(AnnouncementCommand::Begin { text: text.into(), number }),
+    }))
 }
 
 fn keep(host: &mut Host, kept: Option<Kept>) {
-    let command = Command::Keep { kept: kept.map(Arc::new), write: true };
+    let command = Command::Announcement(AnnouncementCommand::Keep { kept: kept.map(Arc::new), write: true });
     let effects = host.turn(Input::Command { token: 1, command });
     let durable = effects.iter().any(|effect| matches!(effect, Effect::Reply { durable: true, .. }));
     assert!(durable && reply(effects) == Some(Reply::Done(0)));
 }
 
 fn progress(host: &mut Host) -> (u64, u32) {
-    match reply(host.turn(Input::Command { token: 1, command: Command::Announced })) {
+    match reply(host.turn(Input::Command { token: 1, command: Command::Announcement(AnnouncementCommand::Progress) })) {
         Some(Reply::Announced { told, under_way }) => (told, under_way),
         other => panic!("{other:?}"),
     }
@@ -160,7 +163,8 @@ fn who_logs_in_later_is_told_once_and_for_good() {
 fn on_a_full_disk_nothing_is_kept() {
     let mut host = host();
     host.turn(Input::Storage(StorageState::Full));
-    let command = Command::Keep { kept: Some(Arc::new(kept(1, u64::MAX))), write: true };
+    let command =
+        Command::Announcement(AnnouncementCommand::Keep { kept: Some(Arc::new(kept(1, u64::MAX))), write: true });
     assert_eq!(reply(host.turn(Input::Command { token: 1, command })), Some(Reply::StoreFull));
 }
 

@@ -1,7 +1,7 @@
 //! Order and time are two things: a clock that jumps changes no order and falsifies neither stamps nor ages.
 
 use throng_engine::id::Now;
-use throng_engine::io::{Command, Input};
+use throng_engine::io::{Command, Input, LogCommand};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::archive::entries;
@@ -66,7 +66,7 @@ fn archives_are_trimmed_by_age_also_of_those_who_only_send() {
     }
     host.now = at(THEN_S + YEAR_S + 60);
     for user in ["romeo@localhost", "juliet@localhost"] {
-        host.turn(Input::Command { token: 1, command: Command::Retain { users: vec![user.into()] } });
+        host.turn(Input::Command { token: 1, command: Command::Log(LogCommand::Retain { users: vec![user.into()] }) });
     }
     let kept = |user: &str| {
         let rows = host.disk.rows_of(Table::Archive, user);
@@ -82,7 +82,7 @@ fn kept(host: &Host, user: &str) -> Vec<u64> {
 }
 
 fn retain(host: &mut Host, user: &str) {
-    host.turn(Input::Command { token: 1, command: Command::Retain { users: vec![user.into()] } });
+    host.turn(Input::Command { token: 1, command: Command::Log(LogCommand::Retain { users: vec![user.into()] }) });
 }
 
 /// What was written while the clock was ahead kept all later messages until its own stamps were old. It is as old as what came

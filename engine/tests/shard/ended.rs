@@ -1,7 +1,7 @@
 //! Each stream that ends is counted once, by its reason, and stanzas are counted by their kind.
 
 use throng_engine::counters::Counted;
-use throng_engine::io::Command;
+use throng_engine::io::{AccountCommand, Command, SessionCommand};
 use throng_engine::settings::Settings;
 use throng_sim::checks;
 use throng_sim::script::{Player, Script};
@@ -75,12 +75,12 @@ fn one_who_asks_on_and_acknowledges_nothing_is_counted_as_not_reading() {
 #[test]
 fn the_operators_ends_have_their_own_reasons() {
     for shards in [1, 3] {
-        let kick = |jid: &str| Command::Kick { jid: jid.into(), reason: None };
-        let detach = |jid: &str| Command::Detach { jid: jid.into() };
+        let kick = |jid: &str| Command::Session(SessionCommand::Kick { jid: jid.into(), reason: None });
+        let detach = |jid: &str| Command::Session(SessionCommand::Detach { jid: jid.into() });
         for (counter, command, ends) in [
             ("closed_operator", kick("romeo@localhost"), 1),
             ("closed_operator", detach("romeo@localhost"), 1),
-            ("closed_operator", Command::DeleteAccount { account: "romeo@localhost".into() }, 1),
+            ("closed_operator", Command::Account(AccountCommand::Delete { account: "romeo@localhost".into() }), 1),
             ("closed_shutdown", Command::Shutdown, 2),
         ] {
             let mut stage = played("romeo connects\njuliet connects\n", shards, nothing);

@@ -1,6 +1,6 @@
 //! An operator drops the waiting messages of a user who is not there: what waited is not delivered any more, what comes next is.
 
-use throng_engine::io::Command;
+use throng_engine::io::{Command, LogCommand};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_sim::script::{Player, Script};
@@ -42,7 +42,7 @@ juliet receives nothing
 
 fn flush(stage: &mut Stage, user: &str) {
     let account = format!("{user}@localhost");
-    stage.world.command(stage.world.home(&account), 1, Command::FlushWaiting { account: account.into() });
+    stage.world.command(stage.world.home(&account), 1, Command::Log(LogCommand::Flush { account: account.into() }));
     stage.pass(1_000);
 }
 

@@ -8,7 +8,7 @@ use throng_engine::extension::invite::may::Invitations;
 use throng_engine::extension::invite::token;
 use throng_engine::extension::{Rule, bits};
 use throng_engine::id::ShardId;
-use throng_engine::io::{Command, Reply};
+use throng_engine::io::{AccountCommand, Command, InvitationCommand, Reply};
 use throng_engine::limits::{APPLICANTS_TOLD_S, INVITATION_CLAIM_S, INVITATION_KEPT_S, INVITATIONS_USER_MAX};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
@@ -160,7 +160,7 @@ impl Talk {
 
     /// The operator invites; the token.
     fn invite(&mut self, actor: &str, new: NewInvitation) -> String {
-        let reply = self.command(actor, Command::Invite { actor: actor.into(), new });
+        let reply = self.command(actor, Command::Invitation(InvitationCommand::Make { actor: actor.into(), new }));
         let Reply::Invited { token, .. } = reply else { panic!("an invitation: {reply:?}") };
         token.into()
     }
@@ -350,11 +350,16 @@ fn an_invitation_for_a_name_reserves_it_xep0401_7_2() {
     everywhere(Rule::Open, |mut talk| {
         let named = NewInvitation { is_named: true, befriends: true, inviter: "nurse@localhost".into(), ..new() };
         let token = talk.invite("juliet@localhost", named.clone());
-        let reply =
-            talk.command("juliet@localhost", Command::Invite { actor: "juliet@localhost".into(), new: named.clone() });
+        let reply = talk.command(
+            "juliet@localhost",
+            Command::Invitation(InvitationCommand::Make { actor: "juliet@localhost".into(), new: named.clone() }),
+        );
         assert_eq!(reply, Reply::Exists, "one for a name");
         assert_eq!(
-            talk.command("romeo@localhost", Command::Invite { actor: "romeo@localhost".into(), new: named }),
+            talk.command(
+                "romeo@localhost",
+                Command::Invitation(InvitationCommand::Make { actor: "romeo@localhost".into(), new: named })
+            ),
             Reply::Exists,
             "who is there is not invited"
         );
@@ -412,7 +417,8 @@ fn names_with_rights_are_given_by_the_operator_and_administrators_alone() {
         turn(&mut talk, &["boss", "nurse"], &["romeo"]);
         assert!(good(&talk.register_by(&token, "root")));
         // An administrator that was removed is no name for others.
-        let gone = talk.command("boss@localhost", Command::DeleteAccount { account: "boss@localhost".into() });
+        let gone = talk
+            .command("boss@localhost", Command::Account(AccountCommand::Delete { account: "boss@localhost".into() }));
         assert_eq!(gone, Reply::Done(1));
         let token = talk.invite("boss@localhost", named("romeo@localhost"));
         assert!(talk.register_by(&token, "boss").contains("<item-not-found"));
@@ -429,7 +435,7 @@ fn a_name_is_free_again_when_its_invitation_is_over_or_revoked() {
         assert!(good(&talk.register("juliet")));
         let token = talk.invite("rosaline@localhost", named);
         let id = InvitationId::of(&token);
-        let revoke = || Command::Revoke { actor: "rosaline@localhost".into(), id };
+        let revoke = || Command::Invitation(InvitationCommand::Revoke { actor: "rosaline@localhost".into(), id });
         assert_eq!(talk.command("rosaline@localhost", revoke()), Reply::Done(1));
         assert_eq!(talk.command("rosaline@localhost", revoke()), Reply::NotFound);
         assert!(talk.register_by(&token, "rosaline").contains("<item-not-found"));
@@ -446,7 +452,8 @@ fn an_invitation_of_somebody_who_was_removed_lets_nobody_in() {
         let for_name = talk.invite("juliet@localhost", named);
         let shown = talk.open();
         assert!(good(&talk.show(shown, &own)));
-        let gone = talk.command("romeo@localhost", Command::DeleteAccount { account: "romeo@localhost".into() });
+        let gone = talk
+            .command("romeo@localhost", Command::Account(AccountCommand::Delete { account: "romeo@localhost".into() }));
         assert_eq!(gone, Reply::Done(1));
         for token in [&own, &for_name] {
             assert!(talk.register_by(token, "juliet").contains("<item-not-found"));
@@ -705,11 +712,17 @@ fn names_that_an_inviter_has_invited_to_count_at_its_home() {
         let name = |talk: &mut Talk, account: &str| {
             let account = format!("{account}@localhost").into();
             let inviter = "romeo@localhost".into();
-            talk.command("romeo@localhost", Command::InviteToName { inviter, account, life_s: 60, most: MOST })
+            talk.command(
+                "romeo@localhost",
+                Command::Invitation(InvitationCommand::MakeNamed { inviter, account, life_s: 60, most: MOST }),
+            )
         };
         let own = |talk: &mut Talk| {
             let new = NewInvitation { life_s: 60, most: MOST, ..of_romeo() };
-            talk.command("romeo@localhost", Command::Invite { actor: "romeo@localhost".into(), new })
+            talk.command(
+                "romeo@localhost",
+                Command::Invitation(InvitationCommand::Make { actor: "romeo@localhost".into(), new }),
+            )
         };
         let rows = |talk: &Talk| talk.world.disk.rows_of(Table::Invitations, "romeo@localhost").count();
         for account in ["juliet", "rosaline", "tybalt"] {
@@ -722,12 +735,12 @@ fn names_that_an_inviter_has_invited_to_count_at_its_home() {
         talk.invite("paris@localhost", NewInvitation { is_named: true, inviter: "romeo@localhost".into(), ..new() });
         talk.pass(61_000_000);
         assert_eq!(name(&mut talk, "paris"), Reply::Done(1), "the time of the others is over");
-        let nobody = Command::InviteToName {
+        let nobody = Command::Invitation(InvitationCommand::MakeNamed {
             inviter: "ghost@localhost".into(),
             account: "paris@localhost".into(),
             life_s: 60,
             most: MOST,
-        };
+        });
         assert_eq!(talk.command("ghost@localhost", nobody), Reply::NotFound);
     });
 }
@@ -746,13 +759,16 @@ fn what_is_over_is_swept() {
         for (name, life_s) in [("a", 1), ("b", 100_000)] {
             let account = format!("{name}@localhost").into();
             let inviter = "romeo@localhost".into();
-            talk.command("romeo@localhost", Command::InviteToName { inviter, account, life_s, most: 9 });
+            talk.command(
+                "romeo@localhost",
+                Command::Invitation(InvitationCommand::MakeNamed { inviter, account, life_s, most: 9 }),
+            );
         }
         assert!(good(&talk.register("waits")));
         talk.turn(Settings { applicants_s: 60, ..talk.world.settings().clone() });
         let sweep = |talk: &mut Talk| {
             for actor in ["juliet@localhost", "paris@localhost", "localhost", "romeo@localhost"] {
-                let sweep = Command::SweepInvitations { actors: vec![actor.into()] };
+                let sweep = Command::Invitation(InvitationCommand::Sweep { actors: vec![actor.into()] });
                 assert_eq!(talk.command(actor, sweep), Reply::Done(1));
             }
             talk.pass(1_000_000);
@@ -803,7 +819,9 @@ fn an_account_waits_until_an_administrator_has_decided() {
         assert!(good(&talk.register("rosaline")));
         talk.pass(1_000_000);
         assert!(!talk.lines[nurse].heard.borrow().contains("<message"));
-        let decide = |user: &str, approve| Command::Decide { account: format!("{user}@localhost").into(), approve };
+        let decide = |user: &str, approve| {
+            Command::Account(AccountCommand::Decide { account: format!("{user}@localhost").into(), approve })
+        };
         assert_eq!(talk.command("juliet@localhost", decide("juliet", true)), Reply::Done(1));
         assert_eq!(talk.command("juliet@localhost", decide("juliet", true)), Reply::NotFound, "it does not wait");
         assert_eq!(talk.command("rosaline@localhost", decide("rosaline", false)), Reply::Done(1));
@@ -846,11 +864,11 @@ fn accounts_that_wait_are_few_and_not_for_ever() {
         // A password that the operator sets does not approve of the account.
         let keys =
             throng_engine::store::account::Credentials::derive("other", 4096, b"0123456789abcdef", 0).expect("keys");
-        let put = Command::PutAccount {
+        let put = Command::Account(AccountCommand::Put {
             account: "waits1@localhost".into(),
             credentials: Box::new(keys),
             mode: throng_engine::io::PutMode::Change,
-        };
+        });
         assert_eq!(talk.command("waits1@localhost", put), Reply::Done(0));
         assert!(talk.log_in("waits1", "other").1.contains("<account-disabled/>"));
     }
@@ -870,7 +888,7 @@ fn an_invitation_stands_for_approval_if_its_maker_may_approve() {
         assert!(said.contains("<account-disabled/>"), "{said}");
         let stored = talk.stored("romeo@localhost", &other).expect("kept");
         assert_eq!((stored.left, stored.claims.len()), (0, 0));
-        let decide = Command::Decide { account: "rosaline@localhost".into(), approve: true };
+        let decide = Command::Account(AccountCommand::Decide { account: "rosaline@localhost".into(), approve: true });
         assert_eq!(talk.command("rosaline@localhost", decide), Reply::Done(1));
         let rosaline = talk.bound("rosaline", "pencil");
         assert!(talk.roster(rosaline).contains("jid='romeo@localhost' subscription='both'"));

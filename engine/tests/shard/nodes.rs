@@ -7,7 +7,7 @@ use throng_engine::extension::Rule;
 use throng_engine::extension::pubsub::member::{Member, State};
 use throng_engine::extension::pubsub::rules::Makers;
 use throng_engine::id::{ConnId, Service, ShardId};
-use throng_engine::io::{Command, Effect, Input};
+use throng_engine::io::{AccountCommand, Command, Effect, Input};
 use throng_engine::letters::{Letter, UserLetter};
 use throng_engine::limits::{NODE_MEMBERSHIPS_MAX, NODE_TOLD_AT_ONCE, NODE_WAITING_PER_USER_MAX, WORK_AHEAD_MS};
 use throng_engine::settings::Settings;
@@ -442,7 +442,7 @@ fn a_removed_account_is_nothing_to_any_node_and_the_next_of_its_name_hears_nothi
         "<affiliations node='given'><affiliation jid='romeo@localhost' affiliation='publisher'/></affiliations>";
     assert!(is_result(&ask(&mut host, juliet, true, OWNER, given)));
     assert_eq!(rows(&host, "pubsub.localhost/n", MEMBER), 2);
-    let command = Command::DeleteAccount { account: "romeo@localhost".into() };
+    let command = Command::Account(AccountCommand::Delete { account: "romeo@localhost".into() });
     host.turn(Input::Command { token: 1, command });
     host.turn(Input::EndOfTurn);
     for node in ["n", "given"] {

@@ -1,7 +1,7 @@
 //! What an operator sees of one user's stanzas, and of who is busiest; and that looking changes nothing.
 
 use throng_engine::id::ShardId;
-use throng_engine::io::{BusyRow, Command, Reply};
+use throng_engine::io::{BusyRow, Command, ObserverCommand, Reply};
 use throng_engine::observers::TRACES_MAX;
 use throng_engine::observers::busiest::{LEASE_MS, WINDOW_MS};
 use throng_engine::observers::trace::{ABANDONED_MS, Fate, News, Page, RECORDS_MAX, Record, Stanza, Way, What};
@@ -46,12 +46,12 @@ fn ask(stage: &mut Stage, shard: ShardId, command: Command) -> Reply {
 
 fn begin(stage: &mut Stage, id: u64, jid: &str, bodies: bool) -> Reply {
     let shard = home(stage, jid);
-    ask(stage, shard, Command::Trace { id, jid: jid.into(), bodies, ms: 300_000 })
+    ask(stage, shard, Command::Observer(ObserverCommand::Trace { id, jid: jid.into(), bodies, ms: 300_000 }))
 }
 
 fn fetch(stage: &mut Stage, id: u64, jid: &str) -> Page {
     let shard = home(stage, jid);
-    match ask(stage, shard, Command::FetchTrace { id }) {
+    match ask(stage, shard, Command::Observer(ObserverCommand::Fetch { id })) {
         Reply::Traced(page) => *page,
         other => panic!("{other:?}"),
     }
@@ -246,14 +246,15 @@ fn a_flood_is_counted_and_every_message_arrives() {
 fn a_trace_ends_by_itself_and_there_are_few_at_once() {
     let mut stage = play(8, 1, &[ONLINE], vec![Box::new(|_| {})]);
     let shard = ShardId(0);
-    let short = Command::Trace { id: 1, jid: "romeo@localhost".into(), bodies: false, ms: 2_000 };
+    let short =
+        Command::Observer(ObserverCommand::Trace { id: 1, jid: "romeo@localhost".into(), bodies: false, ms: 2_000 });
     assert_eq!(ask(&mut stage, shard, short), Reply::Done(1));
     for id in 2..=TRACES_MAX as u64 {
         assert_eq!(begin(&mut stage, id, "romeo@localhost", false), Reply::Done(1));
     }
     assert_eq!(begin(&mut stage, 9, "romeo@localhost", false), Reply::Busy);
-    assert_eq!(ask(&mut stage, shard, Command::EndTrace { id: 2 }), Reply::Done(1));
-    assert_eq!(ask(&mut stage, shard, Command::EndTrace { id: 2 }), Reply::NotFound);
+    assert_eq!(ask(&mut stage, shard, Command::Observer(ObserverCommand::End { id: 2 })), Reply::Done(1));
+    assert_eq!(ask(&mut stage, shard, Command::Observer(ObserverCommand::End { id: 2 })), Reply::NotFound);
     assert!(!fetch(&mut stage, 1, "romeo").over);
     stage.pass(2_500);
     stage.send("romeo", b"<message to='juliet@localhost' id='m1'><body>x</body></message>").unwrap();
@@ -264,12 +265,16 @@ fn a_trace_ends_by_itself_and_there_are_few_at_once() {
     stage.pass(ABANDONED_MS / 2 + 1_000);
     assert!(fetch(&mut stage, 3, "romeo").records.len() > 1);
     stage.pass(ABANDONED_MS / 2 + 1_000);
-    assert!(matches!(ask(&mut stage, shard, Command::FetchTrace { id: 3 }), Reply::Traced(_)));
-    assert_eq!(ask(&mut stage, shard, Command::FetchTrace { id: 4 }), Reply::NotFound, "nobody fetched");
+    assert!(matches!(ask(&mut stage, shard, Command::Observer(ObserverCommand::Fetch { id: 3 })), Reply::Traced(_)));
+    assert_eq!(
+        ask(&mut stage, shard, Command::Observer(ObserverCommand::Fetch { id: 4 })),
+        Reply::NotFound,
+        "nobody fetched"
+    );
 }
 
 fn busiest(stage: &mut Stage, shard: ShardId) -> (u64, Vec<BusyRow>) {
-    match ask(stage, shard, Command::Busiest { most: 10 }) {
+    match ask(stage, shard, Command::Observer(ObserverCommand::Busiest { most: 10 })) {
         Reply::Busiest { window_ms, rows } => (window_ms, rows),
         other => panic!("{other:?}"),
     }

@@ -1,7 +1,7 @@
 //! How fast one account may send, over all its sessions: what comes faster is read later, and nothing is refused or lost.
 
 use throng_engine::id::ConnId;
-use throng_engine::io::{BacklogRow, Command, Effect, Input, Reply, Whom};
+use throng_engine::io::{BacklogRow, Command, Effect, Input, LimitCommand, LogCommand, Reply, Whom};
 use throng_engine::session::pace::{Allowance, Allowances};
 use throng_engine::settings::Settings;
 use throng_engine::wire::limit::Limit;
@@ -38,7 +38,7 @@ fn taken(host: &Host) -> u64 {
 }
 
 fn held_back(host: &mut Host) -> Vec<BacklogRow> {
-    let backlogs = Command::Backlogs { from_slot: 0, bytes_min: 1, most: 10 };
+    let backlogs = Command::Log(LogCommand::Backlogs { from_slot: 0, bytes_min: 1, most: 10 });
     let Some(Reply::Backlogs { rows, .. }) = reply(host.turn(Input::Command { token: 1, command: backlogs })) else {
         panic!("an answer to another question");
     };
@@ -155,15 +155,15 @@ fn the_operator_says_who_may_send_more() {
     assert_eq!(sends(&mut host, 1, "nurse").1, 101);
     let (conn, taken_of_juliet) = sends(&mut host, 2, "juliet");
     assert_eq!(taken_of_juliet, 11);
-    let limits = reply(host.turn(Input::Command { token: 1, command: Command::Limits }));
+    let limits = reply(host.turn(Input::Command { token: 1, command: Command::Limit(LimitCommand::List) }));
     let Some(Reply::Limits(rows)) = limits else { panic!("{limits:?}") };
     assert!(rows.iter().any(|row| row.limit == Limit::Stanzas && row.who == "juliet@localhost"), "{rows:?}");
     let before = taken(&host);
     let whom = Whom::Account("juliet@localhost".into());
-    let effects = host.turn(Input::Command { token: 2, command: Command::Release { whom } });
+    let effects = host.turn(Input::Command { token: 2, command: Command::Limit(LimitCommand::Release { whom }) });
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Resume { conn: of, .. } if *of == conn)));
     assert_eq!(taken(&host) - before, 11);
-    host.turn(Input::Command { token: 3, command: Command::Release { whom: Whom::All } });
+    host.turn(Input::Command { token: 3, command: Command::Limit(LimitCommand::Release { whom: Whom::All }) });
     assert!(taken(&host) - before > 11 + 2 * 90);
 }
 

@@ -1,7 +1,7 @@
 //! What may be said before the writes of its turn are durable, and what may not (ARCHITECTURE.md, "Order of effects").
 
 use throng_engine::id::ConnId;
-use throng_engine::io::{Command, Effect, Input, ListenerKind, Rests};
+use throng_engine::io::{AccountCommand, Command, Effect, Input, ListenerKind, LogCommand, Rests, SessionCommand};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_sim::host::{self, HEADER, Host};
@@ -88,7 +88,10 @@ fn an_account_that_was_made_is_told_when_it_is_durable_and_so_is_all_that_comes_
 
 #[test]
 fn a_session_hears_of_its_end_at_once_unless_something_else_waits_for_it() {
-    let kick = || Input::Command { token: 1, command: Command::Kick { jid: "romeo@localhost".into(), reason: None } };
+    let kick = || Input::Command {
+        token: 1,
+        command: Command::Session(SessionCommand::Kick { jid: "romeo@localhost".into(), reason: None }),
+    };
     let mut host = bound();
     let said = turn(&mut host, kick());
     assert_eq!((of(&said, "<policy-violation"), of(&said, "Done(1)")), (Rests::OnNothing, Rests::OnNothing));
@@ -105,12 +108,12 @@ fn a_session_hears_of_its_end_at_once_unless_something_else_waits_for_it() {
 #[test]
 fn what_was_written_is_answered_when_it_is_durable() {
     let mut host = new();
-    let delete = Command::DeleteAccount { account: "romeo@localhost".into() };
-    let flush = Command::FlushWaiting { account: "romeo@localhost".into() };
+    let delete = Command::Account(AccountCommand::Delete { account: "romeo@localhost".into() });
+    let flush = Command::Log(LogCommand::Flush { account: "romeo@localhost".into() });
     for command in [delete, flush] {
         let said = turn(&mut host, Input::Command { token: 1, command });
         assert!(said.iter().all(|(_, rests)| *rests == Rests::OnAll) && !said.is_empty(), "{said:?}");
     }
-    let list = Command::Sessions { of: None, from_slot: 0, most: 1 };
+    let list = Command::Session(SessionCommand::List { of: None, from_slot: 0, most: 1 });
     assert_eq!(of(&turn(&mut host, Input::Command { token: 1, command: list }), "Sessions"), Rests::OnNothing);
 }

@@ -2,7 +2,7 @@
 
 use throng_engine::extension::push::row::Registrations;
 use throng_engine::id::ConnId;
-use throng_engine::io::{Command, Effect, Happened, Input};
+use throng_engine::io::{AccountCommand, Command, Effect, Happened, Input, SessionCommand};
 use throng_engine::limits::{
     PUSH_ANSWER_MS, PUSH_BACKOFF_S, PUSH_FAILURES_MAX, PUSH_REGISTRATIONS_MAX, PUSH_WINDOW_MIN,
 };
@@ -281,7 +281,7 @@ fn a_device_that_is_there_is_not_woken_and_one_that_is_not_is_whatever_others_do
 }
 
 fn detach(user: &str) -> Command {
-    Command::Detach { jid: format!("{user}@localhost").into() }
+    Command::Session(SessionCommand::Detach { jid: format!("{user}@localhost").into() })
 }
 
 #[test]
@@ -423,9 +423,10 @@ fn registrations_go_with_the_account_and_survive_all_else() {
     again.host.ask(desk, "</stream:stream>");
     assert_eq!(again.writes(HI).len(), 1);
     again.pass(120);
-    again
-        .host
-        .turn(Input::Command { token: 1, command: Command::DeleteAccount { account: "juliet@localhost".into() } });
+    again.host.turn(Input::Command {
+        token: 1,
+        command: Command::Account(AccountCommand::Delete { account: "juliet@localhost".into() }),
+    });
     assert!(again.registrations().is_empty());
 }
 

@@ -1,7 +1,7 @@
 //! What one account, one address, or all sessions together may use up: refused or put off, with words that say when to go on.
 
 use throng_engine::id::{ConnId, SessionId, ShardId};
-use throng_engine::io::{Command, Effect, Input, ListenerKind, Reply, Whom};
+use throng_engine::io::{Command, Effect, Input, LimitCommand, ListenerKind, Reply, SessionCommand, Whom};
 use throng_engine::letters::{Letter, Letters, UserLetter};
 use throng_engine::limits::{PRIVATE_ELEMENTS_MAX, WORK_BYTES_PER_S};
 use throng_engine::settings::Settings;
@@ -43,11 +43,11 @@ fn an_account_puts_so_many_messages_into_logs_in_a_day() {
     assert!(!send(&mut host, 25).contains("error"), "after an hour one more");
     assert!(send(&mut host, 26).contains("<resource-constraint"));
     // The operator sees who is held, and lets go.
-    let limits = reply(host.turn(Input::Command { token: 1, command: Command::Limits }));
+    let limits = reply(host.turn(Input::Command { token: 1, command: Command::Limit(LimitCommand::List) }));
     let Some(Reply::Limits(rows)) = limits else { panic!("{limits:?}") };
     assert!(rows.iter().any(|row| row.limit == Limit::LogQuota && row.who == "romeo@localhost" && row.refused == 2));
     let whom = Whom::Account("romeo@localhost".into());
-    host.turn(Input::Command { token: 2, command: Command::Release { whom } });
+    host.turn(Input::Command { token: 2, command: Command::Limit(LimitCommand::Release { whom }) });
     assert!(!send(&mut host, 27).contains("error"));
 }
 
@@ -121,7 +121,7 @@ fn connections_that_have_not_logged_in_are_listed_by_address() {
     }
     let mut listed = |most| {
         let Some(Reply::Openings(rows)) =
-            reply(host.turn(Input::Command { token: 1, command: Command::Openings { most } }))
+            reply(host.turn(Input::Command { token: 1, command: Command::Session(SessionCommand::Openings { most }) }))
         else {
             panic!("no rows")
         };
@@ -215,7 +215,10 @@ fn who_logs_in_anew_owes_what_the_session_before_owed() {
     // The operator lets go of it.
     said(&host.say(conn, &all));
     host.turn(Input::Closed { conn });
-    host.turn(Input::Command { token: 1, command: Command::Release { whom: Whom::Account("romeo@localhost".into()) } });
+    host.turn(Input::Command {
+        token: 1,
+        command: Command::Limit(LimitCommand::Release { whom: Whom::Account("romeo@localhost".into()) }),
+    });
     let (conn, _) = host.bind(41, "romeo");
     assert!(said(&host.say(conn, &all)).matches("type='result'").count() >= 5);
 }
@@ -232,7 +235,10 @@ fn no_way_of_ending_a_session_sheds_what_it_owes() {
         ("the next one takes its name", |_, _| {}),
         ("the operator ends it", |host, _| {
             let jid = "romeo@localhost".into();
-            host.turn(Input::Command { token: 9, command: Command::Kick { jid, reason: None } });
+            host.turn(Input::Command {
+                token: 9,
+                command: Command::Session(SessionCommand::Kick { jid, reason: None }),
+            });
         }),
     ];
     let bind = |host: &mut Host, slot: u32| {

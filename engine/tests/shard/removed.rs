@@ -5,7 +5,7 @@ use std::cell::RefCell;
 
 use base64::Engine as _;
 use throng_engine::id::ShardId;
-use throng_engine::io::{Command, PutMode, Reply};
+use throng_engine::io::{AccountCommand, Command, PutMode, Reply};
 use throng_engine::settings::Settings;
 use throng_engine::store::account::Credentials;
 use throng_engine::store::{Batch, Table};
@@ -155,8 +155,11 @@ impl Talk {
                 assert!(said.contains("type='result'"), "{said}");
             }
             By::Operator => {
-                let reply =
-                    self.command(77, user, Command::DeleteAccount { account: format!("{user}@localhost").into() });
+                let reply = self.command(
+                    77,
+                    user,
+                    Command::Account(AccountCommand::Delete { account: format!("{user}@localhost").into() }),
+                );
                 assert_eq!(reply, Reply::Done(1));
             }
         }
@@ -336,7 +339,7 @@ fn a_session_ends_when_its_account_is_found_missing() {
 /// The operator gives the account another password.
 fn put(row: &[u8]) -> Command {
     let credentials = Box::new(Credentials::decode(row).expect("a record"));
-    Command::PutAccount { account: "romeo@localhost".into(), credentials, mode: PutMode::Change }
+    Command::Account(AccountCommand::Put { account: "romeo@localhost".into(), credentials, mode: PutMode::Change })
 }
 
 /// One name through a random life: made, given other passwords, removed, and the process killed at any moment. What was answered

@@ -1,7 +1,7 @@
 //! Reports to the operator (XEP-0377): kept at the home of the domain, bounded, told to administrators, and dismissed.
 
 use throng_engine::extension::Rule;
-use throng_engine::io::{Command, Reply, StorageState};
+use throng_engine::io::{AccountCommand, Command, Reply, StorageState};
 use throng_engine::limits::{REPORT_TEXT_BYTES_MAX, REPORTS_TOLD_S, REPORTS_USER_MAX};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
@@ -64,7 +64,10 @@ fn what_was_answered_survives_a_crash_xep0377_4() {
             assert_eq!(&*report.messages, "28 38");
             // A later life goes on where this one was.
             let id = ids(&talk)[0];
-            let command = Command::Dismiss { domain: "localhost".into(), ids: vec![id, ReportId(!id.0)] };
+            let command = Command::Account(AccountCommand::Dismiss {
+                domain: "localhost".into(),
+                ids: vec![id, ReportId(!id.0)],
+            });
             assert_eq!(talk.command("localhost", command.clone()), Reply::Done(1));
             assert_eq!(talk.command("localhost", command), Reply::NotFound, "once");
             assert_eq!(kept(&talk), []);
@@ -174,6 +177,6 @@ fn who_cannot_be_reported_is_blocked_all_the_same() {
     talk.pass(100_000);
     let said = report(&mut talk, romeo, &item("full@evil.example", ""));
     assert!(said.contains("<resource-constraint") && said.contains("type='error'"), "{said}");
-    let dismiss = Command::Dismiss { domain: "localhost".into(), ids: ids(&talk) };
+    let dismiss = Command::Account(AccountCommand::Dismiss { domain: "localhost".into(), ids: ids(&talk) });
     assert_eq!(talk.command("localhost", dismiss), Reply::StoreFull);
 }

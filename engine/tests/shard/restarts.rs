@@ -2,7 +2,7 @@
 
 use throng_engine::counters::Counters;
 use throng_engine::extension::subscription::State;
-use throng_engine::io::Command;
+use throng_engine::io::{AccountCommand, Command, LogCommand, SessionCommand};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::roster::{ItemView, Version};
@@ -256,8 +256,8 @@ fn messages_write_no_rows_of_sessions() {
 #[test]
 fn a_removed_account_and_a_changed_password_leave_nothing_to_resume() {
     for command in [
-        Command::DeleteAccount { account: "juliet@localhost".into() },
-        Command::Kick { jid: "juliet@localhost".into(), reason: None },
+        Command::Account(AccountCommand::Delete { account: "juliet@localhost".into() }),
+        Command::Session(SessionCommand::Kick { jid: "juliet@localhost".into(), reason: None }),
     ] {
         let script = Script::parse(&format!("{CLIENTS}{BEGIN}juliet aborts\ntime passes: 100 ms\n")).expect("a script");
         let mut stage = stage(1, &script);
@@ -293,7 +293,7 @@ fn play_acted(text: &str, act: fn(&mut Stage)) -> Stage {
 
 /// Old messages of Juliet's are dropped.
 fn drop_old(stage: &mut Stage) {
-    stage.world.command(stage.world.home(JULIET), 1, Command::Retain { users: vec![JULIET.into()] });
+    stage.world.command(stage.world.home(JULIET), 1, Command::Log(LogCommand::Retain { users: vec![JULIET.into()] }));
 }
 
 /// How far a session was stands in its user's log only, until its counts are written. Where that part of the log may have been dropped

@@ -1,6 +1,6 @@
 //! Archived messages go when they are old enough, for users who never come back too; what was not delivered stays.
 
-use throng_engine::io::Command;
+use throng_engine::io::{Command, LogCommand};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::archive::entries;
@@ -64,7 +64,7 @@ fn archive(stage: &Stage, user: &str) -> Vec<String> {
 fn retain(stage: &mut Stage) {
     for user in ["romeo", "juliet", "nurse", "nobody"] {
         let user = format!("{user}@localhost");
-        stage.world.command(stage.world.home(&user), 1, Command::Retain { users: vec![user.into()] });
+        stage.world.command(stage.world.home(&user), 1, Command::Log(LogCommand::Retain { users: vec![user.into()] }));
     }
     stage.pass(1_000);
 }

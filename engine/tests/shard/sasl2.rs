@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use throng_engine::id::{ConnId, DomainId, Now, ShardId};
-use throng_engine::io::{Command, Effect, Input, ListenerKind, PutMode, Reply};
+use throng_engine::io::{AccountCommand, Command, Effect, Input, ListenerKind, PutMode, Reply, SessionCommand};
 use throng_engine::limits::{TOKEN_CLIENTS_MAX, TOKEN_LIFE_S, TOKEN_ROTATES_S};
 use throng_engine::session::inline::{Bind, Inline, Resume};
 use throng_engine::session::moved::{Errand, Moved, MovedStream};
@@ -180,7 +180,11 @@ fn xep0386_2_2_a_session_comes_with_the_login() {
     let other = desk.says(&by_password("romeo", PASSWORD, PHONE, &BIND.replace("Test", "Other")));
     let own = full.rsplit('/').next().unwrap();
     assert_eq!(between(&other, "<authorization-identifier>", "<"), format!("romeo@localhost/Other/{own}"));
-    let rows = desk.command(Command::Sessions { of: Some("romeo@localhost".into()), from_slot: 0, most: 9 });
+    let rows = desk.command(Command::Session(SessionCommand::List {
+        of: Some("romeo@localhost".into()),
+        from_slot: 0,
+        most: 9,
+    }));
     assert!(matches!(rows, Reply::Sessions { rows, .. } if rows.len() == 1));
     // Another client has another one.
     let other = desk.says(&by_password("romeo", PASSWORD, DESK, BIND));
@@ -338,10 +342,14 @@ fn xep0484_4_2_a_token_that_is_void_has_expired() {
     assert!(desk.takes(&token, PHONE, ""));
     assert!(desk.says(&by_token("romeo", &before, PHONE, "", "")).contains(NO_TOKEN), "replaced");
     let credentials = Box::new(Credentials::derive("new", 4096, &[4; 16], 0).unwrap());
-    let put = Command::PutAccount { account: "romeo@localhost".into(), credentials, mode: PutMode::Change };
+    let put =
+        Command::Account(AccountCommand::Put { account: "romeo@localhost".into(), credentials, mode: PutMode::Change });
     assert!(matches!(desk.command(put), Reply::Done(_)));
     assert!(desk.says(&by_token("romeo", &token, PHONE, "", "")).contains(NO_TOKEN), "a new password");
-    assert_eq!(desk.command(Command::DeleteAccount { account: "romeo@localhost".into() }), Reply::Done(1));
+    assert_eq!(
+        desk.command(Command::Account(AccountCommand::Delete { account: "romeo@localhost".into() })),
+        Reply::Done(1)
+    );
     assert!(desk.says(&by_token("romeo", &token, PHONE, "", "")).contains(NO_TOKEN), "the account is gone");
 }
 
@@ -389,10 +397,8 @@ fn xep0484_3_6_a_token_is_given_up() {
 fn tokens_end_with_the_password_and_with_the_account() {
     let mut desk = Desk::new(|_| {});
     let keys = |password: &str| Box::new(Credentials::derive(password, 4096, &[4; 16], 0).unwrap());
-    let put = |password: &str, mode| Command::PutAccount {
-        account: "romeo@localhost".into(),
-        credentials: keys(password),
-        mode,
+    let put = |password: &str, mode| {
+        Command::Account(AccountCommand::Put { account: "romeo@localhost".into(), credentials: keys(password), mode })
     };
     // By the operator, also if the password is the same.
     let token = desk.token(PHONE);
@@ -407,7 +413,10 @@ fn tokens_end_with_the_password_and_with_the_account() {
     // With the account, and its name's next owner has none of them.
     let token = token_of(&desk.says(&by_password("romeo", "new", PHONE, WANTS_TOKEN)));
     assert!(desk.takes(&token, PHONE, ""));
-    assert_eq!(desk.command(Command::DeleteAccount { account: "romeo@localhost".into() }), Reply::Done(1));
+    assert_eq!(
+        desk.command(Command::Account(AccountCommand::Delete { account: "romeo@localhost".into() })),
+        Reply::Done(1)
+    );
     assert!(!desk.takes(&token, PHONE, ""));
     assert_eq!(desk.host.disk.rows_of(Table::Private, "romeo@localhost").count(), 0);
     assert!(matches!(desk.command(put("new", PutMode::Add)), Reply::Done(1)));
@@ -436,7 +445,11 @@ fn scram(desk: &mut Desk, changed: bool) -> String {
     let challenge = String::from_utf8(challenge).unwrap();
     if changed {
         let credentials = Box::new(Credentials::derive("new", 4096, &[4; 16], 0).unwrap());
-        let put = Command::PutAccount { account: "romeo@localhost".into(), credentials, mode: PutMode::Change };
+        let put = Command::Account(AccountCommand::Put {
+            account: "romeo@localhost".into(),
+            credentials,
+            mode: PutMode::Change,
+        });
         assert!(matches!(desk.command(put), Reply::Done(_)));
     }
     let last = BASE64.encode(scram_final(PASSWORD, "n=romeo,r=abc", &challenge));
@@ -571,7 +584,7 @@ fn a_session_that_ends_before_it_is_resumed_gives_way_to_another() {
     assert_eq!(arrive(&mut host, 1, &account, &previd), "");
     let first = arrive(&mut host, 2, &account, &previd);
     assert!(first.contains("<conflict") && !first.contains("<success"), "{first}");
-    let kick = Command::Kick { jid: account.as_str().into(), reason: None };
+    let kick = Command::Session(SessionCommand::Kick { jid: account.as_str().into(), reason: None });
     let said = said(&host.turn(Input::Command { token: 1, command: kick }));
     let failed =
         "<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed><bound";

@@ -1,7 +1,7 @@
 //! A client that takes what it is sent stays, however slowly; one that takes nothing for too long is cut, and its session can be resumed.
 
 use throng_engine::id::ConnId;
-use throng_engine::io::{Command, Effect, Input};
+use throng_engine::io::{Command, Effect, Input, SessionCommand};
 use throng_engine::settings::{SEND_STALL_S_DEFAULT, Settings};
 use throng_sim::host::{self, Host};
 
@@ -11,7 +11,7 @@ fn sending() -> (Host, ConnId) {
     host.account("romeo");
     let (conn, _) = host.bind(0, "romeo");
     host.prompt = false;
-    let command = Command::Say { jid: None, text: "large".into(), urgent: false };
+    let command = Command::Session(SessionCommand::Say { jid: None, text: "large".into(), urgent: false });
     assert!(host::said(&host.turn(Input::Command { token: 1, command })).contains("large"));
     (host, conn)
 }

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use throng_engine::id::{ConnId, Now};
-use throng_engine::io::{Command, Effect, Input, ListenerKind, PutMode, Reply};
+use throng_engine::io::{AccountCommand, Command, Effect, Input, ListenerKind, PutMode, Reply};
 use throng_engine::settings::Settings;
 use throng_engine::store::Table;
 use throng_engine::store::account::{Credentials, Standing};
@@ -59,7 +59,7 @@ impl Desk {
 
     /// What becomes of it, and the answer, which waits until all of it is durable.
     fn suspend(&mut self, suspended: bool) -> (Vec<Effect>, Option<Reply>) {
-        self.command(Command::Suspend { account: "romeo@localhost".into(), suspended })
+        self.command(Command::Account(AccountCommand::Suspend { account: "romeo@localhost".into(), suspended }))
     }
 }
 
@@ -141,7 +141,7 @@ fn rfc6120_6_5_1_a_suspended_account_is_nobodys() {
     // A new password, by an operator, does not let the user in.
     let keys = Credentials::derive(PASSWORD, 4096, &[5; 16], 0).unwrap();
     let account = "romeo@localhost".into();
-    let change = Command::PutAccount { account, credentials: Box::new(keys), mode: PutMode::Change };
+    let change = Command::Account(AccountCommand::Put { account, credentials: Box::new(keys), mode: PutMode::Change });
     assert_eq!(desk.command(change).1, Some(Reply::Done(0)));
     assert!(is_refused(&desk.says(&plain("romeo")).1));
 
@@ -178,7 +178,7 @@ fn what_is_not_in_use_is_not_suspended() {
     desk.host.disk.put(Table::Accounts, "romeo@localhost", b"", &record);
     for suspended in [true, false] {
         assert_eq!(desk.suspend(suspended).1, Some(Reply::Busy));
-        let nobody = Command::Suspend { account: "nobody@localhost".into(), suspended };
+        let nobody = Command::Account(AccountCommand::Suspend { account: "nobody@localhost".into(), suspended });
         assert_eq!(desk.command(nobody).1, Some(Reply::NotFound));
     }
     assert!(desk.says(&plain("romeo")).1.contains("approval"));

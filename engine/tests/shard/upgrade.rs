@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD as BASE64;
 use throng_engine::id::{ConnId, Now};
-use throng_engine::io::{Command, Effect, Input, ListenerKind, Output, PutMode, Reply, StorageState};
+use throng_engine::io::{AccountCommand, Command, Effect, Input, ListenerKind, Output, PutMode, Reply, StorageState};
 use throng_engine::settings::Settings;
 use throng_engine::store::account::{Credentials, Incarnation, KeySet, ScramKeys};
 use throng_engine::store::hash::{HashKind, Hashes};
@@ -320,7 +320,8 @@ fn keys_of_a_password_do_not_come_beside_the_next_one() {
     let kept: Vec<KeySet> =
         [HashKind::Sha1, HashKind::Sha256].map(|kind| all.keys(kind).unwrap().clone()).into_iter().collect();
     let keys = Box::new(Credentials::of_keys(kept, 0).unwrap());
-    let command = Command::PutAccount { account: ROMEO.into(), credentials: keys, mode: PutMode::Change };
+    let command =
+        Command::Account(AccountCommand::Put { account: ROMEO.into(), credentials: keys, mode: PutMode::Change });
     let done = reply(desk.host.turn(Input::Command { token: 9, command }));
     assert_eq!(done, Some(Reply::Done(0)));
     let heard = said(&desk.host.turn(Input::Found { token, found }));

@@ -2,7 +2,7 @@
 //! what waits is named with its owner.
 
 use throng_engine::id::ConnId;
-use throng_engine::io::{BacklogRow, Command, Effect, Input, Reply};
+use throng_engine::io::{BacklogRow, Command, Effect, Input, LogCommand, Reply, SessionCommand};
 use throng_engine::settings::Settings;
 use throng_sim::host::{self, Host};
 
@@ -26,7 +26,7 @@ fn sent(host: &mut Host, conn: ConnId) -> String {
 
 /// An announcement; what leaves with it.
 fn say(host: &mut Host, text: &str, urgent: bool) -> String {
-    let command = Command::Say { jid: None, text: text.into(), urgent };
+    let command = Command::Session(SessionCommand::Say { jid: None, text: text.into(), urgent });
     let effects = host.turn(Input::Command { token: 1, command });
     let said = host::said(&effects);
     assert_eq!(host::reply(effects), Some(Reply::Done(1)));
@@ -95,7 +95,7 @@ fn a_flushed_queue_cuts_the_connection_and_the_session_can_be_resumed_xep0198_5(
     say(&mut host, "waits", false);
     let mut aborted = 0;
     let mut detach = |jid: &str| {
-        let command = Command::Detach { jid: jid.into() };
+        let command = Command::Session(SessionCommand::Detach { jid: jid.into() });
         let effects = host.turn(Input::Command { token: 2, command });
         aborted += effects.iter().filter(|effect| matches!(effect, Effect::Close { abort: true, .. })).count();
         host::reply(effects).expect("an answer")
@@ -115,7 +115,7 @@ fn a_flushed_queue_cuts_the_connection_and_the_session_can_be_resumed_xep0198_5(
 fn what_waits_is_named_with_its_owner_and_how_much_has_gone() {
     let (mut host, conn) = bound();
     let backlogs = |host: &mut Host, bytes_min| {
-        let command = Command::Backlogs { from_slot: 0, bytes_min, most: 10 };
+        let command = Command::Log(LogCommand::Backlogs { from_slot: 0, bytes_min, most: 10 });
         let Some(Reply::Backlogs { rows, next: None }) = host::reply(host.turn(Input::Command { token: 3, command }))
         else {
             panic!("another answer");

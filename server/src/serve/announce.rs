@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use throng_engine::io::{Command, Reply};
+use throng_engine::io::{AnnouncementCommand, Command, Reply};
 use throng_engine::store::announcement::Kept;
 
 use super::announced;
@@ -25,7 +25,7 @@ impl Running {
             let number = if later.is_some() { number } else { 0 };
             let text: Arc<str> = text.into();
             for shard in 0..self.shards() {
-                let command = Command::Announce { text: text.clone(), number };
+                let command = Command::Announcement(AnnouncementCommand::Begin { text: text.clone(), number });
                 if self.ask(shard, command)? == Reply::Busy {
                     return Err(Fault::new(
                         FaultKind::Busy,
@@ -50,7 +50,9 @@ impl Running {
     pub(super) fn announcements_told(&self) -> Result<Announced, Fault> {
         let mut all = Announced { told: 0, done: true };
         for shard in 0..self.shards() {
-            let Reply::Announced { told, under_way } = self.ask(shard, Command::Announced)? else {
+            let Reply::Announced { told, under_way } =
+                self.ask(shard, Command::Announcement(AnnouncementCommand::Progress))?
+            else {
                 return Err(internal("an answer to another question"));
             };
             all.told += told;
@@ -62,7 +64,7 @@ impl Running {
     /// Keeps an announcement for who logs in later, or none any more: one shard writes it, and the others have it when it is durable.
     pub(super) fn keep(&self, kept: Option<Arc<Kept>>) -> Result<(), Fault> {
         for shard in 0..self.shards() {
-            let command = Command::Keep { kept: kept.clone(), write: shard == 0 };
+            let command = Command::Announcement(AnnouncementCommand::Keep { kept: kept.clone(), write: shard == 0 });
             done(self.ask(shard, command)?, "announcement")?;
         }
         Ok(())

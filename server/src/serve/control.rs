@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use throng_engine::counters::{Counted, Counters};
 use throng_engine::id::PartitionMap;
-use throng_engine::io::{Command, PutMode, Reply};
+use throng_engine::io::{AccountCommand, Command, InvitationCommand, LogCommand, PutMode, Reply, SessionCommand};
 use throng_engine::store::invitation::NewInvitation;
 use throng_engine::web::access::Access;
 use throng_engine::wire::jid::Jid;
@@ -218,7 +218,12 @@ impl Running {
     fn invite_to_name(&self, account: &str, new: &NewInvitation) -> Result<(), Fault> {
         let inviter = &new.inviter;
         let (life_s, most) = (new.life_s, new.most);
-        let command = Command::InviteToName { inviter: inviter.clone(), account: account.into(), life_s, most };
+        let command = Command::Invitation(InvitationCommand::MakeNamed {
+            inviter: inviter.clone(),
+            account: account.into(),
+            life_s,
+            most,
+        });
         match self.ask(self.partitions().home(inviter).index(), command)? {
             Reply::Busy => Err(Fault::new(FaultKind::Busy, invites::too_many(inviter))),
             reply => done(reply, &format!("user {inviter}")).map(drop),
@@ -301,7 +306,7 @@ impl Accounts for Running {
                 Existing::Require => PutMode::Change,
             };
             let shard = self.home(&jid);
-            let command = Command::PutAccount { account: jid.as_str().into(), credentials, mode };
+            let command = Command::Account(AccountCommand::Put { account: jid.as_str().into(), credentials, mode });
             waits.push(Ok(self.put_patiently(shard, &command, None)?));
         }
         waits
@@ -336,7 +341,8 @@ impl Accounts for Running {
 
     fn delete(&self, user: &str) -> Result<(), Fault> {
         let jid = self.account(user)?;
-        let reply = self.ask(self.home(&jid), Command::DeleteAccount { account: jid.as_str().into() })?;
+        let reply =
+            self.ask(self.home(&jid), Command::Account(AccountCommand::Delete { account: jid.as_str().into() }))?;
         done(reply, &format!("user {jid}")).map(drop)
     }
 
@@ -351,7 +357,7 @@ impl Accounts for Running {
         if invitation.is_named && invitation.most > 0 {
             self.invite_to_name(&actor, &invitation)?;
         }
-        let command = Command::Invite { actor: (&*actor).into(), new: invitation };
+        let command = Command::Invitation(InvitationCommand::Make { actor: (&*actor).into(), new: invitation });
         match self.ask(self.partitions().home(&actor).index(), command)? {
             Reply::Invited { token, invitation } => Ok(inviting.links(&actor, &invitation, &token)),
             Reply::Busy => Err(Fault::new(FaultKind::Busy, invites::too_many(&actor))),
@@ -366,7 +372,7 @@ impl Accounts for Running {
 
     fn revoke(&self, actor: &str, id: &str) -> Result<(), Fault> {
         let id = invites::read_id(id)?;
-        let command = Command::Revoke { actor: actor.into(), id };
+        let command = Command::Invitation(InvitationCommand::Revoke { actor: actor.into(), id });
         done(self.ask(self.partitions().home(actor).index(), command)?, "invitation like this").map(drop)
     }
 
@@ -376,13 +382,14 @@ impl Accounts for Running {
 
     fn decide(&self, user: &str, approve: bool) -> Result<(), Fault> {
         let jid = self.account(user)?;
-        let reply = self.ask(self.home(&jid), Command::Decide { account: jid.as_str().into(), approve })?;
+        let reply = self
+            .ask(self.home(&jid), Command::Account(AccountCommand::Decide { account: jid.as_str().into(), approve }))?;
         done(reply, &format!("user {jid} who waits for approval")).map(drop)
     }
 
     fn suspend(&self, user: &str, suspended: bool) -> Result<u64, Fault> {
         let jid = self.account(user)?;
-        let command = Command::Suspend { account: jid.as_str().into(), suspended };
+        let command = Command::Account(AccountCommand::Suspend { account: jid.as_str().into(), suspended });
         match self.ask(self.home(&jid), command)? {
             Reply::Busy => Err(accounts::applies(jid.as_str())),
             reply => done(reply, &format!("user {jid}")),
@@ -411,7 +418,7 @@ impl Accounts for Running {
         for of in found.chunk_by(|a, b| a.0 == b.0) {
             let domain = &of[0].0;
             let ids = of.iter().map(|(_, key)| key.id).collect();
-            let command = Command::Dismiss { domain: domain.as_str().into(), ids };
+            let command = Command::Account(AccountCommand::Dismiss { domain: domain.as_str().into(), ids });
             count += match self.ask(self.partitions().home(domain).index(), command)? {
                 // Somebody else was faster.
                 Reply::NotFound => 0,
@@ -506,7 +513,8 @@ impl Control for Running {
         while shard < self.shards() && rows.len() < limit {
             let most = u32::try_from(limit - rows.len()).unwrap_or(u32::MAX);
             let of = wanted.as_ref().map(|jid| jid.as_str().into());
-            let Answer { reply, streams } = self.ask_thread(shard, Command::Sessions { of, from_slot: slot, most })?;
+            let Answer { reply, streams } =
+                self.ask_thread(shard, Command::Session(SessionCommand::List { of, from_slot: slot, most }))?;
             let Reply::Sessions { rows: page, next } = reply else {
                 return Err(internal("an answer to another question"));
             };
@@ -534,7 +542,7 @@ impl Control for Running {
     fn kick(&self, jid: &str, reason: Option<&str>) -> Result<u64, Fault> {
         let jid = self.jid(jid)?;
         let shard = self.home(&jid);
-        let kick = Command::Kick { jid: jid.as_str().into(), reason: reason.map(Into::into) };
+        let kick = Command::Session(SessionCommand::Kick { jid: jid.as_str().into(), reason: reason.map(Into::into) });
         done(self.ask(shard, kick)?, &format!("session of {jid}"))
     }
 
@@ -543,14 +551,24 @@ impl Control for Running {
         match to {
             Audience::All => {
                 for shard in 0..self.shards() {
-                    said += done(self.ask(shard, Command::Say { jid: None, text: text.into(), urgent })?, "session")?;
+                    said += done(
+                        self.ask(
+                            shard,
+                            Command::Session(SessionCommand::Say { jid: None, text: text.into(), urgent }),
+                        )?,
+                        "session",
+                    )?;
                 }
             }
             Audience::These(jids) => {
                 for jid in jids {
                     let jid = self.jid(jid)?;
                     let shard = self.home(&jid);
-                    let say = Command::Say { jid: Some(jid.as_str().into()), text: text.into(), urgent };
+                    let say = Command::Session(SessionCommand::Say {
+                        jid: Some(jid.as_str().into()),
+                        text: text.into(),
+                        urgent,
+                    });
                     said += match self.ask(shard, say)? {
                         Reply::NotFound => 0,
                         reply => done(reply, "session")?,
@@ -598,7 +616,7 @@ impl Control for Running {
 
     fn flush_waiting(&self, by: &str, jid: &str) -> Result<u64, Fault> {
         let jid = self.account(jid)?;
-        let reply = self.ask(self.home(&jid), Command::FlushWaiting { account: jid.as_str().into() })?;
+        let reply = self.ask(self.home(&jid), Command::Log(LogCommand::Flush { account: jid.as_str().into() }))?;
         let count = done(reply, &format!("user {jid}"))?;
         self.note_order(by, "waiting flush", jid.as_str().to_owned(), count);
         Ok(count)
@@ -607,7 +625,7 @@ impl Control for Running {
     fn flush_queue(&self, by: &str, jid: &str) -> Result<u64, Fault> {
         let jid = self.jid(jid)?;
         let shard = self.home(&jid);
-        let reply = self.ask(shard, Command::Detach { jid: jid.as_str().into() })?;
+        let reply = self.ask(shard, Command::Session(SessionCommand::Detach { jid: jid.as_str().into() }))?;
         let count = done(reply, &format!("connection of {jid}"))?;
         self.note_order(by, "queue flush", jid.as_str().to_owned(), count);
         Ok(count)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use throng_engine::id::PartitionMap;
-use throng_engine::io::{Command, Reply};
+use throng_engine::io::{Command, InvitationCommand, Reply};
 use throng_engine::store::Table;
 
 use super::Rows;
@@ -49,7 +49,7 @@ fn step(
     ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
 ) -> bool {
     walk.name((engine, partitions), (most, ACTORS_A_COMMAND), |_| true, &mut |shard, actors| {
-        ask(shard, Command::SweepInvitations { actors });
+        ask(shard, Command::Invitation(InvitationCommand::Sweep { actors }));
     })
 }
 
@@ -75,7 +75,9 @@ mod tests {
         let (mut walk, mut seen, mut steps) = (Walk::over(Table::Invitations, "invitations"), BTreeSet::new(), 0);
         loop {
             let mut ask = |shard: usize, command: Command| {
-                let Command::SweepInvitations { actors } = command else { panic!("another command") };
+                let Command::Invitation(InvitationCommand::Sweep { actors }) = command else {
+                    panic!("another command")
+                };
                 assert!((1..=ACTORS_A_COMMAND).contains(&actors.len()));
                 for actor in actors {
                     assert_eq!(partitions.home(&actor).index(), shard);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use throng_engine::io::{Command, Reply, Whom};
+use throng_engine::io::{Command, LimitCommand, Reply, SessionCommand, Whom};
 
 use super::control::{Running, answered, done, internal};
 use crate::admin::{Fault, HELD_ROWS_MAX, Held, HeldRow, OPENING_ROWS_MAX, OpeningRow, Release};
@@ -13,7 +13,7 @@ impl Running {
     pub(super) fn held_by_limits(&self) -> Result<Held, Fault> {
         let now_s = self.links.clock.now().wall_us / 1_000_000;
         let mut rows = Vec::new();
-        for answer in self.ask_all(&Command::Limits) {
+        for answer in self.ask_all(&Command::Limit(LimitCommand::List)) {
             let Reply::Limits(held) = answer? else { return Err(internal("an answer to another question")) };
             rows.extend(held.into_iter().map(|row| HeldRow {
                 limit: row.limit.name().to_owned(),
@@ -33,7 +33,7 @@ impl Running {
     pub(super) fn openings_by_address(&self) -> Result<Vec<OpeningRow>, Fault> {
         let mut counts: BTreeMap<IpAddr, u64> = BTreeMap::new();
         // Shards share the connections of a port evenly: who has most in all is among those with most at some.
-        let command = Command::Openings { most: 4 * OPENING_ROWS_MAX as u32 };
+        let command = Command::Session(SessionCommand::Openings { most: 4 * OPENING_ROWS_MAX as u32 });
         for answer in self.ask_all(&command) {
             let Reply::Openings(rows) = answer? else { return Err(internal("an answer to another question")) };
             rows.into_iter().for_each(|(address, count)| *counts.entry(address).or_default() += u64::from(count));
@@ -55,7 +55,7 @@ impl Running {
             Release::All => (Whom::All, "all".to_owned()),
         };
         let mut count = 0;
-        for answer in self.ask_all(&Command::Release { whom }) {
+        for answer in self.ask_all(&Command::Limit(LimitCommand::Release { whom })) {
             count += done(answer?, "limit")?;
         }
         self.note_order(by, "limits release", named, count);

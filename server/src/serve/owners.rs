@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use throng_engine::io::{BacklogRow, Command, Reply};
+use throng_engine::io::{BacklogRow, Command, LogCommand, Reply};
 
 use super::control::Running;
 use crate::record::owners::{OUTBOUND_BYTES_MIN, Owed, Owners, ROWS_A_SHARD};
@@ -21,7 +21,8 @@ impl Owners for Asking {
         let end = Instant::now() + PATIENCE;
         let (mut found, mut from_slot) = (Vec::new(), 0);
         loop {
-            let command = Command::Backlogs { from_slot, bytes_min: OUTBOUND_BYTES_MIN, most: ROWS_A_SHARD };
+            let command =
+                Command::Log(LogCommand::Backlogs { from_slot, bytes_min: OUTBOUND_BYTES_MIN, most: ROWS_A_SHARD });
             let answer = self.0.put(shard, command, None).ok()?;
             let Answer { reply, streams } = {
                 let _at = waits::at(Place::ShardAnswer);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use throng_engine::id::PartitionMap;
-use throng_engine::io::Command;
+use throng_engine::io::{Command, SessionCommand};
 use throng_engine::store::Table;
 
 use super::Rows;
@@ -60,10 +60,11 @@ impl Naming {
         let Step { homes, more, passed } = self.walk.step(engine, partitions, most, now);
         for ((shard, users), unheard) in homes.iter().enumerate().zip(&mut self.unheard) {
             for users in users.chunks(USERS_A_COMMAND) {
-                *unheard |= !ask(shard, Command::Restore { users: users.to_vec(), last: false });
+                *unheard |=
+                    !ask(shard, Command::Session(SessionCommand::Restore { users: users.to_vec(), last: false }));
             }
             if !more && !passed && !*unheard {
-                ask(shard, Command::Restore { users: Vec::new(), last: true });
+                ask(shard, Command::Session(SessionCommand::Restore { users: Vec::new(), last: true }));
             }
         }
         more
@@ -99,7 +100,9 @@ mod tests {
         let (mut naming, mut seen, mut ended) = (Naming::new(3), BTreeMap::<String, usize>::new(), Vec::new());
         loop {
             let mut ask = |shard: usize, command: Command| {
-                let Command::Restore { users, last } = command else { panic!("another command") };
+                let Command::Session(SessionCommand::Restore { users, last }) = command else {
+                    panic!("another command")
+                };
                 for user in users {
                     assert_eq!(partitions.home(&user).index(), shard);
                     *seen.entry(user.into()).or_default() += 1;
@@ -127,7 +130,7 @@ mod tests {
         engine.commit(&[writes]).expect("written");
         let (mut naming, mut ended) = (Naming::new(2), Vec::new());
         let mut ask = |shard: usize, command: Command| {
-            let Command::Restore { last, .. } = command else { panic!("another command") };
+            let Command::Session(SessionCommand::Restore { last, .. }) = command else { panic!("another command") };
             ended.extend(last.then_some(shard));
             shard != 1
         };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use throng_engine::id::PartitionMap;
-use throng_engine::io::{Command, Reply};
+use throng_engine::io::{Command, LogCommand, Reply};
 use throng_engine::store::Table;
 
 use super::Rows;
@@ -77,7 +77,7 @@ fn step(
     ask: &mut dyn FnMut(usize, Command) -> Option<Reply>,
 ) -> bool {
     walk.name((engine, partitions), (most, USERS_A_COMMAND), |_| true, &mut |shard, users| {
-        if let Some(Reply::Done(trimmed @ 1..)) = ask(shard, Command::Retain { users }) {
+        if let Some(Reply::Done(trimmed @ 1..)) = ask(shard, Command::Log(LogCommand::Retain { users })) {
             tracing::debug!(shard, trimmed, "archives were made shorter");
         }
     })
@@ -118,7 +118,7 @@ mod tests {
         loop {
             let mut named = 0;
             let mut ask = |shard: usize, command: Command| {
-                let Command::Retain { users } = command else { panic!("another command") };
+                let Command::Log(LogCommand::Retain { users }) = command else { panic!("another command") };
                 assert!(users.len() <= USERS_A_COMMAND);
                 for user in users {
                     assert_eq!(partitions.home(&user).index(), shard);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use throng_engine::counters::{Counted, CounterKind, Row};
-use throng_engine::io::{Command, Reply};
+use throng_engine::io::{Command, ObserverCommand, Reply};
 
 use super::control::Running;
 use crate::admin::{Busiest, BusySession, Control, Fault, Status};
@@ -39,7 +39,7 @@ impl Telemetry for Running {
     }
 
     fn busiest(&self, most: usize, stuck: &[usize]) -> Result<Busiest, Fault> {
-        let command = Command::Busiest { most: u32::try_from(most).unwrap_or(u32::MAX) };
+        let command = Command::Observer(ObserverCommand::Busiest { most: u32::try_from(most).unwrap_or(u32::MAX) });
         let turning = (0..self.shards()).filter(|shard| !stuck.contains(shard));
         let asked: Vec<_> = turning.map(|shard| (shard, self.put(shard, command.clone(), None))).collect();
         let (mut busiest, end) = (Busiest::default(), Instant::now() + BUSIEST_WAIT);

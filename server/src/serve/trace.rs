@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use throng_engine::extension::datetime::{self, Precision};
-use throng_engine::io::{Command, Reply};
+use throng_engine::io::{Command, ObserverCommand, Reply};
 use throng_engine::observers::trace::{Fate, News, Record as Seen, Way, What as Thing};
 use throng_engine::observers::{TRACES_MAX, trace};
 
@@ -56,7 +56,8 @@ impl Running {
             open.1.push(Open { id, shard, jid, bodies, until, asked: now, stanzas: 0, dropped: 0 });
             id
         };
-        let command = Command::Trace { id, jid: jid.as_str().into(), bodies, ms: seconds * 1_000 };
+        let command =
+            Command::Observer(ObserverCommand::Trace { id, jid: jid.as_str().into(), bodies, ms: seconds * 1_000 });
         let sessions = match self.ask(shard, command) {
             Ok(Reply::Done(sessions)) => u64::from(sessions),
             other => {
@@ -75,7 +76,9 @@ impl Running {
     fn fetch_trace(&self, id: u64) -> Result<Page, Fault> {
         let shard =
             self.traces.open().1.iter().find(|trace| trace.id == id).map(|trace| trace.shard).ok_or_else(gone)?;
-        let Reply::Traced(page) = self.ask(shard, Command::FetchTrace { id })? else { return Err(gone()) };
+        let Reply::Traced(page) = self.ask(shard, Command::Observer(ObserverCommand::Fetch { id }))? else {
+            return Err(gone());
+        };
         if let Some(trace) = self.traces.open().1.iter_mut().find(|trace| trace.id == id) {
             (trace.asked, trace.stanzas, trace.dropped) = (Instant::now(), page.stanzas, page.dropped);
         }
@@ -104,7 +107,7 @@ impl Running {
     fn end_trace(&self, open: Open, abandoned: bool) {
         let Open { id, shard, jid, bodies, stanzas, dropped, .. } = open;
         // Nobody waits for the answer: the shard ends what nobody fetches by itself, too.
-        let _ = self.put(shard, Command::EndTrace { id }, None);
+        let _ = self.put(shard, Command::Observer(ObserverCommand::End { id }), None);
         tracing::info!(by = BY_SOCKET, %jid, bodies, stanzas, dropped, abandoned, "a trace of a user's stanzas has ended");
         self.note_event(What::Trace { of: jid, bodies, ended: Some(stanzas) });
     }

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
 use throng_engine::counters::Counters;
-use throng_engine::io::{ListenerKind, PutMode};
+use throng_engine::io::{AccountCommand, ListenerKind, PutMode};
 use throng_engine::settings::Settings;
 
 use super::*;
@@ -226,7 +226,11 @@ impl World {
         let keys = ScramKeys::derive(&Secret::new("secret"), 4096, &[3; 16]).unwrap();
         let (reply, replied) = sync_channel(1);
         let account = format!("{}@localhost", self.user).into();
-        let command = Command::PutAccount { account, credentials: Box::new(keys.credentials(0)), mode: PutMode::Add };
+        let command = Command::Account(AccountCommand::Put {
+            account,
+            credentials: Box::new(keys.credentials(0)),
+            mode: PutMode::Add,
+        });
         self.asks[1].try_send(Ask { command, tuning: None, reply }).unwrap();
         self.until("the account", |_| replied.try_recv().ok().map(|answer| assert_eq!(answer.reply, Reply::Done(1))));
     }

@@ -1,6 +1,6 @@
 //! Sessions begin, are quiet, and end.
 
-use throng_engine::io::{Command, Input, Reply};
+use throng_engine::io::{Command, Input, Reply, SessionCommand};
 use throng_engine::limits::{BOSH_INACTIVITY_S, BOSH_PAUSE_S_MAX, BOSH_POLLING_S, BOSH_WAIT_S_MAX};
 
 use throng_sim::host::reply;
@@ -43,7 +43,7 @@ fn xep0124_7_2_the_answer_to_the_first_request_says_all_that_it_must() {
 fn operators_are_told_who_has_begun_a_session() {
     let mut desk = Desk::new(|_| {});
     desk.usual("romeo");
-    let sessions = Command::Sessions { of: None, from_slot: 0, most: 2 };
+    let sessions = Command::Session(SessionCommand::List { of: None, from_slot: 0, most: 2 });
     let told = reply(desk.host.turn(Input::Command { token: 1, command: sessions }));
     let Some(Reply::Sessions { rows, .. }) = told else { panic!("{told:?}") };
     let conns: Vec<_> = rows.iter().filter_map(|row| row.conn).collect();
@@ -195,7 +195,10 @@ fn xep0124_13_all_waiting_requests_end_with_a_session_that_the_server_ends() {
     let mut desk = Desk::new(|_| {});
     let mut client = desk.usual("romeo");
     client.parks(&mut desk);
-    let kick = throng_engine::io::Command::Kick { jid: "romeo@localhost".into(), reason: Some("maintenance".into()) };
+    let kick = throng_engine::io::Command::Session(throng_engine::io::SessionCommand::Kick {
+        jid: "romeo@localhost".into(),
+        reason: Some("maintenance".into()),
+    });
     let effects = desk.host.turn(throng_engine::io::Input::Command { token: 1, command: kick });
     let all = desk.hear(effects);
     // XEP-0206 6: with the error of the stream.
