@@ -104,6 +104,7 @@ const ENGINE: &[(&str, &[&str])] = &[
             "ns",
             "router",
             "session",
+            "settings",
             "store",
             "streams",
             "wire",
@@ -123,6 +124,7 @@ const ENGINE: &[(&str, &[&str])] = &[
             "logs",
             "router",
             "session",
+            "settings",
             "store",
             "streams",
             "wire",
@@ -131,6 +133,7 @@ const ENGINE: &[(&str, &[&str])] = &[
     (
         "components",
         &[
+            "actors",
             "contacts",
             "extension",
             "id",

@@ -11,6 +11,7 @@ use crate::wire::error::StanzaCondition;
 impl Shard {
     /// An answer of the store.
     pub(super) fn found(&mut self, token: u64, found: Vec<Found>) {
+        // What has asked has gone meanwhile.
         let Some(pending) = self.cx.kernel.pending.remove(&token) else { return };
         let damaged = found.contains(&Found::Damaged);
         match pending {
