@@ -273,7 +273,7 @@ const LOAD: &[(&str, &[&str])] = &[
 ];
 
 /// The crates of the product, each below those that it links.
-const CRATES: [&str; 7] = ["engine", "sys", "tls", "load", "doctor", "recorder", "server"];
+const CRATES: [&str; 7] = ["engine", "sys", "tls", "tools/load", "tools/doctor", "tools/recorder", "server"];
 
 /// The simulated world, which only tests and measuring programs link.
 const SIM: &str = "sim";
@@ -578,23 +578,23 @@ fn a_path_in_groups_is_unfolded() {
 #[test]
 fn the_load_generator_knows_the_wire_and_nothing_else_of_this_server() {
     let mut wrong = Vec::new();
-    for (file, text) in sources("load") {
+    for (file, text) in sources("tools/load") {
         let code = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n");
         for (at, _) in code.match_indices("throng_engine::") {
             if !code[at + "throng_engine::".len()..].starts_with("wire::") {
-                wrong.push(format!("load/src/{file} names more of the engine than the wire"));
+                wrong.push(format!("tools/load/src/{file} names more of the engine than the wire"));
             }
         }
         let own = top_module(&file);
         for (line, other) in named(&text).into_iter().filter(|_| !file.contains("tests")) {
             let allowed = LOAD.iter().find(|(name, _)| *name == own).map(|(_, allowed)| *allowed);
             if other != own && (other == "cli" || allowed.is_some_and(|allowed| !allowed.contains(&other))) {
-                wrong.push(format!("load/src/{file}:{line}: {own} must not know {other}"));
+                wrong.push(format!("tools/load/src/{file}:{line}: {own} must not know {other}"));
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let manifest = fs::read_to_string(root().join("load/Cargo.toml")).expect("its manifest");
+    let manifest = fs::read_to_string(root().join("tools/load/Cargo.toml")).expect("its manifest");
     let linked: Vec<&str> = manifest.lines().filter(|line| line.starts_with("throng")).collect();
     assert_eq!(
         linked,
@@ -615,35 +615,35 @@ fn only_tests_link_the_simulated_world() {
 #[test]
 fn the_recorder_knows_no_server_and_its_modules_only_those_below() {
     let mut wrong = Vec::new();
-    for (file, text) in sources("recorder").into_iter().filter(|(file, _)| file != "lib.rs") {
+    for (file, text) in sources("tools/recorder").into_iter().filter(|(file, _)| file != "lib.rs") {
         let own = top_module(&file);
         let Some((_, allowed)) = RECORDER.iter().find(|(name, _)| *name == own) else {
-            wrong.push(format!("recorder/src/{file}: the module {own} is not in the table"));
+            wrong.push(format!("tools/recorder/src/{file}: the module {own} is not in the table"));
             continue;
         };
         for (line, other) in named(&text) {
             if other != own && !allowed.contains(&other) {
-                wrong.push(format!("recorder/src/{file}:{line}: {own} must not know {other}"));
+                wrong.push(format!("tools/recorder/src/{file}:{line}: {own} must not know {other}"));
             }
         }
         // Clocks, and waiting, are in one file.
         let clocks = ["SystemTime::now", "Instant::now", "clock_gettime", "thread::sleep"];
         let code = text.split("mod tests").next().unwrap_or_default();
         if own != "clock" && clocks.iter().any(|clock| code.contains(clock)) {
-            wrong.push(format!("recorder/src/{file}: {own} looks at a clock"));
+            wrong.push(format!("tools/recorder/src/{file}: {own} looks at a clock"));
         }
         // One source, one file: they know what all share, and not each other.
         let source = file.strip_prefix("sources/").and_then(|file| file.strip_suffix(".rs"));
         if source.is_some_and(|source| !["mod", "text"].contains(&source)) {
             for at in code.match_indices("super::").map(|(at, _)| at + "super::".len()) {
                 if !code[at..].starts_with("Roots") && !code[at..].starts_with("text") && !code[at..].starts_with('*') {
-                    wrong.push(format!("recorder/src/{file} names another source"));
+                    wrong.push(format!("tools/recorder/src/{file} names another source"));
                 }
             }
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    let manifest = fs::read_to_string(root().join("recorder/Cargo.toml")).expect("its manifest");
+    let manifest = fs::read_to_string(root().join("tools/recorder/Cargo.toml")).expect("its manifest");
     assert!(!manifest.lines().any(|line| line.starts_with("throng-")), "the recorder must link nothing of Throng");
 }
 
@@ -718,7 +718,7 @@ fn unsafe_code_stands_in_one_crate_only() {
     assert!(crates > 12, "{crates} crates");
     // Examples, integration tests and fuzz targets are crates of their own, which no attribute covers.
     let mut files = Vec::new();
-    for folder in ["bench", "doctor", "engine", "fuzz", "load", "recorder", "server", "sim", "tests", "tls"] {
+    for folder in ["engine", "fuzz", "server", "sim", "tests", "tls", "tools"] {
         rust_files(&root().join(folder), &mut files);
     }
     let marks = ["{", "fn", "impl", "extern"].map(|what| ["unsafe", what].join(" "));

@@ -30,7 +30,7 @@ use crate::waits;
 /// Time between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The last minutes in memory: a quarter of an hour and more with 64 shards (bench/results/recorder.json).
+/// The last minutes in memory: a quarter of an hour and more with 64 shards (tools/bench/results/recorder.json).
 const WINDOW_BYTES_MAX: usize = 2 << 20;
 
 pub use queues::Lane;

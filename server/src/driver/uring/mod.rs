@@ -8,7 +8,7 @@
 //!
 //! A multishot receive for as long as a connection is busy would save one operation a message, and would need buffers that
 //! the kernel chooses from, a sweep back to polling, and somewhere to keep what arrives during a pause or a departure. It is
-//! not built: relaying over this driver costs what the bare relay costs (bench/results/driver.json).
+//! not built: relaying over this driver costs what the bare relay costs (tools/bench/results/driver.json).
 //!
 //! A place in the table is given back only when no operation of its connection is pending, and each completion names the
 //! generation it belongs to.
