@@ -303,13 +303,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").to_owned()
 }
 
-fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
+fn files(dir: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     let mut entries: Vec<_> = fs::read_dir(dir).expect("a folder").map(|e| e.expect("an entry").path()).collect();
     entries.sort();
     for path in entries {
         if path.is_dir() {
-            rust_files(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") {
+            files(&path, extension, found);
+        } else if path.extension().is_some_and(|e| e == extension) {
             found.push(path);
         }
     }
@@ -317,10 +317,10 @@ fn rust_files(dir: &Path, found: &mut Vec<PathBuf>) {
 
 fn sources(krate: &str) -> Vec<(String, String)> {
     let src = root().join(krate).join("src");
-    let mut files = Vec::new();
-    rust_files(&src, &mut files);
-    assert!(!files.is_empty(), "no sources in {krate}");
-    files
+    let mut paths = Vec::new();
+    files(&src, "rs", &mut paths);
+    assert!(!paths.is_empty(), "no sources in {krate}");
+    paths
         .into_iter()
         .map(|path| {
             let name = path.strip_prefix(&src).expect("below src").to_string_lossy().into_owned();
@@ -717,12 +717,12 @@ fn unsafe_code_stands_in_one_crate_only() {
     }
     assert!(crates > 12, "{crates} crates");
     // Examples, integration tests and fuzz targets are crates of their own, which no attribute covers.
-    let mut files = Vec::new();
+    let mut sources = Vec::new();
     for folder in ["engine", "fuzz", "server", "sim", "tests", "tls", "tools"] {
-        rust_files(&root().join(folder), &mut files);
+        files(&root().join(folder), "rs", &mut sources);
     }
     let marks = ["{", "fn", "impl", "extern"].map(|what| ["unsafe", what].join(" "));
-    for path in files {
+    for path in sources {
         let name = path.strip_prefix(root()).expect("below the root");
         let text = fs::read_to_string(&path).expect("a readable file");
         let allowed = UNSAFE.iter().any(|krate| name.starts_with(krate));
@@ -732,6 +732,19 @@ fn unsafe_code_stands_in_one_crate_only() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Figures that no page names are neither found nor renewed.
+#[test]
+fn every_kept_result_is_named_by_a_page() {
+    let (mut pages, mut results) = (Vec::new(), Vec::new());
+    files(&root().join("docs"), "md", &mut pages);
+    files(&root().join("tools/bench/results"), "json", &mut results);
+    let text: String = pages.iter().map(|page| fs::read_to_string(page).expect("a readable file")).collect();
+    let names = results.iter().map(|path| path.file_name().expect("a name").to_string_lossy().into_owned());
+    let named = |name: &String| ['`', '/'].iter().any(|before| text.contains(&format!("{before}{name}")));
+    let wrong: Vec<_> = names.filter(|name| !named(name)).collect();
+    assert!(wrong.is_empty(), "no page below docs/ names these results: {}", wrong.join(", "));
 }
 
 /// Who builds it learns first which compiler it needs.

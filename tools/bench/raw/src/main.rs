@@ -1,19 +1,17 @@
 //! `raw`: what relaying a message costs with nothing around it, what sending one to many, what accepting a connection.
 //!
-//! Connections are paired in the order in which they come; what one sends, its partner is sent. The *floor* does that
-//! with one epoll, one read and one write a message; the same relay runs over Throng's drivers, so that their own cost
-//! shows. The generator keeps a window of messages in flight on each pair, one way, one write a message; the server is a
-//! process of its own, whose CPU time is taken from `/proc/PID/schedstat` at both ends of the measured time.
+//! Connections are paired in the order in which they come; what one sends, its partner is sent, with one epoll, one read
+//! and one write a message. The generator keeps a window of messages in flight on each pair, one way, one write a message;
+//! the server is a process of its own, whose CPU time is taken from `/proc/PID/schedstat` at both ends of the measured time.
 #![forbid(unsafe_code)]
 
 mod fan;
 mod floor;
 mod late;
 mod load;
-mod over_driver;
 mod report;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -32,9 +30,6 @@ enum Command {
         /// Where to listen.
         #[arg(long, default_value = "127.0.0.1:0")]
         listen: SocketAddr,
-        /// What to relay with.
-        #[arg(long, value_enum, default_value = "floor")]
-        driver: Relay,
     },
     /// Put load on a relay that runs.
     RelayLoad {
@@ -47,22 +42,13 @@ enum Command {
         #[arg(long)]
         server_pid: Option<u32>,
     },
-    /// Both: the floor in a child process under load; medians of the runs as JSON.
+    /// Both: the relay in a child process under load; medians of the runs as JSON.
     Relay {
         #[command(flatten)]
         window: Window,
-        #[command(flatten)]
-        runs: Runs,
-    },
-    /// The same over one of Throng's drivers.
-    Echo {
-        /// Which.
-        #[arg(long, value_enum, default_value = "uring")]
-        driver: Relay,
-        #[command(flatten)]
-        window: Window,
-        #[command(flatten)]
-        runs: Runs,
+        /// Runs to take the median of.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
     },
     /// Send what one connection says to all others, or only accept connections, until killed; prints its address.
     #[command(hide = true)]
@@ -107,38 +93,6 @@ enum Command {
         #[arg(long)]
         dir: Option<PathBuf>,
     },
-    /// Floor and both drivers, run in turns, at 1,000 pairs with one message in flight and at 100 pairs with 50.
-    Compare {
-        #[command(flatten)]
-        runs: Runs,
-        /// Measured time of each run, seconds.
-        #[arg(long, default_value_t = 4.0)]
-        seconds: f64,
-        /// Where to write the result as JSON.
-        #[arg(long)]
-        out: Option<PathBuf>,
-    },
-}
-
-/// What relays.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-enum Relay {
-    /// Bare epoll, read and write.
-    Floor,
-    /// Throng's driver on epoll.
-    Epoll,
-    /// Throng's driver on io_uring.
-    Uring,
-}
-
-impl Relay {
-    fn name(self) -> &'static str {
-        match self {
-            Relay::Floor => "floor",
-            Relay::Epoll => "epoll",
-            Relay::Uring => "uring",
-        }
-    }
 }
 
 /// How much load.
@@ -158,19 +112,9 @@ struct Window {
     seconds: f64,
 }
 
-#[derive(Clone, Copy, Debug, Args)]
-struct Runs {
-    /// Runs to take the median of.
-    #[arg(long, default_value_t = 5)]
-    runs: usize,
-}
-
 fn main() -> io::Result<()> {
     match Cli::parse().command {
-        Command::RelayServer { listen, driver } => match driver {
-            Relay::Floor => floor::serve(listen, floor::Work::Relay),
-            Relay::Epoll | Relay::Uring => over_driver::serve(listen, driver),
-        },
+        Command::RelayServer { listen } => floor::serve(listen, floor::Work::Relay),
         Command::RelayLoad { addr, window, server_pid } => {
             println!("{}", serde_json::to_string_pretty(&load::run(addr, window, server_pid)?)?);
             Ok(())
@@ -183,10 +127,8 @@ fn main() -> io::Result<()> {
             fan::fan_out(receivers, channels, rate, bytes, seconds)
         }
         Command::Accept { connections } => fan::accept(connections),
-        Command::Relay { window, runs } => report::print_median(Relay::Floor, window, runs.runs),
-        Command::Echo { driver, window, runs } => report::print_median(driver, window, runs.runs),
+        Command::Relay { window, runs } => report::print_median(window, runs),
         Command::Durable(late) => late::run(&late),
         Command::DurableServer { dir } => late::serve(dir.as_deref()),
-        Command::Compare { runs, seconds, out } => report::compare(runs.runs, seconds, out),
     }
 }
