@@ -1,15 +1,71 @@
-//! What addresses are called: by the line tables of the server's own program, in the process of the command.
+//! What addresses are called, in the process of the command: by the table of symbols of the server's own program, and by its
+//! line tables, where it has them.
 
 use std::collections::HashMap;
+use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
-use addr2line::Loader;
+use addr2line::Context;
+use gimli::{Dwarf, EndianRcSlice, NativeEndian, SectionId};
+use object::{Object, ObjectSection, ReadCache};
 
 use super::unwind::{Code, Frame, LOST};
 
+type Reader = EndianRcSlice<NativeEndian>;
+
+/// What a file of code says of its addresses.
+struct Names {
+    /// Functions that are inlined, and files. Without line tables it finds nothing.
+    lines: Context<Reader>,
+    /// Where each function begins, in order.
+    symbols: Vec<(u64, String)>,
+}
+
+impl Names {
+    fn read(path: &Path) -> Option<Names> {
+        let cache = ReadCache::new(fs::File::open(path).ok()?);
+        let file = object::File::parse(&cache).ok()?;
+        let section = |id: SectionId| {
+            let data = file.section_by_name(id.name()).and_then(|section| section.uncompressed_data().ok());
+            Ok::<_, gimli::Error>(Reader::new(Rc::from(data.unwrap_or_default()), NativeEndian))
+        };
+        let lines = Context::from_dwarf(Dwarf::load(section).ok()?).ok()?;
+        let map = file.symbol_map();
+        let symbols = map.symbols().iter().map(|symbol| (symbol.address(), symbol.name().to_owned()));
+        Some(Names { lines, symbols: symbols.collect() })
+    }
+
+    fn symbol(&self, address: u64) -> Option<&str> {
+        let after = self.symbols.partition_point(|(begin, _)| *begin <= address);
+        after.checked_sub(1).map(|at| &*self.symbols[at].1)
+    }
+
+    /// The functions at an address, outermost first. Line tables have an inlined function's own name only, so its file stands with
+    /// it; the function that it stands in has its whole path in the table of symbols.
+    fn find(&self, address: u64) -> Option<Vec<String>> {
+        let mut names = Vec::new();
+        let mut frames = self.lines.find_frames(address).skip_all_loads().ok()?;
+        while let Ok(Some(frame)) = frames.next() {
+            let Some(name) = frame.function.as_ref().and_then(|function| function.demangle().ok()) else { continue };
+            let file = frame.location.and_then(|location| location.file);
+            names.push(match file {
+                Some(file) if !name.contains("::") => format!("{name} ({})", short(file)),
+                _ => tidy(&name),
+            });
+        }
+        if let Some(symbol) = self.symbol(address) {
+            names.pop();
+            names.push(tidy(&addr2line::demangle_auto(symbol.into(), None)));
+        }
+        names.reverse();
+        (!names.is_empty()).then_some(names)
+    }
+}
+
 /// Names of the frames of one server.
 pub struct Symbols {
-    code: Vec<(Code, Option<Loader>)>,
+    code: Vec<(Code, Option<Names>)>,
     known: HashMap<Frame, Vec<String>>,
 }
 
@@ -20,15 +76,15 @@ impl Symbols {
         let open = |code: Code| {
             let running = format!("/proc/{process}/exe");
             let path = if code.program { Path::new(&running) } else { Path::new(&code.path) };
-            let loader = Loader::new(path).ok();
-            (code, loader)
+            let names = Names::read(path);
+            (code, names)
         };
         Symbols { code: code.into_iter().map(open).collect(), known: HashMap::new() }
     }
 
     /// Whether the program's own names could be read.
     pub fn knows_program(&self) -> bool {
-        self.code.iter().any(|(code, loader)| code.program && loader.is_some())
+        self.code.iter().any(|(code, names)| code.program && names.is_some())
     }
 
     /// The functions of a frame, outermost first: more than one where some are inlined.
@@ -39,7 +95,7 @@ impl Symbols {
                 return vec!["[lost]".into()];
             }
             match code.get(frame.0 as usize) {
-                Some((code, Some(loader))) => find(loader, frame.1).unwrap_or_else(|| vec![bare(code, frame.1)]),
+                Some((code, Some(names))) => names.find(frame.1).unwrap_or_else(|| vec![bare(code, frame.1)]),
                 Some((code, None)) => vec![bare(code, frame.1)],
                 None => vec![format!("{:#x}", frame.1)],
             }
@@ -50,27 +106,6 @@ impl Symbols {
 fn bare(code: &Code, address: u64) -> String {
     let file = code.path.rsplit('/').next().unwrap_or_default();
     format!("{file}+{address:#x}")
-}
-
-/// Line tables have an inlined function's own name only, so its file stands with it; the function that it stands in has its whole
-/// path in the table of symbols.
-fn find(loader: &Loader, address: u64) -> Option<Vec<String>> {
-    let mut names = Vec::new();
-    let mut frames = loader.find_frames(address).ok()?;
-    while let Ok(Some(frame)) = frames.next() {
-        let Some(name) = frame.function.as_ref().and_then(|function| function.demangle().ok()) else { continue };
-        let file = frame.location.and_then(|location| location.file);
-        names.push(match file {
-            Some(file) if !name.contains("::") => format!("{name} ({})", short(file)),
-            _ => tidy(&name),
-        });
-    }
-    if let Some(symbol) = loader.find_symbol(address) {
-        names.pop();
-        names.push(tidy(&addr2line::demangle_auto(symbol.into(), None)));
-    }
-    names.reverse();
-    (!names.is_empty()).then_some(names)
 }
 
 /// The last two parts of a path.
