@@ -257,7 +257,6 @@ impl<'a> Places<'a> {
     }
 
     /// Items for all bookmarks, and for no others; false if they are not for the items' node, because others see it.
-    #[expect(clippy::too_many_arguments, reason = "what is written goes into two lists")]
     fn write_items(
         &mut self,
         account: &str,
