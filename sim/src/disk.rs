@@ -8,7 +8,7 @@ use throng_engine::store::{Batch, Found, OpView, Query, Row, Table, key};
 use crate::random::Random;
 
 /// Rows and commits under way.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Disk {
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
     pending: VecDeque<(Gate, Batch)>,

@@ -92,6 +92,13 @@ pub enum Change {
     Awaited(Box<str>),
     /// Whoever waits by Nchan's protocol for items of this node of a service is told that they were deleted.
     Gone(Box<str>),
+    /// A node of a service is gone, whose last publication had this number.
+    Deleted {
+        /// The node's actor.
+        node: Box<str>,
+        /// The number.
+        last: u64,
+    },
     /// A message of type `normal`, unaddressed, goes to a user (bare JID), and may wait there.
     Message {
         /// Whom it is from.

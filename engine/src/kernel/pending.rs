@@ -10,6 +10,7 @@ use crate::io::{Job, PutMode};
 use crate::letters::{Apply, ConnRef, Gained, Leave, Origin, Redeem, Settle, Shows};
 use crate::router::users::{Look, Parked, Seen};
 use crate::store::account::{Credentials, Incarnation};
+use crate::store::floors::Scope;
 use crate::store::invitation::{InvitationId, Invited, NewInvitation};
 use crate::store::{Found, Query, Table};
 
@@ -311,6 +312,17 @@ pub(crate) struct FeatureRead {
     pub(crate) turn: InTurn,
     /// Who answers each question, if some of the rows are not in the store.
     pub(crate) asked: Vec<Ask>,
+    /// Directories among the rows that may be below a floor, and floors that are read behind all rows.
+    pub(crate) numbered: Vec<Numbered>,
+}
+
+/// What concerns the numbers of nodes among what is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Numbered {
+    /// The answer at this place is the directory of a node of a partition.
+    Directory(usize, u16),
+    /// A floor was asked for.
+    Floor(Scope),
 }
 
 /// Rows of a user's nodes are read for a session that has become available.

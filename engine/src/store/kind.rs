@@ -5,7 +5,8 @@
 //! imports refuse a row of no kind, and a test compares what is written of each kind with a store that is kept.
 
 use super::{
-    Table, account, announcement, archive, invitation, nodes, peers, private, report, retractions, sessions, waiting,
+    Table, account, announcement, archive, floors, invitation, nodes, peers, private, report, retractions, sessions,
+    waiting,
 };
 
 /// How the sort keys of rows begin that say up to where a shard may have given out numbers of entries.
@@ -75,6 +76,7 @@ pub const KINDS: &[Kind] = &[
     kind(Table::Meta, "floor of numbers", Sort::Begins(NUMBER_FLOOR_PREFIX.as_bytes())),
     kind(Table::Meta, "hash functions of all accounts", Sort::Is(account::COMPLETE_KEY)),
     kind(Table::Meta, "announcement", Sort::Is(announcement::KEY)),
+    kind(Table::Meta, "floor of publications", Sort::Begins(floors::PREFIX)),
     kind(Table::Accounts, "account", Sort::Is(b"")),
     kind(Table::Roster, "version of a roster", Sort::Is(b"")),
     kind(Table::Roster, "item of a roster", Sort::Text),

@@ -7,6 +7,7 @@
 pub mod account;
 pub mod announcement;
 pub mod archive;
+pub mod floors;
 pub mod hash;
 pub mod ids;
 pub mod invitation;

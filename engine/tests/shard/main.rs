@@ -45,6 +45,7 @@ mod notify_ask;
 mod notify_batch;
 mod notify_binary;
 mod notify_bounds;
+mod notify_floors;
 mod notify_following;
 mod notify_keys;
 mod notify_known;

@@ -9,11 +9,11 @@ use throng_engine::web::policy::Channels;
 use throng_sim::frame::frame;
 use throng_sim::host::said as words;
 
-use crate::notify_world::{Desk, KEY, bytes_to, frames, open, post, settings, upgrade};
+use crate::notify_world::{Desk, KEY, bytes_to, first_frame, frames, open, post, settings, upgrade};
 
 /// A way in which somebody reads the channel `a`, with the words by which it hears that items are missing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+pub(super) enum By {
     Poll,
     Events,
     Socket,
@@ -25,7 +25,7 @@ enum By {
     NchanSocket,
 }
 
-const ALL: [By; 9] = [
+pub(super) const ALL: [By; 9] = [
     By::Poll,
     By::Events,
     By::Socket,
@@ -38,16 +38,16 @@ const ALL: [By; 9] = [
 ];
 
 /// A client that knows where it stands, and what it has heard.
-struct Client {
+pub(super) struct Client {
     by: By,
-    conn: ConnId,
+    pub(super) conn: ConnId,
     /// Where it goes on, as the server has told it; of Centrifugo's protocol the number.
-    place: String,
+    pub(super) place: String,
     epoch: String,
-    heard: String,
+    pub(super) heard: String,
 }
 
-fn all() -> Channels {
+pub(super) fn all() -> Channels {
     Channels { mercure: true, centrifugo: true, nchan: true, ..open() }
 }
 
@@ -56,9 +56,30 @@ fn last<'a>(text: &'a str, before: &str, behind: &str) -> Option<&'a str> {
     text.rsplit_once(before)?.1.split(behind).next()
 }
 
+/// The place in the last frame: an object's, or that of an item with a binary head.
+fn place_in_frames(bytes: &[u8]) -> Option<String> {
+    let mut rest = match bytes.starts_with(b"HTTP") {
+        true => &bytes[bytes.windows(4).position(|at| at == b"\r\n\r\n")? + 4..],
+        false => bytes,
+    };
+    let mut place = None;
+    while let Some((said, length)) = first_frame(rest) {
+        let content = &rest[if rest[1] == 126 { 4 } else { 2 }..length];
+        place = match rest[0] {
+            0x82 => {
+                let long = usize::from(u16::from_be_bytes([content[6], content[7]]));
+                Some(String::from_utf8_lossy(&content[24..24 + long]).into_owned())
+            }
+            _ => last(&said, "\"after\":\"", "\"").map(str::to_owned).or(place),
+        };
+        rest = &rest[length..];
+    }
+    place
+}
+
 impl Client {
     /// One that stands behind the item of this number.
-    fn at(desk: &mut Desk, by: By, number: u64) -> Client {
+    pub(super) fn at(desk: &mut Desk, by: By, number: u64) -> Client {
         let place = match by {
             By::Mercure => place::write(("a", number), std::iter::empty()),
             By::NchanPoll | By::NchanEvents | By::NchanSocket => format!("1700000000:{number}"),
@@ -77,7 +98,7 @@ impl Client {
     }
 
     /// It comes, or comes back.
-    fn comes(&mut self, desk: &mut Desk) {
+    pub(super) fn comes(&mut self, desk: &mut Desk) {
         self.conn = desk.connect();
         let place = &self.place;
         let nchan =
@@ -120,13 +141,14 @@ impl Client {
     }
 
     /// It reads what it is sent as clients of its kind do: the last place is that which counts.
-    fn hears(&mut self, bytes: &[u8]) {
+    pub(super) fn hears(&mut self, bytes: &[u8]) {
         let text = match self.by {
             By::Socket | By::Binary | By::Centrifugo | By::NchanSocket => frames(bytes).join("\n"),
             _ => String::from_utf8_lossy(bytes).into_owned(),
         };
         let place = match self.by {
-            By::Poll | By::Socket | By::Binary => last(&text, "\"after\":\"", "\"").map(str::to_owned),
+            By::Poll | By::Socket => last(&text, "\"after\":\"", "\"").map(str::to_owned),
+            By::Binary => place_in_frames(bytes),
             By::Events | By::Mercure | By::NchanEvents | By::NchanSocket => {
                 // A line that counts is followed by an empty one (HTML 9.2.6).
                 let whole = text.rsplit_once("\n\n").map_or("", |(whole, _)| whole);
@@ -151,13 +173,13 @@ impl Client {
     }
 
     /// It goes, and forgets what it has heard.
-    fn goes(&mut self, desk: &mut Desk) {
+    pub(super) fn goes(&mut self, desk: &mut Desk) {
         desk.host.turn(Input::Closed { conn: self.conn });
         self.heard.clear();
     }
 
     /// Whether it has heard that items are missing, as far as its protocol has a word for that.
-    fn knows_of_a_gap(&self) -> bool {
+    pub(super) fn knows_of_a_gap(&self) -> bool {
         let word = match self.by {
             By::Poll | By::Socket | By::Binary => "\"gaps\":[\"a\"]",
             By::Events => "event: gap",
@@ -171,11 +193,18 @@ impl Client {
     }
 }
 
-fn deletes(desk: &mut Desk) {
+/// An administrator deletes the channel `a`.
+pub(super) fn deletes(desk: &mut Desk) {
+    deletes_node(desk, "a");
+}
+
+pub(super) fn deletes_node(desk: &mut Desk, node: &str) {
     let admin = desk.user("admin");
-    let delete = "<iq type='set' id='d' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'>\
-                  <delete node='a'/></pubsub></iq>";
-    let deleted = words(&desk.host.ask(admin, delete));
+    let delete = format!(
+        "<iq type='set' id='d' to='pubsub.localhost'><pubsub xmlns='http://jabber.org/protocol/pubsub#owner'>\
+         <delete node='{node}'/></pubsub></iq>"
+    );
+    let deleted = words(&desk.host.ask(admin, &delete));
     assert!(deleted.contains("type='result'"), "{deleted}");
 }
 
@@ -196,7 +225,7 @@ fn a_place_of_a_deleted_channel_is_not_kept() {
             client.comes(&mut desk);
         }
         let number = client.place.rsplit(['.', ':']).next().unwrap();
-        assert_eq!(number, "2", "{by:?}: {}", client.heard);
+        assert_eq!(number, "8", "{by:?}: {}", client.heard);
         client.goes(&mut desk);
         (3..=5).for_each(|number| drop(desk.publish("a", &format!("new{number}"))));
         for number in 3..=5 {

@@ -292,7 +292,7 @@ fn what_is_lost_adds_up() {
     // What is whole comes out, and each user of whom something is lost is named.
     let into = rotten.dir.path().join("into");
     let lock = FolderLock::take_there(rotten.dir.path()).unwrap();
-    let salvaged = salvage::salvage(&lock, &into, &small(), &mut |_| {}).unwrap();
+    let salvaged = salvage::salvage(&lock, &into, &small(), None, &mut |_| {}).unwrap();
     drop(lock);
     assert!(checked(&into).is_sound());
     let (store, whole) = (open(&into, &small()).unwrap(), |n: u32| !damaged.contains(&n));

@@ -90,7 +90,7 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     store.engine().commit(&[pair(1)]).unwrap();
     backup::backup(&*store.engine(), &copy, &mut |_| {}).unwrap();
     drop(store);
-    restore::restore(&copy, &held(&again), &mut |_| {}).unwrap();
+    restore::restore(&copy, &held(&again), None, &mut |_| {}).unwrap();
     assert_eq!((mark(&copy), mark(&again)), (ours.clone(), ours.clone()));
     // A store from before there was a mark gets it, and keeps its rows; one with rows of another format does not.
     std::fs::remove_file(data.join("store/version")).unwrap();
@@ -210,7 +210,7 @@ fn what_only_reads_makes_nothing_where_there_is_no_store() {
     assert!(matches!(check::check(&lock, &|_, _, _, _| Ok(()), &mut |_| {}), Err(DiskError::NoStore(_))));
     assert!(matches!(Store::open_there(&lock, &small()), Err(DiskError::NoStore(_))));
     let into = dir.path().join("into");
-    assert!(matches!(salvage::salvage(&lock, &into, &small(), &mut |_| {}), Err(DiskError::NoStore(_))));
+    assert!(matches!(salvage::salvage(&lock, &into, &small(), None, &mut |_| {}), Err(DiskError::NoStore(_))));
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
 }
 
@@ -271,10 +271,10 @@ fn a_backup_under_load_is_one_consistent_view_and_can_be_restored() {
     assert!(commits > 10, "commits went on: {commits}");
     let refused = backup::backup(&*engine, &copy, &mut |_| {}).unwrap_err();
     assert!(matches!(refused, DiskError::NotEmpty(_)));
-    let refused = restore::restore(&copy, &held(&data), &mut |_| {}).unwrap_err();
+    let refused = restore::restore(&copy, &held(&data), None, &mut |_| {}).unwrap_err();
     assert!(matches!(refused, DiskError::NotEmpty(_)));
 
-    restore::restore(&copy, &held(&again), &mut |_| {}).unwrap();
+    restore::restore(&copy, &held(&again), None, &mut |_| {}).unwrap();
     let restored = open(&again, &small()).unwrap();
     let restored = restored.engine();
     let last = get(&*restored, Table::Waiting, "a@x", b"").unwrap();
@@ -291,9 +291,10 @@ fn half_a_backup_and_half_a_restore_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let (half, data) = (dir.path().join("half"), dir.path().join("data"));
     std::fs::create_dir_all(half.join("store")).unwrap();
-    let refused = restore::restore(&half, &held(&data), &mut |_| {}).unwrap_err().to_string();
+    let refused = restore::restore(&half, &held(&data), None, &mut |_| {}).unwrap_err().to_string();
     assert!(refused.contains("is no backup: it has no file `backup.complete`"), "{refused}");
-    let refused = restore::restore(&dir.path().join("nowhere"), &held(&data), &mut |_| {}).unwrap_err().to_string();
+    let refused =
+        restore::restore(&dir.path().join("nowhere"), &held(&data), None, &mut |_| {}).unwrap_err().to_string();
     assert!(refused.ends_with("nowhere is no backup: there is no such folder"), "{refused}");
     assert!(!data.join("store").exists());
     std::fs::write(data.join("restore.unfinished"), b"").unwrap();
@@ -310,10 +311,10 @@ fn a_restore_leaves_the_configuration_and_the_certificates_of_a_new_folder() {
     std::fs::create_dir_all(again.join("tls")).unwrap();
     std::fs::write(again.join("throng.toml"), "domain = \"x\"\n").unwrap();
     std::fs::write(again.join("store"), b"").unwrap();
-    let refused = restore::restore(&copy, &held(&again), &mut |_| {}).unwrap_err().to_string();
+    let refused = restore::restore(&copy, &held(&again), None, &mut |_| {}).unwrap_err().to_string();
     assert!(refused.contains("again/store is there"), "{refused}");
     std::fs::remove_file(again.join("store")).unwrap();
-    let bytes = restore::restore(&copy, &held(&again), &mut |_| {}).unwrap();
+    let bytes = restore::restore(&copy, &held(&again), None, &mut |_| {}).unwrap();
     assert!(bytes > 300, "{bytes} bytes");
     assert!(again.join("throng.toml").exists() && open(&again, &small()).is_ok());
 }

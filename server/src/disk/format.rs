@@ -36,8 +36,8 @@ pub(super) const FORMATS: Formats = Formats { oldest: 5, known: FORMAT_VERSION, 
 /// it did write are read as they are.
 ///
 /// In format 8 the row with a roster's version also names the history in which it counts, the record of an account says whether the
-/// account is suspended, and retractions in archives of users may be keyed by full JIDs. Rows of format 7 are read as they are, and a
-/// roster's row is written anew with its next change.
+/// account is suspended, and retractions in archives of users may be keyed by full JIDs. A kind of row more has the floors of the numbers of
+/// publications. Rows of format 7 are read as they are, and a roster's row is written anew with its next change.
 const STEPS: &[Step] = &[no_row_changes(5), no_row_changes(6), no_row_changes(7)];
 
 const fn no_row_changes(from: u32) -> Step {

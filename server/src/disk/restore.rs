@@ -3,12 +3,18 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::time::SystemTime;
 
 use super::backup::{COMPLETE, entries, refuse_full, sync_tree, write_synced};
 use super::check::{self, Report, ValueCheck};
 use super::folder::{RESTORING, engine_folder};
+use super::format::{self, FORMATS};
+use super::lsm::LsmEngine;
 use super::space::{sync_dir, sync_name};
-use super::{DiskError, Finding, FolderLock, LockError, lock};
+use super::{DiskError, Engine, Finding, FolderLock, LockError, Options, lock};
+
+/// Changes a new store before anybody else can open it.
+pub type Finish<'a> = &'a dyn Fn(&(dyn Engine + 'static)) -> Result<(), DiskError>;
 
 /// What may be in a data folder before a store is restored into it: what says how the server is to run.
 const STAYING: [&str; 3] = [lock::NAME, "throng.toml", "tls"];
@@ -31,14 +37,30 @@ fn held(from: &Path) -> Result<FolderLock, DiskError> {
     })
 }
 
-/// Copies a finished backup, in which every byte is as it was written, into the data folder that is held and has no store yet.
-/// Returns the bytes copied; `progress` gets those so far.
+/// When a finished backup was made, by the clock of that time.
 ///
 /// # Errors
-/// [`DiskError::NoBackup`] for what is none, or is damaged: nothing is copied then. [`DiskError::NotEmpty`] if the data folder holds more than its lock, `throng.toml` and `tls`; the file
-/// system's.
-pub fn restore(from: &Path, into: &FolderLock, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
+/// [`DiskError::NoBackup`] for what is none; the file system's.
+pub fn made(from: &Path) -> Result<SystemTime, DiskError> {
     refuse_unfinished(from)?;
+    let complete = from.join(COMPLETE);
+    fs::metadata(&complete).and_then(|found| found.modified()).map_err(DiskError::at(&complete))
+}
+
+/// Copies a finished backup, in which every byte is as it was written, into the data folder that is held and has no store yet.
+/// `finish` changes the new store before anybody else can open it. Returns the bytes copied; `progress` gets those so far.
+///
+/// # Errors
+/// [`DiskError::NoBackup`] for what is none, or is damaged, [`DiskError::Newer`] and [`DiskError::Older`]: nothing is copied then. [`DiskError::NotEmpty`] if the data folder holds more than its
+/// lock, `throng.toml` and `tls`; the file system's.
+pub fn restore(
+    from: &Path,
+    into: &FolderLock,
+    finish: Option<Finish<'_>>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<u64, DiskError> {
+    refuse_unfinished(from)?;
+    format::marked(&engine_folder(from), &FORMATS)?;
     let folder = into.folder();
     refuse_full(folder, &STAYING)?;
     let found = check::check(&held(from)?, &|_, _, _, _| Ok(()), &mut |_| {})?;
@@ -53,6 +75,10 @@ pub fn restore(from: &Path, into: &FolderLock, progress: &mut dyn FnMut(u64)) ->
     let mut bytes = 0;
     copy_tree(&engine_folder(from), &engine_folder(folder), &mut bytes, progress)?;
     sync_tree(folder)?;
+    if let Some(finish) = finish {
+        finish(&LsmEngine::open(&engine_folder(folder), &Options::default())?)?;
+        sync_tree(folder)?;
+    }
     let unfinished = folder.join(RESTORING);
     fs::remove_file(&unfinished).map_err(DiskError::at(&unfinished))?;
     sync_dir(folder)?;

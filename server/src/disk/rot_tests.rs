@@ -256,7 +256,8 @@ fn one_case(sound: &Sound, seed: u64, opened: bool) {
     }
     // What is whole is brought out, and each row that is not is named.
     let into = dir.path().join("into");
-    let salvaged = salvage::salvage(&lock, &into, &small(), &mut |_| {}).unwrap_or_else(|e| panic!("{case}: {e}"));
+    let salvaged =
+        salvage::salvage(&lock, &into, &small(), None, &mut |_| {}).unwrap_or_else(|e| panic!("{case}: {e}"));
     let brought: RowMap = all(&*open(&into, &small()).unwrap().engine()).into_iter().collect();
     assert_eq!(salvaged.rows, brought.len() as u64, "{case}");
     assert!(checked(&into).is_sound(), "{case}: the salvaged store is not good");
@@ -336,7 +337,7 @@ fn a_backup_that_rots_is_not_restored_as_if_it_were_good() {
         let case = format!("seed {seed}: {rot:?} in {}", file.display());
         let verified = restore::verify(&copy, &|_, _, _, _| Ok(()), &mut |_| {});
         let lock = FolderLock::take(&data, "test").unwrap();
-        let restored = restore::restore(&copy, &lock, &mut |_| {});
+        let restored = restore::restore(&copy, &lock, None, &mut |_| {});
         let said_good = verified.as_ref().is_ok_and(check::Report::is_sound);
         assert_eq!(said_good, restored.is_ok(), "{case}: {verified:?}, {restored:?}");
         drop(lock);
@@ -515,7 +516,7 @@ fn a_list_that_is_damaged_hides_no_table_from_a_salvage() {
         spoilt[at] ^= 2;
         fs::write(data.join(list), spoilt).unwrap();
         let lock = FolderLock::take_there(&data).unwrap();
-        salvage::salvage(&lock, &into, &small(), &mut |_| {}).unwrap();
+        salvage::salvage(&lock, &into, &small(), None, &mut |_| {}).unwrap();
         let brought: RowMap = all(&*open(&into, &small()).unwrap().engine()).into_iter().collect();
         assert!(sound.rows.iter().all(|(key, value)| brought.get(key) == Some(value)), "byte {at}");
     }

@@ -18,6 +18,7 @@ use super::folder::engine_folder;
 use super::format::{self, FORMAT_KEY, FORMAT_VERSION, FORMATS};
 use super::memory::flat;
 use super::migrate::{MIGRATION_KEY, State};
+use super::restore::Finish;
 use super::{DiskError, Engine, Finding, FolderLock, LockError, Options, Still, Store, copy, folder};
 
 /// What a salvage brought out, and what it did not.
@@ -31,7 +32,8 @@ pub struct Salvaged {
     pub lost: Vec<Finding>,
 }
 
-/// Brings what is whole in the store of a folder that is held into the new folder `into`. `progress` gets the rows so far.
+/// Brings what is whole in the store of a folder that is held into the new folder `into`, whose store `finish` changes. `progress` gets the
+/// rows so far.
 ///
 /// # Errors
 /// [`DiskError::NotEmpty`] for a folder that holds something; [`DiskError::NoStore`], another format; the file system's. What
@@ -40,6 +42,7 @@ pub fn salvage(
     from: &FolderLock,
     into: &Path,
     options: &Options,
+    finish: Option<Finish<'_>>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Salvaged, DiskError> {
     let still = Still::open_damaged(from)?;
@@ -82,6 +85,9 @@ pub fn salvage(
         format::put(&mut batch, found);
         engine.commit(&[batch])?;
         salvaged.rows += 1;
+    }
+    if let Some(finish) = finish {
+        finish(&engine)?;
     }
     drop(engine);
     folder::finish(&store)?;

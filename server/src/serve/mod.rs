@@ -51,12 +51,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use throng_engine::counters::Counters;
 use throng_engine::id::{ActorKind, Domains, ShardId};
 use throng_engine::settings::Settings;
 use throng_engine::shard::Shard;
+use throng_engine::store::Batch;
+use throng_engine::store::floors::Scope;
 
 use crate::admin::socket::{AdminServer, Patience};
 use crate::admin::{Accounts, Listening};
@@ -149,8 +151,10 @@ impl Program for Throng {
 
     fn salvage(&self, config: &Config, lock: &FolderLock, into: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
         let options = settings::disk_options(config);
-        let salvaged =
-            disk::salvage::salvage(lock, into, &options, &mut told(say, "rows brought out")).map_err(disk_failure)?;
+        // The last numbers of some nodes may be among what is lost.
+        let raise = |engine: &Rows| raise_node_floors(engine, UNIX_EPOCH);
+        let salvaged = disk::salvage::salvage(lock, into, &options, Some(&raise), &mut told(say, "rows brought out"))
+            .map_err(disk_failure)?;
         let counts = vec![("rows".into(), salvaged.rows), ("doubtful rows".into(), salvaged.doubtful)];
         let doubt = format!(
             "{} rows lie between keys of which newer rows may be lost: they may be older, or may have been removed",
@@ -168,7 +172,11 @@ impl Program for Throng {
     }
 
     fn restore(&self, lock: &FolderLock, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
-        let bytes = disk::restore::restore(from, lock, &mut told(say, "bytes copied")).map_err(disk_failure)?;
+        // What was published after the backup is not known.
+        let made = disk::restore::made(from).map_err(disk_failure)?;
+        let raise = |engine: &Rows| raise_node_floors(engine, made);
+        let bytes = disk::restore::restore(from, lock, Some(&raise), &mut told(say, "bytes copied"));
+        let bytes = bytes.map_err(disk_failure)?;
         Ok(StoreReport { counts: vec![("bytes".into(), bytes)], ..StoreReport::default() })
     }
 
@@ -244,6 +252,14 @@ impl Program for Throng {
 
 fn open(config: &Config, lock: &FolderLock) -> Result<Store, Failure> {
     Store::open(lock, &settings::disk_options(config)).map_err(disk_failure)
+}
+
+/// Asks that no node of a store gets a number again that it may have had by now, or by a time that is later than the clock.
+fn raise_node_floors(engine: &Rows, not_before: SystemTime) -> Result<(), DiskError> {
+    let unix_s = SystemTime::now().max(not_before).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let mut batch = Batch::new();
+    settings::raise_node_floors(engine, [Scope::Store], unix_s, &mut batch)?;
+    engine.commit(&[batch])
 }
 
 /// Opens the store; one of an earlier format is changed first, and how far that is is told once a second.

@@ -4,10 +4,12 @@ use std::cell::Cell;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use throng_engine::id::{PARTITIONS, partition};
+use throng_engine::store::floors::Scope;
 use throng_engine::store::waiting::{self, Cursor};
-use throng_engine::store::{Table, archive, key, sessions};
+use throng_engine::store::{Batch, Table, archive, key, sessions};
 
 use super::{Rows, disk_failure, hashes, settings};
 use crate::cli::{Exit, Failure, PartitionCount, Partitions, StoreReport};
@@ -120,8 +122,13 @@ pub(super) fn import_from(
     }
     // No entry gets a number below those that come: an order is kept by numbers.
     let floor = settings::number_floor(engine)?.max(highest.get());
-    let mut finish = |batch: &mut throng_engine::store::Batch| {
+    // The file may be older than what was published since, by the server that has written it or by this one.
+    let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let (mut node_floors, scopes) = (Batch::new(), contents.partitions.iter().map(|number| Scope::Partition(*number)));
+    settings::raise_node_floors(engine, scopes, unix_s, &mut node_floors).map_err(disk_failure)?;
+    let mut finish = |batch: &mut Batch| {
         settings::put_number_floor(batch, floor);
+        node_floors.iter().for_each(|op| batch.add(op));
         hashes::forget(batch);
     };
     import::import(store, from, &contents, replace, &mut finish, progress).map_err(disk_failure)?;

@@ -19,6 +19,7 @@ use throng_engine::shard::NUMBER_FLOOR_PREFIX;
 use throng_engine::store::account::{COMPLETE_KEY, Credentials};
 use throng_engine::store::announcement;
 use throng_engine::store::archive::entries;
+use throng_engine::store::floors::{self, Floor, Scope};
 use throng_engine::store::hash::Hashes;
 use throng_engine::store::kind;
 use throng_engine::store::waiting;
@@ -30,6 +31,7 @@ use super::meta::{has_sessions, meta, put_meta};
 use super::{Rows, disk_failure};
 use crate::cli::{Exit, Failure};
 use crate::config::{self, Config, NodeMakers};
+use crate::disk::DiskError;
 use crate::entropy::Entropy;
 use crate::portable::{self, Wrong};
 use crate::thread::Entrance;
@@ -114,6 +116,25 @@ pub(super) fn number_floor(engine: &Rows) -> Result<u64, Failure> {
 pub(super) fn put_number_floor(batch: &mut Batch, floor: u64) {
     let sort = format!("{NUMBER_FLOOR_PREFIX}import");
     batch.put(Table::Meta, b"", sort.as_bytes(), &[&floor.to_be_bytes()]);
+}
+
+/// Asks that no node of these gets a number again that it may have had by this time, seconds since the Unix epoch.
+///
+/// # Errors
+/// Those of reading the store.
+pub(super) fn raise_node_floors(
+    engine: &Rows,
+    scopes: impl IntoIterator<Item = Scope>,
+    unix_s: u64,
+    batch: &mut Batch,
+) -> Result<(), DiskError> {
+    let known = |scope: Scope| engine.read(&scope.query()).map(|found| Floor::found(&found).unwrap_or_default());
+    let of_store = known(Scope::Store)?;
+    for scope in scopes {
+        let own = known(scope)?;
+        Floor { all: own.and(of_store).all, ..own }.raised(unix_s).put(batch, scope);
+    }
+    Ok(())
 }
 
 /// The partition map of the store, if one was written.
@@ -506,6 +527,7 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
             return PartitionMap::decode(value).map(drop).map_err(|what| format!("the partition map: {what}"));
         }
         Table::Meta if sort == COMPLETE_KEY => matches!(value, [bits] if Hashes::of_bits(*bits).is_some()),
+        Table::Meta if sort.starts_with(floors::PREFIX) => Floor::decode(value).is_some(),
         Table::Meta if sort == announcement::KEY => announcement::Kept::decode(value).is_some(),
         Table::Nodes => throng_engine::store::nodes::is_whole(sort, value),
         Table::Sessions => throng_engine::store::sessions::is_whole(sort, value),

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::support::{Server, THRONG, good, read, throng};
 
 /// An address of this machine for HTTP, which a server has again after it was killed.
-fn free_address() -> String {
+pub(crate) fn free_address() -> String {
     TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port").to_string()
 }
 

@@ -24,6 +24,7 @@ mod profile;
 mod remote;
 mod removed;
 mod reports;
+mod restored;
 mod room;
 mod sar;
 mod scripts;

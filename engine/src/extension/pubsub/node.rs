@@ -215,6 +215,12 @@ impl Directory {
         }
     }
 
+    /// The next publication goes on behind this number: up to it items may be missing.
+    pub fn go_on_behind(&mut self, number: u64) {
+        self.last = number;
+        self.nodes.iter_mut().for_each(|node| node.lose(number));
+    }
+
     /// All nodes.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes

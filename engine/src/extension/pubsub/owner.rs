@@ -149,7 +149,7 @@ pub(super) fn delete(asked: Asked, delete: &Element) -> Answered {
         if asked.service {
             rows::put_directory(&mut batch, &actor, b"");
             rows::delete_pushes(&mut batch, &actor);
-            return Ok(tell::deleted(&asked, &entry, batch, event));
+            return Ok(tell::deleted(&asked, (&entry, directory.last), batch, event));
         }
         Affiliates::default().put(&mut batch, &actor, &node)?;
         directory.put(&mut batch, &actor)?;

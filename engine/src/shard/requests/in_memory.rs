@@ -29,7 +29,8 @@ impl Shard {
     }
 
     /// Reads what an extension wants to know.
-    pub(super) fn read_rows(&mut self, mut read: FeatureRead, queries: Vec<Query>) {
+    pub(super) fn read_rows(&mut self, mut read: FeatureRead, mut queries: Vec<Query>) {
+        self.requests.floors.ask(&mut read, &mut queries);
         if self.cx.kernel.settings.web.channels.in_memory.is_empty() {
             return self.cx.kernel.read(Pending::Request(RequestRead::Feature(read)), queries);
         }

@@ -82,7 +82,10 @@ impl Shard {
     /// Reads what a feature wants to know.
     pub(super) fn read_for(&mut self, asker: Asker, place: usize, queries: Vec<Query>, resume: Resume, turn: InTurn) {
         let charged = self.charge_for(&asker, &queries);
-        self.read_rows(FeatureRead { asker, place, resume, charged, turn, asked: Vec::new() }, queries);
+        self.read_rows(
+            FeatureRead { asker, place, resume, charged, turn, asked: Vec::new(), numbered: Vec::new() },
+            queries,
+        );
     }
 
     /// Whoever asks pays for what these may bring, and gets back what did not come.
@@ -110,7 +113,10 @@ impl Shard {
         };
         let held = Held { which, account, looks };
         let Waits { asker, place, queries, resume, charged } = next;
-        self.read_rows(FeatureRead { asker, place, resume, charged, turn: Some(held), asked: Vec::new() }, queries);
+        self.read_rows(
+            FeatureRead { asker, place, resume, charged, turn: Some(held), asked: Vec::new(), numbered: Vec::new() },
+            queries,
+        );
     }
 
     fn which(&self, account: &str) -> Option<Incarnation> {

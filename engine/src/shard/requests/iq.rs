@@ -263,7 +263,15 @@ impl Shard {
                     return self.do_step(asker, account, place, resume.go_on(&[]));
                 }
                 self.read_rows(
-                    FeatureRead { asker, place, resume, charged: 0, turn: None, asked: Vec::new() },
+                    FeatureRead {
+                        asker,
+                        place,
+                        resume,
+                        charged: 0,
+                        turn: None,
+                        asked: Vec::new(),
+                        numbered: Vec::new(),
+                    },
                     queries,
                 );
             }
@@ -364,6 +372,9 @@ impl Shard {
             }
             Change::Notice(notice) => return self.contacts.notice(&mut self.cx, &notice),
             Change::Gone(node) => return self.channels.channel_deleted(&mut self.cx, &node),
+            Change::Deleted { node, last } => {
+                return self.requests.floors.node_deleted(&mut self.cx.kernel.writes, &node, last);
+            }
             Change::News(news) => return self.channels.news(&mut self.cx, &news, &asker.from, asker.front),
             Change::Known { node, known } => return self.node_known(&node, *known),
             Change::Awaited(node) => return self.channels.web_pushes.registered(&node),
@@ -394,6 +405,7 @@ impl Shard {
             | Change::Known { .. }
             | Change::Awaited(_)
             | Change::Gone(_)
+            | Change::Deleted { .. }
             | Change::Message { .. }
             | Change::Belongs { .. }
             | Change::Charge { .. }
@@ -467,6 +479,9 @@ impl Shard {
 
     pub(crate) fn feature_found(&mut self, mut read: FeatureRead, found: Vec<Found>) {
         let found = self.answers(std::mem::take(&mut read.asked), found);
+        let Some(found) = self.requests.floors.above(std::mem::take(&mut read.numbered), found) else {
+            return self.feature_unreadable(read);
+        };
         // The session has ended, perhaps because its account was removed: nothing is written for it any more.
         if let Some((session, _)) = read.asker.session.filter(|_| !self.actors.asks_still(&read.asker)) {
             if let Some(user) = read.asker.paced {

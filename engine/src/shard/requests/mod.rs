@@ -5,7 +5,8 @@
 //! - [`iq`]: requests (RFC 6120 8.2.3), and the steps of those who answer; [`in_turn`]: one after another for each account
 //! - [`paced`]: requests that wait for room for their answer
 //! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
-//! - [`at_channels`]: what is asked of channels by HTTP, of which this is the home; [`in_memory`]: rows that are not in the store
+//! - [`at_channels`]: what is asked of channels by HTTP, of which this is the home; [`in_memory`]: rows that are not in the store;
+//!   [`floors`]: numbers that are not given out again
 //! - [`adhoc`]: commands of users, and orders of administrators
 //! - [`bytestreams`]: those that users want to begin, by the host's proxy
 //! - [`reports`]: to the operator
@@ -16,6 +17,7 @@ mod adhoc;
 pub(crate) mod at_channels;
 mod at_nodes;
 mod bytestreams;
+mod floors;
 mod in_memory;
 mod in_turn;
 mod iq;
@@ -38,6 +40,7 @@ use crate::kernel::Fixed;
 use crate::kernel::pending::FeatureRead;
 use crate::shard::Shard;
 use crate::shard::requests::bytestreams::Activations;
+use crate::shard::requests::floors::Floors;
 use crate::shard::requests::in_turn::Turns;
 use crate::shard::requests::paced::Waiting;
 use crate::shard::requests::pushes::Pushes;
@@ -52,6 +55,8 @@ pub struct Requests {
     known_nodes: KnownNodes,
     /// Rows of nodes of this home whose items are kept in memory.
     in_memory: InMemory,
+    /// Floors of the numbers of nodes of this home.
+    floors: Floors,
     /// Of what was asked all is known here. Bounded by what one input asks: all go on before the next.
     known_reads: VecDeque<FeatureRead>,
     /// Open sessions of commands.
@@ -70,6 +75,7 @@ impl Requests {
             turns: Turns::default(),
             known_nodes: KnownNodes::default(),
             in_memory: InMemory::default(),
+            floors: Floors::default(),
             known_reads: VecDeque::new(),
             adhoc: Sessions::default(),
             orders_under_way: 0,
@@ -82,7 +88,8 @@ impl Requests {
 impl Shard {
     /// What is known of nodes, and kept of them in memory only, bytes.
     pub(crate) fn known_nodes_bytes(&self) -> usize {
-        self.requests.known_nodes.memory_bytes() + self.requests.in_memory.memory_bytes()
+        let Requests { known_nodes, in_memory, floors, .. } = &self.requests;
+        known_nodes.memory_bytes() + in_memory.memory_bytes() + floors.memory_bytes()
     }
 
     /// What is kept of services that wake devices: how many have not answered, and what all of it takes, bytes.

@@ -208,7 +208,7 @@ fn check_crash(root: &Path, said: Said, goes_on: bool) {
 /// The last batch in the store that a backup is restored to.
 fn restored(copy: &Path, again: &Path) -> Result<u64, DiskError> {
     let lock = FolderLock::take(again, "test").unwrap();
-    restore::restore(copy, &lock, &mut |_| {})?;
+    restore::restore(copy, &lock, None, &mut |_| {})?;
     drop(lock);
     Ok(opened(again).expect("a backup that is complete opens").1)
 }

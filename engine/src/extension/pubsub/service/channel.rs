@@ -454,8 +454,10 @@ fn page<'a>(
             _ => Ok(Page { last, upto: last, ..Page::default() }),
         };
     };
-    // A node that is not there has nothing yet.
-    let Some(entry) = directory.get(node) else { return Ok(Page { last, upto: last, ..Page::default() }) };
+    // A node that is not there has nothing yet. What there was up to its last number is gone.
+    let Some(entry) = directory.get(node) else {
+        return Ok(Page { last, upto: last, gap: after > 0 && after < last, ..Page::default() });
+    };
     if !wanted.private && entry.config.access != Access::Open {
         return Err(error::FORBIDDEN);
     }

@@ -116,8 +116,13 @@ fn told(tale: &Arc<Tale>, found: &[crate::store::Row], more: bool) -> Step {
     }
 }
 
-/// A node is gone, and with it what its members are.
-pub(in crate::extension::pubsub) fn deleted(asked: &Asked, node: &Node, batch: Batch, event: Option<Event>) -> Step {
+/// A node is gone, whose last publication had this number, and with it what its members are.
+pub(in crate::extension::pubsub) fn deleted(
+    asked: &Asked,
+    (node, last): (&Node, u64),
+    batch: Batch,
+    event: Option<Event>,
+) -> Step {
     let gone = Change::Belongs { to: asked.jid.clone(), node: node.name.clone(), own: true, row: Vec::new() };
-    with(end(asked, node, batch, event), [gone])
+    with(end(asked, node, batch, event), [gone, Change::Deleted { node: asked.actor.clone(), last }])
 }
