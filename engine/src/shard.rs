@@ -2,9 +2,8 @@
 //! [`Output`] given along. The shard is the one parent: it knows all modules, and each module answers it with a closed enum
 //! instead of calling the next.
 //!
-//! What is told apart stands on floors of its own (`floor`): the turn, streams, channels, actors, logs, contacts, accounts,
-//! requests, components.
-//! The shard itself knows them all, and holds what goes across them, in the order of a stanza's way:
+//! The modules are siblings: each owns its state and is handed what it uses of others. What crosses them is here, in the order of a
+//! stanza's way:
 //! - [`intake`]: bytes of a connection to items
 //! - [`http`] and [`websocket`]: the same where they are requests, or messages; [`items`] of either, and their [`last_words`]
 //! - [`bosh`]: the same where requests of other connections bring them
@@ -14,7 +13,8 @@
 //! - [`bind`]: resources and resumption
 //! - [`inline`]: the same together with authentication
 //! - [`outgoing`]: what a bound session sends, and where it goes
-//! - [`dispatch`]: letters, answers of the store and finished work
+//! - [`letters`] and [`answers`] of the store, each to its module; [`dispatch`]: stanzas, finished work, and what modules leave to be done
+//! - [`requests`]: the answers of extensions; [`components`]: what crosses components and users
 //! - [`restore`]: sessions of an earlier process, [`tail`]: their resumption, [`again`]: what they may have sent already
 //! - [`ending`]: endings carried out
 //! - [`sweep`]: everything that depends on time alone

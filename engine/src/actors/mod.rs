@@ -1,5 +1,5 @@
-//! The actors' floor: users whose home this shard is, what is known of them, and their sessions. It knows no messages, rosters or
-//! passwords.
+//! Users whose home is this shard, what is known of them, and the user halves of their sessions. The module knows no
+//! messages, rosters or passwords.
 
 pub(crate) mod asker;
 pub(crate) mod debt;

@@ -1,7 +1,7 @@
-//! The channels' floor: requests for channels (`/n/`, also by the protocols of Mercure, Nchan and Centrifugo) that wait on this shard's
-//! connections, and what the home of a channel knows of who waits. It knows connections and other shards, and nothing of users: the items
-//! are at the channel's home, where they are read and published as requests at nodes ([`requests`](crate::shard::requests)). What is asked there,
-//! and what is answered, are letters.
+//! Requests for channels (`/n/`, also by the protocols of Mercure, Nchan and Centrifugo) that wait on connections of this shard,
+//! and the watchers of channels whose home is this shard. The module knows connections and other shards, and no users. Items are
+//! at the home of the channel, where they are read and published as requests at nodes ([`requests`](crate::shard::requests)).
+//! Questions to a home, and its answers, are letters.
 //!
 //! - [`listening`]: from a request to letters, and from answers to what is said; [`telling`] of news; [`asking`] homes,
 //!   [`publishing`] there, and what a [`subscriber`] sends meanwhile

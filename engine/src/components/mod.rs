@@ -1,5 +1,5 @@
-//! The components' floor: external components (XEP-0114), programs that are a domain each. A component's connection is at the home of its
-//! domain, and what waits for it is kept there. It knows requests and all below them, and nothing of users' logins and resources.
+//! External components (XEP-0114): programs that serve a domain each. The connection of a component is at the home of its domain,
+//! and what waits for it is kept there. The module knows nothing of the logins and resources of users.
 //!
 //! - [`stream`]: from the header to a proven domain, and to the end
 //! - [`seats`]: who is there, and what waits for each

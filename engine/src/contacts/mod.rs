@@ -1,5 +1,5 @@
-//! The contacts' floor: rosters, subscriptions, and who sees whose presence (RFC 6121 2 to 4). It knows no passwords and answers
-//! no requests but those for a roster.
+//! Rosters, subscriptions and presence (RFC 6121 2 to 4), and the receivers of events at nodes. The module knows no passwords. It
+//! answers only requests for a roster.
 
 mod announce;
 mod befriend;
@@ -27,7 +27,7 @@ use crate::router::users::{Look, Parked, Seen};
 use crate::settings::Settings;
 use crate::store::sessions::KEY_BYTES;
 
-/// What a roster has decided, for a higher floor to carry out.
+/// What a roster has decided, for the shard to carry out.
 #[derive(Debug)]
 pub(crate) enum Decided {
     /// Whether the sender of this request may see the user's presence, and the groups that it is in if it may.

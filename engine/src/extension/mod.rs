@@ -1,7 +1,7 @@
 //! What the server does beyond carrying stanzas: one file an extension, and one row of [`TABLE`].
 //!
 //! An extension never reads, writes or sends, and never calls another one: its hooks ([`hook`]) are handed what they need and say what
-//! should follow; the floors of the shard carry it out. Service discovery and stream features are made from the same table, so that
+//! should follow; the shard carries it out. Service discovery and stream features are made from the same table, so that
 //! what is advertised is what is there.
 
 pub mod adhoc;

@@ -1,5 +1,4 @@
-//! The lowest floor: what a turn looks at, and what it leaves. It knows time, settings and the other shards, and nobody who is
-//! connected.
+//! What a turn reads, and what it leaves: time, settings, letters, reads, writes and counters. The module knows no connections.
 
 pub(crate) mod attempts;
 pub(crate) mod homes;

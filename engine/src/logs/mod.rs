@@ -1,4 +1,4 @@
-//! The logs' floor: what was said to whom, in which order, and who has received how much of it. It knows no presence and no
+//! The logs of users: the order of their messages, and how far each session has received them. The module knows no presence and no
 //! passwords.
 
 pub(crate) mod copies;

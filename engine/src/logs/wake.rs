@@ -1,5 +1,5 @@
-//! Reasons to wake a user's devices (XEP-0357): messages that may wait for one of them. Here is noted that there is one; whom that
-//! concerns is for a higher floor to find out.
+//! Reasons to wake a user's devices (XEP-0357): messages that may wait for one of them. They are noted here. Which devices are
+//! woken is decided when the input has been handled.
 
 use crate::actors::Actors;
 use crate::extension::push::message;

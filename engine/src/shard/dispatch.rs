@@ -35,7 +35,7 @@ fn take_stored(found: &mut Vec<Found>) -> Option<Found> {
 }
 
 impl Shard {
-    /// Carries out what lower floors have left to be done: endings, decisions, and connections that may go on. What that leads
+    /// Carries out what modules have left to be done: endings, decisions, and connections that may go on. What that leads
     /// to is carried out, too.
     #[inline]
     pub(super) fn settle(&mut self) {

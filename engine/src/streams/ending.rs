@@ -1,4 +1,4 @@
-//! The end of streams. That one is to end is *recorded* here, wherever that becomes clear; a higher floor carries it out when the
+//! The end of streams. That one is to end is *recorded* here, wherever that becomes clear; the shard carries it out when the
 //! input that led to it has been handled. So whoever sends something never finds that a connection has gone meanwhile.
 
 use std::collections::VecDeque;

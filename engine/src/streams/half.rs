@@ -1,6 +1,6 @@
 //! Stream halves. A session has two halves of one name. The *stream half* is here: its connection or none, what the client has been
-//! sent and has not acknowledged, what it has sent that is not in safe hands, and whether it is read from. The *user half*, on the
-//! floors above, has its user, resource, presence and place in the log.
+//! sent and has not acknowledged, what it has sent that is not in safe hands, and whether it is read from. The *user half*, in
+//! `session/table.rs`, has its user, resource, presence and place in the log.
 //!
 //! They know each other by closed letters only: [`Down`] is what a user half tells its stream half; what comes back are stanzas, the
 //! numbers of messages that have arrived, endings, and [`Up`]. Here they are neighbours, and a letter is a call; nothing in one is a reference to the other.
@@ -232,7 +232,7 @@ impl Takes {
     }
 }
 
-/// What streams tell upwards, beside stanzas and what has arrived: data that a higher floor takes out when the input is handled.
+/// What streams tell upwards, beside stanzas and what has arrived: data that the shard takes out when the input is handled.
 #[derive(Debug)]
 pub(crate) enum Up {
     /// The connection may go on with what it has sent already.
@@ -266,7 +266,7 @@ impl Streams {
             Down::Charge(work) => self.charged(id, work),
             Down::GiveBack(work) => self.given_back(id, work),
             Down::End(why, condition, text) => {
-                self.end(id, |floor, conn| floor.fail_stream_with(conn, why, condition, Some(text), None));
+                self.end(id, |streams, conn| streams.fail_stream_with(conn, why, condition, Some(text), None));
             }
             Down::Fail(condition, text) => {
                 if let Some(conn) = self.halves.conn(id) {

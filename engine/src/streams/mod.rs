@@ -1,8 +1,8 @@
-//! The streams' floor: connections, their output, and their end; and the stream halves of sessions. It knows a session by its name
-//! only, and no user.
+//! Connections, their output and their end, and the stream halves of sessions. The module knows a session by its name only, and no
+//! users. It owns the kernel: `cx: &mut Streams` is what every module of a shard is handed.
 //!
-//! Nothing here ends while somebody else speaks: that a stream is to end is *recorded* ([`ending`]), and that one may go on with
-//! what it has sent is a letter upwards ([`half::Up`]). Higher floors take both out when the input is handled.
+//! No stream ends in the middle of an input. An end is *recorded* ([`ending`]), and a stream that may go on with what it has sent
+//! is a letter to the shard ([`half::Up`]). The shard takes both out when the input is handled.
 
 pub(crate) mod asked;
 pub(crate) mod bosh;

@@ -1,6 +1,5 @@
-//! The requests' floor: what extensions answer for the server, and what follows from it, carried out step by step for whoever has asked: a
-//! session, somebody elsewhere, or a connection that has asked something of a channel. It knows accounts and all below them, and nothing of
-//! logins, resources and the order of a turn.
+//! The answers of extensions, carried out step by step. A request comes from a session, from another home, or from a connection that
+//! uses a channel.
 //!
 //! - [`iq`]: requests (RFC 6120 8.2.3), and the steps of those who answer; [`in_turn`]: one after another for each account
 //! - [`paced`]: requests that wait for room for their answer

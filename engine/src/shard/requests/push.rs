@@ -23,7 +23,7 @@ use crate::wire::jid::bare_of;
 use crate::wire::written::read_back;
 
 impl Shard {
-    /// Carries out what lower floors have noted.
+    /// Carries out what logs have noted.
     pub(crate) fn wake_noted(&mut self) {
         for wake in std::mem::take(&mut self.logs.woken) {
             let attended = self.logs.attended(&self.cx, &self.actors, &wake.account);
