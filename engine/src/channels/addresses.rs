@@ -1,4 +1,5 @@
-//! What each address does at `/n/`, as data: how many of its requests wait, and what it has published and made.
+//! Usage of `/n/` per client address, as data: waiting requests, publications, and channels
+//! created.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -10,44 +11,47 @@ use crate::limits::{
     NOTIFY_MADE_AT_ONCE,
 };
 
-/// What is known of an address.
+/// Usage by one address.
 #[derive(Debug, Default)]
 struct Address {
-    /// Requests of it that wait.
+    /// Requests that are waiting.
     waiting: u32,
-    /// Those that have been answered, and are expected again.
+    /// Long polls that were answered and whose clients are expected to poll again.
     away: u32,
-    /// Bytes of requests that wait until others have said whether they may be done.
+    /// Bytes of requests that are held until the authorization service decides about them.
     held: usize,
-    /// Up to when what it has published would take, by what it may, milliseconds (monotonic).
+    /// Time at which the permitted rate has paid for all publications, in milliseconds (monotonic).
     paid_ms: u64,
-    /// The same of channels that it has made.
+    /// The same for channels that it has created.
     made_ms: u64,
-    /// The same of tokens that it has shown, and of which the signature was wrong.
+    /// The same for tokens with a wrong signature.
     wrong_ms: u64,
-    /// The same of questions to others whether its requests may be done.
+    /// The same for inquiries about its requests.
     asked_ms: u64,
 }
 
-/// Publications are refused when an address is ahead of what it may by so much, milliseconds.
+/// How far an address may run ahead of its permitted rate before publications are refused, in
+/// milliseconds.
 const AHEAD_MS: u64 = 10_000;
-/// What it owes is not counted beyond this, milliseconds.
+/// Limit on the debt of an address, in milliseconds.
 const OWED_MS_MAX: u64 = 3_600_000;
 
-/// Why a request may not wait.
+/// Why a request is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// Too many of its address do.
+    /// Too many requests of the address are waiting.
     Waiting,
-    /// Its address has published too much, and may again in so many seconds.
+    /// The address has published too much; the number of seconds until it may publish again.
     Published(u64),
-    /// Its address has shown too many tokens that were wrong, and may show others in so many seconds.
+    /// The address has presented too many wrong tokens; the number of seconds until it may present
+    /// another one.
     Wrong(u64),
-    /// Others were asked about its requests too often, and may be again in so many seconds.
+    /// The address has caused too many inquiries; the number of seconds until it may cause another
+    /// one.
     Asked(u64),
 }
 
-/// Whom an address counts for: an IPv6 /64 is what one customer of a provider has.
+/// The network that an address is accounted to. A provider assigns an IPv6 /64 to one customer.
 pub(super) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => {
@@ -59,39 +63,38 @@ pub(super) fn network(address: IpAddr) -> IpAddr {
 }
 
 impl Address {
-    /// Whether nothing is to be known of it.
+    /// Whether the entry holds no state.
     fn is_unknown(&self) -> bool {
         self.waiting == 0 && self.away == 0 && self.until_ms() == 0
     }
 
-    /// When nothing of it is left to count, but what waits.
+    /// When all debts have expired. Waiting requests are not considered.
     fn until_ms(&self) -> u64 {
         self.paid_ms.max(self.made_ms).max(self.wrong_ms).max(self.asked_ms)
     }
 }
 
-/// All of which something is known: at most [`NOTIFY_ADDRESSES_MAX`], and as many as wait.
+/// The addresses with state: at most [`NOTIFY_ADDRESSES_MAX`] besides those with waiting requests.
 #[derive(Debug, Default)]
 pub(super) struct Addresses(HashMap<IpAddr, Address, Fixed>);
 
 impl Addresses {
-    /// What they take, bytes.
+    /// Memory used, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.0.capacity() * size_of::<(IpAddr, Address)>()
     }
 
-    /// Whether nothing is known of any.
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A request of an address waits.
+    /// Counts a request that starts to wait.
     pub(super) fn waits(&mut self, network: IpAddr) {
         self.0.entry(network).or_default().waiting += 1;
     }
 
-    /// One does not any more.
+    /// Counts a request that stops waiting.
     pub(super) fn waits_no_more(&mut self, network: IpAddr) {
         let address = self.0.get_mut(&network).expect("an address of which a request waits is known");
         address.waiting -= 1;
@@ -100,19 +103,19 @@ impl Addresses {
         }
     }
 
-    /// Whether one more that was answered may be expected again, of so many at once at most.
+    /// Whether one more client may be expected to poll again, out of at most `most`.
     pub(super) fn may_go_away(&self, network: IpAddr, most: u32) -> bool {
         self.0.get(&network).map_or(0, |address| address.away) < most
     }
 
-    /// One that was answered is expected again.
+    /// Counts a client that was answered and is expected to poll again.
     pub(super) fn went_away(&mut self, network: IpAddr) {
         self.0.entry(network).or_default().away += 1;
     }
 
-    /// So many are not expected any more.
+    /// Counts clients that are no longer expected.
     pub(super) fn came_back(&mut self, network: IpAddr, count: u32) {
-        // None of it was expected.
+        // No client of this address was expected.
         let Some(address) = self.0.get_mut(&network) else { return };
         address.away -= count;
         if address.is_unknown() {
@@ -120,7 +123,7 @@ impl Addresses {
         }
     }
 
-    /// Whether a request of this address may wait, of so many at once at most.
+    /// Whether another request of this address may wait, out of at most `most`.
     pub(super) fn may_wait(&mut self, now_ms: u64, network: IpAddr, most: u32) -> Result<(), Held> {
         if self.0.len() >= NOTIFY_ADDRESSES_MAX && !self.0.contains_key(&network) {
             self.0.retain(|_, address| address.waiting + address.away > 0 || address.until_ms() > now_ms);
@@ -132,7 +135,7 @@ impl Addresses {
         if address.waiting >= most { Err(Held::Waiting) } else { Ok(()) }
     }
 
-    /// Whether it may publish; it is charged with what it does, which takes so many milliseconds.
+    /// Charges a publication, which costs `ms` milliseconds, or refuses it.
     pub(super) fn may_publish(&mut self, now_ms: u64, network: IpAddr, ms: f64) -> Result<(), Held> {
         let address = self.0.entry(network).or_default();
         let ahead = address.paid_ms.saturating_sub(now_ms);
@@ -143,12 +146,13 @@ impl Addresses {
         Ok(())
     }
 
-    /// Whether it may make a channel, of which each takes so many milliseconds.
+    /// Whether the address may create a channel, each of which costs `each_ms` milliseconds.
     pub(super) fn may_make(&self, now_ms: u64, network: IpAddr, each_ms: u64) -> bool {
         self.0.get(&network).is_none_or(|address| address.made_ms <= now_ms + NOTIFY_MADE_AT_ONCE * each_ms)
     }
 
-    /// Whether a signature may be verified that it shows; once [`Addresses::may_wait`] has made room for it.
+    /// Whether a signature presented by the address may be verified. Call [`Addresses::may_wait`]
+    /// first: it makes room for the address.
     pub(super) fn may_verify(&self, now_ms: u64, network: IpAddr) -> Result<(), Held> {
         let ahead = self.0.get(&network).map_or(0, |address| address.wrong_ms.saturating_sub(now_ms));
         if ahead < NOTIFY_JWT_WRONG_AHEAD_MS {
@@ -157,13 +161,14 @@ impl Addresses {
         Err(Held::Wrong((ahead - NOTIFY_JWT_WRONG_AHEAD_MS).div_ceil(1_000).max(1)))
     }
 
-    /// It was wrong, of which each takes so many milliseconds.
+    /// Charges a wrong signature, each of which costs `each_ms` milliseconds.
     pub(super) fn was_wrong(&mut self, now_ms: u64, network: IpAddr, each_ms: u64) {
         let address = self.0.entry(network).or_default();
         address.wrong_ms = address.wrong_ms.max(now_ms) + each_ms;
     }
 
-    /// Others are asked about a request of it, of which each takes so many milliseconds; once [`Addresses::may_wait`] has made room for it.
+    /// Charges an inquiry, each of which costs `each_ms` milliseconds, or refuses it. Call
+    /// [`Addresses::may_wait`] first: it makes room for the address.
     pub(super) fn may_ask(&mut self, now_ms: u64, network: IpAddr, each_ms: u64) -> Result<(), Held> {
         let address = self.0.entry(network).or_default();
         let ahead = address.asked_ms.saturating_sub(now_ms);
@@ -174,30 +179,30 @@ impl Addresses {
         Ok(())
     }
 
-    /// Whether so many bytes more of its requests may be held.
+    /// Whether another `bytes` of the address's requests may be held.
     pub(super) fn may_hold(&self, network: IpAddr, bytes: usize) -> bool {
         self.0.get(&network).map_or(0, |address| address.held) + bytes <= NOTIFY_HELD_BYTES_PER_ADDRESS_MAX
     }
 
-    /// So many bytes of a request that waits are held.
+    /// Counts the bytes of a held request.
     pub(super) fn holds(&mut self, network: IpAddr, bytes: usize) {
         self.0.entry(network).or_default().held += bytes;
     }
 
-    /// They are not any more.
+    /// Releases the bytes of a held request.
     pub(super) fn holds_no_more(&mut self, network: IpAddr, bytes: usize) {
         if let Some(address) = self.0.get_mut(&network) {
             address.held -= bytes;
         }
     }
 
-    /// It has made one.
+    /// Charges a channel that the address has created.
     pub(super) fn made(&mut self, now_ms: u64, network: IpAddr, each_ms: u64) {
         let address = self.0.entry(network).or_default();
         address.made_ms = address.made_ms.max(now_ms) + each_ms;
     }
 
-    /// An address is charged with so much.
+    /// Charges an address with `ms` milliseconds.
     pub(super) fn charge(&mut self, now_ms: u64, network: IpAddr, ms: f64) {
         let address = self.0.entry(network).or_default();
         let ms = ms.clamp(0.0, OWED_MS_MAX as f64).round() as u64;
@@ -222,7 +227,7 @@ mod tests {
         all.charge(1_050, network, 1e12);
         assert_eq!(all.may_publish(1_050, network, 50.0), Err(Held::Published(3_590)), "it is not held for ever");
         assert_eq!(all.may_wait(1_050, network, 0), Err(Held::Waiting));
-        // Channels that it makes have a measure of their own.
+        // Channels that are created have a limit of their own.
         let makes = |all: &mut Addresses, now_ms| {
             let may = all.may_make(now_ms, network, 10_000);
             may.then(|| all.made(now_ms, network, 10_000)).is_some()

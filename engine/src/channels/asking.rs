@@ -1,5 +1,5 @@
-//! What a shard says to the homes of channels for its connections: questions for what is behind their places, and that channels are
-//! watched still.
+//! Letters from a shard to the homes of channels on behalf of its connections: requests for the
+//! items after a position, and renewals of watches.
 
 use crate::channels::Channels;
 use crate::channels::home::feed_names::is_feed;
@@ -10,7 +10,7 @@ use crate::letters::{ChannelLetter, ConnRef, Letter};
 use crate::streams::Streams;
 
 impl Channels {
-    /// Asks the homes of all channels of a request that is not told of what comes.
+    /// Asks the homes of all channels of a request that is not live there.
     pub(super) fn ask_all(&mut self, cx: &mut Streams, id: ConnId) {
         let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
         for index in 0..places {
@@ -21,16 +21,17 @@ impl Channels {
         }
     }
 
-    /// Asks the home of a channel for what is behind the place of a request.
+    /// Asks the home of a channel for the items after the request's position.
     pub(super) fn ask_home_of(&mut self, cx: &mut Streams, id: ConnId, index: usize) {
         let share = self.listeners.get(id).map_or(1, Listener::share);
         self.ask_for_share(cx, id, index, share);
     }
 
-    /// The same, for so much of a page: one that is shared by so many.
+    /// The same for one of `share` equal parts of a page.
     pub(super) fn ask_for_share(&mut self, cx: &mut Streams, id: ConnId, index: usize, share: u8) {
         let (number, now_s, shard) = (self.listeners.number(), cx.kernel.now.mono_s(), cx.kernel.id);
-        // It has been answered, or its client has gone: then its channels are watched no more.
+        // The request has been answered, or its client has disconnected: its channels are no longer
+        // watched.
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         listener.asked_s = now_s;
         let watchers = watched.len();
@@ -38,7 +39,8 @@ impl Channels {
         place.standing = Standing::asked(number);
         let (node, feed) = (place.node.clone(), is_feed(&place.node));
         let after = if place.known || feed { place.at } else { u64::MAX };
-        // Of a prefix, all homes say first whether they know its place. A poll is answered all at once.
+        // All homes of a prefix first report whether they know the position. A poll asks for items
+        // at once, because it gets a single answer.
         let asks_place = feed && !place.known && !matches!(listener.kind, Kind::Poll(_));
         let share = if asks_place { 0 } else { share };
         let home = self.source(cx, &node);
@@ -48,13 +50,13 @@ impl Channels {
         letters.push(Letter::Channel(ChannelLetter::Read { conn, number, node, after, watchers, share }));
     }
 
-    /// Whether a request has not been told of all that its channel is known to have.
+    /// Whether the channel is known to have items that the request has not received.
     pub(super) fn has_missed(&self, id: ConnId, index: usize) -> bool {
         let Some(place) = self.listeners.get(id).map(|listener| &listener.places[index]) else { return false };
         place.at < self.listeners.watched(&place.node).map_or(0, |watched| watched.heard)
     }
 
-    /// Homes are told again who listens here, a share of the channels at a time.
+    /// Renews the watches of this shard at the homes, some of the channels per call.
     pub(crate) fn renew_listeners(&mut self, cx: &mut Streams) {
         for (name, heard, watchers) in self.listeners.renewals(cx.kernel.now.mono_ms) {
             self.listeners.awake.renew(&name);

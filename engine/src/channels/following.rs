@@ -1,8 +1,9 @@
-//! Which connections go where their channel is, as data and rules.
+//! Rules for moving connections to the home of their channel, as data.
 //!
-//! An item of a channel for which few wait costs a letter and the waking of a thread for each shard at which one of them is. So who waits for
-//! one channel goes to its home, as long as few do there. A crowd stays where it is, for all shards to tell. A connection goes once at the
-//! most.
+//! For a channel with few subscribers, each item costs a letter and a thread wake-up for every
+//! shard that has one of them. A connection that waits for a single channel therefore moves to its
+//! home, as long as few connections wait there. The subscribers of a crowded channel stay on their
+//! shards, so that all shards share the deliveries. A connection moves at most once.
 
 use std::collections::BTreeMap;
 
@@ -17,25 +18,26 @@ use crate::web::channel::{Asked, Wish};
 use crate::web::nchan::{Subscription, Way};
 use crate::web::prefix;
 
-/// Where connections do not go for a while.
+/// The homes and channels that connections temporarily do not move to.
 #[derive(Debug, Default)]
 pub(super) struct Stays {
-    /// Second (monotonic) up to which a home takes nobody, by shard.
+    /// Second (monotonic) until which a home accepts no connections, by shard.
     homes: Vec<u32>,
-    /// The same of a channel, for which many wait; bounded by [`NOTIFY_STAYS_MAX`].
+    /// The same for a crowded channel; bounded by [`NOTIFY_STAYS_MAX`].
     crowds: BTreeMap<Box<str>, u32>,
-    /// How many have gone to a channel in this second; bounded by [`NOTIFY_STAYS_MAX`].
+    /// How many connections have moved to a channel in this second; bounded by
+    /// [`NOTIFY_STAYS_MAX`].
     gone: BTreeMap<Box<str>, u32>,
     second: u32,
 }
 
 impl Stays {
-    /// What they take, bytes.
+    /// Memory used, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         (self.crowds.len() + self.gone.len()) * (2 * size_of::<(Box<str>, u32)>() + 64)
     }
 
-    /// Whether one more may go to a channel, which is counted.
+    /// Whether one more connection may move to a channel. If so, it is counted.
     fn may_go(&mut self, now_s: u32, home: ShardId, node: &str) -> bool {
         let stays = self.homes.get(home.index()).is_some_and(|until_s| now_s < *until_s);
         if stays || self.crowds.get(node).is_some_and(|until_s| now_s < *until_s) {
@@ -52,7 +54,8 @@ impl Stays {
         *gone <= NOTIFY_AT_HOME_MAX
     }
 
-    /// A home takes nobody for a channel for a while, or for any, if it names none.
+    /// Records that a home accepts no connections for a channel for a while, or for any channel if
+    /// `node` is empty.
     fn stay(&mut self, now_s: u32, home: ShardId, node: &str) {
         let until_s = now_s + NOTIFY_STAY_S;
         if node.is_empty() {
@@ -69,7 +72,7 @@ impl Stays {
     }
 }
 
-/// Whether a request waits long enough for it to be worth while.
+/// Whether a request waits long enough to justify moving its connection.
 fn waits_long(keeps_alive: bool, wish: &Wish) -> bool {
     match wish {
         Wish::Stream | Wish::Updates(..) | Wish::Socket(..) => true,
@@ -80,7 +83,8 @@ fn waits_long(keeps_alive: bool, wish: &Wish) -> bool {
 }
 
 impl Channels {
-    /// The node of the channel to whose home the connection of a request is to go, before it is looked at whether the request may be done.
+    /// Returns the node of the channel to whose home the connection of a request should move. This
+    /// is decided before the request is authorized.
     pub(crate) fn goes_to_channel(
         &mut self,
         cx: &mut Streams,
@@ -97,23 +101,24 @@ impl Channels {
         let (now, home) = (cx.kernel.now, cx.kernel.home(&node));
         let opening = cx.opening(id).filter(|opening| !opening.settled)?;
         let network = network(opening.peer);
-        // Those who have stayed are a crowd, or the home has no room.
+        // The connections that stayed are a crowd, or the home has no room.
         if home == cx.kernel.id || self.listeners.watched(&node).is_some() {
             return None;
         }
         let waiting_max = cx.kernel.settings.web.channels.waiting_max;
-        // Who may not wait here is told so here.
+        // A client that may not wait is refused on this shard.
         self.listeners.addresses.may_wait(now.mono_ms, network, waiting_max).ok()?;
         self.stays.may_go(now.mono_s(), home, &node).then(|| node.into())
     }
 
-    /// How many requests wait here.
+    /// How many requests wait on this shard.
     pub(crate) fn waiting(&self) -> u32 {
         u32::try_from(self.listeners.len()).unwrap_or(u32::MAX)
     }
 
-    /// A connection has come for a channel of this home, and will wait for it. The shard where it was is told if others are to stay there:
-    /// because enough are here, or because too many of its address are (`is_full`).
+    /// Handles a connection that has moved here, to the home of its channel. The shard that sent it
+    /// is told to keep further connections if enough are here already, or if too many of its
+    /// address are (`is_full`).
     pub(crate) fn follower_came(&mut self, cx: &mut Streams, follower: &Follower, is_full: bool) {
         let crowd = self.listeners.watched(&follower.node).map_or(0, |watched| watched.len()) + 1;
         let ahead = self.waiting() > follower.waiting.saturating_mul(2).saturating_add(NOTIFY_FOLLOWERS_AHEAD);
@@ -127,7 +132,7 @@ impl Channels {
         letters.push(Letter::Channel(ChannelLetter::Stay { node }));
     }
 
-    /// A home does not want connections for a channel; or for any, if none is named.
+    /// A home refuses connections for a channel, or for any channel if `node` is empty.
     pub(crate) fn stay_for(&mut self, cx: &mut Streams, home: ShardId, node: &str) {
         let now_s = cx.kernel.now.mono_s();
         self.stays.stay(now_s, home, node);

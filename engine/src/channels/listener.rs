@@ -1,4 +1,5 @@
-//! One request of this shard's connections that waits for channels, as data: what for, by what right, and what its answer has besides.
+//! A request of this shard's connections that waits for channels, as data: its kind, its
+//! credentials, and what its response needs.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -27,70 +28,71 @@ use crate::web::nchan::info::Format;
 use crate::web::policy::Channels;
 use crate::web::response::Response;
 
-/// The header field that says when to ask again (RFC 9110 10.2.3).
+/// The header field with the time until the next attempt (RFC 9110 10.2.3).
 const RETRY_AFTER: &str = "Retry-After";
 
-/// What a request is for.
+/// What a request waits for.
 #[derive(Debug)]
 pub(super) enum Kind {
-    /// An item is published, since this time (microseconds of the wall's clock).
+    /// A publication, with its time (microseconds, wall clock).
     Publish(Answered, u64),
-    /// The next items are wanted, if there are none at once, so many seconds later.
+    /// A long poll: the next items, or whatever has arrived when its time is over.
     Poll(Option<Box<Gathered>>),
-    /// All are wanted, as events. The head of the answer was sent.
+    /// Server-sent events. `true` once the head of the response is sent.
     Stream(bool),
-    /// All are wanted, as events of Mercure. The head of the answer is to be sent with this, until it was. Then it stays for the selectors, if
-    /// there are some.
+    /// Server-sent events of Mercure. The data is used to send the head of the response. Afterwards
+    /// it is retained only if there are selectors.
     Updates(Option<Box<First>>),
-    /// All are wanted, as messages of a WebSocket. Its opening handshake is to be answered with this, until it was.
+    /// Items as WebSocket messages. The data is used to answer the opening handshake, and is `None`
+    /// afterwards.
     Socket(Option<Box<Accept>>),
-    /// Messages are wanted, by Nchan's protocol.
+    /// A subscriber by Nchan's protocol.
     Nchan(Box<Subscriber>),
-    /// Who subscribes is asked.
+    /// A query for the subscribers of a channel.
     Occupancy,
-    /// A page registers for pushes, or does not want them any more; none before it is known whether it may.
+    /// A page that registers for push messages or unregisters; `None` until it is authorized.
     Push(Option<Box<Wanted>>),
-    /// What there is to tell of the channel by Nchan's protocol is asked.
+    /// A query for a channel's information by Nchan's protocol.
     Info(Format),
-    /// It is held until others have said whether it may be done.
+    /// A request that is held until the authorization service decides.
     Held(Box<Held>),
-    /// Commands of Centrifugo's protocol come, which say for which channels.
+    /// A connection of Centrifugo's protocol, whose commands name the channels.
     Talk(Box<Talker>),
 }
 
-/// What a page has asked for that waits for its channel's home.
+/// What a page expects from the home of its channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// It is told until this second since 1970.
+    /// Registered until this time, in seconds since 1970.
     Registered(PushId, u64),
-    /// It is not told any more.
+    /// Unregistered.
     Unregistered,
 }
 
-/// A request that is held: it waits for no channel yet.
+/// A held request, which waits for no channel yet.
 #[derive(Debug)]
 pub(super) struct Held {
-    /// What is asked, without the fields of its answer.
+    /// The request, without the header fields of its response.
     pub(super) asked: Asked,
-    /// By this the answer is known.
+    /// The token of the inquiry.
     pub(super) token: u64,
-    /// What it takes.
+    /// Memory used, in bytes.
     pub(super) bytes: usize,
 }
 
-/// By which way somebody waits for items.
+/// How items are delivered to a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
-    /// A long poll.
+    /// Long polling.
     Poll,
-    /// A stream of events, of Mercure or not.
+    /// Server-sent events, of Mercure or not.
     Events,
-    /// A WebSocket, of Centrifugo's protocol or not.
+    /// WebSocket, of Centrifugo's protocol or not.
     Socket,
 }
 
 impl Kind {
-    /// By which way it waits for items; none if it is for something else.
+    /// How items are delivered; `None` if the request does not wait for items.
     pub(super) fn way(&self) -> Option<Way> {
         match self {
             Kind::Poll(_) => Some(Way::Poll),
@@ -105,7 +107,7 @@ impl Kind {
         }
     }
 
-    /// Whether items go out as long as the connection is there.
+    /// Whether items are delivered for as long as the connection is open.
     pub(super) fn streams(&self) -> bool {
         match self {
             Kind::Nchan(own) => own.streams(),
@@ -113,7 +115,7 @@ impl Kind {
         }
     }
 
-    /// The same of one whose answer has begun.
+    /// Whether that is so and the response has begun.
     pub(super) fn has_begun(&self) -> bool {
         match self {
             Kind::Nchan(own) => own.has_begun(),
@@ -122,7 +124,7 @@ impl Kind {
         }
     }
 
-    /// What is gathered for one by Mercure, until its answer has begun.
+    /// The items gathered for a Mercure subscriber before its response begins.
     pub(super) fn first(&mut self) -> Option<&mut First> {
         match self {
             Kind::Updates(Some(first)) if !first.begun => Some(first),
@@ -130,7 +132,7 @@ impl Kind {
         }
     }
 
-    /// Which of the topics below prefixes are wanted; `None`: all.
+    /// The topics to deliver below prefixes; `None` for all.
     fn selectors(&self) -> Option<&Selectors> {
         match self {
             Kind::Updates(first) => first.as_ref().map(|first| &*first.selectors),
@@ -139,50 +141,50 @@ impl Kind {
     }
 }
 
-/// A request that waits.
+/// A waiting request.
 #[derive(Debug)]
 pub(super) struct Listener {
-    /// What for.
     pub(super) kind: Kind,
-    /// Of which channels; of a publication the one.
+    /// The positions in its channels; for a publication, the one channel.
     pub(super) places: Places,
-    /// Whom it counts for.
+    /// The network that it is accounted to.
     pub(super) network: IpAddr,
-    /// The generation of its connection, by which it is told apart from one that had the slot before.
+    /// The generation of its connection, which distinguishes it from an earlier connection in the
+    /// same slot.
     pub(super) generation: u32,
-    /// Second (monotonic) when it has an answer at the latest; of what streams, when it is sent a sign of life.
+    /// Second (monotonic) by which it must be answered. For a stream, when the next heartbeat is
+    /// due.
     pub(super) until_s: u32,
-    /// Second (monotonic) when a home was asked last.
+    /// Second (monotonic) of the latest question to a home.
     pub(super) asked_s: u32,
-    /// The connection stays when the request is answered.
+    /// The connection stays open after the response.
     pub(super) keeps_alive: bool,
-    /// It has shown the operator's token.
+    /// It carries the operator's token.
     pub(super) trusted: bool,
-    /// It counts as a subscriber where that is told.
+    /// It is counted as a subscriber in channels that report their subscribers.
     pub(super) occupies: bool,
-    /// It is told who the others are.
+    /// It is notified about the other subscribers.
     pub(super) hears: bool,
-    /// It wants items as binary messages.
+    /// It receives items as binary messages.
     pub(super) binary: bool,
-    /// What its token grants, by which it waits.
+    /// The grant of the token that admits it.
     pub(super) grant: Option<Arc<Grant>>,
-    /// What others have allowed, by which it waits.
+    /// The permission of the authorization service that admits it.
     pub(super) permit: Option<Arc<Permit>>,
-    /// Header fields of the answer.
+    /// Header fields of the response.
     pub(super) fields: Fields,
 }
 
 const _: () = assert!(size_of::<Listener>() <= 112, "one who waits costs this much, with its place in one channel");
 
-/// A header field.
 type Field = (&'static str, Cow<'static, str>);
 
-/// Header fields of an answer: those that many requests have alike are there once.
+/// Header fields of a response. Requests with equal fields share them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Fields(Option<Arc<Vec<Field>>>);
 
 impl Fields {
-    /// These, or rather `like`, if they are the same.
+    /// Creates fields, shared with `like` if they are equal.
     pub(super) fn of(fields: Vec<Field>, like: &Fields) -> Fields {
         match &like.0 {
             Some(same) if **same == fields => like.clone(),
@@ -191,25 +193,25 @@ impl Fields {
         }
     }
 
-    /// All of them.
     pub(super) fn all(&self) -> &[Field] {
         self.0.as_deref().map_or(&[], Vec::as_slice)
     }
 }
 
 impl Listener {
-    /// Whether some home has not answered yet.
+    /// Whether the answer of a home is outstanding.
     pub(super) fn is_asking(&self) -> bool {
         self.places.iter().any(|place| matches!(place.standing, Standing::Asked(_)))
     }
 
-    /// Whether it has not taken all that there is of some channel, and no home is asked for that.
+    /// Whether some channel has items that the request has not received and that no home was asked
+    /// for.
     pub(super) fn is_behind(&self) -> bool {
         self.places.iter().any(|place| place.standing == Standing::Behind)
     }
 
-    /// What it has in common with others who stand at the same place of a channel and are told the same there, to the byte; none of those
-    /// who wait for more than that.
+    /// A key under which requests at the same position of a channel receive identical bytes. `None`
+    /// for requests that wait for several channels, or whose output differs per request.
     pub(super) fn alike(&self) -> Option<(Way, bool)> {
         match self.kind {
             Kind::Stream(true) | Kind::Socket(None) if self.places.len() == 1 => Some((self.kind.way()?, self.binary)),
@@ -217,21 +219,22 @@ impl Listener {
         }
     }
 
-    /// What it asks a home for is one of so many shares of a page.
+    /// The divisor of its share: a question asks for one of so many parts of a page.
     pub(super) fn share(&self) -> u8 {
         match &self.kind {
-            // One item, and no more.
+            // Exactly one item.
             Kind::Nchan(own) if own.takes_any() => NOTIFY_PAGE_ITEMS_MAX as u8,
             _ => u8::try_from(self.places.len()).unwrap_or(u8::MAX),
         }
     }
 
-    /// Whether it is known of all channels where it stands. One of Centrifugo's protocol stands in each for itself.
+    /// Whether its position is known in every channel. The subscriptions of Centrifugo's protocol
+    /// are independent of each other.
     pub(super) fn is_placed(&self) -> bool {
         matches!(self.kind, Kind::Talk(_)) || self.places.iter().all(|place| place.known)
     }
 
-    /// What it is beside that, if it is one of Centrifugo's protocol.
+    /// The state of a Centrifugo connection.
     pub(super) fn talker(&self) -> Option<&Talker> {
         match &self.kind {
             Kind::Talk(talker) => Some(talker),
@@ -239,7 +242,6 @@ impl Listener {
         }
     }
 
-    /// The same, to change it.
     pub(super) fn talker_mut(&mut self) -> Option<&mut Talker> {
         match &mut self.kind {
             Kind::Talk(talker) => Some(talker),
@@ -247,8 +249,9 @@ impl Listener {
         }
     }
 
-    /// A place that its channel has not come to is of a channel that was deleted since: from here on it is one of the new channel. Whether all
-    /// of that is told first, as clients of Nchan expect where an identifier is not known.
+    /// Detects a position beyond the end of its channel, which means that the channel was deleted
+    /// and created again. Moves the position to the new channel. Returns whether the whole new
+    /// channel is to be delivered first, as Nchan's clients expect for an unknown identifier.
     pub(super) fn leaves_deleted(&mut self, index: usize, page: &Page<'_>) -> bool {
         let begins_anew = self.nchan().is_some();
         let place = &mut self.places[index];
@@ -259,14 +262,14 @@ impl Listener {
         begins_anew
     }
 
-    /// The tag of a message of this number at one of its places.
+    /// The tag of a message with this number at one of its positions.
     pub(super) fn tag(&self, index: usize, number: u64) -> String {
         let mut tag = String::new();
         write_tag(&mut tag, index, number, self.places.iter().map(|place| place.at));
         tag
     }
 
-    /// What it is beside that, if it is one of Nchan's protocol.
+    /// The state of a subscriber by Nchan's protocol.
     pub(super) fn nchan(&self) -> Option<&Subscriber> {
         match &self.kind {
             Kind::Nchan(own) => Some(own),
@@ -274,14 +277,15 @@ impl Listener {
         }
     }
 
-    /// The place of a channel, if it waits for that.
+    /// The index of a channel among its positions.
     pub(super) fn place_of(&self, node: &str) -> Option<usize> {
         self.places.iter().position(|place| *place.node == *node)
     }
 
-    /// Whether it is told of an item at one of its places. Of what is published below prefixes one who selects is told no more than it means and
-    /// may read. What is not for everybody is in the feeds of all only: nobody stands there without a token, which is asked here, or a permit,
-    /// which is for all below the prefix.
+    /// Whether an item at one of its positions is to be delivered. Below prefixes, a request with
+    /// selectors receives only items that match them and that it may read. Private items are only
+    /// in the feeds of all channels. A request is placed there only with a token, which is checked
+    /// here, or with a permission, which covers the whole prefix.
     pub(super) fn wants(&self, policy: &Channels, index: usize, item: &[u8]) -> bool {
         let Some(selectors) = self.kind.selectors().filter(|_| is_feed(&self.places[index].node)) else { return true };
         let Some((channel, _)) = event::of(item) else { return false };
@@ -289,37 +293,39 @@ impl Listener {
         selectors.cover(&channel) && (!policy.is_private(&channel) || self.grant.as_ref().is_none_or(granted))
     }
 
-    /// How the client calls the channel of one of its places.
+    /// The name by which the client knows the channel.
     pub(super) fn called(&self, index: usize) -> &str {
         let own = self.talker().and_then(|talker| talker.subs.get(index)?.name.as_deref());
         own.unwrap_or_else(|| channel_of(&self.places[index].node))
     }
 
-    /// The nodes of its channels. Who waits for a prefix is no subscriber of any.
+    /// The nodes of its channels. A request for a prefix does not count as a subscriber of any
+    /// channel.
     pub(super) fn nodes(&self) -> impl Iterator<Item = &Arc<str>> {
         self.places.iter().map(|place| &place.node).filter(|node| !is_feed(node))
     }
 
-    /// As how many requests it counts for its address, unless it is one of Centrifugo's protocol. Who waits for a prefix is told, at the
-    /// publishers' cost, of whatever is published below it.
+    /// The number of requests that it counts as for its address, unless it uses Centrifugo's
+    /// protocol. A request for a prefix receives all items below it, at the expense of the
+    /// publishers.
     pub(super) fn weight(&self) -> usize {
         let channels = self.nodes().count().div_ceil(NOTIFY_CHANNELS_MAX);
         (channels + prefixes(&self.places).count() * NOTIFY_REQUESTS_PER_PREFIX).max(1)
     }
 
-    /// What of it is counted, where that is told.
+    /// What is counted of it in channels that report their subscribers.
     pub(super) fn occupant(&self, conn: ConnId) -> Occupant<'_> {
         let permitted = self.permit.as_ref().and_then(|permit| permit.name.as_ref());
         let name = self.grant.as_ref().and_then(|grant| grant.subject()).or(permitted);
         Occupant { conn, network: self.network, name }
     }
 
-    /// Where it stands in all channels: what it says to go on from there.
+    /// Its position in all channels, from which the client can continue.
     pub(super) fn position(&self) -> String {
         self.position_with(usize::MAX, 0)
     }
 
-    /// The same, if it stood here in one of them.
+    /// The same, with its position in one channel replaced by `number`.
     pub(super) fn position_with(&self, index: usize, number: u64) -> String {
         let (mut out, mut before) = (String::new(), None::<&Place>);
         for (at, place) in self.places.iter().enumerate() {
@@ -338,10 +344,10 @@ impl Listener {
         out
     }
 
-    /// The answer with the header fields of this one's.
+    /// Adds its header fields to a response.
     pub(super) fn dressed(&self, response: Response) -> Response {
         let mut response = response.with("Cache-Control", "no-store");
-        // Pages of other origins are shown only what they are said to be shown (Fetch 3.3.3).
+        // Pages of other origins see only the fields that are listed here (Fetch 3.3.3).
         if response.fields.iter().any(|(name, _)| *name == RETRY_AFTER) {
             response = response.with("Access-Control-Expose-Headers", RETRY_AFTER);
         }

@@ -1,4 +1,5 @@
-//! What is said to connections that have asked something of channels (`/n/`): responses, refusals, events and messages.
+//! Output to connections that have requested channels (`/n/`): responses, refusals, events and
+//! messages.
 
 use std::borrow::Cow;
 
@@ -25,11 +26,11 @@ use crate::web::{Transport, handshake};
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::{Limit, Refusal};
 
-/// The type of a stream of events.
+/// The media type of server-sent events.
 const EVENTS: &str = "text/event-stream";
 
-/// What a poll is answered, and what a message of a WebSocket says: items with commas between them, the channels of which some are
-/// missing, and from where to go on.
+/// Writes the response to a poll, or a WebSocket message: items separated by commas, the channels
+/// with missing items, and the position to continue from.
 fn write_answer(out: &mut Vec<u8>, items: &[u8], gaps: &[String], position: &str) {
     for part in [
         &b"{\"items\":["[..],
@@ -44,29 +45,30 @@ fn write_answer(out: &mut Vec<u8>, items: &[u8], gaps: &[String], position: &str
     }
 }
 
-/// What one who takes all items is told at once: events, or messages of a WebSocket.
+/// The output for one streaming request: events, or WebSocket messages.
 #[derive(Debug)]
 pub(super) struct Telling {
     out: Vec<u8>,
-    /// What the next message says.
+    /// The content of the next message.
     message: Option<Gathered>,
-    /// Each item is a message of its own, behind what is said of those that are missing.
+    /// Each item is a message of its own, after the one that reports gaps.
     binary: bool,
-    /// It is events of Mercure.
+    /// The events are those of Mercure.
     updates: bool,
-    /// Items are missing, and no event says yet from where to go on behind them.
+    /// Items are missing, and no event has yet given the position after the gap.
     placeless: bool,
 }
 
 impl Telling {
-    /// Nothing yet, for this one.
+    /// Starts empty output for a request.
     pub(super) fn new(listener: &Listener) -> Telling {
         let message = matches!(listener.kind, Kind::Socket(_)).then(Gathered::default);
         let (updates, binary) = (matches!(listener.kind, Kind::Updates(_)), listener.binary);
         Telling { out: Vec::new(), message, binary, updates, placeless: false }
     }
 
-    /// Items behind the place of a listener are missing, and it goes on behind this number.
+    /// Reports that items after the request's position are missing, and that it continues after
+    /// `number`.
     pub(super) fn gap(&mut self, listener: &Listener, index: usize, number: u64) {
         if let Kind::Nchan(own) = &listener.kind {
             self.placeless = own.tell_gap(&mut self.out);
@@ -79,7 +81,7 @@ impl Telling {
                     self.message(listener, index, number);
                 }
             }
-            // Clients of Mercure know of no such event, and some would take it for an update.
+            // Mercure has no such event, and some clients would take it for an update.
             None if self.updates => {
                 self.out.extend_from_slice(b": updates are missing here\n");
                 self.placeless = true;
@@ -93,7 +95,7 @@ impl Telling {
         }
     }
 
-    /// An item, with which the place has this number.
+    /// Appends an item. The position after it is `number`.
     pub(super) fn item(&mut self, listener: &Listener, index: usize, number: u64, item: &[u8]) {
         self.placeless = false;
         if let Kind::Nchan(own) = &listener.kind {
@@ -103,7 +105,7 @@ impl Telling {
             Some(_) if self.binary => binary::write(&mut self.out, item, &listener.position_with(index, number)),
             Some(message) => {
                 message.push(item);
-                // As much as a poll is answered.
+                // A message has the same size limit as the response to a poll.
                 if message.items.len() >= NOTIFY_PAGE_BYTES_MAX as usize {
                     self.message(listener, index, number);
                 }
@@ -112,7 +114,7 @@ impl Telling {
                 let place = &listener.places[index];
                 let own =
                     if is_feed(&place.node) { event::of(item) } else { Some((channel_of(&place.node).into(), number)) };
-                // An item is written by its home, with both.
+                // The home writes every item with both.
                 let Some((channel, own)) = own else { return };
                 event::write(&mut self.out, &listener.update(index, number, (&channel, own)), item);
             }
@@ -120,7 +122,7 @@ impl Telling {
         }
     }
 
-    /// All of it, after which the place has this number.
+    /// Completes the output. The position after it is `number`.
     pub(super) fn finish(mut self, listener: &Listener, index: usize, number: u64) -> Vec<u8> {
         let is_left = |message: &Gathered| !message.items.is_empty() || !message.gaps.is_empty();
         if self.message.as_ref().is_some_and(is_left) {
@@ -132,7 +134,8 @@ impl Telling {
         self.out
     }
 
-    /// Behind a gap nothing is kept: an id without data says from where to go on (HTML 9.2.6). A feed knows an old place again.
+    /// Writes the position after a gap as an id without data (HTML 9.2.6), because no event follows
+    /// it. A feed recognizes an outdated position by itself.
     fn say_place(&mut self, listener: &Listener, index: usize, number: u64) {
         let place = &listener.places[index];
         let id = match &listener.kind {
@@ -144,24 +147,26 @@ impl Telling {
     }
 
     fn message(&mut self, listener: &Listener, index: usize, number: u64) {
-        // Events say each thing for itself.
+        // Events need no framing message.
         let Some(message) = self.message.replace(Gathered::default()) else { return };
         write_message(&mut self.out, &message, listener, &listener.position_with(index, number));
     }
 }
 
 impl Listener {
-    /// Whether it is told nothing before all homes have answered: it waits for a head that says what is missing.
+    /// Whether delivery waits for the answers of all homes, because the head of the response
+    /// reports gaps.
     pub(super) fn is_gathering(&self) -> bool {
         matches!(&self.kind, Kind::Updates(Some(first)) if !first.begun)
     }
 
-    /// Whether as much has been gathered as a poll is answered.
+    /// Whether the gathered items have reached the size limit of a poll.
     pub(super) fn is_full(&self) -> bool {
         matches!(&self.kind, Kind::Updates(Some(first)) if first.out.len() >= NOTIFY_PAGE_BYTES_MAX as usize)
     }
 
-    /// The identifier of an update by Mercure at a channel: where this one stands with it in all channels and feeds.
+    /// The identifier of a Mercure update at a channel, which encodes the subscriber's position in
+    /// all channels and feeds.
     pub(super) fn update(&self, index: usize, number: u64, (channel, own): (&str, u64)) -> String {
         let stand = |at: usize| {
             let place = &self.places[at];
@@ -174,13 +179,13 @@ impl Listener {
                 false => Stand::Feed(channel_of(&place.node), feed.all, number),
             }
         };
-        // One that is of a place stands for it.
+        // The update's own position is omitted, because its identifier already gives it.
         let is_own = |at: &usize| *at == index && !is_feed(&self.places[index].node);
         place::write((channel, own), (0..self.places.len()).filter(|at| !is_own(at)).map(stand))
     }
 }
 
-/// One message of a WebSocket.
+/// Writes one WebSocket message.
 fn write_message(out: &mut Vec<u8>, gathered: &Gathered, listener: &Listener, position: &str) {
     let mut answer = Vec::with_capacity(gathered.items.len() + 64);
     write_answer(&mut answer, &gathered.items, &gathered.gaps_of(&listener.places), position);
@@ -188,18 +193,18 @@ fn write_message(out: &mut Vec<u8>, gathered: &Gathered, listener: &Listener, po
     out.extend_from_slice(&answer);
 }
 
-/// What is said to one who has had nothing for long: a comment, or a message with no items from where to go on.
+/// Writes a heartbeat: a comment, or a message with the position but no items.
 pub(super) fn write_beat(out: &mut Vec<u8>, listener: &Listener) {
     match &listener.kind {
         Kind::Socket(_) => write_message(out, &Gathered::default(), listener, &listener.position()),
         Kind::Nchan(own) => own.beat(out),
-        // With an empty line behind it some clients take it for an update without content.
+        // With an empty line after it, some clients take it for an update without content.
         Kind::Updates(_) => out.extend_from_slice(b":\n"),
         _ => out.extend_from_slice(b":\n\n"),
     }
 }
 
-/// Who subscribes to a channel, as an event that has no id, or as a message with no items.
+/// Writes the subscribers of a channel, as an event without an id or as a message without items.
 pub(super) fn write_occupancy(out: &mut Vec<u8>, listener: &Listener, node: &str, occupancy: &[u8]) {
     if listener.talker().is_some() {
         let channel = listener.place_of(node).map_or("", |index| listener.called(index));
@@ -218,7 +223,7 @@ pub(super) fn write_occupancy(out: &mut Vec<u8>, listener: &Listener, node: &str
     out.extend_from_slice(&answer);
 }
 
-/// An item, or what is missing, as an event: what it says, and from where to go on behind it.
+/// Writes an event: its name, the position after it, and its data.
 fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &[u8]) {
     for part in [&b"id: "[..], position.as_bytes(), b"\n"] {
         out.extend_from_slice(part);
@@ -230,7 +235,7 @@ fn write_event(out: &mut Vec<u8>, name: &str, position: &str, data: &[u8]) {
 }
 
 impl Channels {
-    /// The home of a channel does not do what was asked.
+    /// Reports that the home of a channel has refused the request.
     pub(super) fn refused_by_home(&mut self, cx: &mut Streams, id: ConnId, refusal: Refusal) {
         let publishes = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Publish(..)));
         let registers = self.listeners.get(id).is_some_and(|listener| matches!(listener.kind, Kind::Push(_)));
@@ -264,7 +269,7 @@ impl Channels {
         self.respond(cx, id, if again { response.with("Retry-After", "10") } else { response });
     }
 
-    /// A poll has something to be answered.
+    /// Answers a poll that has something to return.
     pub(super) fn respond_poll(&mut self, cx: &mut Streams, id: ConnId, gathered: &Gathered) {
         let Some(listener) = self.listeners.get(id) else { return };
         let mut body = Vec::with_capacity(gathered.items.len() + 64);
@@ -273,11 +278,11 @@ impl Channels {
         self.respond(cx, id, json(body));
     }
 
-    /// The answer of one who takes all items begins, unless it has.
+    /// Begins the response to a streaming request, unless it has begun.
     pub(super) fn begin_stream(&mut self, cx: &mut Streams, id: ConnId) {
         let now_s = cx.kernel.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        // Who is told that it is there has all that is published from then on.
+        // A client that has been told that it is subscribed receives all later publications.
         let (is_placed, is_asking) = (listener.is_placed(), listener.is_asking());
         match &mut listener.kind {
             Kind::Socket(accept) if is_placed => {
@@ -300,7 +305,8 @@ impl Channels {
         }
     }
 
-    /// The answer to a subscriber by Mercure begins, unless it has: with the update behind which it goes on, and what came behind that.
+    /// Begins the response to a Mercure subscriber, unless it has begun: with the id of the update
+    /// that it continues from, and the updates since.
     fn begin_updates(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let Some(first) = listener.kind.first() else { return };
@@ -319,11 +325,11 @@ impl Channels {
         self.send_told(cx, id, &out);
     }
 
-    /// The answer to one who takes all messages begins, unless it has.
+    /// Begins the response to a streaming Nchan subscriber, unless it has begun.
     fn begin_nchan(&mut self, cx: &mut Streams, id: ConnId) {
         let now_s = cx.kernel.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return };
-        // Nobody else begins so.
+        // Only requests of Nchan's protocol begin here.
         let Kind::Nchan(own) = &mut listener.kind else { return };
         if !own.begin() {
             return;
@@ -341,8 +347,8 @@ impl Channels {
         cx.send_bytes(id, b": hi\n\n");
     }
 
-    /// The head of a stream of events (HTML 9.2.5). It has no length: its end is that of the connection. Proxies are asked not to keep it
-    /// back.
+    /// Sends the head of an event stream (HTML 9.2.5). The response has no length and ends with the
+    /// connection. Proxies are asked not to buffer it.
     fn send_stream_head(&mut self, cx: &mut Streams, id: ConnId, response: Response, content_type: &'static str) {
         let response = response.closing().with("Content-Type", content_type).with("X-Accel-Buffering", "no");
         let wall_us = cx.kernel.now.wall_us;
@@ -350,29 +356,30 @@ impl Channels {
         cx.send_with(id, |out| response.write_endless(out, wall_us));
     }
 
-    /// Who takes all items is told where it stands, as soon as that is known: from there a client continues that loses its connection before it
-    /// has had an item. Of a stream of events it is an id without data (HTML 9.2.6), and it shows that nobody keeps the stream back; of a
-    /// WebSocket it is a message without items.
+    /// Sends its position to a streaming request as soon as it is known. A client that loses its
+    /// connection before the first item continues from there. In an event stream this is an id
+    /// without data (HTML 9.2.6), which also shows that no proxy buffers the stream. On a WebSocket
+    /// it is a message without items.
     pub(super) fn say_place(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get(id) else { return };
         let mut place = Vec::new();
         match listener.kind {
             Kind::Socket(_) => write_beat(&mut place, listener),
-            // By Mercure it is in the head of the answer.
+            // Mercure has it in the head of the response.
             Kind::Updates(_) => return,
             _ => place.extend_from_slice(format!("id: {}\n\n", listener.position()).as_bytes()),
         }
         cx.send_bytes(id, &place);
     }
 
-    /// Who has come back to prefixes is told once of each that items behind its place are missing.
+    /// Reports missed items to a client that has returned to prefixes, once per prefix.
     pub(super) fn say_missed(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let mut missed: Vec<_> = (0..listener.places.len()).filter(|at| listener.places[*at].missed).collect();
         listener.places.iter_mut().for_each(|place| place.missed = false);
         let name = |at: usize| channel_of(&listener.places[at].node);
         missed.dedup_by(|next, one| name(*next) == name(*one));
-        // Nothing is missing.
+        // No items are missing.
         let Some(last) = missed.last().copied() else { return };
         let mut telling = Telling::new(listener);
         missed.iter().for_each(|at| telling.gap(listener, *at, listener.places[*at].at));
@@ -381,9 +388,9 @@ impl Channels {
         self.send_told(cx, id, &out);
     }
 
-    /// Answers a request that waits, which ends that; of a stream that has begun it is the end.
+    /// Answers a waiting request, which ends it. A stream that has begun is closed instead.
     pub(super) fn respond(&mut self, cx: &mut Streams, id: ConnId, response: Response) {
-        // Who was answered a long poll asks again, or is gone.
+        // A client whose long poll was answered polls again, or has disconnected.
         let is_expected =
             matches!(response.status, Status::Ok | Status::NoContent | Status::NotModified | Status::RequestTimeout);
         let away_max = if is_expected { cx.kernel.settings.web.channels.waiting_max } else { 0 };
@@ -394,7 +401,7 @@ impl Channels {
         let (now_s, wall_us) = (cx.kernel.now.mono_s(), cx.kernel.now.wall_us);
         let Some(opening) = cx.opening(id) else { return };
         opening.requests = opening.requests.saturating_add(1);
-        // It has its time again for the next request.
+        // The time limit restarts for the next request.
         opening.accepted_s = now_s;
         let mut response = listener.dressed(response);
         response.closes |= !listener.keeps_alive || opening.requests >= HTTP_REQUESTS_MAX;
@@ -427,8 +434,8 @@ impl Channels {
 }
 
 impl Channels {
-    /// What one who takes all items is told goes out. It has its time again until the next sign of life; by Centrifugo's protocol that comes in
-    /// any case.
+    /// Sends output to a streaming request and postpones its next heartbeat. Centrifugo's protocol
+    /// sends pings in any case.
     pub(super) fn send_told(&mut self, cx: &mut Streams, id: ConnId, told: &[u8]) {
         let until_s = cx.kernel.now.mono_s() + NOTIFY_HEARTBEAT_S;
         if let Some(listener) = self.listeners.get_mut(id).filter(|_| !told.is_empty()) {
@@ -439,7 +446,7 @@ impl Channels {
         }
     }
 
-    /// What one was told ends who takes all messages, with this status.
+    /// Ends a streaming Nchan subscriber with this status.
     fn end_nchan(&mut self, cx: &mut Streams, id: ConnId, own: &Subscriber, status: Status) {
         let line = status.line();
         if let Way::Socket(..) = own.way() {
@@ -455,20 +462,21 @@ impl Channels {
         cx.end_stream(id, Ended::Server);
     }
 
-    /// A WebSocket ends, for a reason of this side's (RFC 6455 7.1.7).
+    /// Fails a WebSocket from this side (RFC 6455 7.1.7).
     pub(super) fn socket_fails(&mut self, cx: &mut Streams, id: ConnId, fault: FrameFault, why: Ended) {
         cx.send_with(id, |out| frame::write_fault(out, fault));
         self.socket_leaves(cx, id, why);
     }
 
-    /// The last frame is written: nothing goes behind it, since nobody waits any more.
+    /// Closes a WebSocket after its last frame. The request has ended, so nothing is written after
+    /// it.
     pub(super) fn socket_leaves(&mut self, cx: &mut Streams, id: ConnId, why: Ended) {
         self.listeners.end(id);
         cx.end_stream(id, why);
     }
 }
 
-/// The identifier of an update, to who has published it.
+/// The response to a Mercure publisher: the identifier of the update.
 pub(super) fn written_id(id: String) -> Response {
     Response {
         body: Cow::Owned(id.into_bytes()),
@@ -477,13 +485,13 @@ pub(super) fn written_id(id: String) -> Response {
     }
 }
 
-/// What a home says of a channel, for a publisher by Nchan's protocol.
+/// Converts a home's information about a channel for Nchan's protocol.
 pub(super) fn told(own: Info) -> info::Info {
     let Info { there, kept, last, subscribers, requested_s } = own;
     info::Info { there, kept, last, subscribers, requested_s }
 }
 
-/// An answer for programs.
+/// A JSON response.
 pub(super) fn json(body: Vec<u8>) -> Response {
     Response { body: Cow::Owned(body), content_type: "application/json", ..Response::empty(Status::Ok) }
 }

@@ -1,8 +1,10 @@
-//! Requests of this shard's connections that wait for channels, as data: who waits where, and up to which item each has come.
+//! Requests of this shard's connections that wait for channels, as data: which channels, and the
+//! position of each.
 //!
-//! A channel that some wait for is *watched*. Its home tells the shard of each item once. Who is at the head of the channel is told of it
-//! from the few items that are held until all have been told; who has missed some reads them from the home. So nothing is kept for one
-//! who waits but the place.
+//! A channel that requests wait for is *watched*. Its home sends each item to the shard once.
+//! Requests at the head of the channel receive it from the few items that are held until all of
+//! them have been served. Requests that are behind read from the home. A waiting request therefore
+//! costs no more than its position.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -24,42 +26,42 @@ use crate::limits::{CENTRIFUGO_CHANNELS_PER_WAITING, NOTIFY_EMPTY_MAX, NOTIFY_HE
 use crate::slots::Sparse;
 use crate::web::policy::Channels;
 
-/// All of a shard.
+/// The waiting requests of a shard.
 #[derive(Debug, Default)]
 pub(super) struct Listeners {
     /// By the slots of their connections.
     all: Sparse<Listener>,
-    /// Header fields of the last answer that had some.
+    /// Header fields of the latest response that had any.
     fields: Fields,
     /// How many of these wait by each [`Way`].
     ways: [usize; 3],
     watched: BTreeMap<Arc<str>, Watched>,
-    /// Channels of which some are left to be told; each once, so at most as many as are watched.
+    /// Channels with deliveries left; each is queued once, so at most as many as are watched.
     walks: VecDeque<Arc<str>>,
-    /// What each address may still do.
+    /// Usage and limits per address.
     pub(super) addresses: Addresses,
-    /// Prefixes for which some wait.
+    /// Prefixes that requests wait for.
     pub(super) prefixes: Prefixes,
-    /// Who they are, where that is told.
+    /// Subscribers of the channels that report them.
     pub(super) occupants: Occupants,
-    /// Of which pages they are that have registered for pushes.
+    /// Connections of pages that have registered for push messages.
     pub(super) awake: Awake,
     numbers: u32,
-    /// At how many feeds all stand together.
+    /// The number of feed positions of all requests.
     feeds: usize,
-    /// Connections of Centrifugo's protocol, and to how many channels they subscribe together.
+    /// Connections of Centrifugo's protocol, and the number of their subscriptions.
     talkers: (usize, usize),
-    /// Bytes of those that are held.
+    /// Bytes of held requests.
     held_bytes: usize,
-    /// Some are left to be told, by the next turn.
+    /// Deliveries are left for the next turn.
     pub(super) going: bool,
     renewed_ms: u64,
     renewed: Option<Arc<str>>,
-    /// Channels that are renewed a second in this round.
+    /// Channels to renew per second in the current round.
     share: usize,
-    /// Homes hear soon when fewer wait for a channel; of feeds they always do.
+    /// Homes are notified promptly when fewer requests wait for a channel; for feeds always.
     pub(super) tells_left: bool,
-    /// Channels of which they have not heard it.
+    /// Channels whose homes have not been notified yet.
     left: BTreeSet<Arc<str>>,
 }
 
@@ -72,32 +74,32 @@ fn find_mut(all: &mut Sparse<Listener>, id: ConnId) -> Option<&mut Listener> {
 }
 
 impl Listeners {
-    /// Whether there is any.
+    /// Whether any request waits.
     pub(super) fn any(&self) -> bool {
         !self.all.is_empty()
     }
 
-    /// How many wait for items.
+    /// How many requests wait for items.
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// How many of these by one way.
+    /// How many of these use one kind of delivery.
     pub(super) fn by_way(&self, way: Way) -> usize {
         self.ways[way as usize]
     }
 
-    /// Bytes of those that are held.
+    /// Bytes of held requests.
     pub(super) fn held_bytes(&self) -> usize {
         self.held_bytes
     }
 
-    /// Whether so many bytes more of an address may be held.
+    /// Whether another `bytes` of an address may be held.
     pub(super) fn may_hold(&self, network: IpAddr, bytes: usize) -> bool {
         self.held_bytes + bytes <= NOTIFY_HELD_BYTES_MAX && self.addresses.may_hold(network, bytes)
     }
 
-    /// What they take, bytes.
+    /// Memory used, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         let watched = self.watched.len() * (size_of::<Watched>() + 64);
         let watches = 3 * size_of::<ConnId>();
@@ -109,13 +111,13 @@ impl Listeners {
         self.all.memory_bytes() + places + watched + self.addresses.memory_bytes()
     }
 
-    /// A number that no question has had lately.
+    /// A number that no recent question has used.
     pub(super) fn number(&mut self) -> u32 {
         self.numbers = self.numbers.wrapping_add(1);
         self.numbers
     }
 
-    /// Header fields of an answer.
+    /// Creates the header fields of a response.
     pub(super) fn fields(&mut self, fields: Vec<(&'static str, Cow<'static, str>)>) -> Fields {
         let fields = Fields::of(fields, &self.fields);
         if fields != Fields::default() {
@@ -124,7 +126,7 @@ impl Listeners {
         fields
     }
 
-    /// These are needed next, see [`Sparse::fetch`]: both ends of each.
+    /// Prefetches the state of these requests, see [`Sparse::fetch`]: both ends of each.
     pub(super) fn fetch(&self, ids: &[ConnId]) {
         let read = |listener: &Listener| listener.until_s ^ listener.places.first().map_or(0, |place| place.at as u32);
         self.all.fetch(ids.iter().map(|id| id.slot), read);
@@ -135,29 +137,28 @@ impl Listeners {
         find(&self.all, id)
     }
 
-    /// The same, to change it.
     pub(super) fn get_mut(&mut self, id: ConnId) -> Option<&mut Listener> {
         find_mut(&mut self.all, id)
     }
 
-    /// A request, and the channel of one of its places.
+    /// A request, and the watched channel of one of its positions.
     pub(super) fn with_watched(&mut self, id: ConnId, index: usize) -> Option<(&mut Listener, &mut Watched)> {
         let listener = find_mut(&mut self.all, id)?;
         let watched = self.watched.get_mut(&listener.places[index].node)?;
         Some((listener, watched))
     }
 
-    /// A channel that some wait for.
+    /// A watched channel.
     pub(super) fn watched(&self, node: &str) -> Option<&Watched> {
         self.watched.get(node)
     }
 
-    /// The same, under the name by which requests know it.
+    /// The name of a node, shared with the requests that wait for it if there are any.
     pub(super) fn name(&self, node: &str) -> Arc<str> {
         self.watched.get_key_value(node).map_or_else(|| node.into(), |(name, _)| name.clone())
     }
 
-    /// A request begins to wait.
+    /// Adds a waiting request.
     pub(super) fn begin(&mut self, id: ConnId, mut listener: Listener) {
         listener.generation = id.generation;
         (0..listener.weight()).for_each(|_| self.addresses.waits(listener.network));
@@ -178,7 +179,7 @@ impl Listeners {
         debug_assert!(before.is_none() && id.has_socket(), "a request waits alone on its connection");
     }
 
-    /// A request that has begun to wait counts as a subscriber where that is told.
+    /// Counts a waiting request as a subscriber of the channels that report theirs.
     pub(super) fn occupy(&mut self, id: ConnId, policy: &Channels) {
         let Some(listener) = find_mut(&mut self.all, id) else { return };
         listener.occupies = true;
@@ -186,7 +187,7 @@ impl Listeners {
         self.occupants.arrive_at(listener.nodes(), policy, (who, listener.hears), &mut self.addresses);
     }
 
-    /// A connection of Centrifugo's protocol subscribes to one more channel.
+    /// Adds a subscription of a Centrifugo connection.
     pub(super) fn join(&mut self, id: ConnId, place: Place, sub: Sub, policy: &Channels) {
         let Some(listener) = find_mut(&mut self.all, id) else { return };
         let (node, hears) = (place.node.clone(), sub.hears);
@@ -207,7 +208,7 @@ impl Listeners {
         self.occupants.arrive_at(node, policy, (who, hears), &mut self.addresses);
     }
 
-    /// It does not subscribe to one any more.
+    /// Removes a subscription of a Centrifugo connection.
     pub(super) fn part(&mut self, id: ConnId, index: usize) {
         let Some(listener) = find(&self.all, id).filter(|listener| index < listener.places.len()) else { return };
         let node = listener.places[index].node.clone();
@@ -226,7 +227,7 @@ impl Listeners {
         self.unwatch(id, &node);
     }
 
-    /// A channel for which one does not wait any more, and perhaps nobody.
+    /// Removes a request from a watched channel, and the channel if it was the last one.
     fn unwatch(&mut self, id: ConnId, node: &str) {
         let Some(watched) = self.watched.get_mut(node) else { return };
         watched.listeners.remove(&id);
@@ -239,14 +240,16 @@ impl Listeners {
         }
     }
 
-    /// Channels for which fewer wait than before, with what is known of each.
+    /// Drains the channels that lost waiting requests, with the last number known and the number of
+    /// requests left.
     fn fewer(&mut self) -> Vec<(Arc<str>, u64, u32)> {
         let left = std::mem::take(&mut self.left).into_iter();
         let now = |node: &Arc<str>| self.watched.get(node).map_or((0, 0), |watched| (watched.heard, watched.len()));
         left.map(|node| (now(&node), node)).map(|((heard, waiting), node)| (node, heard, waiting)).collect()
     }
 
-    /// A long poll has been answered: its client is expected again, if so many at most are of its address.
+    /// Ends an answered long poll. Its client is expected to poll again, if at most `away_max` of
+    /// its address are expected.
     pub(super) fn end_expected(&mut self, id: ConnId, away_max: u32) -> Option<Listener> {
         let listener = self.take(id)?;
         if listener.occupies {
@@ -255,7 +258,7 @@ impl Listeners {
         Some(listener)
     }
 
-    /// A request waits no more, and its client is gone.
+    /// Ends a request whose client is not expected again.
     pub(super) fn end(&mut self, id: ConnId) -> Option<Listener> {
         self.end_expected(id, 0)
     }
@@ -281,7 +284,8 @@ impl Listeners {
         Some(listener)
     }
 
-    /// An item of a channel has come: whether anybody waits for it, and if so, whether it is news.
+    /// Records an item of a channel. Returns `None` if no request waits for the channel, otherwise
+    /// whether the item is new.
     pub(super) fn hear(&mut self, node: &str, number: u64, item: (&str, &[u8])) -> Option<bool> {
         let name = self.name(node);
         let watched = self.watched.get_mut(node)?;
@@ -298,7 +302,7 @@ impl Listeners {
         Some(news)
     }
 
-    /// The next that are to be told, `most` at once, and of which channel.
+    /// The next batch of at most `most` requests to serve, and their channel.
     pub(super) fn next(&mut self, most: usize) -> Option<(Arc<str>, Vec<ConnId>)> {
         loop {
             let node = self.walks.pop_front()?;
@@ -310,7 +314,8 @@ impl Listeners {
         }
     }
 
-    /// They have been told; if `all` of the channel's have, what is held goes.
+    /// Records that a batch has been served. After the last one (`all`), the held items are
+    /// dropped.
     pub(super) fn told(&mut self, node: Arc<str>, all: bool) {
         let Some(watched) = self.watched.get_mut(&node) else { return };
         if all && !std::mem::take(&mut watched.again) {
@@ -323,12 +328,13 @@ impl Listeners {
         self.walks.push_back(node);
     }
 
-    /// Whether some are left to be told.
+    /// Whether deliveries are left.
     pub(super) fn is_telling(&self) -> bool {
         !self.walks.is_empty()
     }
 
-    /// Channels that are to be renewed now, with what is known of each.
+    /// The channels whose watches are due for renewal, with the last number known and the number of
+    /// waiting requests.
     pub(super) fn renewals(&mut self, now_ms: u64) -> Vec<(Arc<str>, u64, u32)> {
         if now_ms < self.renewed_ms + 1_000 {
             return Vec::new();
@@ -339,7 +345,7 @@ impl Listeners {
         let due = self.watched.range::<Arc<str>, _>((from, Unbounded)).take(share);
         let mut due: Vec<_> = due.map(|(node, watched)| (node.clone(), watched.heard, watched.len())).collect();
         self.renewed = due.last().filter(|_| due.len() == share).map(|(node, ..)| node.clone());
-        // What goes meanwhile does not make the round longer.
+        // Removals do not prolong the round.
         self.share = if self.renewed.is_some() { share } else { 0 };
         due.extend(self.fewer());
         due

@@ -1,7 +1,9 @@
-//! Requests for channels (`/n/`) on this shard's connections: from what is asked to the letters to the channels' homes, and from what these
-//! say to responses and events. While a request waits its connection is not read further than to notice that it has gone.
+//! Requests for channels (`/n/`) on this shard's connections: from the request to letters to the
+//! channels' homes, and from the homes' answers to responses and events. While a request waits, its
+//! connection is read only to detect that the client has disconnected.
 //!
-//! Letters may be lost: a question without an answer is asked again, and a publication without one is said to be in doubt.
+//! Letters may be lost. A question without an answer is asked again. A publication without one is
+//! reported to be in doubt.
 
 use crate::channels::Channels;
 use crate::channels::access::{self, Admission};
@@ -28,14 +30,15 @@ use crate::web::status::Status;
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::Refusal;
 
-/// A publication whose home has not answered is given up after this time, seconds.
+/// Time limit for the home to confirm a publication, in seconds.
 const PUBLISH_S: u32 = 30;
 
-/// The last event of a stream whose token does not count any more. It has no id: who comes back with another token goes on where it was.
+/// The last event of a stream whose token has expired. It has no id, so a client that returns with
+/// another token continues where it was.
 const EXPIRED: &[u8] = b"event: expired\ndata: {}\n\n";
 
 impl Channels {
-    /// A connection asks something of channels, and waits from now on; or is refused what it asks.
+    /// Starts to wait for a request's channels, or refuses the request.
     pub(super) fn begin_listening(
         &mut self,
         cx: &mut Streams,
@@ -62,7 +65,7 @@ impl Channels {
         let (asks_who, push) = (asked.wish == Wish::Occupancy, asked.push);
         let mut registration = None;
         let admission = may.as_ref().cloned().unwrap_or_default();
-        // It is over with that by which it waits.
+        // The request ends when its credentials expire.
         let granted_s = admission.left_s(cx.kernel.now).unwrap_or(u64::MAX);
         let (kind, until_s, publication) = match asked.wish {
             Wish::Publish(publication) => {
@@ -148,7 +151,7 @@ impl Channels {
         }
     }
 
-    /// The home of a channel has answered. What nobody waits for any more is passed over.
+    /// Handles the answer of a channel's home. Answers to ended requests are ignored.
     pub(crate) fn channel_answered(
         &mut self,
         cx: &mut Streams,
@@ -206,7 +209,7 @@ impl Channels {
         self.settle_poll(cx, id);
     }
 
-    /// A poll that waits for no home is answered, if there is something to answer; or waits for what comes.
+    /// Answers a poll that waits for no home if there are items; otherwise it waits for new ones.
     fn settle_poll(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get_mut(id).filter(|listener| !listener.is_asking()) else { return };
         let Kind::Poll(gathered) = &mut listener.kind else { return };
@@ -216,7 +219,7 @@ impl Channels {
         if listener.until_s <= cx.kernel.now.mono_s() {
             return self.poll_is_over(cx, id);
         }
-        // What was published while the home read has been told to others by now.
+        // Items published while the home was reading have been delivered to other requests by now.
         for index in 0..self.listeners.get(id).map_or(0, |listener| listener.places.len()) {
             if self.has_missed(id, index) {
                 self.ask_home_of(cx, id, index);
@@ -224,7 +227,7 @@ impl Channels {
         }
     }
 
-    /// Nothing has come in time.
+    /// Answers a poll whose time is over.
     fn poll_is_over(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let Kind::Poll(gathered) = &mut listener.kind else { return };
@@ -243,7 +246,7 @@ impl Channels {
     }
 
     fn page_for_stream(&mut self, cx: &mut Streams, id: ConnId, index: usize, page: &Page<'_>) {
-        // The client has gone meanwhile.
+        // The client has disconnected meanwhile.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let begins_anew = listener.leaves_deleted(index, page);
         if self.jumps_unheard(id, index, page) {
@@ -262,9 +265,10 @@ impl Channels {
                 first.tell(b"", page.gap);
                 listener.places[index].missed = false;
             }
-            // Others have waited for that, so that each event can say where all channels stand.
+            // Delivery starts once all positions are known, so that each event can state the
+            // position in all channels.
             if listener.is_placed() {
-                // A WebSocket begins with that.
+                // A WebSocket begins with its position.
                 self.begin_stream(cx, id);
                 self.say_place(cx, id);
                 self.say_missed(cx, id);
@@ -308,7 +312,8 @@ impl Channels {
         self.catch_up(cx, id, false);
     }
 
-    /// A stream asks for what it lacks, if it takes more. One that `waits` does not ask for what it is told of when its turn comes.
+    /// Asks for the items that a stream has not received, if its connection can take more. A stream
+    /// that `waits` does not ask for items that the current round of deliveries will bring.
     pub(super) fn catch_up(&mut self, cx: &mut Streams, id: ConnId, waits: bool) {
         let is_heavy = cx.is_heavy(id);
         let Some(listener) = self.listeners.get(id).filter(|listener| !listener.is_gathering()) else { return };
@@ -329,12 +334,12 @@ impl Channels {
         }
     }
 
-    /// A connection has taken what it was sent.
+    /// Continues after a connection has drained its output.
     pub(crate) fn listener_sent(&mut self, cx: &mut Streams, id: ConnId) {
         match self.listeners.get(id) {
             Some(listener) if listener.talker().is_some() => self.talk_catches_up(cx, id),
             Some(listener) if listener.kind.has_begun() => {
-                // Who is told of what comes is told of what it has not got yet when its turn comes.
+                // A request that is live receives what it lacks when the round reaches it.
                 if listener.is_behind() {
                     self.catch_up(cx, id, true);
                 }
@@ -344,8 +349,9 @@ impl Channels {
         }
     }
 
-    /// Bytes have come on a connection whose request waits; whether they are to be looked at. Behind a stream of events nothing
-    /// ever is. Of what comes behind another request, or before a WebSocket has begun, no more is read than has come.
+    /// Handles input on a connection whose request waits. Returns whether the input is to be read.
+    /// After a request for an event stream, none ever is. After another request, or before a
+    /// WebSocket has begun, no more is read than has already arrived.
     pub(crate) fn heard_while_waiting(&mut self, cx: &mut Streams, id: ConnId) -> bool {
         match self.listeners.get(id) {
             None => true,
@@ -358,7 +364,7 @@ impl Channels {
         }
     }
 
-    /// Looks whether the time of a waiting request has come. Whether there is one.
+    /// Checks the deadlines of a waiting request. Returns whether there is one.
     pub(crate) fn sweep_listener(&mut self, cx: &mut Streams, id: ConnId) -> bool {
         let now_s = cx.kernel.now.mono_s();
         let Some(listener) = self.listeners.get_mut(id) else { return false };
@@ -371,7 +377,8 @@ impl Channels {
         let polls = listener.kind.way() == Some(listener::Way::Poll);
         let (publishes, begun) =
             (matches!(listener.kind, Kind::Publish(..)), matches!(listener.kind, Kind::Stream(true)));
-        // A poll has been cut to the time of its token, and is answered as at the end of any wait.
+        // The wait of a poll is limited to the validity of its token. It is answered as at the end
+        // of any wait.
         let exempt = publishes || matches!(listener.kind, Kind::Push(_)) || (polls && is_over);
         if let Some(listener) = self.listeners.get(id).filter(|listener| !exempt && !self.is_granted(cx, listener)) {
             let over = access::over(listener);
@@ -393,12 +400,12 @@ impl Channels {
             }
             Kind::Held(_) if is_over => self.respond(cx, id, access::unanswered()),
             Kind::Publish(..) | Kind::Occupancy | Kind::Info(_) | Kind::Push(_) | Kind::Talk(_) | Kind::Held(_) => {}
-            // A home that has just been asked has its time, too.
+            // A home that was just asked gets its time to answer.
             Kind::Poll(_) if is_over && (lost || !listener.is_asking()) => self.poll_is_over(cx, id),
             Kind::Nchan(_) if polls && is_over && (lost || !listener.is_asking()) => self.nchan_is_over(cx, id),
             Kind::Poll(_) | Kind::Stream(_) | Kind::Updates(_) | Kind::Socket(_) | Kind::Nchan(_) => {
                 let beats = is_over && listener.kind.has_begun();
-                // A poll whose time is over waits for its home only.
+                // A poll whose time is over waits only for its home.
                 if is_over && !polls {
                     listener.until_s = now_s + NOTIFY_HEARTBEAT_S;
                 }
@@ -407,7 +414,7 @@ impl Channels {
                     listener.places.iter_mut().filter(asked).for_each(|place| place.standing = Standing::Behind);
                     self.ask_all(cx, id);
                 }
-                // Who has something to take need not be asked whether it is there.
+                // A connection with pending output needs no heartbeat.
                 let mut beat = Vec::new();
                 if let Some(listener) = self.listeners.get(id).filter(|_| beats && cx.conns.outbound_bytes(id) == 0) {
                     write_beat(&mut beat, listener);
@@ -418,7 +425,7 @@ impl Channels {
         true
     }
 
-    /// A connection ends.
+    /// Ends the request of a closed connection.
     pub(crate) fn listener_gone(&mut self, id: ConnId) {
         self.listeners.end(id);
     }

@@ -1,18 +1,21 @@
-//! Requests for channels (`/n/`, also by the protocols of Mercure, Nchan and Centrifugo) that wait on connections of this shard,
-//! and the watchers of channels whose home is this shard. The module knows connections and other shards, and no users. Items are
-//! at the home of the channel, where they are read and published as requests at nodes ([`requests`](crate::shard::requests)).
+//! Requests for channels (`/n/`, also by the protocols of Mercure, Nchan and Centrifugo) that wait
+//! on connections of this shard, and the watchers of channels whose home is this shard. The module
+//! knows connections and other shards, but no users. Items are stored at the home of the channel,
+//! where they are read and published as requests at nodes ([`requests`](crate::shard::requests)).
 //! Questions to a home, and its answers, are letters.
 //!
-//! - [`listening`]: from a request to letters, and from answers to what is said; [`telling`] of news; [`asking`] homes,
-//!   [`publishing`] there, and what a [`subscriber`] sends meanwhile
-//! - [`listeners`], each a [`listener`] at [`places`] in what is [`watched`], of [`addresses`], some for [`prefixes`]: who waits, as data
-//! - [`listener_words`] to them, [`binary`] ones too, and [`tallies`] for operators
-//! - [`access`]: whether they may
-//! - [`following`]: who of them goes to the channel's home
-//! - [`home`]: who watches the channels of this home, and its feeds
-//! - [`occupancy`]: who subscribes to a channel
-//! - [`web_push`]: pages that are told while they are closed
-//! - [`nchan`] and [`talk`] (Centrifugo): protocols with words and data of their own
+//! - [`listening`]: from a request to letters, and from answers to output; [`telling`] delivers new
+//!   items; [`asking`] sends questions to homes, [`publishing`] publications; [`subscriber`] reads
+//!   what WebSocket clients send meanwhile
+//! - [`listeners`]: the waiting requests as data, each a [`listener`] at [`places`] in channels
+//!   that are [`watched`]; limits per client in [`addresses`], subscribed [`prefixes`]
+//! - [`listener_words`]: output to clients, with [`binary`] items; [`tallies`] for operators
+//! - [`access`]: authorization
+//! - [`following`]: which connections move to the home of their channel
+//! - [`home`]: the watchers of this home's channels, and its feeds
+//! - [`occupancy`]: the subscribers of a channel
+//! - [`web_push`]: push messages to pages that are closed
+//! - [`nchan`] and [`talk`] (Centrifugo): protocols with output and data of their own
 
 mod access;
 mod addresses;
@@ -46,29 +49,28 @@ use crate::channels::occupancy::Occupancy;
 use crate::channels::web_push::WebPushes;
 use crate::id::ConnId;
 
-/// Who waits for channels at a shard, and for channels of which it is the home.
+/// The channel state of a shard: of its connections, and of the channels whose home it is.
 #[derive(Debug)]
 pub(crate) struct Channels {
-    /// Requests that wait for channels.
     listeners: Listeners,
-    /// Tokens that were verified.
+    /// Verified tokens.
     grants: Known,
-    /// What others have said of requests for channels.
+    /// Decisions of the authorization service.
     decisions: Decisions,
-    /// Which channels their subscribers do not go to.
+    /// Channels whose subscribers do not move to the home.
     stays: Stays,
-    /// Who watches channels of this home.
+    /// Watchers of this home's channels.
     pub(crate) watchers: Watchers,
-    /// What was published lately below prefixes that are watched.
+    /// Recent items below watched prefixes.
     pub(crate) feeds: Feeds,
-    /// Who subscribes to channels of this home.
+    /// Subscribers of this home's channels.
     occupancy: Occupancy,
-    /// Pages that are told of items of channels of this home while they are closed.
+    /// Push messages for items of this home's channels.
     pub(crate) web_pushes: WebPushes,
 }
 
 impl Channels {
-    /// Nobody waits.
+    /// Creates empty state.
     pub(crate) fn new() -> Channels {
         Channels {
             listeners: Listeners::default(),
@@ -93,12 +95,12 @@ impl Channels {
         self.listeners.get(id).is_some()
     }
 
-    /// Whether the answer to a connection's request has begun, and goes on with what comes.
+    /// Whether the response on a connection has begun and continues with new items.
     pub(crate) fn has_begun_answer(&self, id: ConnId) -> bool {
         self.listeners.get(id).is_some_and(|listener| listener.kind.has_begun())
     }
 
-    /// What all of it takes, bytes.
+    /// Memory used, in bytes.
     pub(crate) fn channels_bytes(&self) -> usize {
         let known = self.grants.memory_bytes() + self.decisions.memory_bytes();
         let listeners = self.listeners.memory_bytes() + known;

@@ -1,4 +1,5 @@
-//! Where one who waits for channels stands in each, and what has come for it meanwhile.
+//! The position of a waiting request in each of its channels, and the items gathered for it
+//! meanwhile.
 
 use std::collections::BTreeSet;
 use std::ops::{Deref, DerefMut};
@@ -7,45 +8,43 @@ use std::sync::Arc;
 use crate::channels::home::feed_names::{is_feed, is_same_prefix};
 use crate::channels::occupancy::crowd::channel_of;
 
-/// How far the next items of a channel are for one who waits.
+/// How a request gets the next items of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// The home was asked, by this number.
+    /// The home was asked, with this number.
     Asked(Number),
-    /// It is told of the next one.
+    /// The next item is delivered when it is published.
     Live,
-    /// It does not take more for now; its place says what it has.
+    /// The connection cannot take more at present; the position records what it has received.
     Behind,
 }
 
-/// The number of a question, which needs no place of its own in memory's order: so a place is no larger than what it says.
+/// The number of a question. It has no alignment, which keeps [`Place`] small.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Number([u8; 4]);
 
 impl Standing {
-    /// The home was asked, by this number.
     pub(super) fn asked(number: u32) -> Standing {
         Standing::Asked(Number(number.to_ne_bytes()))
     }
 }
 
-/// A channel for which a request waits.
+/// A request's position in a channel.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
-    /// The node's actor.
     pub(super) node: Arc<str>,
-    /// The number of the last item that it has, or does not want; once `known`.
+    /// The number of the last item that was received, or is not wanted; valid once `known`.
     pub(super) at: u64,
-    /// Otherwise items are wanted from where the channel stands.
+    /// The position is known. Otherwise items are wanted from the end of the channel on.
     pub(super) known: bool,
-    /// How far the next ones are.
+    /// How the next items are obtained.
     pub(super) standing: Standing,
-    /// Of a prefix: items behind where it stood are missing, and it has not been told.
+    /// Of a prefix: items after the position are missing, and the client has not been notified.
     pub(super) missed: bool,
 }
 
 impl Place {
-    /// A place behind an item, if it is `known`. The next ones are to be asked for.
+    /// A position after an item, if it is `known`. The home is yet to be asked for the next items.
     pub(super) fn at(node: Arc<str>, at: u64, known: bool) -> Place {
         Place { node, at, known, standing: Standing::Behind, missed: false }
     }
@@ -54,12 +53,12 @@ impl Place {
 const _: () =
     assert!(size_of::<Place>() <= 32 && size_of::<Places>() <= 32, "each channel of a request costs this much");
 
-/// Where a request stands in its channels. Most wait for one, which has no block of its own.
+/// The positions of a request. Most requests have one, which is stored inline.
 #[derive(Debug)]
 pub(super) enum Places {
-    /// In one.
+    /// A single position.
     One(Place),
-    /// In several, or none.
+    /// Several positions, or none.
     Many(Box<[Place]>),
 }
 
@@ -110,7 +109,7 @@ impl DerefMut for Places {
     }
 }
 
-/// The prefixes of some places, with their `*`; each once.
+/// The distinct prefixes of some positions, with their `*`.
 pub(super) fn prefixes(places: &[Place]) -> impl Iterator<Item = &str> {
     let is_first = move |at: &usize| *at == 0 || !is_same_prefix(&places[*at - 1].node, &places[*at].node);
     (0..places.len())
@@ -119,17 +118,17 @@ pub(super) fn prefixes(places: &[Place]) -> impl Iterator<Item = &str> {
         .map(move |at| channel_of(&places[at].node))
 }
 
-/// What has come for a request that still waits for other channels.
+/// The items gathered for a request that still waits for other channels.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
-    /// Items with commas between them.
+    /// Items, separated by commas.
     pub(super) items: Vec<u8>,
-    /// The places of channels of which items are missing.
+    /// The positions whose channels have missing items.
     pub(super) gaps: Vec<usize>,
 }
 
 impl Gathered {
-    /// One more item.
+    /// Appends an item.
     pub(super) fn push(&mut self, item: &[u8]) {
         if !self.items.is_empty() {
             self.items.push(b',');
@@ -137,7 +136,7 @@ impl Gathered {
         self.items.extend_from_slice(item);
     }
 
-    /// The channels of which items are missing, in quotes; each once.
+    /// The distinct channels with missing items, in quotes.
     pub(super) fn gaps_of(&self, places: &[Place]) -> Vec<String> {
         let names: BTreeSet<&str> = self.gaps.iter().map(|index| channel_of(&places[*index].node)).collect();
         names.into_iter().map(|name| format!("\"{name}\"")).collect()

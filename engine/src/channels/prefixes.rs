@@ -1,4 +1,5 @@
-//! Prefixes for which requests of this shard wait: at which feeds each stands, and how many an address has.
+//! Prefixes that requests of this shard subscribe to: the feed positions of each request, and the
+//! number of prefixes per address.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -16,22 +17,22 @@ use crate::web::prefix;
 use crate::web::response::Response;
 use crate::web::status::Status;
 
-/// Which there are.
+/// The subscribed prefixes.
 #[derive(Debug, Default)]
 pub(super) struct Prefixes {
-    /// Of each address how many requests wait for each.
+    /// The number of requests per address and prefix.
     by: BTreeMap<(IpAddr, Box<str>), u32>,
-    /// How many addresses wait for each.
+    /// The number of addresses per prefix.
     all: BTreeMap<Box<str>, u32>,
 }
 
 impl Prefixes {
-    /// What they take, bytes.
+    /// Memory used, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         (self.by.len() + self.all.len()) * (size_of::<(IpAddr, Box<str>)>() + 64)
     }
 
-    /// Whether an address may wait for these, with all others for which it does.
+    /// Whether an address may subscribe to these prefixes in addition to those that it has.
     fn has_room<'a>(&self, network: IpAddr, prefixes: impl Iterator<Item = &'a str>) -> Result<(), Response> {
         let own = self.by.range((network, Box::<str>::default())..).take_while(|((of, _), _)| *of == network);
         let (mut own, mut all) = (own.take(NOTIFY_PREFIXES_PER_ADDRESS_MAX).count(), self.all.len());
@@ -49,7 +50,7 @@ impl Prefixes {
         Err(Response::text(status, text).with("Retry-After", "10"))
     }
 
-    /// A request of an address waits at these places.
+    /// Counts the prefixes of a request.
     pub(super) fn begin(&mut self, network: IpAddr, places: &[Place]) {
         for prefix in prefixes(places) {
             let count = self.by.entry((network, prefix.into())).or_default();
@@ -60,7 +61,7 @@ impl Prefixes {
         }
     }
 
-    /// It does not any more.
+    /// Removes the prefixes of a request.
     pub(super) fn end(&mut self, network: IpAddr, places: &[Place]) {
         for prefix in prefixes(places) {
             let key = (network, Box::<str>::from(prefix));
@@ -81,7 +82,7 @@ impl Prefixes {
 }
 
 impl Channels {
-    /// Whether an address may wait for prefixes.
+    /// Checks whether an address may subscribe to the requested prefixes.
     ///
     /// # Errors
     /// The refusal.
@@ -97,8 +98,9 @@ impl Channels {
         self.listeners.prefixes.has_room(network, asked())
     }
 
-    /// Where a request stands that asks for these: a channel is one place, and a prefix one at each shard. Who `selects` is told of each channel
-    /// for itself whether its token grants that.
+    /// Returns the initial positions of a request: one for a channel, and one per shard for a
+    /// prefix. For a request that `selects`, each item's channel is later checked against the
+    /// token.
     pub(super) fn places_of(
         &self,
         cx: &Streams,
@@ -117,25 +119,26 @@ impl Channels {
             };
             let policy = &cx.kernel.settings.web.channels;
             let granted = admission.grant.as_ref().is_some_and(|grant| grant.covers(Act::Subscribe, &asked.channel));
-            // Others who have allowed it were asked about the whole prefix.
+            // The authorization service was asked about the whole prefix.
             let permitted = admission.permit.is_some() && policy.asks(&asked.channel);
             let in_part = selects && admission.grant.is_some();
             let all = (granted || permitted || in_part) && policy.has_private(begins);
             let (shards, prefix) = (cx.kernel.settings.shards(), prefix::within(begins));
-            // A place that is not one of so many homes says nothing of where it was.
+            // A position with another number of homes is not usable.
             let number = |shard: u16| match &asked.after {
                 After::Now => u64::MAX,
                 After::Numbers(numbers) if numbers.len() == usize::from(shards) => numbers[usize::from(shard)],
                 After::Among(of_all, numbers) if *of_all == all && numbers.len() == usize::from(shards) => {
                     numbers[usize::from(shard)]
                 }
-                // No feed has come so far, so that is a gap, and nothing is told again.
+                // No feed has such a number, so the result is a gap, and nothing is delivered
+                // twice.
                 After::Among(..) => u64::MAX - 1,
                 After::Number(_) | After::Numbers(_) => 0,
             };
             places.extend((0..shards).map(|shard| {
                 let name = FeedName { home: ShardId(shard), all, prefix }.write();
-                // The home says first whether it knows the place.
+                // The home first reports whether it knows the position.
                 Place::at(self.listeners.name(&name), number(shard), false)
             }));
         }

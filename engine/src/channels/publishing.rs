@@ -1,4 +1,5 @@
-//! Publications of this shard's connections at channels: the letters to the channels' homes, and what comes of them.
+//! Publications of this shard's connections at channels: the letters to the channels' homes, and
+//! the outcome.
 
 use std::net::IpAddr;
 
@@ -19,7 +20,7 @@ use crate::web::channel::{Answered, Publication};
 use crate::web::mercure::place;
 
 impl Channels {
-    /// A publication goes to the home of its channel.
+    /// Sends a publication to the home of its channel.
     pub(super) fn send_publication(
         &mut self,
         cx: &mut Streams,
@@ -29,7 +30,7 @@ impl Channels {
     ) {
         let number = self.listeners.number();
         let now_ms = cx.kernel.now.mono_ms;
-        // It was refused.
+        // The request was refused.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         listener.places[0].standing = Standing::asked(number);
         let (node, network) = (listener.places[0].node.clone(), listener.network);
@@ -60,9 +61,9 @@ impl Channels {
         }));
     }
 
-    /// The home has said what came of it.
+    /// Handles the outcome of a publication, as reported by the home.
     pub(super) fn published(&mut self, cx: &mut Streams, id: ConnId, published: Published) {
-        // The client has gone meanwhile.
+        // The client has disconnected meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
         let channel = channel_of(&listener.places[0].node);
         let quoted = |number: u64| format!("\"{number}\"");
@@ -71,7 +72,8 @@ impl Channels {
             Some(numbers) => format!("\"ids\":[{}]", numbers.map(quoted).collect::<Vec<_>>().join(",")),
         };
         let policy = &cx.kernel.settings.web.channels;
-        // How many subscribe is for the operator's programs, and for all where everybody may ask.
+        // The number of subscribers is for the operator's programs, and for all clients where
+        // everybody may query it.
         let tells = listener.trusted || (policy.tells(channel) && !policy.is_private(channel));
         let crowd = if tells { format!(",\"subscribers\":{}", published.info.subscribers) } else { String::new() };
         let body = format!("{{\"channel\":\"{channel}\",{ids},\"repeated\":{}{crowd}}}\n", published.repeated);
@@ -88,16 +90,16 @@ impl Channels {
         self.respond(cx, id, response);
     }
 
-    /// What an address has published was told to so many.
+    /// Charges an address for the deliveries of its publication.
     pub(crate) fn channel_charged(&mut self, cx: &mut Streams, address: IpAddr, told: u32) {
         let each = f64::from(told) / f64::from(NOTIFY_TOLD_PER_PUBLICATION);
         let cost = each * cx.kernel.settings.each_publication_ms();
         self.listeners.addresses.charge(cx.kernel.now.mono_ms, network(address), cost);
     }
 
-    /// A connection has published since then, and the home has said what came of it.
+    /// Counts a publication that the home has handled.
     pub(super) fn count_published(&mut self, cx: &mut Streams, id: ConnId, published: Published, since_us: u64) {
-        // The client has gone meanwhile.
+        // The client has disconnected meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
         if published.made && !listener.trusted && cx.kernel.settings.web.channels.publications_s > 0 {
             let (network, each_ms) = (listener.network, cx.kernel.settings.each_channel_ms());

@@ -1,4 +1,4 @@
-//! What subscribers of channels send on their WebSockets (RFC 6455): control frames, and nothing else.
+//! Input from subscribers on their WebSockets (RFC 6455): control frames only.
 
 use crate::channels::Channels;
 use crate::id::ConnId;
@@ -8,7 +8,8 @@ use crate::web::Step;
 use crate::web::frame::{self, Event};
 
 impl Channels {
-    /// Reads one control frame. Nothing is published over a WebSocket, so any other frame ends it.
+    /// Reads one control frame. Clients do not publish over a WebSocket, so any other frame closes
+    /// it.
     pub(crate) fn subscriber_step(&mut self, cx: &mut Streams, id: ConnId, input: &[u8]) -> Step {
         let (used, event) = match frame::read_control(input) {
             Ok(read) => read,

@@ -1,4 +1,5 @@
-//! What is counted of channels (`/n/`, Mercure) as operators see it: who waits by which way, what is told, and what is refused.
+//! Counters of channels (`/n/`, Mercure) for operators: waiting requests by kind of delivery,
+//! deliveries, and refusals.
 
 use crate::channels::Channels;
 use crate::channels::listener::{Kind, Way};
@@ -11,7 +12,7 @@ use crate::web::status::Status;
 use crate::web::table;
 
 impl Channels {
-    /// Who waits now.
+    /// Updates the number of waiting requests.
     pub(crate) fn tally_listeners(&self, cx: &Streams) {
         let counters = &cx.kernel.counters;
         counters.notify_waiting.set(self.listeners.len() as u64);
@@ -25,13 +26,13 @@ impl Channels {
         }
     }
 
-    /// Somebody is told what a home has answered.
+    /// Counts the delivery of a home's answer.
     pub(super) fn tally_page(&self, cx: &Streams, page: &Page<'_>) {
         cx.kernel.counters.notify_told.add(page.items.len() as u64);
         cx.kernel.counters.notify_gaps.add(u64::from(page.gap));
     }
 
-    /// A request that has waited is answered with this, or what streams is ended for it.
+    /// Counts the response to a waiting request, or the end of a stream.
     pub(super) fn tally_answer(&self, cx: &Streams, kind: &Kind, status: Status) {
         let counters = &cx.kernel.counters;
         if !status.is_refusal() {
@@ -45,7 +46,7 @@ impl Channels {
         }
     }
 
-    /// A request is refused that never waited.
+    /// Counts a request that was refused without waiting.
     pub(crate) fn tally_refused(&self, cx: &Streams, head: &Head<'_>) {
         let policy = &cx.kernel.settings.web.channels;
         if policy.any() && table::is_of_channels(head.path) {

@@ -1,4 +1,4 @@
-//! What is published at channels, told to those of this shard who wait for it, some at a time.
+//! Delivery of new items to this shard's waiting requests, in batches.
 
 use std::sync::Arc;
 
@@ -11,29 +11,31 @@ use crate::letters::{ChannelLetter, Letter};
 use crate::limits::NOTIFY_TOLD_AT_ONCE;
 use crate::streams::Streams;
 
-/// Some of those who wait for a channel.
+/// A batch of the requests that wait for a channel.
 struct Round {
     node: Arc<str>,
-    /// The number of the last item that it is known to have.
+    /// The number of the channel's last known item.
     heard: u64,
-    /// What one of them was told. A crowd stands at one place, and is told the same.
+    /// The last delivery. Requests of a crowd are at the same position and get the same bytes.
     last: Option<Told>,
 }
 
-/// What was told.
+/// A delivery that can be repeated for other requests.
 struct Told {
-    /// To whom, of those who are told alike.
+    /// The requests that it is for, by
+    /// [`Listener::alike`](crate::channels::listener::Listener::alike).
     to: (Way, bool),
-    /// Where it stood.
+    /// The position before it.
     at: u64,
-    /// And where it stands.
+    /// The position after it.
     upto: u64,
     items: u64,
     bytes: Vec<u8>,
 }
 
 impl Channels {
-    /// An item was published at a channel that somebody here waits for, or there is one that was not told of.
+    /// Handles a new item of a channel that local requests wait for, or the notice that an item was
+    /// missed.
     pub(crate) fn channel_news(
         &mut self,
         cx: &mut Streams,
@@ -53,8 +55,8 @@ impl Channels {
         }
     }
 
-    /// Tells the next of those who are to be told. If more are, the next turn goes on: who publishes or subscribes elsewhere does not
-    /// wait for all of them.
+    /// Delivers to the next batch of requests. The next turn continues with the rest, so that other
+    /// publishers and subscribers do not wait for a whole crowd.
     fn go_on_telling(&mut self, cx: &mut Streams) {
         if let Some((node, batch)) = self.listeners.next(NOTIFY_TOLD_AT_ONCE) {
             self.fetch(cx, &batch);
@@ -68,7 +70,8 @@ impl Channels {
         self.listeners.going = self.listeners.is_telling();
     }
 
-    /// What is kept of these is about to be needed: the processor fetches it for all of them at once, and not for one after the other.
+    /// Prefetches the state of these requests for all of them at once, so that the cache misses
+    /// overlap.
     pub(crate) fn fetch(&self, cx: &Streams, ids: &[ConnId]) {
         if ids.len() > 1 {
             cx.conns.fetch(ids);
@@ -76,12 +79,13 @@ impl Channels {
         }
     }
 
-    /// Whether some are left to be told of something, so that another turn is to begin at once. What waits for a commit leaves first.
+    /// Whether deliveries are left, so that another turn has to begin at once. While many effects
+    /// await a commit, deliveries pause.
     pub(crate) fn is_telling(&self, cx: &Streams) -> bool {
         !cx.many_held && (self.listeners.going || self.listeners.occupants.is_telling())
     }
 
-    /// One turn's share of telling those who are left to be told.
+    /// Runs this turn's share of the remaining deliveries.
     pub(crate) fn sweep_listeners(&mut self, cx: &mut Streams) {
         if self.listeners.going && !cx.many_held {
             self.go_on_telling(cx);
@@ -90,7 +94,7 @@ impl Channels {
         self.tell_awake(cx);
     }
 
-    /// Tells one who waits for a channel of the items that are held.
+    /// Delivers the held items of a channel to a request.
     fn tell_listener(&mut self, cx: &mut Streams, id: ConnId, round: &mut Round) {
         let is_heavy = cx.is_heavy(id);
         let Some(listener) = self.listeners.get_mut(id) else { return };

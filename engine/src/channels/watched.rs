@@ -1,4 +1,5 @@
-//! A channel that some of this shard's connections wait for, as data: who, and the few items that are held until all have been told.
+//! A channel that some of this shard's connections wait for, as data: the requests, and the few
+//! items that are held until all of them have been served.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeSet, VecDeque};
@@ -8,16 +9,17 @@ use crate::channels::binary;
 use crate::id::ConnId;
 use crate::limits::{NOTIFY_RECENT_BYTES_MAX, NOTIFY_RECENT_MAX};
 
-/// An item that is held until all have been told.
+/// An item that is held until all requests have been served.
 #[derive(Debug)]
 struct Held {
-    /// Behind this place it is the next one. What was between has been replaced by others of its key.
+    /// The item is the next one after this position. The items in between were replaced by others
+    /// with their keys.
     since: u64,
     number: u64,
-    /// By this it replaces others; empty for none.
+    /// The key by which it replaces others; empty for none.
     key: Box<str>,
     item: Box<[u8]>,
-    /// The same for those who take it so, once somebody does.
+    /// Its binary form, created when a request first needs it.
     binary: OnceCell<Box<[u8]>>,
 }
 
@@ -30,35 +32,36 @@ impl Held {
     }
 }
 
-/// A channel that some of this shard's wait for.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// Who.
+    /// The connections that wait for it.
     pub(super) listeners: BTreeSet<ConnId>,
-    /// The number of the last item that it is known to have.
+    /// The number of the channel's last known item.
     pub(super) heard: u64,
-    /// The last items, one behind the other, until all have been told; bounded by [`NOTIFY_RECENT_MAX`].
+    /// The last items without a gap, until all requests have been served; bounded by
+    /// [`NOTIFY_RECENT_MAX`].
     recent: VecDeque<Held>,
     recent_bytes: usize,
-    /// Some are left to be told: those behind this one, if there is one.
+    /// Requests after this one are left to serve in the current round.
     pub(super) telling: Option<Option<ConnId>>,
-    /// And more has come since that began.
+    /// More items have arrived since the round began.
     pub(super) again: bool,
 }
 
 impl Watched {
-    /// How many wait.
+    /// How many requests wait.
     pub(super) fn len(&self) -> u32 {
         self.listeners.len() as u32
     }
 
-    /// An item has come, or just its number. Whether that is news.
+    /// Records an item, or only its number. Returns whether it is new.
     pub(super) fn hear(&mut self, number: u64, (key, item): (&str, &[u8])) -> bool {
         if number <= self.heard {
             return false;
         }
         if number != self.heard + 1 || item.is_empty() {
-            // What is missing in between may have been lost on the way: whoever has not got it asks for it.
+            // The items in between may have been lost with their letters. Requests that lack them
+            // ask for them.
             self.forget_recent();
         }
         self.heard = number;
@@ -75,7 +78,8 @@ impl Watched {
         true
     }
 
-    /// Who has not been told of the item before of this key is told of the last one only.
+    /// Replaces the earlier item with this key. Requests that have not received it get only the
+    /// later one.
     fn replace(&mut self, key: &str) {
         let others = self.recent.len().saturating_sub(1);
         let before = self.recent.iter().take(others).position(|held| !key.is_empty() && *held.key == *key);
@@ -87,23 +91,24 @@ impl Watched {
         }
     }
 
-    /// Whether one who has come to a place is told of what is held when its turn comes, this time or the next.
+    /// Whether the current or the next round will serve a request at this position from the held
+    /// items.
     pub(super) fn comes_round(&self, at: u64) -> bool {
         self.telling.is_some() && self.recent.front().is_some_and(|held| held.since <= at)
     }
 
-    /// All have been told of what is held.
+    /// Drops the held items.
     pub(super) fn forget_recent(&mut self) {
         (self.recent, self.recent_bytes) = (VecDeque::new(), 0);
     }
 
-    /// The next of those who wait, so many at the most.
+    /// The next requests after `last`, at most `most`.
     pub(super) fn next_behind(&self, last: Option<ConnId>, most: usize) -> Vec<ConnId> {
         let from = last.map_or(Unbounded, Excluded);
         self.listeners.range((from, Unbounded)).take(most).copied().collect()
     }
 
-    /// All items behind a place, if they are held, as text or as [`binary`] has them.
+    /// All items after a position, if they are held; as text or in the format of [`binary`].
     pub(super) fn behind(&self, at: u64, binary: bool) -> Option<impl Iterator<Item = (u64, &[u8])>> {
         let is_held = self.recent.front()?.since <= at;
         let held = self.recent.iter().filter(move |held| held.number > at);
@@ -127,7 +132,7 @@ mod tests {
             );
         }
         assert_eq!(held(&watched, 1), Some(vec![2, 3]));
-        // A letter was lost: what is held begins anew, and who stands before that has to ask.
+        // A letter was lost: the held items start again, and requests before them have to ask.
         assert!(watched.hear(5, ("", b"x")));
         assert_eq!((held(&watched, 3), held(&watched, 4)), (None, Some(vec![5])));
         (6..200).for_each(|number| assert!(watched.hear(number, ("", b"x"))));
@@ -153,7 +158,7 @@ mod tests {
         }
         assert_eq!(held(&watched, 0), Some(vec![2, 4, 5, 6]), "the first one has gone, and nothing is missing");
         assert_eq!((held(&watched, 2), held(&watched, 5)), (Some(vec![4, 5, 6]), Some(vec![6])));
-        // However often one key comes, the others stay.
+        // However often one key is published, the other items are retained.
         (7..7_000).for_each(|number| hear(&mut watched, number, "a"));
         assert_eq!(held(&watched, 1), Some(vec![2, 5, 6, 6_999]));
         assert_eq!((watched.recent.len(), watched.recent_bytes), (4, 4_000));

@@ -1,17 +1,17 @@
-//! What whoever the operator has named has said of requests for channels, as data: what was allowed counts for as long as they have said,
-//! what was denied for a few seconds.
+//! Answers of the authorization service (`notify_ask_url`) about requests for channels, as data. A
+//! permission is cached for as long as the service has stated, a denial for a few seconds.
 
 use std::sync::Arc;
 
 use crate::channels::access::halves::{Halves, Weighs};
 use crate::limits::{NOTIFY_DECISIONS_BYTES_MAX, NOTIFY_DENIED_MS, NOTIFY_PERMIT_S_MAX};
 
-/// Something was allowed.
+/// A permission.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Permit {
-    /// By this name others see who subscribes.
+    /// The name under which other subscribers see this one.
     pub(crate) name: Option<Arc<str>>,
-    /// Until this second (monotonic).
+    /// Expiry, in seconds (monotonic).
     pub(crate) until_s: u32,
 }
 
@@ -30,11 +30,11 @@ impl Weighs for Kept {
     }
 }
 
-/// It was denied.
+/// A denial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Denied;
 
-/// All of a shard that count still.
+/// The cached decisions of a shard.
 #[derive(Debug)]
 pub(crate) struct Decisions(Halves<Kept>);
 
@@ -45,12 +45,12 @@ impl Default for Decisions {
 }
 
 impl Decisions {
-    /// What they take at the most, bytes.
+    /// Upper bound of the memory used, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.0.memory_bytes()
     }
 
-    /// What is known of a question.
+    /// Returns the cached answer to an inquiry.
     pub(crate) fn find(&mut self, now_ms: u64, key: &[u8; 32]) -> Option<Result<Arc<Permit>, Denied>> {
         match self.0.find(key)? {
             Kept::Allowed(permit) if now_ms < u64::from(permit.until_s) * 1_000 => Some(Ok(permit)),
@@ -59,7 +59,8 @@ impl Decisions {
         }
     }
 
-    /// It was allowed, for so many seconds if that was said: otherwise it is not known the next time.
+    /// Records a permission, which is valid for `seconds`. Without a duration it is valid for this
+    /// request only and is not cached.
     pub(super) fn allowed(
         &mut self,
         now_s: u32,
@@ -75,7 +76,7 @@ impl Decisions {
         permit
     }
 
-    /// It was denied.
+    /// Records a denial.
     pub(super) fn denied(&mut self, now_ms: u64, key: [u8; 32]) {
         self.0.keep(key, Kept::Denied { until_ms: now_ms + NOTIFY_DENIED_MS });
     }
@@ -93,7 +94,7 @@ mod tests {
         assert_eq!((all.find(5_999, &key), all.find(6_000, &key)), (Some(Err(Denied)), None));
         let permit = all.allowed(6, key, Some("romeo".into()), Some(10));
         assert_eq!((all.find(15_999, &key), all.find(16_000, &key)), (Some(Ok(permit)), None));
-        // Once only, and for ever.
+        // A permission without a duration is not cached and has the maximum validity.
         assert_eq!(all.allowed(20, [2; 32], None, None).until_s, 86_420);
         assert_eq!(all.find(20_000, &[2; 32]), None);
         assert_eq!(all.allowed(20, [3; 32], None, Some(u32::MAX)).until_s, 86_420);

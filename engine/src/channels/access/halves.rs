@@ -1,44 +1,44 @@
-//! What a shard keeps of what it has found out, by hashes of what was asked. There are two halves: when one is full, the other goes, with
-//! what was not asked for since.
+//! A cache of a shard's findings, keyed by a hash of the request. It has two generations. When the
+//! young one is full, it replaces the old one, which drops all entries that were not used since.
 
 use hashbrown::HashMap;
 
 use crate::kernel::Fixed;
 
-/// What takes so much memory.
+/// A value with a known memory cost.
 pub(super) trait Weighs: Clone {
-    /// Bytes.
+    /// Size of the value, in bytes.
     fn bytes(&self) -> usize;
 }
 
 type Half<V> = HashMap<[u8; 32], V, Fixed>;
 
-/// Both halves.
+/// The two generations of the cache.
 #[derive(Debug)]
 pub(super) struct Halves<V> {
     young: Half<V>,
     old: Half<V>,
     young_bytes: usize,
-    /// Of both.
+    /// Limit on the size of both generations together.
     bytes_max: usize,
 }
 
-/// What an entry takes beside its value, bytes.
+/// Overhead of an entry beyond its value, in bytes.
 const ENTRY_BYTES: usize = 64;
 
 impl<V: Weighs> Halves<V> {
-    /// None yet, and so much at most.
+    /// Creates an empty cache of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Halves<V> {
         Halves { young: Half::default(), old: Half::default(), young_bytes: 0, bytes_max }
     }
 
-    /// What they take at the most, bytes.
+    /// Upper bound of the memory used, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let old = if self.old.is_empty() { 0 } else { self.bytes_max / 2 };
         self.young_bytes + old
     }
 
-    /// What is kept under a hash.
+    /// Looks up a hash.
     pub(crate) fn find(&mut self, hash: &[u8; 32]) -> Option<V> {
         if let Some(value) = self.young.get(hash) {
             return Some(value.clone());
@@ -48,7 +48,7 @@ impl<V: Weighs> Halves<V> {
         Some(value)
     }
 
-    /// Keeps this, instead of what was kept under the hash.
+    /// Stores a value under a hash and replaces the earlier one.
     pub(super) fn keep(&mut self, hash: [u8; 32], value: V) {
         let bytes = value.bytes() + ENTRY_BYTES;
         if self.young_bytes + bytes > self.bytes_max / 2 {
@@ -81,7 +81,7 @@ mod tests {
         }
         let known = (0..100).filter(|number| halves.find(&hash(*number)).is_some()).count();
         assert!((5..=10).contains(&known), "{known}");
-        // One that is kept anew counts once.
+        // An entry that is stored again is counted once.
         let mut halves = Halves::new(2_000);
         (0..100).for_each(|_| halves.keep(hash(1), 136));
         assert_eq!((halves.memory_bytes(), halves.old.len()), (200, 0));

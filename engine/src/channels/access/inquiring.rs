@@ -1,7 +1,9 @@
-//! Whether requests for channels may be done: by what they show, or because whoever the operator has named says so. Until they do, a request
-//! is held, which costs its bytes, and its connection is not read further.
+//! Authorization of requests for channels: by the credentials that they carry, or by the operator's
+//! authorization service (`notify_ask_url`). A request is held until the service answers. A held
+//! request occupies memory, and its connection is not read any further.
 //!
-//! What one address can make the shard ask and hold is bounded. An answer counts for the next requests that show the same.
+//! The inquiries and the held bytes are limited per address. An answer also applies to later
+//! requests with the same credentials.
 
 use std::net::IpAddr;
 
@@ -22,21 +24,21 @@ use crate::web::channel::{Asked, Wish};
 use crate::web::response::Response;
 use crate::web::status::Status;
 
-/// What is known of a request that is not allowed by what it shows.
+/// The state of a request that its own credentials do not admit.
 enum Known {
-    /// All.
+    /// A cached answer admits the request.
     Already(Admission),
-    /// It will be told by this token.
+    /// An inquiry with this token is in flight.
     Soon(u64),
 }
 
 impl Channels {
-    /// A connection asks something of channels.
+    /// Handles a request for channels.
     pub(crate) fn listen(&mut self, cx: &mut Streams, id: ConnId, keeps_alive: bool, asked: Asked) {
         let waiting_max = cx.kernel.settings.web.channels.waiting_max;
         let now_ms = cx.kernel.now.mono_ms;
         let Some(opening) = cx.opening(id) else { return };
-        // What it is told may be told only when it is durable.
+        // Responses wait until what they report is durable.
         (opening.promised, opening.blocked) = (true, true);
         let address = opening.peer.to_canonical();
         let network = network(address);
@@ -44,11 +46,12 @@ impl Channels {
         let channels = asked.channels.iter().map(|place| &*place.channel);
         let selects = matches!(asked.wish, Wish::Updates(..));
         let may = may.and_then(|()| match asked.wish {
-            // Whoever knows a registration may remove it, also when the token is over by which it was made.
+            // Possession of the registration's id is enough to remove it, even after the token that
+            // created it has expired.
             Wish::Unregister(_) => Ok(Admission::default()),
             _ => self.admit(cx, network, &asked.shown, (asked.wish.act(), selects), channels.clone()),
         });
-        // Who reads a channel need not know who else does.
+        // Permission to read a channel does not include permission to see its subscribers.
         let may = may.and_then(|admission| match asked.occupancy && asked.wish.act() == Act::Subscribe {
             true => self.admit(cx, network, &asked.shown, (Act::Presence, false), channels).map(|_| admission),
             false => Ok(admission),
@@ -73,7 +76,7 @@ impl Channels {
             Ok(Known::Already(admission)) => return self.begin_listening(cx, id, keeps_alive, asked, Ok(admission)),
             Err(refusal) => return self.begin_listening(cx, id, keeps_alive, asked, Err(refusal)),
         };
-        // The question has it.
+        // The inquiry has its own copy of the credentials.
         (asked.shown, asked.sent) = (Shown::Nothing, Default::default());
         let fields = self.listeners.fields(std::mem::take(&mut asked.fields));
         let now_s = cx.kernel.now.mono_s();
@@ -96,7 +99,7 @@ impl Channels {
         self.listeners.begin(id, listener);
     }
 
-    /// What was said of such a request lately; otherwise a question goes out.
+    /// Looks up a cached decision about such a request. Without one, sends an inquiry.
     fn look_up(
         &mut self,
         cx: &mut Streams,
@@ -139,7 +142,7 @@ impl Channels {
         Response::text(Status::Forbidden, "this is not allowed")
     }
 
-    /// An answer has come, which may be for a request that is not there any more.
+    /// Handles the answer to an inquiry. The request may have ended meanwhile.
     pub(crate) fn decided(&mut self, cx: &mut Streams, token: u64, decision: Decision) {
         let Some(Pending::Elsewhere(Elsewhere::Inquiry(id, key))) = cx.kernel.pending.remove(&token) else { return };
         cx.inquiries_under_way -= 1;

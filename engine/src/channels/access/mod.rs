@@ -1,9 +1,12 @@
-//! Who may publish and subscribe at `/n/`: the operator's token, tokens of issuers (`web::access`), or nothing where everybody may.
+//! Authorization at `/n/`: the operator's token, tokens of issuers (`web::access`), or no token
+//! where access is open.
 //!
-//! A token is verified once by a shard, and known from then on while it counts. A signature that is wrong is work for nothing, which an
-//! address may make the shard do so often only. What a request was granted goes with it: when that is over, so is the request.
+//! A shard verifies a token once and caches the result while the token is valid. Verifying a wrong
+//! signature is wasted work, so wrong signatures are rate-limited per address. A request ends when
+//! the grant that admitted it expires.
 //!
-//! Where no token decides, whoever the operator has named may be asked: that is said here, and done by `inquiring`.
+//! Where no token decides, the operator's authorization service may be asked. This module
+//! determines when; `inquiring` sends the inquiry.
 
 pub(super) mod decisions;
 mod halves;
@@ -28,33 +31,33 @@ use crate::web::prefix;
 use crate::web::response::Response;
 use crate::web::status::Status;
 
-/// What somebody may who asks something of channels.
+/// The rights of a client at the channels that it has requested.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Admission {
-    /// It is the operator: no node of a user refuses it, and nothing is counted.
+    /// The client is the operator: no user's node refuses it, and its requests are not counted.
     pub(super) trusted: bool,
-    /// What a token grants; without one it is what everybody may.
+    /// The grant of the token. Without a token the client has the rights of the public.
     pub(super) grant: Option<Arc<Grant>>,
-    /// Whoever was asked has allowed it.
+    /// The permission of the authorization service.
     pub(super) permit: Option<Arc<Permit>>,
-    /// It is to be asked: nothing of the request is known that decides.
+    /// The authorization service has to be asked, because no credential decides.
     pub(super) asks: bool,
 }
 
 impl Admission {
-    /// What was asked is allowed.
+    /// Admission by the authorization service.
     pub(super) fn by(permit: Arc<Permit>) -> Admission {
         Admission { permit: Some(permit), ..Admission::default() }
     }
 
-    /// For how long it counts, seconds, if not for ever.
+    /// Remaining validity in seconds; `None` if it does not expire.
     pub(super) fn left_s(&self, now: Now) -> Option<u64> {
         let granted = self.grant.as_ref().map(|grant| grant.expires_s().saturating_sub(now.wall_us / 1_000_000));
         let permitted = self.permit.as_ref().map(|permit| permit.until_s.saturating_sub(now.mono_s()).into());
         granted.or(permitted)
     }
 
-    /// Whether it is for who asks, and not for everybody.
+    /// Whether the admission depends on the client's credentials and is not open to the public.
     pub(super) fn is_granted(&self) -> bool {
         self.grant.is_some() || self.permit.is_some()
     }
@@ -66,10 +69,10 @@ impl Weighs for Arc<Grant> {
     }
 }
 
-/// Tokens that were verified, by their hashes.
+/// Verified tokens, by their hashes.
 #[derive(Debug)]
 pub(super) struct Known {
-    /// Against what.
+    /// The access policy against which the tokens were verified.
     of: Option<Arc<Access>>,
     grants: Halves<Arc<Grant>>,
 }
@@ -81,7 +84,7 @@ impl Default for Known {
 }
 
 impl Known {
-    /// What it takes at the most, bytes.
+    /// Upper bound of the memory used, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.grants.memory_bytes()
     }
@@ -94,12 +97,12 @@ impl Known {
     }
 }
 
-/// Why a token does not count, or is not looked at.
+/// Why a token is rejected, or not verified at all.
 #[derive(Debug)]
 pub(super) enum Denied {
-    /// It is wrong.
+    /// The token is invalid.
     Fault(Fault),
-    /// Its address has shown too many that were.
+    /// The address has presented too many invalid tokens.
     Held(Held),
 }
 
@@ -109,7 +112,7 @@ impl From<Fault> for Denied {
     }
 }
 
-/// What is asked for with every refusal (RFC 6750 3).
+/// The challenge sent with every refusal (RFC 6750 3).
 const CHALLENGE: &str = "Bearer realm=\"channels\"";
 
 fn unauthorized(error: &str, text: &'static str) -> Response {
@@ -141,9 +144,11 @@ impl From<Held> for Response {
 }
 
 impl Channels {
-    /// Whether a client may do something at channels, and what shows it. Every way in asks here, before anything else is done: for each
-    /// channel at which something is published, and for all together that are subscribed to. Of a prefix a token has to grant all, unless who
-    /// asks `selects`: then it is told of what the token grants, if that may be anything.
+    /// Checks whether the credentials of a client allow an action at channels. Every protocol calls
+    /// this before it does anything else: for each channel that is published to, and once for all
+    /// channels of a subscription. For a prefix, a token has to grant all of it, unless the client
+    /// `selects`. Such a client receives only items that the token grants, provided that it grants
+    /// any below the prefix.
     ///
     /// # Errors
     /// The refusal.
@@ -163,18 +168,20 @@ impl Channels {
         {
             return Ok(Admission { trusted: true, ..Admission::default() });
         }
-        // A prefix of which a part is private is open without a token; with one it is to be seen how much of it that grants.
+        // A prefix that is private in part is readable without a token. With a token, the grant
+        // determines how much of it is.
         let may_be_private = |name: &str| {
             let part = prefix::of(name).is_some_and(|prefix| policy.has_private(prefix));
             policy.is_private(name) || (part && policy.access.is_some() && shown.token().is_some())
         };
         let open = !channels.clone().any(may_be_private);
-        // Who shows something to publish means it to count. What everybody reads needs no token, whatever is shown.
+        // A client that presents credentials to publish intends them to apply. Channels that
+        // everybody may read need no token, whatever is presented.
         if open && (!publishes || (policy.publish_open && *shown == Shown::Nothing)) {
             return Ok(Admission::default());
         }
         let (Some(access), Some(token)) = (&policy.access, shown.token()) else {
-            // A channel of which nobody is asked needs its token all the same.
+            // A private channel that the authorization service does not cover still needs a token.
             if channels.all(|channel| policy.asks(channel) || (!publishes && !policy.is_private(channel))) {
                 return Ok(Admission { asks: true, ..Admission::default() });
             }
@@ -214,8 +221,9 @@ impl Channels {
         Err(Response::text(Status::Forbidden, text).with("WWW-Authenticate", challenge))
     }
 
-    /// Whether who has shown these tokens may do something at a channel, and whether by one of them: what it may without one, it may at any
-    /// time. Nobody may more here than by one request for it.
+    /// Whether a client with these tokens may perform an action at a channel, and whether one of
+    /// the tokens grants it. An action that is open to the public needs none. The result never
+    /// exceeds what a single request with one of the tokens may do.
     pub(super) fn may_by(&self, cx: &Streams, grants: [Option<&Grant>; 2], act: Act, channel: &str) -> (bool, bool) {
         let (policy, now_s) = (&cx.kernel.settings.web.channels, cx.kernel.now.wall_us / 1_000_000);
         let counts = |grant: &&Grant| policy.access.as_ref().is_some_and(|access| access.holds(grant, now_s));
@@ -224,10 +232,10 @@ impl Channels {
         (policy.is_there(channel) && (granted || open), granted)
     }
 
-    /// What a token grants.
+    /// Returns the grant of a token.
     ///
     /// # Errors
-    /// Why it does not count.
+    /// Why the token is rejected.
     pub(super) fn verified(
         &mut self,
         cx: &mut Streams,
@@ -238,7 +246,7 @@ impl Channels {
         let (now_ms, now_s) = (cx.kernel.now.mono_ms, cx.kernel.now.wall_us / 1_000_000);
         let hash = digest::digest(&digest::SHA256, token.as_bytes());
         let hash: [u8; 32] = hash.as_ref().try_into().unwrap_or_default();
-        // One that is known and does not count any more is read again, to say what is wrong.
+        // A cached token that is no longer valid is parsed again to report the exact fault.
         if let Some(grant) = self.grants.find(access, &hash).filter(|grant| access.holds(grant, now_s)) {
             return Ok(grant);
         }
@@ -263,7 +271,7 @@ impl Channels {
         }
     }
 
-    /// Whether a request that waits may do so still.
+    /// Whether the credentials of a waiting request are still valid.
     pub(super) fn is_granted(&self, cx: &Streams, listener: &Listener) -> bool {
         let now_s = cx.kernel.now.wall_us / 1_000_000;
         let access = cx.kernel.settings.web.channels.access.as_ref();
@@ -272,12 +280,12 @@ impl Channels {
     }
 }
 
-/// What one is told who may publish without a token, and wants to delete.
+/// Refuses a client that may publish without a token but asks to delete a channel.
 pub(super) fn needs_token() -> Response {
     unauthorized("", "channels are deleted by those who show a token: Authorization: Bearer TOKEN")
 }
 
-/// What ends a request that waits when that is over by which it does.
+/// The response that ends a waiting request when its credentials expire.
 pub(super) fn over(listener: &Listener) -> Response {
     match listener.permit {
         Some(_) => unauthorized("", "what was allowed is over; ask again"),
@@ -285,7 +293,7 @@ pub(super) fn over(listener: &Listener) -> Response {
     }
 }
 
-/// What ends a request of which nobody has said whether it may be done.
+/// The response to a request that the authorization service has not decided.
 pub(super) fn unanswered() -> Response {
     let text = "whether this is allowed is not known now; try again later";
     Response::text(Status::ServiceUnavailable, text).with("Retry-After", "5")

@@ -1,33 +1,34 @@
-//! Names of feeds. A *feed* is what is published at all channels of one home whose names begin with a prefix, in one order with numbers of
-//! its own. It is watched and read like a channel, under a name that no node has: `*3o/news.*` is the feed of `news.` at shard 3.
+//! Names of feeds. A *feed* consists of the items of all channels of one home whose names begin
+//! with a prefix, in one order and with its own numbers. It is watched and read like a channel,
+//! under a name that no node can have: `*3o/news.*` is the feed of `news.` at shard 3.
 
 use crate::channels::occupancy::crowd::channel_of;
 use crate::id::ShardId;
 use crate::web::prefix;
 
-/// What a name says.
+/// The parts of a feed's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FeedName<'a> {
-    /// Whose channels.
+    /// The home of the channels.
     pub(crate) home: ShardId,
-    /// Those that need a token, too.
+    /// Private channels are included.
     pub(crate) all: bool,
-    /// How their names begin.
+    /// The prefix of the channels' names.
     pub(crate) prefix: &'a str,
 }
 
-/// Whether this is the name of a feed, and not a node's.
+/// Whether this is the name of a feed rather than a node.
 pub(crate) fn is_feed(node: &str) -> bool {
     node.starts_with('*')
 }
 
-/// Whether both are feeds of one prefix.
+/// Whether both names are feeds of the same prefix.
 pub(crate) fn is_same_prefix(one: &str, other: &str) -> bool {
     is_feed(one) && is_feed(other) && channel_of(one) == channel_of(other)
 }
 
 impl<'a> FeedName<'a> {
-    /// Reads the name of a feed.
+    /// Parses the name of a feed.
     pub(crate) fn read(node: &'a str) -> Option<FeedName<'a>> {
         let (whose, prefix) = node.strip_prefix('*')?.split_once('/')?;
         let (home, all) = match whose.strip_suffix('a') {
@@ -37,7 +38,7 @@ impl<'a> FeedName<'a> {
         Some(FeedName { home: ShardId(home.parse().ok()?), all, prefix: prefix::of(prefix)? })
     }
 
-    /// The name.
+    /// Formats the name.
     pub(crate) fn write(self) -> String {
         let FeedName { home, all, prefix } = self;
         format!("*{}{}/{prefix}*", home.0, if all { 'a' } else { 'o' })

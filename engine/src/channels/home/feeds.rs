@@ -1,9 +1,12 @@
-//! Feeds of this home: of each prefix that is watched, what was published lately at channels whose names begin so, as numbers.
+//! Feeds of this home. For each watched prefix they list the numbers of the latest items of all
+//! channels whose names begin with it.
 //!
-//! A feed gives each such item a number of its own, one behind the other, and knows which item of which channel that is; the item itself
-//! is with its channel. So who comes back, or takes items slowly, goes on at its place in the feed as in a channel. A feed begins when
-//! somebody asks for it, with a number that no earlier feed of this prefix has reached: by that a place of before is known for what it
-//! is. It stays for a while when nobody watches it any more.
+//! A feed assigns consecutive numbers of its own to these items and records the channel and number
+//! of each; the item itself stays with its channel. A client that reconnects, or that reads slowly,
+//! therefore continues at its position in the feed as it does in a channel. A feed is created when
+//! a shard first watches it, with a start number higher than any earlier feed of this prefix has
+//! reached. A position of an earlier feed is thereby recognized. A feed that is no longer watched
+//! is retained for a while.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -17,35 +20,34 @@ use crate::limits::{NOTIFY_FEED_ITEMS_ALL_MAX, NOTIFY_FEED_ITEMS_MAX, NOTIFY_FEE
 use crate::streams::Streams;
 use crate::web::prefix;
 
-/// An item, by what it is found.
+/// An item, by its location.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
-    /// The node's actor.
     pub(crate) actor: Arc<str>,
-    /// Its number there.
+    /// The item's number in its channel.
     pub(crate) number: u64,
-    /// What it takes, about.
+    /// Approximate size, in bytes.
     bytes: u32,
 }
 
-/// What is known of one prefix.
+/// The feed of one prefix.
 #[derive(Debug)]
 pub(crate) struct Feed {
-    /// The number of the last item, or the one with which it began.
+    /// The number of the last item, or the start number if there is none.
     pub(crate) last: u64,
-    /// The last items; at most [`NOTIFY_FEED_ITEMS_MAX`].
+    /// The latest items; at most [`NOTIFY_FEED_ITEMS_MAX`].
     known: VecDeque<Known>,
-    /// Second (monotonic) when somebody was known to watch it.
+    /// Second (monotonic) when the feed was last known to be watched.
     watched_s: u32,
 }
 
 impl Feed {
-    /// All items behind this number are known.
+    /// All items after this number are known.
     pub(crate) fn start(&self) -> u64 {
         self.last - self.known.len() as u64
     }
 
-    /// Items behind a number that is known, up to the one that reaches so many bytes.
+    /// The items after a known number, up to and including the one that reaches `bytes_max`.
     pub(crate) fn behind(&self, from: u64, items_max: usize, bytes_max: u32) -> impl Iterator<Item = &Known> {
         let (items, mut bytes) = (self.known.iter().skip((from - self.start()) as usize).take(items_max), 0);
         items.take_while(move |known| {
@@ -55,7 +57,7 @@ impl Feed {
         })
     }
 
-    /// Forgets the first items, up to so many at the most. How many those were.
+    /// Drops the oldest items until at most `most` are left. Returns how many were dropped.
     fn cut(&mut self, most: usize) -> usize {
         let over = self.known.len().saturating_sub(most);
         drop(self.known.drain(..over));
@@ -63,36 +65,35 @@ impl Feed {
     }
 }
 
-/// Feeds of one prefix: of what everybody may read, and of all.
+/// The feeds of one prefix: of its public channels, and of all.
 type Both = [Option<Feed>; 2];
 
-/// All of a home.
+/// All feeds of a home.
 #[derive(Debug, Default)]
 pub(crate) struct Feeds {
     all: BTreeMap<Box<str>, Both>,
-    /// Items that all know together, and how many feeds know some.
+    /// The number of items in all feeds, and the number of feeds that have any.
     known: usize,
     busy: usize,
-    /// No feed that has gone had a higher number.
+    /// No removed feed has reached a higher number.
     floor: u64,
     swept_s: u32,
-    /// When all that nobody watched had to make room.
+    /// Second (monotonic) when all unwatched feeds were last removed to make room.
     cleared_s: u32,
 }
 
 impl Feeds {
-    /// What they take, bytes.
+    /// Memory used, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.all.len() * (size_of::<Both>() + 64) + self.known * (size_of::<Known>() + 32)
     }
 
-    /// A feed, if it is there.
     pub(crate) fn get(&self, prefix: &str, all: bool) -> Option<&Feed> {
         self.all.get(prefix)?[usize::from(all)].as_ref()
     }
 
-    /// Somebody watches a feed: it is there from now on, if there is room among so many prefixes. It begins with the time, microseconds,
-    /// which no earlier one has reached.
+    /// Opens a feed that a shard watches, if there is room among `most` prefixes. A new feed starts
+    /// at the current time in microseconds, which no earlier feed has reached.
     fn open(
         &mut self,
         (prefix, all): (&str, bool),
@@ -101,7 +102,7 @@ impl Feeds {
         is_watched: impl Fn(bool, &str) -> bool,
     ) -> bool {
         if !self.all.contains_key(prefix) {
-            // Whoever comes back to one of those that go has a gap.
+            // A client that returns to one of the removed feeds gets a gap.
             if self.all.len() >= most && self.cleared_s != now_s {
                 self.cleared_s = now_s;
                 self.forget(now_s, 0, is_watched);
@@ -116,12 +117,13 @@ impl Feeds {
         true
     }
 
-    /// How many items each feed knows at the most.
+    /// The maximum number of items per feed.
     fn share(&self) -> usize {
         NOTIFY_FEED_ITEMS_MAX.min(NOTIFY_FEED_ITEMS_ALL_MAX / self.busy.max(1))
     }
 
-    /// An item was published: of each feed that has it whether that is the one of all, the prefix, and the number there.
+    /// Adds a published item to its feeds. For each of them, returns whether it includes private
+    /// channels, the prefix, and the item's number there.
     fn take<'a>(&mut self, actor: &'a str, number: u64, bytes: u32, private: bool) -> Vec<(bool, &'a str, u64)> {
         let mut told = Vec::new();
         if self.all.is_empty() {
@@ -142,7 +144,8 @@ impl Feeds {
         told
     }
 
-    /// Forgets feeds that nobody has watched for long, and what is more than their share of others.
+    /// Removes feeds that have not been watched for a long time, and items beyond each feed's
+    /// share.
     pub(super) fn sweep(&mut self, now_s: u32, is_watched: impl Fn(bool, &str) -> bool) {
         if now_s < self.swept_s + NOTIFY_FORGET_S / 10 {
             return;
@@ -151,7 +154,7 @@ impl Feeds {
         self.forget(now_s, NOTIFY_FORGET_S, is_watched);
     }
 
-    /// The same of those that nobody has watched for so many seconds.
+    /// The same for feeds that have not been watched for `idle_s` seconds.
     fn forget(&mut self, now_s: u32, idle_s: u32, is_watched: impl Fn(bool, &str) -> bool) {
         let share = self.share();
         (self.known, self.busy) = (0, 0);
@@ -177,7 +180,7 @@ impl Feeds {
 }
 
 impl Channels {
-    /// A shard watches a feed of this home; whether there is room for it.
+    /// Opens a feed of this home for a shard that watches it. Returns whether there is room for it.
     pub(crate) fn open_feed(&mut self, cx: &mut Streams, feed: FeedName<'_>) -> bool {
         let (now, home, watchers) = ((cx.kernel.now.wall_us, cx.kernel.now.mono_s()), cx.kernel.id, &self.watchers);
         let most = usize::from(cx.kernel.settings.shards()) * NOTIFY_FEEDS_PER_SHARD_MAX;
@@ -185,7 +188,8 @@ impl Channels {
         self.feeds.open((feed.prefix, feed.all), now, most, is_watched)
     }
 
-    /// An item was published at a channel of this home. Feeds that have it, with its number in each.
+    /// Adds an item that was published at a channel of this home to its feeds. Returns the name of
+    /// each feed and the item's number there.
     pub(super) fn feed(&mut self, cx: &mut Streams, actor: &str, number: u64, bytes: u32) -> Vec<(String, u64)> {
         let policy = &cx.kernel.settings.web.channels;
         if !policy.is_there(channel_of(actor)) {
@@ -196,7 +200,7 @@ impl Channels {
         told.into_iter().map(|(all, prefix, number)| (FeedName { home, all, prefix }.write(), number)).collect()
     }
 
-    /// Where a channel is, or a feed.
+    /// The home of a channel or feed.
     pub(crate) fn source(&self, cx: &Streams, node: &str) -> ShardId {
         FeedName::read(node).map_or_else(|| cx.kernel.home(node), |feed| feed.home)
     }
@@ -261,7 +265,7 @@ mod tests {
         assert_eq!(feeds.all.len(), 2);
         feeds.sweep(200, |_, prefix| prefix == "b.");
         assert_eq!((feeds.all.len(), feeds.known, feeds.busy), (1, 0, 0));
-        // The clock was put back meanwhile.
+        // The clock was set back meanwhile.
         assert!(feeds.open(("a.", false), (10, 201), 100, |_, _| true));
         assert_eq!(feeds.get("a.", false).unwrap().last, 1_002);
     }

@@ -1,4 +1,5 @@
-//! Which shards watch which channels of this home, and the news of these: one letter to each shard, however many wait there.
+//! Which shards watch which channels of this home, and the distribution of new items. Each watching
+//! shard gets one letter per item, however many requests wait there.
 
 use std::cell::LazyCell;
 use std::collections::BTreeMap;
@@ -17,36 +18,37 @@ use crate::limits::{NOTIFY_FORGET_S, NOTIFY_WATCHED_MAX};
 use crate::store::nodes::key_of;
 use crate::streams::Streams;
 
-/// What an item takes beside its payload when it is told, about, bytes.
+/// Approximate overhead of an item beyond its payload when it is delivered, in bytes.
 const ITEM_BYTES: usize = 256;
 
 /// A shard that watches a channel.
 #[derive(Clone, Copy, Debug)]
 struct Watcher {
     shard: ShardId,
-    /// How many wait there, by what it has said last.
+    /// How many requests wait there, by its latest report.
     waiting: u32,
-    /// Second (monotonic) when that was.
+    /// Second (monotonic) of that report.
     since_s: u32,
 }
 
 #[derive(Debug, Default)]
 struct Watched {
-    /// At most one of each shard.
+    /// At most one per shard.
     by: Vec<Watcher>,
-    /// The number of the last item of which they were told.
+    /// The number of the last item that was sent to them.
     told: u64,
-    /// Second (monotonic) when one of their subscribers has asked last; known where publishers are told.
+    /// Second (monotonic) of the latest request by one of their subscribers. It is maintained only
+    /// where publishers can query it.
     asked_s: Option<u32>,
 }
 
-/// The channels of this home that are watched.
+/// The watched channels of this home.
 #[derive(Debug, Default)]
 pub(crate) struct Watchers {
     all: BTreeMap<Box<str>, Watched>,
     swept_ms: u64,
     swept: Option<Box<str>>,
-    /// Channels that are looked at a second in this round.
+    /// Channels to visit per second in the current sweep.
     share: usize,
 }
 
@@ -61,7 +63,8 @@ impl Watchers {
         self.all.contains_key(node)
     }
 
-    /// A shard watches a channel, or does not any more; whether there is room for it.
+    /// Records how many requests wait for a channel on a shard; 0 ends the watch. Returns whether
+    /// there is room for it.
     fn watch(&mut self, node: &str, shard: ShardId, waiting: u32, now_s: u32) -> bool {
         if !self.all.contains_key(node) {
             if waiting == 0 {
@@ -83,7 +86,7 @@ impl Watchers {
         true
     }
 
-    /// A subscriber of a channel has asked.
+    /// Records that a subscriber of a channel has asked for items.
     fn asked(&mut self, node: &str, now_s: u32) {
         if let Some(watched) = self.all.get_mut(node) {
             watched.asked_s = Some(now_s);
@@ -95,14 +98,16 @@ impl Watchers {
         self.all.get(node).into_iter().flat_map(|watched| watched.by.iter().map(|watcher| watcher.shard))
     }
 
-    /// How many wait for a channel, and how many seconds ago one has asked, if that is known.
+    /// How many requests wait for a channel, and the seconds since the last one asked, if that is
+    /// known.
     pub(crate) fn crowd(&self, node: &str, now_s: u32) -> (u32, Option<u32>) {
         let Some(watched) = self.all.get(node) else { return (0, None) };
         let waiting = watched.by.iter().fold(0, |all: u32, watcher| all.saturating_add(watcher.waiting));
         (waiting, watched.asked_s.map(|asked_s| now_s.saturating_sub(asked_s)))
     }
 
-    /// Forgets shards that have not said for long that they watch, of a share of all channels.
+    /// Removes the watches that were not renewed for a long time, for some of the channels per
+    /// call.
     fn sweep(&mut self, now_ms: u64) {
         if now_ms < self.swept_ms + 1_000 || self.all.is_empty() {
             return;
@@ -121,20 +126,21 @@ impl Watchers {
             (last, seen) = (Some(node.clone()), seen + 1);
         }
         self.swept = last.filter(|_| seen == share);
-        // What goes meanwhile does not make the round longer.
+        // Removals do not prolong the sweep.
         self.share = if self.swept.is_some() { share } else { 0 };
         gone.iter().for_each(|node| drop(self.all.remove(node)));
     }
 }
 
 impl Channels {
-    /// A shard watches a channel of this home; whether there is room for it.
+    /// Records a shard's watch of a channel of this home. Returns whether there is room for it.
     pub(crate) fn watch(&mut self, cx: &mut Streams, node: &str, shard: ShardId, waiting: u32) -> bool {
         let now_s = cx.kernel.now.mono_s();
         self.watchers.watch(node, shard, waiting, now_s)
     }
 
-    /// A subscriber of a shard asks for items of a channel of this home, and the shard watches it; whether there is room for that.
+    /// Records that a shard watches a channel of this home and that one of its subscribers asks for
+    /// items. Returns whether there is room for it.
     pub(crate) fn watch_for(&mut self, cx: &mut Streams, node: &str, shard: ShardId, waiting: u32) -> bool {
         let fits = self.watch(cx, node, shard, waiting);
         if cx.kernel.settings.web.channels.nchan {
@@ -144,7 +150,8 @@ impl Channels {
         fits
     }
 
-    /// A shard says that it watches a channel still. If it has not heard of an item, it hears now that there is one.
+    /// Handles the renewal of a shard's watch. If the shard has missed an item, it is notified that
+    /// there is one.
     pub(crate) fn watches_still(&mut self, cx: &mut Streams, shard: ShardId, node: &str, heard: u64, waiting: u32) {
         self.watch(cx, node, shard, waiting);
         let told = match FeedName::read(node).filter(|feed| waiting > 0 && self.open_feed(cx, *feed)) {
@@ -158,16 +165,16 @@ impl Channels {
         }
     }
 
-    /// An item was published here, by somebody by HTTP or not.
+    /// Distributes an item that was published at this home, by HTTP or by XMPP.
     pub(crate) fn news(&mut self, cx: &mut Streams, news: &News, from: &str, front: Option<Front>) {
-        // Who waits for a channel that is not for everybody has shown a token.
+        // Every subscriber of a private channel has presented a token.
         if !news.open && !is_private(&cx.kernel.settings.web.channels, &news.actor) {
             return;
         }
         let (told, key) = (LazyCell::new(|| channel::told(news)), key_of(&news.id).unwrap_or_default());
         let mut waiting = self.tell_watchers(cx, &news.actor, news.number, key, &told);
         let feeds = self.feed(cx, &news.actor, news.number, (news.payload.len() + ITEM_BYTES) as u32);
-        // Items of two channels do not replace each other.
+        // Items of different channels do not replace each other.
         let key = if key.is_empty() { String::new() } else { format!("{} {key}", news.actor) };
         for (feed, number) in feeds {
             waiting = waiting.saturating_add(self.tell_watchers(cx, &feed, number, &key, &told));
@@ -176,7 +183,8 @@ impl Channels {
         self.charge_front(cx, from, front, waiting);
     }
 
-    /// Pages that are closed are to be told, if some have registered; as far as is known so many.
+    /// Schedules pushes to the registered pages that are closed. Returns how many there are, as far
+    /// as is known.
     fn wake_pages(&mut self, cx: &mut Streams, news: &News) -> u32 {
         let policy = &cx.kernel.settings.web.channels;
         let channel = news.actor.split_once('/').map_or("", |(_, channel)| channel);
@@ -191,7 +199,8 @@ impl Channels {
         0
     }
 
-    /// An item goes to the shards that watch a channel or a feed. How many wait there.
+    /// Sends an item to the shards that watch a channel or feed. Returns how many requests wait
+    /// there.
     fn tell_watchers<F: FnOnce() -> Vec<u8>>(
         &mut self,
         cx: &mut Streams,
@@ -211,7 +220,7 @@ impl Channels {
         by.iter().fold(0, |all: u32, watcher| all.saturating_add(watcher.waiting))
     }
 
-    /// The address that has published by HTTP is charged for all who are told.
+    /// Charges the address that published by HTTP for all deliveries.
     pub(crate) fn charge_front(&mut self, cx: &mut Streams, from: &str, front: Option<Front>, told: u32) {
         let (Some(front), Ok(address)) = (front, from.parse()) else { return };
         if told > 0 {
@@ -219,7 +228,7 @@ impl Channels {
         }
     }
 
-    /// One turn's share of forgetting.
+    /// Runs this turn's share of removing stale watches.
     pub(crate) fn sweep_watchers(&mut self, cx: &mut Streams) {
         self.watchers.sweep(cx.kernel.now.mono_ms);
         let (now_s, home) = (cx.kernel.now.mono_s(), cx.kernel.id);

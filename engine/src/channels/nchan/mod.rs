@@ -1,4 +1,4 @@
-//! One who waits for messages by Nchan's protocol, as data: how it is told, and what one who polls is to be answered.
+//! A subscriber by Nchan's protocol, as data: its deliveries, and the response to a poll.
 
 mod polls;
 
@@ -11,52 +11,53 @@ use crate::web::status::Status;
 
 const _: () = assert!(NOTIFY_CHANNELS_MAX <= u16::BITS as usize, "each place of a subscriber has a bit");
 
-/// A subscriber.
 #[derive(Debug)]
 pub(super) struct Subscriber {
     wants: Subscription,
-    /// Its answer has begun.
+    /// The response has begun.
     begun: bool,
-    /// Of which of its places the home has answered, a bit each: what is missing by then was missing when it came.
+    /// A bit per position whose home has answered. Items missing in the first answer were missing
+    /// when the subscriber arrived.
     answered: u16,
-    /// Messages behind the place that it has named are missing.
+    /// Messages after the position that the client named are missing.
     missed: bool,
-    /// What one who polls is answered, if no other channel has anything earlier: of which of its places, the number, and the item.
+    /// The response to a poll, unless another channel has an earlier message: the index of its
+    /// position, its number, and the item.
     first: Option<(usize, u64, Box<[u8]>)>,
 }
 
 impl Subscriber {
-    /// One who wants this.
     pub(super) fn new(wants: Subscription) -> Box<Subscriber> {
         Box::new(Subscriber { wants, begun: false, answered: 0, missed: false, first: None })
     }
 
-    /// How it is told.
+    /// How messages are delivered.
     pub(super) fn way(&self) -> &Way {
         &self.wants.way
     }
 
-    /// Whether it is told all messages, as long as its connection is there.
+    /// Whether all messages are delivered for as long as the connection is open.
     pub(super) fn streams(&self) -> bool {
         matches!(self.wants.way, Way::Events | Way::Socket(..))
     }
 
-    /// The same of one whose answer has begun.
+    /// Whether the response has begun.
     pub(super) fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// Whether it wants one message and any will do, so that no more than one has to be read.
+    /// Whether it takes one message, whichever is next, so that no more than one has to be read.
     pub(super) fn takes_any(&self) -> bool {
         !self.streams() && self.wants.since_s == 0
     }
 
-    /// Whether it wants a message.
+    /// Whether a message is recent enough for it.
     pub(super) fn wants(&self, message: &Message<'_>) -> bool {
         message.time_s >= self.wants.since_s
     }
 
-    /// A message of one of its places, which is the first one there.
+    /// Considers the next message of one of its channels as the response. The earliest message of
+    /// all channels wins.
     pub(super) fn offer(&mut self, index: usize, number: u64, item: &[u8]) {
         let time_s = Message::read(item).time_s;
         let is_earlier = self.first.as_ref().is_none_or(|(_, _, first)| time_s < Message::read(first).time_s);
@@ -65,22 +66,22 @@ impl Subscriber {
         }
     }
 
-    /// Whether there is one.
+    /// Whether there is a message to respond with.
     pub(super) fn has_first(&self) -> bool {
         self.first.is_some()
     }
 
-    /// What it is answered.
+    /// Takes the message to respond with.
     pub(super) fn take_first(&mut self) -> Option<(usize, u64, Box<[u8]>)> {
         self.first.take()
     }
 
-    /// Its answer begins, unless it has. Whether it has not.
+    /// Marks the response as begun. Returns whether it had not begun before.
     pub(super) fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.begun, true)
     }
 
-    /// Tells of an item with this tag.
+    /// Appends an item with this tag.
     pub(super) fn tell(&self, out: &mut Vec<u8>, item: &[u8], tag: &str) {
         let message = Message::read(item);
         if !self.wants(&message) {
@@ -92,7 +93,8 @@ impl Subscriber {
         }
     }
 
-    /// The home of one of its places has answered, and messages are missing or not. Whether that is the first answer.
+    /// Records that the home of a position has answered, and whether messages are missing. Returns
+    /// whether this is its first answer.
     pub(super) fn is_answered(&mut self, index: usize, gap: bool) -> bool {
         let bit = 1 << index;
         let is_first = self.answered & bit == 0;
@@ -101,7 +103,8 @@ impl Subscriber {
         is_first
     }
 
-    /// Tells that messages are missing, which is a comment: a WebSocket has no such thing, and ends. Whether it was told.
+    /// Reports missing messages by a comment in an event stream. A WebSocket has no equivalent and
+    /// is closed. Returns whether the gap was reported.
     pub(super) fn tell_gap(&self, out: &mut Vec<u8>) -> bool {
         let is_told = self.wants.way == Way::Events;
         if is_told {
@@ -110,12 +113,13 @@ impl Subscriber {
         is_told
     }
 
-    /// The identifier of this place, which no message has: of its time nothing depends where the tag is not 0.
+    /// The identifier of a position at which there is no message. Its time is irrelevant if the tag
+    /// is not 0.
     pub(super) fn id(&self, tag: &str) -> String {
         format!("{}:{tag}", self.wants.from.as_ref().map_or(0, |(time_s, _)| *time_s))
     }
 
-    /// Tells that it is there.
+    /// Appends a heartbeat.
     pub(super) fn beat(&self, out: &mut Vec<u8>) {
         match self.wants.way {
             Way::Socket(..) => frame::write_ping(out),
@@ -123,7 +127,7 @@ impl Subscriber {
         }
     }
 
-    /// The answer when its channel was deleted.
+    /// The response when the channel was deleted.
     pub(super) fn gone(&self) -> Response {
         let response = Response::empty(Status::Gone).with(VARY.0, VARY.1);
         match &self.wants.from {
@@ -132,7 +136,8 @@ impl Subscriber {
         }
     }
 
-    /// The answer when there was no message in time: it is to go on where it was, or by this tag if that place is not known any more.
+    /// The response when no message arrived in time. The client continues from where it was, or
+    /// from `tag` if that position is no longer known.
     pub(super) fn nothing(&self, tag: &str) -> Response {
         let response = match self.wants.way {
             Way::Ask => Response::empty(Status::NotModified),

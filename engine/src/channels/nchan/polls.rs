@@ -1,8 +1,9 @@
-//! Subscribers who poll by Nchan's protocol on this shard's connections, publishers who ask about channels by it, and channels that are
-//! deleted by it.
+//! Requests by Nchan's protocol on this shard's connections: polling subscribers, publishers'
+//! queries about channels, and the deletion of channels.
 //!
-//! One who takes all messages is told like any other who does (`listening`). One who polls is answered one message: of several channels the
-//! one that was published first, and it stands in the others where it stood.
+//! Streaming subscribers are handled like those of other protocols (`listening`). A poll is
+//! answered with one message, the earliest of all its channels. Its position in the other channels
+//! does not change.
 
 use std::borrow::Cow;
 
@@ -23,15 +24,15 @@ use crate::web::response::Response;
 use crate::web::status::Status;
 
 impl Channels {
-    /// The home of a channel has answered one who polls.
+    /// Handles the answer of a channel's home to a poll.
     pub(crate) fn page_for_nchan(&mut self, cx: &mut Streams, id: ConnId, index: usize, page: &Page<'_>) {
         cx.kernel.counters.notify_gaps.add(u64::from(page.gap));
-        // The client has gone meanwhile.
+        // The client has disconnected meanwhile.
         let Some((listener, watched)) = self.listeners.with_watched(id, index) else { return };
         watched.heard = watched.heard.max(page.last);
         let begins_anew = listener.leaves_deleted(index, page);
         let place = &mut listener.places[index];
-        // Nobody else is told pages by this.
+        // Only polls of Nchan's protocol are answered here.
         let Kind::Nchan(own) = &mut listener.kind else { return };
         place.standing = Standing::Live;
         own.is_answered(index, page.gap);
@@ -57,10 +58,11 @@ impl Channels {
         self.settle_nchan(cx, id);
     }
 
-    /// Messages are missing on the way of a WebSocket, which has no word for that. It ends, as others do whose client has to begin again. One
-    /// that comes back is told what is kept: what is missing by then it knows to be missing.
+    /// Whether messages are missing on a WebSocket, whose protocol cannot report a gap. The
+    /// WebSocket is closed, as for any client that has to start again. After a reconnect, all
+    /// retained messages are delivered: the client knows that earlier ones are missing.
     pub(crate) fn jumps_unheard(&mut self, id: ConnId, index: usize, page: &Page<'_>) -> bool {
-        // The client has gone meanwhile, or waits by another protocol.
+        // The client has disconnected meanwhile, or uses another protocol.
         let Some(Kind::Nchan(own)) = self.listeners.get_mut(id).map(|listener| &mut listener.kind) else {
             return false;
         };
@@ -68,16 +70,17 @@ impl Channels {
         page.gap && !is_first && matches!(own.way(), Way::Socket(..))
     }
 
-    /// One who polls and waits for no home is answered, if there is something to answer; or waits for what comes.
+    /// Answers a poll that waits for no home if there is a message; otherwise it waits for new
+    /// ones.
     fn settle_nchan(&mut self, cx: &mut Streams, id: ConnId) {
-        // Another home has not answered yet.
+        // The answer of another home is outstanding.
         let Some(listener) = self.listeners.get(id).filter(|listener| !listener.is_asking()) else { return };
-        // Nobody else polls so.
+        // Only polls of Nchan's protocol are answered here.
         let Kind::Nchan(own) = &listener.kind else { return };
         if own.has_first() || listener.until_s <= cx.kernel.now.mono_s() {
             return self.nchan_is_over(cx, id);
         }
-        // What was published while the home read has been told to others by now.
+        // Items published while the home was reading have been delivered to other requests by now.
         for index in 0..self.listeners.get(id).map_or(0, |listener| listener.places.len()) {
             if self.has_missed(id, index) {
                 self.ask_home_of(cx, id, index);
@@ -85,11 +88,11 @@ impl Channels {
         }
     }
 
-    /// Messages have come of a channel for which one waits who polls.
+    /// Handles new messages of a channel that a poll waits for.
     pub(crate) fn tell_nchan(&mut self, cx: &mut Streams, id: ConnId, index: usize) {
-        // The client has gone since its channel was looked at.
+        // The client has disconnected since the channel was visited.
         let Some(listener) = self.listeners.get(id) else { return };
-        // Nobody else polls so.
+        // Only polls of Nchan's protocol are answered here.
         let (Kind::Nchan(own), place) = (&listener.kind, &listener.places[index]) else { return };
         let held = self.listeners.watched(&place.node).and_then(|watched| watched.behind(place.at, false));
         let wanted = |(_, item): &(u64, &[u8])| own.wants(&Message::read(item));
@@ -105,13 +108,13 @@ impl Channels {
         self.nchan_is_over(cx, id);
     }
 
-    /// One who polls is answered what there is.
+    /// Answers a poll with what there is.
     pub(crate) fn nchan_is_over(&mut self, cx: &mut Streams, id: ConnId) {
-        // It was answered before its time came.
+        // The poll was answered before its time was over.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         let is_asking = listener.is_asking();
         let tag = listener.tag(usize::MAX, 0);
-        // Nobody else polls so.
+        // Only polls of Nchan's protocol are answered here.
         let Kind::Nchan(own) = &mut listener.kind else { return };
         let mut response = match own.take_first() {
             None if is_asking => {
@@ -130,10 +133,11 @@ impl Channels {
         self.respond(cx, id, response);
     }
 
-    /// A publisher asks what there is to tell of a channel, and that it be emptied, or not.
+    /// Asks the home for a channel's information on behalf of a publisher. If `deletes`, the
+    /// channel is emptied.
     pub(crate) fn ask_info(&mut self, cx: &mut Streams, id: ConnId, from: &str, deletes: bool) {
         let (number, shard) = (self.listeners.number(), cx.kernel.id);
-        // It was refused.
+        // The request was refused.
         let Some(listener) = self.listeners.get_mut(id) else { return };
         listener.places[0].standing = Standing::asked(number);
         let (node, granted) = (listener.places[0].node.clone(), listener.grant.is_some() || listener.permit.is_some());
@@ -144,11 +148,11 @@ impl Channels {
         letters.push(Letter::Channel(ChannelLetter::Info { conn, number, node, from, granted, deletes }));
     }
 
-    /// The home has said it.
+    /// Handles the home's answer to a query for information.
     pub(crate) fn info_came(&mut self, cx: &mut Streams, id: ConnId, body: &[u8]) {
-        // The client has gone meanwhile.
+        // The client has disconnected meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
-        // Homes say this of nothing else.
+        // Only queries for information get this answer.
         let Kind::Info(format) = listener.kind else { return };
         let response = match Info::decode(body) {
             Some(info) => told(info).asked(format),
@@ -157,7 +161,7 @@ impl Channels {
         self.respond(cx, id, response);
     }
 
-    /// A channel of this home was deleted: all who wait for it by this protocol are told.
+    /// Notifies the subscribers by Nchan's protocol that a channel of this home was deleted.
     pub(crate) fn channel_deleted(&mut self, cx: &mut Streams, node: &str) {
         let shards: Vec<ShardId> = self.watchers.shards(node).collect();
         for shard in shards {
@@ -167,9 +171,10 @@ impl Channels {
         }
     }
 
-    /// A channel was deleted: the next of those who wait for it here are told, and it sends for itself if more are.
+    /// Notifies the next batch of local subscribers that a channel was deleted. The shard sends
+    /// itself a letter if more are left.
     pub(crate) fn channel_gone(&mut self, cx: &mut Streams, node: &str, behind: Option<ConnId>) {
-        // All who waited here have gone.
+        // All local subscribers have disconnected.
         let Some(watched) = self.listeners.watched(node) else { return };
         let batch = watched.next_behind(behind, NOTIFY_TOLD_AT_ONCE);
         for id in &batch {

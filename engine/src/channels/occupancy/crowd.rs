@@ -1,8 +1,8 @@
-//! Who subscribes to a channel, as data: how many, and those who have a name. How shards say it to each other, and what subscribers are
-//! told of it.
+//! The subscribers of a channel, as data: their number, and the names of those that have one. How
+//! shards report them to each other, and the notifications to subscribers.
 //!
-//! Numbers are said as they are, and not by how much they have changed. So what is said twice is no harm, and what was not heard is made
-//! good by what is said next.
+//! Reports contain absolute numbers, not differences. A repeated report therefore does no harm, and
+//! the next report repairs a lost one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,25 +10,25 @@ use std::sync::Arc;
 use crate::extension::pubsub::service::channel::string;
 use crate::limits::NOTIFY_WHO_MAX;
 
-/// Who subscribes.
+/// The subscribers of a channel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Crowd {
-    /// How many connections, those without a name among them.
+    /// The number of connections, including those without a name.
     pub(crate) subscribers: u32,
-    /// How many connections each name has; at most [`NOTIFY_WHO_MAX`] names.
+    /// The number of connections per name; at most [`NOTIFY_WHO_MAX`] names.
     pub(crate) names: BTreeMap<Arc<str>, u32>,
-    /// There are names that are not among these.
+    /// Some names are not in the list.
     pub(crate) more: bool,
 }
 
-/// What a letter says of a crowd.
+/// The subscribers of a channel as reported in a letter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Said<'a> {
-    /// How many subscribe.
+    /// The number of subscribers.
     pub(crate) subscribers: u32,
-    /// Names with their numbers, as [`write_names`] has them.
+    /// Names with their numbers, in the format of [`write_names`].
     pub(crate) names: &'a [u8],
-    /// There are more.
+    /// Some names are not in the list.
     pub(crate) more: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn channel_of(node: &str) -> &str {
     node.split_once('/').map_or("", |(_, channel)| channel)
 }
 
-/// Names whose number is another one than before, 0 of those that are gone.
+/// The names whose number has changed, with 0 for those that were removed.
 pub(super) fn differing<'a>(
     now: &'a BTreeMap<Arc<str>, u32>,
     before: &'a BTreeMap<Arc<str>, u32>,
@@ -51,7 +51,7 @@ pub(super) fn differing<'a>(
 pub(super) fn write_names<'a>(out: &mut Vec<u8>, names: impl Iterator<Item = (&'a str, u32)>) {
     for (name, count) in names {
         out.extend_from_slice(&count.to_be_bytes());
-        // No longer than the subject of a token may be.
+        // A name is no longer than the subject of a token may be.
         out.push(name.len() as u8);
         out.extend_from_slice(name.as_bytes());
     }
@@ -68,7 +68,7 @@ fn read_names(mut bytes: &[u8]) -> impl Iterator<Item = (&str, u32)> {
 }
 
 impl Crowd {
-    /// A connection comes. Whether its name is listed, if it has one.
+    /// Adds a connection. Returns `true` if it has no name, or its name is listed.
     pub(super) fn comes(&mut self, name: Option<&Arc<str>>) -> bool {
         self.subscribers += 1;
         let Some(name) = name else { return true };
@@ -81,7 +81,7 @@ impl Crowd {
         true
     }
 
-    /// A connection goes. Whether its name was listed, if it has one.
+    /// Removes a connection. Returns `true` if it has no name, or its name was listed.
     pub(super) fn goes(&mut self, name: Option<&Arc<str>>) -> bool {
         self.subscribers = self.subscribers.saturating_sub(1);
         let Some(name) = name else { return true };
@@ -93,7 +93,7 @@ impl Crowd {
         true
     }
 
-    /// Takes what a letter says: that this is all, or what has changed.
+    /// Applies a report: the complete state (`whole`), or the changes since the previous report.
     pub(crate) fn take(&mut self, said: Said<'_>, whole: bool) {
         (self.subscribers, self.more) = (said.subscribers, said.more);
         if whole {
@@ -110,7 +110,7 @@ impl Crowd {
         }
     }
 
-    /// All of several together, with no more names than these.
+    /// Merges several crowds, with at most `names_max` names.
     pub(crate) fn of<'a>(crowds: impl Iterator<Item = &'a Crowd>, names_max: usize) -> Crowd {
         let mut all = Crowd::default();
         for crowd in crowds {
@@ -129,7 +129,7 @@ impl Crowd {
         all
     }
 
-    /// All of it as JSON.
+    /// The complete state as JSON.
     pub(super) fn state(&self, channel: &str) -> Vec<u8> {
         let mut out = self.head(channel);
         out.extend_from_slice(b",\"who\":[");
@@ -142,7 +142,8 @@ impl Crowd {
         out
     }
 
-    /// What somebody is told who knows how it was before: names that have come and gone. If not all names are told, it is all of it.
+    /// The notification for a subscriber that knows the state `before`: names that have joined and
+    /// left. If not all names are known, it is the complete state.
     pub(super) fn change(&self, before: &Crowd, channel: &str) -> Vec<u8> {
         if self.more || before.more {
             return self.state(channel);

@@ -1,6 +1,8 @@
-//! Who subscribes to channels of this home, by what shards report: the sum of it for those who ask, and for shards of which some are told.
+//! The subscribers of this home's channels, as reported by the shards: their sum, for queries and
+//! for shards with subscribers that asked to be notified.
 //!
-//! What a shard has reported counts until it reports something else, or has been silent for long.
+//! A report is valid until the shard's next report, or until the shard has been silent for a long
+//! time.
 
 pub(crate) mod crowd;
 pub(super) mod occupants;
@@ -19,33 +21,33 @@ use crate::limits::{
 };
 use crate::streams::Streams;
 
-/// What a shard has reported.
+/// The latest report of a shard.
 #[derive(Debug)]
 struct Report {
     shard: ShardId,
     crowd: Crowd,
-    /// Some there are told who subscribes.
+    /// Some subscribers of the shard are notified about the others.
     listens: bool,
-    /// When it came, milliseconds (monotonic).
+    /// When it was received, in milliseconds (monotonic).
     since_ms: u64,
 }
 
-/// A channel to which somebody subscribes.
+/// A channel with subscribers.
 #[derive(Debug, Default)]
 struct Hall {
-    /// At most one of each shard.
+    /// At most one per shard.
     by: Vec<Report>,
-    /// What shards were told last.
+    /// The state that was last sent to the shards.
     told: Crowd,
     changed: bool,
-    /// When they may be told again, milliseconds (monotonic).
+    /// When the shards may be notified again, in milliseconds (monotonic).
     next_ms: u64,
-    /// When it is looked at.
+    /// When the channel is next visited, in milliseconds (monotonic).
     due_ms: u64,
 }
 
 impl Hall {
-    /// What those are told who subscribe: all names, or none.
+    /// The sum of the reports, for subscribers: with all names or none.
     fn sum(&self) -> Crowd {
         let mut sum = Crowd::of(self.by.iter().map(|report| &report.crowd), NOTIFY_WHO_TOLD_MAX);
         if sum.more {
@@ -68,14 +70,14 @@ impl Hall {
         self.changed = true;
     }
 
-    /// Forgets shards that have been silent for long.
+    /// Drops the reports of shards that have been silent for a long time.
     fn drop_silent(&mut self, now_ms: u64) {
         let before = self.by.len();
         self.by.retain(|report| now_ms <= report.since_ms + u64::from(NOTIFY_FORGET_S) * 1_000);
         self.changed |= self.by.len() != before;
     }
 
-    /// The shards that are to be told now, and what.
+    /// The shards to notify now, and the state to send.
     fn tells(&mut self, now_ms: u64) -> (Vec<ShardId>, Crowd) {
         let listening: Vec<_> = self.by.iter().filter(|report| report.listens).map(|report| report.shard).collect();
         if listening.is_empty() || !self.changed || now_ms < self.next_ms {
@@ -98,7 +100,7 @@ impl Hall {
     }
 }
 
-/// All of a home.
+/// The occupied channels of a home.
 #[derive(Debug, Default)]
 pub(super) struct Occupancy {
     halls: BTreeMap<Arc<str>, Hall>,
@@ -106,12 +108,12 @@ pub(super) struct Occupancy {
 }
 
 impl Occupancy {
-    /// What it takes, bytes.
+    /// Memory used, in bytes.
     pub(super) fn memory_bytes(&self) -> usize {
         self.halls.len() * (size_of::<Hall>() + size_of::<Report>() + 128)
     }
 
-    /// A shard has reported. Whether the channel is known from now on.
+    /// Records the report of a shard. Returns whether the channel is known from now on.
     fn take(
         &mut self,
         node: &str,
@@ -137,7 +139,7 @@ impl Occupancy {
             self.halls.remove(&name);
             return false;
         }
-        // What is looked at anyhow need not be looked at later.
+        // A channel that is due earlier need not be visited at the later time.
         if due_ms < hall.due_ms {
             self.due.remove(&(hall.due_ms, name.clone()));
             hall.due_ms = due_ms;
@@ -146,7 +148,7 @@ impl Occupancy {
         true
     }
 
-    /// The next channel that is due, and what is told of it to which shards.
+    /// The next channel that is due, with the shards to notify and the state to send.
     fn next_due(&mut self, now_ms: u64) -> Option<(Arc<str>, Vec<ShardId>, Crowd)> {
         if self.due.first()?.0 > now_ms {
             return None;
@@ -166,7 +168,7 @@ impl Occupancy {
 }
 
 impl Channels {
-    /// A shard reports who subscribes there to a channel of this home.
+    /// Handles a shard's report of its subscribers of a channel of this home.
     pub(crate) fn channel_present(
         &mut self,
         cx: &mut Streams,
@@ -196,7 +198,7 @@ impl Channels {
         }));
     }
 
-    /// A connection asks who subscribes to a channel of this home.
+    /// Answers a connection that asks for the subscribers of a channel of this home.
     pub(crate) fn channel_count(&mut self, cx: &mut Streams, conn: ConnRef, number: u32, node: &str) {
         let hall = self.occupancy.halls.get(node);
         let by = hall.iter().flat_map(|hall| &hall.by).map(|report| &report.crowd);
@@ -207,7 +209,7 @@ impl Channels {
         letters.push(Letter::Channel(ChannelLetter::Answer { conn: conn.conn, number, refused: None, body }));
     }
 
-    /// One turn's share of telling shards who subscribes, and of forgetting those that have been silent.
+    /// Runs this turn's share of notifying shards, and of removing the reports of silent ones.
     pub(crate) fn sweep_occupancy(&mut self, cx: &mut Streams) {
         let now_ms = cx.kernel.now.mono_ms;
         for _ in 0..NOTIFY_WHO_AT_ONCE {

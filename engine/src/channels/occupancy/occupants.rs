@@ -1,8 +1,10 @@
-//! Who waits at this shard for channels that tell who subscribes to them, as data: which home is to be told of it and when, who is told by
-//! which home what it is at all shards, and who has just been answered a long poll, and counts until it has had time to ask again.
+//! This shard's subscribers of channels that report them, as data. It tracks which home is due for
+//! a report; which subscribers are due for a notification of the total over all shards; and which
+//! clients have just been answered a long poll and count until they have had time to poll again.
 //!
-//! A channel has one time at which something is due. What comes before that costs nothing but to be counted: a crowd that comes at once is one
-//! letter, and one message to each who is told.
+//! A channel has a single time at which something is due. Arrivals before that time are only
+//! counted: a crowd that arrives at once costs one letter to the home, and one message to each
+//! notified subscriber.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -21,18 +23,18 @@ use crate::limits::{
 };
 use crate::web::policy::Channels;
 
-/// Who waits, for what is counted of it.
+/// The properties of a subscriber that are counted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Occupant<'a> {
-    /// Its connection.
     pub(crate) conn: ConnId,
-    /// Where it is from.
+    /// Its network.
     pub(crate) network: IpAddr,
     /// The name in its token.
     pub(crate) name: Option<&'a Arc<str>>,
 }
 
-/// Who has been answered: by that it is known when it asks again, on whichever connection.
+/// A client that was answered a long poll. It is recognized by these properties when it polls
+/// again, on whichever connection.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Away {
     node: Arc<str>,
@@ -40,65 +42,66 @@ struct Away {
     name: Option<Arc<str>>,
 }
 
-/// What the home of a channel is told.
+/// A report to the home of a channel.
 #[derive(Debug)]
 pub(crate) struct Report {
-    /// How many are here.
+    /// The number of local subscribers.
     pub(crate) subscribers: u32,
-    /// Names, for a letter.
+    /// Names with their numbers, encoded for a letter.
     pub(crate) names: Vec<u8>,
-    /// These are all that are here, and not just those that have changed.
+    /// The names are all local names, not only those whose number has changed.
     pub(crate) whole: bool,
-    /// There are more names.
+    /// Some names are not in the list.
     pub(crate) more: bool,
-    /// Some here are told who subscribes.
+    /// Some local subscribers are notified about the others.
     pub(crate) listens: bool,
 }
 
-/// One telling of all who are told.
+/// A round of notifications to the subscribers of a channel.
 #[derive(Debug)]
 pub(super) struct Walk {
-    /// Those up to this one have been told.
+    /// Subscribers up to this one have been visited.
     last: Option<ConnId>,
-    /// What has changed, for who knows how it was.
+    /// The changes, for subscribers that know the previous state.
     pub(crate) change: Arc<[u8]>,
-    /// All of it, for others.
+    /// The complete state, for the others.
     pub(crate) state: Arc<[u8]>,
 }
 
-/// Who subscribes to a channel at all shards, by its home.
+/// The subscribers of a channel at all shards, as reported by its home.
 #[derive(Debug, Default)]
 struct View {
     now: Crowd,
-    /// By the last telling.
+    /// The state that the latest round sends.
     told: Crowd,
-    /// The number of that: the first is 1.
+    /// The number of the latest round; the first is 1.
     number: u32,
-    /// When there may be another one, milliseconds (monotonic).
+    /// When the next round may begin, in milliseconds (monotonic).
     next_ms: u64,
     changed: bool,
     walk: Option<Walk>,
 }
 
-/// A channel for which somebody waits here.
+/// A channel with local subscribers.
 #[derive(Debug)]
 struct Occupied {
-    /// Those with tokens are named: the channel is not open to everybody.
+    /// Subscribers are listed by the names in their tokens, because the channel is private.
     names: bool,
     own: Crowd,
-    /// Connections whose names found no room.
+    /// Connections whose names are not listed for lack of room.
     unlisted: u32,
-    /// What the home was told last.
+    /// The state that was last reported to the home.
     reported: Crowd,
     changed: bool,
-    /// When it may be told again.
+    /// When the next report may be sent, in milliseconds (monotonic).
     next_ms: u64,
-    /// When it is told everything again.
+    /// When the next complete report is due, in milliseconds (monotonic).
     whole_ms: u64,
-    /// Those who are told who subscribes, with the number of the telling that they have heard last; 0 for none.
+    /// The subscribers to notify, with the number of the last round that each has received; 0 for
+    /// none.
     hears: BTreeMap<ConnId, u32>,
     view: Option<Box<View>>,
-    /// Where it is among what is due.
+    /// The time under which the channel is in the queue of due channels.
     due_ms: u64,
 }
 
@@ -122,7 +125,7 @@ impl Occupied {
         self.changed = true;
     }
 
-    /// What the home is to be told now, and whether that is all that there will be.
+    /// Returns the report to send to the home now, and whether it is the last one.
     fn report(&mut self, now_ms: u64) -> (Option<Report>, bool) {
         let whole = now_ms >= self.whole_ms;
         if now_ms < self.next_ms || !(whole || self.changed) {
@@ -145,7 +148,7 @@ impl Occupied {
         (Some(report).filter(|_| known || !is_over), is_over)
     }
 
-    /// The next telling begins, if there is something to be told.
+    /// Begins the next round of notifications if the state has changed and the time has come.
     fn begin_walk(&mut self, now_ms: u64, channel: &str) -> bool {
         let Some(view) = self.view.as_mut().filter(|view| view.changed && view.walk.is_none()) else { return false };
         if now_ms < view.next_ms {
@@ -154,7 +157,7 @@ impl Occupied {
         let change = view.now.change(&view.told, channel).into();
         view.walk = Some(Walk { last: None, change, state: view.now.state(channel).into() });
         view.told.clone_from(&view.now);
-        // A crowd is told more rarely, whoever comes and goes.
+        // Larger crowds are notified less often, however many changes there are.
         let each_ms = self.hears.len() as u64 * 1_000 / NOTIFY_WHO_TOLD_PER_S;
         (view.changed, view.next_ms) = (false, now_ms + each_ms.max(NOTIFY_WHO_MS));
         view.number += 1;
@@ -162,12 +165,12 @@ impl Occupied {
     }
 }
 
-/// What one telling is for those who are told next.
+/// The next batch of a round.
 #[derive(Debug)]
 pub(crate) struct Told {
     /// The channel's node.
     pub(crate) node: Arc<str>,
-    /// Who, and whether it knows how it was.
+    /// The subscribers, and whether each knows the previous state.
     pub(crate) batch: Vec<(ConnId, bool)>,
     /// See [`Walk`].
     pub(crate) change: Arc<[u8]>,
@@ -175,29 +178,29 @@ pub(crate) struct Told {
     pub(crate) state: Arc<[u8]>,
 }
 
-/// All channels of a shard that tell who subscribes.
+/// The channels of a shard that report their subscribers.
 #[derive(Debug, Default)]
 pub(crate) struct Occupants {
     channels: BTreeMap<Arc<str>, Occupied>,
     due: BTreeSet<(u64, Arc<str>)>,
-    /// Those who have been answered lately, and those before them.
+    /// Clients that were answered recently, and those that were answered in the interval before.
     young: HashMap<Away, u32, Fixed>,
     old: HashMap<Away, u32, Fixed>,
-    /// Those who have not come back, until all have been counted out.
+    /// Clients that did not return, until all of them have been counted out.
     gone: Vec<(Away, u32)>,
     turned_ms: u64,
-    /// Channels of which some are left to be told: at most one telling of each in a second.
+    /// Channels with notifications left: at most one round of each per second.
     walks: VecDeque<Arc<str>>,
 }
 
 impl Occupants {
-    /// What they take, bytes.
+    /// Memory used, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let away = (self.young.capacity() + self.old.capacity() + self.gone.capacity()) * size_of::<(Away, u32)>();
         self.channels.len() * (size_of::<Occupied>() + 128) + away
     }
 
-    /// Whether there is nothing to be done, and nothing is known.
+    /// Whether no channel is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.channels.is_empty()
     }
@@ -214,7 +217,8 @@ impl Occupants {
         }
     }
 
-    /// Somebody waits for channels, and may want to know who the others are. It is there where that is told.
+    /// Adds a request as a subscriber of those of its channels that report their subscribers, and
+    /// optionally subscribes it to notifications.
     pub(crate) fn arrive_at<'a>(
         &mut self,
         nodes: impl Iterator<Item = &'a Arc<str>>,
@@ -229,7 +233,8 @@ impl Occupants {
         }
     }
 
-    /// Somebody waits for channels no more. It is expected again, if so many at most of its address are, or else is gone.
+    /// Removes an ended request. Its client still counts until it has had time to poll again, if at
+    /// most `away_max` of its address do so.
     pub(crate) fn leave_all<'a>(
         &mut self,
         nodes: impl Iterator<Item = &'a Arc<str>>,
@@ -246,7 +251,8 @@ impl Occupants {
         }
     }
 
-    /// Whether it has come back in time, so that it has been there.
+    /// Adds a subscriber to a channel. Returns whether it has returned in time and was still
+    /// counted.
     fn arrive(&mut self, node: &Arc<str>, names: bool, who: Occupant<'_>, hears: bool) -> bool {
         if !self.channels.contains_key(node) {
             let channel = Occupied {
@@ -271,7 +277,8 @@ impl Occupants {
             }
             if hears {
                 if channel.hears.is_empty() {
-                    // The home says how it is to who tells it everything, and that some are told.
+                    // A complete report makes the home send the state, and tells it that there are
+                    // subscribers to notify.
                     channel.whole_ms = 0;
                 }
                 channel.hears.insert(who.conn, 0);
@@ -285,7 +292,7 @@ impl Occupants {
             return false;
         }
         let away = Away { node: node.clone(), network: who.network, name: who.name.cloned() };
-        // The last one first: who does not come back at all has no other time than its own.
+        // The most recent one first: clients that do not return then keep their own deadlines.
         for all in [&mut self.young, &mut self.old] {
             let Some(count) = all.get_mut(&away) else { continue };
             *count -= 1;
@@ -304,7 +311,8 @@ impl Occupants {
         });
     }
 
-    /// Somebody was answered, and is there until it has had time to ask again. Whether there is room to know that: otherwise it is gone.
+    /// Counts an answered client until it has had time to poll again. Without room for it, it is
+    /// removed, and `false` is returned.
     fn stay(&mut self, node: &Arc<str>, who: Occupant<'_>) -> bool {
         if self.young.len() + self.old.len() + self.gone.len() >= NOTIFY_AWAY_MAX {
             self.leave(node, who);
@@ -315,7 +323,8 @@ impl Occupants {
         true
     }
 
-    /// One turn's share of counting out who has not come back: from where each was, and how often.
+    /// Runs this turn's share of removing clients that did not return. Returns the network of each,
+    /// and how often it was counted.
     pub(super) fn count_out(&mut self, now_ms: u64) -> Vec<(IpAddr, u32)> {
         if self.gone.is_empty() && now_ms >= self.turned_ms + NOTIFY_AWAY_MS {
             self.turned_ms = now_ms;
@@ -331,7 +340,8 @@ impl Occupants {
         out
     }
 
-    /// A channel of which something is due, and what its home is to be told. A telling that was due has begun.
+    /// Returns a channel that is due, with the report for its home. Begins a round of notifications
+    /// if one is due.
     pub(crate) fn next_due(&mut self, now_ms: u64) -> Option<(Arc<str>, Option<Report>)> {
         let due_ms = self.due.first()?.0;
         if due_ms > now_ms {
@@ -341,7 +351,8 @@ impl Occupants {
         let are_many = self.channels.len() > NOTIFY_EMPTY_MAX;
         let channel = self.channels.get_mut(&node)?;
         let (report, is_over) = channel.report(now_ms);
-        // Where nobody is any more the home is told twice, as long as there are not too many of these.
+        // For a channel without subscribers the home is notified twice, unless there are too many
+        // of these.
         let is_empty = channel.own.subscribers == 0 && !channel.changed;
         if is_over || (is_empty && are_many) {
             self.channels.remove(&node);
@@ -355,10 +366,10 @@ impl Occupants {
         Some((node, report))
     }
 
-    /// The home of a channel says who subscribes to it.
+    /// Records the subscribers of a channel as reported by its home.
     pub(crate) fn take(&mut self, node: &str, said: Said<'_>) {
         self.change(node, |channel| {
-            // Nobody may be told any more.
+            // There may be no subscribers left to notify.
             if channel.hears.is_empty() {
                 return;
             }
@@ -368,7 +379,7 @@ impl Occupants {
         });
     }
 
-    /// The next that are told, `most` at once.
+    /// The next batch of at most `most` subscribers to notify.
     pub(super) fn next_told(&mut self, most: usize) -> Option<Told> {
         loop {
             let node = self.walks.pop_front()?;
@@ -391,12 +402,12 @@ impl Occupants {
         }
     }
 
-    /// Whether some are left to be told.
+    /// Whether notifications are left.
     pub(crate) fn is_telling(&self) -> bool {
         !self.walks.is_empty()
     }
 
-    /// Somebody has been told what the last telling says.
+    /// Records that a subscriber has received the latest round.
     pub(super) fn was_told(&mut self, node: &str, id: ConnId) {
         let Some(channel) = self.channels.get_mut(node) else { return };
         let number = channel.view.as_ref().map_or(0, |view| view.number);
@@ -405,18 +416,18 @@ impl Occupants {
         }
     }
 
-    /// What somebody is to be told who has not heard the last telling: all of it.
+    /// The complete state, for a subscriber that has not received the latest round.
     pub(crate) fn missed(&self, node: &str, id: ConnId) -> Option<Vec<u8>> {
         let channel = self.channels.get(node)?;
         let (heard, view) = (*channel.hears.get(&id)?, channel.view.as_ref()?);
-        // The telling that is under way may have it before it.
+        // The round in progress may still reach the subscriber.
         let is_ahead = view.walk.as_ref().is_some_and(|walk| walk.last.is_none_or(|last| id > last));
         (heard != view.number && !is_ahead).then(|| view.told.state(channel_of(node)))
     }
 }
 
 impl Occupied {
-    /// A connection is told nothing any more.
+    /// Unsubscribes a connection from notifications.
     fn hear_no_more(&mut self, id: ConnId) {
         if self.hears.remove(&id).is_some() && self.hears.is_empty() {
             self.view = None;
@@ -438,7 +449,7 @@ mod tests {
         Occupant { conn: ConnId { slot, generation: 1 }, network: [192, 0, 2, 1].into(), name: None }
     }
 
-    /// Reports of a channel at a time.
+    /// The reports that are due at a time.
     fn reports(all: &mut Occupants, now_ms: u64) -> Vec<Report> {
         std::iter::from_fn(|| all.next_due(now_ms)).filter_map(|(_, report)| report).collect()
     }
@@ -466,7 +477,7 @@ mod tests {
         let again = reports(&mut all, 31_000);
         assert!(again.len() == 1 && again[0].whole && again[0].subscribers == 0);
         assert!(all.is_empty() && all.due.is_empty());
-        // Who is gone before anybody was told of it has not been there.
+        // A subscriber that leaves before it was reported is not reported at all.
         all.arrive(&node, false, who(1), true);
         all.leave(&node, who(1));
         assert!(reports(&mut all, 40_000).is_empty() && all.is_empty() && all.due.is_empty());

@@ -1,7 +1,8 @@
-//! Requests of this shard's connections as subscribers of channels that tell who subscribes: the letters by which the homes hear of them,
-//! and what those are told who want to know of each other.
+//! Requests of this shard's connections as subscribers of channels that report them: the reports to
+//! the homes, and the notifications to subscribers.
 //!
-//! Homes hear of changes at most once a second, and every half minute of everything. So letters may be lost.
+//! Changes are reported to a home at most once a second, and the complete state every half minute.
+//! Letters may therefore be lost.
 
 use crate::channels::Channels;
 use crate::channels::listener_words::write_occupancy;
@@ -14,7 +15,8 @@ use crate::limits::{NOTIFY_TOLD_AT_ONCE, NOTIFY_WHO_AT_ONCE};
 use crate::streams::Streams;
 
 impl Channels {
-    /// A request begins to wait: it is a subscriber of those of its channels that tell who subscribes.
+    /// Counts a waiting request as a subscriber of those of its channels that report their
+    /// subscribers.
     pub(crate) fn occupy(&mut self, cx: &mut Streams, id: ConnId) {
         let settings = cx.kernel.settings.clone();
         if !settings.web.channels.occupancy.is_empty() {
@@ -22,7 +24,7 @@ impl Channels {
         }
     }
 
-    /// A connection asks who subscribes to a channel.
+    /// Asks the home of a channel for its subscribers.
     pub(crate) fn ask_occupancy(&mut self, cx: &mut Streams, id: ConnId) {
         let (number, shard) = (self.listeners.number(), cx.kernel.id);
         let Some(listener) = self.listeners.get_mut(id) else { return };
@@ -34,12 +36,13 @@ impl Channels {
         letters.push(Letter::Channel(ChannelLetter::Count { conn: ConnRef { shard, conn: id }, number, node }));
     }
 
-    /// The home of a channel says who subscribes to it.
+    /// Handles a home's report of the subscribers of a channel.
     pub(crate) fn channel_occupied(&mut self, node: &str, said: Said<'_>) {
         self.listeners.occupants.take(node, said);
     }
 
-    /// One who is told who subscribes is told what it has missed, if it takes more: how it is, and not what came before.
+    /// Sends the current state to a request that has missed notifications, if its connection can
+    /// take it. Intermediate states are skipped.
     pub(crate) fn greet(&mut self, cx: &mut Streams, id: ConnId) {
         let hears = self.listeners.get(id).filter(|listener| listener.hears);
         let Some(listener) = hears.filter(|listener| listener.kind.has_begun() && listener.is_placed()) else { return };
@@ -58,7 +61,7 @@ impl Channels {
         self.send_told(cx, id, &out);
     }
 
-    /// Tells the next of those who are to be told. If more are, the next turn goes on.
+    /// Notifies the next batch of subscribers. The next turn continues with the rest.
     fn go_on_telling_who(&mut self, cx: &mut Streams) {
         if let Some(told) = self.listeners.occupants.next_told(NOTIFY_TOLD_AT_ONCE) {
             for (id, knows) in &told.batch {
@@ -67,7 +70,7 @@ impl Channels {
         }
     }
 
-    /// Who takes nothing for now is told how it is when it does.
+    /// Notifies a subscriber. One whose connection is congested gets the current state later.
     fn tell_who(&mut self, cx: &mut Streams, id: ConnId, knows: bool, told: &Told) {
         let Some(listener) = self.listeners.get(id) else { return };
         if !listener.kind.has_begun() || !listener.is_placed() || cx.is_heavy(id) {
@@ -80,7 +83,7 @@ impl Channels {
         self.send_told(cx, id, &out);
     }
 
-    /// One turn's share of what is due: homes are told who is here, and subscribers who is anywhere.
+    /// Runs this turn's share of what is due: reports to homes, and notifications to subscribers.
     pub(crate) fn sweep_occupants(&mut self, cx: &mut Streams) {
         if self.listeners.occupants.is_telling() && !cx.many_held {
             self.go_on_telling_who(cx);

@@ -1,4 +1,5 @@
-//! What homes of channels answer to connections of Centrifugo's protocol, and what time alone brings them: pings, and the ends of tokens.
+//! Answers of channels' homes to connections of Centrifugo's protocol, and timers: pings, and the
+//! expiry of tokens.
 
 use crate::channels::Channels;
 use crate::channels::listener::{Kind, Listener};
@@ -15,7 +16,7 @@ use crate::web::centrifugo::{crowd, publication};
 use crate::wire::error::StanzaCondition;
 use crate::wire::limit::{Limit, Refusal};
 
-/// What a home's refusal is to a client.
+/// Maps a home's refusal to an error of the protocol.
 fn error_of(refusal: Refusal) -> Error {
     match refusal.condition {
         StanzaCondition::Forbidden => reply::PERMISSION_DENIED,
@@ -24,7 +25,7 @@ fn error_of(refusal: Refusal) -> Error {
     }
 }
 
-/// Items as publications, with commas between.
+/// Items as publications, separated by commas.
 fn publications(page: &Page<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     for (number, item) in &page.items {
@@ -36,14 +37,15 @@ fn publications(page: &Page<'_>) -> Vec<u8> {
     out
 }
 
-/// Whether publications behind this one are missing on a page. Who has come when there was none misses the first ones, too.
+/// Whether publications after this one are missing on a page. A client that subscribed to an empty
+/// channel has missed its first items.
 fn misses(page: &Page<'_>, after: u64) -> bool {
     let next = page.items.first().map_or(page.upto.saturating_add(1), |(number, _)| *number);
     page.gap || (after == 0 && next > 1)
 }
 
 impl Channels {
-    /// The home of a channel has answered. What nobody waits for any more is passed over.
+    /// Handles the answer of a channel's home. Answers to commands that no longer wait are ignored.
     pub(crate) fn talk_answered(
         &mut self,
         cx: &mut Streams,
@@ -70,7 +72,7 @@ impl Channels {
         self.talk_catches_up(cx, id);
     }
 
-    /// The home has done what a command wants, or not.
+    /// Completes a command that the home has carried out or refused.
     fn talk_done(&mut self, cx: &mut Streams, id: ConnId, waiting: Waiting, refused: Option<Refusal>, body: &[u8]) {
         let Waiting { id: number, what, .. } = waiting;
         if let Some(refusal) = refused {
@@ -101,7 +103,7 @@ impl Channels {
         }
     }
 
-    /// A subscription is not possible, or not any more.
+    /// Refuses or ends a subscription.
     fn talk_sub_refused(&mut self, cx: &mut Streams, id: ConnId, index: usize, error: Error) {
         let Some(listener) = self.listeners.get(id) else { return };
         let Some(step) = listener.talker().map(|talker| talker.subs[index].step) else { return };
@@ -119,7 +121,7 @@ impl Channels {
         }
     }
 
-    /// A home has said where its channel stands, and what has come since.
+    /// Handles the home's report of a channel's position and new items.
     fn talk_page(&mut self, cx: &mut Streams, id: ConnId, index: usize, page: &Page<'_>) {
         let is_heavy = cx.is_heavy(id);
         let now_s = cx.kernel.now.wall_us / 1_000_000;
@@ -137,7 +139,7 @@ impl Channels {
                 cx.kernel.counters.notify_gaps.one();
                 return self.talk_unsubscribes(cx, id, index, Unsubscribed::Insufficient);
             }
-            // What is not taken now is read again.
+            // Items that the connection cannot take now are read again later.
             if is_heavy {
                 return;
             }
@@ -148,7 +150,8 @@ impl Channels {
             return cx.send_bytes(id, &out);
         };
         let recovered = was_known && !gap;
-        // Who has missed some goes on from now: what is left of it would look as if it were all.
+        // After a gap, the subscription continues from the end of the channel: the remaining items
+        // would appear to be complete.
         *place = match recovered {
             true => Place { at: page.upto, standing: standing(page), ..place.clone() },
             false => Place { at: page.last, known: true, standing: Standing::Live, ..place.clone() },
@@ -170,7 +173,7 @@ impl Channels {
         self.talk_misses(cx, id);
     }
 
-    /// Looks whether something of a connection is due.
+    /// Checks the timers of a connection.
     pub(crate) fn sweep_talker(&mut self, cx: &mut Streams, id: ConnId) {
         let now_s = cx.kernel.now.mono_s();
         let Some(listener) = self.listeners.get(id) else { return };
@@ -204,7 +207,7 @@ impl Channels {
         });
         talker.questions = talker.questions.saturating_sub(late.len() as u16);
         if is_quiet {
-            // What nobody waits for any more is not answered any more.
+            // Commands that were given up are no longer answered.
             talker.questions = talker.questions.min(talker.waiting.len() as u16);
         }
         let stage_is_first = matches!(talker.stage, Stage::ExpectConnect);
@@ -218,7 +221,7 @@ impl Channels {
         if unanswered {
             return self.talk_ends(cx, id, reply::NO_PONG, Ended::Timeout);
         }
-        // Who has something to take need not be asked whether it is there.
+        // A connection with pending output need not be pinged.
         if is_due && takes {
             cx.send_with(id, reply::ping);
         }
@@ -227,7 +230,7 @@ impl Channels {
     }
 }
 
-/// How far the next item is behind a page.
+/// How the next items after a page are obtained.
 fn standing(page: &Page<'_>) -> Standing {
     if page.more { Standing::Behind } else { Standing::Live }
 }

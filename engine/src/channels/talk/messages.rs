@@ -1,4 +1,5 @@
-//! What comes on a WebSocket of Centrifugo's protocol: messages to commands, a line each.
+//! Input on a WebSocket of Centrifugo's protocol: messages, which are split into commands, one per
+//! line.
 
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use crate::web::frame::{self, Assembly, Code, Event, FrameFault};
 use crate::web::{Begun, Step};
 
 impl Channels {
-    /// Reads up to the end of one message, or one control frame.
+    /// Reads up to the end of one message or one control frame.
     pub(crate) fn talk_step(&mut self, cx: &mut Streams, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
         let over = Step { used: input.len(), goes_on: false };
         let Some(is_new) = self.talk_is_new(id) else { return over };
@@ -36,7 +37,8 @@ impl Channels {
         let goes_on = event != Event::More;
         match event {
             Event::More => {
-                // Of those who may not have shown a token only some may send long messages at once.
+                // Only a limited number of connections that may not have presented a token can send
+                // long messages at once.
                 if message.bytes().len() > PREAUTH_BYTES_MAX && message.long.is_none() {
                     if Arc::strong_count(&cx.long_bodies) > BOSH_LONG_BODIES_MAX {
                         self.talk_ends(cx, id, reply::LATER, Ended::Server);
@@ -69,7 +71,7 @@ impl Channels {
         Step { used, goes_on }
     }
 
-    /// Whether a connection has yet to send its first command; `None`: it waits for nothing any more.
+    /// Whether a connection has yet to send its first command; `None` if the connection has ended.
     fn talk_is_new(&self, id: ConnId) -> Option<bool> {
         let talker = self.listeners.get(id)?.talker()?;
         Some(matches!(talker.stage, Stage::ExpectConnect))
@@ -88,7 +90,8 @@ impl Channels {
                 Some(command) => self.talk_command(cx, id, command),
                 None => return self.talk_ends(cx, id, reply::BAD_COMMAND, Ended::Protocol),
             }
-            // Whose first command was refused has been told so, and sends others again that came along with it.
+            // The client has been notified that its first command was refused. It sends the
+            // commands after it again.
             is_refused |= was_new && self.talk_is_new(id) == Some(true);
         }
     }

@@ -1,7 +1,8 @@
-//! Commands of Centrifugo's protocol: what each does, or why it does not. What homes of channels say of it is told later.
+//! Commands of Centrifugo's protocol: the effect of each, or the reason for its refusal. Answers of
+//! channels' homes are handled later.
 //!
-//! Nobody may more here than at `/n/`: what a token grants is asked of `access`, and what an address may publish and wait for is counted
-//! with the rest.
+//! This protocol grants no more than `/n/` does: `access` evaluates the tokens, and an address's
+//! publications and subscriptions count against the same limits.
 
 mod answers;
 mod messages;
@@ -33,14 +34,15 @@ use crate::web::centrifugo::reply::{self, Error, Unsubscribed};
 use crate::web::handshake::{self, Accept};
 use crate::web::{Transport, response::Response};
 
-/// The signs of a channel of which others think that it is not for everybody: here that is said by the operator alone.
+/// Signs that mark a channel as private in Centrifugo. In Throng only the operator's configuration
+/// makes a channel private.
 const PERSONAL: [char; 2] = ['#', '$'];
 
-/// Why a command is not carried out; `None`: the connection has ended for it.
+/// Why a command is not carried out; `None` if it has ended the connection.
 type Refused = Option<Error>;
 
 impl Channels {
-    /// A connection becomes one of this protocol.
+    /// Switches a connection to this protocol.
     ///
     /// # Errors
     /// The refusal.
@@ -53,7 +55,7 @@ impl Channels {
     ) -> Result<(), Response> {
         let (now_s, now_ms) = (cx.kernel.now.mono_s(), cx.kernel.now.mono_ms);
         let Some(opening) = cx.opening(id) else { return Ok(()) };
-        // What it is told may be told only when it is durable.
+        // Output waits until what it reports is durable.
         opening.promised = true;
         opening.requests = 0;
         let network = network(opening.peer);
@@ -83,7 +85,7 @@ impl Channels {
         Ok(())
     }
 
-    /// A command has come.
+    /// Handles a command.
     pub(super) fn talk_command(&mut self, cx: &mut Streams, id: ConnId, command: Command<'_>) {
         let Some(talker) = self.listeners.get(id).and_then(Listener::talker) else { return };
         let is_first = matches!(talker.stage, Stage::ExpectConnect);
@@ -92,7 +94,7 @@ impl Channels {
         }
         let number = command.id;
         let done = match command.ask {
-            // That something has come is what it says.
+            // Its arrival alone proves liveness.
             Ask::Pong | Ask::Send => Ok(()),
             Ask::Connect(connect) => self.talk_connects(cx, id, number, &connect),
             Ask::Subscribe(subscribe) => self.talk_subscribes(cx, id, number, &subscribe),
@@ -114,7 +116,7 @@ impl Channels {
         }
     }
 
-    /// What a token grants that a client shows on its connection.
+    /// Returns the grant of a token that a client presents on its connection.
     fn talk_shows(&mut self, cx: &mut Streams, id: ConnId, token: &str, wrong: Refused) -> Result<Arc<Grant>, Refused> {
         let (Some(listener), Some(access)) = (self.listeners.get(id), cx.kernel.settings.web.channels.access.clone())
         else {
@@ -128,9 +130,9 @@ impl Channels {
         })
     }
 
-    /// The same of the token of a connection, which ends if it does not count.
+    /// The same for the token of the connection. An invalid token ends the connection.
     fn talk_shows_own(&mut self, cx: &mut Streams, id: ConnId, token: &str) -> Result<Arc<Grant>, Refused> {
-        // One for a channel says nothing of who connects.
+        // A token for a channel does not identify the client.
         let grant = self.talk_shows(cx, id, token, None).and_then(|grant| match grant.channel() {
             None => Ok(grant),
             Some(_) => Err(None),
@@ -141,7 +143,7 @@ impl Channels {
         grant
     }
 
-    /// For how long a token counts, seconds.
+    /// Remaining validity of a token, in seconds.
     fn left_s(&self, cx: &Streams, grant: Option<&Grant>) -> Option<u64> {
         grant.map(|grant| grant.expires_s().saturating_sub(cx.kernel.now.wall_us / 1_000_000))
     }
@@ -158,7 +160,8 @@ impl Channels {
             talker.stage = Stage::Connecting { id: number, subs: Vec::new(), left: 0 };
         }
         for name in channels {
-            // What the operator does not offer is left out, as others do with what is not there.
+            // Channels that the operator does not offer are omitted. Other servers treat unknown
+            // channels in the same way.
             let again = connect.subs.get(&name).filter(|again| again.recover);
             let subscribe = Subscribe::to(name);
             let place = again.map(|again| (again.offset, &*again.epoch));
@@ -174,14 +177,15 @@ impl Channels {
         Ok(())
     }
 
-    /// A command that came along with a first one that was refused is not carried out, and has its reply.
+    /// Refuses a command that arrived together with a refused first command.
     pub(super) fn talk_cancels(&mut self, cx: &mut Streams, id: ConnId, command: &Command<'_>) {
         if !matches!(command.ask, Ask::Pong | Ask::Send) {
             self.talk_refuses(cx, id, command.id, reply::CANCELLED);
         }
     }
 
-    /// The first command is answered, if all homes have said where their channels stand to which the server subscribes.
+    /// Answers the first command once all homes have reported the positions of the channels that
+    /// the server subscribes the client to.
     pub(super) fn talk_connected(&mut self, cx: &mut Streams, id: ConnId) {
         let Some(listener) = self.listeners.get(id) else { return };
         let (Some(talker), left_s) = (listener.talker(), self.left_s(cx, listener.grant.as_deref())) else { return };
@@ -208,7 +212,7 @@ impl Channels {
             }
         }
         self.talk_replies(cx, id, number, "connect", &result);
-        // What has come since homes have said where their channels stand.
+        // Items published since the homes reported the positions are fetched now.
         self.talk_all_lag(id);
         self.talk_catches_up(cx, id);
     }
@@ -217,7 +221,7 @@ impl Channels {
     fn talk_names(&self, cx: &Streams, name: &str) -> Result<(Box<str>, String), Refused> {
         let policy = &cx.kernel.settings.web.channels;
         let channel = topic::channel(name).map_err(|_| Some(reply::BAD_REQUEST))?;
-        // Somebody who comes from there would think that these are not for everybody.
+        // Clients of Centrifugo would take these channels to be private.
         let is_personal = name.starts_with(PERSONAL[1]) || name.contains(PERSONAL[0]);
         let service = cx.kernel.settings.domains.service(Service::PubSub).unwrap_or_default();
         if service.is_empty() || !policy.is_there(&channel) || (is_personal && !policy.is_private(&channel)) {
@@ -226,7 +230,8 @@ impl Channels {
         Ok((channel.as_ref().into(), format!("{service}/{channel}")))
     }
 
-    /// Whether something may be done at a channel with the token of the connection, or that of its subscription there; and whether by one.
+    /// Checks whether the token of the connection or of its subscription allows an action at a
+    /// channel. Returns whether a token grants it; otherwise the action is open to the public.
     fn talk_may(&self, cx: &Streams, id: ConnId, act: Act, channel: &str, node: &str) -> Result<bool, Refused> {
         let Some(listener) = self.listeners.get(id) else { return Err(None) };
         let sub = listener.place_of(node).and_then(|index| listener.talker()?.subs[index].grant.as_deref());
@@ -256,7 +261,8 @@ impl Channels {
         Ok(())
     }
 
-    /// What the token of a subscription grants: it has to be for this channel, and for who has connected.
+    /// Returns the grant of a subscription token, which must be for this channel and for the user
+    /// of the connection.
     fn talk_shows_for(&mut self, cx: &mut Streams, id: ConnId, name: &str, token: &str) -> Result<Arc<Grant>, Refused> {
         let denied = Some(reply::PERMISSION_DENIED);
         let grant = self.talk_shows(cx, id, token, denied)?;
@@ -269,7 +275,7 @@ impl Channels {
         }
     }
 
-    /// A subscription begins, to be said by the reply of this number; `place` is where it goes on.
+    /// Starts a subscription. The reply has this `number`; `place` is the position to recover from.
     fn talk_joins(
         &mut self,
         cx: &mut Streams,
@@ -298,7 +304,7 @@ impl Channels {
         if !talker.may_ask() {
             return Err(Some(reply::TOO_MANY_REQUESTS));
         }
-        // Who may not know who subscribes is not told who joins.
+        // A client that may not know the subscribers is not notified of changes to them.
         let hears = subscribe.join_leave && policy.tells(&channel) && self.may_by(cx, own, Act::Presence, &channel).0;
         let (now_ms, network) = (cx.kernel.now.mono_ms, listener.network);
         if (count + 1).is_multiple_of(CENTRIFUGO_CHANNELS_PER_WAITING) {
@@ -322,10 +328,10 @@ impl Channels {
             let called: Box<str> = listener.called(index).into();
             self.listeners.part(id, index);
             match step {
-                // The first command does not wait for it any more.
+                // The first command no longer waits for it.
                 Some(Step::Asked { id: 0, .. }) => self.talk_misses(cx, id),
                 Some(Step::Asked { id: asked, .. }) => self.talk_refuses(cx, id, asked, reply::CANCELLED),
-                // Nor does its answer say that it has begun.
+                // The reply to the first command does not list it.
                 Some(Step::Gathered) => {
                     if let Some(Stage::Connecting { subs, .. }) =
                         self.listeners.get_mut(id).and_then(Listener::talker_mut).map(|talker| &mut talker.stage)
@@ -340,7 +346,7 @@ impl Channels {
         Ok(())
     }
 
-    /// The number by which the home of a channel is asked for a command.
+    /// Records a command that waits for the home of a channel. Returns the number of the question.
     fn talk_waits(&mut self, cx: &mut Streams, id: ConnId, number: u32, what: What) -> Result<u32, Refused> {
         let (asked, since_s) = (self.listeners.number(), cx.kernel.now.mono_s());
         let Some(talker) = self.listeners.get_mut(id).and_then(Listener::talker_mut) else { return Err(None) };
@@ -397,7 +403,7 @@ impl Channels {
         Ok(())
     }
 
-    /// An address is charged with a publication; whether it may make the channel.
+    /// Charges an address with a publication. Returns whether it may create the channel.
     fn talk_pays(&mut self, cx: &mut Streams, address: IpAddr) -> Result<bool, Refused> {
         if cx.kernel.settings.web.channels.publications_s == 0 {
             return Ok(true);
@@ -460,7 +466,7 @@ impl Channels {
     fn talk_refreshes(&mut self, cx: &mut Streams, id: ConnId, number: u32, token: &str) -> Result<(), Refused> {
         let grant = self.talk_shows_own(cx, id, token)?;
         let Some(listener) = self.listeners.get_mut(id) else { return Ok(()) };
-        // Who others see cannot become somebody else.
+        // The identity that other clients see cannot change.
         if listener.grant.as_ref().and_then(|own| own.subject()) != grant.subject() {
             self.talk_ends(cx, id, reply::INVALID_TOKEN, Ended::Client);
             return Err(None);
@@ -490,7 +496,7 @@ impl Channels {
         Ok(())
     }
 
-    /// Ends subscriptions for which no token counts any more.
+    /// Ends subscriptions that no valid token grants any more.
     pub(super) fn talk_holds(&mut self, cx: &mut Streams, id: ConnId) {
         let now_s = cx.kernel.now.wall_us / 1_000_000;
         let mut index = 0;
@@ -499,7 +505,8 @@ impl Channels {
             let channel = topic::channel(listener.called(index)).unwrap_or_default();
             let may = self.may_by(cx, [listener.grant.as_deref(), sub.grant.as_deref()], Act::Subscribe, &channel).0;
             let expired = sub.grant.as_ref().is_some_and(|grant| grant.expires_s() <= now_s);
-            // The last one takes its place. One that has not begun is refused by the answer to its command.
+            // Removal moves the last subscription here. One that has not begun is refused by the
+            // reply to its command.
             match (may, sub.step) {
                 (true, _) | (false, Step::Gathered) => index += 1,
                 (false, Step::Asked { id: number, .. }) => {
@@ -518,7 +525,8 @@ impl Channels {
         }
     }
 
-    /// A channel to which the server subscribes will not be there: the first command is answered without it.
+    /// The first command no longer waits for a channel that the server cannot subscribe the client
+    /// to.
     pub(super) fn talk_misses(&mut self, cx: &mut Streams, id: ConnId) {
         if let Some(Stage::Connecting { left, .. }) =
             self.listeners.get_mut(id).and_then(Listener::talker_mut).map(|talker| &mut talker.stage)

@@ -1,114 +1,113 @@
-//! A connection of Centrifugo's protocol, as data: to what it has subscribed, and which of its commands wait for the home of a channel.
+//! A connection of Centrifugo's protocol, as data: its subscriptions, and the commands that wait
+//! for the home of a channel.
 
 use std::sync::Arc;
 
 use crate::limits::CENTRIFUGO_QUESTIONS_MAX;
 use crate::web::access::Grant;
 
-/// How far a connection is.
+/// The stage of a connection.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Its first command has to come.
+    /// The first command is expected.
     ExpectConnect,
-    /// That has come, and is answered when all homes have: what has been gathered of the answer, and how many are left.
+    /// The first command is answered once all homes have answered.
     Connecting {
         /// The number of the command.
         id: u32,
-        /// Channels as the client calls them, and what is said of each.
+        /// The channels by the client's names, with the content of the reply for each.
         subs: Vec<(Box<str>, Vec<u8>)>,
-        /// Homes that have not answered.
+        /// The number of homes that have not answered.
         left: usize,
     },
-    /// Anything may come.
+    /// Any command may follow.
     Connected,
 }
 
-/// How far a subscription is.
+/// The stage of a subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The home of its channel is asked where it stands.
+    /// The home was asked for the channel's position.
     Asked {
         /// The number of the command; 0 if the server subscribes.
         id: u32,
-        /// It is to go on where it was.
+        /// It recovers from an earlier position.
         recovers: bool,
     },
-    /// That is known, and will be said with the answer to the first command.
+    /// The position is known and will be in the reply to the first command.
     Gathered,
-    /// The client knows.
+    /// The client has been notified.
     Begun,
 }
 
-/// A subscription, beside its place in the channel.
+/// A subscription, apart from its position in the channel.
 #[derive(Debug)]
 pub(crate) struct Sub {
-    /// How the client calls the channel, if not by its name.
+    /// The client's name for the channel, if it differs from the channel's own.
     pub(crate) name: Option<Box<str>>,
-    /// By which token of its own it is there.
+    /// The grant of the subscription's own token.
     pub(crate) grant: Option<Arc<Grant>>,
-    /// How far it is.
     pub(super) step: Step,
-    /// The client is told who joins and leaves.
+    /// The client is notified when others join and leave.
     pub(crate) hears: bool,
-    /// Second (monotonic) when the home was asked last.
+    /// Second (monotonic) of the latest question to the home.
     pub(crate) since_s: u32,
 }
 
 const _: () = assert!(size_of::<Sub>() <= 48, "each subscription costs this much, and its place");
 
-/// What a command wants of the home of a channel that is no subscription.
+/// What a command asks of the home of a channel, other than a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum What {
-    /// That something is published.
+    /// A publication.
     Publish {
-        /// When it came, microseconds of the wall's clock.
+        /// When the command arrived, in microseconds (wall clock).
         since_us: u64,
     },
-    /// Who subscribes.
+    /// The subscribers.
     Presence,
-    /// How many.
+    /// The number of subscribers.
     PresenceStats,
-    /// What was published.
+    /// Earlier publications.
     History {
-        /// The node's actor.
         node: Arc<str>,
-        /// Behind this number, of which nothing may be missing.
+        /// The number after which publications are wanted, without a gap.
         after: Option<u64>,
     },
 }
 
-/// A command that waits.
+/// A waiting command.
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
-    /// By which number the home was asked.
+    /// The number of the question to the home.
     pub(crate) number: u32,
     /// The number of the command.
     pub(crate) id: u32,
-    /// What it wants.
+    /// What it asks.
     pub(crate) what: What,
-    /// Second (monotonic) since when.
+    /// Second (monotonic) since when it waits.
     pub(crate) since_s: u32,
 }
 
-/// A connection.
+/// The protocol state of a connection.
 #[derive(Debug)]
 pub(crate) struct Talker {
-    /// How clients know it.
+    /// The connection's name for its client.
     pub(crate) name: Box<str>,
-    /// How far it is.
     pub(super) stage: Stage,
-    /// One for each place of the listener, in the same order.
+    /// One per position of the listener, in the same order.
     pub(crate) subs: Vec<Sub>,
-    /// Commands that wait, those for subscriptions not among them.
+    /// Waiting commands, except those for subscriptions.
     pub(crate) waiting: Vec<Waiting>,
-    /// Questions that homes have not answered yet, also of those who do not wait any more.
+    /// Questions that homes have not answered yet, including those for commands that no longer
+    /// wait.
     pub(super) questions: u16,
-    /// It was pinged, and has said nothing since.
+    /// It was pinged and has sent nothing since.
     pub(super) pinged: bool,
 }
 
 impl Talker {
-    /// One that has just come.
+    /// Creates the state of a new connection.
     pub(crate) fn new(name: String) -> Talker {
         Talker {
             name: name.into(),
@@ -120,17 +119,17 @@ impl Talker {
         }
     }
 
-    /// Whether another question may be asked.
+    /// Whether another question may be sent to a home.
     pub(crate) fn may_ask(&self) -> bool {
         self.questions < CENTRIFUGO_QUESTIONS_MAX
     }
 
-    /// How many commands want what was published.
+    /// How many waiting commands ask for earlier publications.
     pub(super) fn histories(&self) -> usize {
         self.waiting.iter().filter(|waiting| matches!(waiting.what, What::History { .. })).count()
     }
 
-    /// The command that has asked by this number waits no more.
+    /// Removes and returns the waiting command of a question.
     pub(super) fn take_waiting(&mut self, number: u32) -> Option<Waiting> {
         let at = self.waiting.iter().position(|waiting| waiting.number == number)?;
         Some(self.waiting.swap_remove(at))

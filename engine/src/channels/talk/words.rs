@@ -1,5 +1,5 @@
-//! What a connection of Centrifugo's protocol is told of the channels to which it has subscribed: publications, and that a subscription has
-//! ended. Each subscription stands in its channel for itself.
+//! Output on connections of Centrifugo's protocol: publications, and the ends of subscriptions. The
+//! positions of a connection's subscriptions are independent of each other.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
@@ -16,11 +16,12 @@ use crate::web::centrifugo::publication;
 use crate::web::centrifugo::reply::{self, Error, Unsubscribed};
 use crate::web::frame::{self, FrameFault};
 
-/// A question for what was published asks for so much of a page: several may be answered at once.
+/// The divisor of a page that a question for earlier publications asks for, because several may be
+/// answered at once.
 const SHARE: u8 = 2;
 
 impl Channels {
-    /// The stream in which offsets of a channel count: another store has another one.
+    /// The epoch of a channel's offsets. A new store has a new epoch.
     pub(super) fn epoch_of(&self, cx: &Streams, node: &str) -> String {
         let mut hash = digest::Context::new(&digest::SHA256);
         [b"centrifugo epoch", &cx.kernel.settings.decoy_key[..], node.as_bytes()]
@@ -29,29 +30,29 @@ impl Channels {
         BASE64URL.encode(&hash.finish().as_ref()[..6])
     }
 
-    /// A command is not carried out.
+    /// Refuses a command.
     pub(super) fn talk_refuses(&mut self, cx: &mut Streams, id: ConnId, number: u32, error: Error) {
         cx.send_with(id, |out| reply::refusal(out, number, error));
     }
 
-    /// A command has a result.
+    /// Replies to a command with a result.
     pub(super) fn talk_replies(&mut self, cx: &mut Streams, id: ConnId, number: u32, name: &str, result: &[u8]) {
         cx.send_with(id, |out| reply::result(out, number, name, result));
     }
 
-    /// A connection ends, for a reason of this side's.
+    /// Ends a connection for a reason of this side.
     pub(super) fn talk_ends(&mut self, cx: &mut Streams, id: ConnId, fault: FrameFault, why: Ended) {
         cx.send_with(id, |out| frame::write_fault(out, fault));
         self.talk_leaves(cx, id, why);
     }
 
-    /// The last frame is written: nothing goes behind it.
+    /// Ends a connection whose last frame is written: nothing follows it.
     pub(super) fn talk_leaves(&mut self, cx: &mut Streams, id: ConnId, why: Ended) {
         self.listeners.end(id);
         cx.end_stream(id, why);
     }
 
-    /// A subscription ends without the client's doing.
+    /// Ends a subscription without the client's request.
     pub(super) fn talk_unsubscribes(&mut self, cx: &mut Streams, id: ConnId, index: usize, why: Unsubscribed) {
         let Some(listener) = self.listeners.get(id) else { return };
         let channel = listener.called(index).to_owned();
@@ -59,7 +60,8 @@ impl Channels {
         cx.send_with(id, |out| reply::unsubscribed(out, &channel, why));
     }
 
-    /// A subscription that has not been told of all that its channel is known to have has to ask.
+    /// Marks a subscription as behind if its channel is known to have items that it has not
+    /// received.
     pub(super) fn talk_lags(&mut self, id: ConnId, index: usize) {
         let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
         let missed = index < places && self.has_missed(id, index);
@@ -71,13 +73,14 @@ impl Channels {
         }
     }
 
-    /// The same of all.
+    /// The same for all subscriptions.
     pub(super) fn talk_all_lag(&mut self, id: ConnId) {
         let places = self.listeners.get(id).map_or(0, |listener| listener.places.len());
         (0..places).for_each(|index| self.talk_lags(id, index));
     }
 
-    /// A connection asks for what its subscriptions lack, if it takes more. Where a channel stands is asked in any case.
+    /// Asks homes for the items that a connection's subscriptions lack, if the connection can take
+    /// them. Positions of channels are asked for in any case.
     pub(crate) fn talk_catches_up(&mut self, cx: &mut Streams, id: ConnId) {
         let (is_heavy, now_s) = (cx.is_heavy(id), cx.kernel.now.mono_s());
         let Some(listener) = self.listeners.get(id) else { return };
@@ -100,7 +103,7 @@ impl Channels {
         }
     }
 
-    /// Tells a connection of the items of a channel that are held.
+    /// Delivers the held items of a channel to a connection.
     pub(crate) fn tell_talker(&mut self, cx: &mut Streams, id: ConnId, node: &str) {
         let is_heavy = cx.is_heavy(id);
         let Some(listener) = self.listeners.get(id) else { return };

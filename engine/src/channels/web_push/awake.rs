@@ -1,5 +1,5 @@
-//! Which of this shard's connections are of pages that have registered for pushes, as data: while one waits for a channel, the channel's home
-//! knows that its page is not closed.
+//! This shard's connections of pages that have registered for push messages, as data. While one of
+//! them waits for a channel, the channel's home knows that its page is open.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -9,22 +9,24 @@ use hashbrown::HashMap;
 use crate::id::{ConnId, PushId};
 use crate::kernel::Fixed;
 
-/// Something that a home is to be told: a page has begun to listen to its channel, or listens no more.
+/// A notification for a home: a page has begun to listen to its channel, or has stopped.
 pub(super) type Change = (Arc<str>, PushId, bool);
 
-/// All of a shard.
+/// The open pages of a shard.
 #[derive(Debug, Default)]
 pub(crate) struct Awake {
-    /// Only of those that have said so.
+    /// Only connections that have named a registration.
     by: HashMap<ConnId, PushId, Fixed>,
-    /// How many connections of a page wait for a channel.
+    /// The number of connections of each page that wait for a channel.
     counts: BTreeMap<Arc<str>, BTreeMap<PushId, u32>>,
-    /// What homes are to be told at the end of the turn: bounded by the requests that begin and end in it, and by what is renewed a second.
+    /// Notifications to send to homes at the end of the turn: bounded by the requests that begin
+    /// and end in it, and by the renewals per second.
     changes: VecDeque<Change>,
 }
 
 impl Awake {
-    /// A connection that waits for these channels is of the page with this registration.
+    /// Records that a connection that waits for these channels belongs to the page with this
+    /// registration.
     pub(crate) fn begin<'a>(&mut self, conn: ConnId, id: PushId, nodes: impl Iterator<Item = &'a Arc<str>>) {
         self.by.insert(conn, id);
         for node in nodes {
@@ -36,9 +38,9 @@ impl Awake {
         }
     }
 
-    /// It does not wait any more.
+    /// Records that a connection no longer waits.
     pub(crate) fn end<'a>(&mut self, conn: ConnId, nodes: impl Iterator<Item = &'a Arc<str>>) {
-        // Most are of no page that has registered.
+        // Most connections belong to no registered page.
         let Some(id) = self.by.remove(&conn) else { return };
         for node in nodes {
             let Some(pages) = self.counts.get_mut(node) else { continue };
@@ -54,18 +56,18 @@ impl Awake {
         }
     }
 
-    /// The next thing that a home is to be told.
+    /// The next notification for a home.
     pub(crate) fn next(&mut self) -> Option<Change> {
         self.changes.pop_front()
     }
 
-    /// Homes are told once more of the pages that listen to a channel.
+    /// Queues repeated notifications of the pages that listen to a channel.
     pub(crate) fn renew(&mut self, node: &Arc<str>) {
         let pages = self.counts.get(node).into_iter().flat_map(BTreeMap::keys);
         self.changes.extend(pages.map(|id| (node.clone(), *id, true)));
     }
 
-    /// What it takes, bytes.
+    /// Memory used, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.by.capacity() * size_of::<(ConnId, PushId)>() + self.by.len() * 2 * size_of::<(PushId, u32)>()
     }

@@ -1,8 +1,10 @@
-//! Which channels of this home have something to tell pages by push, as data: the item, how far a round has come, and when the next one may
-//! begin. And which pages need not be told, because they listen.
+//! Push messages of this home's channels, as data: for each channel the item, the progress of its
+//! round, and the time of the next round. Also the open pages, which need no push message because
+//! they listen.
 //!
-//! A round tells the registrations of a channel of one item. What is published meanwhile, or before the interval is over, waits for the next
-//! round, of which the last item is told. So a channel takes the memory of two items at the most, and costs what one round per interval does,
+//! A round sends one item to the registrations of a channel. Items published during a round, or
+//! before the interval is over, wait for the next round, which sends only the last of them. A
+//! channel therefore holds at most two items in memory and causes at most one round per interval,
 //! however much is published.
 
 pub(super) mod awake;
@@ -24,7 +26,7 @@ use crate::limits::{
 };
 use crate::store::nodes::key_of;
 
-/// What pages are told.
+/// The push message of an item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
     /// The content of the push.
@@ -33,7 +35,8 @@ pub(crate) struct Told {
     pub(crate) topic: Option<Arc<str>>,
 }
 
-/// What pages are told of an item that so many others have gone before untold. If its content does not fit, they read it from the channel.
+/// Creates the push message of an item that follows `more` items without one. If its content does
+/// not fit, pages read it from the channel.
 pub(crate) fn told(news: &News, more: u32) -> Told {
     let with = |payload: bool| {
         let mut content = if payload { channel::told(news) } else { channel::told_without_content(news) };
@@ -45,7 +48,8 @@ pub(crate) fn told(news: &News, more: u32) -> Told {
     };
     let whole = with(true);
     let content = if whole.len() <= NOTIFY_PUSH_BYTES_MAX { whole } else { with(false) };
-    // Push services are not told what the key is. Of a topic they take 32 characters of Base64url (RFC 8030 5.4).
+    // The key is hidden from push services. They accept a topic of up to 32 characters of Base64url
+    // (RFC 8030 5.4).
     let topic = key_of(&news.id).map(|key| {
         let hash = digest::digest(&digest::SHA256, format!("{}\n{key}", news.actor).as_bytes());
         BASE64URL.encode(&hash.as_ref()[..24]).into()
@@ -53,30 +57,31 @@ pub(crate) fn told(news: &News, more: u32) -> Told {
     Told { content: content.into(), topic }
 }
 
-/// An item that is told.
+/// A round in progress.
 #[derive(Debug)]
 struct Round {
     told: Told,
-    /// The registration that was looked at last.
+    /// The registration that was visited last.
     after: Option<PushId>,
-    /// How many were found.
+    /// How many registrations were found.
     found: u32,
-    /// When a push service that takes nothing is given up.
+    /// When a congested push service is given up, in milliseconds (monotonic).
     patient_until_ms: u64,
 }
 
 #[derive(Debug, Default)]
 struct Channel {
-    /// When the next round may begin.
+    /// When the next round may begin, in milliseconds (monotonic).
     free_ms: u64,
-    /// When it is looked at, if it has something to do.
+    /// When the channel is next visited, if there is anything to do.
     due_ms: Option<u64>,
-    /// The last item that no round has told, and how many before it were not told either.
+    /// The last item that is not part of a round, and the number of items before it that were
+    /// skipped.
     next: Option<(Told, u32)>,
     round: Option<Round>,
-    /// Registrations in the last round; `None`: it is not known whether there are any.
+    /// Registrations found in the last round; `None` if it is unknown whether there are any.
     count: Option<u32>,
-    /// One was made since the round has begun.
+    /// A page has registered since the round began.
     fresh: bool,
 }
 
@@ -86,53 +91,55 @@ impl Channel {
     }
 }
 
-/// What follows from an item.
+/// The consequence of an item for push messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Woken {
-    /// It is told. It is the first one of a round, which costs as many pushes as this, as far as is known; of others of the round it is 0.
+    /// The item will be sent. The number of pushes that its round is expected to cost, if the item
+    /// starts a round; otherwise 0.
     Told(u32),
-    /// There is nobody to tell.
+    /// There are no registrations.
     Nobody,
-    /// There are too many channels that have something to tell.
+    /// Too many channels have push messages to send.
     Full,
 }
 
-/// What becomes of a registration in a round.
+/// The outcome for a registration in a round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It is told.
+    /// A push message is sent.
     Told,
-    /// Its push service takes no more for now.
+    /// Its push service is congested at present.
     Later,
-    /// And has not for too long.
+    /// Its push service has been congested for too long.
     GivenUp,
 }
 
-/// Shards at which a page listens, and when each has said so last, second (monotonic).
+/// The shards at which a page listens, with the second (monotonic) of the latest report of each.
 type Heard = Vec<(ShardId, u32)>;
 
-/// All of a home.
+/// The push state of a home.
 #[derive(Debug, Default)]
 pub(crate) struct WebPushes {
     channels: BTreeMap<Arc<str>, Channel>,
-    /// Those that have something to do.
+    /// The number of channels with something to do.
     busy: usize,
     due: BTreeSet<(u64, Arc<str>)>,
     /// Pages that listen to a channel.
     listening: BTreeMap<Arc<str>, BTreeMap<PushId, Heard>>,
     pages: usize,
-    /// Pushes that are under way, by the entry of the operator's list.
+    /// Pushes in flight, by the entry in the operator's list of push services.
     under_way: Vec<usize>,
 }
 
 impl WebPushes {
-    /// What it takes, bytes.
+    /// Memory used, in bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let channels = self.channels.len() * (size_of::<Channel>() + 128);
         channels + self.busy * 4_096 + self.pages * (size_of::<(PushId, Vec<(ShardId, u32)>)>() + 16)
     }
 
-    /// An item was published. `told` makes what is told of it, with how many before it were not.
+    /// Handles a published item. `told` creates its push message from the number of items skipped
+    /// before it.
     pub(super) fn news(&mut self, now_ms: u64, node: &str, told: impl FnOnce(u32) -> Told) -> Woken {
         if !self.channels.contains_key(node) {
             if self.channels.len() >= NOTIFY_PUSH_CHANNELS_MAX {
@@ -162,7 +169,7 @@ impl WebPushes {
         Woken::Told(count)
     }
 
-    /// A page has registered: reads that are asked for from now on find it.
+    /// Records a new registration. Reads that start from now on will find it.
     pub(crate) fn registered(&mut self, node: &str) {
         if let Some(channel) = self.channels.get_mut(node) {
             channel.count = channel.count.filter(|count| *count > 0);
@@ -171,7 +178,7 @@ impl WebPushes {
     }
 
     fn set_due(&mut self, node: &Arc<str>, due_ms: u64) {
-        // Only channels that have something to do are given a time, and such are not forgotten.
+        // Only channels with something to do get a time, and these are not removed.
         let Some(channel) = self.channels.get_mut(node) else { return };
         if let Some(before) = channel.due_ms.replace(due_ms) {
             self.due.remove(&(before, node.clone()));
@@ -179,7 +186,7 @@ impl WebPushes {
         self.due.insert((due_ms, node.clone()));
     }
 
-    /// The next channel of which registrations are to be read now.
+    /// The next channel whose registrations are due to be read.
     pub(crate) fn next_due(&mut self, now_ms: u64, interval_ms: u64) -> Option<Arc<str>> {
         if self.due.first()?.0 > now_ms {
             return None;
@@ -197,13 +204,14 @@ impl WebPushes {
         Some(node)
     }
 
-    /// Behind which registration a round goes on, and what it tells.
+    /// The registration after which a round continues, and the message that it sends.
     pub(crate) fn round(&self, node: &str) -> Option<(Option<PushId>, Told)> {
         let round = self.channels.get(node)?.round.as_ref()?;
         Some((round.after, round.told.clone()))
     }
 
-    /// Whether a registration of a round is told, by an entry of the operator's list.
+    /// Decides whether a registration of a round gets its push message, by the entry of its push
+    /// service in the operator's list.
     pub(crate) fn begin(&mut self, now_ms: u64, node: &str, service: usize) -> Verdict {
         let Some(round) = self.channels.get_mut(node).and_then(|channel| channel.round.as_mut()) else {
             return Verdict::GivenUp;
@@ -219,35 +227,35 @@ impl WebPushes {
         if now_ms < round.patient_until_ms { Verdict::Later } else { Verdict::GivenUp }
     }
 
-    /// A push is not under way any more.
+    /// Records that a push is no longer in flight.
     pub(crate) fn ended(&mut self, service: usize) {
         if let Some(under_way) = self.under_way.get_mut(service) {
             *under_way = under_way.saturating_sub(1);
         }
     }
 
-    /// Pushes that are under way.
+    /// The number of pushes in flight.
     pub(crate) fn under_way(&self) -> usize {
         self.under_way.iter().sum()
     }
 
-    /// A round has looked at this registration.
+    /// Records that a round has visited a registration.
     pub(crate) fn passed(&mut self, node: &str, id: PushId) {
         if let Some(round) = self.channels.get_mut(node).and_then(|channel| channel.round.as_mut()) {
             (round.after, round.found) = (Some(id), round.found.saturating_add(1));
         }
     }
 
-    /// A round goes on in a while.
+    /// Postpones the rest of a round.
     pub(crate) fn put_off(&mut self, now_ms: u64, node: &Arc<str>) {
         self.set_due(node, now_ms + NOTIFY_PUSH_AGAIN_MS);
     }
 
-    /// A round has come to its end. If it could read what there is, it is known how many there are.
+    /// Ends a round. If it could read all registrations (`whole`), their number is known now.
     pub(crate) fn over(&mut self, now_ms: u64, node: &Arc<str>, whole: bool) {
-        // What has a round is not forgotten.
+        // A channel with a round is not removed.
         let Some(channel) = self.channels.get_mut(node) else { return };
-        // It is over once.
+        // A round ends once.
         let Some(round) = channel.round.take() else { return };
         channel.count = Some(round.found).filter(|found| whole && !(channel.fresh && *found == 0));
         if channel.count == Some(0) {
@@ -261,13 +269,13 @@ impl WebPushes {
         self.set_due(node, due_ms);
     }
 
-    /// A page that has registered listens at a shard since this second, or does not any more.
+    /// Records that a registered page listens at a shard since this second, or has stopped.
     pub(crate) fn listens(&mut self, node: &str, id: PushId, shard: ShardId, since_s: Option<u32>) {
         let known = self.listening.get(node).and_then(|pages| pages.get(&id)).is_some();
         let Some(since_s) = since_s else {
-            // There was no room for it.
+            // There was no room for the page.
             let Some(pages) = self.listening.get_mut(node) else { return };
-            // The same.
+            // There was no room for the page.
             let Some(at) = pages.get_mut(&id) else { return };
             at.retain(|(other, _)| *other != shard);
             if at.is_empty() {
@@ -282,7 +290,7 @@ impl WebPushes {
         if !known && self.pages >= NOTIFY_PUSH_LISTENING_MAX {
             self.forget(since_s);
         }
-        // Who finds no room is told by push what it hears anyhow.
+        // A page without room is sent push messages although it listens.
         if !known && self.pages >= NOTIFY_PUSH_LISTENING_MAX {
             return;
         }
@@ -293,7 +301,7 @@ impl WebPushes {
         at.push((shard, since_s));
     }
 
-    /// Forgets pages of which nothing was heard for long.
+    /// Removes pages whose reports are too old.
     fn forget(&mut self, now_s: u32) {
         self.listening.retain(|_, pages| {
             pages.retain(|_, at| at.iter().any(|(_, since_s)| now_s.saturating_sub(*since_s) < NOTIFY_FORGET_S));
@@ -327,7 +335,7 @@ mod tests {
         assert_eq!(all.news(1_000, "a", |_| told("1")), Woken::Told(0));
         let node = all.next_due(1_000, 500).unwrap();
         assert_eq!((&*node, all.round("a")), ("a", Some((None, told("1")))));
-        // More comes while the round goes on.
+        // More items are published during the round.
         all.news(1_001, "a", |more| told(&format!("2, {more}")));
         all.news(1_002, "a", |more| told(&format!("3, {more}")));
         assert_eq!(all.next_due(9_000, 500), None, "one round at a time");
@@ -340,11 +348,11 @@ mod tests {
         assert_eq!(all.round("a"), Some((None, told("3, 1"))));
         all.over(1_500, &node, true);
         assert_eq!(all.busy, 0);
-        // Nobody was found: nothing is read again until somebody registers.
+        // No registration was found: none are read again until a page registers.
         assert_eq!(all.news(9_000, "a", |_| told("4")), Woken::Nobody);
         all.registered("a");
         assert_eq!(all.news(9_000, "a", |_| told("5")), Woken::Told(0));
-        // Nor is somebody missed who registers while others are looked for.
+        // A page that registers while the registrations are read is not missed.
         all.next_due(9_000, 500);
         all.registered("a");
         all.over(9_000, &node, true);
@@ -383,7 +391,7 @@ mod tests {
         }
         all.listens("b", id(9), ShardId(0), Some(2));
         assert!(!all.is_listening(2, "b", id(9)) && all.is_listening(2, "a", PushId([0; 16])));
-        // The others have not said for long that they listen.
+        // The other pages have not been reported for a long time.
         all.listens("b", id(9), ShardId(0), Some(1 + NOTIFY_FORGET_S));
         assert!(all.is_listening(2, "b", id(9)) && all.pages == 1);
     }

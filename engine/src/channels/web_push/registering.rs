@@ -1,5 +1,6 @@
-//! Pages register for pushes (`PUT /n/NAME?push`), or do not want them any more, on this shard's connections: what is asked of the channel's
-//! home, and what is answered. And homes are told which of these pages listen.
+//! Registration of pages for push messages (`PUT /n/NAME?push`) on this shard's connections, and
+//! its removal: the questions to the channel's home, and the responses. Also the reports to homes
+//! of which of these pages listen.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -21,7 +22,8 @@ use crate::web::push::Subscription;
 use crate::web::response::Response;
 use crate::web::status::Status;
 
-/// Bytes of an address as it is stored: of IPv6 what one customer of a provider has.
+/// The bytes of an address as they are stored. For IPv6, the prefix that a provider assigns to one
+/// customer.
 fn network_bytes(network: IpAddr) -> Box<[u8]> {
     match network {
         IpAddr::V4(address) => address.octets().into(),
@@ -30,7 +32,7 @@ fn network_bytes(network: IpAddr) -> Box<[u8]> {
 }
 
 impl Channels {
-    /// A page asks for this, and may.
+    /// Sends a page's authorized request to the home.
     pub(in crate::channels) fn send_push_wish(
         &mut self,
         cx: &mut Streams,
@@ -45,10 +47,10 @@ impl Channels {
         }
     }
 
-    /// A page registers at a channel. It counts as a publication of its address.
+    /// Registers a page at a channel. It counts as a publication of its address.
     fn send_registration(&mut self, cx: &mut Streams, id: ConnId, subscription: &Subscription, admission: &Admission) {
         let policy = &cx.kernel.settings.web.channels;
-        // The operator has turned pushes off meanwhile: the request is over when nobody answers.
+        // The operator has turned pushes off meanwhile. The request ends when its time is over.
         let Some(hold_s) = policy.push.as_ref().map(|push| push.hold_s) else { return };
         let now_s = cx.kernel.now.wall_us / 1_000_000;
         let grant = admission.grant.as_deref();
@@ -62,7 +64,7 @@ impl Channels {
         let free = policy.publications_s == 0;
         let (now_ms, each_ms) = (cx.kernel.now.mono_ms, cx.kernel.settings.each_channel_ms());
         let wanted = Wanted::Registered(subscription.id(), until_s);
-        // It has been refused.
+        // The request was refused.
         let Some((conn, number, node, network)) = self.expects(cx, id, wanted) else { return };
         let makes = free || self.listeners.addresses.may_make(now_ms, network, each_ms);
         let by = match grant.map(Grant::stands_by) {
@@ -86,9 +88,10 @@ impl Channels {
         }));
     }
 
-    /// A page does not want pushes of a channel any more. Who knows the registration's id may say so.
+    /// Removes a page's registration at a channel. Possession of the registration's id is
+    /// sufficient.
     fn send_unregistration(&mut self, cx: &mut Streams, id: ConnId, push: PushId) {
-        // It has been refused.
+        // The request was refused.
         let Some((conn, number, node, network)) = self.expects(cx, id, Wanted::Unregistered) else { return };
         let home = cx.kernel.home(&node);
         let letters = cx.kernel.letters_to(home);
@@ -96,7 +99,7 @@ impl Channels {
         letters.push(Letter::Channel(ChannelLetter::Unregister { conn, number, node, from, id: push }));
     }
 
-    /// A request waits for its channel's home, unless its address has asked for too much.
+    /// Makes a request wait for its channel's home, unless its address has exceeded its rate.
     fn expects(&mut self, cx: &mut Streams, id: ConnId, wanted: Wanted) -> Option<(ConnRef, u32, Arc<str>, IpAddr)> {
         let (now_ms, each_ms) = (cx.kernel.now.mono_ms, cx.kernel.settings.each_publication_ms());
         let network = self.listeners.get(id)?.network;
@@ -114,9 +117,9 @@ impl Channels {
         Some((ConnRef { shard: cx.kernel.id, conn: id }, number, node, network))
     }
 
-    /// The home has done it.
+    /// Handles the answer of the home.
     pub(crate) fn push_answered(&mut self, cx: &mut Streams, id: ConnId, body: &[u8]) {
-        // The client has gone meanwhile.
+        // The client has disconnected meanwhile.
         let Some(listener) = self.listeners.get(id) else { return };
         let wanted = if let Kind::Push(Some(wanted)) = &listener.kind { **wanted } else { Wanted::Unregistered };
         let Wanted::Registered(push, until_s) = wanted else {
@@ -133,7 +136,7 @@ impl Channels {
         self.respond(cx, id, json(out));
     }
 
-    /// A request that has begun to wait is of the page with this registration.
+    /// Records that a waiting request belongs to the page with this registration.
     pub(crate) fn page_listens(&mut self, id: ConnId, push: PushId) {
         // The request was refused.
         let Some(listener) = self.listeners.get(id) else { return };
@@ -141,7 +144,7 @@ impl Channels {
         self.listeners.awake.begin(id, push, nodes.iter());
     }
 
-    /// Homes are told which pages have begun to listen, and which do not any more.
+    /// Notifies homes of pages that have begun to listen, and of those that have stopped.
     pub(crate) fn tell_awake(&mut self, cx: &mut Streams) {
         while let Some((node, id, listens)) = self.listeners.awake.next() {
             let home = cx.kernel.home(&node);
