@@ -6,24 +6,24 @@ use super::head::Content;
 use super::status::{Refusal, Status};
 use crate::limits::{HTTP_CHUNK_LINE_BYTES_MAX, HTTP_HEAD_BYTES_MAX};
 
-/// What comes next.
+/// What the decoder expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
-    /// So many bytes, and that is all.
+    /// The rest of the body, of this many bytes.
     Rest(u64),
     /// The line with a chunk's size.
     Size,
-    /// So many bytes of a chunk.
+    /// The rest of a chunk, of this many bytes.
     Chunk(u64),
-    /// The line end behind a chunk.
+    /// The line end after a chunk.
     ChunkEnd,
-    /// Trailer fields, of which so many bytes have come.
+    /// Trailer fields, of which this many bytes have been read.
     Trailers(usize),
-    /// Nothing.
+    /// Nothing: the body is complete.
     Done,
 }
 
-/// A body that comes in.
+/// A request body that is being received.
 #[derive(Debug)]
 pub struct Body {
     bytes: Vec<u8>,
@@ -32,10 +32,10 @@ pub struct Body {
 }
 
 impl Body {
-    /// One that is announced so, of at most `bytes_max`.
+    /// Starts a body that is framed as `content`, of at most `bytes_max` bytes.
     ///
     /// # Errors
-    /// 413 if it is longer by what is announced.
+    /// 413 if its announced length is greater.
     pub fn new(content: Content, bytes_max: usize) -> Result<Body, Refusal> {
         let next = match content {
             Content::Nothing => Next::Done,
@@ -46,10 +46,11 @@ impl Body {
         Ok(Body { bytes: Vec::new(), bytes_max, next })
     }
 
-    /// Takes in what belongs to it, and returns how many bytes that was. With fewer than all, it is done, or waits for more of a line.
+    /// Consumes the bytes that belong to the body, and returns their number. If that is less than
+    /// all, the body is complete, or the rest of a line is missing.
     ///
     /// # Errors
-    /// What is wrong with it, which ends the connection.
+    /// What is malformed; the connection has to be closed.
     pub fn read(&mut self, input: &[u8]) -> Result<usize, Refusal> {
         let mut at = 0;
         loop {
@@ -86,7 +87,7 @@ impl Body {
             Next::ChunkEnd => return Err(Refusal::bad("a chunk is longer than it says")),
             Next::Trailers(_) if line.is_empty() => Next::Done,
             Next::Trailers(bytes) => {
-                // Trailer fields mean nothing here, and are not looked at (RFC 9112 7.1.2).
+                // Trailer fields are ignored (RFC 9112 7.1.2).
                 let bytes = bytes + line.len() + 2;
                 if bytes > HTTP_HEAD_BYTES_MAX {
                     return Err(Refusal::of(Status::HeaderFieldsTooLarge, "the trailer fields are too long"));
@@ -105,12 +106,12 @@ impl Body {
         Ok(())
     }
 
-    /// Whether all of it is there.
+    /// Whether the body is complete.
     pub fn is_done(&self) -> bool {
         self.next == Next::Done
     }
 
-    /// Bytes that it is known to have.
+    /// The number of bytes that the body is known to have.
     pub fn announced(&self) -> u64 {
         match self.next {
             Next::Rest(left) | Next::Chunk(left) => self.bytes.len() as u64 + left,
@@ -118,7 +119,7 @@ impl Body {
         }
     }
 
-    /// What has come of it.
+    /// The bytes received so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
@@ -128,7 +129,7 @@ fn too_large() -> Refusal {
     Refusal::of(Status::ContentTooLarge, "the body is too long")
 }
 
-/// A line without its end, if all of it is there.
+/// Returns a line without its end, if it is complete.
 fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Refusal> {
     let within = &bytes[..bytes.len().min(HTTP_CHUNK_LINE_BYTES_MAX)];
     match memchr(b'\n', within) {
@@ -141,11 +142,11 @@ fn line(bytes: &[u8]) -> Result<Option<&[u8]>, Refusal> {
     }
 }
 
-/// The size of a chunk; its extensions are passed over (RFC 9112 7.1.1).
+/// Parses the size of a chunk. Chunk extensions are ignored (RFC 9112 7.1.1).
 fn size(line: &[u8]) -> Result<u64, Refusal> {
     let digits = line.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let behind = line[digits..].trim_ascii_start();
-    // RFC 9112 7.1.1 has white space before the semicolon read, and nothing else.
+    // RFC 9112 7.1.1 allows white space before the semicolon, and nothing else.
     if digits == 0 || digits > 15 || !(line.len() == digits || behind.first() == Some(&b';')) {
         return Err(Refusal::bad("the size of a chunk is no number"));
     }

@@ -1,4 +1,4 @@
-//! What may be asked of channels of notifications, as data.
+//! Requests for channels of notifications, as data.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -13,27 +13,28 @@ use super::nchan::subscription::Subscription;
 use super::push;
 use crate::id::PushId;
 
-/// What is asked of channels.
+/// A request for channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// Of which: one, if it is a publication; each once, at most [`NOTIFY_CHANNELS_MAX`](crate::limits::NOTIFY_CHANNELS_MAX).
+    /// The channels: exactly one for a publication; without duplicates, at most
+    /// [`NOTIFY_CHANNELS_MAX`](crate::limits::NOTIFY_CHANNELS_MAX).
     pub channels: Vec<Place>,
-    /// What.
+    /// The requested operation.
     pub wish: Wish,
-    /// Who takes all items wants to be told as well who subscribes to the channels, and of each change of that.
+    /// A streaming subscriber also wants the subscribers of the channels, and each change to them.
     pub occupancy: bool,
-    /// Who takes the items has this registration for pushes, which is told nothing meanwhile.
+    /// The subscriber's registration for push messages, which gets none meanwhile.
     pub push: Option<PushId>,
-    /// What shows that the client may.
+    /// The credentials of the client.
     pub shown: Shown,
-    /// What whoever the operator has named is told of the request, if they are asked.
+    /// What the operator's authorization service is sent about the request, if it is asked.
     pub sent: Sent,
-    /// Header fields of the answer, for pages of other origins.
+    /// Header fields of the response, for pages of other origins.
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
 }
 
 impl Asked {
-    /// Bytes that it takes.
+    /// Memory used, in bytes.
     pub fn bytes(&self) -> usize {
         let places = self.channels.iter().map(|place| place.channel.len() + place.after.bytes() + size_of::<Place>());
         let wish = match &self.wish {
@@ -51,30 +52,31 @@ impl Asked {
     }
 }
 
-/// A channel, and the place in it from which items are wanted.
+/// A channel, and the position in it after which items are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its name; with a `*` behind it, all channels that begin so.
+    /// The channel's name; with a trailing `*`, all channels whose names begin with the rest.
     pub channel: Box<str>,
-    /// Which items are wanted.
+    /// The position after which items are wanted.
     pub after: After,
 }
 
-/// From where items are wanted.
+/// The position after which items are wanted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum After {
-    /// Those that are published from now on.
+    /// Only items published from now on.
     Now,
-    /// Those behind the one of this number.
+    /// Items after the one with this number.
     Number(u64),
-    /// Of a prefix, those behind these numbers, one of each home.
+    /// Of a prefix: items after these numbers, one per home.
     Numbers(Box<[u64]>),
-    /// The same, if the place was one among what needs a token, or among what does not; of the other kind it says nothing.
+    /// The same for a position in a feed with (`true`) or without private channels. It is not valid
+    /// for the other kind of feed.
     Among(bool, Box<[u64]>),
 }
 
 impl After {
-    /// Bytes that it takes beside itself.
+    /// Heap memory used, in bytes.
     fn bytes(&self) -> usize {
         if let After::Numbers(numbers) | After::Among(_, numbers) = self { size_of_val(&**numbers) } else { 0 }
     }
@@ -86,34 +88,36 @@ impl From<Option<u64>> for After {
     }
 }
 
-/// What is to be done.
+/// The operation of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wish {
-    /// An item is to be published.
+    /// Publish an item.
     Publish(Publication),
-    /// The next items, for which the client waits so many seconds.
+    /// Wait up to this many seconds for the next items.
     Poll(u32),
     /// All items, as server-sent events.
     Stream,
-    /// All items, as events of Mercure; of those below prefixes no more than selectors mean. Who goes on where it was is told by which
-    /// identifier, if nothing is missing.
+    /// All items, as events of Mercure; below prefixes only those that match the selectors. The
+    /// identifier is that of the update to resume after, returned to the client if nothing is
+    /// missing.
     Updates(Option<Box<str>>, Arc<Selectors>),
-    /// All items, as messages of a WebSocket, whose opening handshake is answered with this; or, if it says so, as binary ones.
+    /// All items, as WebSocket messages; `true` for binary ones. The opening handshake is answered
+    /// with this value.
     Socket(Box<Accept>, bool),
-    /// What a subscriber of Nchan wants.
+    /// A subscription by Nchan's protocol.
     Nchan(Subscription),
-    /// Who subscribes to the one channel.
+    /// Query the subscribers of the channel.
     Occupancy,
-    /// A page registers at the one channel for pushes.
+    /// Register a page at the channel for push messages.
     Register(Box<push::Subscription>),
-    /// It does not want them any more.
+    /// Remove such a registration.
     Unregister(PushId),
-    /// What publishers are told of the one channel by Nchan's protocol; and it is emptied, or not.
+    /// Query the channel's information by Nchan's protocol; `true` to delete its items as well.
     Info(Format, bool),
 }
 
 impl Wish {
-    /// What is done at the channels.
+    /// The right that the operation needs.
     pub fn act(&self) -> Act {
         match self {
             Wish::Publish(_) | Wish::Info(..) => Act::Publish,
@@ -129,37 +133,38 @@ impl Wish {
     }
 }
 
-/// An item that is to be published.
+/// An item to publish.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Publication {
-    /// Its content type as it was said.
+    /// Its content type as given by the publisher.
     pub kind: Box<str>,
-    /// What the publisher knows the publication by: it is not published a second time.
+    /// The publisher's idempotency key: a repeated publication with it is ignored.
     pub key: Option<Box<str>>,
-    /// Of each item the key by which it replaces the one before, 1 to [`NOTIFY_KEY_BYTES_MAX`](crate::limits::NOTIFY_KEY_BYTES_MAX)
-    /// visible characters of ASCII; none of any if it is empty.
+    /// The key of each item, by which it replaces an earlier one: 1 to
+    /// [`NOTIFY_KEY_BYTES_MAX`](crate::limits::NOTIFY_KEY_BYTES_MAX) visible ASCII characters.
+    /// Empty if the items have no keys.
     pub keys: Vec<Box<str>>,
-    /// It is a batch of so many items, which are its [`lines`]: at most
-    /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX); `None`: one item.
+    /// The number of items of a batch, which are its [`lines`]: at most
+    /// [`NOTIFY_BATCH_ITEMS_MAX`](crate::limits::NOTIFY_BATCH_ITEMS_MAX). `None` for a single item.
     pub batch: Option<usize>,
-    /// How it is answered.
+    /// The form of the response.
     pub answered: Answered,
-    /// The content.
+    /// The content as received.
     pub body: Vec<u8>,
 }
 
-/// What a publisher is answered.
+/// The form of the response to a publisher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
     /// The number of the item.
     Item,
     /// The identifier of the update, by Mercure.
     Update,
-    /// What there is to tell of the channel, by Nchan's protocol.
+    /// The channel's information, by Nchan's protocol.
     Info(Format),
 }
 
-/// The items of a batch: lines, of which each is JSON. What is empty is none.
+/// The items of a batch: one JSON value per line. Empty lines are skipped.
 pub fn lines(body: &[u8]) -> impl Iterator<Item = &[u8]> {
     body.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty())
 }

@@ -1,5 +1,5 @@
-//! An echo of the messages of a WebSocket, for suites of tests that want one to try frames on (RFC 6455). It is in builds with debug
-//! assertions, if that is wanted: a release has none of this.
+//! A WebSocket echo for test suites that check frames (RFC 6455). It exists only in builds with
+//! debug assertions, if enabled; a release does not contain it.
 
 use super::handshake::accept;
 use super::head::Method;
@@ -8,11 +8,11 @@ use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::Status;
 
-/// Its row.
+/// The row of this path.
 pub const ROW: Row =
     Row { path: "/echo", methods: &[Method::Get], body_bytes_max: 0, origins: Origins::Policy, handle };
 
-/// Longest message, bytes.
+/// Maximum length of a message, in bytes.
 pub const MESSAGE_BYTES_MAX: usize = 1 << 20;
 
 fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {

@@ -1,22 +1,22 @@
-//! The client that a proxy names for a request by `X-Forwarded-For`: the last address of the list, which the proxy has added itself. Some
-//! proxies write a port behind the address, and brackets around one of IPv6.
+//! The client address in a proxy's `X-Forwarded-For`: the last address of the list, which the proxy
+//! itself has added. Some proxies append a port, and put an IPv6 address in brackets.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use super::head::Head;
 
-/// What a proxy says of the client.
+/// The client of a request according to the proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forwarded<'a> {
-    /// Nothing: the request is the proxy's own.
+    /// No client: the request is the proxy's own.
     Nothing,
-    /// The address.
+    /// The client's address.
     Client(IpAddr),
-    /// This, which is no address.
+    /// A value that is not an address.
     Unreadable(&'a str),
 }
 
-/// What a proxy says of a request's client.
+/// Parses the client address that a proxy has added to a request.
 pub fn client<'a>(head: &'a Head<'_>) -> Forwarded<'a> {
     match head.list("x-forwarded-for").last() {
         None => Forwarded::Nothing,

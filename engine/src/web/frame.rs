@@ -1,41 +1,42 @@
-//! Frames to messages (RFC 6455 5), as a server reads them.
+//! Assembly of frames to messages (RFC 6455 5), on the server's side.
 //!
-//! What has come of a message is kept unmasked and in one piece. Of a control frame nothing is kept: until it is whole it stays with
-//! the bytes that nobody has looked at, of which there are [`HEAD_BYTES_MAX`] and 125 at the most.
+//! The received part of a message is stored unmasked and contiguous. Nothing is stored of a control
+//! frame: until it is complete, it stays in the unread input, with at most [`HEAD_BYTES_MAX`] and
+//! 125 bytes.
 
 use std::sync::Arc;
 
-/// The longest head of a frame with a mask, bytes.
+/// The longest header of a masked frame, in bytes.
 pub const HEAD_BYTES_MAX: usize = 14;
 
-/// The longest content of a control frame, bytes (RFC 6455 5.5).
+/// The longest payload of a control frame, in bytes (RFC 6455 5.5).
 pub const CONTROL_BYTES_MAX: usize = 125;
 
-/// Why a WebSocket ends (RFC 6455 7.4.1).
+/// Why a WebSocket is closed (RFC 6455 7.4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
-    /// All is said.
+    /// Normal closure.
     Normal,
-    /// The server stops.
+    /// The server is shutting down.
     GoingAway,
-    /// What came are no frames.
+    /// The input violates the framing protocol.
     Protocol,
-    /// It has messages of a kind that is not taken: of XMPP none are binary (RFC 7395 3.2).
+    /// A message has an unsupported type: XMPP does not use binary messages (RFC 7395 3.2).
     Unsupported,
-    /// A message is no UTF-8.
+    /// A text message is not UTF-8.
     NotUtf8,
-    /// It may not have what it has asked for.
+    /// The request is not permitted.
     Policy,
     /// A message is too long.
     TooLong,
-    /// It cannot go on now (IANA's registry of codes).
+    /// A temporary condition (IANA's registry of close codes).
     TryAgain,
-    /// One of the protocol that is spoken (7.4.2).
+    /// A code of the subprotocol (7.4.2).
     Own(u16),
 }
 
 impl Code {
-    /// The number.
+    /// The numeric close code.
     pub fn number(self) -> u16 {
         match self {
             Code::Normal => 1000,
@@ -51,12 +52,12 @@ impl Code {
     }
 }
 
-/// What is wrong with frames.
+/// A violation that closes the WebSocket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameFault {
-    /// What the peer is told.
+    /// The close code for the peer.
     pub code: Code,
-    /// A sentence for it.
+    /// The reason for the peer.
     pub text: &'static str,
 }
 
@@ -64,22 +65,22 @@ fn fault<T>(code: Code, text: &'static str) -> Result<T, FrameFault> {
     Err(FrameFault { code, text })
 }
 
-/// What bytes of frames have brought.
+/// The result of reading frames.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// Nothing whole: more has to come behind what was not consumed.
+    /// Nothing is complete: more input is needed after the unconsumed bytes.
     More,
-    /// A message is whole: [`Assembly::bytes`].
+    /// A message is complete: [`Assembly::bytes`].
     Message,
-    /// A ping, to be answered with the same content (RFC 6455 5.5.2).
+    /// A ping, to be answered with the same payload (RFC 6455 5.5.2).
     Ping(Control),
-    /// A pong; nobody waits for one.
+    /// A pong, which is ignored.
     Pong,
-    /// The peer ends the WebSocket, with this code if it gives one (RFC 6455 5.5.1).
+    /// The peer closes the WebSocket, with this code if it sent one (RFC 6455 5.5.1).
     Close(Option<u16>),
 }
 
-/// The content of a control frame.
+/// The payload of a control frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Control {
     bytes: [u8; CONTROL_BYTES_MAX],
@@ -87,13 +88,13 @@ pub struct Control {
 }
 
 impl Control {
-    /// The bytes.
+    /// The payload's bytes.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 }
 
-/// A frame of a message that is under way.
+/// The current frame of an unfinished message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Frame {
     left: u64,
@@ -101,19 +102,19 @@ struct Frame {
     last: bool,
 }
 
-/// A message that comes in.
+/// A message that is being received.
 #[derive(Debug, Default)]
 pub struct Assembly {
     bytes: Vec<u8>,
     frame: Option<Frame>,
-    /// It has begun, and further frames follow this one.
+    /// It has begun, and further frames will follow the current one.
     open: bool,
-    /// It is whole, and not used up.
+    /// It is complete and not consumed yet.
     whole: bool,
-    /// It is binary, where such are taken.
+    /// It is binary, where binary messages are accepted.
     binary: bool,
     takes_binary: bool,
-    /// It is one of the long ones, of which there may be some only.
+    /// Set while it counts against the limit on long messages.
     pub long: Option<Arc<()>>,
 }
 
@@ -123,12 +124,12 @@ const OPCODE_BINARY: u8 = 2;
 const OPCODE_CLOSE: u8 = 8;
 const OPCODE_PING: u8 = 9;
 const OPCODE_PONG: u8 = 10;
-/// The last frame of a message.
+/// Flag of the last frame of a message.
 const FIN: u8 = 0x80;
-/// A frame is masked.
+/// Flag of a masked frame.
 const MASKED: u8 = 0x80;
 
-/// The head of a frame.
+/// A parsed frame header.
 struct FrameHead {
     fin: bool,
     opcode: u8,
@@ -138,13 +139,13 @@ struct FrameHead {
 }
 
 impl Assembly {
-    /// Nothing, which will come into this memory.
+    /// An empty message that reuses this memory.
     pub fn with(mut memory: Vec<u8>) -> Assembly {
         memory.clear();
         Assembly { bytes: memory, ..Assembly::default() }
     }
 
-    /// Nothing, and messages may be binary.
+    /// An empty message, which may be binary.
     #[cfg(debug_assertions)]
     pub fn of_any() -> Assembly {
         Assembly { takes_binary: true, ..Assembly::default() }
@@ -156,37 +157,37 @@ impl Assembly {
         self.binary
     }
 
-    /// The memory, for another.
+    /// Returns the memory for reuse.
     pub fn into_memory(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// What has come of the message.
+    /// The bytes of the message received so far.
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// Whether no message is under way, so that nothing has to be kept.
+    /// Whether no message is in progress, so that nothing has to be stored.
     pub fn is_idle(&self) -> bool {
         self.frame.is_none() && !self.open && !self.whole
     }
 
-    /// The message is used up.
+    /// Discards the consumed message.
     pub fn clear(&mut self) {
         self.bytes.clear();
         (self.whole, self.binary, self.long) = (false, false, None);
     }
 
-    /// The message is to be looked at once more: it is what comes next.
+    /// Makes the next read return the same message again.
     pub fn again(&mut self) {
         self.whole = true;
     }
 
-    /// Takes in bytes up to the end of one message or one control frame, of messages of at most `bytes_max`. Returns how many it has
-    /// used up.
+    /// Reads up to the end of one message or one control frame, with messages of at most
+    /// `bytes_max` bytes. Returns the number of bytes consumed.
     ///
     /// # Errors
-    /// What is wrong, which ends the WebSocket (RFC 6455 7.1.7).
+    /// A violation that closes the WebSocket (RFC 6455 7.1.7).
     pub fn read(&mut self, input: &[u8], bytes_max: usize) -> Result<(usize, Event), FrameFault> {
         if self.whole {
             return Ok((0, Event::Message));
@@ -232,11 +233,11 @@ impl Assembly {
     }
 }
 
-/// Takes in one control frame, where the peer may send nothing else. Returns how many bytes it has used up: none, if more has to come, of
-/// which nothing has to be kept but the bytes.
+/// Reads one control frame on a WebSocket whose peer may send nothing else. Returns the number of
+/// bytes consumed: none if the frame is incomplete, in which case only the input has to be stored.
 ///
 /// # Errors
-/// What is wrong, which ends the WebSocket. Of a message that is its beginning, whatever its length.
+/// A violation that closes the WebSocket. The first frame of a message is one, whatever its length.
 pub fn read_control(input: &[u8]) -> Result<(usize, Event), FrameFault> {
     let Some(head) = read_head(input)? else { return Ok((0, Event::More)) };
     if head.opcode < OPCODE_CLOSE {
@@ -247,7 +248,8 @@ pub fn read_control(input: &[u8]) -> Result<(usize, Event), FrameFault> {
     control(&head, content).map(|event| (end, event))
 }
 
-/// Reads the head of a frame, if it is there. What is wrong with the first two bytes is said when they are.
+/// Parses a frame header, if it is complete. Errors in its first two bytes are reported as soon as
+/// those are received.
 fn read_head(bytes: &[u8]) -> Result<Option<FrameHead>, FrameFault> {
     let [first, second, rest @ ..] = bytes else { return Ok(None) };
     let (fin, opcode, short) = (first & FIN != 0, first & 0x0f, second & 0x7f);
@@ -263,7 +265,7 @@ fn read_head(bytes: &[u8]) -> Result<Option<FrameHead>, FrameFault> {
     if opcode >= OPCODE_CLOSE && (!fin || short > CONTROL_BYTES_MAX as u8) {
         return fault(Code::Protocol, "a control frame is in pieces, or too long");
     }
-    // RFC 6455 5.2: in as few bytes as there can be.
+    // RFC 6455 5.2: the length has to use the shortest encoding.
     let (length, long) = match short {
         126 => {
             let Some(long) = rest.first_chunk::<2>() else { return Ok(None) };
@@ -319,7 +321,7 @@ fn close(content: &[u8]) -> Result<Event, FrameFault> {
     Ok(Event::Close(Some(code)))
 }
 
-/// Appends what masked bytes say (RFC 6455 5.3), and turns the mask to where the next ones go on.
+/// Appends masked bytes unmasked (RFC 6455 5.3), and rotates the mask for the bytes that follow.
 fn unmask(out: &mut Vec<u8>, masked: &[u8], mask: &mut [u8; 4]) {
     let from = out.len();
     out.extend_from_slice(masked);
@@ -334,12 +336,12 @@ fn unmask(out: &mut Vec<u8>, masked: &[u8], mask: &mut [u8; 4]) {
     mask.rotate_left(masked.len() % 4);
 }
 
-/// Appends the head of a frame of this server's, which is a whole message of text.
+/// Appends a frame header for an unmasked text message in a single frame.
 pub fn write_head(out: &mut Vec<u8>, bytes: usize) {
     write_head_of(out, false, bytes);
 }
 
-/// The same of a message that is binary, or text.
+/// The same for a binary or a text message.
 pub fn write_head_of(out: &mut Vec<u8>, binary: bool, bytes: usize) {
     out.push(FIN | if binary { OPCODE_BINARY } else { OPCODE_TEXT });
     match bytes {
@@ -355,24 +357,24 @@ pub fn write_head_of(out: &mut Vec<u8>, binary: bool, bytes: usize) {
     }
 }
 
-/// Appends the answer to a ping.
+/// Appends a pong.
 pub fn write_pong(out: &mut Vec<u8>, content: &Control) {
     out.extend_from_slice(&[FIN | OPCODE_PONG, content.len]);
     out.extend_from_slice(content.bytes());
 }
 
-/// Appends a ping without content.
+/// Appends a ping without payload.
 pub fn write_ping(out: &mut Vec<u8>) {
     out.extend_from_slice(&[FIN | OPCODE_PING, 0]);
 }
 
-/// Appends the last frame of this side.
+/// Appends this side's last frame.
 pub fn write_close(out: &mut Vec<u8>, code: Option<u16>) {
     out.extend_from_slice(&[FIN | OPCODE_CLOSE, 2 * u8::from(code.is_some())]);
     out.extend(code.into_iter().flat_map(u16::to_be_bytes));
 }
 
-/// Appends the last frame of this side, with what is wrong.
+/// Appends this side's last frame, which reports a violation.
 pub fn write_fault(out: &mut Vec<u8>, fault: FrameFault) {
     out.extend_from_slice(&[FIN | OPCODE_CLOSE, 2 + fault.text.len() as u8]);
     out.extend_from_slice(&fault.code.number().to_be_bytes());

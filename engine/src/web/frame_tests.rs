@@ -1,10 +1,10 @@
-//! Frames of clients, well-formed and not.
+//! Frames of clients, well-formed and malformed.
 
 use throng_sim::frame::frame;
 
 use super::frame::{Assembly, Code, Event, read_control};
 
-/// What bytes bring: messages as they are, and others by name. They come in pieces of this length.
+/// Reads bytes in pieces of this length: messages as they are, other events by name.
 fn heard(bytes: &[u8], pieces: usize, bytes_max: usize) -> Result<Vec<String>, Code> {
     let (mut message, mut all) = (Assembly::default(), Vec::new());
     let (mut at, mut end) = (0, 0);
@@ -107,7 +107,7 @@ fn what_a_client_must_not_send_ends_the_websocket_rfc6455_5() {
 #[test]
 fn a_message_is_bounded_before_its_bytes_come_rfc6455_10_4() {
     let mut message = Assembly::default();
-    // The head alone.
+    // The header alone.
     assert_eq!(message.read(&frame(0x81, &[b'x'; 101])[..6], 100).unwrap_err().code, Code::TooLong);
     let mut message = Assembly::default();
     let (used, event) = message.read(&frame(0x01, &[b'x'; 60]), 100).unwrap();

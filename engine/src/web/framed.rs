@@ -1,9 +1,10 @@
-//! What a stream sends, as messages of a WebSocket (RFC 7395 3.3): each first-level element is one, and says itself which namespaces
-//! it stands in.
+//! Converts the output of a stream to WebSocket messages (RFC 7395 3.3). Each first-level element
+//! is one message, and declares its namespaces itself.
 //!
-//! Streams write as they always do, whatever their transport is. Here, where bytes leave, their first-level elements are found. They
-//! were written by this server, or checked when they came in, so only where they end is looked for. Between them stand whole frames of
-//! this server's, and before them the answer with which the WebSocket began: both pass as they are.
+//! Streams write the same output for every transport; it is split into first-level elements here,
+//! as it leaves. The elements were written by this server or validated on input, so only their ends
+//! have to be found. Complete frames of this server may be between them, and the response to the
+//! opening handshake before them: both pass unchanged.
 
 use memchr::{memchr, memchr3, memmem};
 
@@ -14,10 +15,10 @@ use crate::wire::stream::STREAM_END;
 use crate::wire::text::write_attribute;
 use crate::wire::written::declares;
 
-/// How a header of this server's begins (RFC 6120 4.7), behind the XML declaration.
+/// The beginning of this server's stream header (RFC 6120 4.7), after the XML declaration.
 const HEADER: &[u8] = b"<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'";
 
-/// Bytes of what a stream sends, framed.
+/// Frames the output of a stream.
 pub fn framed(stream: &[u8]) -> Vec<u8> {
     let mut out = Vec::with_capacity(stream.len() + stream.len() / 8 + 64);
     let mut rest = stream;
@@ -28,7 +29,7 @@ pub fn framed(stream: &[u8]) -> Vec<u8> {
             b'H' => pass(&mut out, rest, memmem::find(rest, b"\r\n\r\n").map_or(rest.len(), |end| end + 4)),
             // A control frame.
             0x80.. => pass(&mut out, rest, 2 + usize::from(rest.get(1).copied().unwrap_or_default())),
-            // White space between stanzas says nothing here (RFC 7395 3.8).
+            // White space between stanzas has no meaning here (RFC 7395 3.8).
             _ => 1,
         };
         rest = &rest[length.min(rest.len())..];
@@ -41,7 +42,7 @@ fn pass(out: &mut Vec<u8>, rest: &[u8], length: usize) -> usize {
     length
 }
 
-/// Frames the element at the beginning, and returns its length.
+/// Frames the first element, and returns its length.
 fn element(out: &mut Vec<u8>, rest: &[u8]) -> usize {
     if rest.starts_with(b"<?") {
         return memchr(b'>', rest).map_or(rest.len(), |end| end + 1);
@@ -64,7 +65,7 @@ fn element(out: &mut Vec<u8>, rest: &[u8]) -> usize {
     if !name.starts_with(b"<stream:") && !declares(inside, b"xmlns") {
         write_attribute(&mut declarations, "xmlns", ns::CLIENT);
     }
-    // The prefix that each client's stream has: whoever wrote the stanza may have used it.
+    // Every client's stream declares this prefix, so the sender of the stanza may have used it.
     if memmem::find(xml, b"stream:").is_some() && !declares(inside, b"xmlns:stream") {
         write_attribute(&mut declarations, "xmlns:stream", ns::STREAM);
     }
@@ -77,7 +78,7 @@ fn message(out: &mut Vec<u8>, parts: &[&[u8]]) {
     parts.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Where a tag ends, behind its `>`: one may stand in a value, too.
+/// The end of a tag, after its `>`: attribute values may contain that character, too.
 pub(super) fn tag_end(tag: &[u8]) -> usize {
     let mut at = 0;
     while let Some(found) = memchr3(b'>', b'\'', b'"', &tag[at..]) {
@@ -91,7 +92,7 @@ pub(super) fn tag_end(tag: &[u8]) -> usize {
     tag.len()
 }
 
-/// Where the element at the beginning ends.
+/// The end of the first element.
 pub(super) fn element_end(xml: &[u8]) -> usize {
     const CDATA: &[u8] = b"<![CDATA[";
     let (mut at, mut depth) = (0, 0usize);
@@ -122,7 +123,7 @@ pub(super) fn element_end(xml: &[u8]) -> usize {
 mod tests {
     use super::framed;
 
-    /// The messages that bytes of a server are.
+    /// Splits the server's output into messages.
     fn messages(mut bytes: &[u8]) -> Vec<String> {
         let mut all = Vec::new();
         while let [first, short, rest @ ..] = bytes {

@@ -1,4 +1,4 @@
-//! The opening handshake of a WebSocket (RFC 6455 4.2), whatever it is for.
+//! The opening handshake of a WebSocket (RFC 6455 4.2), for every subprotocol.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -11,19 +11,20 @@ use super::status::Status;
 /// RFC 6455 1.3.
 const GUID: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// `Sec-WebSocket-Accept`: a SHA-1 in Base64.
+/// The value of `Sec-WebSocket-Accept`: a SHA-1 hash in Base64.
 pub type Accept = [u8; 28];
 
-/// Whether a request asks for a WebSocket, however wrongly.
+/// Whether a request asks for a WebSocket, valid or not.
 pub fn is_asked(head: &Head<'_>) -> bool {
     head.lists("upgrade", "websocket") && head.lists("connection", "upgrade")
 }
 
-/// What the opening handshake of a client is answered with (RFC 6455 4.2.2). Extensions that a client offers, such as
-/// `permessage-deflate`, are declined by not being named in the answer (RFC 6455 9.1).
+/// Validates a client's opening handshake and returns the value for the response (RFC 6455 4.2.2).
+/// Extensions such as `permessage-deflate` are declined by omitting them from the response (RFC
+/// 6455 9.1).
 ///
 /// # Errors
-/// What is wrong with it.
+/// The response that reports what is invalid.
 pub fn accept(head: &Head<'_>) -> Result<Accept, Response> {
     let bad = |text| Err(Response::text(Status::BadRequest, text).closing());
     if !is_asked(head) || head.method != Method::Get || !head.is_1_1 {
@@ -49,7 +50,8 @@ fn other_protocol(text: &'static str) -> Response {
         .with("Sec-WebSocket-Version", "13")
 }
 
-/// Appends the answer with which the connection becomes a WebSocket, with the subprotocol that was chosen, if one was.
+/// Appends the response that switches the connection to WebSocket, with the selected subprotocol,
+/// if any.
 pub fn write_accepted(out: &mut Vec<u8>, accept: &Accept, subprotocol: Option<&str>) {
     const HEAD: &[u8] =
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: ";

@@ -1,7 +1,9 @@
-//! The head of a request (RFC 9112 2 to 6): request line and header fields, and what they say about the body.
+//! The head of a request (RFC 9112 2 to 6): request line and header fields, and what they state
+//! about the body.
 //!
-//! It is read by `httparse`, and only when all of it is there. What one reader of HTTP may take in one way and the next in another is
-//! refused (RFC 9112 11.2): a line end that is not CRLF, folded fields, white space before a colon, two lengths, a length and chunks.
+//! `httparse` parses it, once it is complete. Input that two HTTP parsers might interpret
+//! differently is refused (RFC 9112 11.2): line ends other than CRLF, folded fields, white space
+//! before a colon, two lengths, a length with chunks.
 
 use httparse::{EMPTY_HEADER, Error, Status as Parsed};
 use memchr::memchr_iter;
@@ -24,12 +26,12 @@ pub enum Method {
     Delete,
     /// OPTIONS
     Options,
-    /// PATCH, TRACE and CONNECT, which nobody is asked for here
+    /// PATCH, TRACE and CONNECT, which no path accepts
     Other,
 }
 
 impl Method {
-    /// That of this name; case counts (RFC 9110 9.1).
+    /// Parses a method, which is case-sensitive (RFC 9110 9.1).
     pub fn of(name: &str) -> Option<Method> {
         Some(match name {
             "GET" => Method::Get,
@@ -43,7 +45,7 @@ impl Method {
         })
     }
 
-    /// Its name.
+    /// The method's name.
     pub fn name(self) -> &'static str {
         match self {
             Method::Get => "GET",
@@ -57,74 +59,75 @@ impl Method {
     }
 }
 
-/// What follows the head.
+/// The framing of the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Nothing: the next request.
+    /// No body: the next request follows.
     Nothing,
-    /// So many bytes, at least one.
+    /// A body of this many bytes, at least one.
     Length(u64),
-    /// Chunks (RFC 9112 7.1).
+    /// A body in chunks (RFC 9112 7.1).
     Chunked,
 }
 
-/// The head of a request.
+/// A parsed request head.
 #[derive(Clone, Debug)]
 pub struct Head<'a> {
-    /// The method.
+    /// The request method.
     pub method: Method,
-    /// The path as it was sent: nothing in it is decoded or resolved. `*` for OPTIONS on the server as such.
+    /// The path as sent, neither decoded nor resolved. `*` for OPTIONS on the server as a whole.
     pub path: &'a str,
-    /// What follows `?`, as it was sent; empty if there is none.
+    /// The part after `?`, as sent; empty if there is none.
     pub query: &'a str,
-    /// The host and port that the request is for; HTTP/1.0 need not say.
+    /// The host and port of the request, which HTTP/1.0 may omit.
     pub host: Option<&'a str>,
-    /// HTTP/1.1, and not 1.0.
+    /// The version is HTTP/1.1, not 1.0.
     pub is_1_1: bool,
-    /// What follows.
+    /// The framing of the body.
     pub content: Content,
-    /// The client waits to be told to send its body (RFC 9110 10.1.1).
+    /// The client waits for `100 Continue` before it sends the body (RFC 9110 10.1.1).
     pub expects_continue: bool,
-    /// The connection is to stay (RFC 9112 9.3).
+    /// The connection stays open afterwards (RFC 9112 9.3).
     pub keeps_alive: bool,
-    /// Bytes of the head.
+    /// Length of the head, in bytes.
     pub bytes: usize,
     fields: Vec<(&'a str, &'a str)>,
 }
 
 impl<'a> Head<'a> {
-    /// The values of all fields of this name, which is given in any case.
+    /// The values of all fields with this name, in any case.
     pub fn all<'b>(&'b self, name: &'b str) -> impl Iterator<Item = &'a str> + 'b {
         self.fields.iter().filter(move |(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
     }
 
-    /// The value of the field of this name; none if there is none, or more than one.
+    /// The value of the only field with this name; `None` if there is none, or more than one.
     pub fn one(&self, name: &str) -> Option<&'a str> {
         let mut all = self.all(name);
         all.next().filter(|_| all.next().is_none())
     }
 
-    /// The elements of a list (RFC 9110 5.6.1), over all fields of this name.
+    /// The elements of a list (RFC 9110 5.6.1), over all fields with this name.
     pub fn list<'b>(&'b self, name: &'b str) -> impl Iterator<Item = &'a str> + 'b {
         self.all(name).flat_map(|value| value.split(',')).map(trimmed).filter(|element| !element.is_empty())
     }
 
-    /// Whether a list has this token, in any case.
+    /// Whether a list contains this token, in any case.
     pub fn lists(&self, name: &str, token: &str) -> bool {
         self.list(name).any(|own| own.eq_ignore_ascii_case(token))
     }
 }
 
-/// Empty lines before a request, which are passed over (RFC 9112 2.2), bytes.
+/// Length of the empty lines before a request, which are ignored (RFC 9112 2.2), in bytes.
 pub fn empty_lines(bytes: &[u8]) -> usize {
     bytes.chunks_exact(2).take_while(|pair| *pair == b"\r\n").count() * 2
 }
 
-/// Reads the head at the beginning of these bytes, of which `seen` were there when it was tried before; `None` if it is not all there.
-/// Each byte is looked at a bounded number of times, however small the pieces are in which a head comes.
+/// Parses the head at the beginning of the input, of which the previous attempt saw `seen` bytes;
+/// `None` if it is incomplete. Each byte is examined a bounded number of times, however small the
+/// pieces of input are.
 ///
 /// # Errors
-/// What is wrong with it, which ends the connection.
+/// What is malformed; the connection has to be closed.
 pub fn read(bytes: &[u8], seen: usize) -> Result<Option<Head<'_>>, Refusal> {
     let Some(end) = end_of(bytes, seen)? else {
         if bytes.len() < HTTP_HEAD_BYTES_MAX {
@@ -141,14 +144,14 @@ pub fn read(bytes: &[u8], seen: usize) -> Result<Option<Head<'_>>, Refusal> {
     parse(&bytes[..end]).map(Some)
 }
 
-/// Where the head ends, behind its empty line.
+/// The end of the head, after its empty line.
 fn end_of(bytes: &[u8], seen: usize) -> Result<Option<usize>, Refusal> {
     let from = seen.min(bytes.len());
     for at in memchr_iter(b'\n', &bytes[from..]).map(|at| from + at) {
         match bytes[..at].last() {
             Some(b'\r') if bytes[..at].ends_with(b"\r\n\r") => return Ok(Some(at + 1)),
             Some(b'\r') => {}
-            // RFC 9112 2.2 lets it be read as a line end, which others do not.
+            // RFC 9112 2.2 allows a bare LF as a line end, but not every parser accepts it.
             _ => return Err(Refusal::bad("a line ends without a carriage return")),
         }
     }
@@ -179,7 +182,8 @@ fn parse(bytes: &[u8]) -> Result<Head<'_>, Refusal> {
     };
     let mut all = Vec::with_capacity(request.headers.len());
     for field in &*request.headers {
-        // Values may have any bytes from 128 on (RFC 9110 5.5), of which none means anything here.
+        // Values may contain any bytes from 128 on (RFC 9110 5.5), none of which has a meaning
+        // here.
         all.push((field.name, trimmed(std::str::from_utf8(field.value).unwrap_or_default())));
     }
     let mut head = Head {
@@ -203,17 +207,17 @@ fn parse(bytes: &[u8]) -> Result<Head<'_>, Refusal> {
         Some(value) if value.eq_ignore_ascii_case("100-continue") => head.is_1_1,
         Some(_) => return Err(Refusal::of(Status::ExpectationFailed, "the expectation is not known")),
     };
-    // HTTP/1.0 has no connections that stay but by an agreement that proxies may not know (RFC 9112 C.2.2).
+    // HTTP/1.0 connections persist only by an agreement that proxies may not know (RFC 9112 C.2.2).
     head.keeps_alive = head.is_1_1 && !head.lists("connection", "close");
     Ok(head)
 }
 
-/// Without the white space that fields may have around them (RFC 9110 5.6.3), and no other.
+/// Removes the white space that may surround field values (RFC 9110 5.6.3), and no other.
 fn trimmed(value: &str) -> &str {
     value.trim_matches([' ', '\t'])
 }
 
-/// RFC 9112 3.2: an absolute path, an absolute address, whose host is returned, or `*`.
+/// RFC 9112 3.2: an absolute path; an absolute URI, whose host is returned; or `*`.
 fn read_target<'a>(head: &mut Head<'a>, target: &'a str) -> Result<Option<&'a str>, Refusal> {
     if target.len() > HTTP_TARGET_BYTES_MAX {
         return Err(Refusal::of(Status::UriTooLong, "the address is too long"));
@@ -241,7 +245,8 @@ fn read_target<'a>(head: &mut Head<'a>, target: &'a str) -> Result<Option<&'a st
     Ok(authority)
 }
 
-/// RFC 9112 3.2: a request of HTTP/1.1 has one `Host`; what an absolute address says counts more.
+/// RFC 9112 3.2: an HTTP/1.1 request has exactly one `Host`; the host of an absolute URI overrides
+/// it.
 fn read_host<'a>(head: &Head<'a>, authority: Option<&'a str>) -> Result<Option<&'a str>, Refusal> {
     let (host, fields) = (head.one("host"), head.all("host").count());
     if fields > 1 || (fields == 0 && head.is_1_1) {

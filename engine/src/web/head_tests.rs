@@ -1,4 +1,4 @@
-//! Requests that are read, and forms by which requests are smuggled past another reader, which are refused.
+//! Valid requests, and request smuggling attempts, which are refused.
 
 use super::body::Body;
 use super::head::{Content, Head, Method, empty_lines, read};
@@ -23,7 +23,8 @@ fn a_request_is_read_whole_or_not_at_all_however_it_comes_rfc9112_2() {
     let end = text.find("follows").unwrap();
     for cut in 0..end {
         assert!(read(&text.as_bytes()[..cut], 0).unwrap().is_none(), "{cut}");
-        // The rest comes later: what was seen is not looked at again, and the end is found all the same.
+        // The rest arrives later: bytes seen before are not examined again, and the end is still
+        // found.
         let head = read(text.as_bytes(), cut).unwrap().expect("all is there");
         assert_eq!((head.bytes, head.path, head.query), (end, "/a/b", "c=d&e"));
     }
@@ -50,7 +51,7 @@ fn addresses_are_paths_or_absolute_and_the_host_is_theirs_rfc9112_3_2() {
     let head = whole("GET http://B.example:1/c?d HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
     assert_eq!((head.host, head.path, head.query), (Some("B.example:1"), "/c", "d"));
     assert_eq!(whole("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n").unwrap().path, "*");
-    // RFC 9110 4.2.5: nothing is resolved, so nobody is led elsewhere.
+    // RFC 9110 4.2.5: paths are not resolved, so none leads elsewhere.
     assert_eq!(whole("GET /a/../b%2f/./ HTTP/1.1\r\nHost: a\r\n\r\n").unwrap().path, "/a/../b%2f/./");
     for bad in ["GET * ", "GET a ", "GET a:1 ", "GET http:/a ", "GET http://a?b ", "GET /a#b ", "GET /\u{e9} "] {
         assert_eq!(refused(&format!("{bad}HTTP/1.1\r\nHost: a\r\n\r\n")), Status::BadRequest, "{bad}");
@@ -139,7 +140,7 @@ fn empty_lines_before_a_request_are_passed_over_rfc9112_2_2() {
     assert_eq!(empty_lines(b"\nGET"), 0);
 }
 
-/// The body that bytes hold, and what is left behind it; however they come.
+/// The body in these bytes and the number of bytes after it, for any size of pieces.
 fn body(content: Content, bytes_max: usize, input: &[u8]) -> Result<(Vec<u8>, usize), Refusal> {
     let read = |pieces: usize| -> Result<(Vec<u8>, usize), Refusal> {
         let mut body = Body::new(content, bytes_max)?;

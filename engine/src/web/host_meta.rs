@@ -1,4 +1,4 @@
-//! Where WebSocket and BOSH are (XEP-0156), as `host-meta` documents (RFC 6415).
+//! Discovery of WebSocket and BOSH (XEP-0156) by `host-meta` documents (RFC 6415).
 
 use std::borrow::Cow;
 
@@ -32,7 +32,7 @@ pub const JSON: Row = Row {
 const WEBSOCKET: &str = "urn:xmpp:alt-connections:websocket";
 const BOSH: &str = "urn:xmpp:alt-connections:xbosh";
 
-/// What is told: relation and address of each.
+/// Relation and address of each link.
 type Links<'a> = [(&'static str, Cow<'a, str>)];
 
 fn document(
@@ -64,15 +64,15 @@ fn document(
     Answer::Response(response)
 }
 
-/// The host by which the client is here, if that is a served domain's. Where it is in the clear nothing is told of it: others than `wss`
-/// and `https` must not be (XEP-0156 3).
+/// The host that the client has used, if it is a served domain's. Without TLS no links are
+/// published: only `wss` and `https` are permitted (XEP-0156 3).
 fn host<'a>(request: &Request<'a>, site: &Site<'_>) -> Option<&'a str> {
     let host = request.head.host.filter(|_| request.secured)?;
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    // What is told is told to whoever asks next, too, if it is kept somewhere on the way: nobody else's host gets into it.
+    // Caches may pass the response on to other clients, so a foreign host must not get into it.
     site.domains.find_users(&normalise_domain(name).ok()?)?;
     Some(host)
 }
@@ -90,7 +90,7 @@ fn xml(links: &Links<'_>) -> String {
 }
 
 fn json(links: &Links<'_>) -> String {
-    // An address has nothing in it that JSON would have to escape, but for these.
+    // Addresses contain no other characters that JSON would have to escape.
     let link = |(relation, url): &(&str, Cow<'_, str>)| {
         let url = url.replace('\\', "%5C").replace('"', "%22");
         format!("{{\"rel\":\"{relation}\",\"href\":\"{url}\"}}")

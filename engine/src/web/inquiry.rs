@@ -1,7 +1,9 @@
-//! What whoever the operator has named is asked about a request for channels, and what it may answer, as data.
+//! Questions to the operator's authorization service about requests for channels, and its answers,
+//! as data.
 //!
-//! Of a request it is told what it needs to know who that is: the address, the origin of the page, and the header fields that the operator
-//! has chosen. A cookie is one of these only if the page that asks is the operator's: a browser sends it along with what any page asks.
+//! The service gets the properties of a request that identify the client: the address, the origin
+//! of the page, and the header fields that the operator has selected. A cookie is included only for
+//! pages of the operator: browsers send it with the requests of any page.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,21 +15,21 @@ use super::mercure::form::decoded;
 use super::policy::Policy;
 use super::request::Request;
 
-/// The field that browsers send along with what any page asks (RFC 6265 4.2).
+/// The field that browsers send with the requests of any page (RFC 6265 4.2).
 pub const COOKIE: &str = "cookie";
-/// The field that has a token (RFC 9110 11.6.2).
+/// The field of a token (RFC 9110 11.6.2).
 pub const AUTHORIZATION: &str = "authorization";
 
-/// What of a request shows who has sent it.
+/// The properties of a request that identify the client.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Sent {
-    /// Of which origin the page is, if it is one (RFC 6454 7).
+    /// The page's origin, if the client is a page (RFC 6454 7).
     pub origin: Option<Box<str>>,
-    /// Fields that the operator has chosen, by names in lower case, each once.
+    /// The fields that the operator has selected, by lower-case name, without duplicates.
     pub fields: Vec<(Box<str>, Box<str>)>,
 }
 
-/// Values are secrets.
+/// Hides the values, which are secrets.
 impl std::fmt::Debug for Sent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let names: Vec<_> = self.fields.iter().map(|(name, _)| &**name).collect();
@@ -36,7 +38,7 @@ impl std::fmt::Debug for Sent {
 }
 
 impl Sent {
-    /// What a request shows, as far as the operator wants it passed on.
+    /// Extracts the properties that the operator wants forwarded.
     pub fn of(request: &Request<'_>, policy: &Policy) -> Sent {
         let head = request.head;
         let mut fields = Vec::new();
@@ -44,7 +46,8 @@ impl Sent {
             if **name == *COOKIE && !request.is_of_us(policy) {
                 continue;
             }
-            // Several of a name are one (RFC 9110 5.3); of cookies with another sign between them (RFC 9113 8.2.3).
+            // Several fields with one name are combined (RFC 9110 5.3); cookies with another
+            // separator (RFC 9113 8.2.3).
             let between = if **name == *COOKIE { "; " } else { ", " };
             let value = head.all(name).collect::<Vec<_>>().join(between);
             if !value.is_empty() {
@@ -52,39 +55,42 @@ impl Sent {
             } else if **name == *AUTHORIZATION
                 && let Some(token) = head.query.split('&').find_map(|pair| pair.strip_prefix("access_token="))
             {
-                // Neither `EventSource` nor `WebSocket` of a browser sends fields of its page (RFC 6750 2.3).
+                // A browser's `EventSource` and `WebSocket` cannot send header fields of the page
+                // (RFC 6750 2.3).
                 fields.extend(decoded(token).map(|token| (name.clone(), format!("Bearer {token}").into())));
             }
         }
         Sent { origin: head.one("origin").map(Into::into), fields }
     }
 
-    /// Bytes that it takes.
+    /// Memory used, in bytes.
     pub fn bytes(&self) -> usize {
         let fields = self.fields.iter().map(|(name, value)| name.len() + value.len() + 2 * size_of::<Box<str>>());
         self.origin.as_ref().map_or(0, |origin| origin.len()) + fields.sum::<usize>()
     }
 }
 
-/// Whether a request may do something at channels.
+/// The question whether a request for channels is permitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inquiry {
-    /// What.
+    /// The right that it needs.
     pub act: Act,
-    /// Who publishes wants what the channel keeps deleted. What was said of publications does not count for that.
+    /// A publisher wants to delete the channel's items. An answer about publications does not apply
+    /// to this.
     pub deletes: bool,
-    /// Who subscribes wants to know who the others are.
+    /// A subscriber wants to know the other subscribers.
     pub occupancy: bool,
-    /// Of which channels; of those that nobody has to ask for none is told.
+    /// The channels that the service has to decide about; other channels of the request are not
+    /// disclosed.
     pub channels: Vec<Box<str>>,
-    /// Whose address it has.
+    /// The client's address.
     pub address: IpAddr,
-    /// What it shows.
+    /// The properties that identify the client.
     pub sent: Sent,
 }
 
 impl Inquiry {
-    /// The name of what is to be done.
+    /// The name of the operation.
     pub fn operation(&self) -> &'static str {
         match self.act {
             Act::Publish if self.deletes => "delete",
@@ -94,7 +100,7 @@ impl Inquiry {
         }
     }
 
-    /// By this the same inquiry is known again: others with the same are not found.
+    /// The key of equal inquiries, as a cryptographic hash: collisions cannot be constructed.
     pub fn key(&self) -> [u8; 32] {
         let mut hash = Context::new(&SHA256);
         let mut part = |bytes: &[u8]| {
@@ -118,19 +124,20 @@ impl Inquiry {
     }
 }
 
-/// What whoever was asked says.
+/// The answer of the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It may.
+    /// Permitted.
     Allowed {
-        /// By this name others see who subscribes.
+        /// The name under which other subscribers see this one.
         name: Option<Arc<str>>,
-        /// For so long, seconds: then it is asked again, and what goes on by it ends. `None`: this once.
+        /// Validity in seconds. Afterwards the service is asked again, and what the permission
+        /// admitted ends. `None` for this request only.
         seconds: Option<u32>,
     },
-    /// It may not.
+    /// Not permitted.
     Denied,
-    /// Nobody has said so: it was not asked, or has not answered.
+    /// Undecided: the service was not asked, or has not answered.
     Unknown,
 }
 
@@ -159,12 +166,12 @@ mod tests {
         assert_eq!((value(&shown, "x-key"), value(&shown, "authorization")), (Some("1, 2"), Some("Basic x")));
         assert_eq!((shown.fields.len(), sent(all, &[], None).fields.len()), (3, 0));
         assert!(!format!("{shown:?}").contains("Basic x"));
-        // What is in the address stands for what a page cannot send.
+        // A token in the query replaces the header field, which a page cannot send.
         assert_eq!(value(&sent("", &["authorization"], None), "authorization"), Some("Bearer t"));
         assert_eq!(sent("", &["x-key"], None).fields.len(), 0);
     }
 
-    /// RFC 6454: a cookie that a foreign page makes the browser send shows nothing.
+    /// RFC 6454: a cookie that another origin's page makes the browser send proves nothing.
     #[test]
     fn a_cookie_is_passed_on_for_pages_of_the_operator_only() {
         let cookie = |fields: &str, origins| {

@@ -1,4 +1,4 @@
-//! An item as homes write it for those who wait at channels: an object of JSON on one line.
+//! An item as homes write it for subscribers: a JSON object on one line.
 
 use std::borrow::Cow;
 
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::wire::datetime;
 
-/// What other protocols than that of `/n/` need of it.
+/// The members that protocols other than that of `/n/` need.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Item<'a> {
@@ -18,29 +18,30 @@ pub struct Item<'a> {
     /// Its number in the channel.
     #[serde(borrow)]
     pub id: Cow<'a, str>,
-    /// By this it replaces others; empty for none.
+    /// The key by which it replaces others; empty for none.
     #[serde(borrow)]
     pub key: Cow<'a, str>,
-    /// When it was published (XEP-0082).
+    /// The time of publication (XEP-0082).
     #[serde(borrow)]
     pub time: Cow<'a, str>,
-    /// The content's type, as the publisher has said it.
+    /// The content type as given by the publisher.
     #[serde(borrow, rename = "type")]
     pub kind: Cow<'a, str>,
-    /// The content is no text, and `data` is its Base64.
+    /// The content is not text, and `data` is its Base64.
     pub base64: bool,
-    /// The content.
+    /// The content, as text or Base64.
     #[serde(borrow)]
     pub data: Cow<'a, str>,
 }
 
 impl<'a> Item<'a> {
-    /// Reads one. It is always one; what cannot be read has no content.
+    /// Parses an item. Input that is malformed, which homes never write, results in an item without
+    /// content.
     pub fn read(line: &'a [u8]) -> Item<'a> {
         serde_json::from_slice(line).unwrap_or_default()
     }
 
-    /// When it was published, microseconds since 1970; 0 if that is not known.
+    /// The time of publication, in microseconds since 1970; 0 if unknown.
     pub fn time_us(&self) -> u64 {
         datetime::parse(&self.time).unwrap_or_default()
     }

@@ -1,5 +1,5 @@
-//! By which keys items of channels replace each other: what a publisher says in the head of a request of the item, or where it stands in
-//! each line of a batch.
+//! Keys by which items of channels replace each other: given in the head of a publication, or by
+//! the name of a member in each line of a batch.
 
 use std::fmt;
 
@@ -11,15 +11,15 @@ use super::response::Response;
 use super::status::Status;
 use crate::limits::NOTIFY_KEY_BYTES_MAX;
 
-/// The key of the one item that is published.
+/// The field with the key of a single item.
 const ITEM_KEY: &str = "item-key";
-/// The member of each line's object that is its key.
+/// The field with the name of the member that is the key in each line.
 const MEMBER: &str = "item-key-member";
 
-/// The keys of the items of a publication: of each, or of none.
+/// Returns the keys of the items of a publication: one per item, or none at all.
 ///
 /// # Errors
-/// The answer, if one cannot be, or a line has none.
+/// The response, if a key is invalid or a line has none.
 pub fn keys(head: &Head<'_>, batch: bool, body: &[u8]) -> Result<Vec<Box<str>>, Box<Response>> {
     let bad = |text| Err(Box::new(Response::text(Status::BadRequest, text)));
     let one = |name| match head.all(name).count() {
@@ -50,7 +50,7 @@ fn is_key(key: &str) -> bool {
     (1..=NOTIFY_KEY_BYTES_MAX).contains(&key.len()) && key.bytes().all(|byte| byte.is_ascii_graphic())
 }
 
-/// The key that an object of JSON has in one of its members. Nothing else of it is kept.
+/// The key in a member of a JSON object. The rest of the object is discarded.
 fn key_in(object: &[u8], member: &str) -> Option<Box<str>> {
     let mut from = serde_json::Deserializer::from_slice(object);
     let key = from.deserialize_map(Member(member)).ok()?;
@@ -58,7 +58,7 @@ fn key_in(object: &[u8], member: &str) -> Option<Box<str>> {
     key.filter(|key| is_key(key))
 }
 
-/// The one member of this name.
+/// A visitor for the member with this name.
 struct Member<'a>(&'a str);
 
 impl<'de> Visitor<'de> for Member<'_> {
@@ -74,7 +74,7 @@ impl<'de> Visitor<'de> for Member<'_> {
             if *name.0 != *self.0 {
                 members.next_value::<IgnoredAny>()?;
             } else if key.replace(members.next_value::<Text>()?.0).is_some() {
-                // Of two readers one would take the first, and the other the last.
+                // Of two parsers, one might take the first member and the other the last.
                 return Err(A::Error::custom("a name comes twice"));
             }
         }
@@ -82,7 +82,7 @@ impl<'de> Visitor<'de> for Member<'_> {
     }
 }
 
-/// A string, or an integer as it is written.
+/// A string, or an integer as written.
 struct Text(Box<str>);
 
 impl<'de> serde::Deserialize<'de> for Text {
@@ -142,7 +142,7 @@ mod tests {
         }
         assert_eq!(key(&format!("{{\"id\":\"{}\"}}", "x".repeat(NOTIFY_KEY_BYTES_MAX))).map(|key| key.len()), Some(64));
         assert_eq!(key(&format!("{{\"id\":\"{}\"}}", "x".repeat(NOTIFY_KEY_BYTES_MAX + 1))), None);
-        // However deep the rest is.
+        // The depth of the other members does not matter.
         let deep = format!("{{\"x\":{}{},\"id\":1}}", "[".repeat(10_000), "]".repeat(10_000));
         assert!(key(&deep).is_none_or(|key| key == "1"));
     }

@@ -1,22 +1,28 @@
 //! HTTP/1.1 (RFC 9112), WebSocket (RFC 6455, RFC 7395) and BOSH (XEP-0124) as bytes and data.
 //!
-//! What a peer sends becomes requests, and messages; what it is told becomes responses, and frames. Nothing here keeps anything between
-//! calls but what an unfinished request or message has brought so far, and nothing knows a connection, a stream or a session.
+//! Input of a peer becomes requests and messages; output becomes responses and frames. No state is
+//! kept between calls except that of an unfinished request or message. Nothing here knows
+//! connections, streams or sessions.
 //!
-//! - [`head`] reads the head of a request, [`body`] its body, both strictly: what two parsers could read in two ways is refused.
-//! - [`table`] has a [`row`] for each path: what may be asked there, and by whom it is answered. A new path is a file and a row.
-//! - [`handshake`] answers the opening one of a WebSocket, [`websocket`] that for XMPP, [`host_meta`] tells where it is. [`bosh`] is a stream in requests.
-//! - [`response`] writes answers; [`status`] names what is wrong with a request.
-//! - [`notify`] reads what is asked of channels of notifications ([`channel`]), whose homes answer. [`access`] says who may ask, and [`keys`]
-//!   which items replace each other. A [`prefix`] is many channels at once.
-//! - [`push`] reads the registrations of pages that are to be told while they are closed.
-//! - [`inquiry`] is what others are asked of a request, where the operator wants that, and what they may answer.
-//! - [`item`] reads an item as homes write it, for the protocols of others.
-//! - [`mercure`] reads what clients of that protocol ask of the same channels, and writes what they are told.
-//! - [`centrifugo`] reads commands of clients of that protocol, and writes replies and pushes.
-//! - [`nchan`] reads what clients of that protocol ask, and writes what they are told.
-//! - [`throng_js`] has the client for pages.
-//! - [`frame`] reads frames to messages; [`framed`] writes what a stream sends as messages (RFC 7395 3.3); [`open`] reads `<open/>`.
+//! - [`head`] parses the head of a request, [`body`] its body. Both are strict: input that two
+//!   parsers could interpret differently is refused.
+//! - [`table`] has a [`row`] for each path: the methods that it accepts, and its handler. A new
+//!   path is a file and a row.
+//! - [`handshake`] answers the opening handshake of a WebSocket, [`websocket`] that for XMPP;
+//!   [`host_meta`] publishes its address. [`bosh`] is a stream in requests.
+//! - [`response`] writes responses; [`status`] names what is wrong with a request.
+//! - [`notify`] parses requests for channels of notifications ([`channel`]), which the channels'
+//!   homes answer. [`access`] decides who is authorized, [`keys`] which items replace each other. A
+//!   [`prefix`] stands for many channels.
+//! - [`push`] parses the registrations of pages for push messages while they are closed.
+//! - [`inquiry`] has the questions to the operator's authorization service, and its answers.
+//! - [`item`] parses an item as homes write it, for other protocols.
+//! - [`mercure`] parses requests of Mercure clients for the same channels, and writes their output.
+//! - [`centrifugo`] parses commands of Centrifugo clients, and writes replies and pushes.
+//! - [`nchan`] parses requests of Nchan clients, and writes their output.
+//! - [`throng_js`] has the client library for pages.
+//! - [`frame`] assembles frames to messages; [`framed`] converts the output of a stream to messages
+//!   (RFC 7395 3.3); [`open`] parses `<open/>`.
 
 pub mod access;
 pub mod body;
@@ -56,7 +62,7 @@ mod head_tests;
 #[cfg(test)]
 mod table_tests;
 
-/// How the bytes of a connection are to be read and written.
+/// How the bytes of a connection are read and written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Transport {
@@ -67,21 +73,21 @@ pub enum Transport {
     Http,
     /// An XML stream in the messages of a WebSocket (RFC 7395).
     WebSocket,
-    /// The same when this side has sent its last frame (RFC 6455 5.5.1).
+    /// The same after this side has sent its last frame (RFC 6455 5.5.1).
     Closed,
-    /// An XML stream in the bodies of requests of other connections (XEP-0124).
+    /// An XML stream in the bodies of requests on other connections (XEP-0124).
     Bosh,
-    /// A WebSocket on which items of channels come, written as the frames that they are.
+    /// A WebSocket that delivers items of channels. The output consists of complete frames.
     Channels,
-    /// The same, on which commands of Centrifugo's protocol go the other way.
+    /// The same, on which the client sends commands of Centrifugo's protocol.
     Commands,
-    /// A WebSocket whose messages come back.
+    /// A WebSocket that echoes messages.
     #[cfg(debug_assertions)]
     Echo,
 }
 
 impl Transport {
-    /// Whether what is sent has to be framed.
+    /// Whether the output has to be framed.
     pub fn is_framed(self) -> bool {
         matches!(self, Transport::WebSocket | Transport::Closed)
     }
@@ -92,28 +98,28 @@ impl Transport {
     }
 }
 
-/// What a connection has begun to send and has not ended, beside bytes that nobody has looked at.
+/// The unfinished input of a connection, apart from unread bytes.
 #[derive(Debug)]
 pub enum Begun {
-    /// A head, of which so many bytes have been looked at.
+    /// A head, of which this many bytes have been examined.
     Head(usize),
-    /// A request whose body is on its way.
+    /// A request whose body is being received.
     Request(Box<request::Awaited>),
-    /// A message.
+    /// A message that is being received.
     Message(Box<frame::Assembly>),
 }
 
-/// How far one step of reading has come.
+/// The result of one step of reading.
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
-    /// Bytes used up.
+    /// The number of bytes consumed.
     pub used: usize,
-    /// There may be another step with what is left.
+    /// Another step may follow with the remaining bytes.
     pub goes_on: bool,
 }
 
 impl Begun {
-    /// Bytes that it keeps.
+    /// Memory used, in bytes.
     pub fn bytes(&self) -> usize {
         match self {
             Begun::Head(_) => 0,

@@ -1,7 +1,8 @@
-//! Channels of notifications (`/n/`): publish, long poll, server-sent events (HTML 9.2) and WebSocket (RFC 6455), as data.
+//! Channels of notifications (`/n/`): publish, long poll, server-sent events (HTML 9.2) and
+//! WebSocket (RFC 6455), as data.
 //!
-//! What is asked is read here and refused if it cannot be. Who has the items is a node of the publish-subscribe service, of which nothing is
-//! known here.
+//! Requests are parsed and validated here. The items belong to a node of the publish-subscribe
+//! service, which this module does not know.
 
 use super::access::shown::Shown;
 use super::access::topic::is_of_name;
@@ -23,7 +24,7 @@ use crate::limits::{
     NOTIFY_NAME_BYTES_MAX, NOTIFY_PREFIXES_PER_REQUEST_MAX, NOTIFY_TYPE_BYTES_MAX, NOTIFY_WAIT_S_MAX,
 };
 
-/// Its row.
+/// The row of this path.
 pub const ROW: Row = Row {
     path: "/n/",
     methods: &[Method::Get, Method::Post, Method::Put, Method::Delete],
@@ -40,7 +41,7 @@ pub fn fields_of(row: &Row) -> &'static str {
     }
 }
 
-/// The header field that says where to go on, where there is no body to say it.
+/// The header field with the position to continue from, for responses without a body.
 pub const NEXT_AFTER: &str = "Next-After";
 
 fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
@@ -106,7 +107,7 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
             (Wish::Poll(_), _) if occupancy => (only_occupancy(head, names.len())?, vec![After::Now]),
             subscription => subscription,
         },
-        // A client that wants no items waits for none.
+        // HEAD asks for no items and does not wait.
         _ => return Err(Box::new(Response::empty(Status::Ok))),
     };
     let channels = names.into_iter().zip(after).map(|(channel, after)| Place { channel, after }).collect();
@@ -120,13 +121,13 @@ fn read(request: &Request<'_>, policy: &Channels) -> Result<Asked, Refused> {
     Ok(Asked { channels, wish, occupancy, push, shown, sent: Sent::default(), fields: Vec::new() })
 }
 
-/// What the operator wants of pushes.
+/// The operator's settings for push messages.
 fn pushes(policy: &Channels) -> Result<&push::Push, Refused> {
     let text = "there are no pushes here; the server's option notify_push turns them on";
     policy.push.as_deref().ok_or_else(|| Box::new(Response::text(Status::NotFound, text)))
 }
 
-/// A page registers for pushes, or does not want them any more.
+/// Parses a page's registration for push messages, or its removal.
 fn registration(request: &Request<'_>, pushes: &push::Push, channels: usize, prefixes: usize) -> Result<Wish, Refused> {
     let head = request.head;
     match (push::named(head), head.method) {
@@ -143,7 +144,7 @@ fn registration(request: &Request<'_>, pushes: &push::Push, channels: usize, pre
     }
 }
 
-/// Whether a name may be asked for: that of a channel, or a prefix with its `*`.
+/// Checks whether a name is available: that of a channel, or a prefix with its `*`.
 fn named(name: &str, policy: &Channels) -> Result<(), Refused> {
     let asked = prefix::of(name);
     if asked.is_some_and(|prefix| !prefix::is_one(prefix)) {
@@ -169,18 +170,18 @@ fn named(name: &str, policy: &Channels) -> Result<(), Refused> {
     Ok(())
 }
 
-/// Whether the second one is among what the first one names.
+/// Whether the first name includes the second.
 fn covers(one: &str, other: &str) -> bool {
     prefix::of(one).map_or_else(|| one == other, |prefix| other.starts_with(prefix))
 }
 
-/// The value of a parameter.
+/// The value of a query parameter.
 fn value<'a>(head: &Head<'a>, name: &str) -> Option<&'a str> {
     let mut pairs = head.query.split('&').filter_map(|pair| pair.split_once('='));
     pairs.find_map(|(own, value)| (own == name).then_some(value))
 }
 
-/// Whether a subscriber wants to know who the others are.
+/// Whether a subscriber wants to know the other subscribers.
 fn occupancy(head: &Head<'_>) -> Result<bool, Refused> {
     let bare = head.query.split('&').any(|pair| pair == "occupancy");
     match value(head, "occupancy") {
@@ -190,7 +191,7 @@ fn occupancy(head: &Head<'_>) -> Result<bool, Refused> {
     }
 }
 
-/// It is asked for by itself where an answer ends.
+/// The subscribers can only be queried by themselves if the response is finite.
 fn only_occupancy(head: &Head<'_>, channels: usize) -> Result<Wish, Refused> {
     if channels > 1 {
         return bad("occupancy is asked for of one channel at a time; events and WebSockets have it of several");
@@ -214,10 +215,10 @@ fn publication(request: &Request<'_>) -> Result<Publication, Refused> {
     Ok(Publication { kind: kind.into(), key, keys, batch, answered: Answered::Item, body: request.body.to_vec() })
 }
 
-/// What the publisher knows an item by.
+/// The publisher's idempotency key.
 ///
 /// # Errors
-/// The answer, if that is none.
+/// The response, if it is invalid.
 pub fn key(head: &Head<'_>) -> Result<Option<Box<str>>, Box<Response>> {
     let keys = head.all("idempotency-key").count();
     let key = head.one("idempotency-key");
@@ -228,10 +229,10 @@ pub fn key(head: &Head<'_>) -> Result<Option<Box<str>>, Box<Response>> {
     Ok(key.map(Into::into))
 }
 
-/// The type of a batch. It has no registration, and is what bulk interfaces of others take.
+/// The media type of a batch. It is not registered, but common in bulk interfaces.
 const BATCH: &str = "application/x-ndjson";
 
-/// How many items are published, if they are a batch.
+/// The number of items of a batch; `None` if it is a single item.
 fn batch(kind: &str, body: &[u8]) -> Result<Option<usize>, Refused> {
     if !is_kind(kind, BATCH) {
         return match body.len() {
@@ -269,10 +270,10 @@ fn subscription(head: &Head<'_>, names: &[Box<str>]) -> Result<(Wish, Vec<After>
             },
         })
     };
-    // A browser that connects anew says what it has had last (HTML 9.2.4).
+    // A browser that reconnects sends the last id that it has received (HTML 9.2.4).
     let last = head.one("last-event-id").filter(|last| wish == Wish::Stream && !last.is_empty());
     let Some(after) = last.or(value(head, "after")) else {
-        // Who asks for nothing else is told all that is kept.
+        // A plain request returns all retained items.
         let all = (wish == Wish::Poll(0)).then_some(0);
         if all.is_some() && names.iter().any(|name| prefix::of(name).is_some()) {
             return bad("a prefix has no history; wait for its items, or ask for what each channel keeps");
@@ -287,7 +288,7 @@ fn subscription(head: &Head<'_>, names: &[Box<str>]) -> Result<(Wish, Vec<After>
     }
 }
 
-/// A place as it is told: the number of an item, or of a prefix numbers of all homes.
+/// Parses a position: the number of an item, or for a prefix the numbers of all homes.
 fn behind(name: &str, place: &str) -> Option<After> {
     if prefix::of(name).is_none() {
         return place.parse().ok().map(After::Number);
@@ -296,7 +297,7 @@ fn behind(name: &str, place: &str) -> Option<After> {
     numbers.collect::<Option<_>>().map(After::Numbers)
 }
 
-/// Whether a media type is this one, whatever its parameters.
+/// Whether a content type has this media type, with any parameters.
 pub fn is_kind(kind: &str, wanted: &str) -> bool {
     kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(wanted))
 }

@@ -1,30 +1,30 @@
-//! What an operator may want of HTTP and WebSocket.
+//! The operator's policy for HTTP and WebSocket.
 
 use std::sync::Arc;
 
 use super::access::Access;
 use super::push::Push;
 
-/// It, the same for all shards of a process.
+/// The policy, shared by all shards of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Pages of these origins may connect (RFC 6454), in lower case; `None`: those of any.
+    /// Origins whose pages may connect (RFC 6454), in lower case; `None` for any.
     pub origins: Option<Box<[Box<str>]>>,
-    /// Where clients reach the WebSocket, a `wss` address; `None`: where they have asked.
+    /// The public `wss` address of the WebSocket; `None` for the host of the request.
     pub websocket_url: Option<Box<str>>,
-    /// Where clients reach BOSH (XEP-0124), an `https` address; `None`: where they have asked.
+    /// The public `https` address of BOSH (XEP-0124); `None` for the host of the request.
     pub bosh_url: Option<Box<str>>,
-    /// Who connects in the clear is a proxy, and says for whom.
+    /// Clients without TLS are proxies, which report the address of the actual client.
     pub forwarded: bool,
-    /// Channels of notifications.
+    /// The policy for channels of notifications.
     pub channels: Channels,
-    /// Tests want an echo of the messages of WebSockets.
+    /// Tests use an echo of WebSocket messages.
     #[cfg(debug_assertions)]
     pub echo: bool,
 }
 
 impl Policy {
-    /// Whether a page of this origin may connect; who is no page has none.
+    /// Whether a page of this origin may connect; clients that are not pages have none.
     pub fn allows(&self, origin: Option<&str>) -> bool {
         match (&self.origins, origin) {
             (None, _) | (_, None) => true,
@@ -32,51 +32,52 @@ impl Policy {
         }
     }
 
-    /// Whether the operator has named this origin.
+    /// Whether the operator has listed this origin explicitly.
     pub fn lists(&self, origin: &str) -> bool {
         self.origins.is_some() && self.allows(Some(origin))
     }
 }
 
-/// What an operator wants of channels.
+/// The operator's policy for channels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Channels {
-    /// Channels whose names begin so are open to everybody; without one there are none, and an empty one is of all.
+    /// Prefixes of public channels. Without one there are none; the empty prefix covers all names.
     pub prefixes: Box<[Box<str>]>,
-    /// Channels whose names begin so are there for those who have a token for them, whatever `prefixes` says.
+    /// Prefixes of channels that need a token, whatever `prefixes` contains.
     pub private: Box<[Box<str>]>,
-    /// Channels whose names begin so tell who subscribes to them.
+    /// Prefixes of channels that report their subscribers.
     pub occupancy: Box<[Box<str>]>,
-    /// Prefixes that begin so may be subscribed to: all channels at once whose names begin with one.
+    /// Prefixes below which clients may subscribe to prefixes, that is, to all channels whose names
+    /// begin with one.
     pub wildcards: Box<[Box<str>]>,
-    /// Channels whose names begin so keep their items in memory, and not on disk.
+    /// Prefixes of channels whose items are stored in memory and not on disk.
     pub in_memory: Box<[Box<str>]>,
-    /// What these items take at most at one shard, bytes.
+    /// Limit on the memory of these items per shard, in bytes.
     pub in_memory_bytes: usize,
-    /// Of which channels others are asked who may.
+    /// Channels about which the authorization service is asked.
     pub asks: Asks,
-    /// Everybody may publish at those that are open.
+    /// Everybody may publish at public channels.
     pub publish_open: bool,
-    /// They are topics of Mercure, too.
+    /// Channels are available as topics of Mercure.
     pub mercure: bool,
-    /// Clients of Centrifugo's protocol have them, too.
+    /// Channels are available by Centrifugo's protocol.
     pub centrifugo: bool,
-    /// Clients of Nchan's protocol have them, too.
+    /// Channels are available by Nchan's protocol.
     pub nchan: bool,
-    /// Who shows this may publish at all.
+    /// The operator's token, which allows its bearer to publish at all channels.
     pub token: Option<Token>,
-    /// What tokens of others are held against that grant some channels; `None`: there are no such tokens.
+    /// The keys and rules for tokens of issuers; `None` if there are none.
     pub access: Option<Arc<Access>>,
-    /// Pages may register for pushes; `None`: there are none.
+    /// Settings for push messages; `None` if they are disabled.
     pub push: Option<Arc<Push>>,
-    /// Most items that a channel keeps which is made by a publication here; at most
+    /// Items retained by a channel that a publication here creates; at most
     /// [`NOTIFY_ITEMS_MAX`](crate::limits::NOTIFY_ITEMS_MAX).
     pub items_max: u32,
-    /// For how long it keeps each, seconds; 0 for ever.
+    /// How long such a channel retains an item, in seconds; 0 for ever.
     pub items_s: u32,
-    /// Most requests of one address (IPv6: of its /64) that wait at once.
+    /// Limit on the waiting requests per address (for IPv6 per /64).
     pub waiting_max: u32,
-    /// Publications a second of one address, in the long run; 0 for any number.
+    /// Limit on the publications per address and second, averaged over time; 0 for no limit.
     pub publications_s: u32,
 }
 
@@ -106,67 +107,68 @@ impl Default for Channels {
 }
 
 impl Channels {
-    /// Whether there are any.
+    /// Whether any channels are offered.
     pub fn any(&self) -> bool {
         !(self.prefixes.is_empty() && self.private.is_empty() && self.asks.prefixes.is_empty())
     }
 
-    /// Whether a channel of this name is there, for everybody or for some.
+    /// Whether a channel of this name is offered, public or private.
     pub fn is_there(&self, name: &str) -> bool {
         begins(&self.prefixes, name) || self.is_private(name)
     }
 
-    /// Whether a channel of this name is not for everybody: it needs a token, or others are asked.
+    /// Whether a channel of this name is private: it needs a token or a permission of the
+    /// authorization service.
     pub fn is_private(&self, name: &str) -> bool {
         begins(&self.private, name) || self.asks(name)
     }
 
-    /// Whether others are asked who may at a channel of this name.
+    /// Whether the authorization service is asked about a channel of this name.
     pub fn asks(&self, name: &str) -> bool {
         begins(&self.asks.prefixes, name)
     }
 
-    /// Whether a channel of this name tells who subscribes to it.
+    /// Whether a channel of this name reports its subscribers.
     pub fn tells(&self, name: &str) -> bool {
         begins(&self.occupancy, name)
     }
 
-    /// Whether a node of a service, `service/name`, is a channel that keeps its items in memory.
+    /// Whether a node, `service/name`, is a channel whose items are stored in memory.
     pub fn keeps_in_memory(&self, actor: &str) -> bool {
         !self.in_memory.is_empty() && actor.split_once('/').is_some_and(|(_, name)| begins(&self.in_memory, name))
     }
 
-    /// Whether a prefix may be subscribed to.
+    /// Whether clients may subscribe to a prefix.
     pub fn takes_prefix(&self, prefix: &str) -> bool {
         begins(&self.wildcards, prefix)
     }
 
-    /// Whether a channel whose name begins so may be there.
+    /// Whether any channel below this prefix may be offered.
     pub fn has_some(&self, prefix: &str) -> bool {
         self.has_private(prefix)
             || begins(&self.prefixes, prefix)
             || self.prefixes.iter().any(|own| own.starts_with(prefix))
     }
 
-    /// Whether a channel whose name begins so may be not for everybody.
+    /// Whether any channel below this prefix may be private.
     pub fn has_private(&self, prefix: &str) -> bool {
         self.is_private(prefix) || self.private.iter().chain(&self.asks.prefixes).any(|own| own.starts_with(prefix))
     }
 }
 
-/// What an operator wants who is asked itself, or has others asked, whether something may be done at channels.
+/// The operator's settings for the authorization service (`notify_ask_url`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Asks {
-    /// About channels whose names begin so.
+    /// Prefixes of the channels that it decides about.
     pub prefixes: Box<[Box<str>]>,
-    /// It is told of these header fields of a request; names in lower case, each once.
+    /// Header fields of a request that it is sent, by lower-case name, without duplicates.
     pub fields: Box<[Box<str>]>,
-    /// Questions a second for one address, in the long run; 0 for any number.
+    /// Limit on the questions per address and second, averaged over time; 0 for no limit.
     pub questions_s: u32,
 }
 
 impl Asks {
-    /// Whether it is told of cookies.
+    /// Whether it is sent cookies.
     pub fn takes_cookies(&self) -> bool {
         self.fields.iter().any(|name| **name == *"cookie")
     }
@@ -176,12 +178,12 @@ fn begins(prefixes: &[Box<str>], name: &str) -> bool {
     prefixes.iter().any(|prefix| name.starts_with(&**prefix))
 }
 
-/// What publishers have to show.
+/// The operator's token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token(pub Box<str>);
 
 impl Token {
-    /// Whether this is it. How long that takes says nothing about what is in it.
+    /// Compares a token in time that does not depend on the content.
     pub fn is(&self, shown: &str) -> bool {
         let (own, shown) = (self.0.as_bytes(), shown.as_bytes());
         let differing = own.iter().zip(shown).fold(0, |all, (own, shown)| all | (own ^ shown));

@@ -1,15 +1,17 @@
-//! Prefixes of channels: `news.*` is all channels whose names begin with `news.`, those that are made later among them.
+//! Prefixes of channels: `news.*` stands for all channels whose names begin with `news.`, including
+//! those that are created later.
 //!
-//! A prefix ends behind a separator, which is any character of names that is no letter and no digit, or is empty. So a name has few
-//! prefixes, and an item is told to few of them, whoever subscribes.
+//! A prefix is empty, or ends with a separator, which is any character of names except letters and
+//! digits. A name therefore has few prefixes, which bounds the feeds of an item regardless of the
+//! subscribers.
 
 use super::access::topic::is_of_name;
 use crate::limits::{NOTIFY_NAME_BYTES_MAX, NOTIFY_PREFIX_PARTS_MAX};
 
-/// What stands behind a prefix; some clients encode it (RFC 3986 2.1).
+/// The suffix that marks a prefix; some clients percent-encode it (RFC 3986 2.1).
 const ANY: [&str; 2] = ["*", "%2A"];
 
-/// The prefix that is asked for by this name; `None`: it is a channel's.
+/// The prefix in a requested name; `None` if it is the name of a channel.
 pub fn of(name: &str) -> Option<&str> {
     ANY.into_iter().find_map(|any| name.strip_suffix(any))
 }
@@ -18,7 +20,7 @@ fn is_separator(byte: u8) -> bool {
     !byte.is_ascii_alphanumeric()
 }
 
-/// Whether something may be a prefix.
+/// Whether a string is a valid prefix.
 pub fn is_one(prefix: &str) -> bool {
     let parts = prefix.bytes().filter(|byte| is_separator(*byte)).count();
     prefix.bytes().last().is_none_or(is_separator)
@@ -27,13 +29,14 @@ pub fn is_one(prefix: &str) -> bool {
         && parts <= NOTIFY_PREFIX_PARTS_MAX
 }
 
-/// The longest prefix with which all names begin that begin so.
+/// The longest valid prefix at the beginning of `begin`.
 pub fn within(begin: &str) -> &str {
     let ends = begin.bytes().take(NOTIFY_NAME_BYTES_MAX - 1).enumerate().filter(|(_, byte)| is_separator(*byte));
     &begin[..ends.take(NOTIFY_PREFIX_PARTS_MAX).last().map_or(0, |(at, _)| at + 1)]
 }
 
-/// All prefixes of a channel, if that may be one's name: at most [`NOTIFY_PREFIX_PARTS_MAX`] and one.
+/// All prefixes of a channel with a valid name: at most [`NOTIFY_PREFIX_PARTS_MAX`] and the empty
+/// one.
 pub fn all_of(channel: &str) -> impl Iterator<Item = &str> {
     let fits = (1..=NOTIFY_NAME_BYTES_MAX).contains(&channel.len()) && channel.bytes().all(is_of_name);
     let ends = channel.bytes().enumerate().filter(|(_, byte)| is_separator(*byte)).map(|(at, _)| at + 1);

@@ -1,5 +1,6 @@
-//! Registrations of pages for pushes while they are closed (Push API 7, RFC 8030), as they are asked for at `/n/`: read, bounded, and held
-//! against the push services that the operator lets be asked. Nothing is sent here.
+//! Registrations of pages for push messages while they are closed (Push API 7, RFC 8030), as
+//! requested at `/n/`. They are parsed, bounded, and checked against the operator's list of push
+//! services. Nothing is sent here.
 
 use std::borrow::Cow;
 
@@ -14,39 +15,41 @@ use super::status::Status;
 use crate::id::PushId;
 use crate::limits::{NOTIFY_PUSH_BODY_BYTES_MAX, NOTIFY_PUSH_ENDPOINT_BYTES_MAX};
 
-/// What an operator wants of pushes.
+/// The operator's settings for push messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Push {
-    /// The public key by which push services know the server (RFC 8292 3.2), in Base64url.
+    /// The public key that identifies the server to push services (RFC 8292 3.2), in Base64url.
     pub key: Box<str>,
-    /// Push services that are asked, at most [`NOTIFY_PUSH_SERVICES_MAX`](crate::limits::NOTIFY_PUSH_SERVICES_MAX): hosts, or ends of hosts
-    /// with a dot before them, perhaps with a port.
+    /// Permitted push services, at most
+    /// [`NOTIFY_PUSH_SERVICES_MAX`](crate::limits::NOTIFY_PUSH_SERVICES_MAX): hosts, or suffixes of
+    /// hosts with a dot before them, optionally with a port.
     pub services: Box<[Box<str>]>,
-    /// Most registrations of a channel.
+    /// Limit on the registrations per channel.
     pub channel_max: u32,
-    /// Most of these of one address (IPv6: of its /64).
+    /// Limit on the registrations per channel and address (for IPv6 per /64).
     pub address_max: u32,
-    /// How long a registration holds that is not made again, seconds.
+    /// Lifetime of a registration that is not renewed, in seconds.
     pub hold_s: u64,
-    /// A channel's registrations are told at most once in so many milliseconds.
+    /// Minimum interval between two push messages of a channel, in milliseconds.
     pub interval_ms: u64,
 }
 
-/// A page's subscription at its push service, as `PushSubscription.toJSON()` has it (Push API 8).
+/// A page's subscription at its push service, as serialized by `PushSubscription.toJSON()` (Push
+/// API 8).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
-    /// The push resource (RFC 8030 4): a capability, so nobody else knows it.
+    /// The push resource (RFC 8030 4): a capability, so it is not disclosed to others.
     pub endpoint: Box<str>,
     /// The page's public key, uncompressed (RFC 8291 2).
     pub p256dh: [u8; 65],
     /// Its authentication secret (RFC 8291 3.2).
     pub auth: [u8; 16],
-    /// When the push service ends it, seconds since 1970, if it says so.
+    /// When the push service ends it, in seconds since 1970, if stated.
     pub expires_s: Option<u64>,
 }
 
 impl Subscription {
-    /// What it is known by: it says nothing of the endpoint, and cannot be guessed without it.
+    /// The registration's id. It does not reveal the endpoint, and cannot be guessed without it.
     pub fn id(&self) -> PushId {
         let hash = digest::digest(&digest::SHA256, self.endpoint.as_bytes());
         PushId(*hash.as_ref().first_chunk().expect("32 bytes"))
@@ -54,18 +57,18 @@ impl Subscription {
 }
 
 impl PushId {
-    /// As pages know it.
+    /// Formats the id for pages.
     pub fn text(self) -> String {
         BASE64URL.encode(self.0)
     }
 
-    /// Reads it.
+    /// Parses an id.
     pub fn read(text: &str) -> Option<PushId> {
         Some(PushId(BASE64URL.decode(text).ok()?.try_into().ok()?))
     }
 }
 
-/// The host and the port of an address of HTTPS.
+/// The host and port of an HTTPS address.
 fn split(authority: &str) -> Option<(&str, u16)> {
     let (host, port) = match authority.split_once(':') {
         None => (authority, 443),
@@ -75,7 +78,8 @@ fn split(authority: &str) -> Option<(&str, u16)> {
     good.then_some((host, port))
 }
 
-/// The host and the port of a push resource, if it is one that may be asked: an address of HTTPS without user and fragment.
+/// The host and port of a push resource, if it is valid: an HTTPS address without user and
+/// fragment.
 pub fn authority(endpoint: &str) -> Option<(&str, u16)> {
     let fits = endpoint.len() <= NOTIFY_PUSH_ENDPOINT_BYTES_MAX && endpoint.bytes().all(|byte| byte.is_ascii_graphic());
     let rest = endpoint.strip_prefix("https://").filter(|rest| fits && !rest.contains('#'))?;
@@ -83,13 +87,13 @@ pub fn authority(endpoint: &str) -> Option<(&str, u16)> {
     split(authority).filter(|_| path.len() > 1)
 }
 
-/// Whether an entry of the operator's list can be one: a host, or the end of hosts.
+/// Whether an entry of the operator's list is valid: a host, or a suffix of hosts.
 pub fn is_service(entry: &str) -> bool {
     split(entry).is_some_and(|(host, _)| host.bytes().all(|byte| !byte.is_ascii_uppercase()) && !host.ends_with('.'))
 }
 
 impl Push {
-    /// By which entry of the list an endpoint may be asked.
+    /// The index of the list's entry that permits an endpoint.
     pub fn service_of(&self, endpoint: &str) -> Option<usize> {
         let (host, port) = authority(endpoint)?;
         let host = host.to_ascii_lowercase();
@@ -100,7 +104,8 @@ impl Push {
         })
     }
 
-    /// The answer to who asks for the key: pages need it to subscribe at their push services (`applicationServerKey`).
+    /// The response with the public key, which pages need to subscribe at their push services
+    /// (`applicationServerKey`).
     pub fn shown(&self) -> Response {
         let body = format!("{{\"key\":\"{}\"}}\n", self.key);
         let response = Response {
@@ -111,10 +116,10 @@ impl Push {
         response.with("Cache-Control", "no-store")
     }
 
-    /// Reads the subscription of a page.
+    /// Parses a page's subscription.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// What is invalid.
     pub fn read(&self, body: &[u8]) -> Result<Subscription, &'static str> {
         #[derive(Deserialize)]
         struct Form<'a> {
@@ -151,13 +156,13 @@ impl Push {
                 "p256dh has to be an uncompressed key of P-256, and auth has to have 16 bytes, both in Base64url",
             );
         };
-        // What is no time is as far away as can be.
+        // The cast maps values that are no valid time to the bounds.
         let expires_s = form.expires_ms.map(|ms| (ms / 1_000.0) as u64);
         Ok(Subscription { endpoint: form.endpoint.into(), p256dh, auth, expires_s })
     }
 }
 
-/// Whether a request names this parameter, and its value.
+/// The value of the parameter for push messages, if a request has one.
 pub fn named<'a>(head: &Head<'a>) -> Option<&'a str> {
     let mut all = head.query.split('&').map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     all.find_map(|(name, value)| (name == "push").then_some(value))
@@ -217,7 +222,7 @@ mod tests {
         );
     }
 
-    /// RFC 8291 5, as `toJSON()` has it (Push API 8).
+    /// RFC 8291 5, as serialized by `toJSON()` (Push API 8).
     #[test]
     fn a_subscription_is_what_a_browser_gives() {
         let p256dh = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";

@@ -1,4 +1,4 @@
-//! A request with its body, for those who answer it.
+//! A request with its body, for handlers.
 
 use std::sync::Arc;
 
@@ -8,23 +8,23 @@ use super::policy::Policy;
 use super::status::Refusal;
 use crate::id::Domains;
 
-/// A request whose head has come.
+/// A request whose head has been received.
 #[derive(Debug)]
 pub struct Awaited {
     head: Box<[u8]>,
-    /// Its body.
+    /// The body, as far as it has been received.
     pub body: Body,
-    /// It is one of those of which there may be some only.
+    /// Set while it counts against the limit on long bodies.
     pub long: Option<Arc<()>>,
 }
 
 impl Awaited {
-    /// One with this head.
+    /// Starts a request with this head.
     pub fn new(head: &[u8], body: Body) -> Awaited {
         Awaited { head: head.into(), body, long: None }
     }
 
-    /// Its head once more: that it can be read is known.
+    /// Parses the head again, which has been parsed successfully before.
     ///
     /// # Errors
     /// None.
@@ -32,36 +32,38 @@ impl Awaited {
         head::read(&self.head, 0)
     }
 
-    /// Bytes that it keeps.
+    /// Memory used, in bytes.
     pub fn bytes(&self) -> usize {
         self.head.len() + self.body.bytes().len()
     }
 }
 
-/// A request.
+/// A complete request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// Its head.
+    /// The parsed head.
     pub head: &'a Head<'a>,
-    /// Its body.
+    /// The complete body.
     pub body: &'a [u8],
-    /// It came by TLS.
+    /// It was received over TLS.
     pub secured: bool,
 }
 
 impl Request<'_> {
-    /// Whether the page that asks may use cookies: it is one of the operator's, or of the same address as the server. Pages of which no
-    /// origin is said ask of their own (Fetch 3.2): with GET, and what they are answered nobody else reads.
+    /// Whether the requesting page may use cookies: it is of a listed origin, or of the server's
+    /// own. Requests without an origin come from the same origin (Fetch 3.2): they are GET
+    /// requests, whose responses no other page can read.
     pub fn is_of_us(&self, policy: &Policy) -> bool {
         let Some(origin) = self.head.one("origin") else {
-            // Newer browsers say it in any case (Fetch Metadata 2.4).
+            // Newer browsers state this in any case (Fetch Metadata 2.4).
             let site = self.head.one("sec-fetch-site");
             return self.head.method != Method::Post && site.is_none_or(|site| ["same-origin", "none"].contains(&site));
         };
         policy.lists(origin) || self.is_own(origin)
     }
 
-    /// Whether an origin is the server's as the client has asked for it. Before a proxy either scheme may be its own.
+    /// Whether an origin is the server's own, by the host of the request. Behind a proxy the scheme
+    /// may be either.
     fn is_own(&self, origin: &str) -> bool {
         let host = match origin.split_once("://") {
             Some(("https", host)) => Some(host),
@@ -72,11 +74,11 @@ impl Request<'_> {
     }
 }
 
-/// What those who answer have to know of the server.
+/// The state of the server that handlers need.
 #[derive(Clone, Copy, Debug)]
 pub struct Site<'a> {
-    /// The domains served.
+    /// The served domains.
     pub domains: &'a Domains,
-    /// What the operator wants.
+    /// The operator's policy.
     pub policy: &'a Policy,
 }

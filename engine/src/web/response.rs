@@ -6,48 +6,48 @@ use std::time::{Duration, UNIX_EPOCH};
 use super::head::Method;
 use super::status::{Refusal, Status};
 
-/// What is answered.
+/// A response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
-    /// The status.
+    /// The status code.
     pub status: Status,
-    /// Header fields beside those that every response has.
+    /// Header fields besides those of every response.
     pub fields: Vec<(&'static str, Cow<'static, str>)>,
-    /// The type of the body.
+    /// The media type of the body.
     pub content_type: &'static str,
-    /// The body.
+    /// The content.
     pub body: Cow<'static, [u8]>,
-    /// The connection ends with it.
+    /// The connection is closed afterwards.
     pub closes: bool,
 }
 
 impl Response {
-    /// One with a sentence for people.
+    /// A response with a sentence for people.
     pub fn text(status: Status, text: &'static str) -> Response {
         let body = Cow::Owned(format!("{text}\n").into_bytes());
         Response { status, fields: Vec::new(), content_type: "text/plain; charset=utf-8", body, closes: false }
     }
 
-    /// One without a body.
+    /// A response without a body.
     pub fn empty(status: Status) -> Response {
         Response { status, fields: Vec::new(), content_type: "", body: Cow::Borrowed(b""), closes: false }
     }
 
-    /// With another header field.
+    /// Adds a header field.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<Cow<'static, str>>) -> Response {
         self.fields.push((name, value.into()));
         self
     }
 
-    /// With the end of the connection.
+    /// Closes the connection after the response.
     #[must_use]
     pub fn closing(mut self) -> Response {
         self.closes = true;
         self
     }
 
-    /// Appends it, as the answer to a request of this method, at a time in microseconds since 1970.
+    /// Appends the response to a request with this method, at a time in microseconds since 1970.
     pub fn write(&self, out: &mut Vec<u8>, method: Option<Method>, wall_us: u64) {
         self.write_head(out, wall_us, !matches!(self.status, Status::NoContent | Status::NotModified));
         if method != Some(Method::Head) {
@@ -55,7 +55,7 @@ impl Response {
         }
     }
 
-    /// The same of one whose body has no end but that of the connection (RFC 9112 6.3): nothing but the head.
+    /// Appends the head of a response whose body ends with the connection (RFC 9112 6.3).
     pub fn write_endless(&self, out: &mut Vec<u8>, wall_us: u64) {
         self.write_head(out, wall_us, false);
     }
@@ -85,7 +85,7 @@ impl Response {
     }
 }
 
-/// The end of the year 9999, beyond which dates cannot be written.
+/// The end of the year 9999, after which dates cannot be formatted.
 const DATE_US_MAX: u64 = 253_402_300_799_000_000;
 
 impl From<Refusal> for Response {

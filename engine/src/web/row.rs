@@ -1,4 +1,4 @@
-//! What a row of the table of paths says.
+//! Rows of the table of paths.
 
 use super::channel::Asked;
 use super::handshake::Accept;
@@ -6,55 +6,56 @@ use super::head::Method;
 use super::request::{Request, Site};
 use super::response::Response;
 
-/// One path.
+/// A path of the server.
 #[derive(Debug)]
 pub struct Row {
-    /// The path, which is compared byte for byte; one that ends with `/` stands for all that begin with it.
+    /// The path, compared byte by byte; one that ends with `/` covers all paths below it.
     pub path: &'static str,
-    /// What may be asked there; HEAD goes along with GET.
+    /// The accepted methods; GET includes HEAD.
     pub methods: &'static [Method],
-    /// The longest body, bytes.
+    /// Limit on the length of the body, in bytes.
     pub body_bytes_max: usize,
-    /// Pages of which origins may ask.
+    /// The origins whose pages may send requests.
     pub origins: Origins,
-    /// Who answers.
+    /// The handler of requests.
     pub handle: fn(&Request<'_>, &Site<'_>) -> Answer,
 }
 
-/// Pages of which origins may ask, and read the answers.
+/// The origins whose pages may send requests and read the responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origins {
-    /// Any: what is answered is nobody's secret.
+    /// Any origin: the responses are not confidential.
     Any,
-    /// Those of the operator's policy.
+    /// The origins of the operator's policy.
     Policy,
 }
 
-/// What is done about a request.
+/// The result of a handler.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// It is answered.
+    /// A response.
     Response(Response),
     /// The connection becomes a WebSocket (RFC 6455 4.2.2).
     WebSocket {
         /// `Sec-WebSocket-Accept`.
         accept: Accept,
     },
-    /// It is for a session of BOSH (XEP-0124), which answers it.
+    /// The request belongs to a BOSH session (XEP-0124), which answers it.
     Bosh,
-    /// The connection becomes a WebSocket on which commands of Centrifugo's protocol come. Which channels they are for, they say.
+    /// The connection becomes a WebSocket of Centrifugo's protocol, whose commands name the
+    /// channels.
     Commands {
         /// `Sec-WebSocket-Accept`.
         accept: Accept,
-        /// The subprotocol is named in the answer, as in the request.
+        /// The response names the subprotocol, as the request did.
         named: bool,
     },
-    /// The connection becomes a WebSocket whose messages come back.
+    /// The connection becomes a WebSocket that echoes messages.
     #[cfg(debug_assertions)]
     Echo {
         /// `Sec-WebSocket-Accept`.
         accept: Accept,
     },
-    /// It is for channels of notifications, whose homes answer.
+    /// The request is for channels of notifications, whose homes answer it.
     Channels(Box<Asked>),
 }

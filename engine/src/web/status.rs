@@ -1,4 +1,4 @@
-//! Status codes that are sent (RFC 9110 15), and requests that are refused with one.
+//! Status codes of responses (RFC 9110 15), and refusals of malformed requests.
 
 /// A status code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// Whether it says that what was asked is not done.
+    /// Whether it reports that the request was not carried out.
     pub fn is_refusal(self) -> bool {
         !matches!(self, Status::Ok | Status::Created | Status::Accepted | Status::NoContent | Status::NotModified)
     }
@@ -81,22 +81,23 @@ impl Status {
     }
 }
 
-/// A request that cannot be read, so that nobody knows where the next one begins: it is answered, and the connection ends.
+/// A malformed request, after which the next one cannot be located: it is answered, and the
+/// connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// With this status.
+    /// The status of the response.
     pub status: Status,
     /// What is wrong, as a sentence without a full stop.
     pub text: &'static str,
 }
 
 impl Refusal {
-    /// With 400, for what is not HTTP as it should be.
+    /// A refusal with status 400, for input that is not valid HTTP.
     pub fn bad(text: &'static str) -> Refusal {
         Refusal { status: Status::BadRequest, text }
     }
 
-    /// With another status.
+    /// A refusal with another status.
     pub fn of(status: Status, text: &'static str) -> Refusal {
         Refusal { status, text }
     }

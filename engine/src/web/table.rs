@@ -1,4 +1,5 @@
-//! The table of paths. A new one is a file beside this and a row here; who answers is a pure function of data.
+//! The table of paths. A new path is a file in this folder and a row here; its handler is a pure
+//! function of data.
 
 use super::head::{Content, Head, Method};
 use super::inquiry::Sent;
@@ -8,7 +9,7 @@ use super::row::{Answer, Origins, Row};
 use super::status::{Refusal, Status};
 use super::{bosh, centrifugo, host_meta, mercure, nchan, notify, throng_js, websocket};
 
-/// All paths.
+/// The rows of all paths.
 pub const TABLE: &[Row] = &[
     websocket::ROW,
     bosh::ROW,
@@ -26,13 +27,13 @@ pub const TABLE: &[Row] = &[
     super::echo::ROW,
 ];
 
-/// Whose path it is; or what is answered without anybody's help.
+/// Finds the row of a request that its handler has to answer.
 ///
 /// # Errors
-/// The answer.
+/// The response to any other request.
 pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response> {
     let ends = |response: Response| {
-        // What follows such a head is not read.
+        // The body after such a head is not read.
         if head.content == Content::Nothing { response } else { response.closing() }
     };
     if head.path == "*" {
@@ -59,18 +60,18 @@ pub fn route(head: &Head<'_>, site: &Site<'_>) -> Result<&'static Row, Response>
     Ok(row)
 }
 
-/// Whether a path is one at which channels are published at and read.
+/// Whether a path is one of channels.
 pub fn is_of_channels(path: &str) -> bool {
     [&notify::ROW, &mercure::ROW, &centrifugo::ROW].into_iter().chain(nchan::ROWS).any(|row| is_at(row, path))
 }
 
-/// Whether a path is a row's.
+/// Whether a path belongs to a row.
 fn is_at(row: &Row, path: &str) -> bool {
     let below = |rest: &str| row.path.ends_with('/') && !rest.is_empty();
     row.path == path || path.strip_prefix(row.path).is_some_and(below)
 }
 
-/// Answers a request that has been routed, and of which all is there.
+/// Answers a routed request that is complete.
 pub fn answer(row: &Row, request: &Request<'_>, site: &Site<'_>) -> Answer {
     match (row.handle)(request, site) {
         Answer::Response(response) => Answer::Response(shared(response, row, request.head.one("origin"), site)),
@@ -85,10 +86,10 @@ pub fn answer(row: &Row, request: &Request<'_>, site: &Site<'_>) -> Answer {
     }
 }
 
-/// The longest body that may follow a head.
+/// The longest body that a path accepts, in bytes.
 ///
 /// # Errors
-/// 413 without a length, since nobody asks there with a body at all.
+/// 413 if the path accepts no body at all, of whatever length.
 pub fn body_bytes_max(row: &Row) -> Result<usize, Refusal> {
     match row.body_bytes_max {
         0 => Err(Refusal::of(Status::ContentTooLarge, "no body is taken here")),
@@ -111,7 +112,7 @@ fn fields_of(row: &Row) -> &'static str {
     }
 }
 
-/// What a browser asks before it asks (the CORS protocol of Fetch, 3.3.2).
+/// The response to a preflight request (the CORS protocol of Fetch, 3.3.2).
 fn preflight(row: &Row, head: &Head<'_>, site: &Site<'_>) -> Response {
     let mut response = Response::empty(Status::NoContent).with("Allow", methods(row));
     if head.all("access-control-request-method").next().is_some() {
@@ -123,7 +124,8 @@ fn preflight(row: &Row, head: &Head<'_>, site: &Site<'_>) -> Response {
     shared(response, row, head.one("origin"), site)
 }
 
-/// Lets pages of allowed origins read the answer. Those that the operator has named may send cookies, where some are read.
+/// Adds the fields that let pages of permitted origins read the response. Pages of listed origins
+/// may send cookies to paths that use them.
 pub fn shared(response: Response, row: &Row, origin: Option<&str>, site: &Site<'_>) -> Response {
     match (row.origins, &site.policy.origins, origin) {
         (Origins::Any, ..) | (Origins::Policy, None, _) => response.with("Access-Control-Allow-Origin", "*"),

@@ -1,4 +1,4 @@
-//! What is answered at which path, and to whom.
+//! The answers of each path.
 
 use super::head::{self, Content};
 use super::policy::{Channels, Policy};
@@ -47,7 +47,7 @@ fn the_key_is_answered_as_rfc6455_1_3_has_it_whatever_extensions_are_offered() {
     let any = Policy::default();
     let accept = Answer::WebSocket { accept: *b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" };
     assert_eq!(ask(&any, &get("/xmpp-websocket", UPGRADE), false), accept);
-    // RFC 7692 5: an extension that is not named in the answer is declined.
+    // RFC 7692 5: an extension that the response does not name is declined.
     let deflate = format!("{UPGRADE}Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n");
     assert_eq!(ask(&any, &get("/xmpp-websocket", &deflate), true), accept);
     let upper = UPGRADE.replace("websocket", "WebSocket").replace("Upgrade\r", "UPGRADE\r");
@@ -126,7 +126,7 @@ fn host_meta_tells_where_websocket_and_bosh_are_xep0156_3() {
     let link = element.children().nth(1).expect("another link");
     assert_eq!(link.attr("rel"), Some("urn:xmpp:alt-connections:xbosh"));
     assert_eq!(link.attr("href"), Some("https://a.example:5443/http-bind"));
-    // Nothing that is not protected, and nobody else's host.
+    // Neither without TLS, nor for a foreign host.
     let Answer::Response(open) = ask(&any, &get("/.well-known/host-meta", ""), false) else { panic!() };
     assert_eq!(open.status, Status::NotFound);
     let other = get("/.well-known/host-meta", "").replace("a.example", "evil.example");
@@ -172,7 +172,7 @@ fn the_client_for_pages_is_there_where_channels_are() {
     let policy = Policy { channels, origins, ..Policy::default() };
     let module = response(&policy, &get("/throng.js?x", "Origin: https://evil.example\r\n"));
     assert_eq!((module.status, body(&module)), (Status::Ok, MODULE));
-    // HTML 8.1.4.2: a module has to say that it is JavaScript, and to whom of other origins it may be shown.
+    // HTML 8.1.4.2: a module needs the media type of JavaScript, and permission for other origins.
     assert_eq!(module.content_type, "text/javascript; charset=utf-8");
     assert_eq!(field(&module, "Access-Control-Allow-Origin"), Some("*"));
     assert_eq!(field(&module, "Cache-Control"), Some("no-cache"));

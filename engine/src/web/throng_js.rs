@@ -1,4 +1,4 @@
-//! `throng.js`, the client of notifications for pages, as the program has it in itself.
+//! `throng.js`, the client library of notifications for pages, embedded in the program.
 
 use std::borrow::Cow;
 
@@ -8,14 +8,14 @@ use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::Status;
 
-/// Its row.
+/// The row of this path.
 pub const ROW: Row =
     Row { path: "/throng.js", methods: &[Method::Get], body_bytes_max: 0, origins: Origins::Any, handle };
 
-/// The module as it was made of `web/throng.ts`.
+/// The module as compiled from `web/throng.ts`.
 pub const MODULE: &str = include_str!("../../../web/dist/throng.js");
 
-/// Changes with each byte of the module: FNV-1a, of which nothing is asked but that.
+/// A hash (FNV-1a) that changes with the module; it has no other purpose.
 const HASH: u64 = {
     let (bytes, mut hash, mut at) = (MODULE.as_bytes(), 0xcbf2_9ce4_8422_2325_u64, 0);
     while at < bytes.len() {
@@ -36,6 +36,7 @@ fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {
     if !known {
         (response.content_type, response.body) = ("text/javascript; charset=utf-8", Cow::Borrowed(MODULE.as_bytes()));
     }
-    // A page asks each time, so that it gets another one as soon as the server is another one.
+    // Pages revalidate it each time, so that they get the new version as soon as the server has
+    // been updated.
     Answer::Response(response.with("ETag", tag).with("Cache-Control", "no-cache"))
 }

@@ -1,4 +1,4 @@
-//! Where clients connect by WebSocket for XMPP (RFC 7395 3.1).
+//! The WebSocket endpoint for XMPP (RFC 7395 3.1).
 
 use super::handshake::accept;
 use super::head::Method;
@@ -7,10 +7,10 @@ use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::Status;
 
-/// Where clients connect.
+/// The path of connections.
 pub const PATH: &str = "/xmpp-websocket";
 
-/// Its row.
+/// The row of this path.
 pub const ROW: Row = Row { path: PATH, methods: &[Method::Get], body_bytes_max: 0, origins: Origins::Policy, handle };
 
 /// The subprotocol (RFC 7395 3.1).

@@ -1,9 +1,10 @@
-//! BOSH (XEP-0124, XEP-0206) as bytes and data: an XML stream in the bodies of requests and their answers.
+//! BOSH (XEP-0124, XEP-0206) as bytes and data: an XML stream in the bodies of requests and
+//! responses.
 //!
-//! - [`read`] reads `<body/>` as clients send it, [`write`](mod@write) writes those that they are answered with.
-//! - [`wrapped`] turns what a stream sends into what stands in a `<body/>`.
+//! - [`read`] parses the `<body/>` of requests, [`write`](mod@write) writes that of responses.
+//! - [`wrapped`] converts the output of a stream to the content of a `<body/>`.
 //!
-//! Which requests a session takes in which order is not known here, and what they lead to even less.
+//! The module knows neither the order in which a session accepts requests nor what they do.
 
 pub mod read;
 pub mod wrapped;
@@ -17,16 +18,16 @@ use super::row::{Answer, Origins, Row};
 use crate::id::ShardId;
 use crate::limits::BOSH_BODY_BYTES_MAX;
 
-/// Where clients ask.
+/// The path of requests.
 pub const PATH: &str = "/http-bind";
 
 /// The namespace of `<body/>` (XEP-0124 6).
 pub const HTTPBIND: &str = "http://jabber.org/protocol/httpbind";
 
-/// The namespace of what concerns XMPP (XEP-0206 2).
+/// The namespace of attributes that concern XMPP (XEP-0206 2).
 pub const XBOSH: &str = "urn:xmpp:xbosh";
 
-/// Its row.
+/// The row of this path.
 pub const ROW: Row = Row {
     path: PATH,
     methods: &[Method::Post],
@@ -35,23 +36,23 @@ pub const ROW: Row = Row {
     handle: |_, _| Answer::Bosh,
 };
 
-/// The name of a session (XEP-0124 7.2): the shard where it began, and what nobody can guess.
+/// A session identifier (XEP-0124 7.2): the shard where the session began, and a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Sid {
-    /// Where it began. It may have moved since.
+    /// The shard where the session began. The session may have moved since.
     pub shard: ShardId,
     /// 128 bits of entropy.
     pub key: [u8; 16],
 }
 
 impl Sid {
-    /// As it is written.
+    /// Formats the identifier.
     pub fn text(&self) -> String {
         let all = self.shard.0.to_be_bytes().into_iter().chain(self.key);
         all.map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// That of a text; none if it is in no form that this server writes.
+    /// Parses an identifier; `None` if it does not have the form of this server's identifiers.
     pub fn parse(text: &str) -> Option<Sid> {
         let bytes: [u8; 18] = hex(text)?;
         let (shard, key) = bytes.split_first_chunk()?;
@@ -60,7 +61,7 @@ impl Sid {
     }
 }
 
-/// Bytes written in hexadecimal digits of either case.
+/// Decodes hexadecimal digits of either case.
 pub(crate) fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     let digits = text.as_bytes();
     if digits.len() != 2 * N || !digits.iter().all(u8::is_ascii_hexdigit) {
@@ -73,27 +74,27 @@ pub(crate) fn hex<const N: usize>(text: &str) -> Option<[u8; N]> {
     Some(bytes)
 }
 
-/// Why a session ends, or a request does (XEP-0124 17.3).
+/// Why a session or request ends (XEP-0124 17.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Condition {
-    /// The request cannot be read.
+    /// The request is malformed.
     BadRequest,
     /// The domain is not served here.
     HostUnknown,
-    /// No domain is named.
+    /// The request names no domain.
     ImproperAddressing,
-    /// No such session, no such answer, a request that is not due, or a key that is wrong.
+    /// Unknown session or response, a request that is out of order, or a wrong key.
     ItemNotFound,
-    /// The client does what it was told not to do.
+    /// The client violates a limit that the server has announced.
     PolicyViolation,
-    /// The stream has ended with an error, which stands in the body.
+    /// The stream has ended with an error, which is in the body.
     RemoteStreamError,
-    /// The server stops.
+    /// The server is shutting down.
     SystemShutdown,
 }
 
 impl Condition {
-    /// Its name.
+    /// The condition's name.
     pub fn name(self) -> &'static str {
         match self {
             Condition::BadRequest => "bad-request",

@@ -1,4 +1,4 @@
-//! `<body/>` as a client sends it (XEP-0124 6, 7.1; XEP-0206).
+//! The `<body/>` of a request (XEP-0124 6, 7.1; XEP-0206).
 
 use sha1::{Digest as _, Sha1};
 
@@ -8,85 +8,85 @@ use crate::limits::{BOSH_BODY_BYTES_MAX, BOSH_CONTENT_BYTES_MAX};
 use crate::wire::stream::Version;
 use crate::wire::{Element, Expect, Progress, Scanner, StreamScope};
 
-/// The highest `rid` (XEP-0124 14.1).
+/// The highest request identifier, `rid` (XEP-0124 14.1).
 pub const RID_MAX: u64 = (1 << 53) - 1;
 
-/// What a request says.
+/// A parsed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrapper {
-    /// The session that it is for; none in the one that begins a session.
+    /// The session that it belongs to; `None` in the request that creates a session.
     pub sid: Option<Named>,
-    /// Its number.
+    /// Its request identifier.
     pub rid: u64,
-    /// It ends the session.
+    /// It terminates the session.
     pub terminates: bool,
-    /// The stream starts anew (XEP-0206 5).
+    /// It restarts the stream (XEP-0206 5).
     pub restarts: bool,
-    /// The key that proves that it is the session's.
+    /// The key that proves that it belongs to the session.
     pub key: Option<Key>,
     /// The first key of a new sequence.
     pub newkey: Option<[u8; 20]>,
-    /// The client has got the answers to all requests up to this one.
+    /// The client has received the responses to all requests up to this one.
     pub ack: Option<u64>,
-    /// The client will be silent for so long, seconds.
+    /// The client will pause for this time, in seconds.
     pub pause_s: Option<u32>,
-    /// It names a stream of several.
+    /// It names one of several streams.
     pub names_stream: bool,
-    /// The domain.
+    /// The domain that the client connects to.
     pub to: Option<Box<str>>,
-    /// Who the client says it is.
+    /// The address that the client claims.
     pub from: Option<Box<str>>,
     /// The language of the stream.
     pub lang: Option<Box<str>>,
-    /// What counts in the one that begins a session.
+    /// Parameters of the request that creates a session.
     pub begins: Begins,
-    /// What its content inherits.
+    /// The declarations that its content inherits.
     pub scope: StreamScope,
-    /// Its content: whole elements, with white space between them.
+    /// Its content: complete elements, with white space between them.
     pub content: Vec<u8>,
 }
 
-/// What counts in the request that begins a session.
+/// Parameters of the request that creates a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Begins {
-    /// The version of the protocol.
+    /// The version of BOSH.
     pub ver: Option<Ver>,
-    /// For how long a request may wait, seconds.
+    /// How long a request may wait, in seconds.
     pub wait_s: Option<u32>,
-    /// How many may.
+    /// How many requests may wait.
     pub hold: Option<u8>,
-    /// What the answers' type is to be.
+    /// The media type for responses.
     pub content_type: Option<Box<str>>,
     /// The version of XMPP (XEP-0206 3).
     pub version: Option<Version>,
 }
 
-/// A name of a session, as it was sent.
+/// The session that a request names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// One that may be there.
+    /// An identifier in the form of this server's, which may be a session's.
     Sid(Sid),
-    /// One that this server gives to nobody.
+    /// An identifier that this server never issues.
     Nobody,
 }
 
-/// A version of BOSH: two numbers, compared as such (XEP-0124 7.1).
+/// A version of BOSH: two numbers, compared numerically (XEP-0124 7.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ver(pub u16, pub u16);
 
-/// A key of a sequence (XEP-0124 15).
+/// A key of a key sequence (XEP-0124 15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// The key itself.
+    /// The key itself, decoded.
     pub own: [u8; 20],
-    /// The hash of its digits as they were sent: the key before it.
+    /// The hash of its digits as sent, which equals the key before it.
     pub hash: [u8; 20],
 }
 
-/// Reads a request. With an error nothing is known of the session that it may have been for.
+/// Parses a request. After an error, the session that it was for is unknown.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The condition to report.
 pub fn read(scanner: &mut Scanner, bytes: &[u8]) -> Result<Wrapper, Condition> {
     let read = scan(scanner, bytes.trim_ascii());
     scanner.reset();
@@ -142,7 +142,7 @@ fn wrapper(element: &Element<'_>) -> Option<Wrapper> {
         rid: number("rid")?.filter(|rid| (1..=RID_MAX).contains(rid))?,
         terminates: element.kind().as_deref() == Some("terminate"),
         restarts: xbosh("restart").is_some_and(|value| matches!(&*value, "true" | "1")),
-        // One in no form that there is is wrong, as others are.
+        // A malformed key is treated like any other wrong key.
         key: text("key").map(|key| Key { own: hex(&key).unwrap_or_default(), hash: hash(key.as_bytes()) }),
         newkey,
         ack: number("ack")?,
@@ -163,7 +163,8 @@ fn wrapper(element: &Element<'_>) -> Option<Wrapper> {
     })
 }
 
-/// What declarations on `<body/>` may add to a copy of a stanza: as on a stream's header, with the prefix of XEP-0206 beside.
+/// Limit on the declarations of `<body/>` that may be added to a copy of a stanza, in bytes: as for
+/// a stream header, with the prefix of XEP-0206 besides.
 const DECLARED_BYTES_MAX: usize = MAX_HEADER_DECLARED_BYTES;
 
 fn declared_bytes(element: &Element<'_>) -> usize {
@@ -171,7 +172,7 @@ fn declared_bytes(element: &Element<'_>) -> usize {
     prefixed.map(|(prefix, name)| " xmlns:=''".len() + prefix.len() + name.len()).sum()
 }
 
-/// XEP-0124 6: no text. White space between elements is how people write XML.
+/// XEP-0124 6 allows no text. White space between elements is tolerated as formatting.
 fn holds_elements_only(element: &Element<'_>) -> bool {
     let bytes = element.bytes();
     let inner = element.inner();
@@ -192,7 +193,7 @@ fn holds_elements_only(element: &Element<'_>) -> bool {
     clean
 }
 
-/// Length of the end tag at the end of an element that has content.
+/// Length of the end tag of an element with content, which is at the end of `bytes`.
 fn closing_bytes(bytes: &[u8]) -> usize {
     bytes.len() - memchr::memrchr(b'<', bytes).unwrap_or_default()
 }
@@ -207,7 +208,8 @@ fn ver(text: &str) -> Option<Ver> {
     Some(Ver(major, minor))
 }
 
-/// A type as a header field may have it: what comes from a client must not become more fields.
+/// Whether a media type is safe in a header field: input from a client must not inject further
+/// fields.
 fn is_content_type(text: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || b" ;=/.+-_\"".contains(&byte);
     text.len() <= BOSH_CONTENT_BYTES_MAX
@@ -215,7 +217,7 @@ fn is_content_type(text: &str) -> bool {
         && text.bytes().all(fits)
 }
 
-/// The hash of key sequences (XEP-0124 15.3).
+/// The hash function of key sequences (XEP-0124 15.3).
 pub fn hash(bytes: &[u8]) -> [u8; 20] {
     Sha1::digest(bytes).into()
 }

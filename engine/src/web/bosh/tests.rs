@@ -1,4 +1,4 @@
-//! What `<body/>` says, and how it is written.
+//! Parsing and writing of `<body/>`.
 
 use super::read::{Named, RID_MAX, Ver, Wrapper, hash, read};
 use super::wrapped::{Wrapped, wrapped};
@@ -47,7 +47,7 @@ fn all_that_a_request_says_is_read_xep0124_7_1_xep0206_3() {
     let key = next.key.unwrap();
     assert_eq!((Some(key.own), key.hash), (next.newkey, hash(b"BFB06A6F113CD6FD3838AB9D300FDB4FE3DA2F7D")));
     assert_eq!(next.content, b"<a/>");
-    // Only of its own namespace (XEP-0206 5).
+    // Only in its own namespace (XEP-0206 5).
     assert!(!wrapper("rid='1' restart='true'", "").unwrap().restarts);
     assert!(!wrapper("rid='1' y:restart='true' xmlns:y='urn:other'", "").unwrap().restarts);
 }
@@ -58,7 +58,7 @@ fn what_is_wrong_is_a_bad_request_xep0124_17_3() {
     {
         assert_eq!(wrapper(bad, ""), Err(Condition::BadRequest), "{bad}");
     }
-    // No header field may come of it.
+    // No header field can be injected.
     for bad in ["", "/", "html", "text/html&#13;&#10;Set-Cookie: a=b", "text/é", &"a/".repeat(60)] {
         assert_eq!(wrapper(&format!("rid='1' content='{bad}'"), ""), Err(Condition::BadRequest), "{bad}");
     }

@@ -1,5 +1,5 @@
-//! What a stream sends, as the content of a `<body/>` (XEP-0206 2): without the header and the end of the stream, and with the
-//! namespaces that elements have from them.
+//! Converts the output of a stream to the content of a `<body/>` (XEP-0206 2): without the stream's
+//! header and end, and with the namespaces that elements inherit from them.
 
 use memchr::{memchr, memmem};
 
@@ -9,16 +9,16 @@ use crate::wire::stream::STREAM_END;
 use crate::wire::text::write_attribute;
 use crate::wire::written::declares;
 
-/// Content of an answer.
+/// Content of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wrapped {
-    /// Whole elements.
+    /// Complete elements.
     pub bytes: Vec<u8>,
-    /// They may use the prefix `stream`, which `<body/>` has to declare (XEP-0206 2).
+    /// The elements may use the prefix `stream`, which `<body/>` has to declare (XEP-0206 2).
     pub uses_stream: bool,
 }
 
-/// Wraps what a stream sends.
+/// Wraps the output of a stream.
 pub fn wrapped(stream: &[u8]) -> Wrapped {
     let mut out = Vec::with_capacity(stream.len() + stream.len() / 8);
     let mut rest = stream;
@@ -28,7 +28,7 @@ pub fn wrapped(stream: &[u8]) -> Wrapped {
             _ if rest.starts_with(STREAM_END) => STREAM_END.len(),
             _ if rest.starts_with(b"<stream:stream ") => tag_end(rest),
             [b'<', ..] => element(&mut out, rest),
-            // White space between stanzas says nothing here.
+            // White space between stanzas has no meaning here.
             _ => 1,
         };
         rest = &rest[length.min(rest.len())..];

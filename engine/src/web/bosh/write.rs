@@ -1,4 +1,4 @@
-//! `<body/>` as clients are answered with it (XEP-0124 7.2, 9, 17; XEP-0206 3, 4).
+//! The `<body/>` of a response (XEP-0124 7.2, 9, 17; XEP-0206 3, 4).
 
 use super::read::Ver;
 use super::wrapped::Wrapped;
@@ -7,44 +7,44 @@ use crate::limits::{BOSH_PAUSE_S_MAX, BOSH_POLLING_S};
 use crate::ns;
 use crate::wire::text::write_attribute;
 
-/// The version of BOSH that is spoken here.
+/// The version of BOSH that this server implements.
 pub const VER: Ver = Ver(1, 11);
 
-/// What an answer says beside its content.
+/// The attributes of a response.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Says<'a> {
-    /// The session has begun.
+    /// The session has been created.
     pub created: Option<Created<'a>>,
-    /// The session ends.
+    /// The session ends, with a condition if there is an error.
     pub ends: Option<Option<Condition>>,
-    /// Something went wrong on the way, and the client may ask again (XEP-0124 17.4).
+    /// A recoverable error, after which the client may repeat the request (XEP-0124 17.4).
     pub recoverable: bool,
-    /// The highest request that has come, with all before it.
+    /// The highest request that has been received together with all before it.
     pub ack: Option<u64>,
-    /// An answer that was not acknowledged, and how long ago it was sent, milliseconds.
+    /// A response that was not acknowledged, and the time since it was sent, in milliseconds.
     pub report: Option<(u64, u64)>,
 }
 
-/// What the answer to the first request says.
+/// The parameters in the response to the first request.
 #[derive(Clone, Copy, Debug)]
 pub struct Created<'a> {
-    /// The session.
+    /// The session's identifier.
     pub sid: Sid,
-    /// The domain.
+    /// The domain of the server.
     pub from: &'a str,
-    /// For how long a request waits at the most, seconds.
+    /// The longest time that a request waits, in seconds.
     pub wait_s: u32,
-    /// How many do.
+    /// How many requests wait at once.
     pub hold: u8,
-    /// How many may be there at once.
+    /// How many requests may be outstanding at once.
     pub requests: u8,
-    /// For how long there may be none, seconds.
+    /// The longest time without a request, in seconds.
     pub inactivity_s: u32,
-    /// The version of both sides; none if the client has said none.
+    /// The version in use; `None` if the client has not sent one.
     pub ver: Option<Ver>,
 }
 
-/// An answer with this content.
+/// Writes a response with this content.
 pub fn body(says: &Says<'_>, content: &Wrapped) -> Vec<u8> {
     let mut out = Vec::with_capacity(content.bytes.len() + 128);
     out.extend_from_slice(b"<body");
@@ -96,7 +96,7 @@ pub fn body(says: &Says<'_>, content: &Wrapped) -> Vec<u8> {
     out
 }
 
-/// An answer that ends something for this reason.
+/// Writes a response that ends a session or request for this reason.
 pub fn ends(condition: Condition) -> Vec<u8> {
     body(&Says { ends: Some(Some(condition)), ..Says::default() }, &Wrapped::default())
 }

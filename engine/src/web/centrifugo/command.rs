@@ -1,4 +1,4 @@
-//! Commands of clients: a line of JSON each, with a number by which its reply is known.
+//! Commands of clients: one line of JSON each, with an id that its reply repeats.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,87 +7,88 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// What a client asks.
+/// A parsed command.
 #[derive(Debug)]
 pub struct Command<'a> {
-    /// The number of its reply; 0 of what has none.
+    /// The id of its reply; 0 if it expects none.
     pub id: u32,
-    /// What.
+    /// The requested operation.
     pub ask: Ask<'a>,
 }
 
-/// One of what may be asked.
+/// The operation of a command.
 #[derive(Debug)]
 pub enum Ask<'a> {
-    /// The answer to a ping: a command with nothing in it.
+    /// The response to a ping: an empty command.
     Pong,
-    /// A command with a number, of a kind that is not known here.
+    /// A command with an id, of an unknown kind.
     Unknown,
-    /// The first command.
+    /// The first command on a connection.
     Connect(Connect),
-    /// Publications of a channel are wanted.
+    /// Subscribe to a channel.
     Subscribe(Subscribe),
-    /// Those of this one are not any more.
+    /// Unsubscribe from a channel.
     Unsubscribe(Box<str>),
-    /// This is to be published at a channel: JSON as it came.
+    /// Publish to a channel: the JSON as received.
     Publish(Box<str>, &'a str),
-    /// Who subscribes to a channel.
+    /// Query the subscribers of a channel.
     Presence(Box<str>),
-    /// How many.
+    /// Query the number of subscribers of a channel.
     PresenceStats(Box<str>),
-    /// What was published at a channel.
+    /// Query the earlier publications of a channel.
     History(History),
-    /// Whether the server is there.
+    /// Check that the server is alive.
     Ping,
-    /// Something for the server's application, which there is not.
+    /// A message for a server-side application, which this server does not have.
     Send,
-    /// The same, with an answer.
+    /// The same, with a reply.
     Rpc,
-    /// Another token for the connection.
+    /// A new token for the connection.
     Refresh(Box<str>),
-    /// Another token for a subscription.
+    /// A new token for a subscription.
     SubRefresh(Named),
 }
 
-/// What the first command says.
+/// The parameters of the first command.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Connect {
-    /// The token of the connection; empty without one.
+    /// The token of the connection; empty if there is none.
     pub token: Box<str>,
-    /// Where the client stands in channels to which the server subscribes it.
+    /// The client's positions in channels that the server subscribes it to.
     pub subs: BTreeMap<Box<str>, Subscribe>,
 }
 
-/// What a subscription says.
+/// The parameters of a subscription.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Subscribe {
-    /// The channel.
+    /// The channel's name.
     pub channel: Box<str>,
-    /// The token of the subscription; empty without one.
+    /// The token of the subscription; empty if there is none.
     pub token: Box<str>,
-    /// It goes on where it was.
+    /// The client recovers from an earlier position.
     pub recover: bool,
-    /// In this stream of the channel; empty if that is not known.
+    /// The epoch of that position; empty if unknown.
     pub epoch: Box<str>,
-    /// Behind this publication.
+    /// The offset of the last publication that the client has received.
     pub offset: u64,
-    /// Who joins and leaves is to be told.
+    /// The client wants to be notified of joins and leaves.
     pub join_leave: bool,
     /// A filter by tags.
     tf: Option<IgnoredAny>,
-    /// A subscription of another kind than to a stream of publications.
+    /// The type of subscription; other than 0 for kinds that are not supported.
     r#type: u32,
 }
 
 impl Subscribe {
-    /// One to a channel, with nothing else.
+    /// A plain subscription to a channel.
     pub fn to(channel: Box<str>) -> Subscribe {
         Subscribe { channel, ..Subscribe::default() }
     }
 
-    /// Whether it wants what is not there: a filter, or a channel of another kind. To leave that out would tell more than was asked for.
+    /// Whether it asks for an unsupported feature: a filter, or another type. Ignoring it would
+    /// deliver more than was asked for.
     pub fn is_foreign(&self) -> bool {
         self.tf.is_some() || self.r#type != 0
     }
@@ -97,37 +98,38 @@ impl Subscribe {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Named {
-    /// The channel.
+    /// The channel's name.
     pub channel: Box<str>,
-    /// The token.
+    /// The new token.
     pub token: Box<str>,
 }
 
-/// Which publications of a channel are wanted.
+/// The parameters of a history query.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct History {
-    /// The channel.
+    /// The channel's name.
     pub channel: Box<str>,
-    /// How many at the most; 0 for none, only where the channel stands; below that as many as there may be.
+    /// The maximum number of publications. 0 returns only the position of the channel; a negative
+    /// number means as many as possible.
     pub limit: i32,
-    /// Those behind this one, or before it if they are wanted in reverse.
+    /// Return publications after this one; in reverse order, those before it.
     pub since: Option<Since>,
-    /// The last one first.
+    /// Return the latest publication first.
     pub reverse: bool,
 }
 
-/// A publication.
+/// The position of a publication.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Since {
-    /// Its offset.
+    /// The publication's offset.
     pub offset: u64,
-    /// The stream in which that is; empty if that is not known.
+    /// The epoch of the offset; empty if unknown.
     pub epoch: Box<str>,
 }
 
-/// Something with nothing to be looked at.
+/// An object whose members are ignored.
 #[derive(Debug, Deserialize)]
 struct Nothing {}
 
@@ -158,9 +160,10 @@ struct Raw<'a> {
     sub_refresh: Option<Named>,
 }
 
-/// Reads a command. Of several in one the first counts, as the protocol has it. `None`: it is none.
+/// Parses a command. If it contains several operations, the first counts, as the protocol
+/// specifies. `None` if it is malformed.
 pub fn read(line: &str) -> Option<Command<'_>> {
-    // What is read by names would be taken by places as well.
+    // The derived parser would also accept an array in place of an object.
     let raw: Raw<'_> = line.starts_with('{').then(|| serde_json::from_str(line).ok())??;
     let id = raw.id;
     let ask = if let Some(connect) = raw.connect {
@@ -192,16 +195,17 @@ pub fn read(line: &str) -> Option<Command<'_>> {
     } else {
         Ask::Pong
     };
-    // Only what has no reply need not have a number.
+    // Only commands without a reply may omit the id.
     (id > 0 || matches!(ask, Ask::Pong | Ask::Send)).then_some(Command { id, ask })
 }
 
-/// Whether a text is JSON that every client can read: not deeper than 128, without numbers that a float has not.
+/// Whether a text is JSON that every client can parse: nested at most 128 deep, with numbers that a
+/// float can represent.
 pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<Checked>(text).is_ok()
 }
 
-/// JSON of which nothing is kept. Unlike what is passed over by itself, its depth is bounded.
+/// JSON that is validated and discarded. In contrast to `IgnoredAny`, its depth is limited.
 struct Checked;
 
 impl<'de> Deserialize<'de> for Checked {
@@ -276,7 +280,7 @@ mod tests {
         let subscribe =
             "{\"id\":4,\"subscribe\":{\"channel\":\"\\u0061\",\"flag\":1,\"data\":null,\"join_leave\":true}}";
         assert!(read(subscribe).contains("channel: \"a\"") && read(subscribe).contains("join_leave: true"));
-        // The first one counts.
+        // The first operation counts.
         assert_eq!(read("{\"id\":5,\"rpc\":{},\"unsubscribe\":{\"channel\":\"a\"}}"), "Some((5, Unsubscribe(\"a\")))");
         for none in [
             "",

@@ -1,6 +1,8 @@
-//! Who subscribes to a channel, as homes tell it, in the words of the protocol: presence, and who joins and leaves.
+//! Converts the subscribers of a channel, as homes report them, to the protocol's presence, joins
+//! and leaves.
 //!
-//! Homes know names, each with a number of connections, and not connections. So a name is one client.
+//! Homes know names, each with a number of connections, but not the individual connections. Each
+//! name is therefore presented as one client.
 
 use std::borrow::Cow;
 
@@ -8,7 +10,7 @@ use serde::Deserialize;
 
 use super::reply::{info, push, string};
 
-/// What homes tell: all of it, or what has changed.
+/// A home's report: the complete state, or the changes.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Crowd<'a> {
@@ -35,7 +37,7 @@ fn read(told: &[u8]) -> Crowd<'_> {
     serde_json::from_slice(told).unwrap_or_default()
 }
 
-/// The result of a command for presence.
+/// The result of a presence command.
 pub fn presence(told: &[u8]) -> Vec<u8> {
     let mut out = b"{\"presence\":{".to_vec();
     for (at, Name { name }) in read(told).who.iter().enumerate() {
@@ -48,13 +50,14 @@ pub fn presence(told: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The result of a command for how many there are.
+/// The result of a presence statistics command.
 pub fn stats(told: &[u8]) -> Vec<u8> {
     let Crowd { subscribers, who, .. } = read(told);
     format!("{{\"num_clients\":{subscribers},\"num_users\":{}}}", who.len()).into_bytes()
 }
 
-/// Appends who has joined and left; nothing, if all of it is told: whoever wants to know that asks.
+/// Appends joins and leaves. A complete state produces none: a client that needs it can query
+/// presence.
 pub fn changes(out: &mut Vec<u8>, channel: &str, told: &[u8]) {
     let Crowd { joined, left, .. } = read(told);
     let joined = joined.iter().map(|name| ("join", name));

@@ -1,10 +1,12 @@
-//! The client protocol of Centrifugo (its second version, as JSON over WebSocket) on channels of notifications, as data.
+//! The client protocol of Centrifugo (version 2, as JSON over WebSocket) on channels of
+//! notifications, as data.
 //!
-//! A client sends commands, each on a line of its own, of which several may be one message. It is answered by a reply to each, and told by
-//! pushes what happens in the channels to which it has subscribed.
+//! A client sends commands, one per line; a message may contain several. Each command gets a reply.
+//! Pushes report events in the channels that the client has subscribed to.
 //!
-//! - [`command`] reads what a client asks. [`reply`] writes what it is told, and knows the codes of errors and endings.
-//! - [`publication`] writes items as publications, [`crowd`] who subscribes.
+//! - [`command`] parses commands. [`reply`] writes replies and pushes, and has the codes of errors
+//!   and disconnects.
+//! - [`publication`] writes items as publications, [`crowd`] the subscribers.
 
 pub mod command;
 pub mod crowd;
@@ -18,16 +20,16 @@ use super::response::Response;
 use super::row::{Answer, Origins, Row};
 use super::status::Status;
 
-/// Where clients connect.
+/// The path of connections.
 pub const PATH: &str = "/connection/websocket";
 
-/// Its row.
+/// The row of this path.
 pub const ROW: Row = Row { path: PATH, methods: &[Method::Get], body_bytes_max: 0, origins: Origins::Policy, handle };
 
-/// The subprotocol of JSON, which a client may name or not.
+/// The subprotocol for JSON, which a client may name or omit.
 pub const SUBPROTOCOL: &str = "centrifuge-json";
 
-/// That of Protobuf.
+/// The subprotocol for Protobuf, which is not supported.
 const PROTOBUF: &str = "centrifuge-protobuf";
 
 fn handle(request: &Request<'_>, site: &Site<'_>) -> Answer {

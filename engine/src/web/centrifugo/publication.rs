@@ -1,20 +1,21 @@
-//! Items as publications: what was published as JSON is JSON, and other content a string, with its type in a tag.
+//! Items as publications. JSON content is embedded as JSON, other content as a string, with its
+//! media type in a tag.
 
 use super::command::is_json;
 use super::reply::string;
 use crate::web::item::Item;
 
-/// The type of content that is JSON.
+/// The media type of JSON.
 pub const JSON: &str = "application/json";
 
-/// Appends an item of this number, which is one line of JSON as homes write it, as a publication.
+/// Appends an item, given as the home's line of JSON, as a publication with this offset.
 pub fn write(out: &mut Vec<u8>, number: u64, item: &[u8]) {
     let item = Item::read(item);
     out.extend_from_slice(b"{\"data\":");
     let kind = item.kind.split(';').next().unwrap_or_default().trim();
     let is_plain = kind.eq_ignore_ascii_case(JSON) && !item.base64 && is_json(&item.data);
     match is_plain {
-        // Between values only, since in a string neither may stand.
+        // A line end can only be between values, since JSON strings contain none.
         true => {
             out.extend(item.data.trim().bytes().map(|byte| if matches!(byte, b'\n' | b'\r') { b' ' } else { byte }))
         }
@@ -57,7 +58,8 @@ mod tests {
         assert_eq!(text, "{\"data\":\"a\\\"\\n{}\",\"offset\":7,\"tags\":{\"type\":\"text/plain\"}}");
         let bytes = publication("image/x", "//4A", ",\"base64\":true");
         assert_eq!(bytes, "{\"data\":\"//4A\",\"offset\":7,\"tags\":{\"type\":\"image/x\",\"encoding\":\"base64\"}}");
-        // Whoever may publish at /n/ may say that something is JSON, and it is not, or nobody can read it.
+        // A publisher at `/n/` can declare content to be JSON that is not, or that no client can
+        // parse.
         let deep = "[".repeat(10_000);
         for wrong in ["", "{", "1}}],\"offset\":9,{", "\"\n\"", "x\n", &deep] {
             assert!(publication("application/json", wrong, "").starts_with("{\"data\":\""), "{wrong}");

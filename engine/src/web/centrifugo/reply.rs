@@ -1,5 +1,5 @@
-//! Replies and pushes as clients are told them, a message of text each; and the codes of the protocol, by which a client knows what to do
-//! next.
+//! Replies and pushes, each as one text message, and the codes by which the protocol tells a client
+//! how to proceed.
 
 use std::fmt::Write as _;
 
@@ -8,11 +8,11 @@ use crate::web::frame::{self, Code, FrameFault};
 /// Why a command is not carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Error {
-    /// The number by which clients know it.
+    /// The error's code.
     pub code: u16,
-    /// For people.
+    /// A description for people.
     pub message: &'static str,
-    /// It may be carried out later.
+    /// The command may succeed later.
     pub temporary: bool,
 }
 
@@ -20,59 +20,60 @@ const fn error(code: u16, message: &'static str) -> Error {
     Error { code, message, temporary: false }
 }
 
-/// A home has not answered, or cannot do what was asked now.
+/// A home has not answered, or cannot carry out the command now.
 pub const INTERNAL: Error = Error { temporary: true, ..error(100, "internal server error") };
-/// What the command belonged to has ended before it was carried out: the client sends it again if it still wants that.
+/// The subscription or connection ended before the command was carried out. The client sends it
+/// again if it is still relevant.
 pub const CANCELLED: Error = Error { temporary: true, ..error(100, "cancelled") };
 /// There is no such channel.
 pub const UNKNOWN_CHANNEL: Error = error(102, "unknown channel");
-/// A token is needed, or another one.
+/// A token is missing, or does not grant the operation.
 pub const PERMISSION_DENIED: Error = error(103, "permission denied");
-/// Nobody does that here.
+/// The command is not supported.
 pub const METHOD_NOT_FOUND: Error = error(104, "method not found");
-/// The client has subscribed to the channel.
+/// The client is already subscribed to the channel.
 pub const ALREADY_SUBSCRIBED: Error = error(105, "already subscribed");
-/// There are too many of something, or something is too long.
+/// A limit on a number or a length is exceeded.
 pub const LIMIT_EXCEEDED: Error = error(106, "limit exceeded");
-/// What is asked cannot be meant.
+/// The parameters are invalid.
 pub const BAD_REQUEST: Error = error(107, "bad request");
-/// The operator has not switched it on, or it is not there.
+/// The feature is disabled or not available.
 pub const NOT_AVAILABLE: Error = error(108, "not available");
-/// The token has expired: the client gets another one.
+/// The token has expired; the client fetches a new one.
 pub const TOKEN_EXPIRED: Error = error(109, "token expired");
-/// Too much was asked for the time.
+/// A rate limit is exceeded.
 pub const TOO_MANY_REQUESTS: Error = Error { temporary: true, ..error(111, "too many requests") };
-/// What was asked for is not kept any more, or is of another stream.
+/// The requested publications are no longer stored, or belong to another epoch.
 pub const UNRECOVERABLE: Error = error(112, "unrecoverable position");
 
-/// Why a connection ends. With codes from 3500 on clients do not come back by themselves.
+/// Defines why a connection is closed. From code 3500 on, clients do not reconnect.
 const fn ends(code: u16, text: &'static str) -> FrameFault {
     FrameFault { code: Code::Own(code), text }
 }
 
-/// The server stops.
+/// The server is shutting down.
 pub const SHUTDOWN: FrameFault = ends(3001, "shutdown");
-/// The token of the connection has expired: the client gets another one.
+/// The token of the connection has expired; the client fetches a new one.
 pub const EXPIRED: FrameFault = ends(3005, "connection expired");
-/// There is no room for a long message now.
+/// There is no room for another long message at present.
 pub const LATER: FrameFault = ends(3011, "force reconnect");
 /// The last ping was not answered.
 pub const NO_PONG: FrameFault = ends(3012, "no pong");
-/// The token of the connection does not count.
+/// The token of the connection is invalid.
 pub const INVALID_TOKEN: FrameFault = ends(3500, "invalid token");
-/// What came is no command, or comes at the wrong time.
+/// A command is malformed, or out of order.
 pub const BAD_COMMAND: FrameFault = ends(3501, "bad request");
-/// No first command has come in time.
+/// The first command did not arrive in time.
 pub const STALE: FrameFault = ends(3502, "stale");
 
 /// Why a subscription ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unsubscribed {
-    /// The server has decided so: the client does not come back.
+    /// The server has decided so; the client does not subscribe again.
     Server,
-    /// Publications are missing: the client subscribes again.
+    /// Publications are missing; the client subscribes again.
     Insufficient,
-    /// Its token has expired: the client gets another one, and subscribes again.
+    /// Its token has expired; the client fetches a new one and subscribes again.
     Expired,
 }
 
@@ -86,24 +87,24 @@ impl Unsubscribed {
     }
 }
 
-/// Appends text as JSON has it.
+/// Appends a JSON string.
 pub fn string(out: &mut Vec<u8>, text: &str) {
-    // A vector takes all of it, and a text can be written.
+    // Writing to a vector does not fail, and any text can be serialized.
     let _ = serde_json::to_writer(out, text);
 }
 
-/// Appends a message with these parts.
+/// Appends a message that consists of these parts.
 fn message(out: &mut Vec<u8>, parts: &[&[u8]]) {
     frame::write_head(out, parts.iter().map(|part| part.len()).sum());
     parts.iter().for_each(|part| out.extend_from_slice(part));
 }
 
-/// Appends the reply to a command: `{}` and the like under its name.
+/// Appends the reply to a command, with its result under `name`.
 pub fn result(out: &mut Vec<u8>, id: u32, name: &str, result: &[u8]) {
     message(out, &[format!("{{\"id\":{id},\"{name}\":").as_bytes(), result, b"}"]);
 }
 
-/// Appends the reply to a command that is not carried out.
+/// Appends the reply to a command that failed.
 pub fn refusal(out: &mut Vec<u8>, id: u32, error: Error) {
     let Error { code, message: text, temporary } = error;
     let temporary = if temporary { ",\"temporary\":true" } else { "" };
@@ -111,7 +112,7 @@ pub fn refusal(out: &mut Vec<u8>, id: u32, error: Error) {
     message(out, &[error.as_bytes()]);
 }
 
-/// Appends what happens in a channel, under the name of that.
+/// Appends a push for a channel, with its content under `name`.
 pub fn push(out: &mut Vec<u8>, channel: &str, name: &str, content: &[u8]) {
     let mut head = b"{\"push\":{\"channel\":".to_vec();
     string(&mut head, channel);
@@ -119,18 +120,19 @@ pub fn push(out: &mut Vec<u8>, channel: &str, name: &str, content: &[u8]) {
     message(out, &[&head, content, b"}}"]);
 }
 
-/// Appends that a subscription has ended.
+/// Appends a push that reports the end of a subscription.
 pub fn unsubscribed(out: &mut Vec<u8>, channel: &str, why: Unsubscribed) {
     let (code, reason) = why.words();
     push(out, channel, "unsubscribe", format!("{{\"code\":{code},\"reason\":\"{reason}\"}}").as_bytes());
 }
 
-/// Appends a ping, which the client answers with the same.
+/// Appends a ping, which the client answers with an empty command.
 pub fn ping(out: &mut Vec<u8>) {
     message(out, &[b"{}"]);
 }
 
-/// Who somebody is: one entry for each name, which is that of the user and of the client as well.
+/// Appends the identity of a subscriber: one entry per name, which serves as the user and as the
+/// client.
 pub fn info(out: &mut Vec<u8>, name: &str) {
     out.extend_from_slice(b"{\"user\":");
     string(out, name);
@@ -139,32 +141,33 @@ pub fn info(out: &mut Vec<u8>, name: &str) {
     out.push(b'}');
 }
 
-/// For how long a token counts, as clients are told it: they get another one when that is over, and it still counts by then.
+/// The validity of a token as reported to clients. They fetch a new token when it is over; the old
+/// one is still valid at that time.
 pub fn expiry(left_s: Option<u64>) -> String {
     let Some(left_s) = left_s else { return String::new() };
     let ahead_s = (left_s / 4).min(10);
     format!(",\"expires\":true,\"ttl\":{}", (left_s - ahead_s).clamp(1, u64::from(u32::MAX)))
 }
 
-/// What is said of a subscription that has begun.
+/// The result of a subscription.
 #[derive(Debug)]
 pub struct Began<'a> {
-    /// The stream in which it stands.
+    /// The channel's epoch.
     pub epoch: &'a str,
-    /// Behind this publication.
+    /// The offset of the last publication included.
     pub offset: u64,
-    /// It was to go on where it was.
+    /// The client asked for recovery.
     pub recovers: bool,
-    /// And does.
+    /// Recovery succeeded.
     pub recovered: bool,
-    /// What has come since, with commas between.
+    /// Publications since the client's position, separated by commas.
     pub publications: &'a [u8],
-    /// How long its own token counts, seconds.
+    /// Remaining validity of the subscription's own token, in seconds.
     pub left_s: Option<u64>,
 }
 
 impl Began<'_> {
-    /// The result.
+    /// Writes the result as JSON.
     pub fn write(&self) -> Vec<u8> {
         let Began { epoch, offset, recovers, recovered, publications, left_s } = self;
         let mut out = String::from("{\"recoverable\":true,\"positioned\":true");

@@ -1,24 +1,24 @@
-//! Items as events of Mercure: content and nothing else, where others are told an object of JSON.
+//! Items as events of Mercure: only the content, in contrast to the JSON objects of `/n/`.
 //!
-//! What an update says beside its content (`type`, `retry`) is kept in the content type of the item, as parameters of it. Those who read the
-//! channel in another way see it there, and may say it in the same way.
+//! Properties of an update (`type`, `retry`) are stored as parameters of the item's content type.
+//! Clients of other protocols can read and set them there.
 
 use std::borrow::Cow;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
-/// What the type of an event may have without escapes.
+/// Characters of an event type that need no escape.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_');
 
-/// Digits of the longest time for `retry`, milliseconds.
+/// Maximum number of digits of `retry`, in milliseconds.
 pub const RETRY_DIGITS_MAX: usize = 10;
 
-/// The content type of an update. What cannot stand in it was refused.
+/// The content type of an update. Values that cannot be part of it were refused before.
 pub fn kind(event: Option<&str>, retry: Option<&str>) -> String {
     kind_of("text/plain; charset=utf-8", event, retry)
 }
 
-/// The same of content of another type.
+/// The same for content of another type.
 pub fn kind_of(kind: &str, event: Option<&str>, retry: Option<&str>) -> String {
     let mut kind = kind.to_owned();
     if let Some(event) = event {
@@ -30,23 +30,23 @@ pub fn kind_of(kind: &str, event: Option<&str>, retry: Option<&str>) -> String {
     kind
 }
 
-/// Whether this is a time for `retry`.
+/// Whether this is a valid value of `retry`.
 pub fn is_retry(text: &str) -> bool {
     (1..=RETRY_DIGITS_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether this is the type of an event: on one line, and nothing else begins in it.
+/// Whether this is a valid event type: a single line without control characters.
 pub fn is_type(text: &str) -> bool {
     !text.is_empty() && !text.chars().any(char::is_control)
 }
 
-/// What a content type says of the update itself: a parameter of it.
+/// A parameter of a content type that is a property of the update.
 fn parameter<'a>(kind: &'a str, name: &str) -> Option<Cow<'a, str>> {
     let mut all = kind.split(';').skip(1);
     all.find_map(|own| own.trim().strip_prefix(name)).map(|value| percent_decode_str(value).decode_utf8_lossy())
 }
 
-/// A content type without what it says of the update itself, and the type of the event.
+/// A content type without the properties of the update, and the event type.
 pub fn parts(kind: &str) -> (String, Option<Cow<'_, str>>) {
     let mut own = kind.split(';');
     let mut bare = own.next().unwrap_or_default().to_owned();
@@ -57,7 +57,7 @@ pub fn parts(kind: &str) -> (String, Option<Cow<'_, str>>) {
     (bare, parameter(kind, "event=").filter(|event| is_type(event)))
 }
 
-/// Appends an item, which is one line of JSON as homes write it.
+/// Appends an item, given as the home's line of JSON.
 pub fn write(out: &mut Vec<u8>, id: &str, item: &[u8]) {
     let (kind, data) = (member(item, b"type"), member(item, b"data"));
     let parameter = |name: &str| parameter(kind.as_deref().unwrap_or_default(), name);
@@ -65,26 +65,27 @@ pub fn write(out: &mut Vec<u8>, id: &str, item: &[u8]) {
         [name, ": ", value, "\n"].iter().for_each(|part| out.extend_from_slice(part.as_bytes()));
     };
     line("id", id);
-    // Whoever may publish at `/n/` may have said them.
+    // A publisher at `/n/` may have set any value.
     if let Some(event) = parameter("event=").filter(|event| is_type(event)) {
         line("event", &event);
     }
     if let Some(retry) = parameter("retry=").filter(|retry| is_retry(retry)) {
         line("retry", &retry);
     }
-    // HTML 9.2.6 knows three ends of a line.
+    // HTML 9.2.6 recognizes three line ends.
     for part in data.unwrap_or_default().replace("\r\n", "\n").split(['\n', '\r']) {
         line("data", part);
     }
     out.push(b'\n');
 }
 
-/// Of which channel an item is, and its number there.
+/// The channel of an item, and the item's number there.
 pub fn of(item: &[u8]) -> Option<(Cow<'_, str>, u64)> {
     Some((member(item, b"channel")?, member(item, b"id")?.parse().ok()?))
 }
 
-/// The text of a member of an object that has nothing but strings and `true` in it, and is written without white space.
+/// The text of a member of an object whose values are strings and `true`, written without white
+/// space.
 fn member<'a>(object: &'a [u8], wanted: &[u8]) -> Option<Cow<'a, str>> {
     let mut rest = object.strip_prefix(b"{")?;
     loop {
@@ -105,7 +106,7 @@ fn member<'a>(object: &'a [u8], wanted: &[u8]) -> Option<Cow<'a, str>> {
     }
 }
 
-/// A string with its quotes, and what is behind it.
+/// A string with its quotes, and the rest.
 fn string(json: &[u8]) -> Option<(&[u8], &[u8])> {
     let inner = json.strip_prefix(b"\"")?;
     let mut at = 0;
@@ -154,7 +155,7 @@ mod tests {
         }
     }
 
-    /// Whoever may publish may not write lines of its own, nor the identifiers of others.
+    /// A publisher can inject neither lines nor identifiers.
     #[test]
     fn nothing_is_put_in() {
         for kind in [

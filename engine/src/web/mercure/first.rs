@@ -1,30 +1,32 @@
-//! What is gathered for a subscriber before its answer begins: the head of that says whether anything is missing. And which topics it wants.
+//! Events gathered for a subscriber before its response begins, because the head of the response
+//! reports gaps. Also its topic selectors.
 
 use std::sync::Arc;
 
 use super::place::EARLIEST;
 use super::selector::Selectors;
 
-/// What a subscriber by Mercure is told first, when all homes have answered.
+/// What a Mercure subscriber receives first, once all homes have answered.
 #[derive(Debug)]
 pub struct First {
-    /// The identifier of the update behind which it goes on, if it has asked for that.
+    /// The identifier of the update to resume after, if the client has sent one.
     pub id: Option<Box<str>>,
-    /// Events.
+    /// The events gathered.
     pub out: Vec<u8>,
-    /// It has been told, and this stays for the selectors.
+    /// The events have been sent; the value is retained for the selectors.
     pub begun: bool,
-    /// Of what is published below prefixes it wants no more than what they mean.
+    /// The selectors that items below prefixes have to match.
     pub selectors: Arc<Selectors>,
 }
 
 impl First {
-    /// Nothing has been answered yet; it goes on behind this update, or is told what comes from now on.
+    /// Starts without events, after this update or with new items only.
     pub fn behind(id: Option<Box<str>>, selectors: Arc<Selectors>) -> Box<First> {
         Box::new(First { id, out: Vec::new(), begun: false, selectors })
     }
 
-    /// What a home has answered; if items are missing, there is no update behind which all goes on.
+    /// Appends the events of a home's answer. A gap invalidates the identifier of the update to
+    /// resume after.
     pub fn tell(&mut self, events: &[u8], gap: bool) {
         self.out.extend_from_slice(events);
         if let Some(id) = self.id.as_mut().filter(|_| gap) {

@@ -1,10 +1,10 @@
-//! Names and values as forms send them (WHATWG URL 5.1), in a body or in an address.
+//! Form-encoded names and values (WHATWG URL 5.1), in a body or a query.
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 
-/// What a form has, in its order; `None` for what is no UTF-8.
+/// The pairs of a form in order; `None` for a pair that is not UTF-8.
 pub fn pairs(form: &str) -> impl Iterator<Item = Option<(Cow<'_, str>, Cow<'_, str>)>> {
     form.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -12,7 +12,7 @@ pub fn pairs(form: &str) -> impl Iterator<Item = Option<(Cow<'_, str>, Cow<'_, s
     })
 }
 
-/// One name or value; `None` if it is no UTF-8.
+/// Decodes a name or value; `None` if it is not UTF-8.
 pub fn decoded(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains(['%', '+']) {
         return Some(Cow::Borrowed(text));

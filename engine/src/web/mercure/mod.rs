@@ -1,13 +1,14 @@
-//! The Mercure protocol (draft-dunglas-mercure-07, with the exact matchers of 08) on channels of notifications, as data.
+//! The Mercure protocol (draft-dunglas-mercure-07, with the exact matchers of 08) on channels of
+//! notifications, as data.
 //!
-//! Its clients subscribe by server-sent events and publish by forms. What they ask becomes what is asked of channels at `/n/`, and what they
-//! are told is written as they expect it; all that is between is the same.
+//! Clients subscribe by server-sent events and publish by forms. Their requests are converted to
+//! those of `/n/`, and the output to the format that they expect; everything in between is shared.
 //!
-//! - [`form`] reads names and values. [`shown`] finds the token, also in a cookie.
-//! - `web::access::topic` says which channel a topic is.
-//! - [`selector`] is what means several topics.
-//! - [`place`] is what updates are called by, and where a subscriber goes on. [`event`] writes items as events, and
-//!   [`first`] keeps them until all homes have answered.
+//! - [`form`] parses names and values. [`shown`] finds the token, which may be in a cookie.
+//! - `web::access::topic` maps topics to channels.
+//! - [`selector`] matches several topics.
+//! - [`place`] has the identifiers of updates, which are positions to resume from. [`event`] writes
+//!   items as events, and [`first`] gathers them until all homes have answered.
 
 pub mod event;
 pub mod first;
@@ -39,10 +40,10 @@ use crate::limits::{
     NOTIFY_TYPE_BYTES_MAX,
 };
 
-/// Where the hub is (draft 07, 3).
+/// The path of the hub (draft 07, 3).
 pub const PATH: &str = "/.well-known/mercure";
 
-/// Its row.
+/// The row of this path.
 pub const ROW: Row = Row {
     path: PATH,
     methods: &[Method::Get, Method::Post],
@@ -51,7 +52,7 @@ pub const ROW: Row = Row {
     handle,
 };
 
-/// Header fields that a page of another origin may send: what clients and their polyfills do.
+/// Header fields that a page of another origin may send: those of clients and their polyfills.
 pub const FIELDS: &str =
     "Content-Type, Authorization, Idempotency-Key, Item-Key, Last-Event-ID, Cache-Control, X-Requested-With";
 
@@ -77,14 +78,14 @@ fn read(request: &Request<'_>, policy: &Policy) -> Result<Asked, Refused> {
     let (wish, channels) = match request.head.method {
         Method::Post => publication(request, &policy.channels)?,
         Method::Get => subscription(request.head, &policy.channels)?,
-        // A client that wants no updates waits for none.
+        // HEAD asks for no updates and does not wait.
         _ => return Err(Box::new(Response::empty(Status::Ok))),
     };
     let shown: Shown = shown::by(request, policy)?;
     Ok(Asked { channels, wish, shown, sent: Sent::default(), fields: Vec::new(), occupancy: false, push: None })
 }
 
-/// The channel of a topic, if there is one.
+/// The channel of a topic, if it is offered.
 fn channel(topic: &str, policy: &Channels) -> Result<Box<str>, Refused> {
     match topic::channel(topic) {
         Err(text) => bad(text),
@@ -96,13 +97,15 @@ fn channel(topic: &str, policy: &Channels) -> Result<Box<str>, Refused> {
     }
 }
 
-/// What a subscriber names: a channel, or a selector of more than one if there are channels that it may mean.
+/// What a subscriber's value names: a channel, or a selector of several if any of these may be
+/// offered.
 enum Named {
     Channel(Box<str>),
     Selector(Selector),
 }
 
-/// Reads it. Draft 07 has URI templates; those of draft 08 that match exactly are one topic, and `*` is all of them in either.
+/// Parses a value. Draft 07 allows URI templates. An exact matcher of draft 08 is a single topic.
+/// `*` is a selector in both.
 fn named(text: &str, exactly: bool, policy: &Channels) -> Result<Named, Refused> {
     let selector = match Selector::read(text) {
         Ok(Some(selector)) if !exactly || selector == Selector::All => selector,
@@ -125,13 +128,13 @@ fn named(text: &str, exactly: bool, policy: &Channels) -> Result<Named, Refused>
     Ok(Named::Selector(selector))
 }
 
-/// What is subscribed to, and from where on (draft 07, 4 and 7).
+/// Parses a subscription: its channels, and the positions to resume from (draft 07, 4 and 7).
 fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>), Refused> {
     let (mut channels, mut selectors, mut last) = (Vec::<Box<str>>::new(), Selectors::default(), None);
     for pair in form::pairs(head.query) {
         let Some((name, value)) = pair else { return bad("the address has something that is no UTF-8") };
         match &*name {
-            // Draft 08 calls them so.
+            // Draft 08 uses the latter names.
             "topic" | "match" | "matchExact" => {
                 match named(&value, name != "topic", policy)? {
                     Named::Channel(channel) if channels.contains(&channel) => {}
@@ -148,7 +151,7 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
             name if name.get(..5).is_some_and(|begin| begin.eq_ignore_ascii_case("match")) => {
                 return bad("URL patterns are not matched here; name each topic");
             }
-            // The last name is that of older drafts.
+            // The latter name is that of older drafts.
             "lastEventID" | "Last-Event-ID" if !value.is_empty() => last = Some(value.into_owned()),
             _ => {}
         }
@@ -156,7 +159,7 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
     if channels.is_empty() && selectors.is_empty() {
         return bad("there is no topic");
     }
-    // What a selector means comes by that, and once.
+    // A channel that a selector covers is delivered once, by the selector.
     channels.retain(|channel| !selectors.cover(channel));
     channels.extend(selectors.begins().into_iter().map(|begins| format!("{begins}*").into()));
     let keys: Vec<_> =
@@ -168,7 +171,7 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
     let places = last.as_deref().and_then(Places::read);
     let all = last.as_deref() == Some(EARLIEST);
     let after = |channel: &str| match (feed(channel), &places) {
-        // What was published before is told of channels only.
+        // Earlier updates are available for channels only, not for feeds.
         (Some(feed), Some(places)) => {
             places.of_feed(&feed).map_or(After::Now, |(all, numbers)| After::Among(all, numbers))
         }
@@ -177,18 +180,19 @@ fn subscription(head: &Head<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>)
         (_, None) => After::Now,
     };
     let channels: Vec<_> = channels.into_iter().map(|channel| Place { after: after(&channel), channel }).collect();
-    // What cannot be read is not said again; and of a topic that is not in it, updates may be missing.
+    // An unknown identifier is not returned to the client. A topic that is not part of it may have
+    // missing updates.
     let lost = channels.iter().any(|place| place.after == After::Now);
     let said = last.map(|id| if lost { EARLIEST.into() } else { id.into() });
     Ok((Wish::Updates(said, Arc::new(selectors)), channels))
 }
 
-/// The feed at which a subscriber to all channels stands that begin so, as identifiers have it; `None`: it is one channel.
+/// The name of a prefix's feed in identifiers; `None` if this is a channel.
 fn feed(channel: &str) -> Option<String> {
     prefix::of(channel).map(|begins| format!("{}*", prefix::within(begins)))
 }
 
-/// What is published (draft 07, 5).
+/// Parses a publication (draft 07, 5).
 fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Place>), Refused> {
     let kind = request.head.one("content-type").unwrap_or_default();
     if !notify::is_kind(kind, "application/x-www-form-urlencoded") {
@@ -249,13 +253,13 @@ fn publication(request: &Request<'_>, policy: &Channels) -> Result<(Wish, Vec<Pl
         return refuse(Status::ContentTooLarge, "the content is too long; an update has 32 KiB at the most");
     }
     let key = notify::key(request.head)?;
-    // An update has no such thing; who publishes both here and at `/n/` may want it.
+    // Mercure has no such feature. It is for publishers that use both Mercure and `/n/`.
     let keys = keys(request.head, false, b"")?;
     let publication = Publication { kind: kind.into(), key, keys, batch: None, answered: Answered::Update, body };
     Ok((Wish::Publish(publication), vec![Place { channel, after: After::Now }]))
 }
 
-/// Whether a topic is one of those that hubs publish at themselves (draft 08, 5).
+/// Whether a topic is reserved for the hub's own updates (draft 08, 5).
 fn is_reserved(topic: &str) -> bool {
     let path = match topic.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("", |at| &rest[at..]),

@@ -1,9 +1,13 @@
-//! Identifiers of updates, which are places in channels: who gives one back goes on behind it.
+//! Identifiers of updates, which are positions in channels: a client that sends one back resumes
+//! after it.
 //!
-//! An update is called by its channel and its number there. A subscriber of several topics is told of where it stands in the others, too,
-//! behind a colon each, so that one identifier says all of it: `urn:throng:update:CHANNEL.NUMBER:CHANNEL.NUMBER`. A channel stands there as
-//! eight characters that are made of its name. Who subscribes by selectors stands at feeds of prefixes instead, at each with a number for each
-//! home: `PREFIX*NUMBER.NUMBER`, in base 36, or with `!` for `*` if channels are among them that need a token.
+//! An identifier consists of the update's channel and its number there. For a subscriber of several
+//! topics, the positions in the others follow, each after a colon:
+//! `urn:throng:update:CHANNEL.NUMBER:CHANNEL.NUMBER`. A single identifier thus describes the whole
+//! position. A channel is represented by eight characters that are derived from its name. A
+//! subscriber by selectors has positions in feeds of prefixes instead, each with one number per
+//! home: `PREFIX*NUMBER.NUMBER`, in base 36, or with `!` for `*` if the feed includes private
+//! channels.
 
 use std::fmt::Write as _;
 
@@ -12,34 +16,38 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64URL;
 
 use crate::limits::{NOTIFY_CHANNELS_MAX, NOTIFY_FEEDS_PER_REQUEST_MAX};
 
-/// In the place of one: all that is kept is wanted, or nothing is known before what comes (draft 07, 7).
+/// In place of an identifier: a request for all retained updates, or a notice that the position is
+/// unknown (draft 07, 7).
 pub const EARLIEST: &str = "earliest";
 
-/// What all begin with.
+/// The beginning of every identifier.
 const PREFIX: &str = "urn:throng:update:";
 
-/// Bytes of a channel's key, six of a hash in Base64url.
+/// Length of a channel's key: six bytes of a hash in Base64url.
 const KEY_BYTES: usize = 8;
 
-/// What a channel is called by: FNV-1a, of which 48 bits are left. Somebody may make two channels of one key, and gains nothing by that.
+/// The key of a channel's name: FNV-1a, truncated to 48 bits. Two channels can be made to have the
+/// same key, but nothing is gained by that.
 pub fn key(channel: &str) -> String {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
     let hash = channel.bytes().fold(0xcbf2_9ce4_8422_2325, step);
     BASE64URL.encode(&(hash ^ (hash >> 48)).to_be_bytes()[2..])
 }
 
-/// Where a subscriber stands.
+/// A subscriber's position.
 #[derive(Clone, Copy, Debug)]
 pub enum Stand<'a> {
-    /// Behind the update of this number at a channel.
+    /// After the update with this number in a channel.
     Channel(&'a str, u64),
-    /// At the feed of a prefix with its `*`, which has what needs a token or not: the number of its first home.
+    /// In the feed of a prefix with its `*`, with or without private channels: the number at its
+    /// first home.
     Feed(&'a str, bool, u64),
-    /// And of its next home.
+    /// In the same feed, the number at the next home.
     Next(u64),
 }
 
-/// The identifier of an update of this number at a channel, for one who stands there in others.
+/// The identifier of an update with this number in a channel, for a subscriber with other
+/// positions.
 pub fn write<'a>((channel, number): (&str, u64), others: impl Iterator<Item = Stand<'a>>) -> String {
     let mut text = format!("{PREFIX}{}.{number}", key(channel));
     for stand in others {
@@ -60,26 +68,26 @@ pub fn write<'a>((channel, number): (&str, u64), others: impl Iterator<Item = St
     text
 }
 
-/// Appends a number in few characters.
+/// Appends a number in base 36.
 pub fn write_base36(out: &mut String, number: u64) {
     let digits = std::iter::successors(Some(number), |rest| Some(rest / 36).filter(|rest| *rest > 0));
     let digits: Vec<_> = digits.filter_map(|rest| char::from_digit((rest % 36) as u32, 36)).collect();
     out.extend(digits.iter().rev());
 }
 
-/// The place in a channel or a feed.
+/// The position in a channel or a feed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum At {
     Channel(u64),
     Feed(bool, Box<[u64]>),
 }
 
-/// What an identifier says of channels and feeds, by their keys.
+/// The positions in an identifier, by the keys of channels and feeds.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Places<'a>(Vec<(&'a str, At)>);
 
 impl<'a> Places<'a> {
-    /// Reads one; `None`: it is none of this server's.
+    /// Parses an identifier; `None` if it is not one of this server's.
     pub fn read(text: &'a str) -> Option<Places<'a>> {
         let is_of_key = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
         let place = |part: &'a str| {
@@ -104,12 +112,14 @@ impl<'a> Places<'a> {
             Some((key, at))
         };
         let parts = text.strip_prefix(PREFIX)?.split(':');
-        // An update of a feed, and all places. One more than are read is none of ours.
+        // The update of a feed, and all positions. With one more than that, it is not an identifier
+        // of this server.
         let places: Vec<_> = parts.take(NOTIFY_CHANNELS_MAX + 2).map(place).collect::<Option<_>>()?;
         (places.len() <= NOTIFY_CHANNELS_MAX + 1).then_some(Places(places))
     }
 
-    /// Where a prefix with its `*` stood: whether with what needs a token, and one number for each home.
+    /// The position in the feed of a prefix with its `*`: whether the feed includes private
+    /// channels, and one number per home.
     pub fn of_feed(&self, prefix: &str) -> Option<(bool, Box<[u64]>)> {
         let wanted = key(prefix);
         self.0.iter().find_map(|(key, at)| match at {
@@ -118,7 +128,7 @@ impl<'a> Places<'a> {
         })
     }
 
-    /// The number of the last update of a channel that is known.
+    /// The position in a channel: the number of the last update received.
     pub fn of(&self, channel: &str) -> Option<u64> {
         let wanted = key(channel);
         self.0.iter().find_map(|(key, at)| match at {

@@ -1,27 +1,27 @@
-//! Selectors of topics (draft 07, 4.1): `*` and URI templates. A subscriber by one stands at the feed of a prefix of channels, and is told
-//! of those whose topics match.
+//! Topic selectors (draft 07, 4.1): `*` and URI templates. A subscriber by a selector reads the
+//! feed of a prefix of channels, and receives the updates whose topics match.
 //!
-//! Selectors of one request may be of prefixes of which one is below the other. They stand at the feed of the shorter one together, so that
-//! nothing comes twice.
+//! The prefix of one selector in a request may include that of another. Both then use the feed of
+//! the shorter prefix, so that each update is delivered once.
 
 use crate::web::access::template::{self, Template};
 use crate::web::access::topic;
 use crate::web::prefix;
 
-/// One that means more than one topic.
+/// A selector of several topics.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Selector {
-    /// `*`.
+    /// `*`, which matches all topics.
     All,
-    /// A URI template.
+    /// A URI template, which matches its expansions.
     Template(Template),
 }
 
 impl Selector {
-    /// Reads one; `None`: it is one topic.
+    /// Parses a selector; `None` if it is a single topic.
     ///
     /// # Errors
-    /// Why it is a template that cannot be matched, as a sentence without a full stop.
+    /// Why the template is not supported, as a sentence without a full stop.
     pub fn read(text: &str) -> Result<Option<Selector>, &'static str> {
         match text {
             topic::ALL => Ok(Some(Selector::All)),
@@ -30,7 +30,7 @@ impl Selector {
         }
     }
 
-    /// How the names of all channels begin that it means.
+    /// The common beginning of the names of all channels that it may match.
     pub fn begins(&self) -> &str {
         match self {
             Selector::All => "",
@@ -46,34 +46,34 @@ impl Selector {
     }
 }
 
-/// Those of one request.
+/// The selectors of a request.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Selectors(Vec<Selector>);
 
 impl Selectors {
-    /// How many there are.
+    /// The number of selectors.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no selectors.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// One more, unless it is there.
+    /// Adds a selector, unless it is present.
     pub fn add(&mut self, selector: Selector) {
         if !self.0.contains(&selector) {
             self.0.push(selector);
         }
     }
 
-    /// Whether a channel is one that some of them mean.
+    /// Whether any selector matches a channel.
     pub fn cover(&self, channel: &str) -> bool {
         self.0.iter().any(|selector| selector.covers(channel))
     }
 
-    /// How the channels of the request begin: each says which feed that is, and no feed has what another one has.
+    /// The beginnings of the channels' names, one per feed. The feeds do not overlap.
     pub fn begins(&self) -> Vec<&str> {
         let mut all: Vec<&str> = Vec::new();
         for selector in &self.0 {
@@ -86,7 +86,7 @@ impl Selectors {
         all
     }
 
-    /// Bytes that they take.
+    /// Memory used, in bytes.
     pub fn memory_bytes(&self) -> usize {
         let bytes = |selector: &Selector| match selector {
             Selector::All => 0,
@@ -96,13 +96,13 @@ impl Selectors {
     }
 }
 
-/// Whether the feed of one has what that of the other has.
+/// Whether one of the two feeds includes the other.
 fn is_same_feed(one: &str, other: &str) -> bool {
     let (one, other) = (prefix::within(one), prefix::within(other));
     one.starts_with(other) || other.starts_with(one)
 }
 
-/// How both begin. Names are ASCII.
+/// The common beginning of both. Names are ASCII.
 fn common<'a>(one: &'a str, other: &str) -> &'a str {
     let same = one.bytes().zip(other.bytes()).take_while(|(one, other)| one == other).count();
     &one[..same]
@@ -138,7 +138,7 @@ mod tests {
         };
         assert_eq!(begins(&["/a/{x}", "/b/{x}"]), ["~2Fa~2F", "~2Fb~2F"]);
         assert_eq!(begins(&["/a/{x}", "/a/{x}/c", "/a/{x}"]), ["~2Fa~2F"]);
-        // Both stand at the feed of `~2Fa~`: what is behind that is no prefix of channels.
+        // Both use the feed of `~2Fa~`: no longer beginning is a prefix of channels.
         assert_eq!(begins(&["/a/b{x}", "/a/c{x}"]), ["~2Fa~2F"]);
         assert_eq!(begins(&["/a/{x}", "/b/{x}", "/{x}"]), ["~2F"]);
         assert_eq!(begins(&["/a/{x}", "*", "news.{x}"]), [""]);

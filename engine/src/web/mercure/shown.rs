@@ -1,7 +1,9 @@
-//! Where a request has its token: in the header, in the address, or in a cookie, which pages of others must not use.
+//! The token of a request: in the header, in the query, or in a cookie, which pages of other
+//! origins must not use.
 //!
-//! A browser sends a cookie along with whatever any page asks. So it counts only if the page is one of the operator's, or of the same
-//! address as the server; nothing else here is sent without the page's doing.
+//! A browser sends a cookie with the requests of any page. A cookie therefore counts only if the
+//! page is one of the operator's, or of the server's own origin. The other credentials are sent
+//! only by the page itself.
 
 use super::form::decoded;
 use crate::web::access::shown::Shown;
@@ -10,12 +12,12 @@ use crate::web::request::Request;
 use crate::web::response::Response;
 use crate::web::status::Status;
 
-/// Cookies that have a token, in the drafts up to 07 and from 08 on.
+/// Cookies with a token, in the drafts up to 07 and from 08 on.
 const COOKIES: [&str; 2] = ["mercureAuthorization", "mercureAccessToken"];
-/// Members of the address that have one.
+/// Query parameters with a token.
 const QUERIES: [&str; 2] = ["authorization", "access_token"];
 
-/// The answer to a request that cannot be.
+/// The response to an invalid request.
 pub type Refused = Box<Response>;
 
 fn several<T>() -> Result<T, Refused> {
@@ -24,10 +26,10 @@ fn several<T>() -> Result<T, Refused> {
     Err(Box::new(Response::text(Status::BadRequest, text).with("WWW-Authenticate", challenge)))
 }
 
-/// What a request shows. Of several ways the first one counts: the header, the address, the cookie.
+/// The credentials of a request. The order of precedence is header, query, cookie.
 ///
 /// # Errors
-/// The answer: it shows several in one way, or the cookie of a page that may not.
+/// The response, if there are several of one kind, or if the page may not use the cookie.
 pub fn by(request: &Request<'_>, policy: &Policy) -> Result<Shown, Refused> {
     let head = request.head;
     let mut fields = head.all("authorization");

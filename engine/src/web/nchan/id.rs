@@ -1,20 +1,23 @@
-//! Identifiers of messages as Nchan has them, `TIME:TAG`: places in channels, behind which who gives one back goes on.
+//! Nchan's identifiers of messages, `TIME:TAG`. They are positions in channels: a client that sends
+//! one back resumes after it.
 //!
-//! The time is the second in which the message was published, and the tag its number in the channel. One who subscribes to several is told
-//! a tag of each, with brackets around that of the message: `1795690269:[12],7`. So one identifier says where it stands in all of them.
+//! The time is the second of publication, and the tag is the message's number in its channel. For a
+//! subscriber of several channels there is one tag per channel, and that of the message is in
+//! brackets: `1795690269:[12],7`. A single identifier thus describes the position in all of them.
 
 use std::fmt::Write as _;
 
-/// Where somebody wants to go on.
+/// The position to resume after.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Id {
-    /// Seconds since 1970.
+    /// The time, in seconds since 1970.
     pub time_s: u64,
-    /// The number of the last message of each channel that is had; `None`: nothing is said but the time.
+    /// Per channel the number of the last message received; `None` if only the time is given.
     pub tags: Vec<Option<u64>>,
 }
 
-/// Appends the tag of a message of this number in one of so many channels, for one who stands there in the others.
+/// Appends the tag of a message with this number in one of several channels, with the subscriber's
+/// positions in the others.
 pub fn write_tag(out: &mut String, index: usize, number: u64, places: impl ExactSizeIterator<Item = u64>) {
     let several = places.len() > 1;
     for (at, other) in places.enumerate() {
@@ -27,15 +30,16 @@ pub fn write_tag(out: &mut String, index: usize, number: u64, places: impl Exact
     }
 }
 
-/// Tags that are none, or of another number of channels than are asked for.
+/// Malformed tags, or another number of tags than of channels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoId;
 
 impl Id {
-    /// Reads one that is written in one piece. `None`: it is none, and whoever sent it begins at the beginning.
+    /// Parses a complete identifier. `None` if it is malformed; the client then starts at the
+    /// beginning.
     ///
     /// # Errors
-    /// It is one, but not of so many channels.
+    /// It is an identifier, but not of this number of channels.
     pub fn read(text: &str, channels: usize) -> Result<Option<Id>, NoId> {
         let Some((time, tags)) = text.split_once(':') else { return Ok(None) };
         match time.parse() {
@@ -44,10 +48,11 @@ impl Id {
         }
     }
 
-    /// One of a time and tags. Proxies may have made something of tags that are no entity tags (RFC 9110 8.8.3): weak ones, in quotes.
+    /// Parses a time and tags. Proxies may have turned tags that are not entity tags (RFC 9110
+    /// 8.8.3) into weak or quoted ones.
     ///
     /// # Errors
-    /// These are no tags, or not of so many channels.
+    /// The tags are malformed, or not of this number of channels.
     pub fn of(time_s: u64, tags: &str, channels: usize) -> Result<Id, NoId> {
         let tags = tags.trim_start_matches("W/").trim_matches('"');
         let tag = |tag: &str| match tag.trim_start_matches('[').trim_end_matches(']') {
@@ -55,7 +60,7 @@ impl Id {
             number if number.bytes().all(|byte| byte.is_ascii_digit()) => number.parse().map(Some).map_err(|_| NoId),
             _ => Err(NoId),
         };
-        // One more than there can be is as wrong as any other number of them.
+        // One more than allowed is enough to detect a wrong number.
         let mut tags = tags.split(',').take(channels + 1).map(tag).collect::<Result<Vec<_>, NoId>>()?;
         if tags.len() > channels {
             return Err(NoId);
@@ -64,7 +69,7 @@ impl Id {
         Ok(Id { time_s, tags })
     }
 
-    /// Whether it says of no channel more than the time.
+    /// Whether it contains no more than the time for any channel.
     pub fn is_time(&self) -> bool {
         self.tags.iter().all(|tag| tag.unwrap_or_default() == 0)
     }

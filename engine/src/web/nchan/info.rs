@@ -1,4 +1,4 @@
-//! What publishers are told of a channel, in the format that they ask for.
+//! Information about a channel for publishers, in the requested format.
 
 use std::borrow::Cow;
 
@@ -6,10 +6,10 @@ use crate::web::head::Head;
 use crate::web::response::Response;
 use crate::web::status::Status;
 
-/// How it is written.
+/// The format of the information.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Format {
-    /// For people.
+    /// Plain text, for people.
     #[default]
     Plain,
     /// JSON
@@ -21,7 +21,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// The first one of those that a client accepts.
+    /// The first supported format that a client accepts.
     pub fn of(head: &Head<'_>) -> Format {
         let format = |kind: &str| {
             let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
@@ -39,23 +39,24 @@ impl Format {
     }
 }
 
-/// What is told.
+/// Information about a channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Info {
-    /// Somebody has published there.
+    /// The channel exists: it has been published to.
     pub there: bool,
-    /// How many messages are kept.
+    /// The number of retained messages.
     pub kept: u32,
-    /// The number of the last one, and its second.
+    /// The number of the last message, and its second.
     pub last: (u64, u64),
-    /// How many subscribe.
+    /// The number of subscribers.
     pub subscribers: u32,
-    /// Seconds since a subscriber has asked last; `None`: not lately.
+    /// Seconds since a subscriber's latest request; `None` if there was no recent one.
     pub requested_s: Option<u32>,
 }
 
 impl Info {
-    /// The answer to who asks: 404 if nobody has published there, and no subscriber has asked lately.
+    /// The response to a query: 404 if the channel does not exist and has had no subscribers
+    /// recently.
     pub fn asked(&self, format: Format) -> Response {
         match self.there || self.subscribers > 0 || self.requested_s.is_some() {
             true => self.response(Status::Ok, format),
@@ -63,7 +64,7 @@ impl Info {
         }
     }
 
-    /// The answer to who has published: 201 if somebody subscribes.
+    /// The response to a publication: 201 if there are subscribers, otherwise 202.
     pub fn published(&self, format: Format) -> Response {
         let status = if self.subscribers > 0 { Status::Created } else { Status::Accepted };
         self.response(status, format)

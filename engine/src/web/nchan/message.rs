@@ -1,4 +1,5 @@
-//! Items as messages of Nchan: content as it was published, and nothing else, where others are told an object of JSON.
+//! Items as Nchan messages: only the content as published, in contrast to the JSON objects of
+//! `/n/`.
 
 use std::borrow::Cow;
 use std::time::{Duration, UNIX_EPOCH};
@@ -9,24 +10,24 @@ use crate::web::mercure::event;
 use crate::web::response::Response;
 use crate::web::status::Status;
 
-/// What the answer to a request of a message says with it, beside where it stands. A page of the server's own address may be asked for a
-/// message as for a document: whoever may publish must not run anything there.
+/// Header fields of a message in a response, besides its position. A browser may navigate to a
+/// message on the server's own origin: publishers must not be able to run scripts there.
 const FIELDS: &[(&str, &str)] = &[("X-Content-Type-Options", "nosniff"), ("Content-Security-Policy", "sandbox")];
 
-/// What the answers to requests of messages depend on (RFC 9110 12.5.5).
+/// The request fields that responses with messages depend on (RFC 9110 12.5.5).
 pub const VARY: (&str, &str) = ("Vary", "If-None-Match, If-Modified-Since");
 
-/// What pages of other origins are shown of them.
+/// The response fields that pages of other origins can read.
 pub const EXPOSED: (&str, &str) = ("Access-Control-Expose-Headers", "Last-Modified, Etag, Content-Type");
 
-/// A message.
+/// A message to deliver.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    /// The second in which it was published.
+    /// The second of publication, since 1970.
     pub time_s: u64,
-    /// Its content type, which can stand in a header; empty for none.
+    /// Its content type, valid in a header field; empty for none.
     kind: String,
-    /// The type of the event that it is.
+    /// The type of its event.
     event: Option<String>,
     data: Cow<'a, [u8]>,
     /// The content is text.
@@ -34,11 +35,12 @@ pub struct Message<'a> {
 }
 
 impl<'a> Message<'a> {
-    /// Reads an item. It is always one; what cannot be read has no content.
+    /// Parses an item. Input that is malformed, which homes never write, results in a message
+    /// without content.
     pub fn read(item: &'a [u8]) -> Message<'a> {
         let item = Item::read(item);
         let (kind, event) = event::parts(&item.kind);
-        // By XMPP anything may have been said.
+        // By XMPP, any value may have been published.
         let fits = kind.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         Message {
             time_s: item.time_us() / 1_000_000,
@@ -49,13 +51,13 @@ impl<'a> Message<'a> {
         }
     }
 
-    /// Appends it as an event (HTML 9.2.5).
+    /// Appends the message as an event (HTML 9.2.5).
     pub fn write_event(&self, out: &mut Vec<u8>, tag: &str) {
         if let Some(event) = &self.event {
             [&b"event: "[..], event.as_bytes(), b"\n"].iter().for_each(|part| out.extend_from_slice(part));
         }
         out.extend_from_slice(format!("id: {}:{tag}\n", self.time_s).as_bytes());
-        // HTML 9.2.6 knows three ends of a line.
+        // HTML 9.2.6 recognizes three line ends.
         let mut rest = Some(&*self.data);
         while let Some(data) = rest {
             let end = memchr::memchr2(b'\r', b'\n', data);
@@ -66,8 +68,8 @@ impl<'a> Message<'a> {
         out.push(b'\n');
     }
 
-    /// Appends it as a message of a WebSocket: with where it stands and its type before it, if these are wanted. What is no text is
-    /// binary, since a text has to be UTF-8 (RFC 6455 5.6).
+    /// Appends the message as a WebSocket message, preceded by its position and type if `meta`.
+    /// Content that is not text is sent as binary, since text has to be UTF-8 (RFC 6455 5.6).
     pub fn write_frame(&self, out: &mut Vec<u8>, tag: &str, meta: bool) {
         let mut head = String::new();
         if meta {
@@ -83,7 +85,7 @@ impl<'a> Message<'a> {
         out.extend_from_slice(&self.data);
     }
 
-    /// It as the answer to a request.
+    /// Converts the message to a response.
     pub fn into_response(self, tag: String) -> Response {
         let mut response = at(Response::empty(Status::Ok), self.time_s, tag);
         if !self.kind.is_empty() {
@@ -94,9 +96,9 @@ impl<'a> Message<'a> {
     }
 }
 
-/// An answer that says from where to go on.
+/// Adds the position to continue from to a response.
 pub fn at(response: Response, time_s: u64, tag: String) -> Response {
-    // The end of the year 9999, beyond which dates cannot be written.
+    // The end of the year 9999, after which dates cannot be formatted.
     let date = httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(time_s.min(253_402_300_799)));
     response.with("Last-Modified", date).with("Etag", tag)
 }

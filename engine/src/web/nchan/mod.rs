@@ -1,10 +1,13 @@
-//! The protocol of Nchan (1.3) on channels of notifications, as data: subscribers by long poll, by asking now and then, by server-sent
-//! events and by WebSocket; publishers, who are told of the channel what there is to tell.
+//! The protocol of Nchan (1.3) on channels of notifications, as data: subscribers by long poll,
+//! interval poll, server-sent events and WebSocket; publishers, which get information about the
+//! channel.
 //!
-//! In Nchan operators choose the addresses. Here they are fixed: `/sub/` and `/poll/` for subscribers, `/pub/` for publishers, `/pubsub/` for
-//! both. What is asked becomes what is asked of channels at `/n/`; what is told is written as clients of Nchan expect it.
+//! In Nchan, operators choose the paths. Here they are fixed: `/sub/` and `/poll/` for subscribers,
+//! `/pub/` for publishers, `/pubsub/` for both. Requests are converted to those of `/n/`, and the
+//! output to the format that Nchan's clients expect.
 //!
-//! - [`id`] reads and writes identifiers of messages. [`message`] writes items as messages. [`info`] is what publishers are told.
+//! - [`id`] parses and writes identifiers of messages. [`message`] writes items as messages.
+//!   [`info`] is the information for publishers.
 
 pub mod id;
 pub mod info;
@@ -32,13 +35,13 @@ use super::row::{Answer, Origins, Row};
 use super::status::Status;
 use crate::limits::{NOTIFY_BODY_BYTES_MAX, NOTIFY_CHANNELS_MAX, NOTIFY_TYPE_BYTES_MAX, NOTIFY_WAIT_S_MAX};
 
-/// Where messages are waited for.
+/// Subscribe, and wait for messages.
 pub const SUB: Row = Row { path: "/sub/", handle: subscribe, ..PUBSUB_GET };
-/// Where they are asked for, and not waited for.
+/// Ask for a message without waiting.
 pub const POLL: Row = Row { path: "/poll/", handle: poll, ..PUBSUB_GET };
-/// Where they are published, and channels looked at and emptied.
+/// Publish; query and empty channels.
 pub const PUB: Row = Row { path: "/pub/", handle: publish, ..PUBSUB };
-/// Where they are published, and waited for.
+/// Publish and subscribe.
 pub const PUBSUB: Row = Row {
     path: "/pubsub/",
     methods: &[Method::Get, Method::Post, Method::Put, Method::Delete],
@@ -48,15 +51,15 @@ pub const PUBSUB: Row = Row {
 };
 const PUBSUB_GET: Row = Row { methods: &[Method::Get], body_bytes_max: 0, ..PUBSUB };
 
-/// All of these.
+/// The rows of all paths.
 pub const ROWS: [&Row; 4] = [&SUB, &POLL, &PUB, &PUBSUB];
 
-/// Header fields that a page of another origin may send. What has been seen last is sent as `Etag` by a client that begins where another
-/// has ended.
+/// Header fields that a page of another origin may send. A client that continues where another has
+/// stopped sends the last position as `Etag`.
 pub const FIELDS: &str = "If-None-Match, If-Modified-Since, Etag, Content-Type, Cache-Control, X-EventSource-Event, Authorization, \
                           Idempotency-Key, Item-Key, Last-Event-ID";
 
-/// The subprotocol in which messages say where they stand, and of what type they are.
+/// The subprotocol whose messages contain their position and type.
 pub const META: &str = "ws+meta.nchan";
 
 fn subscribe(request: &Request<'_>, site: &Site<'_>) -> Answer {
@@ -101,12 +104,12 @@ fn bad<T>(text: &'static str) -> Result<T, Refused> {
     refuse(Status::BadRequest, text)
 }
 
-/// Reads what is asked of so many channels by `read`, and says of which.
+/// Parses the channels of a request, and the request itself by `read`.
 fn answer(request: &Request<'_>, site: &Site<'_>, row: &Row, read: impl Fn(&Head<'_>, &[u8], usize) -> Read) -> Answer {
     let head = request.head;
     let asked = || -> Result<Asked, Refused> {
         let channels = channels(&head.path[row.path.len()..], &site.policy.channels)?;
-        // A client that wants no messages waits for none.
+        // HEAD asks for no messages and does not wait.
         if head.method == Method::Head {
             return Err(Box::new(Response::empty(Status::Ok)));
         }
@@ -129,14 +132,15 @@ fn answer(request: &Request<'_>, site: &Site<'_>, row: &Row, read: impl Fn(&Head
     }
 }
 
-/// Whether a page wants to run what it is told, or the like (Fetch Metadata 2.1). The content type is the publisher's choice, and the page
-/// may trust its own address.
+/// Whether a page would execute the response, for example as a script (Fetch Metadata 2.1).
+/// Publishers choose the content type, and the page may trust its own origin.
 fn is_run(head: &Head<'_>) -> bool {
     let runs = |to: &str| ["script", "style", "xslt", "embed", "object"].contains(&to) || to.ends_with("worker");
     head.one("sec-fetch-dest").is_some_and(|to| runs(to) || to.ends_with("worklet"))
 }
 
-/// The channels of a path, with commas between them. What cannot be the name of one is escaped as a topic is.
+/// The channels of a path, separated by commas. Characters that channel names do not allow are
+/// escaped as in topics.
 fn channels(path: &str, policy: &Channels) -> Result<Vec<Box<str>>, Refused> {
     if !policy.nchan || !policy.any() {
         return refuse(Status::NotFound, "there is nothing here");
@@ -187,7 +191,7 @@ fn subscription(head: &Head<'_>, channels: usize, asks: bool) -> Read {
         }),
     };
     let said = || {
-        // What cannot be read as a date is as none.
+        // An invalid date is ignored.
         let date = head.one("if-modified-since").and_then(|date| httpdate::parse_http_date(date).ok());
         let seconds = date.and_then(|date| date.duration_since(std::time::UNIX_EPOCH).ok());
         if let Some(seconds) = seconds.map(|since| since.as_secs()).filter(|seconds| *seconds > 0) {
@@ -203,8 +207,8 @@ fn subscription(head: &Head<'_>, channels: usize, asks: bool) -> Read {
     };
     let Ok(id) = said() else { return bad("Message ID invalid") };
     let id = id.filter(|id| id.time_s > 0);
-    // Nothing is said of a channel but the time: all of it is wanted from then on. A tag that is said of several may be 0 because there
-    // was nothing before.
+    // An identifier with only a time for a channel asks for everything published since then. Of
+    // several channels a tag may be 0 because there was no earlier message.
     let of_time = id.as_ref().is_some_and(|id| id.tags.contains(&None) || (channels == 1 && id.is_time()));
     let from = id.as_ref().map(|id| {
         let tag = |tag: &Option<u64>| tag.map_or("-".into(), |tag| tag.to_string());

@@ -1,27 +1,28 @@
-//! What a subscriber of Nchan's protocol wants.
+//! A subscription by Nchan's protocol.
 
 use crate::web::handshake::Accept;
 
-/// How a subscriber is told.
+/// How messages are delivered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// One message, for which it waits so many seconds.
+    /// One message, for which the client waits up to this many seconds.
     Poll(u32),
     /// One message, if there is one.
     Ask,
-    /// All, as server-sent events.
+    /// All messages, as server-sent events.
     Events,
-    /// All, as messages of a WebSocket, whose opening handshake is answered with this; by the subprotocol [`META`](super::META) or not.
+    /// All messages, on a WebSocket whose opening handshake is answered with this value; `true`
+    /// with the subprotocol [`META`](super::META).
     Socket(Box<Accept>, bool),
 }
 
-/// What a subscriber wants.
+/// The parameters of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subscription {
-    /// How.
+    /// How messages are delivered.
     pub way: Way,
-    /// Messages of earlier seconds are not wanted, of channels of which it says no more than the time.
+    /// In channels for which only a time is given, messages before this second are not wanted.
     pub since_s: u64,
-    /// Where it says it stands: the second, and the tags.
+    /// The client's position: the second, and the tags.
     pub from: Option<(u64, Box<str>)>,
 }
