@@ -1,5 +1,5 @@
-//! Connections of HTTP whose requests wait for a session of BOSH (XEP-0124): what becomes of these when the connection goes, or brings
-//! more.
+//! HTTP connections whose requests wait for a BOSH session (XEP-0124): what happens to such a
+//! request when its connection closes or receives more data.
 
 use crate::id::ConnId;
 use crate::letters::{BoshLetter, Letter};
@@ -10,8 +10,9 @@ use crate::streams::Streams;
 use crate::web::bosh::Sid;
 
 impl Streams {
-    /// Bytes have come on a connection of HTTP behind a request that waits: some are kept, and the request is answered so that they
-    /// can be read (XEP-0124 18). Where there is no more of a request, nothing is known of its answer.
+    /// Bytes have arrived on an HTTP connection behind a waiting request. If some are buffered, the
+    /// request is answered so that they can be read (XEP-0124 18). If the request no longer exists,
+    /// nothing is known about its answer.
     pub(crate) fn http_behind(&mut self, id: ConnId, kept: usize) {
         let shard = self.kernel.id;
         let Some(asked) = self.opening(id).and_then(|opening| opening.awaited()) else { return };
@@ -24,7 +25,7 @@ impl Streams {
         }
     }
 
-    /// A connection goes, and its request may wait.
+    /// A connection closes while its request may be waiting.
     pub(crate) fn http_gone(&mut self, id: ConnId, opening: &Opening) {
         if let Some((sid, number)) = opening.awaited().and_then(|asked| Some((asked.sid?, asked.number))) {
             self.bosh_left(sid, Place { shard: self.kernel.id, conn: id, number }, false);
@@ -41,7 +42,7 @@ impl Streams {
         }
     }
 
-    /// The same at the shard where the session began, or is.
+    /// Handles the same event at the shard where the session began or now is.
     pub(crate) fn bosh_leaves(&mut self, key: [u8; 16], place: Place, hurries: bool) {
         let (now_s, now_ms) = (self.kernel.now.mono_s(), self.kernel.now.mono_ms);
         let Some(id) = self.bosh.find(&key) else {

@@ -1,8 +1,10 @@
-//! Sessions of BOSH (XEP-0124): a connection without a socket for each, whose output leaves with the answers to requests of others.
+//! BOSH sessions (XEP-0124). Each has a connection without a socket; its output is sent in the
+//! answers to requests on other connections.
 //!
-//! Those requests come on connections of any shard. Their answers go to where they came, by a letter if that is another shard. A
-//! letter that comes twice finds no request that waits, and one that is lost is what a broken connection is: the client asks again, and
-//! the number of its request says for what (XEP-0124 14.3).
+//! The requests arrive on connections of any shard. An answer goes to the shard of its request, by
+//! a letter if that is another shard. A duplicate letter finds no waiting request. A lost letter
+//! has the effect of a broken connection: the client repeats the request, and the request's number
+//! identifies the answer (XEP-0124 14.3).
 
 use std::collections::VecDeque;
 
@@ -24,27 +26,28 @@ use crate::web::response::Response;
 use crate::web::status::Status;
 use crate::web::table;
 
-/// The sessions of a shard, and where those have gone that began here.
+/// The BOSH sessions of a shard, and the new homes of sessions that began here and have moved.
 #[derive(Debug, Default)]
 pub(crate) struct Table {
-    /// Slots of their connections, by their keys. These are entropy, so nobody chooses where they lie.
+    /// Slots of the sessions' connections, by session key. Keys are entropy, so a client cannot
+    /// choose its hash bucket.
     by_key: HashMap<[u8; 16], u32, Fixed>,
-    /// By the slots of their connections.
+    /// Sessions by the slot of their connection.
     all: Vec<Option<Box<Bosh>>>,
     forwards: HashMap<[u8; 16], Forward, Fixed>,
-    /// Their keys, and the second at which they are looked at, the next one first. Bounded by the sessions that begin in
-    /// [`BOSH_FORWARD_S`].
+    /// Session keys with the second at which each is checked, earliest first. Bounded by the
+    /// sessions that begin in [`BOSH_FORWARD_S`].
     looks: VecDeque<(u32, [u8; 16])>,
-    /// Those to be looked at when the turn ends; each once.
+    /// Sessions to check when the turn ends; each once.
     dirty: Vec<ConnId>,
     departing: Vec<(ConnId, ShardId, Box<Moved>)>,
 }
 
-/// A session that began here has gone there.
+/// The new home of a session that began here.
 #[derive(Debug)]
 struct Forward {
     to: ShardId,
-    /// Second (monotonic) when it was asked for last.
+    /// Second (monotonic) of the last request for it.
     used_s: u32,
 }
 
@@ -53,24 +56,23 @@ fn index(conn: ConnId) -> usize {
 }
 
 impl Table {
-    /// Sessions.
+    /// Returns the number of sessions.
     pub(crate) fn len(&self) -> usize {
         self.by_key.len()
     }
 
-    /// The session that a connection stands for.
+    /// Returns the session that a connection represents.
     pub(crate) fn get(&mut self, conn: ConnId) -> Option<&mut Bosh> {
         let bosh = self.all.get_mut(index(conn)).filter(|_| !conn.has_socket())?.as_deref_mut()?;
         (bosh.conn == conn).then_some(bosh)
     }
 
-    /// The connection that stands for a session.
+    /// Returns the connection that represents a session.
     pub(crate) fn find(&self, key: &[u8; 16]) -> Option<ConnId> {
         let slot = *self.by_key.get(key)?;
         Some(self.all.get(slot as usize)?.as_ref()?.conn)
     }
 
-    /// Takes one in.
     pub(crate) fn insert(&mut self, bosh: Bosh) {
         let at = index(bosh.conn);
         if self.all.len() <= at {
@@ -80,7 +82,6 @@ impl Table {
         self.all[at] = Some(Box::new(bosh));
     }
 
-    /// Takes one out.
     pub(crate) fn remove(&mut self, conn: ConnId) -> Option<Box<Bosh>> {
         self.get(conn)?;
         let bosh = self.all[index(conn)].take()?;
@@ -88,22 +89,22 @@ impl Table {
         Some(bosh)
     }
 
-    /// Something has come for one, or from its stream.
+    /// Marks a session that has received input, from a client or from its stream.
     pub(crate) fn touched(&mut self, conn: ConnId) {
         self.dirty.push(conn);
     }
 
-    /// Whether some are to be looked at.
+    /// Returns whether any session is to be checked.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.dirty.is_empty() || !self.departing.is_empty()
     }
 
-    /// One is to move, when the turn ends.
+    /// Schedules a session to move when the turn ends.
     pub(crate) fn departs(&mut self, conn: ConnId, home: ShardId, moved: Box<Moved>) {
         self.departing.push((conn, home, moved));
     }
 
-    /// Where a session has gone that began here.
+    /// Returns the new home of a session that began here.
     pub(crate) fn forward(&mut self, key: &[u8; 16], now_s: u32) -> Option<ShardId> {
         let forward = self.forwards.get_mut(key)?;
         forward.used_s = now_s;
@@ -115,7 +116,7 @@ impl Table {
         self.looks.push_back((now_s.saturating_add(BOSH_FORWARD_S), key));
     }
 
-    /// Forgets those that nobody has asked for.
+    /// Forgets forwards that are no longer requested.
     pub(crate) fn forget_forwards(&mut self, now_s: u32) {
         while self.looks.front().is_some_and(|(at_s, _)| *at_s <= now_s)
             && let Some((_, key)) = self.looks.pop_front()
@@ -130,8 +131,8 @@ impl Table {
 }
 
 impl Streams {
-    /// The end of a turn: requests are answered that are due, and sessions leave that have another home. Returns the connections whose
-    /// output has left.
+    /// Ends a turn: answers the requests that are due, and moves sessions that have another home.
+    /// Returns the connections whose output has been sent.
     pub(crate) fn flush_bosh(&mut self) -> Vec<ConnId> {
         let (mut dirty, mut sent) = (std::mem::take(&mut self.bosh.dirty), Vec::new());
         for (id, home, moved) in std::mem::take(&mut self.bosh.departing) {
@@ -150,12 +151,13 @@ impl Streams {
                 }
             }
         }
-        // What was touched once more has been looked at.
+        // Sessions touched again in the loop have been checked.
         self.bosh.dirty.clear();
         sent
     }
 
-    /// Answers the oldest request of a session, if it is due; whether with content.
+    /// Answers the oldest request of a session if it is due. Returns whether the answer has
+    /// content.
     fn bosh_answers(&mut self, id: ConnId) -> Option<bool> {
         let now_ms = self.kernel.now.mono_ms;
         let conn = self.conns.get(id)?;
@@ -190,7 +192,7 @@ impl Streams {
         Some(!content.bytes.is_empty())
     }
 
-    /// Gives the buffer of a connection back that has nothing in it.
+    /// Frees the buffer of a connection if it is empty.
     fn bosh_rests(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get(id) else { return };
         if let Some(outbound) = conn.outbound.take_if(|outbound| outbound.is_done()) {
@@ -198,14 +200,14 @@ impl Streams {
         }
     }
 
-    /// The client has got the next so many messages: takes their ids.
+    /// The client has received the next `messages` messages; takes their ids.
     pub(crate) fn bosh_got(&mut self, id: ConnId, messages: usize, ids: &mut Vec<u64>) {
         let Some(outbound) = self.conns.get(id).and_then(|conn| conn.outbound.as_mut()) else { return };
         ids.extend(outbound.got(messages));
         self.bosh_rests(id);
     }
 
-    /// A session has ended: its requests are told, with its last words.
+    /// A session has ended: its requests are answered with its last output.
     pub(crate) fn bosh_closes(&mut self, id: ConnId, last: &[u8], why: Ended, durable: bool) {
         let Some(mut bosh) = self.bosh.remove(id) else { return };
         let content = wrapped(last);
@@ -226,7 +228,8 @@ impl Streams {
         }
     }
 
-    /// A session leaves for its user's home. Whatever comes for it here goes there from now on.
+    /// A session moves to its user's home. Requests that arrive here for it are forwarded from now
+    /// on.
     fn bosh_departs(&mut self, id: ConnId, home: ShardId, moved: Moved) {
         let now_s = self.kernel.now.mono_s();
         let Some((mut conn, _)) = self.conns.remove(id) else { return };
@@ -243,13 +246,13 @@ impl Streams {
         self.kernel.letters_to(home).push(Letter::Bosh(BoshLetter::Moves(handover)));
     }
 
-    /// A request is for a session of another shard.
+    /// Relays a request for a session of another shard.
     pub(crate) fn bosh_relay(&mut self, to: ShardId, asked: Box<BoshAsked>) {
         self.kernel.counters.bosh_relayed.one();
         self.kernel.letters_to(to).push(Letter::Bosh(BoshLetter::Asked(asked)));
     }
 
-    /// An answer goes to where its request is.
+    /// Sends an answer to the shard that has the request.
     pub(crate) fn bosh_reply(&mut self, place: Place, reply: Reply) {
         let Place { shard, conn, number } = place;
         match shard == self.kernel.id {
@@ -262,7 +265,7 @@ impl Streams {
         }
     }
 
-    /// A request is refused for this reason.
+    /// Refuses a request with the given condition.
     pub(crate) fn bosh_refuse(&mut self, place: Place, condition: Condition, knows_conditions: bool) {
         self.kernel.counters.bosh_failed.one();
         let refusal = (!knows_conditions).then_some(condition);
@@ -270,7 +273,8 @@ impl Streams {
         self.bosh_reply(place, Reply { body, content_type: None, refusal, known: false, durable: false, cut: false });
     }
 
-    /// An answer has come for a request of this connection, if it waits still.
+    /// An answer has arrived for a request of this connection. It is dropped if the request no
+    /// longer waits.
     pub(crate) fn bosh_answered(&mut self, id: ConnId, number: u32, reply: Reply) {
         let Reply { body, content_type, refusal, known, durable, cut } = reply;
         let now_s = self.kernel.now.mono_s();
@@ -283,7 +287,7 @@ impl Streams {
             return self.cut(id, Ended::Refused);
         }
         if known {
-            // It serves somebody who has logged in, for as long as it is used.
+            // The connection serves an authenticated client for as long as it is used.
             (opening.accepted_s, opening.requests) = (now_s, 0);
         }
         opening.promised |= durable;
@@ -318,7 +322,7 @@ impl Streams {
     }
 }
 
-/// What a client is told by a status code that knows no conditions (XEP-0124 17.2).
+/// The status code for clients that do not understand terminal conditions (XEP-0124 17.2).
 fn code(condition: Condition) -> Option<(Status, &'static str)> {
     match condition {
         Condition::BadRequest => Some((Status::BadRequest, "the request cannot be read")),

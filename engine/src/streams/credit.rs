@@ -1,12 +1,14 @@
-//! How much of what a session sends may be under way: beyond it the connection is not read from.
+//! Limits how much of a session's traffic may be in flight. Beyond the limit its connection is not
+//! read from.
 
 use crate::id::SessionId;
 use crate::session::conn::Pause;
 use crate::streams::Streams;
 
 impl Streams {
-    /// A stanza leaves for another home: it counts as under way until it is confirmed, and a session with too many, or
-    /// with too many bytes of them not yet durable, is not read from meanwhile.
+    /// A stanza leaves for another home and counts as in flight until it is confirmed. While too
+    /// many stanzas are in flight, or too many of their bytes are not yet durable, the session is
+    /// not read from.
     #[inline]
     pub(crate) fn under_way(&mut self, session: SessionId, bytes: usize) {
         let (most, most_bytes) = (self.kernel.settings.in_flight_max, self.kernel.settings.in_flight_bytes_max);
@@ -20,14 +22,15 @@ impl Streams {
         }
     }
 
-    /// A stanza has led to writes at the session's own home: who has made many of them is not read from until they are durable, as
-    /// [`Streams::under_way`] does for those elsewhere.
+    /// A stanza has led to writes at the session's own home. A session that caused many such writes
+    /// is not read from until they are durable; [`Streams::under_way`] does the same for writes
+    /// elsewhere.
     pub(crate) fn wrote(&mut self, session: SessionId, bytes: usize) {
         let most_bytes = self.kernel.settings.in_flight_bytes_max;
         let Some(half) = self.halves.get_mut(session) else { return };
         half.unsettle(bytes);
         let Some(id) = half.conn().filter(|_| half.is_unsettled(most_bytes)) else { return };
-        // With stanzas under way, the last of them that is confirmed lets it go on.
+        // If stanzas are in flight, the confirmation of the last one resumes reading.
         let goes_on = half.in_flight == 0;
         if goes_on {
             half.settle();
@@ -38,8 +41,9 @@ impl Streams {
         }
     }
 
-    /// A stanza that was under way is confirmed. One who has sent much is read from again only when all of it is
-    /// confirmed and durable: so what waits for the disk is bounded a session, and who floods waits for it alone.
+    /// A stanza in flight is confirmed. A session that has sent much is read from again only when
+    /// all of it is confirmed and durable. This bounds what waits for the disk per session, and a
+    /// flooding client delays only itself.
     #[inline]
     pub(crate) fn confirmed_elsewhere(&mut self, session: SessionId) {
         let (most, most_bytes) = (self.kernel.settings.in_flight_max, self.kernel.settings.in_flight_bytes_max);

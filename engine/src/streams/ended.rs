@@ -1,37 +1,38 @@
-//! Why streams end. Each connection whose stream ends here is counted once, by its reason.
+//! Reasons for which streams end. Each connection whose stream ends here is counted once, by its
+//! reason.
 
 use crate::io::Lost;
 use crate::wire::error::StreamCondition;
 
-/// Why a stream has ended; each has a counter of its own.
+/// Why a stream has ended. Each reason has its own counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The client wished so, in good order.
+    /// The client closed the stream in an orderly way.
     Client,
-    /// The client vanished, or reset the connection.
+    /// The client disappeared, or reset the connection.
     Lost,
-    /// TLS failed.
     Tls,
-    /// What came was not the protocol.
+    /// The input violated the protocol.
     Protocol,
-    /// Not authorized, or against a rule of this server.
+    /// The client was not authorized, or violated a policy of this server.
     Refused,
-    /// The client does not read, or acknowledges nothing.
+    /// The client does not read its output, or acknowledges nothing.
     Unread,
-    /// The client was silent, or had no session in time.
+    /// The client was silent, or did not bind a session in time.
     Timeout,
     /// Another connection took over the session or its resource.
     Replaced,
-    /// The operator, or the removal of the account.
+    /// The operator ended it, or the account was removed.
     Operator,
-    /// The server stops.
+    /// The server is shutting down.
     Shutdown,
-    /// The server has no room, or made a mistake.
+    /// The server lacks resources, or has failed internally.
     Server,
 }
 
 impl Ended {
-    /// What a stream error of this condition is mostly for. Who means something else says so.
+    /// The usual reason for a stream error with this condition. Callers with another reason give it
+    /// themselves.
     pub(crate) fn of(condition: StreamCondition) -> Ended {
         use StreamCondition as C;
         match condition {
@@ -59,7 +60,7 @@ impl Ended {
         }
     }
 
-    /// What a connection ended by that nobody here has closed.
+    /// The reason for a connection that this server did not close.
     pub(crate) fn by(lost: Option<Lost>) -> Ended {
         match lost {
             Some(Lost::Finished) => Ended::Client,

@@ -1,9 +1,12 @@
-//! Stream halves. A session has two halves of one name. The *stream half* is here: its connection or none, what the client has been
-//! sent and has not acknowledged, what it has sent that is not in safe hands, and whether it is read from. The *user half*, in
-//! `session/table.rs`, has its user, resource, presence and place in the log.
+//! Stream halves. A session has two halves that share one id. The *stream half* is defined here:
+//! its connection, if any; the stanzas sent to the client and not acknowledged; the client's
+//! stanzas that are not yet safe; and whether the connection is read from. The *user half*, in
+//! `session/table.rs`, has the user, resource, presence and position in the log.
 //!
-//! They know each other by closed letters only: [`Down`] is what a user half tells its stream half; what comes back are stanzas, the
-//! numbers of messages that have arrived, endings, and [`Up`]. Here they are neighbours, and a letter is a call; nothing in one is a reference to the other.
+//! The halves communicate by closed sets of letters. A user half sends [`Down`] to its stream half.
+//! In return it receives stanzas, the numbers of messages that have arrived, endings, and [`Up`].
+//! Both are on the same shard at present, so a letter is a call; neither half holds a reference to
+//! the other.
 
 use crate::id::{ConnId, SessionId};
 use crate::session::conn::{NONE, Opening};
@@ -16,7 +19,6 @@ use crate::streams::ending::Due;
 use crate::streams::opening::is_private;
 use crate::wire::error::StreamCondition;
 
-/// The stream half of a session.
 #[derive(Debug)]
 pub(crate) struct Half {
     generation: u32,
@@ -24,55 +26,56 @@ pub(crate) struct Half {
     conn: ConnId,
     /// Stream management (XEP-0198).
     pub(crate) managed: Option<Box<Managed>>,
-    /// Second (monotonic) since which it has its connection, or since which it has none.
+    /// Second (monotonic) at which it got its connection, or lost it.
     pub(crate) since_s: u32,
-    /// When the work that it has set off is paid off, milliseconds of the monotonic clock, of which the lower bits stand here.
+    /// When the session's work is paid off: the lower bits of the monotonic clock, milliseconds.
     pub(crate) pays_until_ms: u32,
-    /// Stanzas under way to other homes.
+    /// Stanzas in flight to other homes.
     pub(crate) in_flight: u16,
-    /// Bytes of stanzas sent to other homes since all of them were last known to be durable, in pieces of
-    /// [`UNSETTLED_PIECE`], rounded up.
+    /// Bytes of stanzas sent to other homes since all of them were last known to be durable, in
+    /// units of [`UNSETTLED_PIECE`], rounded up.
     unsettled: u16,
 }
 
 const _: () = assert!(size_of::<Half>() <= 32, "an idle session costs this much, beside its user half");
 
-/// No connection.
+/// Marks a half without a connection.
 const NOWHERE: ConnId = ConnId { slot: NONE, generation: 0 };
 
-/// No session.
+/// Marks a free slot.
 const FREE: ConnId = ConnId { slot: NONE - 1, generation: 0 };
 
-/// Unit in which a session's bytes that are not yet durable are counted: it has two bytes for them.
+/// Unit in which a session's bytes that are not yet durable are counted. The count has two bytes.
 const UNSETTLED_PIECE: usize = 64;
 
-/// Bytes that a session may have under way at the most: what the count can tell.
+/// Bytes that a session may have in flight at most: the maximum of the count.
 const UNSETTLED_BYTES_MAX: usize = u16::MAX as usize * UNSETTLED_PIECE;
 
 impl Half {
-    /// The connection, or none while it waits to be resumed.
+    /// Returns the connection, or `None` while the session waits to be resumed.
     pub(crate) fn conn(&self) -> Option<ConnId> {
         (self.conn != NOWHERE).then_some(self.conn)
     }
 
-    /// A stanza of so many bytes goes to another home.
+    /// Counts a stanza of `bytes` bytes that goes to another home.
     pub(crate) fn unsettle(&mut self, bytes: usize) {
         let pieces = u16::try_from(bytes.div_ceil(UNSETTLED_PIECE)).unwrap_or(u16::MAX);
         self.unsettled = self.unsettled.saturating_add(pieces);
     }
 
-    /// Whether it has sent `bytes_max`, at most [`UNSETTLED_BYTES_MAX`], or more since all was durable.
+    /// Whether the session has sent at least `bytes_max`, at most [`UNSETTLED_BYTES_MAX`], since
+    /// all was durable.
     pub(crate) fn is_unsettled(&self, bytes_max: usize) -> bool {
         usize::from(self.unsettled) * UNSETTLED_PIECE >= bytes_max.min(UNSETTLED_BYTES_MAX)
     }
 
-    /// All that it has sent is durable, or will be before it is read from again.
+    /// All that the session has sent is durable, or will be before it is read from again.
     pub(crate) fn settle(&mut self) {
         self.unsettled = 0;
     }
 }
 
-/// The stream halves of a shard, in the places of their user halves.
+/// The stream halves of a shard, in the same slots as their user halves.
 #[derive(Debug, Default)]
 pub(crate) struct Halves {
     slots: Slots<Half>,
@@ -104,7 +107,7 @@ impl Halves {
         (self.held, self.attached) = (self.held + 1, self.attached + 1);
     }
 
-    /// A session begins that has waited since before this process began.
+    /// Opens a session that has been waiting since before this process began.
     pub(crate) fn open_dormant(&mut self, id: SessionId, managed: Managed, now_ms: u64) {
         self.open(id, NOWHERE, now_ms);
         self.attached -= 1;
@@ -114,46 +117,46 @@ impl Halves {
         }
     }
 
-    /// One of these is dormant no more.
+    /// A dormant session is no longer dormant.
     pub(crate) fn woke(&mut self) {
         self.dormant -= 1;
     }
 
-    /// Sessions that have waited since before this process began.
+    /// Number of sessions that have been waiting since before this process began.
     pub(crate) fn dormant(&self) -> usize {
         self.dormant
     }
 
-    /// The half of a session that is there in this generation.
+    /// Returns the half of a session if its generation is current.
     #[inline]
     pub(crate) fn get(&self, id: SessionId) -> Option<&Half> {
         self.slots.get(id.slot as usize).filter(|half| half.generation == id.generation && half.conn != FREE)
     }
 
-    /// The half of a session that is there in this generation.
+    /// Returns the half of a session if its generation is current.
     #[inline]
     pub(crate) fn get_mut(&mut self, id: SessionId) -> Option<&mut Half> {
         self.slots.get_mut(id.slot as usize).filter(|half| half.generation == id.generation && half.conn != FREE)
     }
 
-    /// Stream management of a session, if it is there and counted.
+    /// Returns the stream management of a session, if the session exists and has it.
     pub(crate) fn managed(&self, id: SessionId) -> Option<&Managed> {
         self.get(id)?.managed.as_deref()
     }
 
-    /// Stream management of a session, if it is there and counted.
+    /// Returns the stream management of a session, if the session exists and has it.
     #[inline]
     pub(crate) fn managed_mut(&mut self, id: SessionId) -> Option<&mut Managed> {
         self.get_mut(id)?.managed.as_deref_mut()
     }
 
-    /// Its connection, if it is there and has one.
+    /// Returns the connection of a session, if it exists and has one.
     #[inline]
     pub(crate) fn conn(&self, id: SessionId) -> Option<ConnId> {
         self.get(id)?.conn()
     }
 
-    /// Changes the connection of a session and returns the one before.
+    /// Changes the connection of a session and returns the previous one.
     pub(crate) fn set_conn(&mut self, id: SessionId, conn: Option<ConnId>) -> Option<ConnId> {
         let half = self.get_mut(id)?;
         let before = half.conn();
@@ -162,7 +165,7 @@ impl Halves {
         before
     }
 
-    /// The session has ended: what it was is taken out.
+    /// Removes the half of a session that has ended.
     fn close(&mut self, id: SessionId) -> Option<Box<Managed>> {
         self.set_conn(id, None);
         let half = self.get_mut(id)?;
@@ -173,55 +176,56 @@ impl Halves {
         managed
     }
 
-    /// Sessions without a connection.
+    /// Number of sessions without a connection.
     pub(crate) fn detached(&self) -> usize {
         self.held - self.attached
     }
 
-    /// Memory of the table, by its room, bytes.
+    /// Memory of the table by its capacity, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.slots.memory_bytes()
     }
 }
 
-/// What a user half tells its stream half.
+/// A letter from a user half to its stream half.
 #[derive(Debug)]
 pub(crate) enum Down<'a> {
     /// A stanza for the client, counted for stream management.
     Stanza(&'a [u8]),
-    /// A message. Its number is what the user's log knows it by, or 0; when it is received, the number is told upwards.
+    /// A message. Its number is its entry in the user's log, or 0. When the client has received it,
+    /// the number is reported upwards.
     Message(u64, &'a [u8]),
-    /// The stanza with this number in the client's count is in safe hands (XEP-0198 4).
+    /// The stanza with this inbound number is safe (XEP-0198 4).
     Safe(u32),
-    /// A stanza of so many bytes is on its way to another home. With too many the connection is not read from.
+    /// A stanza of this many bytes is in flight to another home. With too many in flight the
+    /// connection is not read from.
     UnderWay(usize),
-    /// One that was under way has arrived.
+    /// A stanza that was in flight has arrived.
     Arrived,
-    /// A stanza has led to writes of so many bytes at this home.
+    /// A stanza has led to writes of this many bytes at this home.
     Wrote(usize),
-    /// The client has set off so much work.
+    /// The client has caused this much work.
     Charge(u64),
-    /// It was charged for so much more than it has set off.
+    /// The client was charged for this much more than it caused.
     GiveBack(u64),
-    /// The session is to end with this error.
+    /// Ends the session with this error.
     End(Ended, StreamCondition, &'a str),
-    /// Its stream is to end with this error, if it has one. The session goes with it.
+    /// Ends the session's stream with this error, if it has one. The session ends with it.
     Fail(StreamCondition, &'a str),
-    /// The session is to end because its account is removed.
+    /// Ends the session because its account is removed.
     Removed,
 }
 
-/// What a session takes from the stream that is now its own.
+/// Properties that a session takes over from its stream.
 #[derive(Debug)]
 pub(crate) struct Takes {
-    /// Who else can read what it says.
+    /// Which third parties can read the stream.
     pub(crate) privacy: Privacy,
-    /// The stream's language, where it is not the server's own.
+    /// The stream's language, if it differs from the server's.
     pub(crate) lang: Option<Box<str>>,
 }
 
 impl Takes {
-    /// Takes it.
     pub(crate) fn of(opening: &mut Opening) -> Takes {
         let privacy = match opening.secured {
             true => Privacy::Encrypted,
@@ -232,28 +236,29 @@ impl Takes {
     }
 }
 
-/// What streams tell upwards, beside stanzas and what has arrived: data that the shard takes out when the input is handled.
+/// Letters from streams upwards, besides stanzas and receipts. The shard takes them out when the
+/// input is handled.
 #[derive(Debug)]
 pub(crate) enum Up {
-    /// The connection may go on with what it has sent already.
+    /// The connection may continue with input that it has already received.
     GoesOn(ConnId),
-    /// What came with the connection's authentication may go on.
+    /// Requests inlined into the connection's authentication may proceed.
     Inline(ConnId),
-    /// A session that has waited for room in what it leaves unread and unacknowledged has some.
+    /// A session that waited for room in its unread and unacknowledged output has room now.
     Lighter(SessionId),
-    /// The session has another connection (XEP-0198 5).
+    /// The session has a new connection (XEP-0198 5).
     Resumed {
-        /// The session.
         session: SessionId,
-        /// What it takes from the stream.
+        /// Properties taken over from the new stream.
         takes: Takes,
-        /// Stanzas that were sent again.
+        /// Number of stanzas that were sent again.
         again: u32,
     },
 }
 
 impl Streams {
-    /// A letter of a user half to its stream half. To one that has gone nothing can be told. Inlined, so that the letter is a call.
+    /// Delivers a letter from a user half to its stream half. It is dropped if the session has
+    /// ended. Inlined, so that the letter costs no more than a call.
     #[inline(always)]
     pub(crate) fn tell(&mut self, id: SessionId, letter: Down<'_>) {
         match letter {
@@ -277,7 +282,7 @@ impl Streams {
         }
     }
 
-    /// Ends the stream that a session has, or the session if it has none.
+    /// Ends the stream of a session, or the session if it has no stream.
     fn end(&mut self, id: SessionId, stream: impl FnOnce(&mut Streams, ConnId)) {
         match self.halves.get(id).map(Half::conn) {
             Some(Some(conn)) => stream(self, conn),
@@ -305,28 +310,30 @@ impl Streams {
         }
     }
 
-    /// A stanza has come from a session that is heard: its number in the client's count, 0 without one, and how many are under way.
+    /// A stanza has arrived from a session. Returns its inbound number, 0 without stream
+    /// management, and the number of stanzas in flight.
     pub(crate) fn came(&mut self, id: SessionId) -> (u32, u16) {
         let last_number = self.kernel.last_number;
         let half = self.halves.get_mut(id).expect("a session that is heard is there");
         (half.managed.as_mut().map_or(0, |managed| managed.receive(last_number)), half.in_flight)
     }
 
-    /// Sends a stanza ahead of what waits for the session's connection; how many counted ones it has overtaken. `None` without a
-    /// connection.
+    /// Sends a stanza ahead of the output pending for the session's connection. Returns how many
+    /// counted stanzas it overtakes; `None` without a connection.
     pub(crate) fn write_urgent(&mut self, id: SessionId, xml: &[u8]) -> Option<usize> {
         let conn = self.halves.conn(id)?;
         let overtaken = self.send_first(conn, xml);
         if let Some(managed) = self.halves.managed_mut(id) {
             managed.send_ahead(xml, 0, overtaken);
             self.unacked_bytes += xml.len();
-            // What it has overtaken has another place in the count than entries say.
+            // The overtaken stanzas no longer have the counts that their log entries record.
             self.rows_due(id, Rows::Counts);
         }
         Some(overtaken)
     }
 
-    /// The client acknowledges up to `h` (XEP-0198 4): what that takes off the queue has arrived.
+    /// The client acknowledges up to `h` (XEP-0198 4). The stanzas that this removes from the queue
+    /// have arrived.
     ///
     /// # Errors
     /// [`HandledTooHigh`] if more is acknowledged than was sent.
@@ -337,7 +344,8 @@ impl Streams {
         Ok(acked)
     }
 
-    /// The session has ended: what it was sent and has not acknowledged, and the connection that waits to resume it.
+    /// The session has ended. Returns its unacknowledged stanzas, and the connection that waits to
+    /// resume it.
     pub(crate) fn close_half(&mut self, id: SessionId) -> (Vec<Unacked>, Option<ConnId>) {
         self.awaiting_room.remove(&id);
         let Some(mut managed) = self.halves.close(id) else { return Default::default() };
@@ -345,7 +353,8 @@ impl Streams {
         (managed.take_unacked().into(), managed.waiting.take())
     }
 
-    /// The session has no connection any more; the one that it had. Whether it may wait to be resumed says [`Streams::may_wait`].
+    /// Detaches the session from its connection and returns that connection. [`Streams::may_wait`]
+    /// decides whether the session may wait to be resumed.
     pub(crate) fn take_conn(&mut self, id: SessionId) -> Option<ConnId> {
         let (now_s, before) = (self.kernel.now.mono_s(), self.halves.set_conn(id, None));
         if let Some(half) = self.halves.get_mut(id) {
@@ -359,7 +368,7 @@ impl Streams {
         self.halves.managed(id).is_some_and(|managed| managed.resume_s > 0)
     }
 
-    /// A session begins on a connection.
+    /// Attaches a new session to a connection.
     pub(crate) fn attach(&mut self, id: SessionId, conn: ConnId) {
         let now_ms = self.kernel.now.mono_ms;
         self.halves.open(id, conn, now_ms);

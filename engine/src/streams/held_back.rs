@@ -1,5 +1,5 @@
-//! Sessions that are not read from because their account sends faster than it may. Here is only when each is to be looked at again;
-//! how fast accounts send is known above (`actors/pace.rs`).
+//! Sessions that are not read from because their account exceeds its rate. This module has only the
+//! times at which to check each again. The rates are measured above (`actors/pace.rs`).
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,13 +8,14 @@ use crate::id::SessionId;
 use crate::session::conn::Pause;
 use crate::streams::Streams;
 
-/// When to look at whom: slot and generation of a session. One for each time that a connection was held back and has not been looked at.
+/// Times at which sessions are checked, by slot and generation. One entry for each connection that
+/// was held back and has not been checked yet.
 #[derive(Debug, Default)]
 pub(in crate::streams) struct HeldBack(BinaryHeap<Reverse<(u64, u32, u32)>>);
 
 impl Streams {
-    /// A session's connection is not read from until so many milliseconds have passed. Returns whether it was held back for no such
-    /// reason before.
+    /// Stops reading from a session's connection for `left_ms` milliseconds. Returns whether it was
+    /// not held back for this reason before.
     pub(crate) fn hold_back(&mut self, id: SessionId, left_ms: u64) -> bool {
         let Some(conn) = self.halves.conn(id) else { return false };
         if self.conns.get(conn).is_none_or(|conn| conn.is_paused(Pause::Pace)) {
@@ -25,13 +26,13 @@ impl Streams {
         true
     }
 
-    /// A session that was due is to be looked at again.
+    /// Schedules another check of a session that was due.
     pub(crate) fn look_later(&mut self, id: SessionId, left_ms: u64) {
         let due_ms = self.kernel.now.mono_ms + left_ms;
         self.held_back.0.push(Reverse((due_ms, id.slot, id.generation)));
     }
 
-    /// The next session that is due to be looked at.
+    /// Returns the next session that is due for a check.
     pub(crate) fn next_held_back(&mut self) -> Option<SessionId> {
         let Reverse((due_ms, slot, generation)) = *self.held_back.0.peek()?;
         if due_ms > self.kernel.now.mono_ms {
@@ -41,7 +42,7 @@ impl Streams {
         Some(SessionId { slot, generation })
     }
 
-    /// Sessions that are held back, and some that have been.
+    /// Sessions that are held back, and some that no longer are.
     pub(crate) fn held_back(&self) -> Vec<SessionId> {
         self.held_back
             .0
@@ -50,7 +51,7 @@ impl Streams {
             .collect()
     }
 
-    /// A session's connection is read from again, with what has come of it already.
+    /// Resumes reading from a session's connection, and processes its buffered input.
     pub(crate) fn let_go_on(&mut self, id: SessionId) {
         if let Some(conn) = self.halves.conn(id) {
             self.go_on(conn, Pause::Pace, false);

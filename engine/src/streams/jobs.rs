@@ -1,4 +1,5 @@
-//! Long work that is handed out: key derivations. What waits is bounded by the connections that it is for.
+//! Long-running work that is handed out: key derivations. The queue is bounded by the connections
+//! that need them.
 
 use crate::id::ConnId;
 use crate::io::{Effect, Inquiry, Job, Question};
@@ -7,7 +8,7 @@ use crate::limits::{JOBS_UNDER_WAY_MAX, JOBS_WAITING_SPARE, NOTIFY_INQUIRIES_MAX
 use crate::streams::Streams;
 
 impl Streams {
-    /// Hands out long work; the result comes back to [`Shard::job_done`](crate::shard::Shard).
+    /// Hands out a job. Its result arrives at [`Shard::job_done`](crate::shard::Shard).
     pub(crate) fn job(&mut self, pending: Pending, job: Job) {
         if self.jobs_waiting.len() >= 2 * self.conns.held() + JOBS_WAITING_SPARE {
             let conns = &mut self.conns;
@@ -19,7 +20,8 @@ impl Streams {
         self.hand_out_jobs();
     }
 
-    /// Asks whoever keeps users elsewhere, for a connection; false if too much is asked already.
+    /// Asks the external back end on behalf of a connection. Returns false if too many questions
+    /// are outstanding.
     pub(crate) fn ask_outside(&mut self, conn: ConnId, question: Question) -> bool {
         if self.asks_under_way >= OUTSIDE_ASKS_MAX {
             return false;
@@ -31,7 +33,8 @@ impl Streams {
         true
     }
 
-    /// Asks whoever the operator has named about a request for channels; if not too much is asked already, by which token the answer comes.
+    /// Asks the operator's back end about a request for channels. Returns the token of the answer,
+    /// or `None` if too many questions are outstanding.
     pub(crate) fn inquire(&mut self, conn: ConnId, key: [u8; 32], inquiry: Inquiry) -> Option<u64> {
         if self.inquiries_under_way >= NOTIFY_INQUIRIES_MAX {
             return None;
@@ -43,7 +46,7 @@ impl Streams {
         Some(token)
     }
 
-    /// Hands out jobs that wait, the latest first, and drops those that nobody waits for any more.
+    /// Hands out waiting jobs, the latest first. Drops those whose connection has closed.
     pub(crate) fn hand_out_jobs(&mut self) {
         while self.jobs_under_way < JOBS_UNDER_WAY_MAX
             && let Some((pending, job)) = self.jobs_waiting.pop()

@@ -1,6 +1,7 @@
-//! Stream management of a session (XEP-0198): enable, resume, and acknowledgements; and the turn's output.
+//! Stream management of a session (XEP-0198): enable, resume and acknowledgements. Also the output
+//! of a turn.
 //!
-//! A stanza that has come counts as handled when it is in safe hands, and not before (XEP-0198 4).
+//! An inbound stanza counts as handled only when it is safe: durable, or delivered (XEP-0198 4).
 
 use std::fmt::Write as _;
 
@@ -24,7 +25,8 @@ use crate::wire::text::Writer;
 pub(crate) const SM_ITEM_NOT_FOUND: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><item-not-found xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 
-/// A `previd` (XEP-0198 5): the secret of a session, which is its account's for as long as the session may be resumed, over restarts.
+/// Writes a `previd` (XEP-0198 5): the secret of a session. It belongs to the session's account for
+/// as long as the session may be resumed, across restarts.
 fn write_previd(token: &[u8; TOKEN_BYTES]) -> String {
     let mut text = String::with_capacity(2 * TOKEN_BYTES);
     for byte in token {
@@ -46,14 +48,15 @@ pub(crate) fn parse_previd(text: &str) -> Option<[u8; TOKEN_BYTES]> {
 }
 
 impl Streams {
-    /// `<enable/>` (XEP-0198 3).
+    /// Handles `<enable/>` (XEP-0198 3).
     pub(crate) fn enable_management(&mut self, conn: ConnId, id: SessionId, element: &Element<'_>) {
         let enabled = self.manage(id, Enable::read(|name| element.attribute(name)));
         self.send_bytes(conn, enabled.as_deref().unwrap_or(SM_UNEXPECTED));
         self.hold_beginning(conn);
     }
 
-    /// Stanzas of a session are counted from now on; returns `<enabled/>`. `None` if they have been counted before.
+    /// Starts counting the stanzas of a session and returns `<enabled/>`, or `None` if they were
+    /// counted already.
     pub(crate) fn manage(&mut self, id: SessionId, enable: Enable) -> Option<Vec<u8>> {
         let longest = self.kernel.settings.resume_s_max;
         let resume_s =
@@ -79,9 +82,10 @@ impl Streams {
         Some(out)
     }
 
-    /// A connection waits to resume a session. Whether it has to wait: what the client sent before is still under way. The client
-    /// sends again what `<resumed/>` does not count, so that has to be counted first, or it would be sent a second time and both
-    /// counts would part.
+    /// A connection asks to resume a session. Returns whether it must wait because earlier stanzas
+    /// of the client are still in flight. The client repeats every stanza that `<resumed/>` does
+    /// not count. Stanzas in flight must therefore be counted first; otherwise they would be sent
+    /// twice and the counts of both sides would diverge.
     pub(crate) fn wait_to_resume(&mut self, id: SessionId, conn: ConnId) -> bool {
         let Some(managed) = self.halves.managed_mut(id) else { return false };
         let under_way = managed.under_way() > 0;
@@ -91,13 +95,14 @@ impl Streams {
         under_way
     }
 
-    /// All that had come from the session is in safe hands: the connection that waits for it takes over.
+    /// All stanzas received from the session are safe: the connection that waits to resume it takes
+    /// over.
     pub(crate) fn resume_goes_on(&mut self, id: SessionId) {
         let now_s = self.kernel.now.mono_s();
         let Some(half) = self.halves.get_mut(id) else { return };
         let Some(managed) = half.managed.as_mut() else { return };
         let Some(conn) = managed.waiting.take() else { return };
-        // It may have gone while it waited; then the session waits on.
+        // The connection may have closed while it waited; the session then keeps waiting.
         let Some(opening) = self.conns.get(conn).and_then(|conn| conn.opening()) else { return };
         let takes = Takes::of(opening);
         let (before, behind) = opening.inline.take().map(|inline| inline.around).unwrap_or_default();
@@ -126,7 +131,7 @@ impl Streams {
         self.unblock(conn);
     }
 
-    /// The stanza with this number is in safe hands.
+    /// The stanza with this inbound number is safe.
     pub(crate) fn safe(&mut self, id: SessionId, seq: u32) {
         let Some(managed) = self.halves.managed_mut(id) else { return };
         managed.done(seq);
@@ -136,7 +141,8 @@ impl Streams {
         self.answer_management(id);
     }
 
-    /// `<r/>` (XEP-0198 4): it is answered when all that came before it is in safe hands. Whether the session is counted at all.
+    /// Handles `<r/>` (XEP-0198 4), which is answered when all earlier stanzas are safe. Returns
+    /// whether the session has stream management.
     pub(crate) fn peer_asks(&mut self, id: SessionId) -> bool {
         let Some(managed) = self.halves.managed_mut(id) else { return false };
         managed.peer_asks();
@@ -144,12 +150,12 @@ impl Streams {
         true
     }
 
-    /// Sends the `<a/>` that the peer waits for, if it is time.
+    /// Sends the `<a/>` that the peer waits for, if it is due.
     fn answer_management(&mut self, id: SessionId) {
         let Some(half) = self.halves.get_mut(id) else { return };
         let Some(conn) = half.conn() else { return };
         if let Some(h) = half.managed.as_mut().and_then(|m| m.poll_answer()) {
-            // What is told is told again after a crash.
+            // A count that was sent must be reproducible after a crash.
             if half.managed.as_ref().is_some_and(|m| m.is_unproved()) {
                 self.rows_due(id, Rows::Counts);
             }
@@ -157,7 +163,7 @@ impl Streams {
         }
     }
 
-    /// A connection that wanted to resume a session may bind a resource instead (XEP-0198 5).
+    /// A connection that failed to resume a session may bind a resource instead (XEP-0198 5).
     pub(crate) fn not_resumed(&mut self, conn: ConnId) {
         if let Some(inline) = self.opening(conn).and_then(|opening| opening.inline.as_mut()) {
             inline.not_resumed = true;
@@ -167,14 +173,14 @@ impl Streams {
         self.unblock(conn);
     }
 
-    /// Whether a managed session has something to ask an acknowledgement for, and asks with this turn's output.
+    /// Requests acknowledgements with this turn's output from managed sessions that need one.
     fn request_acks(&mut self) {
         for index in 0..self.dirty.len() {
             self.request_ack(self.conns.id(self.dirty[index]));
         }
     }
 
-    /// The same of the session behind one connection.
+    /// Requests an acknowledgement from the session behind one connection.
     pub(in crate::streams) fn request_ack(&mut self, id: ConnId) {
         let Some(session) = self.session_of(id) else { return };
         let managed = self.halves.managed_mut(session);
@@ -183,10 +189,11 @@ impl Streams {
         }
     }
 
-    /// Makes a send of what waits for a connection, unless one is under way. Whether it did.
+    /// Starts a send of a connection's pending output, unless one is in flight. Returns whether it
+    /// did.
     pub(crate) fn flush(&mut self, id: ConnId) -> bool {
         let now_s = self.kernel.now.mono_s();
-        // What stands in for a connection sends when it is asked.
+        // A connection without a socket sends only when it is asked.
         let Some(conn) = self.conns.get(id).filter(|_| id.has_socket()) else { return false };
         let Some(bytes) = conn.outbound.as_mut().and_then(|o| o.take(now_s)) else { return false };
         let bytes = if conn.transport().is_framed() { framed(&bytes) } else { bytes };
@@ -196,7 +203,8 @@ impl Streams {
         true
     }
 
-    /// The end of a turn: one send for each connection that has something to take. `named` hears of each.
+    /// Ends a turn: starts one send for each connection with pending output, and passes each to
+    /// `named`.
     pub(crate) fn flush_all(&mut self, mut named: impl FnMut(ConnId)) {
         self.request_acks();
         let mut dirty = std::mem::take(&mut self.dirty);

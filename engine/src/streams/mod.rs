@@ -1,8 +1,10 @@
-//! Connections, their output and their end, and the stream halves of sessions. The module knows a session by its name only, and no
-//! users. It owns the kernel: `cx: &mut Streams` is what every module of a shard is handed.
+//! Connections, their output and their end, and the stream halves of sessions. This module knows
+//! sessions only by their ids, and knows no users. It owns the kernel: every module of a shard is
+//! passed `cx: &mut Streams`.
 //!
-//! No stream ends in the middle of an input. An end is *recorded* ([`ending`]), and a stream that may go on with what it has sent
-//! is a letter to the shard ([`half::Up`]). The shard takes both out when the input is handled.
+//! No stream ends while an input is being handled. An end is *recorded* ([`ending`]). A stream that
+//! may continue with buffered input is reported to the shard by a letter ([`half::Up`]). The shard
+//! takes both out when the input is handled.
 
 pub(crate) mod asked;
 pub(crate) mod bosh;
@@ -41,53 +43,53 @@ pub(crate) struct Streams {
     pub(crate) conns: Conns,
     /// Connections with new output in this turn.
     pub(crate) dirty: Vec<u32>,
-    /// Boxed, because a connection in action keeps one for as long as it has output: they come and go as they are.
+    /// Boxed, because a connection keeps a buffer only while it has output; buffers move in and out
+    /// of the pool whole.
     #[expect(clippy::vec_box, reason = "boxes are handed out and taken back whole")]
     pub(crate) outbound_pool: Vec<Box<Outbound>>,
-    /// Bytes in outbound buffers, those under way included.
+    /// Bytes in outbound buffers, including those in flight.
     pub(crate) outbound_bytes: usize,
     /// What is to end when the input is handled.
     pub(crate) endings: Endings,
     /// The stream halves of sessions.
     pub(in crate::streams) halves: Halves,
-    /// Letters upwards, taken out when the input is handled; bounded by what one input sets off.
+    /// Letters upwards, taken out when the input is handled; bounded by the effects of one input.
     pub(crate) up: VecDeque<Up>,
-    /// Sessions that are not read from until work is paid off; each once.
+    /// Sessions that are not read from until their work is paid off; each once.
     pub(crate) paying: Vec<SessionId>,
-    /// Sessions that are not read from because their account sends faster than it may.
+    /// Sessions that are not read from because their account exceeds its rate.
     pub(in crate::streams) held_back: held_back::HeldBack,
-    /// Sessions that wait for room in what they leave unread and unacknowledged; each once.
+    /// Sessions that wait for room in their unread and unacknowledged output; each once.
     pub(in crate::streams) awaiting_room: HashSet<SessionId, Fixed>,
-    /// Sessions of which something has changed that is stored, and those of the round before; each once.
+    /// Sessions whose stored state has changed in this round, and in the one before; each once.
     pub(crate) restless: [Vec<SessionId>; 2],
-    /// Sessions of which rows are to be written with this turn; each once.
+    /// Sessions whose rows are to be written with this turn; each once.
     pub(crate) owed: Vec<SessionId>,
-    /// What sessions have not acknowledged (XEP-0198), bytes.
+    /// Bytes that sessions have not acknowledged (XEP-0198).
     pub(crate) unacked_bytes: usize,
-    /// Jobs beyond [`JOBS_UNDER_WAY_MAX`](crate::limits::JOBS_UNDER_WAY_MAX): those of connections that have gone are dropped
-    /// before there are twice as many as connections, but for
+    /// Jobs beyond [`JOBS_UNDER_WAY_MAX`](crate::limits::JOBS_UNDER_WAY_MAX). Jobs of closed
+    /// connections are dropped before the queue is twice as long as the number of connections plus
     /// [`JOBS_WAITING_SPARE`](crate::limits::JOBS_WAITING_SPARE).
     pub(crate) jobs_waiting: Vec<(Pending, Job)>,
-    /// Jobs among [`Pending`]; the rest are reads.
+    /// Number of jobs among [`Pending`]; the rest are reads.
     pub(crate) jobs_under_way: usize,
-    /// Sessions of BOSH.
+    /// BOSH sessions.
     pub(crate) bosh: bosh::Table,
-    /// Questions handed out about users who are kept elsewhere: bounded by `OUTSIDE_ASKS_MAX`.
+    /// Outstanding questions to the external back end about users; bounded by `OUTSIDE_ASKS_MAX`.
     pub(crate) asks_under_way: usize,
-    /// Questions handed out about requests for channels: bounded by `NOTIFY_INQUIRIES_MAX`.
+    /// Outstanding questions about requests for channels; bounded by `NOTIFY_INQUIRIES_MAX`.
     pub(crate) inquiries_under_way: usize,
-    /// What is sent since this second has not left for the network yet; the highest when all has.
+    /// Earliest second whose output has not left for the network yet; the maximum if all has left.
     pub(crate) held_s: u32,
-    /// Much of what this shard sends waits for a commit.
+    /// Whether many sends of this shard wait for a commit.
     pub(crate) many_held: bool,
-    /// Memory for one message of a WebSocket at a time.
+    /// Scratch memory for one WebSocket message at a time.
     pub(crate) message: Vec<u8>,
-    /// One more reference to it is with each long body that is on its way.
+    /// Each long body in flight holds one further reference to this.
     pub(crate) long_bodies: Arc<()>,
 }
 
 impl Streams {
-    /// No connections.
     pub(crate) fn new(kernel: Kernel) -> Streams {
         Streams {
             kernel,
@@ -116,7 +118,7 @@ impl Streams {
         }
     }
 
-    /// Sets the gauges of connections and of work that is handed out.
+    /// Sets the gauges of connections and of work in progress.
     pub(crate) fn publish_streams(&mut self) {
         let changed = self.conns.take_changed();
         let c = &self.kernel.counters;

@@ -1,4 +1,4 @@
-//! Connections that come, until a session is behind them.
+//! Connections from their acceptance until they have a session.
 
 use std::net::IpAddr;
 
@@ -11,19 +11,19 @@ use crate::streams::ended::Ended;
 use crate::wire::error::StreamCondition;
 use crate::wire::limit::{Held, Limit};
 
-/// Language of what the server says, and of stanzas on its streams that do not say theirs (RFC 6120 4.7.4).
+/// Language of the server's text, and of stanzas on its streams that declare none (RFC 6120 4.7.4).
 pub(crate) const SERVER_LANG: &str = "en";
 
-/// Stream management where there can be none: too early, or twice (XEP-0198 3).
+/// Answer to a stream management request that is too early or repeated (XEP-0198 3).
 pub(crate) const SM_UNEXPECTED: &[u8] =
     b"<failed xmlns='urn:xmpp:sm:3'><unexpected-request xmlns='urn:ietf:params:xml:ns:xmpp-stanzas'/></failed>";
 
-/// A listener where nobody logs in.
+/// A listener that does not accept logins.
 pub(crate) fn closed_listener() -> ListenerKind {
     ListenerKind { direct_tls: false, starttls: false, plain_auth: false, registration: false }
 }
 
-/// State of a connection whose session has been resumed elsewhere: it is only waited for to close.
+/// State of a connection whose session was resumed elsewhere. It only waits for the close.
 pub(crate) fn replaced() -> Opening {
     let mut opening = Opening::new(closed_listener(), IpAddr::from([0, 0, 0, 0]), 0, Stage::ExpectHeader);
     opening.blocked = true;
@@ -41,7 +41,7 @@ impl Streams {
         self.accepted_for(id, listener, peer, stage);
     }
 
-    /// A connection was accepted of which this is expected.
+    /// A connection was accepted; `state` is what is expected of it.
     pub(crate) fn accepted_for(&mut self, id: ConnId, listener: ListenerKind, peer: IpAddr, stage: Stage) {
         self.kernel.counters.accepted.one();
         let now_s = self.kernel.now.mono_s();
@@ -52,7 +52,7 @@ impl Streams {
         self.bound_opening(id, peer);
     }
 
-    /// Ends a connection from an address from which too many have not logged in.
+    /// Enforces the limit of connections per address that have not logged in.
     fn bound_opening(&mut self, id: ConnId, peer: IpAddr) {
         // Shards share the connections of a port evenly.
         let share = self.opening_share();
@@ -63,8 +63,9 @@ impl Streams {
         self.kernel.settings.opening_per_address_max.div_ceil(u32::from(self.kernel.settings.shards().max(1)))
     }
 
-    /// The same of one that has come from another shard. Those are not shared evenly: a shard may have as many as all together, and
-    /// says when it has its share.
+    /// Enforces the same limit for a connection from another shard. Such connections are not
+    /// distributed evenly: one shard may have as many as all shards together, and reports when it
+    /// has its share.
     pub(crate) fn bound_arrived(&mut self, id: ConnId, peer: IpAddr) -> bool {
         self.bound_by(id, peer, self.kernel.settings.opening_per_address_max);
         let share = self.opening_share();
@@ -80,7 +81,7 @@ impl Streams {
         }
     }
 
-    /// Whose the connection is: attempts to log in count for this address.
+    /// Records the client's address. Login attempts count against it.
     pub(crate) fn client(&mut self, id: ConnId, peer: IpAddr) {
         self.conns.set_peer(id, peer);
         self.bound_opening(id, peer);
@@ -98,7 +99,8 @@ impl Streams {
         }
     }
 
-    /// The same of one that is being heard: as long as it is, it has no session and does not go, because endings are carried out later.
+    /// Returns the opening of a connection whose input is being handled. It always exists: such a
+    /// connection has no session, and endings are carried out later.
     pub(crate) fn heard(&mut self, id: ConnId) -> &mut Opening {
         self.opening(id).expect("a connection that is heard before it has a session is there")
     }
@@ -107,8 +109,8 @@ impl Streams {
         self.conns.get(id)?.opening()
     }
 
-    /// Counts a request before there is a session, which is answered whatever the answer is: so it does not go on for
-    /// ever. Returns whether it may be answered; if not, the stream has ended.
+    /// Counts a request made before there is a session. Their number is limited because each is
+    /// answered. Returns whether it may be answered; if not, the stream has ended.
     pub(crate) fn early_request(&mut self, id: ConnId) -> bool {
         let Some(opening) = self.opening(id) else { return false };
         opening.requests = opening.requests.saturating_add(1);
@@ -120,19 +122,19 @@ impl Streams {
         may
     }
 
-    /// Whether the shard has let go of a connection that is still to be handed over: what it sends meanwhile is not for
-    /// this shard, see [`Effect::Depart`](crate::io::Effect::Depart).
+    /// Whether the shard has released a connection that is still to be handed over. Its input is
+    /// not for this shard; see [`Effect::Depart`](crate::io::Effect::Depart).
     pub(crate) fn is_departing(&mut self, conn: ConnId) -> bool {
         self.conns.get(conn).is_some_and(|c| matches!(c.state(), crate::session::conn::ConnState::Departing))
     }
 
-    /// Whom a connection is for, where the host cannot know it: a proxy has named the client by HTTP (`X-Forwarded-For`), or it is a
-    /// session of BOSH, behind which there is no socket.
+    /// The client's address where the host cannot know it: a proxy has named the client in an HTTP
+    /// header (`X-Forwarded-For`), or the connection is a BOSH session without a socket.
     pub(crate) fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
         self.conns.client(conn)
     }
 
-    /// The id of the session behind a connection.
+    /// Returns the id of the session behind a connection.
     pub(crate) fn session_of(&mut self, conn: ConnId) -> Option<SessionId> {
         match self.conns.get(conn)?.state() {
             crate::session::conn::ConnState::Bound(session) => Some(*session),

@@ -1,4 +1,5 @@
-//! Output of connections: one buffer for each that has some, one send at a time, and when nothing of a peer is looked at.
+//! Output of connections. Each connection with output has one buffer and one send at a time. Also
+//! decides when input of a peer is not processed.
 
 use crate::id::{ConnId, SessionId};
 use crate::io::Effect;
@@ -10,11 +11,12 @@ use crate::streams::opening::replaced;
 use crate::web::framed::framed;
 use crate::wire::error::StreamCondition;
 
-/// Outbound buffers kept for reuse.
+/// Outbound buffers pooled for reuse.
 const OUTBOUND_POOL_MAX: usize = 1024;
 
 impl Streams {
-    /// A connection is not read from, for this reason. One without a socket is never read from: its requests are.
+    /// Stops reading from a connection for this reason. A connection without a socket is never read
+    /// from; its requests are.
     #[inline]
     pub(crate) fn pause(&mut self, id: ConnId, why: Pause) {
         if self.conns.pause(id, why) && id.has_socket() {
@@ -22,22 +24,22 @@ impl Streams {
         }
     }
 
-    /// The reason is over: the connection is read from again if there is no other, when all that the turn rests on is durable if
-    /// that is said.
+    /// Removes a reason for the pause. The connection is read from again if no other reason
+    /// remains; with `durable`, only when all writes of the turn are durable.
     pub(crate) fn resume(&mut self, id: ConnId, why: Pause, durable: bool) {
         if self.conns.resume(id, why) && id.has_socket() {
             self.kernel.effects.push(Effect::Resume { conn: id, durable });
         }
     }
 
-    /// The connection is worth keeping: it has logged in.
+    /// Marks a connection that has logged in, so that it is preferred over others.
     pub(crate) fn favour(&mut self, id: ConnId) {
         if id.has_socket() {
             self.kernel.effects.push(Effect::Favour { conn: id });
         }
     }
 
-    /// Looks at nothing more from the connection until [`Streams::unblock`].
+    /// Processes no more input of the connection until [`Streams::unblock`].
     pub(crate) fn block(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get(id) else { return };
         if let Some(opening) = conn.opening() {
@@ -46,7 +48,7 @@ impl Streams {
         self.pause(id, Pause::Answer);
     }
 
-    /// Goes on with what was kept while the connection was blocked.
+    /// Continues with the input that was buffered while the connection was blocked.
     pub(crate) fn unblock(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get(id) else { return };
         if let Some(opening) = conn.opening() {
@@ -59,7 +61,8 @@ impl Streams {
         }
     }
 
-    /// A reason not to read from a connection is over: it is read from again, if there is no other, and goes on with what was kept.
+    /// Removes a reason not to read from a connection. If no other remains, it is read from again
+    /// and its buffered input is processed.
     pub(crate) fn go_on(&mut self, id: ConnId, why: Pause, durable: bool) {
         let Some(conn) = self.conns.get(id).filter(|conn| conn.is_paused(why)) else { return };
         let left = conn.partial.is_some();
@@ -69,12 +72,13 @@ impl Streams {
         }
     }
 
-    /// Appends bytes to what goes to a connection.
+    /// Appends bytes to the output of a connection.
     pub(crate) fn send_bytes(&mut self, id: ConnId, bytes: &[u8]) {
         self.send_with(id, |out| out.extend_from_slice(bytes));
     }
 
-    /// Looks at a connection when the turn ends: whether there is something to send, or an acknowledgement to ask for.
+    /// Marks a connection for the end of the turn, which sends its output and requests
+    /// acknowledgements.
     pub(crate) fn touch(&mut self, id: ConnId) {
         if let Some(conn) = self.conns.get(id).filter(|conn| !conn.dirty) {
             conn.dirty = true;
@@ -82,7 +86,7 @@ impl Streams {
         }
     }
 
-    /// Appends what `fill` writes to what goes to a connection.
+    /// Appends what `fill` writes to the output of a connection.
     pub(crate) fn send_with(&mut self, id: ConnId, fill: impl FnOnce(&mut Vec<u8>)) {
         self.touch(id);
         let Some(conn) = self.conns.get(id) else { return };
@@ -93,21 +97,22 @@ impl Streams {
         self.outbound_bytes += outbound.buffer().len() - before;
     }
 
-    /// Nothing urgent goes ahead of what waits for the connection now.
+    /// Prevents urgent stanzas from going ahead of the output now pending.
     pub(crate) fn hold_beginning(&mut self, id: ConnId) {
         if let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) {
             outbound.hold();
         }
     }
 
-    /// Notes that what was appended last is a stanza that stream management counts.
+    /// Records that the stanza appended last is counted by stream management.
     pub(crate) fn count_stanza(&mut self, id: ConnId) {
         if let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) {
             outbound.count();
         }
     }
 
-    /// Puts a stanza ahead of what waits for a connection; how many counted stanzas it has overtaken.
+    /// Puts a stanza ahead of a connection's pending output. Returns how many counted stanzas it
+    /// overtakes.
     pub(crate) fn send_first(&mut self, id: ConnId, xml: &[u8]) -> usize {
         self.send_with(id, |_| {});
         let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) else { return 0 };
@@ -115,7 +120,7 @@ impl Streams {
         outbound.put_first(xml)
     }
 
-    /// Sends a message and keeps book of it until it is with the kernel.
+    /// Sends a message and tracks it until its bytes are with the kernel.
     pub(crate) fn send_message(&mut self, id: ConnId, archive_id: u64, xml: &[u8]) {
         self.send_bytes(id, xml);
         if let Some(outbound) = self.conns.get(id).and_then(|c| c.outbound.as_mut()) {
@@ -123,12 +128,13 @@ impl Streams {
         }
     }
 
-    /// Whether more waits for the connection than it should have unread.
+    /// Whether the connection has more pending output than it should.
     pub(crate) fn is_heavy(&self, id: ConnId) -> bool {
         self.conns.outbound_bytes(id) > self.kernel.settings.outbound_bytes_soft
     }
 
-    /// Many requests fit into one read, and each is answered: who does not take the answers waits with the rest.
+    /// One read may contain many requests, each of which is answered. A client that does not read
+    /// the answers is not read from until it does.
     #[inline]
     pub(crate) fn wait_if_heavy(&mut self, id: ConnId) {
         if self.is_heavy(id) {
@@ -136,8 +142,8 @@ impl Streams {
         }
     }
 
-    /// A send has ended: takes the messages that it carried, and gives the buffer back if that is empty now. Returns the bytes that
-    /// waited before, and whether there are more to send.
+    /// A send has completed. Takes the messages that it carried, and frees the buffer if it is
+    /// empty. Returns the bytes that were pending before, and whether there are more to send.
     pub(crate) fn send_ended(&mut self, id: ConnId, messages: &mut Vec<u64>) -> Option<(usize, bool)> {
         let conn = self.conns.get(id)?;
         let outbound = conn.outbound.as_mut()?;
@@ -152,7 +158,8 @@ impl Streams {
         Some((before, left > 0))
     }
 
-    /// The peer, which had nothing to take before or has taken part of it, has its time again.
+    /// Restarts the peer's time limit: it had nothing to read before, or has read part of its
+    /// output.
     pub(crate) fn progressed(&mut self, id: ConnId) {
         let now_s = self.kernel.now.mono_s();
         if let Some(outbound) = self.conns.get(id).and_then(|conn| conn.outbound.as_mut()) {
@@ -167,8 +174,8 @@ impl Streams {
         }
     }
 
-    /// Takes what is still to be sent, for effects that carry a connection's last words in its present form, and the messages
-    /// that are not among them.
+    /// Takes the remaining output for effects that carry a connection's last bytes in its present
+    /// form, and the messages that are not among them.
     pub(crate) fn take_last(&mut self, id: ConnId) -> (Vec<Unsent>, Vec<u8>) {
         let Some(conn) = self.conns.get(id) else { return Default::default() };
         let is_framed = conn.transport().is_framed();
@@ -179,11 +186,12 @@ impl Streams {
         (unsent, if is_framed { framed(&last) } else { last })
     }
 
-    /// Ends a connection whose session goes on with another one.
+    /// Ends a connection whose session continues on another one.
     pub(crate) fn abandon(&mut self, old: ConnId) -> Vec<Unsent> {
         let mut unsent = Vec::new();
         if let Some(outbound) = self.conns.get(old).and_then(|conn| conn.outbound.as_mut()) {
-            // The rest is in the session's unacknowledged queue, which the new connection gets.
+            // The rest is in the session's unacknowledged queue, which passes to the new
+            // connection.
             let before = outbound.bytes();
             unsent = outbound.take_unsent();
             self.outbound_bytes -= before - outbound.bytes();
@@ -193,7 +201,7 @@ impl Streams {
         unsent
     }
 
-    /// For whom a connection carries messages.
+    /// Returns whose messages a connection carries.
     pub(crate) fn carries_for(&mut self, id: ConnId) -> Carries {
         match self.conns.get(id).map(|conn| conn.state()) {
             Some(&ConnState::Bound(session)) => Carries::Session(session),
@@ -202,7 +210,7 @@ impl Streams {
         }
     }
 
-    /// Goes on with what was kept while a connection did not take what it had asked for.
+    /// Continues with the input that was buffered while the connection's output was not read.
     pub(crate) fn drained(&mut self, id: ConnId) {
         if !self.is_heavy(id) {
             self.go_on(id, Pause::Output, true);
@@ -210,13 +218,12 @@ impl Streams {
     }
 }
 
-/// For whom a connection carries messages.
+/// Whose messages a connection carries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Carries {
-    /// A session.
     Session(SessionId),
-    /// A user whose session has ended, by the number that it left.
+    /// A user whose session has ended, by the number that the session left.
     Left(u32),
-    /// Nobody.
+    /// No user.
     Nobody,
 }

@@ -1,5 +1,5 @@
-//! What may be asked about the stream half of a session: how much waits, how long it has been so, and what has been counted. None of
-//! it changes anything.
+//! Queries about the stream half of a session: how much output is pending, for how long, and what
+//! has been counted. None of them changes state.
 
 use crate::id::{ConnId, SessionId};
 use crate::limits::{ARCHIVE_PAGE_BYTES_MAX, ARCHIVE_PAGE_MAX};
@@ -8,28 +8,29 @@ use crate::streams::Streams;
 use crate::streams::half::Up;
 use crate::streams::output::Carries;
 
-/// What a session may leave unacknowledged before messages stay in its user's log, when all together leave too much, bytes.
+/// Bytes that a session may leave unacknowledged before messages stay in its user's log, while all
+/// sessions together leave too much.
 const UNACKED_CROWDED_BYTES: usize = 4_096;
 
-/// How the stream half of a session stands, as an operator sees it.
+/// The state of a session's stream half, as shown to an operator.
 #[derive(Debug)]
 pub(crate) struct Standing {
-    /// Its connection, or none while it waits to be resumed.
+    /// Its connection, or `None` while it waits to be resumed.
     pub(crate) conn: Option<ConnId>,
-    /// Second (monotonic) since which that is so.
+    /// Second (monotonic) at which it got its connection, or lost it.
     pub(crate) since_s: u32,
-    /// Second when something last came from it, or since which it has no connection.
+    /// Second of its last input, or at which it lost its connection.
     pub(crate) last_s: u32,
-    /// Stanzas that stream management has counted outwards, if it does.
+    /// Stanzas that stream management has counted outbound, if enabled.
     pub(crate) sent: Option<u32>,
-    /// Stanzas under way to other homes.
+    /// Stanzas in flight to other homes.
     pub(crate) in_flight: u16,
-    /// Bytes that wait for its connection, or are under way to it.
+    /// Bytes pending for its connection, or in flight to it.
     pub(crate) outbound_bytes: usize,
 }
 
 impl Streams {
-    /// How a session stands, if it is there.
+    /// Returns the state of a session, if it exists.
     pub(crate) fn standing(&self, id: SessionId) -> Option<Standing> {
         let half = self.halves.get(id)?;
         let conn = half.conn();
@@ -43,17 +44,16 @@ impl Streams {
         })
     }
 
-    /// The connection of a session, if it has one.
     pub(crate) fn conn_of(&self, id: SessionId) -> Option<ConnId> {
         self.halves.conn(id)
     }
 
-    /// Whether a session is there and waits to be resumed.
+    /// Whether a session exists and waits to be resumed.
     pub(crate) fn is_detached(&self, id: SessionId) -> bool {
         self.halves.get(id).is_some_and(|half| half.conn().is_none())
     }
 
-    /// Whether a session has waited for too long to be resumed.
+    /// Whether the time in which a session may be resumed has passed.
     pub(crate) fn is_expired(&self, id: SessionId) -> bool {
         let Some(half) = self.halves.get(id).filter(|half| half.conn().is_none()) else { return false };
         let resume_s = half.managed.as_ref().map_or(0, |managed| managed.resume_s);
@@ -61,26 +61,27 @@ impl Streams {
         self.kernel.now.mono_s().saturating_sub(half.since_s).saturating_add(late_s) > resume_s
     }
 
-    /// Seconds for which a session has had no connection, those before this process included.
+    /// Seconds for which a session has had no connection, including those before this process
+    /// began.
     pub(crate) fn waited_s(&self, id: SessionId) -> u32 {
         let Some(half) = self.halves.get(id) else { return 0 };
         let late_s = half.managed.as_ref().map_or(0, |managed| managed.late_s);
         self.kernel.now.mono_s().saturating_sub(half.since_s).saturating_add(late_s)
     }
 
-    /// Whether a session is counted by stream management.
+    /// Whether a session has stream management.
     pub(crate) fn is_managed(&self, id: SessionId) -> bool {
         self.halves.managed(id).is_some()
     }
 
-    /// Whether a session may be resumed by who has this token.
+    /// Whether this token permits a session to be resumed.
     pub(crate) fn may_resume(&self, id: SessionId, token: &[u8; TOKEN_BYTES]) -> bool {
         self.halves
             .managed(id)
             .is_some_and(|managed| managed.resume_s > 0 && !managed.is_dormant() && managed.token == *token)
     }
 
-    /// Messages of its user's log that a session's client has been sent and has not acknowledged.
+    /// Number of log messages that were sent to a session's client and not acknowledged.
     pub(crate) fn unreceived(&self, id: SessionId) -> usize {
         self.halves.managed(id).map_or(0, |managed| managed.unacked().filter(|unacked| unacked.may_wait()).count())
     }
@@ -90,23 +91,25 @@ impl Streams {
         self.halves.managed(id).map_or(0, Managed::memory_bytes)
     }
 
-    /// Memory of all stream halves, by the room of their table, bytes.
+    /// Memory of all stream halves by the capacity of their table, bytes.
     pub(crate) fn halves_bytes(&self) -> usize {
         self.halves.memory_bytes()
     }
 
-    /// What a managed session leaves unacknowledged, bytes and stanzas, and how many of its own stanzas are under way.
+    /// Bytes and stanzas that a managed session leaves unacknowledged, and how many of its own
+    /// stanzas are in flight.
     pub(crate) fn unacknowledged(&self, id: SessionId) -> Option<(usize, usize, usize)> {
         let managed = self.halves.managed(id)?;
         Some((managed.unacked_bytes(), managed.unacked_len(), managed.under_way()))
     }
 
-    /// Bytes that wait for a session's connection, or are under way to it.
+    /// Bytes pending for a session's connection, or in flight to it.
     pub(crate) fn unread_bytes(&self, id: SessionId) -> usize {
         self.halves.conn(id).map_or(0, |conn| self.conns.outbound_bytes(conn))
     }
 
-    /// Whether a session has so much unread or unacknowledged that it gets nothing more from others.
+    /// Whether a session's unread or unacknowledged output is so large that it receives nothing
+    /// more from others.
     pub(crate) fn is_full(&self, id: SessionId) -> bool {
         let most = self.kernel.settings.outbound_bytes_max;
         let Some(half) = self.halves.get(id) else { return true };
@@ -114,15 +117,16 @@ impl Streams {
         unacked > most || half.conn().is_some_and(|conn| self.conns.outbound_bytes(conn) > most)
     }
 
-    /// Whether a session has too much to take already. What is for it waits in the log, if it may.
+    /// Whether a session has too much output pending. Messages for it then wait in the log, if they
+    /// may.
     pub(crate) fn is_busy(&self, id: SessionId) -> bool {
         let (soft, most) = (self.kernel.settings.outbound_bytes_soft, self.kernel.settings.unacked_max);
         let Some(half) = self.halves.get(id) else { return true };
-        // What waits for it in the log comes first, and nobody knows yet from where on.
+        // Its messages in the log come first, and their starting point is not known yet.
         if half.managed.as_ref().is_some_and(|managed| managed.is_dormant()) {
             return true;
         }
-        // Where all together leave too much, nobody leaves much.
+        // While all sessions together leave too much, each may leave only a little.
         let all = self.kernel.settings.unacked_bytes_max / u64::from(self.kernel.settings.shards().max(1));
         let crowded = all > 0 && self.unacked_bytes as u64 > all;
         let soft = if crowded { soft.min(UNACKED_CROWDED_BYTES) } else { soft };
@@ -130,15 +134,15 @@ impl Streams {
         unacked || half.conn().is_some_and(|conn| self.is_heavy(conn))
     }
 
-    /// Bytes of a page of an answer: it leaves as much again of what a session may leave unread and unacknowledged.
+    /// Bytes of one page of an answer: half of what a session may leave unread and unacknowledged.
     pub(crate) fn page_room(&self) -> usize {
         ARCHIVE_PAGE_BYTES_MAX
             .min(self.kernel.settings.outbound_bytes_soft / 2)
             .min(self.kernel.settings.outbound_bytes_max / 2)
     }
 
-    /// Whether a session has room for a page of an answer, beside what it leaves unread and unacknowledged: none of it is to make a
-    /// message wait.
+    /// Whether a session has room for a page of an answer beside its unread and unacknowledged
+    /// output. A page must not make a message wait.
     pub(crate) fn has_room(&self, id: SessionId) -> bool {
         let (soft, most) = (self.kernel.settings.outbound_bytes_soft, self.kernel.settings.unacked_max);
         let Some(half) = self.halves.get(id).filter(|_| !self.is_busy(id)) else { return false };
@@ -147,12 +151,13 @@ impl Streams {
         unread.max(bytes) + self.page_room() <= soft && len + ARCHIVE_PAGE_MAX.min(most / 2) <= most
     }
 
-    /// A session waits until it has room.
+    /// Registers a session to be reported when it has room.
     pub(crate) fn await_room(&mut self, id: SessionId) {
         self.awaiting_room.insert(id);
     }
 
-    /// What waited for a session has become less: if it waits for room, and has it now, that is told upwards.
+    /// A session's pending output has shrunk. If it waits for room and has room now, that is
+    /// reported upwards.
     pub(crate) fn lightened(&mut self, id: SessionId) {
         if !self.awaiting_room.is_empty() && self.awaiting_room.contains(&id) && self.has_room(id) {
             self.awaiting_room.remove(&id);
@@ -160,7 +165,7 @@ impl Streams {
         }
     }
 
-    /// The same of the session that a connection carries messages for.
+    /// Does the same for the session whose messages a connection carries.
     pub(crate) fn conn_lightened(&mut self, id: ConnId) {
         if !self.awaiting_room.is_empty()
             && let Carries::Session(session) = self.carries_for(id)
@@ -169,13 +174,14 @@ impl Streams {
         }
     }
 
-    /// Whether a session has asked on and on and acknowledged nothing: as much as others may fill is there for answers alone.
+    /// Whether a session keeps sending requests and acknowledges nothing. A reserve as large as the
+    /// limit for others' stanzas is available to answers alone.
     pub(crate) fn acknowledges_nothing(&self, id: SessionId) -> bool {
         let most = 2 * self.kernel.settings.outbound_bytes_max;
         self.halves.managed(id).is_some_and(|managed| managed.unacked_bytes() > most && managed.unacked_len() > 1)
     }
 
-    /// The number of the first message that a session holds and the cursor of its user's log waits for.
+    /// The number of the first message that a session holds and that its user's cursor waits for.
     pub(crate) fn first_held(&mut self, id: SessionId) -> Option<u64> {
         let half = self.halves.get(id)?;
         let managed = half.managed.as_ref().and_then(|managed| managed.first_held());

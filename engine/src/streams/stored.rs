@@ -1,22 +1,24 @@
-//! What is stored of the stream half of a session that may be resumed after a restart (XEP-0198 5), and when.
+//! The stored state of the stream half of a session that may be resumed after a restart (XEP-0198
+//! 5), and when it is written.
 //!
-//! Rows are written when something has changed that they say, a second or two later; with the turn, when a client is told a count
-//! that could not be told again from rows and logs; and when the session loses its connection. A message alone writes none: its
-//! entry in the log says of which session it is, and which in its count ([`Trail`](crate::store::sessions::Trail)).
+//! Rows are written a second or two after a change to what they record. They are written with the
+//! turn when a client is sent a count that could not be reproduced from rows and logs, and when the
+//! session loses its connection. A message alone causes no row: its log entry records the session
+//! and the message's place in the session's count ([`Trail`](crate::store::sessions::Trail)).
 
 use crate::id::{SessionId, mark};
 use crate::session::sm::{Had, Managed, Rows, TOKEN_BYTES};
 use crate::store::sessions::{Counts, Key, Step};
 use crate::streams::Streams;
 
-/// A session whose counts moved is stored again when it has been quiet for so long, seconds.
+/// A session whose counts have changed is stored again after this many seconds of quiet.
 const REST_S: u32 = 30;
 
-/// Roster pushes that are stored of a session.
+/// Roster pushes that are stored per session.
 const PUSHES_MAX: usize = 64;
 
 impl Streams {
-    /// Rows of a session are to be written, if it is one that is stored.
+    /// Schedules the rows of a session to be written, if it is stored.
     pub(crate) fn rows_due(&mut self, id: SessionId, due: Rows) {
         let Some(managed) = self.halves.managed_mut(id) else { return };
         if managed.tag == 0 || managed.is_dormant() || (due == Rows::Counts && managed.serial == 0) {
@@ -38,12 +40,12 @@ impl Streams {
         }
     }
 
-    /// Something has changed of a session that is stored.
+    /// The stored state of a session has changed.
     pub(crate) fn changed(&mut self, id: SessionId) {
         self.rows_due(id, Rows::Soon);
     }
 
-    /// Sessions whose rows are to be written now that a round is over.
+    /// Takes the sessions whose rows are to be written at the end of a round.
     pub(crate) fn take_restless(&mut self) -> Vec<SessionId> {
         let ripe = std::mem::take(&mut self.restless[1]);
         self.restless.swap(0, 1);
@@ -52,64 +54,66 @@ impl Streams {
             .collect()
     }
 
-    /// What is to be written of a session now; nothing is from now on.
+    /// Takes what is to be written of a session now, and clears it.
     pub(crate) fn take_due(&mut self, id: SessionId) -> Rows {
         self.halves.managed_mut(id).map_or(Rows::None, |managed| std::mem::take(&mut managed.due))
     }
 
-    /// What a session is stored under, and which account it was that it began with; `None` if it is not stored.
+    /// Returns the key under which a session is stored, and the account that it began with; `None`
+    /// if it is not stored.
     pub(crate) fn stored_as(&self, id: SessionId) -> Option<(Key, u64, u32)> {
         let managed = self.halves.managed(id).filter(|managed| managed.tag != 0)?;
         Some((managed.key(), managed.incarnation, managed.resume_s))
     }
 
-    /// Whether rows of a session stand in the store.
+    /// Whether the store has rows of a session.
     pub(crate) fn is_stored(&self, id: SessionId) -> bool {
         self.halves.managed(id).is_some_and(|managed| managed.serial > 0)
     }
 
-    /// Whether a session was begun before this process.
+    /// Whether a session began before this process.
     pub(crate) fn is_restored(&self, id: SessionId) -> bool {
         self.halves.managed(id).is_some_and(|managed| managed.restored)
     }
 
-    /// Whether a session has waited since before this process began.
+    /// Whether a session has been waiting since before this process began.
     pub(crate) fn is_dormant(&self, id: SessionId) -> bool {
         self.halves.managed(id).is_some_and(Managed::is_dormant)
     }
 
-    /// The highest number of an entry for all that a session was sent.
+    /// The highest entry number such that everything up to it was sent to the session.
     pub(crate) fn top(&self, id: SessionId) -> u64 {
         self.halves.managed(id).map_or(0, Managed::top)
     }
 
-    /// What logs name a session by, if it is stored.
+    /// The tag by which logs identify a session, if it is stored.
     pub(crate) fn tag(&self, id: SessionId) -> Option<u32> {
         self.halves.managed(id).map(|managed| managed.tag).filter(|&tag| tag != 0)
     }
 
-    /// What an entry says of a session that was just handed it: `None` if nothing has to be said.
+    /// What to record in an entry that was just handed to a session; `None` if nothing.
     #[inline]
     pub(crate) fn handed(&self, id: SessionId, mark: u64) -> Option<Step> {
         let managed = self.halves.managed(id).filter(|managed| managed.tag != 0 && !managed.is_dormant())?;
-        // It may have kept it back.
+        // The session may have held the message back.
         (managed.last_sent() == mark).then(|| Step::Handed { tag: managed.tag, count: managed.sent() })
     }
 
-    /// What the entry of a stanza says that has just come from a session.
+    /// What to record in the entry of a stanza that has just arrived from a session.
     #[inline]
     pub(crate) fn logged(&mut self, id: SessionId, seq: u32) -> Option<Step> {
         self.halves.managed_mut(id)?.logged(seq)
     }
 
-    /// The entry that a stanza of a session has already since before a crash.
+    /// The entry that a stanza of a session already has from before a crash.
     #[inline]
     pub(crate) fn had(&mut self, id: SessionId, seq: u32) -> Option<u64> {
         self.halves.managed_mut(id)?.had(seq)
     }
 
-    /// A session was sent a roster push, which is to come again after a restart: it has no other way to learn of a change. The number
-    /// of the push, if the session has waited since before this process began.
+    /// A session was sent a roster push, which is repeated after a restart because the client has
+    /// no other way to learn of the change. Returns the number of the push if the session has been
+    /// waiting since before this process began.
     pub(crate) fn pushed(&mut self, id: SessionId) -> Option<u32> {
         let managed = self.halves.managed_mut(id).filter(|managed| managed.tag != 0)?;
         let number = managed.pushed();
@@ -128,14 +132,14 @@ impl Streams {
         }
     }
 
-    /// A session that is stored is of this account.
+    /// Records the account incarnation of a stored session.
     pub(crate) fn note_incarnation(&mut self, id: SessionId, incarnation: u64) {
         if let Some(managed) = self.halves.managed_mut(id) {
             managed.incarnation = incarnation;
         }
     }
 
-    /// The counts of a session for its rows; its place in the log is for who calls to add.
+    /// Returns the counts of a session for its rows. The caller adds its position in the log.
     pub(crate) fn counts(&mut self, id: SessionId) -> Option<Counts> {
         let (last_number, now) = (self.kernel.last_number, self.kernel.now);
         let half = self.halves.get_mut(id)?;
@@ -150,7 +154,7 @@ impl Streams {
         Some(Counts { serial, handled, from, sent, number: last_number, seen: 0, detached_s, held, pushes })
     }
 
-    /// A session whose counts have moved since they were written, and that is at rest, has them written.
+    /// Writes the counts of an idle session if they have changed since they were written.
     pub(crate) fn rest(&mut self, id: SessionId) {
         let now_s = self.kernel.now.mono_s();
         let Some(half) = self.halves.get(id) else { return };
@@ -161,13 +165,13 @@ impl Streams {
         }
     }
 
-    /// A session from before this process began waits for its client.
+    /// A session from before this process waits for its client.
     pub(crate) fn attach_dormant(&mut self, id: SessionId, managed: Managed) {
         let now_ms = self.kernel.now.mono_ms;
         self.halves.open_dormant(id, managed, now_ms);
     }
 
-    /// Its client is there again, on a connection that waits to resume it.
+    /// The client of a dormant session has returned, on a connection that waits to resume it.
     pub(crate) fn awake(
         &mut self,
         id: SessionId,
@@ -188,7 +192,7 @@ impl Streams {
         }
     }
 
-    /// A session loses its rows with a change of the account's password: others may be written.
+    /// A session loses its rows when the account's password changes; others may be written.
     pub(crate) fn unstored(&mut self, id: SessionId) {
         if let Some(managed) = self.halves.managed_mut(id) {
             managed.serial = 0;

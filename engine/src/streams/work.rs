@@ -1,8 +1,9 @@
-//! Fair work: what a session sets off beside messages is measured, and one that has set off more than its share is not read from until
-//! it is paid off. So who pipelines requests that are dear waits alone.
+//! Fair work. The work that a session causes beside messages is measured. A session that has caused
+//! more than its share is not read from until the work is paid off, so a client that pipelines
+//! expensive requests delays only itself.
 //!
-//! A session pays with time. What it owes is one stamp: when all is paid off. What it owes when it ends is its user's
-//! (`actors/debt.rs`).
+//! A session pays with time. Its debt is one timestamp: when all is paid off. The debt of a session
+//! that ends passes to its user (`actors/debt.rs`).
 
 use crate::id::SessionId;
 use crate::limits::{WORK_AHEAD_MS, WORK_BYTES_PER_S, WORK_EACH};
@@ -10,12 +11,12 @@ use crate::session::conn::Pause;
 use crate::store::Query;
 use crate::streams::Streams;
 
-/// What rows, letters and bytes of a session's cost together, in the unit of [`WORK_BYTES_PER_S`].
+/// Cost of a session's rows, letters and bytes together, in the unit of [`WORK_BYTES_PER_S`].
 pub(crate) fn work(each: usize, bytes: usize) -> u64 {
     each as u64 * WORK_EACH + bytes as u64
 }
 
-/// What the answers to questions may cost at the most.
+/// The most that the answers to questions can cost.
 pub(crate) fn most_work(queries: &[Query]) -> u64 {
     let bytes = queries.iter().map(|query| match query {
         Query::Get { .. } => 0,
@@ -24,22 +25,23 @@ pub(crate) fn most_work(queries: &[Query]) -> u64 {
     work(queries.len(), bytes.sum())
 }
 
-/// The most that a session is said to owe, milliseconds: a stamp can tell it from what was paid off long ago.
+/// The largest debt that a session can have, milliseconds. Below it, a timestamp can be
+/// distinguished from one long past.
 const OWED_MS_MAX: u32 = u32::MAX / 4;
 
-/// The time that pays for work, milliseconds. No single request costs so much that it would not fit.
+/// The time that pays for work, milliseconds. No single request costs so much that this overflows.
 pub(crate) fn time_ms(work: u64) -> u32 {
     (work * 1_000 / WORK_BYTES_PER_S).min(u64::from(u32::MAX / 8)) as u32
 }
 
 impl Streams {
-    /// What has been done so far in this turn, for [`charge_since`](crate::actors::Actors::charge_since).
+    /// Work done so far in this turn, for [`charge_since`](crate::actors::Actors::charge_since).
     pub(crate) fn done_so_far(&self) -> u64 {
         let letters: usize = self.kernel.letters.iter().map(|batch| batch.len()).sum();
         work(letters + self.kernel.writes.len(), self.kernel.writes.bytes())
     }
 
-    /// A session has set off work.
+    /// Charges a session for work.
     pub(crate) fn charged(&mut self, session: SessionId, work: u64) {
         let now_ms = self.kernel.now.mono_ms as u32;
         let Some(half) = self.halves.get_mut(session) else { return };
@@ -54,12 +56,12 @@ impl Streams {
         self.pause(conn, Pause::Work);
     }
 
-    /// What a session has still to pay off, milliseconds.
+    /// Remaining debt of a session, milliseconds.
     pub(crate) fn owed_ms(&self, session: SessionId) -> u32 {
         self.halves.get(session).map_or(0, |half| owes_ms(half.pays_until_ms, self.kernel.now.mono_ms as u32))
     }
 
-    /// A session begins with a debt. With too much of it it is not read from yet.
+    /// A session begins with a debt. If it is too large, the session is not read from yet.
     pub(crate) fn owe(&mut self, session: SessionId, owed_ms: u32) {
         let now_ms = self.kernel.now.mono_ms as u32;
         if let Some(half) = self.halves.get_mut(session) {
@@ -68,12 +70,12 @@ impl Streams {
         self.charged(session, 0);
     }
 
-    /// Whether a session has set off more than its share, and is not read from.
+    /// Whether a session has caused more than its share of work, and is not read from.
     pub(crate) fn owes_work(&self, session: SessionId) -> bool {
         self.owed_ms(session) > WORK_AHEAD_MS
     }
 
-    /// A session was charged for more than it has set off.
+    /// Credits a session that was charged too much.
     pub(crate) fn given_back(&mut self, session: SessionId, work: u64) {
         let now_ms = self.kernel.now.mono_ms as u32;
         let Some(half) = self.halves.get_mut(session) else { return };
@@ -81,8 +83,8 @@ impl Streams {
         half.pays_until_ms = now_ms.wrapping_add(owes_ms);
     }
 
-    /// What a session owed is paid off: its stamp is moved on, before the clock's lower bits come round to it again (49 days). A part of
-    /// the sweep of sessions.
+    /// Advances the timestamp of a paid debt before the clock's lower bits wrap around to it (49
+    /// days). Part of the sweep of sessions.
     pub(crate) fn forget_paid(&mut self, session: SessionId) {
         let now_ms = self.kernel.now.mono_ms as u32;
         if let Some(half) = self.halves.get_mut(session)
@@ -92,7 +94,8 @@ impl Streams {
         }
     }
 
-    /// Reads from those again who have paid off half of what they may owe. A turn's part of the sweep.
+    /// Resumes reading from sessions that have paid off half of their allowed debt. One turn's
+    /// share of the sweep.
     pub(crate) fn sweep_work(&mut self) {
         if self.paying.is_empty() {
             return;
@@ -113,7 +116,7 @@ impl Streams {
     }
 }
 
-/// What is left to be paid off, milliseconds.
+/// Remaining debt, milliseconds.
 fn owes_ms(until_ms: u32, now_ms: u32) -> u32 {
     let left_ms = until_ms.wrapping_sub(now_ms);
     if left_ms > OWED_MS_MAX { 0 } else { left_ms }
