@@ -1,4 +1,4 @@
-//! The way back to whoever has asked: a session of this shard, or a user elsewhere.
+//! Return paths for answers: to a session of this shard, or to a user elsewhere.
 
 use crate::actors::Actors;
 use crate::io::{Effect, Happened, Note};
@@ -10,19 +10,19 @@ use crate::wire::limit::Refusal;
 use crate::wire::written::{write_error, write_result};
 
 impl Actors {
-    /// Whether a session that has asked is still there.
+    /// Whether a session that made a request still exists.
     pub(crate) fn asks_still(&self, asker: &Asker) -> bool {
         asker.session.is_some_and(|(session, _)| self.sessions.get(session).is_some())
     }
 
-    /// A user has changed the own account.
+    /// A user has changed their own account.
     pub(crate) fn note_change(&mut self, cx: &mut Streams, what: Happened, account: &str, asker: &Asker) {
         let conn = asker.session.and_then(|(session, _)| cx.conn_of(session));
         let account = account.into();
         cx.kernel.effects.push(Effect::Note(Box::new(Note { what, account, peer: None, conn })));
     }
 
-    /// Sends the answer to whoever asked.
+    /// Sends the answer to the requester.
     pub(crate) fn answer(&mut self, cx: &mut Streams, asker: Asker, answer: Result<&[u8], Refusal>) {
         if asker.is_nobody() {
             return cx.kernel.confirm(asker.origin);

@@ -1,8 +1,10 @@
-//! What a user owes for work of sessions that have ended (see [`work`](crate::streams::work)). The next ones begin with it: who logs in
-//! again and again, and ends each session when it is not read from any more, gets nothing by it.
+//! Debts of users for the work of sessions that have ended (see [`work`](crate::streams::work)).
+//! The user's next sessions begin with the debt. A client therefore gains nothing by ending each
+//! session when it is no longer read from and logging in again.
 //!
-//! It is one stamp beside the user's quotas, which stays in memory until it has passed and is never written. Debts of several sessions
-//! are not added up: each session that there may be would have paid its own off in the same time.
+//! The debt is one timestamp beside the user's quotas. It stays in memory until it has passed and
+//! is never written. Debts of several sessions are not added up: the sessions would have paid them
+//! off at the same time.
 
 use crate::actors::Actors;
 use crate::id::SessionId;
@@ -11,7 +13,7 @@ use crate::streams::half::Down;
 use crate::streams::work::time_ms;
 
 impl Actors {
-    /// A session of a user has ended, and owed this, milliseconds.
+    /// A session of a user has ended with a debt of `owed_ms` milliseconds.
     pub(crate) fn keep_debt(&mut self, cx: &mut Streams, user: u32, owed_ms: u32) {
         if owed_ms == 0 {
             return;
@@ -21,7 +23,7 @@ impl Actors {
         quota.work_until_ms = quota.work_until_ms.max(now_ms + u64::from(owed_ms));
     }
 
-    /// A session of a user begins with what those before it owe.
+    /// A session of a user begins with the debt of those before it.
     pub(crate) fn take_debt(&mut self, cx: &mut Streams, user: u32, session: SessionId) {
         let until_ms = self.users.get(user).state.as_ref().map_or(0, |state| state.quota.work_until_ms);
         let owed_ms = until_ms.saturating_sub(cx.kernel.now.mono_ms);
@@ -30,7 +32,7 @@ impl Actors {
         }
     }
 
-    /// A session of a user has set off work; one that has ended since leaves it to the next one.
+    /// A session of a user has caused work. If it has ended since, the next session pays for it.
     pub(crate) fn charge(&mut self, cx: &mut Streams, user: &str, session: SessionId, work: u64) {
         if self.sessions.get(session).is_some() {
             return cx.tell(session, Down::Charge(work));

@@ -1,4 +1,5 @@
-//! What extensions have marked and noted of sessions and users, and the hooks that rest on it.
+//! Marks and notes that extensions have set on sessions and users, and the hooks that depend on
+//! them.
 
 use crate::actors::Actors;
 use crate::extension;
@@ -16,17 +17,18 @@ use crate::wire::text::write_attribute;
 use crate::wire::written::{Stanza, read_back};
 
 impl Actors {
-    /// Whether anything is noted of a user.
+    /// Whether extensions have notes about a user.
     pub(crate) fn has_notes(&self, user: u32) -> bool {
         self.users.get(user).state.as_ref().is_some_and(|state| !state.notes.is_empty())
     }
 
-    /// Whether what is noted of a user has to stay as long as the user has a session.
+    /// Whether a user's notes must be retained for as long as the user has a session.
     pub(crate) fn notes_stay(&self, user: u32) -> bool {
         self.users.get(user).state.as_ref().is_some_and(|state| extension::stay(&state.notes))
     }
 
-    /// A session of a user begins: what the mark on its sisters says, or the note, its own mark says, too.
+    /// A session of a user begins. It inherits its mark from the user's other sessions, or from the
+    /// note.
     pub(crate) fn mark_woken(&mut self, cx: &mut Streams, id: SessionId) {
         let user = self.sessions.heard(id).user;
         let noted = self.users.get(user).state.as_ref().is_some_and(|state| state.notes.get(WAKER).is_some());
@@ -35,14 +37,16 @@ impl Actors {
         }
     }
 
-    /// Why a stanza between a user and another address is refused, if it is. Nothing is between a user's own sessions.
+    /// The reason to refuse a stanza between a user and another address, if there is one. Stanzas
+    /// between a user's own sessions are never refused.
     pub(crate) fn guards(&self, cx: &Streams, user: u32, way: Way, other: &str) -> Option<Refusal> {
         let notes = self.users.get(user).state.as_ref().map(|state| &state.notes).filter(|notes| !notes.is_empty())?;
         let own = self.bare_of_user(user) == bare_of(other);
         extension::refuses(&cx.kernel.facts, notes, way, other).filter(|_| !own)
     }
 
-    /// Whether a message between a user and another address may stay in the user's archive, where it stays at all.
+    /// Whether a message between a user and another address may be archived, if the archive applies
+    /// to it at all.
     #[inline]
     pub(crate) fn archives(&self, cx: &Streams, user: u32, other: &str) -> bool {
         !self.has_notes(user) || self.notes_archive(cx, user, other)
@@ -54,7 +58,7 @@ impl Actors {
         extension::archives(&cx.kernel.facts, &state.notes, &self.bare_of_user(user), other)
     }
 
-    /// Writes what an extension has on record of a user.
+    /// Writes an extension's record of a user.
     pub(crate) fn put_record(&mut self, cx: &mut Streams, user: u32, place: usize, row: &[u8]) {
         let (bare, now_s) = (self.bare_of_user(user), cx.kernel.now.mono_s());
         let note = extension::write_record(place, &mut cx.kernel.writes, &bare, row);
@@ -73,7 +77,7 @@ impl Actors {
         cx.changed(id);
     }
 
-    /// Lets a hook change the note that its extension has of a session.
+    /// Lets a hook change its extension's note about a session.
     pub(crate) fn with_note<T>(
         &mut self,
         session: SessionId,
@@ -90,7 +94,7 @@ impl Actors {
         Some(result)
     }
 
-    /// Carries out what a hook of an extension wants changed of a session.
+    /// Carries out the change that a hook requests for a session.
     pub(crate) fn change_session(&mut self, cx: &mut Streams, session: SessionId, place: usize, change: SessionChange) {
         if let Some(on) = change.mark {
             self.mark(cx, session, place, on);
@@ -103,7 +107,8 @@ impl Actors {
         }
     }
 
-    /// Asks a client something in the server's name; [`Actors::client_answered`] hears of the answer.
+    /// Sends a request from the server to a client. The answer arrives at
+    /// [`Actors::client_answered`].
     pub(crate) fn ask_client(&mut self, cx: &mut Streams, session: SessionId, place: usize, ask: &Ask) {
         if self.sessions.get(session).is_none() {
             return;
@@ -124,12 +129,13 @@ impl Actors {
         }
         asked.push((place as u8, id.into()));
         cx.kernel.counters.asks_sent.one();
-        // It wakes nothing that is kept back: order is promised to stanzas of one sender (RFC 6120 10.1).
+        // This does not release stanzas held back by gates: order is guaranteed only among stanzas
+        // of one sender (RFC 6120 10.1).
         self.send_past_gates(cx, session, &out);
     }
 
-    /// A client answers a request of the server's own. What nobody has asked is passed over. Returns what it has said it can do, if that
-    /// was asked.
+    /// A client answers a request of the server. Answers without a request are ignored. Returns the
+    /// client's features, if the request was for those.
     pub(crate) fn client_answered(
         &mut self,
         cx: &mut Streams,
@@ -149,7 +155,7 @@ impl Actors {
         asks.capable.is_some().then_some(capable)
     }
 
-    /// A session has another connection (XEP-0198 5).
+    /// A session has a new connection (XEP-0198 5).
     pub(crate) fn resumed(&mut self, cx: &mut Streams, session: SessionId, takes: Takes, again: u32) {
         let Some(state) = self.sessions.get_mut(session) else { return };
         state.takes(takes.privacy, takes.lang);
@@ -167,7 +173,8 @@ impl Actors {
         }
     }
 
-    /// Whether a stanza goes to a session now, by the gates of the extensions whose mark the session has.
+    /// Whether a stanza is sent to a session now, according to the gates of the extensions that
+    /// have marked the session.
     #[cold]
     pub(crate) fn passes_gates(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8], logged: bool) -> bool {
         let marks = self.sessions.get(session).map_or(0, |session| session.marks) & extension::GATES;
@@ -197,8 +204,8 @@ impl Actors {
         true
     }
 
-    /// Sends a stanza to a session, counted for stream management, whatever waits for it already, and whatever
-    /// extensions would do with it.
+    /// Sends a stanza to a session, counted for stream management, regardless of pending output and
+    /// of gates.
     pub(crate) fn send_past_gates(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
         if self.observers.is_some() {
             self.tap_goes(cx, session, xml);

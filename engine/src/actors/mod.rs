@@ -1,5 +1,5 @@
-//! Users whose home is this shard, what is known of them, and the user halves of their sessions. The module knows no
-//! messages, rosters or passwords.
+//! Users whose home is this shard, what is known about them, and the user halves of their sessions.
+//! This module knows no messages, rosters or passwords.
 
 pub(crate) mod asker;
 pub(crate) mod debt;
@@ -25,14 +25,14 @@ use crate::wire::jid::resource_of;
 pub(crate) struct Actors {
     pub(crate) sessions: Sessions,
     pub(crate) users: Users,
-    /// Stanzas and steps that wait for an account, a log or a roster.
+    /// Number of stanzas and steps that wait for an account, a log or a roster.
     pub(crate) parked: usize,
-    /// What an operator looks at; none most of the time.
+    /// What an operator observes; usually none.
     pub(crate) observers: Option<Box<Observers>>,
 }
 
 impl Actors {
-    /// Nobody. `users_key` is secret, and keys the index of users.
+    /// Creates the table without users. `users_key` is secret and keys the index of users.
     pub(crate) fn new(domains: Arc<Domains>, users_key: [u8; 16]) -> Actors {
         Actors { sessions: Sessions::default(), users: Users::new(domains, users_key), parked: 0, observers: None }
     }
@@ -51,17 +51,15 @@ impl Actors {
         c.parked.set(self.parked as u64);
     }
 
-    /// The bare JID of a user.
     pub(crate) fn bare_of_user(&self, user: u32) -> String {
         self.users.bare(user)
     }
 
-    /// The full JID of a session.
     pub(crate) fn full_jid(&self, id: SessionId) -> String {
         self.full_jid_parts(id).concat()
     }
 
-    /// The same in memory that was used before.
+    /// Writes the full JID of a session into memory that is reused.
     pub(crate) fn write_full_jid(&self, id: SessionId, full: &mut String) {
         full.clear();
         full.extend(self.full_jid_parts(id));
@@ -72,7 +70,7 @@ impl Actors {
         [self.users.local(session.user), "@", self.users.domain(session.user), "/", &*session.resource]
     }
 
-    /// The sessions of a bare JID, or the one of a full JID.
+    /// Returns the sessions of a bare JID, or the one of a full JID.
     pub(crate) fn sessions_of(&self, jid: &str) -> Vec<SessionId> {
         let Some(user) = self.users.find(jid) else { return Vec::new() };
         let resource = resource_of(jid);
@@ -80,7 +78,8 @@ impl Actors {
         of_user.filter(|(_, s)| resource.is_none_or(|r| *s.resource == *r)).map(|(id, _)| id).collect()
     }
 
-    /// The language that a session's stanzas inherit from their stream, if it has to be said (RFC 6120 8.1.5).
+    /// The language that a session's stanzas inherit from their stream, if it must be declared (RFC
+    /// 6120 8.1.5).
     pub(crate) fn lang(&self, session: SessionId) -> Option<Box<str>> {
         self.sessions.get(session)?.extra.as_ref()?.lang.clone()
     }

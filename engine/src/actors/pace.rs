@@ -1,5 +1,6 @@
-//! How fast accounts send: who sends faster than an account may is not read from for a while, with all sessions that go on sending.
-//! Nothing is refused or lost. The client's network holds what it sends meanwhile.
+//! Rate limits of accounts. While an account exceeds its rate, those of its sessions that keep
+//! sending are not read from. No stanza is refused or lost; meanwhile the client's network buffers
+//! hold its output.
 
 use crate::actors::Actors;
 use crate::id::SessionId;
@@ -8,7 +9,7 @@ use crate::streams::Streams;
 use crate::wire::limit::Limit;
 
 impl Actors {
-    /// A stanza of so many bytes has come from a session's client.
+    /// A stanza of `bytes` bytes has arrived from a session's client.
     #[inline]
     pub(crate) fn spend(&mut self, cx: &mut Streams, session: SessionId, bytes: usize) {
         let user = self.sessions.slot(session.slot).user;
@@ -18,7 +19,8 @@ impl Actors {
         }
     }
 
-    /// That was more than an ordinary account may, or than a busy one, as which it has counted so far.
+    /// The account exceeds the rate of an ordinary account, or of a busy one if it counted as busy
+    /// already.
     #[cold]
     #[inline(never)]
     fn overspent(&mut self, cx: &mut Streams, session: SessionId, user: u32) {
@@ -29,9 +31,10 @@ impl Actors {
         self.hold_if_spent(cx, session);
     }
 
-    /// A session begins, is resumed, or goes on: if its account has sent more than it may, it is not read from yet.
+    /// A session begins, is resumed or continues. If its account exceeds its rate, the session is
+    /// not read from yet.
     pub(crate) fn hold_if_spent(&mut self, cx: &mut Streams, session: SessionId) {
-        // It has ended with what it has just sent.
+        // The session has ended with the input that it just sent.
         let Some(user) = self.sessions.get(session).map(|session| session.user) else { return };
         let (now_ms, may) = (cx.kernel.now.mono_ms as u32, cx.kernel.settings.paces);
         let pace = self.users.pace_mut(user);
@@ -46,26 +49,27 @@ impl Actors {
         }
     }
 
-    /// Reads again from sessions whose accounts may send again. A turn's part of the sweep.
+    /// Resumes reading from sessions whose accounts are within their rate again. One turn's share
+    /// of the sweep.
     pub(crate) fn sweep_paces(&mut self, cx: &mut Streams) {
         while let Some(id) = cx.next_held_back() {
             let Some(user) = self.sessions.get(id).map(|session| session.user) else { continue };
             let (now_ms, may) = (cx.kernel.now.mono_ms as u32, cx.kernel.settings.paces);
             match self.users.pace_mut(user).goes_on_ms(now_ms, &may) {
                 0 => cx.let_go_on(id),
-                // Another session of the account has sent meanwhile.
+                // Another session of the account has sent in the meantime.
                 left_ms => cx.look_later(id, left_ms),
             }
         }
     }
 
-    /// Whether something counts still of what a user has sent, who is to be remembered so long.
+    /// Whether a user's rate still has a balance, for which the user must stay in memory.
     pub(crate) fn has_spent(&mut self, cx: &mut Streams, user: u32) -> bool {
         let (now_ms, may) = (cx.kernel.now.mono_ms as u32, cx.kernel.settings.paces);
         !self.users.pace_mut(user).is_empty(now_ms, &may)
     }
 
-    /// Nothing counts any more of what those have sent who are held back.
+    /// Clears the rate balance of all accounts that are held back.
     pub(crate) fn forgive_all(&mut self, cx: &mut Streams) {
         for id in cx.held_back() {
             if let Some(user) = self.sessions.get(id).map(|session| session.user) {
@@ -74,7 +78,7 @@ impl Actors {
         }
     }
 
-    /// Nothing counts any more of what a user has sent.
+    /// Clears the rate balance of a user.
     pub(crate) fn forgive_spent(&mut self, cx: &mut Streams, user: u32) {
         *self.users.pace_mut(user) = Default::default();
         let mut at = self.users.get(user).first;

@@ -1,4 +1,4 @@
-//! Where a stanza of a session goes, and when it is in safe hands (XEP-0198 4).
+//! The destination of a session's stanza, and the point at which the stanza is safe (XEP-0198 4).
 
 use std::borrow::Cow;
 
@@ -10,19 +10,19 @@ use crate::streams::half::Down;
 use crate::wire::jid;
 use crate::wire::jid::JidRef;
 
-/// Where a stanza is addressed to, as the sender's server sees it.
+/// Destination of a stanza, as seen by the sender's server.
 pub(crate) enum Address<'a> {
-    /// No `to`, or the own bare JID.
+    /// No `to`, or the sender's own bare JID.
     Own,
-    /// A domain that is served: the server.
+    /// A domain that is served: the server itself.
     Server,
-    /// A user of a domain that is served, bare or full, or whatever is at a component's domain.
+    /// A user of a domain that is served, bare or full, or an address at a component's domain.
     User(JidRef<'a>),
     /// A service with a domain of its own.
     Service(Service),
-    /// Nobody: what such a service does not have.
+    /// An address that such a service does not have.
     Nobody,
-    /// Anywhere else.
+    /// Any other domain.
     Remote,
     /// Not a JID.
     Malformed,
@@ -35,7 +35,7 @@ impl Actors {
                 .is_ok_and(|from| *from == *full || full.strip_prefix(&*from).is_some_and(|rest| rest.starts_with('/')))
     }
 
-    /// Reads the `to` of a stanza. `scratch` holds the normalised text.
+    /// Parses the `to` of a stanza. `scratch` holds the normalised text.
     pub(crate) fn address<'a>(
         &self,
         cx: &Streams,
@@ -67,7 +67,7 @@ impl Actors {
         }
     }
 
-    /// The stanza with this number is in safe hands.
+    /// The stanza with this inbound number is safe.
     pub(crate) fn stanza_done(&mut self, cx: &mut Streams, session: SessionId, seq: u32) {
         if self.observers.is_some() {
             self.tap_safe(cx, session, seq);
@@ -75,14 +75,14 @@ impl Actors {
         cx.tell(session, Down::Safe(seq));
     }
 
-    /// A stanza leaves for another home: where its confirmation goes.
+    /// A stanza leaves for another home. Returns where its confirmation goes.
     pub(crate) fn sent_off(&mut self, cx: &mut Streams, session: SessionId, seq: u32, bytes: usize) -> Option<Origin> {
         self.sessions.get(session)?;
         cx.tell(session, Down::UnderWay(bytes));
         Some(Origin { shard: cx.kernel.id, session, seq, entry: 0 })
     }
 
-    /// A stanza that was under way is confirmed.
+    /// A stanza in flight is confirmed.
     pub(crate) fn confirmed(&mut self, cx: &mut Streams, session: SessionId, seq: u32) {
         cx.tell(session, Down::Arrived);
         self.stanza_done(cx, session, seq);

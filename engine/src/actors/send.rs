@@ -1,4 +1,5 @@
-//! What sessions get that stands in no log: presence, requests, answers, errors, and messages that wait nowhere.
+//! Stanzas to sessions that are in no log: presence, requests, answers, errors, and messages that
+//! are not stored.
 
 use crate::actors::Actors;
 use crate::extension::GATES;
@@ -19,8 +20,10 @@ use crate::wire::text::write_attribute;
 use crate::wire::written::{Stanza, from_of_stanza, write_error, write_result};
 
 impl Actors {
-    /// Sends a session what others have for it and what waits nowhere: presence, answers, requests. Returns whether it took it;
-    /// who leaves too much unread or unacknowledged does without, and is shown presence later as it is then. For messages see [`logs`](crate::logs::message).
+    /// Offers a session a stanza that is not stored: presence, an answer, or a request of another
+    /// entity. Returns whether the session took it. A session with too much unread or
+    /// unacknowledged output does not get it; it is sent current presence later. For messages see
+    /// [`logs`](crate::logs::message).
     pub(crate) fn offer_stanza(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) -> bool {
         let full = cx.is_full(session);
         if full {
@@ -40,8 +43,9 @@ impl Actors {
         !full
     }
 
-    /// Sends the answer to a session's own request. One that asks on and on and acknowledges nothing ends: as much as others may
-    /// fill is there for answers alone.
+    /// Sends the answer to a session's own request. A session that keeps sending requests and
+    /// acknowledges nothing ends: a reserve as large as the limit for others' stanzas is available
+    /// to answers alone.
     pub(crate) fn reply(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
         self.send_stanza(cx, session, xml);
         if cx.acknowledges_nothing(session) {
@@ -54,7 +58,7 @@ impl Actors {
         self.end_session_with(cx, session, Ended::Unread, StreamCondition::ResourceConstraint, text);
     }
 
-    /// Sends a stanza to a session, counted for stream management, whatever waits for it already.
+    /// Sends a stanza to a session, counted for stream management, regardless of pending output.
     pub(crate) fn send_stanza(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
         let gated = self.sessions.get(session).is_some_and(|session| session.marks & GATES != 0);
         if !gated || self.passes_gates(cx, session, xml, false) {
@@ -62,8 +66,9 @@ impl Actors {
         }
     }
 
-    /// Sends a message of the server's own ahead of what waits for the session's connection. Order is promised to stanzas of one
-    /// sender (RFC 6120 10.1), and the server has sent none of those that are overtaken but its announcements.
+    /// Sends a message of the server ahead of the output pending for the session's connection.
+    /// Order is guaranteed only among stanzas of one sender (RFC 6120 10.1). The only overtaken
+    /// stanzas that the server itself has sent are announcements.
     pub(crate) fn send_urgent(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
         let Some(overtaken) = cx.write_urgent(session, xml) else { return };
         cx.kernel.counters.messages_out.one();
@@ -89,14 +94,16 @@ impl Actors {
         let is_error = element.kind().as_deref() == Some("error");
         let is_response = element.name() == "iq" && element.kind().as_deref() == Some("result");
         if !is_error && !is_response {
-            // The error comes from whom the stanza was for; a malformed address is repeated as it was (RFC 6120 8.3.3.8).
+            // The error's sender is the stanza's addressee. A malformed address is repeated
+            // unchanged (RFC 6120 8.3.3.8).
             let to = element.to();
             let id = element.id();
             let full = self.full_jid(session);
             let mut out = Vec::with_capacity(256);
             write_error(&mut out, element.name(), id.as_deref(), to.as_deref(), Some(&full), refusal);
             self.reply(cx, session, &out);
-            // Who resumes after a crash is told that the stanza is handled: what became of it must come, too.
+            // A client that resumes after a crash sees the stanza as handled, so its error must
+            // arrive too.
             if element.name() == "message" {
                 self.keep_push(cx, session, &out);
             }
@@ -110,8 +117,8 @@ impl Actors {
         self.stanza_done(cx, session, seq);
     }
 
-    /// Hands a stanza to the session of its full JID; directed presence to a bare JID goes to all available ones
-    /// (RFC 6121 8.5.2.1.2). Returns whether there was one that took it.
+    /// Delivers a stanza to the session of its full JID. Directed presence to a bare JID goes to
+    /// all available sessions (RFC 6121 8.5.2.1.2). Returns whether a session took it.
     pub(crate) fn to_exact_session(&mut self, cx: &mut Streams, user: u32, stanza: Incoming<'_>) -> bool {
         let resource = resource_of(stanza.to);
         let bare_presence = resource.is_none() && matches!(stanza.kind, Kind::Directed { .. });
@@ -124,15 +131,16 @@ impl Actors {
         targets.into_iter().fold(false, |any, id| self.answer_to_session(cx, id, stanza) | any)
     }
 
-    /// Hands a stanza to a session. What a server has made answers what the session has asked for; of what clients have made it
-    /// gets only so much. Returns whether it took it.
+    /// Delivers a stanza to a session. Stanzas from a server answer the session's own requests;
+    /// stanzas from clients are subject to its limits. Returns whether the session took it.
     pub(crate) fn answer_to_session(&mut self, cx: &mut Streams, session: SessionId, stanza: Incoming<'_>) -> bool {
         let answer = match stanza.kind {
             Kind::Response | Kind::Message { class: MessageClass::Error, .. } => stanza.origin.is_none(),
             _ => false,
         };
         if answer {
-            // What it asks of others is paid for when it comes: nobody knew before how much it would be.
+            // The session pays for answers to its requests on arrival, because their size was not
+            // known before.
             cx.tell(session, Down::Charge(work(0, stanza.xml.len())));
             self.reply(cx, session, stanza.xml);
             if matches!(stanza.kind, Kind::Message { .. }) {
@@ -143,7 +151,7 @@ impl Actors {
         self.offer_stanza(cx, session, stanza.xml)
     }
 
-    /// An IQ result to an own session.
+    /// Sends an IQ result to a session of this home.
     pub(crate) fn iq_result(&mut self, cx: &mut Streams, session: SessionId, id: Option<&str>, payload: &[u8]) {
         if self.sessions.get(session).is_none() {
             return;
@@ -154,7 +162,7 @@ impl Actors {
         self.reply(cx, session, &out);
     }
 
-    /// An IQ error to an own session.
+    /// Sends an IQ error to a session of this home.
     pub(crate) fn iq_error(
         &mut self,
         cx: &mut Streams,
@@ -172,7 +180,7 @@ impl Actors {
         self.reply(cx, session, &out);
     }
 
-    /// Gives a session a message. `mark` is what the user's log knows it by, or 0.
+    /// Sends a message to a session. `mark` is its number in the user's log, or 0.
     pub(crate) fn hand_bytes(&mut self, cx: &mut Streams, session: SessionId, mark: u64, xml: &[u8]) {
         let Some(state) = self.sessions.get(session) else { return };
         if state.marks & GATES != 0 && !self.passes_gates(cx, session, xml, mark != 0 && mark & COPY == 0) {
@@ -186,7 +194,8 @@ impl Actors {
         cx.tell(session, Down::Message(mark, xml));
     }
 
-    /// Gives a session a message that waits nowhere; who has too much to take already does without.
+    /// Sends a session a message that is not stored. A session with too much pending output does
+    /// not get it.
     pub(crate) fn hand_ephemeral(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8]) {
         if cx.is_busy(session) {
             return cx.kernel.counters.stanzas_dropped.one();
@@ -194,7 +203,7 @@ impl Actors {
         self.hand_bytes(cx, session, 0, xml);
     }
 
-    /// Sends an IQ of the server's own to all of a user's sessions that have an extension's mark.
+    /// Sends an IQ of the server to all of a user's sessions that an extension has marked.
     pub(crate) fn push_to_marked(&mut self, cx: &mut Streams, user: u32, place: usize, payload: &[u8]) {
         let marked = self.users.sessions(&self.sessions, user).filter(|(_, s)| s.marks & 1 << place != 0);
         for session in marked.map(|(id, _)| id).collect::<Vec<_>>() {
@@ -202,7 +211,8 @@ impl Actors {
         }
     }
 
-    /// A push, or an error that answers a message, is kept as long as it may have to come again.
+    /// Retains a push, or an error that answers a message, for as long as it may have to be
+    /// repeated.
     fn keep_push(&mut self, cx: &mut Streams, session: SessionId, push: &[u8]) {
         if let Some(number) = cx.pushed(session)
             && let Some((key, ..)) = cx.stored_as(session)
@@ -213,8 +223,9 @@ impl Actors {
         }
     }
 
-    /// Sends an IQ of type `set` of the server's own to a session, such as a roster push (RFC 6121 2.1.6). None is left out, so a
-    /// session that takes none of them ends, as one that takes no answers does.
+    /// Sends a session an IQ of type `set` from the server, such as a roster push (RFC 6121 2.1.6).
+    /// A push must not be skipped. A session that reads none of its pushes therefore ends, as one
+    /// that reads no answers does.
     pub(crate) fn push_to(&mut self, cx: &mut Streams, session: SessionId, payload: &[u8]) {
         if self.sessions.get(session).is_none() {
             return;

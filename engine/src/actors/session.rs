@@ -1,4 +1,5 @@
-//! Sessions come and go. That one is to end is recorded, as it is for streams.
+//! The beginning and end of sessions. The end of a session is recorded first, like that of a
+//! stream.
 
 use crate::actors::Actors;
 use crate::extension::{WAKER, push};
@@ -13,7 +14,7 @@ use crate::streams::half::Down;
 use crate::wire::error::StreamCondition;
 
 impl Actors {
-    /// A session is there: its user's first one from now on.
+    /// Inserts a new session. It comes first in its user's list.
     pub(crate) fn insert_session(&mut self, cx: &mut Streams, session: Session, conn: ConnId) -> SessionId {
         let id = self.sessions.insert(session);
         cx.attach(id, conn);
@@ -21,7 +22,7 @@ impl Actors {
         id
     }
 
-    /// A session of an earlier process is there, and waits for its client.
+    /// Inserts a session of an earlier process, which waits for its client.
     pub(crate) fn insert_dormant(&mut self, cx: &mut Streams, session: Session, managed: Managed) -> SessionId {
         let id = self.sessions.insert(session);
         cx.attach_dormant(id, managed);
@@ -29,7 +30,7 @@ impl Actors {
         id
     }
 
-    /// Takes a session out of all lists, with its full JID.
+    /// Removes a session from all lists. Returns it with its full JID.
     pub(crate) fn take_session(&mut self, cx: &mut Streams, id: SessionId) -> Option<(String, Session)> {
         self.sessions.get(id)?;
         if self.observers.is_some() {
@@ -40,7 +41,7 @@ impl Actors {
         let presence = self.sessions.set_presence(id, None);
         let mut session = self.sessions.remove(id)?;
         session.presence = presence;
-        // What its mark says is noted beside the account, where one is in memory.
+        // The mark is noted with the account if the account has a record in memory.
         if session.marks & 1 << WAKER != 0
             && let Some(state) = &mut self.users.get_mut(session.user).state
         {
@@ -49,7 +50,7 @@ impl Actors {
         Some((full, session))
     }
 
-    /// A session is to end, with its connection if it has one: with this error.
+    /// Ends a session with this error, and its connection if it has one.
     pub(crate) fn end_session_with(
         &mut self,
         cx: &mut Streams,
@@ -61,7 +62,8 @@ impl Actors {
         cx.tell(id, Down::End(why, condition, text));
     }
 
-    /// The sessions of a user whose account is gone are to end; with `erase` all rows of the account go then.
+    /// Ends the sessions of a user whose account was removed. With `erase`, all rows of the account
+    /// are then deleted.
     pub(crate) fn end_removed(&mut self, cx: &mut Streams, user: u32, erase: bool) {
         let sessions: Vec<_> = self.users.sessions(&self.sessions, user).map(|(id, _)| id).collect();
         for id in sessions {
@@ -72,20 +74,20 @@ impl Actors {
         }
     }
 
-    /// A session has set off what was done since.
+    /// Charges a session for the work done since `before`.
     pub(crate) fn charge_since(&mut self, cx: &mut Streams, session: SessionId, before: u64) {
         let work = cx.done_so_far().saturating_sub(before);
         cx.tell(session, Down::Charge(work));
     }
 
-    /// Makes a send of what waits for a connection, unless one is under way.
+    /// Starts a send of a connection's pending output, unless one is in flight.
     pub(crate) fn flush_one(&mut self, cx: &mut Streams, id: ConnId) {
         if cx.flush(id) && self.observers.is_some() {
             self.tap_sending(cx, id);
         }
     }
 
-    /// The end of a turn: one send for each connection that has something to take.
+    /// Ends a turn: starts one send for each connection with pending output.
     pub(crate) fn flush_outbound(&mut self, cx: &mut Streams) {
         if self.observers.is_none() {
             return cx.flush_all(|_| {});

@@ -1,7 +1,7 @@
-//! What an operator looks at: stanzas of one user, and who is busiest.
+//! An operator's observations: the stanzas of one user, and the busiest sessions.
 //!
-//! While nobody looks, `observers` is none, and each stanza costs one look at that. All of this stands beside the way of a message,
-//! and changes nothing on it.
+//! While nothing is observed, `observers` is `None`, and each stanza costs one check of it.
+//! Observers are beside the path of a message and change nothing on it.
 
 use crate::actors::Actors;
 use crate::id::{ConnId, SessionId};
@@ -17,7 +17,7 @@ use crate::wire::jid::split_resource;
 use crate::wire::written::read_back;
 
 impl Actors {
-    /// Begins a trace of a user's sessions, or of one; how many there are now.
+    /// Starts a trace of one session or of all sessions of a user. Returns how many there are now.
     pub(crate) fn trace(&mut self, cx: &mut Streams, id: u64, jid: &str, bodies: bool, ms: u64) -> Reply {
         let now_ms = cx.kernel.now.mono_ms;
         let observers = self.observers.get_or_insert_default();
@@ -43,7 +43,8 @@ impl Actors {
         if observers.traces.len() == before { Reply::NotFound } else { Reply::Done(1) }
     }
 
-    /// Who is busiest; from now on sessions are counted, until nobody asks any more.
+    /// Returns the busiest sessions. Sessions are counted from the first request until requests
+    /// stop.
     pub(crate) fn busiest(&mut self, cx: &mut Streams, most: u32) -> Reply {
         let now_ms = cx.kernel.now.mono_ms;
         let observers = self.observers.get_or_insert_default();
@@ -61,19 +62,19 @@ impl Actors {
         Reply::Busiest { window_ms, rows: there.take(most as usize).map(row).collect() }
     }
 
-    /// Ends what nobody looks at any more.
+    /// Ends observations that are no longer requested.
     pub(crate) fn sweep_observers(&mut self, cx: &mut Streams) {
         let now_ms = cx.kernel.now.mono_ms;
         self.observers.take_if(|observers| !observers.keep(now_ms));
     }
 
-    /// The user of a session, if somebody traces it.
+    /// Returns the user of a session, if the session is traced.
     pub(crate) fn traced(&self, session: SessionId) -> bool {
         let (Some(observers), Some(session)) = (&self.observers, self.sessions.get(session)) else { return false };
         observers.traces_user(&self.users.bare(session.user))
     }
 
-    /// Does this with each trace that takes a session.
+    /// Calls `with` for each trace that includes a session.
     fn with_traces(&mut self, session: SessionId, mut with: impl FnMut(&mut Trace)) {
         let Actors { sessions, users, observers, .. } = self;
         let (Some(observers), Some(state)) = (observers, sessions.get(session)) else { return };
@@ -81,7 +82,7 @@ impl Actors {
         observers.traces.iter_mut().filter(|trace| trace.takes(&account, Some(&state.resource))).for_each(&mut with);
     }
 
-    /// A stanza has come from a session; [`Actors::tap_taken`] follows.
+    /// A stanza has arrived from a session; [`Actors::tap_taken`] follows.
     #[cold]
     pub(crate) fn tap_came(&mut self, cx: &mut Streams, session: SessionId, element: &Element<'_>) {
         let now = cx.kernel.now;
@@ -97,20 +98,21 @@ impl Actors {
         });
     }
 
-    /// A stanza that has just come is answered with an error.
+    /// A stanza that has just arrived is answered with an error.
     #[cold]
     pub(crate) fn tap_refused(&mut self, session: SessionId, condition: StanzaCondition) {
         self.with_traces(session, |trace| trace.refused(condition.name()));
     }
 
-    /// The stanza with this number in the session's inbound count is done with here; `in_flight` were under way before it.
+    /// This home is done with the stanza of this inbound number; `in_flight` stanzas were in flight
+    /// before it.
     #[cold]
     pub(crate) fn tap_taken(&mut self, cx: &mut Streams, session: SessionId, seq: u32, in_flight: u16) {
         let under_way = cx.standing(session).is_some_and(|standing| standing.in_flight > in_flight).then_some(seq);
         self.with_traces(session, |trace| trace.taken(session, under_way));
     }
 
-    /// The stanza with this number is in safe hands.
+    /// The stanza with this inbound number is safe.
     #[cold]
     pub(crate) fn tap_safe(&mut self, cx: &mut Streams, session: SessionId, seq: u32) {
         let now = cx.kernel.now;
@@ -123,7 +125,7 @@ impl Actors {
         self.tap_goes_ahead(cx, session, xml, 0);
     }
 
-    /// The same of one that goes ahead of so many that are counted.
+    /// A stanza is about to go to a session, ahead of this many counted stanzas.
     #[cold]
     pub(crate) fn tap_goes_ahead(&mut self, cx: &mut Streams, session: SessionId, xml: &[u8], overtaken: usize) {
         let now = cx.kernel.now;
@@ -145,7 +147,7 @@ impl Actors {
         });
     }
 
-    /// All that waits for a connection is in the send that is made now.
+    /// All output pending for a connection is part of the send that starts now.
     #[cold]
     pub(crate) fn tap_sending(&mut self, cx: &mut Streams, conn: ConnId) {
         let now = cx.kernel.now;
@@ -154,7 +156,7 @@ impl Actors {
         }
     }
 
-    /// A send is with the kernel.
+    /// A send has completed: its bytes are with the kernel.
     #[cold]
     pub(crate) fn tap_sent(&mut self, cx: &mut Streams, conn: ConnId) {
         let now = cx.kernel.now;
@@ -163,14 +165,14 @@ impl Actors {
         }
     }
 
-    /// The client has acknowledged what it got up to this number.
+    /// The client has acknowledged its stanzas up to this number.
     #[cold]
     pub(crate) fn tap_acknowledged(&mut self, cx: &mut Streams, session: SessionId, h: u32) {
         let now = cx.kernel.now;
         self.with_traces(session, |trace| trace.acknowledged(now, session, h));
     }
 
-    /// A stanza for a user of this home goes to no session now.
+    /// A stanza for a user of this home is delivered to no session now.
     #[cold]
     pub(crate) fn tap_aside(&mut self, cx: &mut Streams, stanza: Incoming<'_>, refused: Option<StanzaCondition>) {
         let (now, (account, resource)) = (cx.kernel.now, split_resource(stanza.to));
@@ -185,7 +187,7 @@ impl Actors {
         });
     }
 
-    /// News of a session.
+    /// An event of a session.
     #[cold]
     pub(crate) fn tap_news(&mut self, cx: &mut Streams, session: SessionId, news: News) {
         if self.traced(session) {

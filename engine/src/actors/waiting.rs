@@ -1,4 +1,4 @@
-//! What is known of an account, and what waits until it is known.
+//! What is known about an account, and what waits until it is known.
 
 use crate::actors::Actors;
 use crate::extension;
@@ -16,18 +16,19 @@ use crate::wire::jid::bare_of;
 use crate::wire::limit::{Limit, Refusal};
 use crate::wire::written::id_of_stanza;
 
-/// Rows that are read of whoever something comes for, behind which may stand those of stored sessions: the account's record, the
-/// cursor, and what extensions have on record.
+/// Rows that are read for a receiver: the account's record, the cursor, and the records of
+/// extensions. Rows of stored sessions may follow them.
 pub(crate) const RECEIVER_ROWS: usize = 2 + extension::RECORDS;
 
 impl Actors {
-    /// Whether something waits for this user's account, so that what comes has to go behind it (RFC 6120 10.1).
+    /// Whether something waits for this user's account. Later stanzas must queue behind it (RFC
+    /// 6120 10.1).
     pub(crate) fn has_parked(&self, user: Option<u32>) -> bool {
         let state = user.and_then(|user| self.users.get(user).state.as_ref());
         state.is_some_and(|state| !state.parked.is_empty())
     }
 
-    /// Queues something until the account is looked up; false if too much waits already.
+    /// Queues something until the account is read. Returns false if too much is waiting already.
     pub(crate) fn wait_for_account(&mut self, cx: &mut Streams, account: &str, waiting: Waiting) -> bool {
         let now_s = cx.kernel.now.mono_s();
         let user = self.users.find_or_insert(account);
@@ -47,34 +48,35 @@ impl Actors {
         true
     }
 
-    /// What is read of whoever something comes for: [`RECEIVER_ROWS`] answers, and one more while sessions are restored.
+    /// Reads for a receiver: [`RECEIVER_ROWS`] answers, and one more while sessions are being
+    /// restored.
     fn receiver_queries(&self, cx: &Streams, account: &str) -> impl Iterator<Item = Query> {
         let first = [Table::Accounts, Table::Waiting].map(|table| get(table, account));
         let stored = self.may_have_stored(cx).then(|| sessions::query(account));
         first.into_iter().chain(extension::records(account)).chain(stored)
     }
 
-    /// Whether users may have sessions in the store of which nobody knows yet: they are of an earlier process.
+    /// Whether the store may have sessions of an earlier process that are not in memory yet.
     pub(crate) fn may_have_stored(&self, cx: &Streams) -> bool {
         cx.kernel.settings.restores && !cx.kernel.restored
     }
 
-    /// Keeps a stanza until its receiver's account and cursor are read.
+    /// Holds a stanza until its receiver's account and cursor are read.
     pub(crate) fn park(&mut self, cx: &mut Streams, account: &str, stanza: Incoming<'_>) {
         if !self.wait_for_account(cx, account, Waiting::Stanza(stanza.into())) {
             self.turn_away(cx, stanza, Limit::Waiting);
         }
     }
 
-    /// Answers a stanza with an error, if it is one that earns errors, and is done with it: what its sender's log says of it
-    /// is void.
+    /// Answers a stanza with an error, if its kind permits errors, and finishes it. The entry in
+    /// its sender's log becomes void.
     pub(crate) fn turn_away(&mut self, cx: &mut Streams, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
         self.answer_with_error(cx, stanza, refusal);
         self.void_elsewhere(cx, stanza);
         cx.kernel.confirm(stanza.origin);
     }
 
-    /// What a refused stanza's sender's log says of it is void.
+    /// Makes the entry of a refused stanza in its sender's log void.
     pub(crate) fn void_elsewhere(&mut self, cx: &mut Streams, stanza: Incoming<'_>) {
         if let Some(Origin { shard, entry, .. }) = stanza.origin.filter(|origin| origin.entry & !AGAIN != 0) {
             let entry = entry & !AGAIN;
@@ -84,7 +86,8 @@ impl Actors {
         }
     }
 
-    /// No such user (RFC 6121 8.5.1). A headline is ignored, as it is for a user who is away (8.5.4).
+    /// The user does not exist (RFC 6121 8.5.1). A headline is ignored, as it is for a user without
+    /// sessions (8.5.4).
     pub(crate) fn for_no_one(&mut self, cx: &mut Streams, stanza: Incoming<'_>) {
         if !matches!(stanza.kind, Kind::Message { class: MessageClass::Headline, .. }) {
             return self.turn_away(cx, stanza, StanzaCondition::ServiceUnavailable);
@@ -92,7 +95,7 @@ impl Actors {
         cx.kernel.confirm(stanza.origin);
     }
 
-    /// Sends the error that a stanza earns, if it is one that earns errors.
+    /// Answers a stanza with an error, if its kind permits errors.
     pub(crate) fn answer_with_error(&mut self, cx: &mut Streams, stanza: Incoming<'_>, refusal: impl Into<Refusal>) {
         let refusal = refusal.into();
         cx.kernel.limited(refusal, || bare_of(stanza.to).to_owned());
@@ -115,7 +118,7 @@ impl Actors {
         cx.kernel.send_error_letter(name, id.as_deref(), stanza.to, stanza.from, refusal);
     }
 
-    /// An entry of a sender's log is void: its message was refused.
+    /// Makes an entry of a sender's log void, because its message was refused.
     pub(crate) fn void(&mut self, cx: &mut Streams, from: &str, entry: u64) {
         let user = self.users.find(from);
         let known = user.and_then(|user| self.users.get(user).state.as_ref()).map_or(Known::Unknown, |s| s.known);
@@ -130,8 +133,8 @@ impl Actors {
         state.is_some_and(|state| state.standing == Some(Standing::Suspended))
     }
 
-    /// Whether the account that a connection has authenticated against is there, and may be used. If it is not known, the connection is
-    /// blocked until it is: that is `None`.
+    /// Whether the account that a connection has authenticated for exists and may be used. If that
+    /// is not known, returns `None` and blocks the connection until it is.
     pub(crate) fn is_there(&mut self, cx: &mut Streams, conn: ConnId, owner: &Authenticated) -> Option<bool> {
         let state = self.users.find(owner.bare()).and_then(|user| self.users.get(user).state.as_ref());
         match state.map_or(Known::Unknown, |state| state.known) {
@@ -148,18 +151,20 @@ impl Actors {
         }
     }
 
-    /// Reads an account's record, and what else is asked of it. What is known of the account until then is kept, and
-    /// [`Actors::seen`] must hear the answer.
+    /// Reads an account's record and the additional rows. The account's state in memory is retained
+    /// until then. The caller must pass the answer to [`Actors::seen`].
     pub(crate) fn look(&mut self, cx: &mut Streams, pending: Pending, account: &str, more: Option<Query>) {
         let (user, now_s) = (self.users.find_or_insert(account), cx.kernel.now.mono_s());
         self.users.state(user, now_s).looks += 1;
         let record = get(Table::Accounts, account);
-        // Nothing else is read with it that the gate would hold back longer: a login is refused also while the disk stands still.
+        // No row is read with it that the gate would hold back longer: a login is refused even
+        // while the disk stalls.
         cx.kernel.read(pending, [record].into_iter().chain(more).collect());
     }
 
-    /// The same for a login: all that a session of the user needs is read at once, if nothing is known or asked of the user yet, so that
-    /// binding a resource and the first presence find it. While the disk stands still the record is read alone, as that does not wait.
+    /// Does the same for a login. If nothing is known of the user yet and no read is in progress,
+    /// all that a session needs is read at once, for the resource binding and the first presence.
+    /// While the disk stalls, only the record is read, because that does not wait.
     pub(crate) fn look_for_login(&mut self, cx: &mut Streams, read: AccountRead) {
         let (user, now_s) = (self.users.find_or_insert(&read.account), cx.kernel.now.mono_s());
         let held = cx.held_s != u32::MAX;
@@ -174,8 +179,8 @@ impl Actors {
         cx.kernel.read(Pending::Login(LoginRead::Coming(read)), queries);
     }
 
-    /// Which account there is, by what was found and what has been written since; and its record, if it is that account's. Of what was
-    /// found, what else was asked for is left.
+    /// Determines the account from the rows found and the writes made since. Returns the account,
+    /// and its record if the record is the account's. Leaves the additional rows in what was found.
     pub(crate) fn seen(
         &mut self,
         cx: &mut Streams,
@@ -198,16 +203,18 @@ impl Actors {
             Known::Missing => None,
             Known::Unknown => read,
         };
-        // One that is there is known with what extensions have on record of its user, which was not read now.
+        // If the account exists, its state includes the records of extensions, which were not read
+        // here.
         if there.is_none() {
             state.known = Known::Missing;
         }
         (there, record.filter(|_| read == there))
     }
 
-    /// The account's record, and behind what else was found what extensions have on record, have been read. What has been written since
-    /// is known better: of an account in its state, and of extensions' records of a user with a session, who alone changes them.
-    /// Returns which account there is.
+    /// The account's record has been read and, behind the additional rows, the records of
+    /// extensions. Later writes in memory take precedence: the state of an account, and the
+    /// extension records of a user with a session, because only that user's sessions change them.
+    /// Returns the account.
     pub(crate) fn account_is(
         &mut self,
         cx: &mut Streams,
@@ -240,14 +247,14 @@ impl Actors {
         there
     }
 
-    /// An account's record could not be read: what is known of the account is not changed by it.
+    /// An account's record could not be read. What is known of the account does not change.
     pub(crate) fn unseen(&mut self, cx: &mut Streams, account: &str) {
         let (user, now_s) = (self.users.find_or_insert(account), cx.kernel.now.mono_s());
         let state = self.users.state(user, now_s);
         state.looks = state.looks.saturating_sub(1);
     }
 
-    /// Nothing is kept of names that nobody has: who guesses names fills no memory.
+    /// Forgets a name without an account, so that a client that guesses names does not fill memory.
     pub(crate) fn forget_no_one(&mut self, account: &str) {
         let Some(user) = self.users.find(account) else { return };
         let entry = self.users.get_mut(user);
