@@ -1,8 +1,10 @@
-//! Copies of a user's messages for sessions that want them and do not get the message itself: of what the user's other sessions have
-//! sent, and of what has come for one of them alone. Which messages these are, and what a copy looks like, extensions say.
+//! Copies of a user's messages for sessions that request them and do not get the message itself:
+//! messages that the user's other sessions have sent, and messages that were addressed to one of
+//! them alone. Extensions decide which messages are copied, and the form of a copy.
 //!
-//! A session at the head of the log gets a copy in the turn that appends the entry; one that is behind reads it there, like
-//! everything else. A copy holds no cursor: what is lost with a session stands in the archive.
+//! A session at the head of the log gets a copy in the turn that appends the entry. A session that
+//! is behind reads it from the log, like every other entry. No cursor waits for a copy; a copy lost
+//! with its session is still in the archive.
 
 use smallvec::SmallVec;
 
@@ -19,11 +21,11 @@ use crate::streams::Streams;
 use crate::wire::Element;
 use crate::wire::written::{insert_at_end, read_back};
 
-/// Extensions whose copies a session gets: seldom more than one.
+/// Extensions whose copies a session gets; seldom more than one.
 type Places = SmallVec<[usize; 2]>;
 
 impl Logs {
-    /// Sessions of a user that want copies.
+    /// Sessions of a user that request copies.
     pub(crate) fn copied(&self, actors: &Actors, user: u32) -> Takers {
         if !actors.users.get(user).marked {
             return Takers::new();
@@ -31,8 +33,8 @@ impl Logs {
         actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.marks & COPIES != 0).map(|(id, _)| id).collect()
     }
 
-    /// A message of the user's goes its way: those get a copy that want one, and have not `got` the message itself. `number` is its
-    /// place in the user's log, 0 if it stands in none.
+    /// Sends copies of a user's message to the sessions that request them and have not `got` the
+    /// message itself. `number` is its place in the user's log, or 0 if it is in none.
     #[inline]
     pub(crate) fn copy(
         &mut self,
@@ -95,7 +97,7 @@ impl Logs {
         });
     }
 
-    /// A session that reads the log comes to an entry that is not for it.
+    /// A session that reads the log reaches an entry that is not addressed to it.
     pub(crate) fn copy_of_entry(
         &mut self,
         cx: &mut Streams,
@@ -114,7 +116,8 @@ impl Logs {
         });
     }
 
-    /// Extensions by which a session wants a copy of a message, which it has neither sent nor got itself.
+    /// Extensions for which a session gets a copy of a message that it has neither sent nor
+    /// received.
     fn wanted(&self, actors: &Actors, id: SessionId, element: &Element<'_>) -> Places {
         let Some(session) = actors.sessions.get(id) else { return Places::new() };
         let full = actors.full_jid(id);
@@ -125,7 +128,7 @@ impl Logs {
         extension::places(session.marks & COPIES).filter(takes).collect()
     }
 
-    /// The id of the stamp is 0 for what stands in no log.
+    /// The id of the stamp is 0 for a message that is in no log.
     fn hand_copies(
         &mut self,
         cx: &mut Streams,

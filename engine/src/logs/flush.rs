@@ -1,4 +1,5 @@
-//! What waits for a user goes, when the operator says so: only for users who are not there, whose messages nobody is being handed.
+//! Deletes a user's waiting messages at the operator's request. Only for users without sessions,
+//! whose messages are not being delivered.
 
 use crate::actors::Actors;
 use crate::io::{Effect, Reply, StorageState};
@@ -10,7 +11,7 @@ use crate::store::{Found, Table};
 use crate::streams::Streams;
 
 impl Logs {
-    /// Looks at the waiting messages of a localpart; [`Logs::flush_found`] goes on.
+    /// Reads the waiting messages of a localpart; [`Logs::flush_found`] continues.
     pub(crate) fn flush_waiting(&mut self, cx: &mut Streams, actors: &mut Actors, token: u64, account: Box<str>) {
         let row = get(Table::Waiting, &account);
         actors.look(
@@ -30,7 +31,7 @@ impl Logs {
             [Found::Value(row)] => {
                 let bare = &*flush.account;
                 let row = row.as_deref().and_then(Cursor::decode).unwrap_or_default();
-                // All that has come so far has a lower number.
+                // Every message that has arrived so far has a lower number.
                 let number = cx.kernel.next_number();
                 cx.kernel.writes.delete_actor(Table::Waiting, bare.as_bytes());
                 Cursor { number, ..Cursor::default() }.put(&mut cx.kernel.writes, bare);
@@ -50,7 +51,7 @@ impl Logs {
         cx.kernel.effects.push(Effect::Reply { token: flush.token, reply: Reply::Unreadable, durable: false });
     }
 
-    /// Whether the user has no session, and nothing of the user's is being read or handed out.
+    /// Whether the user has no session, and none of the user's messages is being read or delivered.
     fn is_at_rest(&self, actors: &Actors, account: &str) -> bool {
         let Some(user) = actors.users.find(account) else { return true };
         let user = actors.users.get(user);

@@ -1,7 +1,9 @@
-//! Followers of a user's log: sessions that take messages for the bare JID. They come, go, and receive.
+//! Followers of a user's log: the sessions that take messages for the bare JID. This module adds
+//! and removes them, and records what they receive.
 //!
-//! A follower begins at the cursor: it is handed all that no session is known to have received. A message is *received* when a
-//! managed session acknowledges it (XEP-0198), or when its bytes are with the kernel.
+//! A follower begins at the cursor: it is handed every message that no session is known to have
+//! received. A message is *received* when a managed session acknowledges it (XEP-0198), or when its
+//! bytes are with the kernel.
 
 use crate::actors::Actors;
 use crate::id::{ConnId, SessionId, mark};
@@ -24,7 +26,7 @@ impl Logs {
         let now_s = cx.kernel.now.mono_s();
         let state = actors.users.state(user, now_s);
         state.log_asked = false;
-        // The account may have been removed, and another made, since this was asked.
+        // The account may have been removed and created again since this read was requested.
         if !std::mem::take(&mut state.log_outdated) {
             let cursor = one_value(found).and_then(|value| Cursor::decode(&value)).unwrap_or_default();
             state.log.get_or_insert_with(|| Log::loaded(cursor));
@@ -32,7 +34,8 @@ impl Logs {
         self.takers_changed(cx, actors, user);
     }
 
-    /// A session of the user came, went, or changed its presence: who follows now?
+    /// A session of the user has begun, ended or changed its presence. Updates the set of
+    /// followers.
     pub(crate) fn takers_changed(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
         let takers = self.takers(cx, actors, user);
         let all: Takers = actors.users.sessions(&actors.sessions, user).map(|(id, _)| id).collect();
@@ -51,8 +54,9 @@ impl Logs {
         }
         let received = self.received_by_heads(cx, actors, user);
         for &id in &begins {
-            // It is not handed anything before its rows say that it follows: after a crash it goes on from there. A new session has none
-            // yet, and does not come back.
+            // The session is handed nothing before its rows record that it follows, because it
+            // continues from there after a crash. A new session has no rows yet, and does not
+            // survive a crash.
             let due = if cx.is_stored(id) { Rows::All } else { Rows::Soon };
             cx.rows_due(id, due);
         }
@@ -81,8 +85,8 @@ impl Logs {
         self.bring_up(cx, actors, user);
     }
 
-    /// A session takes no messages for the bare JID any more. Its place is kept as long as it holds some: it will not be handed
-    /// them twice.
+    /// A session no longer takes messages for the bare JID. Its position is retained while it holds
+    /// messages, so that they are not handed to it twice.
     fn stop_following(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, id: SessionId) {
         let known = self.know_log(cx, actors, user);
         debug_assert!(known, "who follows has a log");
@@ -114,7 +118,8 @@ impl Logs {
         self.touch_log(user);
     }
 
-    /// A session has ended. `under_way` is the number of the first message that may still reach its client.
+    /// A session has ended. `under_way` is the number of the first message that may still reach its
+    /// client.
     pub(crate) fn follower_left(
         &mut self,
         cx: &mut Streams,
@@ -129,7 +134,7 @@ impl Logs {
         let now_s = cx.kernel.now.mono_s();
         let log = &mut actors.users.state(user, now_s).log;
         if log.is_none() && followed {
-            // It was at the head.
+            // The session was at the head.
             *log = Some(Log::live(others.unwrap_or(0)));
         }
         let mut gather = lost.iter().any(|unsent| unsent.id & mark::APART != 0);
@@ -157,7 +162,7 @@ impl Logs {
         }
     }
 
-    /// A session ended without having received this.
+    /// A session ended without having received this message.
     fn message_lost(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, unsent: Unsent, others: bool) {
         let Unsent { id, xml } = unsent;
         if id == 0 {
@@ -178,9 +183,9 @@ impl Logs {
         }
     }
 
-    /// A message that stands in no log waits, in the place of its number if nobody is past it.
+    /// Stores a message that is in no log, at the place of its number if no follower is past it.
     fn restore_unlogged(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, number: u64, xml: &[u8]) {
-        // If its bytes were in a send under way, they are gone.
+        // If its bytes were in a send in flight, they are gone.
         let Some(from) = from_of_stanza(xml) else { return };
         cx.kernel.counters.messages_returned.one();
         let entry =
@@ -198,7 +203,7 @@ impl Logs {
         self.touch_log(user);
     }
 
-    /// A managed session acknowledged these.
+    /// A managed session has acknowledged these messages.
     pub(crate) fn messages_received(
         &mut self,
         cx: &mut Streams,
@@ -218,8 +223,8 @@ impl Logs {
         self.bring_up(cx, actors, user);
     }
 
-    /// The bytes of these are with the kernel; that is all that is known of a session without stream management, which may have
-    /// ended meanwhile.
+    /// The bytes of these messages are with the kernel. For a session without stream management,
+    /// which may have ended since, this is the only receipt.
     fn messages_sent(
         &mut self,
         cx: &mut Streams,
@@ -253,9 +258,9 @@ impl Logs {
                 log.shared_received(id);
             }
         }
-        // What stands in no log moves no cursor.
+        // A message that is in no log moves no cursor.
         let Some(last) = last else { return };
-        // All that it was handed before this it has received, too.
+        // The session has also received all messages that it was handed before this one.
         let follows = session.filter(|&id| actors.sessions.get(id).is_some_and(|s| s.follows));
         let behind = session.is_some_and(|id| self.log_if_known(actors, user).is_some_and(|log| log.is_behind(id)));
         let received = match follows.filter(|_| !behind) {
@@ -271,7 +276,8 @@ impl Logs {
         self.touch_log(user);
     }
 
-    /// A client has got so many more of the messages that its connection was sent, and says so itself (XEP-0124 9.2).
+    /// A client reports that it has received this many more of the messages sent on its connection
+    /// (XEP-0124 9.2).
     pub(crate) fn got(&mut self, cx: &mut Streams, actors: &mut Actors, id: ConnId, messages: usize) {
         let mut ids = std::mem::take(&mut self.sent_ids);
         cx.bosh_got(id, messages, &mut ids);
@@ -293,7 +299,7 @@ impl Logs {
         let (before, more) = cx.send_ended(id, &mut ids).unwrap_or_default();
         cx.conn_lightened(id);
         let was_behind = before > cx.kernel.settings.outbound_bytes_soft;
-        // Most sends carry no message and hold nothing up: then nobody's log is looked for.
+        // Most sends carry no message and delay none; the user's log is then not looked up.
         let carried = !ids.is_empty() || was_behind;
         let (user, session) = match carried.then(|| cx.carries_for(id)) {
             Some(Carries::Session(session)) => (actors.sessions.get(session).map_or(NONE, |s| s.user), Some(session)),

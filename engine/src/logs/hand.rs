@@ -1,4 +1,4 @@
-//! Handing out entries of a log, stamped (XEP-0359, XEP-0203), to followers at its head.
+//! Hands entries of a log, stamped (XEP-0359, XEP-0203), to the followers at its head.
 
 use crate::actors::Actors;
 use crate::extension::Way;
@@ -14,17 +14,18 @@ use crate::streams::Streams;
 use crate::wire::text::{escape_value_into, write_attribute};
 use crate::wire::written::insert_at_end;
 
-/// How a message in a log is stamped for whoever gets it.
+/// Stamps of a message from a log.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stamp {
-    /// The number that its stanza-id (XEP-0359) is made of.
+    /// The number from which its stanza-id (XEP-0359) is made.
     pub(crate) id: u64,
-    /// When it came, milliseconds since the Unix epoch, if that has to be said (XEP-0203).
+    /// When it arrived, milliseconds since the Unix epoch, if a delay stamp is required (XEP-0203).
     pub(crate) came_ms: Option<u64>,
 }
 
 impl Logs {
-    /// A transient entry is appended for messages that have lost their place: those who are at the head get it at once.
+    /// Appends a transient entry for messages that have lost their place. Followers at the head get
+    /// it at once.
     pub(crate) fn append_again(
         &mut self,
         cx: &mut Streams,
@@ -33,7 +34,7 @@ impl Logs {
         of: Option<u64>,
         entry: Entry<'_>,
     ) {
-        // Who sent it may have been blocked since (XEP-0191 3.3).
+        // The sender may have been blocked since (XEP-0191 3.3).
         if actors.guards(cx, user, Way::In, entry.peer).is_some() {
             return;
         }
@@ -58,7 +59,7 @@ impl Logs {
         self.touch_log(user);
     }
 
-    /// The same, and adds to the entry's trail that the session was handed it.
+    /// Does the same, and records in the entry's trail that it was handed to the session.
     pub(crate) fn hand_noted(
         &mut self,
         cx: &mut Streams,
@@ -75,17 +76,18 @@ impl Logs {
         }
     }
 
-    /// What rows say of a session for which a message stands apart.
+    /// The identity that rows of set-apart messages record for a session.
     pub(crate) fn holder(&self, cx: &Streams, session: SessionId) -> Holder {
         cx.tag(session).map_or(Holder { life: cx.kernel.life, session }, Holder::of_tag)
     }
 
-    /// Whether a message stands apart for this session. It may have been written before the session was one that is stored.
+    /// Whether a message is set apart for this session. Its row may have been written before the
+    /// session was stored.
     pub(crate) fn holds(&self, cx: &Streams, holder: Holder, session: SessionId) -> bool {
         holder == Holder { life: cx.kernel.life, session } || holder == self.holder(cx, session)
     }
 
-    /// Gives a session a message of the log, stamped.
+    /// Sends a session a message of the log, stamped.
     pub(crate) fn hand(
         &mut self,
         cx: &mut Streams,
@@ -101,7 +103,8 @@ impl Logs {
         cx.kernel.keep_scratch(stanza);
     }
 
-    /// Writes the stanza-id (XEP-0359) and, if it has waited, the delay (XEP-0203) of a message for a session's user.
+    /// Writes the stanza-id (XEP-0359) of a message for a session's user and, if it has waited, the
+    /// delay (XEP-0203).
     pub(crate) fn stamp(&self, actors: &Actors, out: &mut Vec<u8>, session: SessionId, stamp: Stamp) {
         let session = actors.sessions.slot(session.slot);
         let user = session.user;

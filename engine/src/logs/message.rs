@@ -1,8 +1,9 @@
-//! Messages to a user of this home: which of the user's sessions they are for, and what is written of them.
+//! Messages to a user of this home: the sessions that they are for, and what is written.
 //!
-//! What may wait is appended to the user's log in the turn that handles it, so it is durable before anyone hears of it. Who is
-//! at the head of the log gets it at once; whoever cannot take it now falls behind and reads it there later
-//! ([`follow`](crate::logs::follow)). Nothing that is sent to a user ends one of the user's sessions.
+//! A message that may be stored is appended to the user's log in the turn that handles it, and is
+//! durable before it is delivered or acknowledged. Followers at the head of the log get it at once.
+//! A follower that cannot take it now falls behind and reads it from the log later
+//! ([`follow`](crate::logs::follow)). No message to a user ends one of the user's sessions.
 
 use crate::actors::Actors;
 use crate::extension::offline::{Keep, keep};
@@ -23,7 +24,7 @@ use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::limit::Limit;
 
 impl Logs {
-    /// A message for a user of this home whose account is there (RFC 6121 8.5.2, 8.5.3).
+    /// Delivers a message to a user of this home whose account exists (RFC 6121 8.5.2, 8.5.3).
     pub(crate) fn message_for(
         &mut self,
         cx: &mut Streams,
@@ -41,7 +42,7 @@ impl Logs {
             sessions.find(|(_, s)| *s.resource == *r).map(|(id, _)| id)
         });
         match exact {
-            // It answers what the session has sent.
+            // An error answers something that the session has sent.
             Some(session) if class == MessageClass::Error => {
                 actors.answer_to_session(cx, session, stanza);
                 self.copy(cx, actors, user, Way::In, 0, stanza.xml, &mut Trail::default(), |_, id| id == session);
@@ -51,11 +52,13 @@ impl Logs {
             None => {}
         }
         match (class, resource.is_some()) {
-            // 8.5.3.2.1: only chat messages for an absent resource are treated as if for the bare JID.
+            // 8.5.3.2.1: for an absent resource, only chat messages are treated as if sent to the
+            // bare JID.
             (MessageClass::Chat, _) | (MessageClass::Normal, false) => {
                 return self.to_bare(cx, actors, user, keep, stanza);
             }
-            // 8.5.2.1.1: a headline goes to all resources that are not negative, whatever the policy for others.
+            // 8.5.2.1.1: a headline goes to all resources with a non-negative priority, whatever
+            // the policy for other messages.
             (MessageClass::Headline, false) => {
                 for session in self.non_negative(actors, user) {
                     actors.hand_ephemeral(cx, session, stanza.xml);
@@ -69,7 +72,7 @@ impl Logs {
         cx.kernel.confirm(stanza.origin);
     }
 
-    /// A message for the session of its full JID.
+    /// Delivers a message to the session of its full JID.
     fn to_session(
         &mut self,
         cx: &mut Streams,
@@ -87,7 +90,7 @@ impl Logs {
         let state = actors.sessions.slot(session.slot);
         let alone = state.next == crate::session::conn::NONE && actors.users.get(user).first == session.slot;
         if alone && state.follows {
-            // The cursor follows nobody else, and speaks for it.
+            // This session is the only follower, so the cursor covers the message.
             return self.to_followers(cx, actors, user, keep, stanza);
         }
         let behind = self.log_if_known(actors, user).is_some_and(|log| log.is_behind(session)) || cx.is_busy(session);
@@ -114,7 +117,8 @@ impl Logs {
         let holder = self.holder(cx, session);
         let entry = Entry { trail: trail.bytes(), ..self.entry(cx, stanza, false) };
         Apart { holder, entry }.put(&mut cx.kernel.writes, bare_of(stanza.to), number);
-        // The archive's entry tells of copies alone: the message itself has its own row until it is received.
+        // The archive's entry records only copies: the message itself has its own row until it is
+        // received.
         let (kept, mut trail) = (self.is_kept(cx, keep), Trail::default());
         let logged = if kept { number } else { 0 };
         self.copy(cx, actors, user, Way::In, logged, stanza.xml, &mut trail, |_, id| id == session);
@@ -126,7 +130,7 @@ impl Logs {
         cx.kernel.confirm(stanza.origin);
     }
 
-    /// A message for the bare JID.
+    /// Delivers a message for the bare JID.
     fn to_bare(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, keep: Keep, stanza: Incoming<'_>) {
         if keep == Keep::Nothing {
             let takers = self.takers(cx, actors, user);
@@ -139,7 +143,7 @@ impl Logs {
         self.to_followers(cx, actors, user, keep, stanza);
     }
 
-    /// A message is appended to the log, for all who follow it.
+    /// Appends a message to the log for all followers.
     fn to_followers(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, keep: Keep, stanza: Incoming<'_>) {
         let (mut ready, mut fallen) = (Takers::new(), Takers::new());
         for session in self.heads(actors, user) {
@@ -178,7 +182,7 @@ impl Logs {
             self.heads_changed(actors, user);
         }
         self.copy(cx, actors, user, Way::In, if kept { number } else { 0 }, stanza.xml, &mut trail, Actors::follows);
-        // Written last, because it tells who was handed it.
+        // Written last, because the entry records the sessions that it was handed to.
         let entry = Entry { trail: trail.bytes(), ..self.entry(cx, stanza, true) };
         if kept {
             self.archive(cx, bare_of(stanza.to), number, &entry);
@@ -189,8 +193,8 @@ impl Logs {
         cx.kernel.confirm(stanza.origin);
     }
 
-    /// Where nothing is archived, what all who are there get at once is written nowhere. Of several holders, only the last one
-    /// that is lost makes it wait.
+    /// Without an archive, a message that all present followers take at once is not written. If
+    /// several sessions hold it, it is stored only when the last of them is lost.
     fn hand_unlogged(
         &mut self,
         cx: &mut Streams,
@@ -210,7 +214,7 @@ impl Logs {
         }
     }
 
-    /// Whether a message of this kind stays when it is delivered.
+    /// Whether a message of this kind is retained after delivery.
     fn is_kept(&self, cx: &Streams, keep: Keep) -> bool {
         cx.kernel.settings.archive && keep == Keep::Archive
     }
@@ -231,7 +235,7 @@ impl Logs {
         }
     }
 
-    /// Why no message of so many bytes may wait for the user now.
+    /// The reason why no message of this size may wait for the user now, if there is one.
     fn no_room(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, bytes: usize) -> Option<Limit> {
         let (most, most_bytes) = (cx.kernel.settings.waiting_messages_max, cx.kernel.settings.waiting_bytes_max);
         let full = cx.kernel.storage == StorageState::Full;
@@ -243,7 +247,7 @@ impl Logs {
         }
     }
 
-    /// A message waits that no session takes now.
+    /// Stores a message that no session takes now.
     pub(crate) fn stored(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, stanza: Incoming<'_>) {
         self.log(cx, actors, user).stored(stanza.xml.len());
         self.touch_log(user);
@@ -259,7 +263,7 @@ impl Logs {
     }
 }
 
-/// Whether a message waits for an absent receiver, and stays.
+/// Whether a message waits for an absent receiver, and is retained.
 pub(crate) fn kept(class: MessageClass, kind: &str, element: &Element<'_>) -> Keep {
     match class {
         MessageClass::Normal | MessageClass::Chat => keep(kind, element.children().map(|c| c.raw())),

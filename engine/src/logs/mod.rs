@@ -1,5 +1,5 @@
-//! The logs of users: the order of their messages, and how far each session has received them. The module knows no presence and no
-//! passwords.
+//! The logs of users: the order of their messages, and how far each session has received them. This
+//! module knows no presence and no passwords.
 
 pub(crate) mod copies;
 pub(crate) mod flush;
@@ -25,36 +25,35 @@ use crate::streams::Streams;
 pub(crate) struct Logs {
     /// Users whose cursor may have moved.
     moved: Vec<u32>,
-    /// When rows of cursors were written last, milliseconds of the monotonic clock.
+    /// When rows of cursors were last written, milliseconds of the monotonic clock.
     rows_ms: u64,
-    /// Memory for the messages of one send at a time.
+    /// Scratch memory for the message ids of one send.
     sent_ids: Vec<u64>,
     /// Reasons to wake devices, taken out when the input is handled.
     pub(crate) woken: Vec<wake::Wake>,
 }
 
-/// Rows of cursors that have moved are written this often, milliseconds.
+/// Interval at which rows of moved cursors are written, milliseconds.
 const ROWS_MS: u64 = 1_000;
-/// Cursors that have moved are written when there are this many.
+/// Number of moved cursors at which their rows are written early.
 const ROWS_MOST: usize = 4_096;
 
-/// Sessions that get a message: seldom more than a few.
+/// Sessions that get a message; seldom more than a few.
 pub(crate) type Takers = SmallVec<[SessionId; 4]>;
 
 impl Logs {
-    /// No logs.
     pub(crate) fn new() -> Logs {
         Logs { moved: Vec::new(), rows_ms: 0, sent_ids: Vec::new(), woken: Vec::new() }
     }
 
-    /// A user's cursor has moved: its row is written with the next round.
+    /// A user's cursor has moved; its row is written in the next round.
     pub(crate) fn touch_log(&mut self, user: u32) {
         if self.moved.last() != Some(&user) {
             self.moved.push(user);
         }
     }
 
-    /// Writes the rows of cursors that have moved, if it is time.
+    /// Writes the rows of moved cursors, if it is time.
     pub(crate) fn write_moved_rows(&mut self, cx: &mut Streams, actors: &mut Actors) {
         let due = cx.kernel.now.mono_ms.saturating_sub(self.rows_ms) >= ROWS_MS;
         if self.moved.is_empty() || !(due || self.moved.len() >= ROWS_MOST) {
@@ -68,7 +67,7 @@ impl Logs {
         }
     }
 
-    /// The user's log, which is known.
+    /// Returns the user's log, which must be known.
     pub(crate) fn log<'a>(&mut self, cx: &mut Streams, actors: &'a mut Actors, user: u32) -> &'a mut Log {
         let known = self.know_log(cx, actors, user);
         debug_assert!(known, "asked for a log that was not read");
@@ -89,11 +88,11 @@ impl Logs {
         }
     }
 
-    /// Sessions that take messages for the bare JID, by the policy (RFC 6121 8.5.2.1.1).
+    /// Sessions that take messages for the bare JID, by policy (RFC 6121 8.5.2.1.1).
     pub(crate) fn takers(&self, cx: &Streams, actors: &Actors, user: u32) -> Takers {
         match cx.kernel.settings.bare_delivery {
             BareDelivery::All => self.non_negative(actors, user),
-            // They come newest first, and `min_by_key` takes the first of equals.
+            // Newest first; `min_by_key` takes the first of equal ones.
             BareDelivery::MostAvailable => {
                 let all = actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.takes_messages());
                 all.min_by_key(|(_, s)| std::cmp::Reverse(s.priority)).map(|(id, _)| id).into_iter().collect()
@@ -101,17 +100,18 @@ impl Logs {
         }
     }
 
-    /// Available sessions without a negative priority.
+    /// Available sessions with a non-negative priority.
     pub(crate) fn non_negative(&self, actors: &Actors, user: u32) -> Takers {
         actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.takes_messages()).map(|(id, _)| id).collect()
     }
 
-    /// The log of a user, if it is at hand.
+    /// Returns the log of a user, if it is in memory.
     pub(crate) fn log_if_known<'a>(&self, actors: &'a Actors, user: u32) -> Option<&'a Log> {
         actors.users.get(user).state.as_ref()?.log.as_ref()
     }
 
-    /// Whether the log of a user is at hand. It need not be read for one of whose sessions one is at the head.
+    /// Whether the log of a user is in memory; if not, it is read. No read is needed if the user
+    /// has a session at the head.
     pub(crate) fn know_log(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) -> bool {
         if self.log_if_known(actors, user).is_some() {
             return true;
@@ -129,32 +129,35 @@ impl Logs {
         heads.map(|(id, _)| id).filter(|&id| log.is_none_or(|log| !log.is_behind(id))).collect()
     }
 
-    /// Whether someone follows the log from behind.
+    /// Whether any follower is behind the head.
     pub(crate) fn has_followers_behind(&self, actors: &Actors, user: u32) -> bool {
         let follows = |f: &Follower| actors.sessions.get(f.session).is_some_and(|session| session.follows);
         self.log_if_known(actors, user).is_some_and(|log| log.behind.iter().any(follows))
     }
 
-    /// Up to where a session has been handed what waits for all; 0 for one that takes nothing of it.
+    /// The position up to which a session has been handed the messages for all followers; 0 if it
+    /// takes none of them.
     pub(crate) fn position(&self, cx: &Streams, actors: &Actors, user: u32, session: SessionId) -> u64 {
         let behind = self.log_if_known(actors, user).and_then(|log| log.behind.iter().find(|f| f.session == session));
         let head = || actors.sessions.get(session).is_some_and(|s| s.follows).then_some(cx.kernel.last_number);
         behind.map(|follower| follower.seen).or_else(head).unwrap_or(0)
     }
 
-    /// Whether a session of a user with several holds messages that the cursor waits for, or has waited for.
+    /// Whether a session of a user with several sessions holds messages that the cursor waits for,
+    /// or has waited for.
     pub(crate) fn holds_messages(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) -> bool {
         let several = actors.users.sessions(&actors.sessions, user).nth(1).is_some();
         several && self.heads(actors, user).into_iter().any(|id| cx.first_held(id).is_some())
     }
 
-    /// Up to where the first of those at the head has received all; `None` if nobody is there.
+    /// The lowest number up to which a session at the head has received everything; `None` without
+    /// such a session.
     pub(crate) fn received_by_heads(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) -> Option<u64> {
         let heads = self.heads(actors, user);
         heads.into_iter().map(|id| cx.first_held(id).map_or(cx.kernel.last_number, |held| held - 1)).max()
     }
 
-    /// Notes whether a session is at the head.
+    /// Updates whether a session is at the head.
     pub(crate) fn heads_changed(&mut self, actors: &mut Actors, user: u32) {
         let live = !self.heads(actors, user).is_empty();
         actors.users.get_mut(user).live = live;

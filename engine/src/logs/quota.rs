@@ -1,7 +1,8 @@
-//! How much one account may put into logs in a day: its own and those of others. What is over is refused, with the time when it may
-//! go on.
+//! Daily quotas of an account: how much it may put into logs, its own and those of others. A
+//! message over the quota is refused with the time of the next permitted one.
 //!
-//! Of each, messages and bytes, there is one stamp: when all that was charged has passed. A day's worth may come at once.
+//! Messages and bytes each have one timestamp: when all that was charged has expired. A full day's
+//! quota may be used at once.
 
 use crate::actors::Actors;
 use crate::logs::Logs;
@@ -12,7 +13,8 @@ use crate::wire::limit::{Held, Limit};
 const DAY_US: u64 = 86_400_000_000;
 
 impl Logs {
-    /// A message of so many bytes is to go into logs for a user of this home; none if it may.
+    /// Charges a message of this size that goes into logs for a user of this home. Returns `None`
+    /// if it is within the quota.
     pub(crate) fn charge_log(
         &mut self,
         cx: &mut Streams,

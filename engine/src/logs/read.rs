@@ -1,5 +1,5 @@
-//! Reading a log: followers that are behind are brought up from the store, page by page, at their own pace. That holds up
-//! nobody.
+//! Reads logs. Followers that are behind are brought up from the store page by page, at their own
+//! pace, without delaying others.
 
 use crate::actors::Actors;
 use crate::extension::Way;
@@ -16,20 +16,20 @@ use crate::streams::Streams;
 use crate::streams::half::Down;
 use crate::wire::error::StreamCondition;
 
-/// Entries of a log that are read at once.
+/// Log entries that are read at once.
 const PAGE_ROWS_MAX: u32 = 64;
 
 pub(crate) const PAGE_BYTES_MAX: u32 = 128 << 10;
 
 const DELAY_MS: u64 = 1_000;
 
-/// What a page holds.
+/// One entry of a page.
 pub(crate) struct Item<'a> {
     pub(crate) number: u64,
     pub(crate) entry: Entry<'a>,
-    /// The number that it is known by, if it is another one.
+    /// The number that identifies it, if it is another one.
     pub(crate) of: Option<u64>,
-    /// It is for one session alone.
+    /// The one session that it is for, if it is set apart.
     pub(crate) apart: Option<Holder>,
 }
 
@@ -45,7 +45,7 @@ impl Logs {
         cx.kernel.read(Pending::User(UserRead::Log(bare.into())), vec![row]);
     }
 
-    /// Reads on for each session that is behind, can take more, and is not being read for.
+    /// Starts a read for each session that is behind, can take more, and has no read in progress.
     pub(crate) fn bring_up(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
         let Some(log) = self.log_if_known(actors, user) else { return };
         if log.behind.is_empty() {
@@ -63,7 +63,7 @@ impl Logs {
                 follower.reading = true;
             }
             let bare = actors.bare_of_user(user);
-            // One that takes nothing for the bare JID has seen it all.
+            // A session that takes no messages for the bare JID counts as having seen all of them.
             let seen = if follows { follower.seen } else { u64::MAX };
             let entries = Query::Range {
                 table: Table::Archive,
@@ -83,8 +83,8 @@ impl Logs {
         }
     }
 
-    /// A page of the log for a session. `last` was the last that waited when it was asked for, and `all` says whether it asked
-    /// for what waits for all.
+    /// A page of the log has been read for a session. `last` was the last waiting number at the
+    /// time of the request. `all` tells whether the messages for all followers were requested.
     pub(crate) fn page_found(
         &mut self,
         cx: &mut Streams,
@@ -106,12 +106,12 @@ impl Logs {
         let (items, end) = page(&found);
         let before = (follower.seen, follower.apart);
         if !items.is_empty() {
-            // Their entries were written before it was handed them.
+            // The entries were written before they were handed to the session.
             cx.rows_due(id, Rows::Counts);
         }
         for item in &items {
             if cx.is_busy(id) {
-                // The rest is read again, when there is room.
+                // The rest is read again when there is room.
                 return;
             }
             self.hand_item(cx, actors, user, id, item, before);
@@ -139,7 +139,8 @@ impl Logs {
         }
     }
 
-    /// Hands an item of a page to a session, if it is for it. `before` is where it stood when the page came.
+    /// Hands an item of a page to a session, if it is for that session. `before` is the session's
+    /// position when the page arrived.
     fn hand_item(
         &mut self,
         cx: &mut Streams,
@@ -156,7 +157,7 @@ impl Logs {
             Some(holder) => self.holds(cx, *holder, id) && *number > passed,
             None => follows && entry.incoming && entry.waits && *number > seen,
         };
-        // Who sent it may have been blocked since (XEP-0191 3.3).
+        // The sender may have been blocked since (XEP-0191 3.3).
         let refused =
             entry.incoming && actors.has_notes(user) && actors.guards(cx, user, Way::In, entry.peer).is_some();
         let log = self.log(cx, actors, user);
@@ -180,7 +181,7 @@ impl Logs {
         }
         self.touch_log(user);
         if refused {
-            // It is passed over: nobody is to get it later.
+            // The item is skipped: it must not be delivered later either.
             if apart.is_some() {
                 let bare = actors.bare_of_user(user);
                 Apart::delete(&mut cx.kernel.writes, &bare, *number);
@@ -194,14 +195,15 @@ impl Logs {
         self.hand(cx, actors, id, mark, stamp, entry.xml);
     }
 
-    /// Whether an entry that is handed out now comes late. What came in while older ones were being handed out is as good as live.
+    /// Whether an entry that is handed out now is delayed. Entries that arrived while older ones
+    /// were being handed out count as live.
     fn has_waited(&self, cx: &Streams, actors: &Actors, user: u32, number: u64, entry: &Entry<'_>) -> bool {
         let since = actors.users.get(user).state.as_ref().map_or(0, |state| state.since);
         number <= since || (cx.kernel.now.wall_us / 1_000).saturating_sub(entry.time_ms) > DELAY_MS
     }
 
-    /// What waits for a session cannot be read. It is not passed over, because nobody could say what was in it: the session ends
-    /// with an error (RFC 6120 4.9.3.6), and log and cursor stay as they are.
+    /// The messages of a session cannot be read. They are not skipped, because their content is
+    /// unknown. The session ends with an error (RFC 6120 4.9.3.6); log and cursor do not change.
     pub(crate) fn page_unreadable(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, id: SessionId) {
         let user = actors.users.find(account);
         let log = user.and_then(|user| actors.users.get_mut(user).state.as_mut()).and_then(|state| state.log.as_mut());
@@ -227,10 +229,11 @@ impl Logs {
         cx.tell(session, Down::Fail(StreamCondition::InternalServerError, text));
     }
 
-    /// Looks for messages that stood apart for sessions that are not there any more; `ended` says that there may be new ones.
+    /// Looks for messages that were set apart for sessions that have ended. `ended` tells that
+    /// there may be new ones.
     pub(crate) fn gather(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, ended: bool) {
         if !self.know_log(cx, actors, user) {
-            // They are looked for when it is read.
+            // The search is done when the log is read.
             return;
         }
         let Some(log) = actors.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut()) else { return };
@@ -248,7 +251,8 @@ impl Logs {
         cx.kernel.read(Pending::User(UserRead::Aparts(bare.into())), vec![query]);
     }
 
-    /// Each of them whose session has gone is appended to the log again: it comes to all, or waits.
+    /// Appends each set-apart message whose session has ended to the log again, for all followers
+    /// or to wait.
     pub(crate) fn aparts_found(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, found: Vec<Found>) {
         let Some(user) = actors.users.find(account) else { return };
         let Some(log) = self.log_if_known(actors, user) else { return };
@@ -283,13 +287,13 @@ impl Logs {
     pub(crate) fn aparts_unreadable(&mut self, actors: &mut Actors, account: &str) {
         let Some(user) = actors.users.find(account) else { return };
         if let Some(log) = actors.users.get_mut(user).state.as_mut().and_then(|state| state.log.as_mut()) {
-            // They stay, and are looked for again when the log is read anew.
+            // They remain, and are looked for again when the log is next read.
             log.gathering = Gathering::Done;
         }
     }
 }
 
-/// The items of a page in their order, and, if there is more behind them, the number up to which they are all there is.
+/// The items of a page in order and, if more follow, the number up to which the page is complete.
 pub(crate) fn page(found: &[Found]) -> (Vec<Item<'_>>, Option<u64>) {
     let (mut items, mut end) = (Vec::new(), None);
     for (index, found) in found.iter().enumerate() {

@@ -1,9 +1,11 @@
-//! Archived messages that are old enough go, whether their users ever come back or not: the host names users of this home
-//! a few at a time, slowly, and their rows are read. Nothing depends on who is online.
+//! Deletes archived messages that are old enough, whether or not their users ever return. The host
+//! slowly names users of this home, a few at a time, and their rows are read. The result does not
+//! depend on who is online.
 //!
-//! Entries are in the order in which they came, and their stamps need not be: a clock that was ahead has left stamps of the
-//! future. Such an entry is as old as the next one whose time has come, because it came before that one. So what was written
-//! while the clock was wrong does not keep what came later.
+//! Entries are in the order of arrival, but their timestamps need not be: a clock that was ahead
+//! has left timestamps in the future. Such an entry is as old as the next entry whose time has
+//! come, because it arrived before that one. Entries written while the clock was wrong therefore do
+//! not protect later ones.
 
 use crate::actors::Actors;
 use crate::extension;
@@ -16,18 +18,18 @@ use crate::store::waiting::Cursor;
 use crate::store::{Batch, Found, Query, Row, Table, peers, sessions};
 use crate::streams::Streams;
 
-/// What has to be known of each user: the cursor, the oldest rows, and whether there are rows of sessions.
+/// Reads per user: the cursor, the oldest rows, and whether there are rows of sessions.
 const QUERIES: usize = 3;
-/// Rows of a user that are looked at once.
+/// Rows of a user that are read at once.
 const ROWS_MAX: u32 = 64;
-/// Bytes of these.
+/// Bytes of these rows.
 const BYTES_MAX: u32 = 32 << 10;
-/// Pages of one user that are read in a row for the end of stamps of the future. Behind more of them, entries stay until the
-/// time of the stamps has come.
+/// Pages of one user that are read in a row to find the end of timestamps in the future. Beyond
+/// them, entries are retained until the time of the timestamps has come.
 const PAGES_MAX: u32 = 256;
 
 impl Logs {
-    /// Looks at the archives of these users (bare JIDs); [`Logs::retention_found`] goes on.
+    /// Reads the archives of these users (bare JIDs); [`Logs::retention_found`] continues.
     pub(crate) fn retain(&mut self, cx: &mut Streams, token: u64, users: Vec<Box<str>>) {
         let users = users.into_iter().map(|user| Retained { user, ..Retained::default() }).collect();
         self.retain_on(cx, RetentionRead { token, users, trimmed: 0 });
@@ -73,7 +75,7 @@ impl Logs {
             let (until, all) = goes_until(&ages, cursor.as_deref(), rows);
             let all = all && *more;
             if of.from > 0 {
-                // Only the end of the stamps of the future was looked for.
+                // Only the end of the future timestamps was searched for.
                 match (until, rows.last().and_then(|row| number_of(&row.sort))) {
                     (1.., _) => again.push(Retained { from: 0, old_until: until, pages: 0, ..of }),
                     (0, Some(last)) if all && of.pages < PAGES_MAX => {
@@ -92,9 +94,9 @@ impl Logs {
                 read.trimmed += u32::from(!std::mem::replace(&mut of.counted, true));
             }
             match rows.last().and_then(|row| number_of(&row.sort)) {
-                // What goes is not read again.
+                // Rows that are deleted are not read again.
                 _ if all && until > 0 => again.push(of),
-                // Once: what is found then goes, or waits.
+                // Once: entries found then are deleted, or wait.
                 Some(last) if all && of.old_until == 0 => again.push(Retained { from: last + 1, ..of }),
                 _ => {}
             }
@@ -102,8 +104,9 @@ impl Logs {
         self.retain_on(cx, RetentionRead { users: again, ..read });
     }
 
-    /// Entries below a number go of a user who may have sessions. Those of this process have their counts written: these do not
-    /// rest on what goes. Of an earlier one's it is to be known that they may.
+    /// Entries below a number are deleted for a user who may have sessions. Sessions of this
+    /// process write their counts first, so that these no longer depend on the entries. For
+    /// sessions of an earlier process, the store must record that they may depend on them.
     fn note_dropped(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, below: u64, stored: &Found) {
         let here: Vec<_> = match actors.users.find(account) {
             Some(user) => actors.users.sessions(&actors.sessions, user).map(|(id, _)| id).collect(),
@@ -122,7 +125,8 @@ impl Logs {
         }
     }
 
-    /// What came before this, in milliseconds since the Unix epoch, is too old to be kept; 0 if all is kept.
+    /// Messages that arrived before this time, in milliseconds since the Unix epoch, are too old; 0
+    /// if all are retained.
     fn old_before_ms(&self, cx: &Streams) -> u64 {
         let retention_ms = cx.kernel.settings.retention_s.saturating_mul(1_000);
         let old = if cx.kernel.settings.archive && retention_ms > 0 { retention_ms } else { u64::MAX };
@@ -130,7 +134,7 @@ impl Logs {
     }
 }
 
-/// Notes of extensions about entries before this number go with them.
+/// Deletes extensions' notes about entries before this number.
 fn expire(batch: &mut Batch, user: &str, until: u64, rows: &[Row]) {
     for (number, entry) in rows.iter().filter_map(|row| entries(&row.sort, &row.value)).flatten() {
         if number < until {
@@ -139,13 +143,13 @@ fn expire(batch: &mut Batch, user: &str, until: u64, rows: &[Row]) {
     }
 }
 
-/// What is too old.
+/// Limits of age.
 struct Ages {
-    /// What came before this.
+    /// Entries that arrived before this are old.
     old_ms: u64,
-    /// Stamps behind this say nothing.
+    /// Timestamps later than this are not meaningful.
     now_ms: u64,
-    /// What has a lower number, whatever its stamp.
+    /// Entries with a lower number are old, whatever their timestamp.
     old_until: u64,
 }
 
@@ -155,14 +159,15 @@ impl Ages {
     }
 }
 
-/// First number of a user's archive to stay, or 0 if there is nothing to go; and whether none of the rows says that it stays.
-/// What waits for a first session stays however old it is, with all behind it; so does what is in a row with it.
+/// Returns the first number of a user's archive to retain, or 0 if nothing is deleted, and whether
+/// no row must be retained. A message that waits for a first session is retained at any age, with
+/// all later ones and with the entries in its row.
 fn goes_until(ages: &Ages, cursor: Option<&[u8]>, rows: &[Row]) -> (u64, bool) {
     let cursor = cursor.and_then(Cursor::decode).unwrap_or_default().number;
-    // The first number to stay behind what is known to be old.
+    // The first number to retain after the entries known to be old.
     let mut until = 0;
     for row in rows {
-        // A row that cannot be read stays: nobody could say what was in it.
+        // A row that cannot be read is retained, because its content is unknown.
         let Some(entries) = entries(&row.sort, &row.value) else { return (until, false) };
         let may_go = |(number, entry): &(u64, Entry<'_>)| {
             let of_future = entry.time_ms > ages.now_ms;
@@ -171,7 +176,7 @@ fn goes_until(ages: &Ages, cursor: Option<&[u8]>, rows: &[Row]) -> (u64, bool) {
         if !entries.iter().all(may_go) {
             return (until, false);
         }
-        // What makes an entry void goes with it, not before.
+        // The record that makes an entry void is deleted with that entry, not before it.
         let last_is_old = entries.last().is_some_and(|(number, entry)| ages.is_old(*number, entry.time_ms));
         if last_is_old && !is_void(&row.value) {
             until = number_of(&row.sort).map_or(until, |number| number + 1);
@@ -186,13 +191,13 @@ mod tests {
     use crate::store::OpView;
     use crate::store::archive::put_void;
 
-    /// The rows of entries, each with a number, its time, and whether it waits.
+    /// Builds rows of entries, each with a number, its time, and whether it waits.
     fn rows(all: &[(u64, u64, bool)]) -> Vec<Row> {
         let mut batch = Batch::new();
         for &(number, time_ms, waits) in all {
             Entry { incoming: waits, waits, time_ms, peer: "b@x", xml: b"<message/>", trail: b"" }
                 .put(&mut batch, "a@x", number);
-            // So that each has a row of its own.
+            // Gives each entry its own row.
             put_void(&mut batch, "a@x", number);
         }
         let row = |op| match op {
@@ -211,7 +216,7 @@ mod tests {
         value.into()
     }
 
-    /// What goes, and whether nothing that was read stays.
+    /// Returns the entries to delete, and whether no entry that was read is retained.
     fn until(old_ms: u64, at: Option<u64>, all: &[Row]) -> (u64, bool) {
         goes_until(&Ages { old_ms, now_ms: 1_000, old_until: 0 }, at.map(cursor).as_deref(), all)
     }
@@ -229,7 +234,7 @@ mod tests {
         assert_eq!(until(900, None, &sent).0, 3, "what was only sent waits for nobody");
     }
 
-    /// A stamp that is later than now counts as now, and does not keep what came after it.
+    /// A timestamp later than now counts as now, and does not protect later entries.
     #[test]
     fn an_entry_of_the_future_is_as_old_as_the_next_one() {
         let all = rows(&[(1, 100, false), (2, 9_000, false), (3, 9_001, false), (4, 150, false), (5, 999, false)]);

@@ -1,5 +1,5 @@
-//! Reasons to wake a user's devices (XEP-0357): messages that may wait for one of them. They are noted here. Which devices are
-//! woken is decided when the input has been handled.
+//! Reasons to wake a user's devices (XEP-0357): messages that may wait for one of them. They are
+//! recorded here. Which devices are woken is decided when the input has been handled.
 
 use crate::actors::Actors;
 use crate::extension::push::message;
@@ -19,25 +19,25 @@ use crate::wire::written::read_back;
 pub(crate) struct Wake {
     /// The user's bare JID.
     pub(crate) account: Box<str>,
-    /// Only this device, which has not received what it was sent; otherwise a message has come, for all of them.
+    /// Only this device, which has not received what it was sent. `None` for a new message, which
+    /// concerns all devices.
     pub(crate) device: Option<u64>,
-    /// Messages that wait, as far as that is known.
+    /// Number of waiting messages, as far as it is known.
     pub(crate) waiting: u32,
-    /// What may be told of the message.
+    /// What may be revealed of the message.
     pub(crate) last: Option<Box<Last>>,
 }
 
-/// The message that wakes.
+/// The message that causes a wake-up.
 #[derive(Debug)]
 pub(crate) struct Last {
     /// Its sender's full JID.
     pub(crate) sender: Box<str>,
-    /// The beginning of its text.
     pub(crate) body: Option<Box<str>>,
 }
 
 impl Logs {
-    /// A message has been logged for a user, whoever has got it.
+    /// A message has been logged for a user, whether or not a session has received it.
     #[inline]
     pub(crate) fn wake(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, stanza: Incoming<'_>) {
         if actors.users.get(user).marked || actors.has_notes(user) {
@@ -47,7 +47,7 @@ impl Logs {
 
     #[cold]
     fn wake_noted(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, stanza: Incoming<'_>) {
-        // What the user has sent wakes none of the user's own devices.
+        // A message that the user sent wakes none of the user's own devices.
         if !self.can_be_woken(cx, actors, user) || actors.users.is(user, bare_of(stanza.from)) {
             return;
         }
@@ -63,7 +63,8 @@ impl Logs {
         self.woken.push(Wake { account, device: None, waiting, last });
     }
 
-    /// A session has lost its connection, and waits to be resumed: what its client may not have got wakes it.
+    /// A session has lost its connection and waits to be resumed. Messages that its client may not
+    /// have received wake the device.
     pub(crate) fn wake_detached(&mut self, cx: &mut Streams, actors: &mut Actors, id: SessionId) {
         let Some(session) = actors.sessions.get(id) else { return };
         let device = (session.user, session.marks, push::device(&session.resource));
@@ -71,13 +72,13 @@ impl Logs {
         self.wake_device(cx, actors, device, unreceived);
     }
 
-    /// A session has ended, and has not received these.
+    /// A session has ended without having received these messages.
     pub(crate) fn wake_ended(&mut self, cx: &mut Streams, actors: &mut Actors, session: &Session, lost: &[Unsent]) {
         let device = (session.user, session.marks, push::device(&session.resource));
         self.wake_device(cx, actors, device, lost.iter().filter(|unsent| unsent.id != 0).count());
     }
 
-    /// So many messages have not come to a device, whose user and marks these are.
+    /// This many messages have not reached a device with this user and these marks.
     fn wake_device(
         &mut self,
         cx: &mut Streams,
@@ -92,7 +93,7 @@ impl Logs {
         }
     }
 
-    /// Whether a user has registrations, as far as what is in memory tells.
+    /// Whether a user has push registrations, as far as memory shows.
     fn can_be_woken(&self, cx: &Streams, actors: &Actors, user: u32) -> bool {
         if !cx.kernel.facts.has(WAKER) {
             return false;
@@ -101,7 +102,7 @@ impl Logs {
         actors.users.sessions(&actors.sessions, user).any(|(_, session)| session.marks & 1 << WAKER != 0) || noted()
     }
 
-    /// Devices of a user that somebody looks at: they have a connection, and do not say otherwise.
+    /// Devices of a user that are in use: they have a connection, and do not report otherwise.
     pub(crate) fn attended(&self, cx: &Streams, actors: &Actors, account: &str) -> Vec<u64> {
         let Some(user) = actors.users.find(account) else { return Vec::new() };
         let sessions = actors.users.sessions(&actors.sessions, user);
