@@ -1,4 +1,5 @@
-//! Announcements of the operator: to all sessions of this shard, a few at a time, and to users who log in later, once each.
+//! The operator's announcements: sent to all sessions of this shard, a few at a time, and once to
+//! each user who logs in later.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -19,21 +20,20 @@ use crate::streams::half::Down;
 use crate::streams::work::most_work;
 use crate::wire::text::{Writer, escape_into};
 
-/// What is announced.
 #[derive(Debug, Default)]
 pub(crate) struct Announcements {
-    /// Those under way, in their order; bounded by [`ANNOUNCEMENTS_MAX`].
+    /// Announcements in progress, in order; bounded by [`ANNOUNCEMENTS_MAX`].
     under_way: VecDeque<UnderWay>,
-    /// For those who log in later.
+    /// The announcement for users who log in later.
     kept: Option<Arc<Kept>>,
-    /// Users whose rows are being read, with the session that is told; bounded by the sessions.
+    /// Users whose rows are being read, with the session to notify; bounded by the sessions.
     looks: BTreeMap<u32, SessionId>,
-    /// Sessions that were told since the start.
+    /// Number of sessions notified since the start.
     told: u64,
 }
 
 impl Announcements {
-    /// None under way, with the one that the store keeps.
+    /// Creates the state with the announcement that the store has, and none in progress.
     pub(super) fn new(kept: Option<Arc<Kept>>) -> Announcements {
         Announcements { kept, ..Announcements::default() }
     }
@@ -42,16 +42,16 @@ impl Announcements {
 #[derive(Debug)]
 struct UnderWay {
     text: Arc<str>,
-    /// Under which number it is kept for those who are not there; 0 if it is not.
+    /// Number under which it is retained for absent users; 0 if it is not.
     number: u64,
-    /// The next slot of the sessions.
+    /// Next session slot.
     at: u32,
-    /// When it went on last.
+    /// Time of the last batch.
     last_ms: u64,
 }
 
 impl Contacts {
-    /// Begins to tell all sessions; a few of them a turn.
+    /// Begins to send an announcement to all sessions, a few per turn.
     pub(crate) fn begin_announcing(&mut self, cx: &mut Streams, text: Arc<str>, number: u64) -> Reply {
         if self.announcements.under_way.len() >= ANNOUNCEMENTS_MAX {
             return Reply::Busy;
@@ -61,13 +61,13 @@ impl Contacts {
         Reply::Done(0)
     }
 
-    /// How far announcements are.
+    /// Progress of the announcements.
     pub(crate) fn announced(&self) -> Reply {
         let announcements = &self.announcements;
         Reply::Announced { told: announcements.told, under_way: announcements.under_way.len() as u32 }
     }
 
-    /// Keeps an announcement for those who log in later, or none any more. One shard writes it for all.
+    /// Sets or clears the announcement for users who log in later. One shard writes it for all.
     pub(crate) fn keep_announcement(&mut self, cx: &mut Streams, kept: Option<Arc<Kept>>, write: bool) {
         if write {
             announcement::put(&mut cx.kernel.writes, kept.as_deref());
@@ -75,8 +75,8 @@ impl Contacts {
         self.announcements.kept = kept;
     }
 
-    /// Tells the next sessions: as many and as much as the time since the last ones allows, and none while so much waits for
-    /// connections that they are not to be told faster than they read.
+    /// Sends to the next sessions: as many, and as many bytes, as the time since the last batch
+    /// allows. Pauses while pending output shows that clients read more slowly than that.
     pub(crate) fn go_on_announcing(&mut self, cx: &mut Streams, actors: &mut Actors) {
         let now_ms = cx.kernel.now.mono_ms;
         let Some(front) = self.announcements.under_way.front_mut() else { return };
@@ -102,7 +102,7 @@ impl Contacts {
             }
             let slot = front.at;
             front.at += 1;
-            // An empty slot is a look, and costs little.
+            // Checking an empty slot costs little.
             let Some(id) = actors.sessions.id(slot) else { continue };
             left -= 1;
             if self.tell_announcement(cx, actors, id, &text, None) && number > 0 {
@@ -111,8 +111,8 @@ impl Contacts {
         }
     }
 
-    /// A headline (RFC 6121 5.2.2). A session that waits to be resumed gets it then; one that has too much to take already does
-    /// without.
+    /// Sends a headline (RFC 6121 5.2.2). A session that waits to be resumed gets it then; a
+    /// session with too much pending output does not get it.
     fn tell_announcement(
         &mut self,
         cx: &mut Streams,
@@ -141,14 +141,14 @@ impl Contacts {
     }
 
     fn note_seen(&mut self, cx: &mut Streams, actors: &mut Actors, id: SessionId, number: u64) {
-        // On a full disk a user may be shown it once more.
+        // On a full disk a user may be shown it again.
         if cx.kernel.storage == StorageState::Ok {
             let account = actors.bare_of_user(actors.sessions.slot(id.slot).user);
             announcement::put_seen(&mut cx.kernel.writes, &account, number);
         }
     }
 
-    /// The announcement for those who log in later; empty if there is none.
+    /// The announcement for users who log in later; empty if there is none.
     pub(crate) fn kept_text(&self, cx: &Streams) -> &str {
         let kept = self.announcements.kept.as_deref().filter(|kept| kept.until_us > cx.kernel.now.wall_us);
         kept.map_or("", |kept| &kept.text)
@@ -159,8 +159,8 @@ impl Contacts {
         self.announcements.kept.clone().filter(|kept| kept.until_us > now_us)
     }
 
-    /// A session has become available: if there is an announcement for later, its user is to have seen it. One session of a user
-    /// is told.
+    /// A session has become available. If there is a retained announcement, reads whether its user
+    /// has seen it. One session per user gets it.
     pub(crate) fn look_for_announcement(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId) {
         if self.kept_now(cx).is_none() {
             return;
@@ -175,7 +175,7 @@ impl Contacts {
         cx.kernel.read(Pending::User(UserRead::Announcement { user, session }), queries);
     }
 
-    /// Which announcement a user was shown last. What cannot be read is taken for none.
+    /// The announcement that a user was shown last has been read. An unreadable row counts as none.
     pub(crate) fn seen_found(
         &mut self,
         cx: &mut Streams,

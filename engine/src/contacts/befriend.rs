@@ -1,4 +1,5 @@
-//! Contacts by invitation (XEP-0379, XEP-0401): what a user's server does in the user's name, as the user would for a request.
+//! Contacts by invitation (XEP-0379, XEP-0401): subscriptions that the server sends or grants on
+//! the user's behalf.
 
 use crate::actors::Actors;
 use crate::contacts::Contacts;
@@ -13,7 +14,8 @@ use crate::wire::limit::Refusal;
 use crate::wire::splice::address;
 
 impl Contacts {
-    /// Grants a contact's request, now or in advance, and asks in return (XEP-0379 3.5). False if the roster has no room.
+    /// Grants a contact's request, now or in advance, and sends a request in return (XEP-0379 3.5).
+    /// Returns false if the roster is full.
     fn befriend(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, contact: &str) -> bool {
         let state = self.with_roster(cx, actors, user, |_, _, roster| roster.state(contact)).unwrap_or_default();
         if !state.from()
@@ -29,16 +31,17 @@ impl Contacts {
         self.send_for_user(cx, actors, user, Kind::Subscribe, contact, b"<presence type='subscribe'/>").is_ok()
     }
 
-    /// An account was registered by the user's invitation, and asks by this number.
+    /// An account was registered by the user's invitation; its subscription request has this
+    /// number.
     pub(super) fn joined(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, contact: &str, number: u64) {
-        // On a full disk it is a request like others, which the user answers.
+        // On a full disk it is an ordinary request, which the user answers.
         if cx.kernel.storage == StorageState::Ok {
             self.befriend(cx, actors, user, contact);
         }
         self.receive_subscription(cx, actors, user, Kind::Subscribe, number, contact, b"<presence type='subscribe'/>");
     }
 
-    /// A request that waits has come with a token that is good.
+    /// A pending request has a valid token.
     pub(super) fn vouched(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, contact: &str) {
         let waits = self.with_roster(cx, actors, user, |_, _, roster| roster.state(contact).pending_in());
         if waits == Some(true)
@@ -49,7 +52,7 @@ impl Contacts {
         }
     }
 
-    /// A request that waits has come with a token that is not: the user answers it (XEP-0379 4.1).
+    /// A pending request has an invalid token: the user answers it (XEP-0379 4.1).
     pub(super) fn remind(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, contact: &str) {
         let owner = actors.bare_of_user(user);
         let find = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| {
@@ -65,11 +68,13 @@ impl Contacts {
         }
     }
 
-    /// The roster of an account that is being made: who has invited its user is in it, granted in advance, and asked.
+    /// Fills the roster of a new account: the inviter is in it, with a subscription granted in
+    /// advance and a request sent.
     pub(crate) fn invite_into_roster(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, inviter: &str) {
         let Some(user) = actors.users.find(account) else { return };
         let now_s = cx.kernel.now.mono_s();
-        // Of an account that is not there nothing was read; its rows go with this turn's.
+        // No rows are read for an account that does not exist yet. Its rows are written with this
+        // turn.
         actors.users.state(user, now_s).roster.get_or_insert_default();
         let ask = |cx: &mut Streams, _: &mut Actors, roster: &mut Roster| -> Result<u64, Refusal> {
             roster.sent(account, inviter, Kind::Subscribed, &mut cx.kernel.writes)?;

@@ -1,7 +1,9 @@
-//! What happens at nodes (XEP-0060, XEP-0163 4): who is told, at the publisher's home, and which sessions get it, at theirs.
+//! Events at nodes (XEP-0060, XEP-0163 4). The publisher's home determines the receivers; their
+//! homes determine the sessions that get the event.
 //!
-//! A publication is one letter to each home, with all contacts there; whose client is interested their home knows. Notifications wait
-//! nowhere: whoever cannot take one now does without, and is shown the last item when it becomes available again.
+//! A publication is one letter to each home, with all contacts there. That home knows which clients
+//! are interested. Notifications are not stored: a session that cannot take one does not get it,
+//! and is sent the last item when it becomes available again.
 
 use crate::actors::Actors;
 use crate::contacts::Contacts;
@@ -20,10 +22,10 @@ use crate::streams::work::work;
 use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::splice::address_to;
 
-/// Stands between the JIDs of a list in a letter; none of them can hold it.
+/// Separates the JIDs of a list in a letter; no JID can contain it.
 pub(crate) const BETWEEN: char = '\0';
 
-/// Receivers of an event, JIDs in a list for each home.
+/// Receivers of an event, as a list of JIDs per home.
 struct Lists {
     homes: Vec<String>,
     count: usize,
@@ -45,7 +47,8 @@ impl Lists {
 }
 
 impl Contacts {
-    /// Tells those who may see a node of a user, and want to, what has happened there. The session that has set it off pays.
+    /// Notifies the entities that may see a user's node, and are interested, of an event at it. The
+    /// session that caused the event pays.
     pub(super) fn tell_of(
         &mut self,
         cx: &mut Streams,
@@ -81,7 +84,8 @@ impl Contacts {
         }
     }
 
-    /// Those who are told of something at a node of a service, whatever their clients are interested in.
+    /// Notifies the given receivers of an event at a service's node, whatever the interests of
+    /// their clients.
     pub(crate) fn notice(&mut self, cx: &mut Streams, notice: &Notice) {
         let mut lists = Lists::of(cx);
         notice.to.iter().for_each(|to| lists.add(cx, to));
@@ -93,7 +97,7 @@ impl Contacts {
         }
     }
 
-    /// One receiver, whatever its client is interested in.
+    /// Notifies one receiver, whatever the interests of its client.
     pub(super) fn event_to(&mut self, cx: &mut Streams, owner: &str, node: &str, to: &str, message: &[u8]) {
         let home = cx.kernel.home(bare_of(to));
         let letters = cx.kernel.letters_to(home);
@@ -102,7 +106,7 @@ impl Contacts {
         letters.push(Letter::User(UserLetter::Event { node, from, to, explicit: true, xml }));
     }
 
-    /// Something has happened at a node: for these receivers of this home.
+    /// Delivers an event at a node to these receivers of this home.
     pub(crate) fn event_letter(
         &mut self,
         cx: &mut Streams,
@@ -118,8 +122,9 @@ impl Contacts {
         }
     }
 
-    /// For one receiver. An explicit one is a subscriber: an address or all of a user's; otherwise it is all sessions that are
-    /// interested but the one of the resource, if there is one, which gets it as a subscriber.
+    /// Delivers an event to one receiver. An explicit receiver is a subscriber: one address, or all
+    /// sessions of a user. Otherwise all interested sessions get it, except that of the resource,
+    /// if given, which gets it as a subscriber.
     pub(crate) fn event_for(
         &mut self,
         cx: &mut Streams,
@@ -142,7 +147,7 @@ impl Contacts {
         }
         let resource = resource_of(to);
         let mut available = actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.is_available());
-        // Of very many most have one, which needs no list.
+        // Most users have one session, which needs no list.
         if let (false, None, Some((only, _)), None) = (explicit, resource, available.next(), available.next()) {
             self.ask_capabilities(cx, actors, only, false);
             if self.wants(actors, only, node) {
@@ -163,7 +168,8 @@ impl Contacts {
         }
     }
 
-    /// Available sessions of a user that are interested in a node. What the hashes of others stand for is asked.
+    /// Returns the available sessions of a user that are interested in a node. For hashes of other
+    /// sessions that are unknown, their clients are asked.
     fn interested(
         &mut self,
         cx: &mut Streams,
@@ -182,7 +188,7 @@ impl Contacts {
         sessions
     }
 
-    /// Gives a session a notification, which waits nowhere.
+    /// Sends a session a notification, which is not stored.
     fn hand_event(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, from: &str, xml: &[u8]) {
         let mut stanza = std::mem::take(&mut cx.kernel.scratch);
         let own = actors.sessions.slot(session.slot);
@@ -193,7 +199,8 @@ impl Contacts {
     }
 }
 
-/// Who is told: subscribers, and contacts who may see the user's presence (XEP-0060 9.1.2), each once.
+/// The receivers: subscribers, and contacts who may see the user's presence (XEP-0060 9.1.2), each
+/// once.
 fn receivers(cx: &Streams, actors: &Actors, user: u32, owner: &str, roster: &Roster, event: &Event) -> (Lists, Lists) {
     let (mut explicit, mut implicit) = (Lists::of(cx), Lists::of(cx));
     let audience = &event.audience;
@@ -215,7 +222,7 @@ fn receivers(cx: &Streams, actors: &Actors, user: u32, owner: &str, roster: &Ros
         if !may(contact, true) {
             continue;
         }
-        // The one of a contact's addresses that is subscribed gets it already.
+        // The subscribed one of a contact's addresses gets the event already.
         match subscribers.iter().find(|jid| bare_of(jid) == contact) {
             Some(jid) if jid.len() == contact.len() => {}
             Some(jid) => implicit.add(cx, jid),

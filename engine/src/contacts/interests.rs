@@ -1,8 +1,9 @@
-//! What clients are interested in (XEP-0060 9.2), by the hash of their capabilities (XEP-0115): each hash is asked about once, and what
-//! it stands for is believed if it is the hash of that.
+//! The interests of clients (XEP-0060 9.2), by the hash of their capabilities (XEP-0115). Clients
+//! are asked about each hash once, and an answer is accepted only if it has that hash.
 //!
-//! Clients that name the same hash share one question. If it is not answered in a few seconds, others are asked too: one, then twice as
-//! many, and so on, clients of users that were not asked yet first. So clients that never answer delay the others by seconds only.
+//! Clients with the same hash share one query. If it is not answered within a few seconds, further
+//! clients are asked: one, then twice as many, and so on, beginning with users that were not asked
+//! yet. Clients that never answer therefore delay the others only by seconds.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -23,39 +24,40 @@ const VER_BYTES: usize = 28;
 #[derive(Debug)]
 struct Entry {
     ver: Box<str>,
-    /// Nodes, once they are known.
+    /// Interesting nodes, once they are known.
     nodes: Option<Nodes>,
-    /// Presences that name the hash.
+    /// Number of presences with this hash.
     references: u32,
-    /// Sessions whose clients were asked in the last [`CAPABILITIES_ASK_MS`], and when, milliseconds.
+    /// Sessions whose clients were asked in the last [`CAPABILITIES_ASK_MS`], and when,
+    /// milliseconds.
     asked: BTreeMap<SessionId, u64>,
-    /// A question is open: more clients are asked at this time, milliseconds.
+    /// Time at which more clients are asked, milliseconds, while a query is open.
     due_ms: Option<u64>,
-    /// How many these will be.
+    /// Number of clients in the next round.
     next: usize,
-    /// Sessions that have become available while it was not known, and name it still.
+    /// Sessions that became available while the hash was unknown, and still have it.
     waiting: BTreeSet<SessionId>,
-    /// It is in the list of those that may go.
+    /// Whether the entry is in the list of those that may be removed.
     spare: bool,
 }
 
-/// Hashes of capabilities that presences of a shard name, and some that they have named.
+/// Capability hashes in the presences of a shard, and some that were there before.
 #[derive(Debug, Default)]
 pub(crate) struct Interests {
     entries: Vec<Entry>,
     free: Vec<u32>,
     index: BTreeMap<Box<str>, u32>,
-    /// Of their names and of what they stand for.
+    /// Bytes of the hashes and of the nodes.
     bytes: usize,
-    /// Known ones that nobody may name any more; bounded by [`CAPABILITIES_SPARE_MAX`].
+    /// Known entries that may have no reference; bounded by [`CAPABILITIES_SPARE_MAX`].
     spare: VecDeque<u32>,
-    /// When more clients are to be asked, and about which entry: the earliest first. One that was answered or removed meanwhile is passed
-    /// over. Bounded by the questions of [`CAPABILITIES_ANSWER_MS`].
+    /// Times at which more clients are asked, and the entries, earliest first. An entry that was
+    /// answered or removed meanwhile is skipped. Bounded by the queries of
+    /// [`CAPABILITIES_ANSWER_MS`].
     rounds: VecDeque<(u64, u32)>,
 }
 
 impl Interests {
-    /// Takes a reference to a hash.
     fn take(&mut self, ver: &str) -> u32 {
         if let Some(&at) = self.index.get(ver) {
             self.entries[at as usize].references += 1;
@@ -86,7 +88,7 @@ impl Interests {
         at
     }
 
-    /// Gives a reference back. What nobody names is kept for a while if it is known.
+    /// Releases a reference. A known entry without references is retained for a while.
     fn release(&mut self, at: u32) {
         let entry = &mut self.entries[at as usize];
         entry.references -= 1;
@@ -118,7 +120,8 @@ impl Interests {
         self.free.push(at);
     }
 
-    /// What a hash stands for is known now. Returns who has waited for it; none if nobody wants to know.
+    /// Sets the nodes of a hash. Returns the sessions that waited for it, or `None` if the hash is
+    /// not known here.
     fn learn(&mut self, capable: Capable) -> Option<(u32, BTreeSet<SessionId>)> {
         let &at = self.index.get(&*capable.ver)?;
         let entry = &mut self.entries[at as usize];
@@ -131,7 +134,7 @@ impl Interests {
         Some((at, entry.settle()))
     }
 
-    /// A client is being asked.
+    /// Records that a client is being asked.
     fn asks(&mut self, at: u32, session: SessionId, now_ms: u64) {
         let entry = &mut self.entries[at as usize];
         entry.asked.insert(session, now_ms);
@@ -142,7 +145,7 @@ impl Interests {
         }
     }
 
-    /// The next entry about which more clients are to be asked now, and how many.
+    /// Returns the next entry about which more clients are to be asked now, and how many.
     fn next_round(&mut self, now_ms: u64) -> Option<(u32, usize)> {
         while let Some(&(due_ms, at)) = self.rounds.front().filter(|(due_ms, _)| *due_ms <= now_ms) {
             self.rounds.pop_front();
@@ -156,27 +159,27 @@ impl Interests {
         None
     }
 
-    /// Memory that they take, bytes.
+    /// Memory used, bytes.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Entry>() + self.bytes
     }
 }
 
 impl Entry {
-    /// Nobody is asked any more. Returns the sessions that have waited.
+    /// Ends the query. Returns the sessions that waited.
     fn settle(&mut self) -> BTreeSet<SessionId> {
         (self.asked, self.due_ms, self.next) = (BTreeMap::new(), None, 1);
         std::mem::take(&mut self.waiting)
     }
 }
 
-/// Bytes of an entry's texts.
+/// Bytes of an entry's strings.
 fn bytes_of(entry: &Entry) -> usize {
     let names = entry.nodes.iter().flat_map(|nodes| nodes.iter());
     2 * entry.ver.len() + names.map(|name| size_of::<Box<str>>() + name.len()).sum::<usize>()
 }
 
-/// The node and the hash that a presence names, if it is one of those that are understood (XEP-0115 4).
+/// The node and hash in a presence, if the hash function is supported (XEP-0115 4).
 fn named(presence: &Element<'_>) -> Option<(String, String)> {
     let c = presence.child("c", caps::NS)?;
     let (hash, node, ver) = (c.attribute("hash")?, c.attribute("node")?, c.attribute("ver")?);
@@ -184,7 +187,7 @@ fn named(presence: &Element<'_>) -> Option<(String, String)> {
 }
 
 impl Contacts {
-    /// Notes which hash a presence names, if it was not seen before.
+    /// Records the hash in a presence, if the presence is new.
     pub(super) fn note_capabilities(&mut self, id: PresenceId, presence: &Element<'_>) {
         if self.presence_table.tag(id).is_none()
             && let Some((_, ver)) = named(presence)
@@ -194,7 +197,7 @@ impl Contacts {
         }
     }
 
-    /// Gives the reference to a presence back.
+    /// Releases the reference to a presence.
     fn release_presence(&mut self, id: PresenceId) {
         if let Some(tag) = self.presence_table.release(id) {
             self.interests.release(tag);
@@ -205,7 +208,7 @@ impl Contacts {
         self.presence_table.tag(actors.sessions.get(session)?.presence?)
     }
 
-    /// What a session is interested in; none if that is not known, or it has not said.
+    /// The interests of a session; `None` if they are unknown or not announced.
     pub(super) fn interests_of(&self, actors: &Actors, session: SessionId) -> Option<Nodes> {
         self.interests.entries[self.tag_of(actors, session)? as usize].nodes.clone()
     }
@@ -216,14 +219,14 @@ impl Contacts {
         nodes.is_some_and(|nodes| nodes.binary_search_by(|other| (**other).cmp(node)).is_ok())
     }
 
-    /// What a presence's hash stands for; none if that is not known.
+    /// The interests by a presence's hash; `None` if they are unknown.
     pub(super) fn interests_by(&self, presence: PresenceId) -> Option<Nodes> {
         self.interests.entries[self.presence_table.tag(presence)? as usize].nodes.clone()
     }
 
-    /// A session has sent presence, or something has happened that it may be interested in: its client is asked, unless it is known what
-    /// its hash stands for, a question about that is open, or this client was asked lately. With `waits` it is shown last items when
-    /// that is known.
+    /// A session has sent presence, or an event may interest it. Asks its client, unless the hash
+    /// is known, a query about it is open, or this client was asked recently. With `waits` the
+    /// session is sent last items when the answer is known.
     pub(super) fn ask_capabilities(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, waits: bool) {
         let now_ms = cx.kernel.now.mono_ms;
         let Some(at) = self.tag_of(actors, session) else { return };
@@ -250,7 +253,8 @@ impl Contacts {
         }
     }
 
-    /// Asks so many at the most of the clients that wait and were not asked lately: first one of each user of whom none was.
+    /// Asks at most `most` of the waiting clients that were not asked recently, beginning with one
+    /// for each user without one.
     fn ask_others(&mut self, cx: &mut Streams, actors: &mut Actors, at: u32, most: usize) {
         let now_ms = cx.kernel.now.mono_ms;
         let entry = &mut self.interests.entries[at as usize];
@@ -276,12 +280,13 @@ impl Contacts {
         }
     }
 
-    /// A turn's part of the sweep: of what was not answered in time others are asked.
+    /// Asks further clients about queries that were not answered in time. One turn's share of the
+    /// sweep.
     pub(crate) fn sweep_interests(&mut self, cx: &mut Streams, actors: &mut Actors) {
         let now_ms = cx.kernel.now.mono_ms;
         while let Some((at, most)) = self.interests.next_round(now_ms) {
             self.ask_others(cx, actors, at, most);
-            // Nobody is left.
+            // No client is left to ask.
             let entry = &mut self.interests.entries[at as usize];
             if entry.due_ms.is_none() {
                 entry.next = 1;
@@ -289,8 +294,9 @@ impl Contacts {
         }
     }
 
-    /// A session, which may be over, does not name the hash of this presence any more, unless another one of its presences does: if it
-    /// was asked, another one is. The reference to the presence is given back.
+    /// A session, which may have ended, no longer has the hash of this presence, unless another of
+    /// its presences has it. If it was being asked, another client is asked instead. Releases the
+    /// reference to the presence.
     pub(super) fn leave_presence(
         &mut self,
         cx: &mut Streams,
@@ -313,8 +319,9 @@ impl Contacts {
         self.release_presence(before);
     }
 
-    /// A client has proved what a hash stands for. Returns the sessions that have waited for it and still name it, with what they are
-    /// interested in. If the hash is none that is asked about, or the client has not answered, another one is asked.
+    /// A client has proved the content of a hash. Returns the sessions that waited for it and still
+    /// have the hash, with their interests. If the hash is not being asked about, or the answer is
+    /// invalid, another client is asked.
     pub(super) fn learn_interests(
         &mut self,
         cx: &mut Streams,
@@ -323,7 +330,8 @@ impl Contacts {
         capable: Option<Capable>,
     ) -> Vec<(SessionId, Nodes)> {
         if let Some((at, mut waiting)) = capable.and_then(|capable| self.interests.learn(capable)) {
-            // A late answer to a question about what it was before looks like none, and then it does not wait any more.
+            // A late answer about the client's previous hash also has no match; the session must
+            // then keep waiting.
             waiting.insert(session);
             let Some(nodes) = self.interests.entries[at as usize].nodes.clone() else { return Vec::new() };
             let names = |session: &SessionId| self.tag_of(actors, *session) == Some(at);

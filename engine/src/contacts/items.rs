@@ -1,4 +1,4 @@
-//! A roster at hand: requests of its owner (RFC 6121 2).
+//! Requests of a roster's owner (RFC 6121 2), when the roster is in memory.
 
 use crate::actors::Actors;
 use crate::contacts::Contacts;
@@ -13,7 +13,7 @@ use crate::streams::Streams;
 use crate::wire::limit::Limit;
 
 impl Contacts {
-    /// Takes the roster out for a step, so that the step can use the rest of the shard, and puts it back.
+    /// Takes the roster out for a step, which can then use the rest of the shard, and puts it back.
     pub(super) fn with_roster<T>(
         &mut self,
         cx: &mut Streams,
@@ -35,7 +35,7 @@ impl Contacts {
         Some(result)
     }
 
-    /// Extensions hear what the roster lists now.
+    /// Informs extensions of the roster's current content.
     fn note_roster(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, roster: &Roster) {
         let Some(state) = &actors.users.get(user).state else { return };
         for (place, row) in extension::roster_changed(&state.notes, roster.listed_contacts()) {
@@ -61,7 +61,7 @@ impl Contacts {
                 let state = actors.sessions.get_mut(session);
                 let before = state.is_none_or(|state| std::mem::replace(&mut state.interested, true));
                 if !before && cx.is_stored(session) {
-                    // Its client relies on pushes as soon as it has the answer.
+                    // The client relies on pushes as soon as it has the answer.
                     cx.rows_due(session, Rows::All);
                 } else {
                     cx.changed(session);

@@ -1,9 +1,10 @@
-//! Last items (XEP-0163 4.3.4): a session that has become available, or whose client has become interested in more, is sent the last item of
-//! each node that it may see.
+//! Last items (XEP-0163 4.3.4). A session that has become available, or whose client has become
+//! interested in more nodes, is sent the last item of each such node that it may see.
 //!
-//! A session goes through its contacts page by page, some sessions of a shard at once and the others in turn. A contact's home reads the
-//! directory of the contact's nodes, and only if one of them is wanted the contact's account, roster and items, for some contacts at
-//! once. So a login with many contacts costs reads over time, and others wait for none of them.
+//! A session goes through its contacts page by page. Some sessions of a shard do so at once, the
+//! others take turns. A contact's home reads the directory of the contact's nodes. Only if one of
+//! them is wanted does it read the contact's account, roster and items, for some contacts at once.
+//! A login with many contacts therefore spreads its reads over time and does not delay others.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,41 +30,41 @@ use crate::streams::half::Down;
 use crate::streams::work::work;
 use crate::wire::jid::bare_of;
 
-/// Sessions that are looked at at once for one that can go on.
+/// Waiting sessions that are checked at once to find one that can continue.
 const WALK_TRIES: usize = 4 * LAST_ITEMS_SESSIONS;
 
-/// A session on its way whose page is asked for.
+/// A session whose page has been requested.
 #[derive(Debug)]
 struct Active {
     session: SessionId,
-    /// Homes that have not answered.
+    /// Number of homes that have not answered.
     homes: usize,
     since_ms: u64,
 }
 
-/// What one home asks of another for one session.
+/// One home's request to another on behalf of a session.
 #[derive(Debug)]
 struct Group {
     shard: ShardId,
-    /// The session that waits for the answer, if one does.
+    /// The session that waits for the answer, if any.
     session: Option<SessionId>,
-    /// Users that are not done.
+    /// Number of users not done.
     left: usize,
-    /// Of these, such whose rows are being read.
+    /// Number of these whose rows are being read.
     reading: usize,
-    /// What was read for them.
+    /// Work of their reads.
     work: u64,
     since_ms: u64,
 }
 
-/// Who waits for last items, on both sides.
+/// State of last items, both of waiting sessions and of other homes' requests.
 #[derive(Debug, Default)]
 pub(crate) struct Lasts {
     /// Sessions that wait for their next page; bounded by the shard's sessions, each once.
     waiting: VecDeque<SessionId>,
     /// Bounded by [`LAST_ITEMS_SESSIONS`].
     active: Vec<Active>,
-    /// Users to be looked at; bounded by shards, [`LAST_ITEMS_SESSIONS`] and what a page has.
+    /// Users to be read; bounded by shards, [`LAST_ITEMS_SESSIONS`] and the size of a page.
     looks: VecDeque<Look>,
     groups: BTreeMap<u64, Group>,
     last_group: u64,
@@ -71,7 +72,7 @@ pub(crate) struct Lasts {
 }
 
 impl Contacts {
-    /// A client has answered what it can do, or has answered nothing of use.
+    /// A client has answered with its features, or without a usable answer.
     pub(crate) fn learned(
         &mut self,
         cx: &mut Streams,
@@ -84,7 +85,7 @@ impl Contacts {
         }
     }
 
-    /// A session has sent presence that names interests, other ones than before. Only what is new is shown again.
+    /// A session has sent presence with changed interests. Only nodes that are new are sent.
     pub(super) fn interests_announced(
         &mut self,
         cx: &mut Streams,
@@ -103,7 +104,7 @@ impl Contacts {
         }
     }
 
-    /// A session is to be sent last items of these nodes.
+    /// Begins to send a session the last items of these nodes.
     fn begin_walk(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, nodes: Nodes) {
         if nodes.is_empty() {
             return;
@@ -118,7 +119,7 @@ impl Contacts {
         self.walk_on(cx, actors);
     }
 
-    /// Lets those who wait go on, as many at once as may.
+    /// Continues waiting sessions, as many at once as the limit permits.
     fn walk_on(&mut self, cx: &mut Streams, actors: &mut Actors) {
         for _ in 0..self.lasts.waiting.len().min(WALK_TRIES) {
             if self.lasts.active.len() >= LAST_ITEMS_SESSIONS {
@@ -127,7 +128,8 @@ impl Contacts {
             let Some(session) = self.lasts.waiting.pop_front() else { return };
             let Some(state) = actors.sessions.get(session) else { continue };
             let (user, since_ms) = (state.user, cx.kernel.now.mono_ms);
-            // What comes would be dropped; and who owes for what was read before does not have more read.
+            // Items for a busy session would be dropped, and a session in debt causes no more
+            // reads.
             if cx.is_busy(session) || cx.owes_work(session) {
                 self.lasts.waiting.push_back(session);
                 continue;
@@ -137,7 +139,7 @@ impl Contacts {
         }
     }
 
-    /// A page has been asked for at so many homes.
+    /// A page was requested from this many homes.
     pub(crate) fn walked(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, homes: usize) {
         if let Some(active) = self.lasts.active.iter_mut().find(|active| active.session == session) {
             active.homes = homes;
@@ -145,7 +147,7 @@ impl Contacts {
         self.walk_ended(cx, actors, session);
     }
 
-    /// A home has looked at all contacts of a page.
+    /// A home has finished all contacts of a page.
     pub(crate) fn looked(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId, work: u64) {
         cx.tell(session, Down::Charge(work));
         if let Some(active) = self.lasts.active.iter_mut().find(|active| active.session == session) {
@@ -154,7 +156,7 @@ impl Contacts {
         self.walk_ended(cx, actors, session);
     }
 
-    /// If a session's page is done, the next one waits its turn.
+    /// Queues a session for its next page if its page is done.
     fn walk_ended(&mut self, cx: &mut Streams, actors: &mut Actors, session: SessionId) {
         let Some(at) = self.lasts.active.iter().position(|a| a.session == session && a.homes == 0) else { return };
         self.lasts.active.swap_remove(at);
@@ -165,7 +167,7 @@ impl Contacts {
         self.walk_on(cx, actors);
     }
 
-    /// Another home asks after users of this one for a session of its own.
+    /// Another home asks about users of this one, on behalf of one of its sessions.
     pub(crate) fn last_asked(
         &mut self,
         cx: &mut Streams,
@@ -175,7 +177,7 @@ impl Contacts {
         of: &str,
         nodes: &str,
     ) {
-        // Of those who wait for pages there are only so many.
+        // The number of sessions that wait for pages is limited.
         if session.is_none() && self.lasts.looks.len() >= PARKED_STANZAS_MAX {
             return;
         }
@@ -202,7 +204,7 @@ impl Contacts {
         }
     }
 
-    /// One user is done with.
+    /// One user is done.
     fn look_done(&mut self, cx: &mut Streams, group: u64) {
         let Some(state) = self.lasts.groups.get_mut(&group) else { return };
         (state.left, state.reading) = (state.left.saturating_sub(1), state.reading.saturating_sub(1));
@@ -217,7 +219,7 @@ impl Contacts {
         self.look_on(cx);
     }
 
-    /// Rows of a user's nodes have come.
+    /// Rows of a user's nodes have been read.
     pub(crate) fn last_found(&mut self, cx: &mut Streams, actors: &mut Actors, read: LastRead, found: &[Found]) {
         let LastRead { look, chosen } = read;
         if let Some(group) = self.lasts.groups.get_mut(&look.group) {
@@ -249,7 +251,8 @@ impl Contacts {
         self.with_account(cx, actors, &of, RosterStep::Last(Box::new((look, nodes))));
     }
 
-    /// How a user's roster has somebody who wants to see nodes; none if they are nobody's to see.
+    /// The relation of the requester to the nodes' owner has been determined; `None` if the
+    /// requester may see none.
     pub(crate) fn last_seen(&mut self, cx: &mut Streams, look: Look, nodes: Vec<Node>, seen: Option<Seen>) {
         match seen {
             Some(seen) => self.read_last(cx, look, nodes, seen),
@@ -258,7 +261,7 @@ impl Contacts {
     }
 
     fn read_last(&mut self, cx: &mut Streams, look: Look, nodes: Vec<Node>, seen: Seen) {
-        // Who is affiliated with a node counts only where somebody is.
+        // Affiliations are read only for nodes that have some.
         let queries = nodes.iter().flat_map(|node| -> [Query; 2] {
             [rows::affiliates(&look.of, &node.name), rows::items(&look.of, &node.name, Span::LAST)]
         });
@@ -282,7 +285,8 @@ impl Contacts {
         }
     }
 
-    /// A turn's part of the sweep: whoever has not answered for long is not waited for.
+    /// Stops waiting for homes and clients that have not answered in time. One turn's share of the
+    /// sweep.
     pub(crate) fn sweep_lasts(&mut self, cx: &mut Streams, actors: &mut Actors) {
         if !self.lasts.waiting.is_empty() {
             self.walk_on(cx, actors);

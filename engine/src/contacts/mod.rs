@@ -1,5 +1,5 @@
-//! Rosters, subscriptions and presence (RFC 6121 2 to 4), and the receivers of events at nodes. The module knows no passwords. It
-//! answers only requests for a roster.
+//! Rosters, subscriptions and presence (RFC 6121 2 to 4), and the receivers of events at nodes.
+//! This module knows no passwords. It answers only roster requests.
 
 mod announce;
 mod befriend;
@@ -27,18 +27,20 @@ use crate::router::users::{Look, Parked, Seen};
 use crate::settings::Settings;
 use crate::store::sessions::KEY_BYTES;
 
-/// What a roster has decided, for the shard to carry out.
+/// A decision by a roster, for the shard to carry out.
 #[derive(Debug)]
 pub(crate) enum Decided {
-    /// Whether the sender of this request may see the user's presence, and the groups that it is in if it may.
+    /// Whether the sender of this request may see the user's presence, and if so, its roster
+    /// groups.
     Request { user: u32, parked: Parked, may: Option<Vec<Box<str>>> },
-    /// How the roster has somebody who wants to see nodes; none if it is not to be asked.
+    /// The relation of the requester to the owner of nodes; `None` if the requester gets none.
     Last { look: Look, nodes: Vec<Node>, seen: Option<Seen> },
-    /// A contact's request for a subscription has come with a token (XEP-0379 3.4): the user is not asked until it was looked at.
+    /// A contact's subscription request has a token (XEP-0379 3.4): the user is not asked until the
+    /// token has been checked.
     Shown { user: u32, contact: Box<str>, token: Box<str> },
-    /// A page of a session's contacts is asked for at so many homes.
+    /// A page of a session's contacts was requested from this many homes.
     Walked { session: SessionId, homes: usize },
-    /// All contacts of an account that is being removed are told.
+    /// All contacts of an account that is being removed have been notified.
     Left(u32),
 }
 
@@ -49,16 +51,17 @@ pub(crate) struct Contacts {
     pub(crate) interests: Interests,
     lasts: Lasts,
     announcements: Announcements,
-    /// When rows of sessions that had changed were written last, milliseconds of the monotonic clock.
+    /// When rows of changed sessions were last written, milliseconds of the monotonic clock.
     stored_ms: u64,
-    /// Keys of sessions of an earlier process that have ended: what was read before tells of them still. No more than came back.
+    /// Keys of sessions of an earlier process that have ended: reads that began before still return
+    /// them. At most as many as were restored.
     pub(crate) ended_restored: HashSet<[u8; KEY_BYTES], Fixed>,
     /// Taken out when the input is handled.
     pub(crate) decided: Vec<Decided>,
 }
 
 impl Contacts {
-    /// Nobody's. `seed` keys the table of presences.
+    /// Creates the state without users. `seed` keys the table of presences.
     pub(crate) fn new(settings: &Settings, seed: u64) -> Contacts {
         let announcements = Announcements::new(settings.kept.clone());
         Contacts {

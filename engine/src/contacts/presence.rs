@@ -1,4 +1,4 @@
-//! Who is there: presence that a session sends, and presence that comes for a user of this home.
+//! Presence that a session sends, and presence that arrives for a user of this home.
 
 use std::ops::Range;
 
@@ -22,11 +22,12 @@ use crate::wire::limit::Limit;
 use crate::wire::{Element, Splice, splice};
 use crate::{extension, ns};
 
-/// JIDs that a session may have sent directed presence to; more are not remembered, and get no farewell.
+/// JIDs to which a session's directed presence is remembered. Further ones get no unavailable
+/// presence.
 const DIRECTED_MAX: usize = 1_000;
 
 impl Contacts {
-    /// Presence from one of the user's sessions (RFC 6121 4).
+    /// Handles presence from one of the user's sessions (RFC 6121 4).
     pub(crate) fn from_session_presence(
         &mut self,
         cx: &mut Streams,
@@ -85,7 +86,7 @@ impl Contacts {
                 };
                 self.directed(cx, actors, session, seq, full, target, kind.is_some(), element);
             }
-            // A client need not probe, but may (RFC 6121 4.3).
+            // A client need not send probes, but may (RFC 6121 4.3).
             (Some("probe"), to) => {
                 if let Address::User(to) = actors.address(cx, full, to, &mut scratch) {
                     let user = actors.sessions.slot(session.slot).user;
@@ -94,7 +95,8 @@ impl Contacts {
                 }
                 actors.stanza_done(cx, session, seq);
             }
-            // To whom it may concern (RFC 6120 10.5.4); to anybody else it changes nothing, nor is it answered (8.3.1).
+            // An error goes to its addressee (RFC 6120 10.5.4). From any other address it changes
+            // nothing and is not answered (8.3.1).
             (Some("error"), to) => match actors.address(cx, full, to, &mut scratch) {
                 Address::User(to) if !to.is_bare() => {
                     self.pass_on(cx, actors, session, seq, full, to.as_str(), false, element)
@@ -123,8 +125,9 @@ impl Contacts {
         let (drop, append) = photo.as_ref().map_or((&[][..], &[][..]), |photo| (&photo.drop[..], &photo.append[..]));
         let whole = Splice { unaddressed: true, drop, append: &[append], ..Splice::default() };
         let xml = self.spliced(cx, actors, session, element, &whole);
-        // What is kept for those who ask later goes without the id and the photo: few come twice, and with them every session
-        // would keep a presence of its own (RFC 6121 4.3.2.1 would rather have the id kept).
+        // The presence retained for later probes omits the id and the photo. These are rarely
+        // equal, and with them every session would need its own copy. RFC 6121 4.3.2.1 recommends
+        // retaining the id.
         let kept = match (element.id(), append) {
             (None, []) => None,
             _ => Some(self.spliced(cx, actors, session, element, &Splice { id: Some(None), append: &[], ..whole })),
@@ -152,7 +155,7 @@ impl Contacts {
         actors.stanza_done(cx, session, seq);
     }
 
-    /// What the server says of the user's photo in a presence of a session (XEP-0398 4).
+    /// The server's statement about the user's photo in a session's presence (XEP-0398 4).
     fn photo_update(&self, actors: &Actors, session: SessionId, element: &Element<'_>) -> Option<photo::Update> {
         let user = actors.sessions.get(session)?.user;
         photo::update(element, actors.users.photo(user)?)
@@ -174,7 +177,8 @@ impl Contacts {
         let directed = state.take_directed();
         let xml = self.unaddressed(cx, actors, session, element);
         let Some(before) = before else {
-            // RFC 6121 4.6.3, case 3: directed presence without a presence session is taken back all the same.
+            // RFC 6121 4.6.3, case 3: directed presence is withdrawn even without a presence
+            // session.
             return cx.kernel.withdraw_directed(full, &xml, &directed);
         };
         self.leave_presence(cx, actors, session, before);
@@ -185,8 +189,8 @@ impl Contacts {
         logs.takers_changed(cx, actors, user);
     }
 
-    /// A session is not available any more: if it was the last one, the user is gone from now on (XEP-0012 3). Not worth
-    /// a row on a full disk.
+    /// A session is no longer available. If it was the last one, the user's absence begins now
+    /// (XEP-0012 3). Not written on a full disk.
     fn note_logout(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, status: &str) {
         let online = actors.users.sessions(&actors.sessions, user).any(|(_, s)| s.is_available());
         if !online && cx.kernel.storage == StorageState::Ok {
@@ -196,7 +200,7 @@ impl Contacts {
         }
     }
 
-    /// Presence to one address (RFC 6121 4.6).
+    /// Handles presence to one address (RFC 6121 4.6).
     pub(crate) fn directed(
         &mut self,
         cx: &mut Streams,
@@ -223,7 +227,7 @@ impl Contacts {
         self.pass_on(cx, actors, session, seq, full, to, unavailable, element);
     }
 
-    /// Sends a presence stanza to the one that it is addressed to.
+    /// Sends a presence stanza to its addressee.
     fn pass_on(
         &mut self,
         cx: &mut Streams,
@@ -238,7 +242,7 @@ impl Contacts {
         let origin = actors.sent_off(cx, session, seq, element.bytes().len());
         let home = cx.kernel.home(bare_of(to));
         let lang = actors.lang(session);
-        // XEP-0398 4: also in directed presence; but not in an error.
+        // XEP-0398 4: also in directed presence, but not in an error.
         let available = element.kind().is_none();
         let photo = available.then(|| self.photo_update(actors, session, element)).flatten().unwrap_or_default();
         let drop = self.left_out(cx, element, &photo.drop);
@@ -249,7 +253,7 @@ impl Contacts {
         });
     }
 
-    /// Presence between users, at the receiver's home.
+    /// Handles presence between users, at the receiver's home.
     pub(crate) fn presence_letter(
         &mut self,
         cx: &mut Streams,
@@ -260,7 +264,7 @@ impl Contacts {
         xml: &[u8],
     ) {
         let account = bare_of(to);
-        // To a user without a session there is nothing to show (RFC 6121 4.3.2).
+        // A user without a session is shown no presence (RFC 6121 4.3.2).
         let user = actors.users.find(account);
         let online = user.filter(|&user| actors.users.get(user).first != NONE);
         if online.is_none() && matches!(news, PresenceNews::Available { probe: None } | PresenceNews::Unavailable) {
@@ -313,33 +317,35 @@ impl Contacts {
         }
     }
 
-    /// Whether steps of a user wait that a contact's presence must not overtake, and there is room behind them. Where there is none, it
-    /// is better early than lost.
+    /// Whether a contact's presence must queue behind waiting steps of a user, and the queue has
+    /// room. If it has none, delivery out of order is better than loss.
     fn waits_behind(&self, actors: &Actors, user: u32) -> bool {
         let waits = actors.users.get(user).state.as_ref().map_or(0, |state| state.roster_waits.len());
         (1..crate::limits::PARKED_STANZAS_MAX).contains(&waits)
     }
 
-    /// A contact probes a user of this home. The roster of a user who has no session is not read for it: there is nothing to
-    /// show, and who has ended a subscription tells it again until it is noted.
+    /// A contact probes a user of this home. The roster of a user without a session is not read for
+    /// it: there is no presence to send. A contact that has ended a subscription repeats that until
+    /// it is confirmed.
     fn probe_letter(&mut self, cx: &mut Streams, actors: &mut Actors, from: &str, to: &str, number: u64) {
         let user = actors.users.find(to);
         let step = RosterStep::Probe { from: from.into(), to: to.into(), number };
         match user.filter(|&user| actors.users.get(user).first != NONE) {
             Some(user) => self.roster_step(cx, actors, user, step),
-            // One of an earlier process may wait there to be resumed, which counts as available.
+            // A session of an earlier process may wait there to be resumed; it counts as available.
             None if self.may_come_back(cx, actors, user) => self.with_account(cx, actors, to, step),
             None => self.tell_gone(cx, from, to, number),
         }
     }
 
-    /// Whether a user without a session may have one in the store.
+    /// Whether a user without a session in memory may have one in the store.
     fn may_come_back(&self, cx: &Streams, actors: &Actors, user: Option<u32>) -> bool {
         let state = || user.and_then(|user| actors.users.get(user).state.as_ref());
         actors.may_have_stored(cx) && state().is_none_or(|state| state.known == Known::Unknown)
     }
 
-    /// The stanza as it goes to many, id and all (RFC 6121 4.4.2).
+    /// The stanza without its addresses, as sent to many receivers; it retains its id (RFC 6121
+    /// 4.4.2).
     pub(crate) fn unaddressed(
         &self,
         cx: &Streams,
@@ -365,7 +371,8 @@ impl Contacts {
         xml
     }
 
-    /// What a presence goes on without, in order: these, and what is said in the server's name.
+    /// Parts that are removed from a presence, in order: the given ones, and those that only the
+    /// server may state.
     fn left_out(&self, cx: &Streams, element: &Element<'_>, these: &[Range<usize>]) -> Vec<Range<usize>> {
         let mut all = forged_in_presence(&cx.kernel.settings.domains, element);
         all.extend_from_slice(these);
@@ -373,7 +380,7 @@ impl Contacts {
         all
     }
 
-    /// Those who knew that a session was there hear that it has gone.
+    /// Notifies entities that knew of a session that it has ended.
     pub(crate) fn session_gone(
         &mut self,
         cx: &mut Streams,

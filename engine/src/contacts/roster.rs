@@ -1,5 +1,5 @@
-//! Steps that need a user's roster: it is read when the first one comes, they wait in order, and it is dropped again when
-//! the user has been idle for a while.
+//! Steps that need a user's roster. The roster is read for the first step, steps wait in order, and
+//! it is dropped after the user has been idle for a while.
 
 use std::collections::BTreeSet;
 
@@ -25,9 +25,9 @@ use crate::wire::jid;
 use crate::wire::jid::{bare_of, resource_of};
 use crate::wire::splice::address;
 
-/// Contacts that are asked at once for presence that a session has missed.
+/// Contacts that are probed at once for presence that a session has missed.
 const CATCH_UP_CONTACTS: usize = 500;
-/// What the presence of a contact is taken for then, bytes.
+/// Estimated size of a contact's presence in that case, bytes.
 const CATCH_UP_BYTES: usize = 1_024;
 
 impl Contacts {
@@ -49,7 +49,7 @@ impl Contacts {
         self.ask_for_roster(cx, actors, user);
     }
 
-    /// Reads a user's roster before there is a step that needs it.
+    /// Reads a user's roster before a step needs it.
     pub(crate) fn read_roster_ahead(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
         let now_s = cx.kernel.now.mono_s();
         if actors.users.state(user, now_s).roster.is_none() {
@@ -73,7 +73,8 @@ impl Contacts {
         let now_s = cx.kernel.now.mono_s();
         let life = Life { life: cx.kernel.life, history: cx.kernel.entropy.next_u64().max(1) };
         let state = actors.users.state(user, now_s);
-        // A damaged roster is not overwritten: it counts as empty for presence, and requests get an error.
+        // A damaged roster is not overwritten. It counts as empty for presence, and requests get an
+        // error.
         let damaged = match found.first().map(Roster::load) {
             Some(Ok(roster)) => {
                 state.roster = Some(roster.in_life(life));
@@ -82,7 +83,8 @@ impl Contacts {
             }
             _ => true,
         };
-        // One by one: a step looks at what waits behind it, and what it leads to goes behind that.
+        // One at a time: a step checks what waits behind it, and its consequences queue behind
+        // that.
         while let Some(step) = actors.users.state(user, now_s).roster_waits.pop_front() {
             actors.parked -= 1;
             if damaged {
@@ -105,11 +107,11 @@ impl Contacts {
                 actors.answer_with_error(cx, (&parked).into(), StanzaCondition::InternalServerError);
                 cx.kernel.confirm(parked.origin);
             }
-            // What was in its way is done with.
+            // The steps that it had to wait for are done.
             RosterStep::Presence { from, to, xml, .. } if actors.guards(cx, user, Way::In, &from).is_none() => {
                 self.to_available(cx, actors, user, &from, &to, &xml);
             }
-            // Whom to tell cannot be known, but the account goes.
+            // The contacts to notify are unknown, but the account is removed.
             RosterStep::Leave => self.decided.push(Decided::Left(user)),
             RosterStep::Walk { session } => self.decided.push(Decided::Walked { session, homes: 0 }),
             RosterStep::Last(last) => {
@@ -145,13 +147,13 @@ impl Contacts {
                 self.send_subscription(cx, actors, user, session, kind, &contact, &xml);
                 actors.stanza_done(cx, session, seq);
             }
-            // Nothing is answered to those who are blocked (XEP-0191 3.3).
+            // Blocked contacts get no answer (XEP-0191 3.3).
             RosterStep::ReceiveSubscription { contact, .. }
             | RosterStep::Joined { contact, .. }
             | RosterStep::Noted { contact, .. }
             | RosterStep::Presence { from: contact, .. }
                 if actors.guards(cx, user, Way::In, &contact).is_some() => {}
-            // Who is blocked sees nobody there, and is told so like all others (3.2).
+            // A blocked contact sees the user as offline, and is answered like all others (3.2).
             RosterStep::Probe { from, to, number } if actors.guards(cx, user, Way::In, &from).is_some() => {
                 self.tell_gone(cx, &from, &to, number);
             }
@@ -235,10 +237,11 @@ impl Contacts {
         }
     }
 
-    /// RFC 6121 3.1.2: a request that was not answered is sent again, and so is the end of a subscription that was not noted; 3.1.3: one
-    /// that the user has not answered is shown again. Nothing of that goes to who is blocked, or comes from there (XEP-0191 3.3).
+    /// RFC 6121 3.1.2: an unanswered request is sent again, and so is the end of a subscription
+    /// that was not confirmed. 3.1.3: a request that the user has not answered is shown again.
+    /// Neither applies to blocked contacts (XEP-0191 3.3).
     fn unanswered(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, session: SessionId) {
-        // Asking again is not worth rows on a full disk.
+        // Repeating a request is not worth rows on a full disk.
         let asks = cx.kernel.storage == StorageState::Ok;
         let see = |cx: &mut Streams, actors: &mut Actors, roster: &mut Roster| {
             let mut again = Vec::new();
@@ -281,8 +284,9 @@ impl Contacts {
         }
     }
 
-    /// A session of an earlier process goes on: what it was not told of is not known, and is told again. Nor is it known what came to
-    /// others, and their answers: it may be long until its client says its first presence again.
+    /// A session of an earlier process continues. Which notifications it missed is unknown, so they
+    /// are repeated. Which stanzas and answers reached its contacts is also unknown, and its client
+    /// may not send initial presence again for a long time.
     fn renew(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, session: SessionId) {
         let Some(full) = actors.sessions.get(session).map(|_| actors.full_jid(session)) else { return };
         self.unanswered(cx, actors, user, session);
@@ -295,7 +299,8 @@ impl Contacts {
         }
     }
 
-    /// Presence of all available sessions of a user goes out again, because what it shows has changed.
+    /// Sends the presence of all available sessions of a user again, because its content has
+    /// changed.
     fn show_again(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
         let available = actors.users.sessions(&actors.sessions, user).filter(|(_, session)| session.is_available());
         let sessions: Vec<SessionId> = available.map(|(id, _)| id).collect();
@@ -304,7 +309,8 @@ impl Contacts {
         }
     }
 
-    /// The user's own other resources see the presence, and on the first one show theirs (RFC 6121 4.2.2).
+    /// Shows presence to the user's other resources, and on the first one theirs to the session
+    /// (RFC 6121 4.2.2).
     fn to_own_sessions(
         &mut self,
         cx: &mut Streams,
@@ -329,11 +335,13 @@ impl Contacts {
         }
     }
 
-    /// Asks the next contacts whose presence a session may have missed. What they answer goes to it alone (RFC 6121 4.3.2).
+    /// Probes the next contacts whose presence a session may have missed. The answers go only to
+    /// that session (RFC 6121 4.3.2).
     fn catch_up(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, session: SessionId) {
         let extra = actors.sessions.get_mut(session).and_then(|session| session.extra.as_mut());
         let Some(first) = extra.and_then(|extra| extra.missed.take()) else { return };
-        // So many answers fit, if they are not very long; of those that do not, the first is where it goes on.
+        // This many answers fit if they are not very long. Catching up resumes at the first that
+        // does not fit.
         let most = (cx.kernel.settings.outbound_bytes_max / 2 / CATCH_UP_BYTES).clamp(1, CATCH_UP_CONTACTS);
         let full = actors.full_jid(session);
         let ask = |cx: &mut Streams, _: &mut Actors, roster: &mut Roster| -> Option<Box<str>> {
@@ -356,10 +364,11 @@ impl Contacts {
         }
     }
 
-    /// Contacts that a JID matches, and that may see the user's presence, see it or see it go; so do those who got directed presence.
-    /// The presence of those who are shown it the user sees, too, as far as they let it.
+    /// Shows the user's presence to contacts that match a JID and may see it, or withdraws it from
+    /// them. The same applies to receivers of directed presence. The user also sees the presence of
+    /// contacts that are shown it, as far as these permit.
     fn reveal(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, jid: &str, visible: bool) {
-        // Of a contact, one resource alone may be meant.
+        // The JID may mean only one resource of a contact.
         let meant = |contact: &str| {
             if jid::matches(jid, contact) {
                 Some(contact.to_owned())
@@ -392,7 +401,7 @@ impl Contacts {
         }
     }
 
-    /// Asks for the presence of contacts that a JID matches: what they said lately was not heard.
+    /// Probes contacts that match a JID, because their recent presence was not received.
     fn ask_after_matching(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, jid: &str) {
         if self.presences(actors, user).is_empty() {
             return;
@@ -411,7 +420,7 @@ impl Contacts {
         }
     }
 
-    /// Passes a client's probe on, with a number only where there is a subscription to heal.
+    /// Passes on a client's probe, with a number only if there is a subscription to repair.
     fn ask_after(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, full: &str, to: &str) {
         let contact = bare_of(to);
         let number = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| {
@@ -422,7 +431,8 @@ impl Contacts {
         }
     }
 
-    /// Answers a contact's probe (RFC 6121 4.3.2), and one of somebody who got directed presence (4.6.6).
+    /// Answers the probe of a contact (RFC 6121 4.3.2), or of a receiver of directed presence
+    /// (4.6.6).
     pub(crate) fn probed(
         &mut self,
         cx: &mut Streams,
@@ -451,7 +461,7 @@ impl Contacts {
                         told(session.directed(), from) || told(session.directed(), contact)
                     })
                 });
-                // Without a number there is no subscription that could be over.
+                // Without a number there is no subscription that could have ended.
                 if !directed && number != 0 {
                     cx.kernel.subscription_to(&owner, contact, Kind::Unsubscribed, number, 0);
                 }
@@ -469,7 +479,7 @@ impl Contacts {
         xml: &[u8],
         directed: &[Box<str>],
     ) {
-        // RFC 6121 4.6.3: those who got directed presence and are not told anyway.
+        // RFC 6121 4.6.3: receivers of directed presence that are not notified otherwise.
         let tell = |cx: &mut Streams, actors: &mut Actors, roster: &mut Roster| -> Vec<Box<str>> {
             let sees =
                 |(contact, state): &(&str, State)| state.from() && actors.guards(cx, user, Way::Out, contact).is_none();
@@ -480,7 +490,7 @@ impl Contacts {
         let Some(others) = self.with_roster(cx, actors, user, tell) else { return };
         let owner = actors.bare_of_user(user);
         self.to_available(cx, actors, user, full, &owner, xml);
-        // RFC 6121 4.5.2: also to the resource that has sent it, which is not among the available ones any more.
+        // RFC 6121 4.5.2: also to the resource that has sent it, which is no longer available.
         let unavailable = |s: SessionId| actors.sessions.get(s).is_some_and(|s| !s.is_available());
         if let Some(session) = session.filter(|&s| unavailable(s)) {
             let mut out = Vec::new();
@@ -501,7 +511,8 @@ impl Contacts {
         self.decided.push(Decided::Request { user, parked, may });
     }
 
-    /// How the roster has somebody who is available and wants to see nodes; none if nothing goes there.
+    /// The relation of an available requester to the roster of the nodes' owner; `None` if it gets
+    /// nothing.
     fn seen_by_roster(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, to: &str) -> Option<Seen> {
         if actors.guards(cx, user, Way::Out, to).is_some() {
             return None;
@@ -514,7 +525,7 @@ impl Contacts {
         })
     }
 
-    /// Does a roster step if there is an account.
+    /// Does a roster step if the account exists.
     pub(crate) fn with_account(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, step: RosterStep) {
         let user = actors.users.find_or_insert(account);
         let User { first, state, .. } = actors.users.get(user);

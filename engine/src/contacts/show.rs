@@ -1,4 +1,4 @@
-//! Who is shown what: presence for sessions and contacts, and roster pushes (RFC 6121 2.1.6, 4).
+//! Presence sent to sessions and contacts, and roster pushes (RFC 6121 2.1.6, 4).
 
 use crate::actors::Actors;
 use crate::contacts::Contacts;
@@ -15,7 +15,7 @@ use crate::wire::splice::address;
 pub(crate) const PRESENCE_GONE: &[u8] = b"<presence type='unavailable'/>";
 
 impl Contacts {
-    /// Presence of someone to all available sessions of a user.
+    /// Sends a presence to all available sessions of a user.
     pub(crate) fn to_available(
         &mut self,
         cx: &mut Streams,
@@ -28,7 +28,7 @@ impl Contacts {
         let mut targets =
             actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.is_available()).map(|(id, _)| id);
         let Some(first) = targets.next() else { return };
-        // Most users have one: a presence to many takes no memory for each.
+        // Most users have one session: a presence to many users allocates no memory per user.
         let others: Vec<SessionId> = targets.collect();
         let mut stanza = std::mem::take(&mut cx.kernel.scratch);
         address(&mut stanza, xml, from, to);
@@ -39,7 +39,7 @@ impl Contacts {
         cx.kernel.keep_scratch(stanza);
     }
 
-    /// The presence of all available sessions of a user goes to one JID.
+    /// Sends the presence of all available sessions of a user to one JID.
     pub(crate) fn show_presence(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, to: &str) {
         if actors.guards(cx, user, Way::Out, to).is_some() {
             return;
@@ -49,8 +49,9 @@ impl Contacts {
         }
     }
 
-    /// That one of a user's sessions is available, and no more, goes to one JID (RFC 6121 4.3.2), if there is such a session
-    /// and it `may` be shown. Returns whether it was.
+    /// Sends one JID the fact that one of a user's sessions is available, and nothing more (RFC
+    /// 6121 4.3.2). Does so if there is such a session and `may` permits it. Returns whether it
+    /// did.
     pub(crate) fn show_one(
         &mut self,
         cx: &mut Streams,
@@ -71,11 +72,11 @@ impl Contacts {
         true
     }
 
-    /// All available sessions of a user vanish for one JID.
+    /// Sends unavailable presence of all available sessions of a user to one JID.
     pub(crate) fn hide_presence(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, to: &str) {
         let mut gone: Vec<String> = self.presences(actors, user).into_iter().map(|(full, _)| full).collect();
-        // A session that has just become unavailable, but whose farewell still waits for the roster, would say it to the
-        // roster as it is then.
+        // A session that has just become unavailable may still wait for the roster with its
+        // unavailable presence, which would then go by the changed roster.
         let waits = actors.users.get(user).state.iter().flat_map(|state| &state.roster_waits);
         gone.extend(waits.filter_map(|step| match step {
             RosterStep::Withdraw { full, .. } => Some(full.to_string()),
@@ -86,14 +87,15 @@ impl Contacts {
         }
     }
 
-    /// Who has missed presence hears of a contact who is not there (RFC 6121 4.3.2). It is so for a name that nobody has, too.
+    /// Tells an entity that has missed presence that a contact is unavailable (RFC 6121 4.3.2). The
+    /// answer is the same for a name without an account.
     pub(crate) fn tell_gone(&mut self, cx: &mut Streams, from: &str, to: &str, number: u64) {
         if number & TELLS_GONE != 0 && number != TELLS_GONE {
             cx.kernel.presence_reply(PresenceNews::Unavailable, bare_of(to), from, PRESENCE_GONE);
         }
     }
 
-    /// Full JID and presence of each available session of a user.
+    /// The full JID and presence of each available session of a user.
     pub(crate) fn presences(&self, actors: &Actors, user: u32) -> Vec<(String, Vec<u8>)> {
         actors
             .users
@@ -104,7 +106,7 @@ impl Contacts {
             .collect()
     }
 
-    /// An available presence that is kept, as others see it.
+    /// A retained available presence in the form that is sent to others.
     fn with_photo(&self, actors: &Actors, user: u32, kept: &[u8]) -> Vec<u8> {
         match actors.users.photo(user) {
             Some(photo) => photo::shown(kept, photo),
@@ -112,7 +114,7 @@ impl Contacts {
         }
     }
 
-    /// A roster push to the interested resources (RFC 6121 2.1.6).
+    /// Sends a roster push to the interested resources (RFC 6121 2.1.6).
     pub(crate) fn push_to_interested(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, payload: &[u8]) {
         let interested: Vec<SessionId> =
             actors.users.sessions(&actors.sessions, user).filter(|(_, s)| s.interested).map(|(id, _)| id).collect();

@@ -1,6 +1,8 @@
-//! Rows of sessions that may be resumed after a restart (XEP-0198 5): written here, where all that they say is known.
+//! Rows of sessions that may be resumed after a restart (XEP-0198 5). They are written here because
+//! this module knows all that they record.
 //!
-//! A login writes one, a second or two after it; see [`streams::stored`](crate::streams::stored) for when others are due.
+//! A login writes one row, a second or two later. [`streams::stored`](crate::streams::stored)
+//! describes when other rows are due.
 
 use crate::actors::Actors;
 use crate::contacts::Contacts;
@@ -15,7 +17,7 @@ use crate::streams::half::Down;
 use crate::streams::work::work;
 use crate::wire::written::read_back;
 
-/// Rounds of rows that are not due with their turn are so far apart, milliseconds.
+/// Interval between rounds of rows that are not due with their turn, milliseconds.
 const ROUND_MS: u64 = 1_000;
 
 impl Contacts {
@@ -30,7 +32,7 @@ impl Contacts {
         }
     }
 
-    /// Writes the rows of sessions that have changed, if it is time.
+    /// Writes the rows of changed sessions, if it is time.
     pub(crate) fn write_restless_sessions(&mut self, cx: &mut Streams, actors: &mut Actors, logs: &mut Logs) {
         if cx.kernel.now.mono_ms.saturating_sub(self.stored_ms) < ROUND_MS || cx.kernel.shutting_down {
             return;
@@ -42,7 +44,7 @@ impl Contacts {
         }
     }
 
-    /// Writes all of a session.
+    /// Writes all rows of a session.
     pub(crate) fn write_session(&mut self, cx: &mut Streams, actors: &mut Actors, logs: &mut Logs, id: SessionId) {
         let Some((key, incarnation, resume_s)) = cx.stored_as(id) else { return };
         let Some(counts) = self.placed_counts(cx, actors, logs, id) else { return };
@@ -77,7 +79,8 @@ impl Contacts {
         self.wrote_row(cx, id, before);
     }
 
-    /// A client that asks for acknowledgements again and again, and leaves much unacknowledged itself, pays for its rows.
+    /// A client that keeps requesting acknowledgements while it leaves much unacknowledged itself
+    /// pays for its rows.
     fn wrote_row(&mut self, cx: &mut Streams, id: SessionId, before: usize) {
         cx.kernel.counters.session_rows.one();
         let bytes = cx.kernel.writes.bytes().saturating_sub(before);
@@ -93,20 +96,22 @@ impl Contacts {
     ) -> Option<Counts> {
         let session = actors.sessions.get(id)?;
         let (user, follows) = (session.user, session.follows);
-        // One that follows no more is not handed again what it had when it did.
+        // A session that no longer follows the log is not handed its earlier messages again.
         let top = if follows { 0 } else { cx.top(id) };
         let seen = logs.position(cx, actors, user, id).max(top);
         cx.counts(id).map(|counts| Counts { seen, ..counts })
     }
 
-    /// A session of an earlier process is as available as it was. Who sees it has seen it before, or asks.
+    /// A session of an earlier process is as available as it was. Contacts have already seen its
+    /// presence, or will probe.
     pub(crate) fn show_restored(&mut self, actors: &mut Actors, id: SessionId, presence: &[u8]) {
         let Ok(interned) = self.presence_table.intern(presence) else { return };
         read_back(presence, |element| self.note_capabilities(interned, element));
         actors.sessions.set_presence(id, Some(interned));
     }
 
-    /// A session of an earlier process has its client again: what nobody could keep for it meanwhile is asked for.
+    /// A session of an earlier process has its client again. Requests the state that could not be
+    /// retained for it meanwhile.
     pub(crate) fn refresh(&mut self, cx: &mut Streams, actors: &mut Actors, id: SessionId) {
         let Some(session) = actors.sessions.get_mut(id) else { return };
         let user = session.user;
@@ -133,7 +138,8 @@ impl Contacts {
     }
 }
 
-/// Up to where a session has received what waits for all: of what it was sent and has not acknowledged, what it has not.
+/// The position up to which a session has received the messages for all followers, derived from the
+/// messages that it was sent and has not acknowledged.
 pub(crate) fn received(counts: &Counts) -> u64 {
     let waits = counts.held.iter().map(|(_, id)| *id).filter(|&id| id & mark::APART == 0).map(mark::number).min();
     waits.map_or(counts.seen, |first| counts.seen.min(first - 1))

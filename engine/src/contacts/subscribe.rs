@@ -30,10 +30,10 @@ impl Contacts {
         }
     }
 
-    /// A subscription stanza of the user goes to a contact (RFC 6121 A.2).
+    /// Sends a subscription stanza of the user to a contact (RFC 6121 A.2).
     ///
     /// # Errors
-    /// The roster has no room for it.
+    /// The roster is full.
     pub(super) fn send_for_user(
         &mut self,
         cx: &mut Streams,
@@ -67,7 +67,7 @@ impl Contacts {
         Ok(())
     }
 
-    /// A full disk takes no subscriptions, of whichever way.
+    /// A full disk permits no subscriptions in either direction.
     fn takes_subscriptions(&self, cx: &Streams) -> Result<(), Refusal> {
         match cx.kernel.storage {
             StorageState::Full => Err(Limit::Disk.into()),
@@ -75,8 +75,8 @@ impl Contacts {
         }
     }
 
-    /// Answers a subscription stanza with an error that bears its id (RFC 6120 8.3.1), unless the session has ended while
-    /// the roster was read.
+    /// Answers a subscription stanza with an error that has its id (RFC 6120 8.3.1), unless the
+    /// session has ended while the roster was read.
     pub(super) fn presence_error(
         &mut self,
         cx: &mut Streams,
@@ -146,7 +146,8 @@ impl Contacts {
         }
     }
 
-    /// The account goes: its contacts see it leave (XEP-0077 3.2 leaves this to the server; nobody keeps a dead contact).
+    /// The account is removed: its contacts see the subscriptions end. XEP-0077 3.2 leaves this to
+    /// the server; it frees rosters of dead contacts.
     pub(super) fn leave_contacts(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
         let owner = actors.bare_of_user(user);
         let collect = |_: &mut Streams, _: &mut Actors, roster: &mut Roster| -> Vec<(Box<str>, Kind)> {

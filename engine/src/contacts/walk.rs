@@ -1,4 +1,5 @@
-//! A page of a session's way through its contacts, whose homes are asked for what the session has missed of their nodes.
+//! One page of a session's contacts, whose homes are asked for the last items that the session has
+//! missed.
 
 use std::sync::Arc;
 
@@ -14,14 +15,15 @@ use crate::streams::Streams;
 use crate::streams::half::Down;
 use crate::streams::work::work;
 
-/// Names as a letter has them.
+/// Node names in the form that a letter has.
 fn list(nodes: &Nodes) -> String {
     let names: Vec<&str> = nodes.iter().map(|name| &**name).collect();
     names.join(&BETWEEN.to_string())
 }
 
 impl Contacts {
-    /// The user may see a contact's presence from now on: the sessions are sent the last items of the contact's nodes, too (XEP-0163 4.3.4).
+    /// The user may now see a contact's presence. The user's sessions are also sent the last items
+    /// of the contact's nodes (XEP-0163 4.3.4).
     pub(super) fn ask_lasts_of(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32, contact: &str) {
         let sessions: Vec<_> = actors.users.sessions(&actors.sessions, user).map(|(id, _)| id).collect();
         for session in sessions {
