@@ -1,6 +1,8 @@
-//! Accounts that an administrator has to approve, at the home of their domain: how many wait, for how long, and who is told.
+//! Accounts that an administrator must approve, at the home of their domain: how many wait, for how
+//! long, and which administrators are notified.
 //!
-//! An account that waits is there, and out of use: nobody else can have its name, and its user is told at login what it waits for.
+//! A waiting account exists but cannot be used. Its name is taken, and its user is told the reason
+//! at login.
 
 use crate::accounts::Accounts;
 use crate::actors::Actors;
@@ -13,16 +15,16 @@ use crate::streams::Streams;
 use crate::wire::limit::{Held, Limit};
 use rand_core::RngCore;
 
-/// What a row says of an account that waits.
+/// What a row records of a waiting account.
 pub(super) enum Waits<'a> {
-    /// It waits on, by this name.
+    /// It still waits, under this name.
     Still(&'a str),
-    /// It has waited too long, and goes.
+    /// It has waited too long and is removed.
     TooLong,
 }
 
 impl Accounts {
-    /// An account may wait for approval, if not too many do.
+    /// Lets an account wait for approval, if not too many do.
     pub(super) fn apply(&mut self, cx: &mut Streams, conn: ConnRef, domain: &str, apply: Apply, found: Vec<Found>) {
         let Apply { account, credentials, address, leave } = apply;
         let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
@@ -54,7 +56,8 @@ impl Accounts {
         cx.kernel.ask_home(conn, &account, Question::Register { credentials, leave: Some(Box::new(leave)) });
     }
 
-    /// An account that waits, by its row; one that has waited too long goes. `None` if the row is none of this kind.
+    /// Reads a waiting account from its row and removes it if it has waited too long. `None` if the
+    /// row is of another kind.
     pub(super) fn applicant_in<'a>(&mut self, cx: &mut Streams, domain: &str, row: &'a Row) -> Option<Waits<'a>> {
         let (name, applicant) = rows::applicant_of_sort(&row.sort).zip(Applicant::decode(&row.value))?;
         if applicant.since_s.saturating_add(cx.kernel.settings.applicants_s) > self.expiry_s(cx) {
@@ -66,7 +69,8 @@ impl Accounts {
         Some(Waits::TooLong)
     }
 
-    /// An account that was to wait was made, or not. Who has given leave before hears of it next.
+    /// An account that was to wait was created, or was not. The actor that gave leave for it is
+    /// informed next.
     #[allow(clippy::too_many_arguments)]
     pub(super) fn settle_applicant(
         &mut self,
@@ -95,7 +99,8 @@ impl Accounts {
         self.tell_administrators(cx);
     }
 
-    /// Tells administrators of accounts that wait, if there are any, and it was not done lately.
+    /// Notifies administrators of waiting accounts, if there are any and the last notice is long
+    /// enough ago.
     pub(crate) fn tell_administrators(&mut self, cx: &mut Streams) {
         let Some(news) = self.untold.due(cx.kernel.now.mono_s(), APPLICANTS_TOLD_S) else { return };
         let text = news.text(
@@ -105,7 +110,7 @@ impl Accounts {
         self.message_administrators(cx, &news.domain, "Accounts wait for approval", &text);
     }
 
-    /// An account of this home that waits is put to use. The domain forgets of it.
+    /// Approves a waiting account of this home. The domain removes its row.
     pub(crate) fn approve(
         &mut self,
         cx: &mut Streams,
@@ -119,7 +124,7 @@ impl Accounts {
         self.applicant_decided(cx, account);
     }
 
-    /// An administrator has decided of an account of this home.
+    /// An administrator has decided about an account of this home.
     pub(crate) fn applicant_decided(&mut self, cx: &mut Streams, account: &str) {
         let domain = account.split_once('@').map_or("", |(_, domain)| domain).to_owned();
         let nobody = self.nobody(cx);

@@ -1,7 +1,8 @@
-//! Accounts gain keys of hash functions that they had none of (XEP-0480), at their home.
+//! Adds keys of further hash functions to accounts (XEP-0480), at their home.
 //!
-//! The record is read, changed and written. If it was written meanwhile, because the password was changed or the account removed, that
-//! stays: the keys may be those of the password before.
+//! The record is read, changed and written. If it was written meanwhile, because the password was
+//! changed or the account removed, it is left as it is: the keys may belong to the previous
+//! password.
 
 use crate::accounts::Accounts;
 use crate::id::ConnId;
@@ -13,17 +14,17 @@ use crate::store::hash::Hashes;
 use crate::streams::Streams;
 use crate::streams::half::Up;
 
-/// Reads of an account's record by which keys are to be added.
+/// Reads of an account's record in order to add keys.
 #[derive(Debug, Default)]
 pub(crate) struct Gaining {
-    /// Answers awaited.
+    /// Number of outstanding answers.
     reads: u32,
-    /// The record was written since the first of them was asked for.
+    /// Whether the record was written since the first read was requested.
     written: bool,
 }
 
 impl Accounts {
-    /// The hash functions of which accounts can gain keys now: none while there is no room to write them.
+    /// The hash functions for which accounts can gain keys now: none while the store has no room.
     pub(crate) fn gains(&self, cx: &Streams) -> Hashes {
         match cx.kernel.storage {
             StorageState::Ok => cx.kernel.settings.scram_upgrades,
@@ -31,7 +32,8 @@ impl Accounts {
         }
     }
 
-    /// The account's record has been read: what it lacks is left of what the client can give, and the first of that is next.
+    /// The account's record has been read. Reduces what the client can provide to what the record
+    /// lacks, and begins with the first of these.
     pub(crate) fn upgrade_wanted(&mut self, cx: &mut Streams, conn: ConnId, record: Option<&[u8]>) {
         let iterations = cx.kernel.settings.scram_iterations;
         let Some(opening) = cx.opening(conn) else { return };
@@ -42,18 +44,20 @@ impl Accounts {
         let lacking = found.as_ref().map_or(Hashes::default(), |found| found.hashes().others());
         inline.upgrades = inline.upgrades.and(lacking);
         inline.upgrade = found.zip(inline.upgrades.iter().last()).map(|(found, kind)| {
-            // The salt is the account's own: as in accounts that are new, and made-up ones, all hash functions have the same.
+            // The salt is that of the account. All hash functions share one salt, as in new
+            // accounts and in made-up records.
             Upgrade { kind, salt: found.anchor().salt().into(), iterations, begun: false }
         });
         cx.up.push_back(Up::Inline(conn));
     }
 
-    /// A read of the account's record begins by which keys are to be added.
+    /// A read of the account's record begins in order to add keys.
     pub(crate) fn gaining_begins(&mut self, account: &str) {
         self.gaining.entry(account.into()).or_default().reads += 1;
     }
 
-    /// The record is there. It gains keys if it is still of the account and the password that they are of.
+    /// The record has been read. It gains keys if it still belongs to the account and password of
+    /// the keys.
     pub(crate) fn gain(
         &mut self,
         cx: &mut Streams,
@@ -80,7 +84,8 @@ impl Accounts {
         }
     }
 
-    /// An answer has come, whatever it is. Returns whether the record was written since.
+    /// An answer has arrived, with or without a result. Returns whether the record was written
+    /// since.
     pub(crate) fn gained_read(&mut self, account: &str) -> bool {
         let Some(gaining) = self.gaining.get_mut(account) else { return true };
         gaining.reads -= 1;
@@ -91,7 +96,7 @@ impl Accounts {
         written
     }
 
-    /// The record of an account is written or erased: what was read of it before is not added to.
+    /// The record of an account is written or erased. Earlier reads of it must not be used.
     pub(crate) fn record_written(&mut self, account: &str) {
         if let Some(gaining) = self.gaining.get_mut(account) {
             gaining.written = true;

@@ -1,4 +1,5 @@
-//! Invitations at the home of the actor that keeps them, and accounts that wait for approval at that of their domain.
+//! Invitations at the home of the actor that keeps them, and accounts that wait for approval at
+//! that of their domain.
 //!
 //! ```text
 //! connection's shard ──Redeem──> actor's home ──Register──> account's home
@@ -6,11 +7,12 @@
 //!          └────── answer ──────── settles it <────Settle──────────┘
 //! ```
 //!
-//! The claim is written in the turn in which the account's home is asked, so it is durable before the account is: after a crash there may
-//! be a claim without an account, never an account without its claim. A claim of an earlier life is looked into when its token is shown
-//! next, and a use that has led to no account comes back (XEP-0445 4).
+//! The claim is written in the turn that sends the request to the account's home, so it is durable
+//! before the account is. After a crash there may be a claim without an account, but never an
+//! account without its claim. A claim from an earlier process is checked when its token is next
+//! presented. A use that has led to no account is restored (XEP-0445 4).
 //!
-//! What reads and then writes an actor's rows is done one after another.
+//! Operations that read and then write an actor's rows are done one after another.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -37,15 +39,15 @@ use crate::store::{Found, Query};
 use crate::streams::Streams;
 use crate::wire::limit::{Held, Limit};
 
-/// Actors whose rows are being changed, with what waits behind it: [`INVITATIONS_WAITING_MAX`] each at the most, but for ends of
-/// what has begun.
+/// Actors whose rows are being changed, with the work that waits: at most
+/// [`INVITATIONS_WAITING_MAX`] each, not counting the completion of work in progress.
 #[derive(Debug, Default)]
 pub(crate) struct Invitations {
     busy: BTreeMap<Box<str>, VecDeque<Work>>,
 }
 
 impl Accounts {
-    /// Reads one invitation for a token that was shown.
+    /// Reads one invitation for a token that was presented.
     pub(super) fn invitation_asked(
         &mut self,
         cx: &mut Streams,
@@ -76,7 +78,7 @@ impl Accounts {
         self.invitation_work(cx, actors, contacts, actor, work);
     }
 
-    /// Does some work on an actor's rows, now or when what is before it is done.
+    /// Does some work on an actor's rows, now or when the work before it is done.
     pub(crate) fn invitation_work(
         &mut self,
         cx: &mut Streams,
@@ -89,7 +91,7 @@ impl Accounts {
             self.invitations.busy.insert(actor.into(), VecDeque::new());
             return self.begin_work(cx, actors, actor, work);
         };
-        // What has begun comes to an end: there are no more of these than of those that have begun.
+        // Work in progress must complete; there is at most one completion for each.
         if waiting.len() >= INVITATIONS_WAITING_MAX && !matches!(work, Work::Settle { .. }) {
             return self.refuse_work(cx, actors, contacts, actor, work, Limit::Waiting);
         }
@@ -144,7 +146,7 @@ impl Accounts {
         actors.forget_no_one(&actor);
     }
 
-    /// The rows cannot be read: nobody comes in by them, and nothing is written over them.
+    /// The rows cannot be read: their invitations admit no one, and nothing is written over them.
     pub(crate) fn invitation_unreadable(
         &mut self,
         cx: &mut Streams,
@@ -236,7 +238,7 @@ impl Accounts {
         }
     }
 
-    // Making and revoking.
+    // Creating and revoking.
 
     fn make_invitation(
         &mut self,
@@ -251,7 +253,8 @@ impl Accounts {
         let Some(kept) = self.kept_of(cx, actor, found) else {
             return self.invitation_made(cx, actors, maker, Err(Limit::Waiting));
         };
-        // One that is for a name is kept by who will have it; any other by somebody who is there.
+        // An invitation for a name is kept by the future user of that name; any other by an
+        // existing user.
         let is_user = actor.contains('@');
         if is_user && (there == new.is_named || kept.is_reserved && new.is_named) {
             return self.invitation_none(cx, actors, maker, there || kept.is_reserved);
@@ -268,9 +271,11 @@ impl Accounts {
         self.invitation_made(cx, actors, maker, Ok((actor, invitation, token)));
     }
 
-    /// What an actor has made that counts, by its rows; those that are over go. `None` if they are none.
+    /// An actor's valid invitations, from its rows. Deletes expired ones. `None` if the rows are
+    /// not invitations.
     fn kept_of(&mut self, cx: &mut Streams, actor: &str, found: Vec<Found>) -> Option<Kept> {
-        // One that is over by a clock in doubt keeps its place until it is over for certain.
+        // While the clock is in doubt, an invitation keeps its place until it has certainly
+        // expired.
         let now_s = self.expiry_s(cx);
         let Some(Found::Rows { rows: all, more }) = found.into_iter().next() else { return None };
         let mut kept = Kept { count: 0, is_reserved: false };
@@ -283,17 +288,18 @@ impl Accounts {
                 rows::delete(&mut cx.kernel.writes, actor, id);
             }
             kept.count += usize::from(now_s < known.until_s);
-            // By one that does not let in nothing is reserved.
+            // An invitation that does not admit anyone reserves no name.
             kept.is_reserved |= known.is_open(now_s) && self.gives(cx, actor, &known);
         }
         if more {
-            // More than may count: so many of them are over that they go first.
+            // More rows than may count: so many of them have expired that these are deleted first.
             kept.count = usize::MAX;
         }
         Some(kept)
     }
 
-    /// A user invites to an account's name: that is counted here, and the invitation is kept by the account's home.
+    /// A user invites someone to an account's name. The invitation counts against the inviting user
+    /// here, and the account's home keeps it.
     fn name_for(
         &mut self,
         cx: &mut Streams,
@@ -321,7 +327,7 @@ impl Accounts {
         }
     }
 
-    /// What is over goes: what an actor has made, and those who have waited too long at a domain.
+    /// Deletes an actor's expired invitations, and accounts that have waited too long at a domain.
     fn sweep_invitations(&mut self, cx: &mut Streams, actor: &str, found: Vec<Found>) {
         if let Some(Found::Rows { rows: all, .. }) = found.first() {
             for row in all {
@@ -331,7 +337,7 @@ impl Accounts {
         self.kept_of(cx, actor, found);
     }
 
-    /// Somebody is there who must not be, or is not who must.
+    /// An account exists that must not exist, or does not exist and must.
     fn invitation_none(&mut self, cx: &mut Streams, actors: &mut Actors, maker: Maker, exists: bool) {
         match maker {
             Maker::Operator(token) => {
@@ -390,7 +396,7 @@ impl Accounts {
         self.reply_invitation(cx, reply, Reply::Done(1));
     }
 
-    // Registering by one.
+    // Registering by an invitation.
 
     fn invitation_shown(
         &mut self,
@@ -407,7 +413,7 @@ impl Accounts {
         };
         let Some(invitation) = one(found).filter(fits) else { return cx.kernel.reply_to(conn, Answer::NotInvited) };
         if !invitation.is_open(now_s) {
-            // The last use may have been broken off by a crash.
+            // A crash may have interrupted the last use.
             let stale = invitation.claims.iter().find(|claim| self.is_stale(cx, claim, now_s));
             let open = !invitation.is_revoked && now_s < invitation.until_s;
             let Some(claim) = stale.filter(|_| open) else { return cx.kernel.reply_to(conn, Answer::NotInvited) };
@@ -439,13 +445,14 @@ impl Accounts {
         Leave { by: actor.into(), id: Some(id), incarnation, inviter, gives_name, then: None }
     }
 
-    /// Whether an invitation is for its actor's name, and its maker may give that away: by who is an administrator now, not when it was
-    /// made.
+    /// Whether an invitation is for its actor's name, and its maker may grant that name. This
+    /// depends on who is an administrator now, not when it was made.
     pub(super) fn gives(&self, cx: &Streams, actor: &str, invitation: &Invitation) -> bool {
         invitation.is_named && cx.kernel.settings.withheld().may_invite(&invitation.inviter, actor)
     }
 
-    /// A use is taken for an account, whose home is asked to make it. That its time is over meanwhile does not matter (XEP-0445 4).
+    /// Records a use for an account and asks the account's home to create it. An expiry during this
+    /// is ignored (XEP-0445 4).
     fn redeem(&mut self, cx: &mut Streams, conn: ConnRef, actor: &str, redeem: Redeem, there: bool, found: Vec<Found>) {
         let Redeem { id, account, credentials, address } = redeem;
         let fits = |known: &Invitation| {
@@ -459,7 +466,8 @@ impl Accounts {
         invitation.claim(Claim { account: account.clone(), incarnation, life, at_s });
         invitation.put(&mut cx.kernel.writes, actor, id);
         let leave = Box::new(self.leave(cx, actor, id, &invitation, incarnation));
-        // Who may not decide of accounts lets somebody in, and an administrator decides whether that one stays.
+        // If the maker may not decide about accounts, an administrator must still approve the
+        // invited account.
         if cx.kernel.facts.rule == Rule::Approval && !invitation.is_trusted {
             let domain = account.split_once('@').map_or("", |(_, domain)| domain).to_owned();
             let apply = Apply { account, credentials, address, leave: Some(leave) };
@@ -493,9 +501,10 @@ impl Accounts {
         cx.kernel.reply_to(conn, answer);
     }
 
-    // Becoming a contact by one.
+    // Becoming a contact by an invitation.
 
-    /// A contact asks a user of this home for a subscription, and shows a token (XEP-0379 3.4).
+    /// A contact requests a subscription from a user of this home and presents a token (XEP-0379
+    /// 3.4).
     pub(crate) fn token_of_contact(
         &mut self,
         cx: &mut Streams,
@@ -512,7 +521,7 @@ impl Accounts {
                 let work = Work::Vouch { contact: contact.into(), id: InvitationId::of(token) };
                 self.invitation_work(cx, actors, contacts, &owner, work);
             }
-            // The user's client may know it.
+            // The user's client may recognise it.
             None => self.vouch(cx, actors, contacts, &owner, contact, false),
         }
     }
@@ -556,25 +565,27 @@ impl Accounts {
     }
 }
 
-/// What an actor has made.
+/// An actor's invitations.
 struct Kept {
-    /// Whose time is not over.
+    /// Number of those that have not expired.
     count: usize,
-    /// The actor's own name is reserved by one of them.
+    /// Whether one of them reserves the actor's own name.
     is_reserved: bool,
 }
 
-/// Rows that are read to count so many: those that are over are among them.
+/// Rows to read in order to count up to `most`, which may include expired ones.
 fn rows_max(most: usize) -> u32 {
     2 * most.max(INVITATIONS_USER_MAX) as u32 + 1
 }
 
-/// Whether who keeps an invitation may: one that is for a name is kept for who is not there yet.
+/// Whether the keeper of an invitation is permitted: an invitation for a name is kept by a name
+/// without an account.
 fn has_keeper(actor: &str, invitation: &Invitation, there: bool) -> bool {
     !actor.contains('@') || there != invitation.is_named
 }
 
-/// Whether an invitation that was read is kept still: it goes with the account of who has made it, and is not written again then.
+/// Whether an invitation that was read still exists: it is removed with the account of its maker,
+/// and must not be written again then.
 fn is_kept(actor: &str, invitation: &Invitation, there: bool) -> bool {
     !actor.contains('@') || invitation.is_named || there
 }

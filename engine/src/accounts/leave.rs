@@ -1,4 +1,4 @@
-//! Leave to make an account: who has given it hears what came of it.
+//! Leave to create an account. The actor that gave leave is informed of the outcome.
 
 use crate::accounts::Accounts;
 use crate::letters::{Answer, ConnRef, Leave, Question, Settle};
@@ -10,12 +10,13 @@ impl Accounts {
         cx.kernel.now.wall_us / 1_000_000
     }
 
-    /// Seconds since the Unix epoch, for what goes by age.
+    /// Seconds since the Unix epoch, for expiry.
     pub(super) fn expiry_s(&self, cx: &Streams) -> u64 {
         cx.kernel.now.expiry_us / 1_000_000
     }
 
-    /// Whoever has given leave for an account hears what came of it, and answers the connection; without leave it is answered now.
+    /// Informs the actor that gave leave for an account, which then answers the connection. Without
+    /// leave the connection is answered now.
     pub(super) fn outcome(
         &mut self,
         cx: &mut Streams,
@@ -35,7 +36,7 @@ impl Accounts {
         }
     }
 
-    /// A question whose answer is for no connection.
+    /// The sender of a question whose answer is for no connection.
     pub(super) fn nobody(&self, cx: &Streams) -> ConnRef {
         ConnRef::nobody(cx.kernel.id)
     }

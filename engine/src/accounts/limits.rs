@@ -1,7 +1,7 @@
-//! Who is refused by which limit: for operators, who see it and let go.
+//! Addresses and accounts that are held by a limit, for operators to list and release.
 //!
-//! Limits that remember what was done (failed logins, registrations) know themselves whom they hold. Of the others, which hold
-//! for as long as something is full, a bounded list says who ran into them lately.
+//! Limits with a memory (failed logins, registrations) know what they hold. The others hold only
+//! while something is full; for these, a bounded list has the most recent refusals.
 
 use crate::accounts::Accounts;
 use crate::actors::Actors;
@@ -13,7 +13,7 @@ use crate::streams::Streams;
 use crate::wire::limit::Limit;
 
 impl Accounts {
-    /// Who is held by this shard's part of the limits.
+    /// Lists what this shard's part of the limits holds.
     pub(crate) fn list_limits(&mut self, cx: &mut Streams) -> Reply {
         let now_ms = cx.kernel.now.mono_ms;
         let row = |(limit, holding): (Limit, Holding)| LimitRow {
@@ -30,7 +30,7 @@ impl Accounts {
         Reply::Limits(rows)
     }
 
-    /// Lets go of an address, an account by its bare JID, or everybody.
+    /// Releases an address, an account by its bare JID, or all.
     pub(crate) fn release_limits(&mut self, cx: &mut Streams, actors: &mut Actors, whom: &crate::io::Whom) -> Reply {
         use crate::io::Whom;
         let now_ms = cx.kernel.now.mono_ms;

@@ -1,9 +1,12 @@
-//! Accounts at their home: questions of the shards that hold connections, registration, changes, removal.
+//! Accounts at their home: questions of the shards that have connections, registration, changes and
+//! removal.
 //!
-//! Whoever decides by an account's record reads it first, and much may have been written by the time the answer is there.
-//! What is known of the account in memory is newer then, and is kept as long as an answer is waited for; see
-//! `Actors::look`. So who has authenticated against an account gets nothing of the next one of its name: not a session,
-//! not a change of its password. Who has a session here has the account's own, because a removal ends them all at once.
+//! A decision based on an account's record reads the record first, and much may have been written
+//! by the time the answer arrives. The account's state in memory is then newer; it is retained for
+//! as long as an answer is outstanding (see `Actors::look`). A client that has authenticated
+//! against an account therefore gains nothing from a later account of the same name: no session,
+//! and no change of its password. A session here always belongs to the current account, because a
+//! removal ends all sessions at once.
 
 mod applicants;
 pub(crate) mod gained;
@@ -48,32 +51,32 @@ use crate::streams::half::Down;
 use crate::wire::error::{StanzaCondition, StreamCondition};
 use crate::wire::limit::Limit;
 
-/// The accounts of this home, and what is counted of logins.
+/// The accounts of this home, and the counts of logins.
 #[derive(Debug)]
 pub(crate) struct Accounts {
     pub(crate) plain_cache: PlainCache,
     pub(crate) decoy: Decoy,
     pub(crate) tokens: TokenMaker,
-    /// Accounts whose tokens are being read; bounded by the reads under way.
+    /// Accounts whose tokens are being read; bounded by the outstanding reads.
     tokens_asked: BTreeMap<Box<str>, Asked>,
-    /// Accounts whose record is being read to add keys to it; bounded by the reads under way.
+    /// Accounts whose record is being read in order to add keys; bounded by the outstanding reads.
     gaining: BTreeMap<Box<str>, Gaining>,
-    /// Failed logins of the addresses that this shard counts for.
+    /// Failed logins of the addresses that this shard counts.
     pub(crate) failed_logins: AddressThrottle,
     /// Logins to the accounts of this home.
     pub(crate) logins: AccountThrottle,
-    /// Registrations of the addresses that this shard counts for.
+    /// Registrations of the addresses that this shard counts.
     pub(crate) registrations: AddressThrottle,
-    /// Accounts that are being removed, and who waits for it: bounded by `PARKED_STANZAS_MAX` an account.
+    /// Accounts that are being removed, and the requesters that wait: bounded by
+    /// `PARKED_STANZAS_MAX` per account.
     removing: BTreeMap<Box<str>, Vec<Remover>>,
     invitations: Invitations,
-    /// Accounts that wait for approval, of which administrators were not told.
+    /// Accounts that wait for approval and that administrators were not notified of.
     untold: Untold,
     reports: Reports,
 }
 
 impl Accounts {
-    /// None, under these settings.
     pub(crate) fn new(settings: &Settings) -> Accounts {
         let key = &settings.process_key;
         Accounts {
@@ -92,19 +95,20 @@ impl Accounts {
         }
     }
 
-    /// The other end of a connection that has no session yet.
+    /// The peer of a connection that has no session yet.
     pub(crate) fn peer(&mut self, cx: &mut Streams, id: ConnId) -> Option<Peer> {
         let address = cx.opening(id)?.peer;
         Some(self.failed_logins.peer(address))
     }
 
-    /// The same of one that is being heard.
+    /// The peer of a connection whose input is being handled.
     pub(crate) fn heard_from(&mut self, cx: &mut Streams, id: ConnId) -> Peer {
         let address = cx.heard(id).peer;
         self.failed_logins.peer(address)
     }
 
-    /// A shard with a connection asks about an account of this home, or about an address that this shard counts for.
+    /// A shard with a connection asks about an account of this home, or about an address that this
+    /// shard counts.
     pub(crate) fn asked(
         &mut self,
         cx: &mut Streams,
@@ -120,7 +124,8 @@ impl Accounts {
                 if let Some(refused) = refused {
                     cx.kernel.note_held(refused, "", peer);
                 }
-                // Behind one address there may be many: who logged in from it lately does not wait for what others did.
+                // Many clients may share one address. One that logged in from it recently is not
+                // delayed by the failures of others.
                 let held = refused.map(|refused| Box::new(refused.held));
                 cx.kernel.ask_home(conn, &account, Question::Credentials { peer, shows, held });
             }
@@ -151,7 +156,7 @@ impl Accounts {
                 self.outcome(cx, conn, leave, &account, false, Answer::StoreFull);
             }
             Question::Register { credentials, leave } => {
-                // Its name may be reserved for who is invited.
+                // The name may be reserved for an invited user.
                 let reserved = Some(invitation::all(&account, INVITATIONS_USER_MAX as u32 + 1));
                 let why = Why::Register { conn, credentials, leave };
                 let read = AccountRead { account: account.clone(), why };
@@ -223,7 +228,8 @@ impl Accounts {
                 self.outcome(cx, conn, leave, &account, false, Answer::Taken);
             }
             Why::Register { conn, credentials, leave } => {
-                // Who is an administrator may have changed since the name was asked for, or somebody was invited to it.
+                // Since the name was requested, the administrators may have changed, or another
+                // user may have been invited to it.
                 let gives_name = leave.as_ref().is_some_and(|leave| leave.gives_name);
                 let withheld = cx.kernel.settings.withheld().why(&account).filter(|_| !gives_name);
                 let refused = match withheld {
@@ -238,7 +244,7 @@ impl Accounts {
                     self.outcome(cx, conn, leave, &account, true, Answer::Registered);
                 }
             }
-            // Who is suspended lets nobody in, by whatever invitation.
+            // A suspended user's invitations admit no one.
             Why::Vouch { conn, .. } if there.is_none() || row.as_deref().is_some_and(is_suspended) => {
                 cx.kernel.reply_to(conn, Answer::NotInvited);
             }
@@ -249,7 +255,7 @@ impl Accounts {
             }
             Why::Expired(which) => self.applicant_expired(cx, actors, contacts, &account, which, row.as_deref()),
             Why::ChangePassword { asker, job } => match there {
-                // A session that is there has the account that is there.
+                // A session that still exists belongs to the current account.
                 Some(incarnation) if actors.asks_still(&asker) => {
                     if cx.jobs_waiting.len() >= JOBS_WAITING_SPARE {
                         return actors.answer(cx, asker, Err(Limit::Passwords.into()));
@@ -261,7 +267,7 @@ impl Accounts {
             },
             Why::NewPassword { change, mut credentials } => match there {
                 Some(incarnation) if incarnation == change.incarnation => {
-                    // It may have been suspended while keys were derived.
+                    // The account may have been suspended while keys were derived.
                     credentials.set_standing(row.as_deref().map_or(Standing::InUse, Standing::of_record));
                     actors.note_change(cx, Happened::PasswordChanged, &account, &change.asker);
                     self.write_account(cx, actors, &account, *credentials, there);
@@ -273,7 +279,8 @@ impl Accounts {
         actors.forget_no_one(&account);
     }
 
-    /// The account's record cannot be read: nobody logs in by it or changes it, and its name is not free.
+    /// The account's record cannot be read: no client can log in by it or change it, and its name
+    /// is not free.
     pub(crate) fn account_unreadable(&mut self, cx: &mut Streams, actors: &mut Actors, read: AccountRead) {
         actors.unseen(cx, &read.account);
         if matches!(read.why, Why::Token { .. } | Why::LogIn { shows: Shows::Token(_), .. }) {
@@ -296,7 +303,7 @@ impl Accounts {
         }
     }
 
-    /// A session wants another password, whose keys this job derives.
+    /// A session changes its password; this job derives the keys.
     pub(crate) fn change_password(
         &mut self,
         cx: &mut Streams,
@@ -315,13 +322,14 @@ impl Accounts {
         self.read_account(cx, actors, account.into(), Why::ChangePassword { asker, job });
     }
 
-    /// Looks whether an account lacks what the client of a connection can give it. [`Up::Inline`] comes then.
+    /// Checks whether an account lacks keys that the client of a connection can provide.
+    /// [`Up::Inline`] follows.
     pub(crate) fn look_for_upgrades(&mut self, cx: &mut Streams, actors: &mut Actors, conn: ConnId, account: &str) {
         cx.block(conn);
         self.read_account(cx, actors, account.into(), Why::Upgrade { conn });
     }
 
-    /// An account of this home gains keys; a connection of this shard goes on then.
+    /// An account of this home gains keys. A connection of this shard then continues.
     pub(crate) fn keys_gained(
         &mut self,
         cx: &mut Streams,
@@ -334,7 +342,7 @@ impl Accounts {
         self.read_account(cx, actors, account.into(), Why::Gain { gained, conn });
     }
 
-    /// The keys of a session's new password are there.
+    /// The keys of a session's new password have been derived.
     pub(crate) fn password_derived(
         &mut self,
         cx: &mut Streams,
@@ -351,7 +359,7 @@ impl Accounts {
         self.read_account(cx, actors, change.account.clone(), Why::NewPassword { change, credentials });
     }
 
-    /// Whether an account's name is kept for who has another invitation (XEP-0401 7.2).
+    /// Whether an account's name is reserved by another invitation (XEP-0401 7.2).
     fn is_reserved(&self, cx: &Streams, account: &str, leave: Option<&Leave>, found: Vec<Found>) -> bool {
         let own = leave.and_then(|leave| leave.then.as_deref().unwrap_or(leave).id);
         let now_s = self.expiry_s(cx);
@@ -363,7 +371,7 @@ impl Accounts {
         })
     }
 
-    /// Makes an account, by somebody's leave or not.
+    /// Creates an account, with or without an actor's leave.
     fn register(
         &mut self,
         cx: &mut Streams,
@@ -381,7 +389,7 @@ impl Accounts {
         }
     }
 
-    /// An account has waited for too long: it goes, if it still waits.
+    /// An account has waited too long for approval. It is removed if it still waits.
     fn applicant_expired(
         &mut self,
         cx: &mut Streams,
@@ -397,8 +405,8 @@ impl Accounts {
         }
     }
 
-    /// Writes an account's record: of the account that is there, or a new one. A remembered password is not its any more, and
-    /// neither are its tokens.
+    /// Writes an account's record, of the existing account or of a new one. A cached password is
+    /// then no longer valid, and neither are the account's tokens.
     pub(crate) fn write_account(
         &mut self,
         cx: &mut Streams,
@@ -414,7 +422,7 @@ impl Accounts {
         self.put_account(cx, actors, account, keys, incarnation);
         self.end_tokens(cx, account);
         self.end_waiting(cx, actors, account);
-        // What extensions have on record may not have been read.
+        // The records of extensions may not have been read.
         let state = actors.users.find(account).and_then(|user| actors.users.get_mut(user).state.as_mut());
         if let Some(state) = state.filter(|state| state.known != Known::Unknown) {
             state.known = Known::Exists(incarnation);
@@ -438,8 +446,9 @@ impl Accounts {
         self.welcome(cx, account);
     }
 
-    /// With the password of an account, its sessions go that wait to be resumed, those of an earlier process included: whoever has
-    /// them may not know the new one. Others are stored again.
+    /// A change of an account's password ends its sessions that wait to be resumed, including those
+    /// of an earlier process, because their clients may not know the new password. The other
+    /// sessions are stored again.
     fn end_waiting(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str) {
         cx.kernel.writes.delete_actor(Table::Sessions, account.as_bytes());
         for id in actors.sessions_of(account) {
@@ -450,8 +459,9 @@ impl Accounts {
         }
     }
 
-    /// The operator suspends an account that is in use, or lets it be used again. All its sessions end with this turn, those of an
-    /// earlier process and those that wait to be resumed included; how many of those that are known. What is stored of the user stays.
+    /// The operator suspends an account, or permits its use again. All its sessions end with this
+    /// turn, including sessions of an earlier process and those that wait to be resumed. Returns
+    /// the number of known ones. The user's stored data is retained.
     pub(crate) fn suspend(
         &mut self,
         cx: &mut Streams,
@@ -474,8 +484,9 @@ impl Accounts {
         sessions.len() as u32
     }
 
-    /// Removes an account: contacts are told, sessions end, and all rows of the user go. It may take some turns, and is
-    /// answered with the last one, whose writes the answer waits for: what was answered is not undone by a crash.
+    /// Removes an account: contacts are notified, sessions end, and all rows of the user are
+    /// deleted. This may take several turns. The answer is sent with the last turn and waits for
+    /// its writes, so a crash does not undo a removal that was confirmed.
     pub(crate) fn delete_account(
         &mut self,
         cx: &mut Streams,
@@ -501,7 +512,8 @@ impl Accounts {
         }
     }
 
-    /// An account is removed with this turn: who asked for it is told, the user's sessions end, and then all rows go.
+    /// An account is removed with this turn: the requester is answered, the user's sessions end,
+    /// and then all rows are deleted.
     pub(crate) fn remove_account(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
         let account = actors.users.bare(user);
         for remover in self.removing.remove(&*account).unwrap_or_default() {
@@ -519,21 +531,21 @@ impl Accounts {
         actors.end_removed(cx, user, true);
     }
 
-    /// The last step of a removal, when the user's sessions have ended.
+    /// The last step of a removal, after the user's sessions have ended.
     pub(crate) fn erase_account(&mut self, cx: &mut Streams, actors: &mut Actors, user: u32) {
         let account = actors.users.bare(user);
-        // No user has rows of reports: a domain does.
+        // Rows of reports belong to a domain, not to a user.
         let not_here = |table: &Table| matches!(table, Table::Meta | Table::Nodes | Table::Reports);
         for table in Table::ALL.into_iter().filter(|table| !not_here(table)) {
             cx.kernel.writes.delete_actor(table, account.as_bytes());
         }
-        // Which nodes of services know it is read first: they are told.
+        // The nodes of services that know the account are read first: they are notified.
         crate::store::nodes::delete_published(&mut cx.kernel.writes, &account);
         self.plain_cache.forget(&account);
         self.record_written(&account);
         self.tokens_erased(&account);
         self.logins.removed(&account);
-        // Messages that are being read for the sessions that have ended are not for those of the next account.
+        // Messages being read for the ended sessions must not reach sessions of the next account.
         cx.kernel.pending.retain(|_, pending| match pending {
             Pending::User(UserRead::Page { account: of, .. }) | Pending::User(UserRead::Aparts(of)) => **of != account,
             _ => true,
@@ -550,7 +562,8 @@ impl Accounts {
         actors.users.set_photo(user, None);
     }
 
-    /// The job that turns a password into keys with a new salt; `None` if the password cannot be one.
+    /// The job that derives keys with a new salt from a password; `None` if the password is not
+    /// permitted.
     pub(crate) fn derive_keys(&mut self, cx: &mut Streams, password: &str) -> Option<Job> {
         use rand_core::RngCore;
         let password = crate::store::password::prepare(password).ok()?;

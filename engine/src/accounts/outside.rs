@@ -1,5 +1,5 @@
-//! Accounts of users who are kept elsewhere, at their home: made when a password has been right for the first time, and without
-//! tokens when their user is gone.
+//! Accounts of users of an external back end, at their home. An account is created when a password
+//! is first accepted, and loses its tokens when the back end reports its user gone.
 
 use rand_core::RngCore;
 
@@ -11,8 +11,8 @@ use crate::store::hash::SecretKey;
 use crate::streams::Streams;
 
 impl Accounts {
-    /// Whoever keeps the user has said that the password is right: the connection is told of the account, which is made if there is none.
-    /// What has to be written for that is returned.
+    /// The external back end has accepted a user's password. The connection is told the account,
+    /// which is created if it does not exist. Returns what must be written.
     pub(super) fn admit(
         &mut self,
         cx: &mut Streams,
@@ -22,7 +22,8 @@ impl Accounts {
         row: Option<Box<[u8]>>,
     ) -> Option<(Credentials, Incarnation)> {
         if there.is_some() {
-            // Two first logins at once: the second one's account is in memory, and not yet in what was read.
+            // With two concurrent first logins, the second finds the account in memory but not in
+            // what was read.
             let answer = match row {
                 Some(row) => Answer::Credentials { account: account.into(), row: Some(row), seen: None },
                 None => Answer::Again,
@@ -35,7 +36,8 @@ impl Accounts {
             return None;
         }
         let incarnation = Incarnation::drawn(cx.kernel.entropy.next_u64());
-        // Keys that no password has, by a secret that nobody keeps: what rests on a password, as tokens do, rests on them.
+        // Keys of a secret that is not retained, so no password matches them. Features that depend
+        // on a password, such as tokens, depend on these keys.
         let mut secret = [0; 32];
         cx.kernel.entropy.fill_bytes(&mut secret);
         let keys = Credentials::decoy(&SecretKey::new(&secret), account, cx.kernel.settings.scram_iterations);
@@ -47,8 +49,8 @@ impl Accounts {
         Some((keys, incarnation))
     }
 
-    /// Whoever keeps the user has said that there is none any more. What is stored of the account stays, for an operator to remove:
-    /// whoever is asked may be wrong for an hour.
+    /// The external back end reports the user gone. The account's data is retained for an operator
+    /// to remove, because the back end may be wrong for a while.
     pub(super) fn oust(&mut self, cx: &mut Streams, account: &str) {
         if cx.kernel.storage != StorageState::Full {
             self.end_tokens(cx, account);

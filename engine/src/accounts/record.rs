@@ -1,4 +1,4 @@
-//! The record of an account, written in one place: what is known of the account in memory follows it.
+//! Writes the record of an account, in one place, and updates the account's state in memory.
 
 use crate::accounts::Accounts;
 use crate::actors::Actors;

@@ -1,7 +1,9 @@
-//! What users report to the operator (XEP-0377), at the home of their domain: kept for a time, so many of each account and of all.
+//! Reports of users to the operator (XEP-0377), at the home of their domain: retained for a time,
+//! limited per account and in total.
 //!
-//! Who comes when there is no room takes the place of the oldest report of whoever has most: an account that reports on and on pushes
-//! out its own. Which reports there are is kept in memory, and read from the store before the first one of a domain.
+//! If there is no room, a new report replaces the oldest report of the account with the most
+//! reports. An account that keeps reporting therefore replaces its own reports. The index of
+//! reports is in memory; it is read from the store before the first report of a domain.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,40 +23,40 @@ use crate::store::Found;
 use crate::store::report::{self as rows, ReportId, ReportKey};
 use crate::streams::Streams;
 
-/// Seconds after the start from which on reports are looked at for such that are too old.
+/// Seconds after the start at which the search for expired reports begins.
 const FIRST_SWEEP_S: u32 = 60;
 
-/// The reports of the domains whose home this is.
+/// The reports of the domains of this home.
 #[derive(Debug, Default)]
 pub(crate) struct Reports {
     books: BTreeMap<Box<str>, Book>,
-    /// Reports of which administrators were not told.
+    /// Reports that administrators were not notified of.
     untold: Untold,
-    /// The domain that is swept next, by its place among all.
+    /// Index of the domain that is swept next.
     at: usize,
-    /// When, seconds of the monotonic clock.
+    /// Time of the next sweep, seconds of the monotonic clock.
     from_s: u32,
 }
 
 #[derive(Debug)]
 enum Book {
-    /// Its rows are being read, and so much waits for it: [`REPORTS_WAITING_MAX`] at the most.
+    /// Its rows are being read, and this work waits: at most [`REPORTS_WAITING_MAX`].
     Unread(Vec<Work>),
     Read(Index),
 }
 
 #[derive(Debug)]
 enum Work {
-    /// Keep what was reported; the shard waits for it.
+    /// Stores what was reported; the shard waits for it.
     File(ShardId, Filing),
-    /// Let these go, for the operator.
+    /// Deletes these reports, for the operator.
     Dismiss(u64, Vec<ReportId>),
 }
 
-/// Which reports a domain has.
+/// The index of a domain's reports.
 #[derive(Debug, Default)]
 struct Index {
-    /// Who has reported, in the order of time.
+    /// The reporting accounts, in the order of time.
     rows: BTreeMap<ReportKey, Box<str>>,
     by: BTreeMap<Box<str>, BTreeSet<ReportKey>>,
 }
@@ -74,7 +76,8 @@ impl Index {
         }
     }
 
-    /// Makes room for a report of this account, of `most` in all: which give way. None if the account has had as many kept as one may.
+    /// Makes room for a report of this account among `most` in all. Returns the reports to delete;
+    /// `None` if the account has reached its own limit.
     fn make_room(&mut self, by: &str, now_s: u64, most: usize) -> Option<Vec<ReportKey>> {
         let mut gone = Vec::new();
         if let Some(own) = self.by.get(by).filter(|own| own.len() >= REPORTS_USER_MAX) {
@@ -90,13 +93,14 @@ impl Index {
         Some(gone)
     }
 
-    /// The oldest report of whoever has most; of several, the oldest.
+    /// The oldest report of the account with the most reports; among several such accounts, the
+    /// oldest.
     fn oldest_of_most(&self) -> Option<ReportKey> {
         let firsts = self.by.values().filter_map(|own| own.first().map(|key| (own.len(), Reverse(*key))));
         firsts.max().map(|(_, Reverse(key))| key)
     }
 
-    /// Takes out those that came before this time.
+    /// Removes reports from before this time.
     fn expire(&mut self, before_s: u64) -> Vec<ReportKey> {
         let mut gone = Vec::new();
         while let Some((key, _)) = self.rows.first_key_value().filter(|(key, _)| key.at_s < before_s) {
@@ -108,13 +112,14 @@ impl Index {
 }
 
 impl Accounts {
-    /// A user of this domain has reported: the shard hears of it when it is kept, or left out.
+    /// A user of this domain has sent a report. The shard is informed when it is stored or left
+    /// out.
     pub(super) fn file(&mut self, cx: &mut Streams, shard: ShardId, filing: Filing) {
         let domain: Box<str> = filing.by.split_once('@').map_or("", |(_, domain)| domain).into();
         self.on_reports(cx, &domain, Work::File(shard, filing));
     }
 
-    /// Lets reports of a domain go, for the operator.
+    /// Deletes reports of a domain, for the operator.
     pub(crate) fn dismiss(&mut self, cx: &mut Streams, token: u64, domain: &str, ids: Vec<ReportId>) {
         self.on_reports(cx, domain, Work::Dismiss(token, ids));
     }
@@ -136,7 +141,8 @@ impl Accounts {
         );
     }
 
-    /// The reports of a domain have come, or cannot be read: then the next one asks again.
+    /// The reports of a domain have been read, or cannot be read. In the latter case, the next
+    /// report reads them again.
     pub(crate) fn reports_found(&mut self, cx: &mut Streams, domain: &str, found: Vec<Found>) {
         let Some(Book::Unread(waiting)) = self.reports.books.remove(domain) else { return };
         let Some(Found::Rows { rows: all, .. }) = found.into_iter().next() else {
@@ -145,7 +151,7 @@ impl Accounts {
         let mut index = Index::default();
         for row in all {
             let by = rows::decode(&row.value).map(|(by, _)| by);
-            // One that is not known is nobody's, and goes in time.
+            // A report by an unknown account belongs to no account, and expires in time.
             if let Some(key) = ReportKey::of_sort(&row.sort) {
                 index.insert(key, by.as_deref().unwrap_or_default());
             }
@@ -193,7 +199,8 @@ impl Accounts {
         self.tell_of_reports(cx);
     }
 
-    /// It is not done. Who has reported is not held up by that: the log has a line of it.
+    /// The work is not done. The reporting client is not delayed by that: the log has a line about
+    /// it.
     fn leave_out(&mut self, cx: &mut Streams, work: Work, reply: Reply) {
         match work {
             Work::File(shard, filing) => {
@@ -213,7 +220,7 @@ impl Accounts {
         self.message_administrators(cx, &news.domain, "Users have reported others", &text);
     }
 
-    /// Tells administrators, and lets go what is too old: of some domains in a second.
+    /// Notifies administrators, and deletes expired reports: of some domains per second.
     pub(crate) fn sweep_reports(&mut self, cx: &mut Streams) {
         self.tell_of_reports(cx);
         let now_s = cx.kernel.now.mono_s();
@@ -258,7 +265,7 @@ mod tests {
         ReportKey { at_s, id: ReportId(id) }
     }
 
-    /// One that is kept if there is room for it; what gave way.
+    /// Adds a report if there is room. Returns the reports that it replaces.
     fn report(index: &mut Index, by: &str, at_s: u64, id: u64, most: usize) -> Option<Vec<ReportKey>> {
         let gone = index.make_room(by, at_s, most)?;
         index.insert(key(at_s, id), by);
@@ -287,7 +294,7 @@ mod tests {
         assert_eq!(report(&mut index, "other@x", 20, 20, 6), Some(vec![key(10, 10)]));
         assert_eq!(report(&mut index, "flood@x", 21, 21, 6), Some(vec![key(11, 11)]), "its own");
         assert!(index.rows.contains_key(&key(1, 1)));
-        // With one of each it is the oldest; fewer are kept from now on.
+        // With one report each, the oldest is replaced; the limit is lower from now on.
         assert_eq!(report(&mut index, "third@x", 30, 30, 2).map(|gone| gone.len()), Some(5));
         assert_eq!(index.rows.keys().copied().collect::<Vec<_>>(), [key(21, 21), key(30, 30)]);
         assert_eq!(report(&mut index, "fourth@x", 31, 31, 2), Some(vec![key(21, 21)]));

@@ -1,4 +1,4 @@
-//! What administrators are told by the server: in one message what has gathered, and not too often.
+//! Messages of the server to administrators: collected into one message, and limited in frequency.
 
 use crate::accounts::Accounts;
 use crate::extension::offline::Keep;
@@ -9,30 +9,30 @@ use crate::wire::text::Writer;
 
 /// Lines that one message has.
 const LINES_MAX: usize = 20;
-/// Longest line, in bytes; of a longer one the beginning is told.
+/// Longest line, bytes; longer lines are truncated.
 const LINE_BYTES_MAX: usize = 256;
 
-/// What administrators were not told of yet.
+/// News that administrators have not received yet.
 #[derive(Debug, Default)]
 pub(super) struct Untold {
     domain: Box<str>,
-    /// The first of it.
+    /// The first lines.
     lines: Vec<Box<str>>,
     count: u32,
-    /// When they may be told again, seconds of the monotonic clock.
+    /// Earliest time of the next message, seconds of the monotonic clock.
     from_s: u32,
 }
 
-/// What they are told now.
+/// News for the next message.
 pub(super) struct News {
-    /// The domain that tells it.
+    /// The domain that sends it.
     pub(super) domain: Box<str>,
     lines: Vec<Box<str>>,
     count: u32,
 }
 
 impl Untold {
-    /// One more, of this domain.
+    /// Adds a line of news about this domain.
     pub(super) fn note(&mut self, domain: &str, line: &str) {
         if self.count == 0 {
             self.domain = domain.into();
@@ -43,7 +43,7 @@ impl Untold {
         }
     }
 
-    /// What has gathered, if there is something, and they were told longer ago than this.
+    /// Takes the collected news, if there is any and the last message is longer ago than `every_s`.
     pub(super) fn due(&mut self, now_s: u32, every_s: u32) -> Option<News> {
         if self.count == 0 || self.from_s > now_s {
             return None;
@@ -55,7 +55,7 @@ impl Untold {
 }
 
 impl News {
-    /// The message: how many of what, the first of them, and what to do about it.
+    /// The text of the message: the number of events, the first of them, and advice.
     pub(super) fn text(&self, what: &str, advice: &str) -> String {
         let mut text = format!("{} {what}:", self.count);
         self.lines.iter().for_each(|line| text.extend(["\n", line]));
@@ -69,7 +69,8 @@ impl News {
 }
 
 impl Accounts {
-    /// A message of its domain's to an account that is made with this turn, which waits for the first login (XEP-0133 4.27).
+    /// Sends a new account a message of its domain, which waits for the first login (XEP-0133
+    /// 4.27).
     pub(super) fn welcome(&mut self, cx: &mut Streams, account: &str) {
         let text = cx.kernel.settings.welcome.clone();
         if text.is_empty() {
@@ -84,7 +85,7 @@ impl Accounts {
         });
     }
 
-    /// A message of the domain's to each administrator, which waits for those who are away.
+    /// Sends each administrator a message of the domain, which waits for those who are offline.
     pub(super) fn message_administrators(&mut self, cx: &mut Streams, domain: &str, subject: &str, text: &str) {
         let admins = cx.kernel.settings.admins.clone();
         for admin in admins.iter() {

@@ -1,7 +1,8 @@
-//! Tokens of accounts (XEP-0484) at the accounts' home: compared with what clients show, made, and ended.
+//! Tokens of accounts (XEP-0484) at the accounts' home: verified, created and revoked.
 //!
-//! Two logins may read an account's tokens at once, and both change them. So what is written is remembered for as long as an
-//! answer of the store is awaited: each goes on from what the other has left.
+//! Two logins may read an account's tokens at once, and both change them. What is written is
+//! therefore remembered while an answer of the store is outstanding, so that each login builds on
+//! the other's result.
 
 use rand_core::RngCore;
 
@@ -20,14 +21,15 @@ use crate::streams::half::Up;
 /// The tokens of an account that are being read.
 #[derive(Debug, Default)]
 pub(crate) struct Asked {
-    /// Answers awaited.
+    /// Number of outstanding answers.
     reads: u32,
-    /// What has been written meanwhile.
+    /// What has been written since.
     written: Option<Tokens>,
 }
 
 impl Accounts {
-    /// Reads an account's record with its tokens. [`Accounts::tokens_read`] must hear the answer.
+    /// Reads an account's record with its tokens. The caller must pass the answer to
+    /// [`Accounts::tokens_read`].
     pub(crate) fn read_tokens(&mut self, cx: &mut Streams, actors: &mut Actors, account: &str, why: Why) {
         self.tokens_asked.entry(account.into()).or_default().reads += 1;
         actors.look(
@@ -38,7 +40,8 @@ impl Accounts {
         );
     }
 
-    /// An answer has come, whatever it is: the account's tokens, by what was found and what has been written since.
+    /// An answer has arrived, with or without a result. Returns the account's tokens, from what was
+    /// found and what has been written since.
     pub(crate) fn tokens_read(&mut self, account: &str, found: Vec<Found>) -> Tokens {
         let row = found.into_iter().next().and_then(Found::value);
         let Some(asked) = self.tokens_asked.get_mut(account) else { return Tokens::of_row(row.as_deref()) };
@@ -55,24 +58,25 @@ impl Accounts {
         self.know_tokens(account, tokens);
     }
 
-    /// These are the account's tokens, whatever a read that is under way says.
+    /// Sets the account's tokens, overriding any read in progress.
     fn know_tokens(&mut self, account: &str, tokens: Tokens) {
         if let Some(asked) = self.tokens_asked.get_mut(account) {
             asked.written = Some(tokens);
         }
     }
 
-    /// All tokens of an account are void: its password was changed.
+    /// Revokes all tokens of an account, because its password was changed.
     pub(crate) fn end_tokens(&mut self, cx: &mut Streams, account: &str) {
         self.write_tokens(cx, account, Tokens::default());
     }
 
-    /// All rows of an account go.
+    /// All rows of an account are deleted.
     pub(crate) fn tokens_erased(&mut self, account: &str) {
         self.know_tokens(account, Tokens::default());
     }
 
-    /// A client shows a token: the connection is told what that is worth. Used up are a count, and the tokens that were before.
+    /// A client presents a token; the connection is told the result. A valid token increments its
+    /// count and revokes its predecessors.
     pub(crate) fn token_shown(
         &mut self,
         cx: &mut Streams,
@@ -83,24 +87,27 @@ impl Accounts {
         shown: &TokenShown,
     ) {
         let credentials = record.and_then(|record| Credentials::decode(record).ok());
-        // A client that hears that its token has expired drops it, whatever time the clock turns out to have had.
+        // A client drops a token that it is told has expired, even if the clock turns out to have
+        // been wrong.
         let now_s = self.expiry_s(cx);
         let (answer, changed) = self.tokens.check(account, credentials.as_ref(), &mut tokens, shown, now_s);
-        // With a full store nothing is noted but that a token is void, which makes the row smaller.
+        // With a full store, only the revocation of a token is written, which makes the row
+        // smaller.
         if changed && (shown.invalidate || cx.kernel.storage == StorageState::Ok) {
             self.write_tokens(cx, account, tokens);
         }
         cx.kernel.reply_to(conn, Answer::Token(Box::new(answer)));
     }
 
-    /// A token is to be made for a connection that has authenticated.
+    /// Creates a token for a connection that has authenticated.
     pub(crate) fn make_token(&mut self, cx: &mut Streams, actors: &mut Actors, conn: ConnId, account: &str) {
         cx.block(conn);
         self.read_tokens(cx, actors, account, Why::Token { conn });
     }
 
-    /// The account's tokens have been read: one more is made, if the account and its password are those that the client has
-    /// authenticated with. The connection goes on, with a token or without.
+    /// The account's tokens have been read. Another one is created if the account and its password
+    /// are those that the client has authenticated with. The connection continues, with or without
+    /// a token.
     pub(crate) fn token_wanted(
         &mut self,
         cx: &mut Streams,
@@ -130,7 +137,7 @@ impl Accounts {
         cx.up.push_back(Up::Inline(conn));
     }
 
-    /// They cannot be read: the connection goes on without a token.
+    /// The tokens cannot be read: the connection continues without one.
     pub(crate) fn token_unreadable(&mut self, cx: &mut Streams, conn: ConnId) {
         if let Some(inline) = cx.opening(conn).and_then(|opening| opening.inline.as_mut()) {
             inline.token = None;
