@@ -1,4 +1,4 @@
-//! What a component sends (XEP-0114 3): stanzas from any JID of its domain to anybody here.
+//! Stanzas from a component (XEP-0114 3), which may have any JID of its domain as their sender.
 
 use crate::components::Components;
 use crate::components::seats::Reads;
@@ -20,7 +20,8 @@ use crate::wire::limit::{Limit, Refusal};
 use crate::wire::written::{Stanza, write_error};
 use crate::wire::{Element, Splice, jid, splice};
 
-/// Namespaces of requests that the server's own domain answers to components. They say what the server is, and nothing on anybody.
+/// Namespaces of requests from components that the server's own domain answers. The answers
+/// describe the server and reveal nothing about users.
 const ANSWERED: &[&str] = &[
     disco::INFO.namespace,
     disco::ITEMS.namespace,
@@ -30,38 +31,38 @@ const ANSWERED: &[&str] = &[
     last::FEATURE.namespace,
 ];
 
-/// Whether the origin of a stanza is a component of the shard: there is no session in this slot.
+/// Whether the origin of a stanza is a component of the shard: no session has this slot.
 pub(crate) fn is_component(session: SessionId) -> bool {
     session.slot == NONE
 }
 
-/// Who has sent a stanza, and to whom.
+/// Sender and receiver of a stanza.
 #[derive(Clone, Copy)]
 struct Way<'a> {
     domain: DomainId,
     from: &'a str,
     to: JidRef<'a>,
-    /// What the receiver's domain is.
+    /// The kind of the receiver's domain.
     kind: ActorKind,
 }
 
-/// What a component's stanza leaves to the server.
+/// A component's stanza that the server must handle.
 pub(crate) enum ForServer {
-    /// An answer to what the server has asked, as a push service gives it (XEP-0357 7).
+    /// An answer to a request of the server, such as that of a push service (XEP-0357 7).
     Answered { id: Box<str>, from: Box<str>, outcome: push::answer::Outcome },
-    /// A request of the element at the server itself.
+    /// The element is a request to the server itself.
     Asks(Asker),
 }
 
-/// The same stanza without the declarations of the component's namespace, if it has one: a component may say of each stanza
-/// that it is one of a component's. What it means is the same.
+/// The same stanza without declarations of the component namespace, if it has any. A component may
+/// declare that namespace on each stanza, which does not change its meaning.
 pub(crate) fn undeclared(element: &Element<'_>) -> Option<Vec<u8>> {
     if !speaks_as_component(element) {
         return None;
     }
     let (all, mut bytes, mut copied) = (element.bytes(), Vec::with_capacity(element.bytes().len()), 0);
     for at in memchr::memmem::find_iter(all, ns::COMPONENT.as_bytes()) {
-        // The value of a declaration, and nothing that is said.
+        // Only the value of a declaration, not other text.
         let declares = all[..at].ends_with(b"xmlns='") || all[..at].ends_with(b"xmlns=\"");
         if declares {
             bytes.extend_from_slice(&all[copied..at]);
@@ -73,13 +74,13 @@ pub(crate) fn undeclared(element: &Element<'_>) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Whether a stanza, or what is in it, is in the component's namespace.
+/// Whether a stanza, or a child of it, is in the component namespace.
 pub(crate) fn speaks_as_component(element: &Element<'_>) -> bool {
     element.namespace() == ns::COMPONENT || element.children().any(|c| c.namespace() == ns::COMPONENT)
 }
 
 impl Components {
-    /// One first-level element of a component's stream.
+    /// Handles one first-level element of a component's stream.
     pub(crate) fn from_component(
         &mut self,
         cx: &mut Streams,
@@ -100,7 +101,7 @@ impl Components {
         if let Some(seat) = self.seats.get(domain) {
             seat.stanzas_in += 1;
         }
-        // XEP-0114 3: as between servers, both are there.
+        // XEP-0114 3: both addresses are required, as between servers.
         let (Some(from), Some(to)) = (element.from(), element.to()) else {
             let text = "a component's stanzas have a 'from' and a 'to'";
             cx.fail_stream(conn, StreamCondition::ImproperAddressing, Some(text));
@@ -149,7 +150,8 @@ impl Components {
         self.tell_component(cx, domain, &out);
     }
 
-    /// A stanza leaves for another home: the component is not read from while too many of them are under way.
+    /// A stanza leaves for another home. The component is not read from while too many of its
+    /// stanzas are in flight.
     fn component_origin(&mut self, cx: &mut Streams, conn: ConnId, way: Way<'_>, bytes: usize) -> Option<Origin> {
         let seat = self.seats.get(way.domain)?;
         let (reads, epoch) = (seat.sent_off(bytes), seat.epoch);
@@ -159,9 +161,9 @@ impl Components {
         Some(Origin { shard: cx.kernel.id, session: SessionId { slot: NONE, generation: epoch }, seq: 0, entry: 0 })
     }
 
-    /// One of these is in safe hands.
+    /// One of these stanzas is safe.
     pub(crate) fn component_confirmed(&mut self, cx: &mut Streams, session: SessionId) {
-        // The component has gone meanwhile.
+        // The component has disconnected in the meantime.
         let Some(seat) = self.seats.of_epoch(session.generation) else { return };
         let (reads, conn) = (seat.arrived(), seat.conn);
         if matches!(reads, Reads::Again | Reads::WhenDurable) {
@@ -201,7 +203,7 @@ impl Components {
     }
 
     fn component_presence(&mut self, cx: &mut Streams, conn: ConnId, way: Way<'_>, element: &Element<'_>) {
-        // RFC 6121 8.5.1: for whatever has no presence it goes nowhere.
+        // RFC 6121 8.5.1: presence to an entity without presence is ignored.
         if !matches!((way.kind, way.to.local()), (ActorKind::Users, Some(_)) | (ActorKind::Component, _)) {
             return;
         }
@@ -214,7 +216,8 @@ impl Components {
             }
             let mut xml = Vec::with_capacity(element.bytes().len());
             splice(&mut xml, element, &Splice { unaddressed: true, drop: &forged, ..Splice::default() });
-            // A component counts no requests: its answer is to the latest one (see `subscription`).
+            // A component does not number requests: its answer is to the latest one (see
+            // `subscription`).
             let news = PresenceNews::Subscription { kind, number: 0, confirm: 0 };
             return cx.kernel.presence_to(news, bare, to.as_str(), &xml);
         }
@@ -252,7 +255,7 @@ impl Components {
                 self.post_of_component(cx, conn, way, kind, element, &[]);
             }
             (ActorKind::Users, None, true) => return self.component_asks(cx, way, element),
-            // A push service has taken what it was told (XEP-0357 7).
+            // A push service has accepted a notification (XEP-0357 7).
             (ActorKind::Users, None, false) => {
                 let outcome = push::answer::Outcome::of(element);
                 return element.id().map(|id| ForServer::Answered { id: id.into(), from: way.from.into(), outcome });
@@ -268,7 +271,7 @@ impl Components {
         None
     }
 
-    /// A component asks the server what it is.
+    /// A component requests information about the server.
     fn component_asks(&mut self, cx: &mut Streams, way: Way<'_>, element: &Element<'_>) -> Option<ForServer> {
         let get = element.kind().as_deref() == Some("get");
         let answered = element.children().next().is_some_and(|child| ANSWERED.contains(&child.namespace()));

@@ -1,7 +1,8 @@
-//! The components whose home a shard is, and what waits for each (XEP-0114).
+//! The components whose home is this shard, and the stanzas that wait for each (XEP-0114).
 //!
-//! What a component has not taken is kept here, stanza by stanza, and only a piece of it at a time is with its connection: so that what
-//! the network has not taken when the connection ends goes back to its senders, and nobody's stanza is lost without a word.
+//! Stanzas that a component has not taken wait here, and only a portion of them at a time is with
+//! its connection. When the connection ends, stanzas that the network has not taken return to their
+//! senders, so none is lost silently.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -17,73 +18,69 @@ use crate::wire::jid::bare_of;
 /// A stanza that waits for a component.
 #[derive(Debug)]
 pub(super) struct Waits {
-    /// The stanza.
     pub(super) stanza: Parked,
-    /// The number that its sender's home wants to be told of when it has been taken; 0 for none
+    /// The number that the sender's home wants confirmed when the stanza has been taken; 0 for none
     /// ([`Noted`](crate::letters::PresenceNews::Noted)).
     pub(super) confirm: u64,
     came_ms: u64,
 }
 
 impl Waits {
-    /// What it counts for.
+    /// The bytes that count against the limit.
     fn bytes(&self) -> usize {
         let Parked { from, to, xml, .. } = &self.stanza;
         from.len() + to.len() + xml.len() + COMPONENT_STANZA_BYTES
     }
 }
 
-/// There is no room: for anything more, or for more of this sender.
+/// There is no room, in total or for this sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Full;
 
 /// A component that is connected.
 #[derive(Debug)]
 pub(super) struct Seat {
-    /// Its domain.
     pub(super) domain: DomainId,
-    /// Its connection.
     pub(super) conn: ConnId,
-    /// The other end.
+    /// Address of the component.
     pub(super) peer: IpAddr,
-    /// Tells the confirmations of its stanzas from those of an earlier connection's.
+    /// Distinguishes the confirmations of its stanzas from those of an earlier connection.
     pub(super) epoch: u32,
-    /// Second (monotonic) since which it is there.
+    /// Second (monotonic) at which it connected.
     pub(super) since_s: u32,
-    /// When another connection has shown its secret, too, milliseconds; 0 if none has since it was last heard.
+    /// When another connection last presented its secret, milliseconds; 0 if none has since its
+    /// last input.
     pub(super) challenged_ms: u64,
-    /// Stanzas from it.
     pub(super) stanzas_in: u64,
-    /// Stanzas that it has taken.
     pub(super) stanzas_out: u64,
-    /// Stanzas for it that went back with an error.
+    /// Stanzas for it that were returned with an error.
     pub(super) refused: u64,
-    /// Bounded in bytes by [`component_queue_bytes_max`](crate::settings::Settings::component_queue_bytes_max).
+    /// Bounded in bytes by
+    /// [`component_queue_bytes_max`](crate::settings::Settings::component_queue_bytes_max).
     queue: VecDeque<Waits>,
     bytes: usize,
-    /// So many of the first of them are with the connection.
+    /// How many of the first stanzas are with the connection.
     fed: usize,
-    /// Bytes of them by bare JID of the sender; none of whom nothing waits.
+    /// Waiting bytes by the sender's bare JID; only senders with waiting stanzas.
     senders: BTreeMap<Box<str>, usize>,
     in_flight: u32,
     unsettled: usize,
 }
 
-/// Whether a component is read from, after something has changed.
+/// Whether a component is read from after a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reads {
-    /// As before.
     AsBefore,
-    /// Not until what it has sent is in safe hands.
+    /// Not until its stanzas are safe.
     Stops,
-    /// Again, when all that it has sent is durable.
+    /// Again, when all its stanzas are durable.
     WhenDurable,
-    /// Again.
+    /// Again, now.
     Again,
 }
 
 impl Seat {
-    /// One with nothing waiting.
+    /// Creates a seat without waiting stanzas.
     pub(super) fn new(domain: DomainId, conn: ConnId, peer: IpAddr, epoch: u32, since_s: u32) -> Seat {
         Seat {
             domain,
@@ -104,12 +101,12 @@ impl Seat {
         }
     }
 
-    /// Stanzas that wait, and what they count for.
+    /// Number of waiting stanzas, and their bytes.
     pub(super) fn waiting(&self) -> (usize, usize) {
         (self.queue.len(), self.bytes)
     }
 
-    /// Keeps a stanza until the component takes it.
+    /// Adds a stanza for the component.
     ///
     /// # Errors
     /// [`Full`] if there is no room for it among `most` bytes.
@@ -117,7 +114,7 @@ impl Seat {
         let bytes = stanza.from.len() + stanza.to.len() + stanza.xml.len() + COMPONENT_STANZA_BYTES;
         let sender = bare_of(stanza.from);
         let of_sender = self.senders.get(sender).copied().unwrap_or_default();
-        // Of each one stanza fits, however long: where nothing waits, nothing is held up.
+        // One stanza of each sender always fits, however long: it delays no other.
         let may = |waits: usize, most: usize| waits == 0 || waits + bytes <= most;
         if !may(self.bytes, most) || !may(of_sender, most / COMPONENT_SENDER_PART) {
             return Err(Full);
@@ -131,12 +128,12 @@ impl Seat {
         Ok(())
     }
 
-    /// Whether something waits that is not with the connection, and nothing is.
+    /// Whether stanzas wait and none is with the connection.
     pub(super) fn is_hungry(&self) -> bool {
         self.fed == 0 && !self.queue.is_empty()
     }
 
-    /// Appends the next piece to what goes to the connection, which has taken all that came before.
+    /// Appends the next portion to the output of the connection, which has taken all earlier ones.
     pub(super) fn feed(&mut self, out: &mut Vec<u8>) {
         let before = out.len();
         for waits in &self.queue {
@@ -149,14 +146,14 @@ impl Seat {
         }
     }
 
-    /// The network has taken the piece that was with the connection.
+    /// The network has taken the portion that was with the connection.
     pub(super) fn taken(&mut self) -> Vec<Waits> {
         let fed = std::mem::take(&mut self.fed);
         self.stanzas_out += fed as u64;
         (0..fed).filter_map(|_| self.pop(0)).collect()
     }
 
-    /// What has waited for too long and is not with the connection.
+    /// Takes the stanzas that have waited too long and are not with the connection.
     pub(super) fn late(&mut self, now_ms: u64) -> Vec<Waits> {
         let mut late = Vec::new();
         while self.queue.get(self.fed).is_some_and(|waits| now_ms.saturating_sub(waits.came_ms) > COMPONENT_WAIT_MS) {
@@ -165,7 +162,7 @@ impl Seat {
         late
     }
 
-    /// All that the network is not known to have taken.
+    /// All stanzas that the network is not known to have taken.
     pub(super) fn left(mut self) -> Vec<Waits> {
         std::mem::take(&mut self.queue).into()
     }
@@ -191,7 +188,8 @@ impl Seat {
         if stops { Reads::Stops } else { Reads::AsBefore }
     }
 
-    /// One has arrived. As with a client, who has sent much is read from again when all of it is durable.
+    /// A stanza has arrived. As with a client, a component that has sent much is read from again
+    /// when all of it is durable.
     pub(super) fn arrived(&mut self) -> Reads {
         self.in_flight = self.in_flight.saturating_sub(1);
         let much = self.unsettled >= COMPONENT_IN_FLIGHT_BYTES;
@@ -206,26 +204,22 @@ impl Seat {
     }
 }
 
-/// The components whose home a shard is.
 #[derive(Debug, Default)]
 pub(super) struct Seats {
-    /// Bounded by the components that are configured, each once.
+    /// Bounded by the configured components, each once.
     all: Vec<Seat>,
     last_epoch: u32,
 }
 
 impl Seats {
-    /// Whether there are any.
     pub(super) fn any(&self) -> bool {
         !self.all.is_empty()
     }
 
-    /// All of them.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Seat> {
         self.all.iter()
     }
 
-    /// All of them.
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Seat> {
         self.all.iter_mut()
     }
@@ -240,18 +234,18 @@ impl Seats {
         self.all.iter_mut().find(|seat| seat.conn == conn)
     }
 
-    /// The component whose stanzas bear this number.
+    /// The component whose stanzas have this epoch.
     pub(super) fn of_epoch(&mut self, epoch: u32) -> Option<&mut Seat> {
         self.all.iter_mut().find(|seat| seat.epoch == epoch)
     }
 
-    /// One has come, of a domain that has none.
+    /// Adds a component for a domain that has none.
     pub(super) fn sit(&mut self, domain: DomainId, conn: ConnId, peer: IpAddr, since_s: u32) {
         self.last_epoch = self.last_epoch.wrapping_add(1);
         self.all.push(Seat::new(domain, conn, peer, self.last_epoch, since_s));
     }
 
-    /// The one of a connection has gone.
+    /// Removes the component of a connection.
     pub(super) fn leave(&mut self, conn: ConnId) -> Option<Seat> {
         let at = self.all.iter().position(|seat| seat.conn == conn)?;
         Some(self.all.swap_remove(at))

@@ -1,4 +1,5 @@
-//! Streams of external components (XEP-0114): from the header to a proven domain, the move to the domain's home, and the end.
+//! Streams of external components (XEP-0114): from the header to a proven domain, the move to the
+//! domain's home, and the end.
 
 use crate::actors::Actors;
 use crate::components::Components;
@@ -22,24 +23,24 @@ use crate::wire::text::write_attribute;
 use crate::wire::{Element, StreamScope, jid};
 
 impl Components {
-    /// A connection was accepted where components connect.
+    /// A connection was accepted on the component listener.
     pub(crate) fn accepted_component(&mut self, cx: &mut Streams, id: ConnId, peer: std::net::IpAddr) {
         cx.accepted_for(id, closed_listener(), peer, Stage::ExpectComponent);
     }
 
-    /// Whether a component's stream header is expected of a connection.
+    /// Whether a connection is expected to send a component's stream header.
     pub(crate) fn is_for_component(&mut self, cx: &mut Streams, id: ConnId) -> bool {
         cx.opening(id).is_some_and(|opening| matches!(opening.stage(), Stage::ExpectComponent))
     }
 
-    /// Its stream header has come: it names the domain that it is for (XEP-0114 3).
+    /// A stream header has arrived, which names the component's domain (XEP-0114 3).
     pub(crate) fn component_header(&mut self, cx: &mut Streams, id: ConnId, element: &Element<'_>) {
         let domains = cx.kernel.settings.domains.clone();
         let wanted = element.to().and_then(|to| {
             let to = jid::normalise_domain(&to).ok()?;
             domains.component_of(&to)
         });
-        // RFC 6120 4.7.1: who is not served gets a header from somebody who is.
+        // RFC 6120 4.7.1: a header for a domain that is not served is answered from one that is.
         let from = wanted.map_or(domains.main(), |domain| domains.name(domain));
         let stream_id = cx.kernel.random_name();
         cx.conns.heard(id).header_sent = true;
@@ -60,7 +61,7 @@ impl Components {
         }
     }
 
-    /// `<handshake/>` has come (XEP-0114 3). `behind` is what came with it.
+    /// `<handshake/>` has arrived (XEP-0114 3). `behind` is the input that follows it.
     pub(crate) fn handshake(&mut self, cx: &mut Streams, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         let opening = cx.heard(id);
         let (Stage::ExpectSecret(claimed), peer) = (opening.stage(), opening.peer) else {
@@ -104,7 +105,7 @@ impl Components {
         cx.departs(id, home, moved);
     }
 
-    /// A component's connection has come over to the home of its domain.
+    /// A component's connection has arrived at the home of its domain.
     pub(crate) fn component_arrived(&mut self, cx: &mut Streams, id: ConnId, moved: &mut Moved) {
         let opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, Stage::ExpectComponent);
         let now_s = cx.kernel.now.mono_s();
@@ -121,8 +122,8 @@ impl Components {
         self.take_seat(cx, id, domain);
     }
 
-    /// The domain is proven. It has one component at a time: another one has to wait until that has gone (XEP-0114 3). If it only seems
-    /// to be there, it is found out soon.
+    /// The domain is proven. It has one component at a time: a second one must wait until the first
+    /// has disconnected (XEP-0114 3). If the first is no longer alive, this is soon detected.
     fn take_seat(&mut self, cx: &mut Streams, id: ConnId, domain: DomainId) {
         let peer = cx.heard(id).peer;
         let now_ms = cx.kernel.now.mono_ms;
@@ -150,14 +151,14 @@ impl Components {
         cx.kernel.effects.push(Effect::Note(Box::new(Note { what, account, peer: Some(peer), conn: None })));
     }
 
-    /// All shards hear of it, so that service discovery tells of who is there.
+    /// Informs all shards, so that service discovery lists the connected components.
     fn component_news(&mut self, cx: &mut Streams, domain: DomainId, there: bool) {
         for shard in 0..cx.kernel.settings.shards() {
             cx.kernel.letters_to(crate::id::ShardId(shard)).push(Letter::Component { domain, there });
         }
     }
 
-    /// A component has come to some shard, or has gone.
+    /// A component has connected to some shard, or disconnected.
     pub(crate) fn heard_of_component(&mut self, cx: &mut Streams, domain: DomainId, there: bool) {
         let name = Box::<str>::from(cx.kernel.settings.domains.name(domain));
         let known = &mut cx.kernel.facts.components;
@@ -168,7 +169,8 @@ impl Components {
         }
     }
 
-    /// The connection of a component has gone, or takes nothing more: what it has not taken goes back.
+    /// The connection of a component has closed, or takes nothing more. Stanzas that it has not
+    /// taken are returned.
     pub(crate) fn component_gone(&mut self, cx: &mut Streams, actors: &mut Actors, id: ConnId) {
         let seat = self.seats.leave(id).expect("a component has a seat");
         let (domain, peer) = (seat.domain, seat.peer);
@@ -179,7 +181,8 @@ impl Components {
         self.note_component(cx, Happened::ComponentLeft { returned }, domain, peer);
     }
 
-    /// A stanza that a component has not taken: its sender gets an error (RFC 6120 8.3.3.17).
+    /// Answers the sender of a stanza that a component has not taken with an error (RFC 6120
+    /// 8.3.3.17).
     fn return_to_sender(&mut self, cx: &mut Streams, actors: &mut Actors, waits: &Waits) {
         let stanza = Incoming::from(&waits.stanza);
         if matches!(stanza.kind, Kind::Message { .. } | Kind::Request) {
@@ -188,7 +191,8 @@ impl Components {
         self.turn_away_taken(cx, actors, stanza, StanzaCondition::RemoteServerTimeout);
     }
 
-    /// A stanza whose sender was told that it is under way no more is answered with an error, and is in safe hands by that.
+    /// Answers a stanza that was already reported as no longer in flight with an error, which makes
+    /// it safe.
     fn turn_away_taken(
         &mut self,
         cx: &mut Streams,
@@ -205,9 +209,10 @@ impl Components {
         }
     }
 
-    /// The network has taken a send of a connection: if it is a component's, what was in it is in safe hands.
+    /// The network has taken a send of a connection. If it is a component's, the stanzas in it are
+    /// safe.
     pub(crate) fn component_sent(&mut self, cx: &mut Streams, id: ConnId) {
-        // Nearly all connections are no component's.
+        // Nearly all connections belong to clients.
         let Some(seat) = self.seats.of_conn(id) else { return };
         let taken = seat.taken();
         cx.kernel.counters.component_stanzas_out.add(taken.len() as u64);
@@ -221,14 +226,14 @@ impl Components {
         }
     }
 
-    /// The end of a turn: components that have taken all get the next piece.
+    /// Ends a turn: components that have taken everything get the next portion.
     pub(crate) fn feed_components(&mut self, cx: &mut Streams) {
         if !self.seats.any() {
             return;
         }
         let hungry = self.seats.iter().filter(|seat| seat.is_hungry()).map(|seat| seat.conn);
         for conn in hungry.collect::<Vec<_>>() {
-            // Nothing but a piece is in a send, so that what was sent is known by that.
+            // A send has nothing but one portion, so its completion identifies what was sent.
             if cx.conns.outbound_bytes(conn) > 0 {
                 continue;
             }
@@ -241,7 +246,8 @@ impl Components {
         }
     }
 
-    /// What depends on time: stanzas that are not taken, and components that do not show that they are there.
+    /// Checks what depends on time: stanzas that are not taken, and components that show no sign of
+    /// life.
     pub(crate) fn sweep_components(&mut self, cx: &mut Streams, actors: &mut Actors) {
         if !self.seats.any() {
             return;
@@ -268,14 +274,14 @@ impl Components {
         c.component_queue_bytes.set(bytes as u64);
     }
 
-    /// Something has come from a component: it is there.
+    /// Input has arrived from a component, which proves that it is alive.
     pub(crate) fn component_heard(&mut self, id: ConnId) {
         if let Some(seat) = self.seats.of_conn(id) {
             seat.challenged_ms = 0;
         }
     }
 
-    /// Asks a component whether it is there (XEP-0199): any answer will do.
+    /// Pings a component (XEP-0199). Any answer proves that it is alive.
     pub(crate) fn ping_component(&mut self, cx: &mut Streams, id: ConnId) {
         let domain = self.seats.of_conn(id).expect("a component has a seat").domain;
         let (ping_id, domains) = (cx.kernel.random_name(), cx.kernel.settings.domains.clone());
@@ -291,7 +297,7 @@ impl Components {
         }
     }
 
-    /// Sends a component something of the server's own; nothing if there is no room.
+    /// Sends a component a stanza of the server itself; it is dropped if there is no room.
     pub(super) fn tell_component(&mut self, cx: &mut Streams, domain: DomainId, xml: &[u8]) {
         let (domains, now_ms, most) =
             (cx.kernel.settings.domains.clone(), cx.kernel.now.mono_ms, cx.kernel.settings.component_queue_bytes_max);
@@ -303,7 +309,7 @@ impl Components {
         }
     }
 
-    /// Components whose home this is, for an operator.
+    /// Lists the components of this home, for an operator.
     pub(crate) fn list_components(&mut self, cx: &mut Streams) -> Reply {
         let now_s = cx.kernel.now.mono_s();
         let rows = self.seats.iter().map(|seat| {
@@ -323,15 +329,15 @@ impl Components {
         Reply::Components(rows.collect())
     }
 
-    /// The stream header of the server for one whose own has not come.
+    /// Writes the server's stream header for a peer that has not sent one.
     pub(crate) fn component_header_alone(&mut self, cx: &mut Streams, out: &mut Vec<u8>) {
         let stream_id = cx.kernel.random_name();
         write_component_header(out, &stream_id, cx.kernel.settings.domains.main());
     }
 }
 
-/// Whether `shown` is the lower-case hexadecimal SHA-1 of the stream's id and the secret (XEP-0114 3). How much of it is right cannot be
-/// told by the time that it takes.
+/// Whether `shown` is the lower-case hexadecimal SHA-1 of the stream id and the secret (XEP-0114
+/// 3). Compares in constant time.
 fn is_proof(stream_id: &str, secret: &str, shown: &[u8]) -> bool {
     use sha1::Digest as _;
     let digest = sha1::Sha1::new().chain_update(stream_id).chain_update(secret).finalize();

@@ -1,5 +1,6 @@
-//! What comes for a component's domain, at its home (XEP-0114): bare or full JIDs, with localpart or without, all of it is for the one
-//! connection. Without one, senders are told so (RFC 6120 8.3.3.17).
+//! Stanzas for a component's domain, at its home (XEP-0114). All JIDs of the domain, bare or full
+//! and with or without localpart, belong to the one connection. Without a connection, senders get
+//! an error (RFC 6120 8.3.3.17).
 
 use crate::actors::Actors;
 use crate::components::Components;
@@ -17,7 +18,7 @@ use crate::wire::text::write_attribute;
 use crate::wire::written::id_of_stanza;
 
 impl Components {
-    /// A stanza for a component.
+    /// Handles a stanza for a component.
     pub(crate) fn for_component(
         &mut self,
         cx: &mut Streams,
@@ -31,7 +32,7 @@ impl Components {
         if !self.put_for(cx, domain, stanza, 0) {
             return self.turn_away_counted(cx, actors, stanza, Limit::Component);
         }
-        // Its sender goes on; that it has arrived is told when the network has taken it.
+        // The sender continues; arrival is confirmed when the network has taken the stanza.
         if let Some(origin) = stanza.origin {
             cx.kernel.letters_to(origin.shard).push(Letter::Delivery(Delivery::Took { session: origin.session }));
         }
@@ -50,7 +51,7 @@ impl Components {
         actors.turn_away(cx, stanza, refusal);
     }
 
-    /// Keeps a stanza for a component that is there. Whether there was room.
+    /// Queues a stanza for a connected component. Returns whether there was room.
     fn put_for(&mut self, cx: &mut Streams, domain: DomainId, stanza: Incoming<'_>, confirm: u64) -> bool {
         let (now_ms, most) = (cx.kernel.now.mono_ms, cx.kernel.settings.component_queue_bytes_max);
         let Some(seat) = self.seats.get(domain) else { return false };
@@ -59,8 +60,9 @@ impl Components {
         put
     }
 
-    /// Presence of a user for somebody at a component (RFC 6121 3, 4). What a component that is away does not hear of subscriptions, the
-    /// user's home sends again when the user comes online.
+    /// Handles presence of a user for an entity at a component (RFC 6121 3, 4). Subscription
+    /// stanzas that a disconnected component misses are sent again by the user's home when the user
+    /// comes online.
     pub(crate) fn presence_for_component(
         &mut self,
         cx: &mut Streams,
@@ -102,7 +104,7 @@ impl Components {
         }
     }
 
-    /// Something has happened at a node, for a subscriber at a component (XEP-0060 7.1.2).
+    /// Notifies a subscriber at a component of an event at a node (XEP-0060 7.1.2).
     pub(crate) fn event_for_component(&mut self, cx: &mut Streams, domain: DomainId, from: &str, to: &str, xml: &[u8]) {
         let mut message = Vec::with_capacity(xml.len() + 128);
         address(&mut message, xml, from, to);
@@ -114,7 +116,7 @@ impl Components {
     }
 }
 
-/// A presence probe (RFC 6121 4.3.1).
+/// Writes a presence probe (RFC 6121 4.3.1).
 fn probe(out: &mut Vec<u8>, from: &str, to: &str) {
     out.extend_from_slice(b"<presence type='probe'");
     write_attribute(out, "from", from);
