@@ -1,5 +1,5 @@
-//! Addresses to homes, and users to their sessions.
+//! Maps addresses to homes, and users to their sessions.
 //!
-//! This module knows who is where. It does not know what a stanza says and sends nothing.
+//! This module knows where users are. It does not know the content of stanzas and sends nothing.
 
 pub mod users;

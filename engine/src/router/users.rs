@@ -1,4 +1,4 @@
-//! The users of a shard that are online, or whose stored state is at hand.
+//! The users of a shard that are online, or whose stored state is in memory.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hasher};
@@ -24,7 +24,7 @@ use crate::store::log::Log;
 pub struct Parked {
     /// Kind and type.
     pub kind: Kind,
-    /// Who waits for its confirmation.
+    /// The session that waits for its confirmation.
     pub origin: Option<Origin>,
     /// The sender's full JID.
     pub from: Box<str>,
@@ -63,18 +63,18 @@ impl<'a> From<&'a Parked> for Incoming<'a> {
     }
 }
 
-/// What waits for an account to be looked up.
+/// Work that waits until an account is looked up.
 #[derive(Debug)]
 pub enum Waiting {
     /// A stanza.
     Stanza(Parked),
-    /// An authenticated connection that wants a session: whether its account is still there.
+    /// An authenticated connection that requests a session, if the account still exists.
     Claim(ConnId),
-    /// A roster step that must not make a roster for an account that is not there.
+    /// A roster step that must not create a roster for an account that does not exist.
     Step(RosterStep),
-    /// Nothing but that sessions of an earlier process are to be there.
+    /// No more than the restoration of sessions of an earlier process.
     Stored,
-    /// Something has happened at a node of a contact.
+    /// An event at a node of a contact.
     Event {
         /// The node.
         node: Box<str>,
@@ -82,14 +82,14 @@ pub enum Waiting {
         from: Box<str>,
         /// The receiver.
         to: Box<str>,
-        /// It is subscribed.
+        /// Whether the receiver is subscribed.
         explicit: bool,
         /// The message, unaddressed.
         xml: Box<[u8]>,
     },
     /// Presence of a contact.
     Presence {
-        /// What it says.
+        /// Kind of the presence.
         news: PresenceNews,
         /// Full JID of the contact's resource; bare for subscriptions.
         from: Box<str>,
@@ -111,10 +111,10 @@ pub enum RosterStep {
         seq: u32,
         /// The stanza's `id`.
         id: Option<Box<str>>,
-        /// What it asks.
+        /// The request.
         request: crate::extension::RosterRequest,
     },
-    /// A session's available presence goes to those who may see it (RFC 6121 4.2.2, 4.4.2).
+    /// A session's available presence goes to the entities that may see it (RFC 6121 4.2.2, 4.4.2).
     Announce {
         /// The session.
         session: SessionId,
@@ -122,18 +122,18 @@ pub enum RosterStep {
         full: Box<str>,
         /// The presence, unaddressed.
         xml: Box<[u8]>,
-        /// It was not available before: contacts are probed and waiting requests delivered.
+        /// Whether it was unavailable before: contacts are probed and pending requests delivered.
         initial: bool,
     },
     /// A session has become unavailable or ended (RFC 6121 4.5.2).
     Withdraw {
-        /// The session, if it is still connected: it hears of it, too.
+        /// The session, if it is still connected: it is also sent the presence.
         session: Option<SessionId>,
         /// Its full JID.
         full: Box<str>,
         /// The presence, unaddressed.
         xml: Box<[u8]>,
-        /// Who else got directed presence.
+        /// Other receivers of directed presence.
         directed: Vec<Box<str>>,
     },
     /// One of the user's sessions sends a subscription stanza (RFC 6121 3).
@@ -142,18 +142,18 @@ pub enum RosterStep {
         session: SessionId,
         /// The stanza's number in its inbound count.
         seq: u32,
-        /// Which.
+        /// Type of the subscription stanza.
         kind: crate::extension::subscription::Kind,
         /// The contact's bare JID.
         contact: Box<str>,
         /// The stanza, unaddressed.
         xml: Box<[u8]>,
     },
-    /// A contact's subscription stanza has come.
+    /// A contact's subscription stanza has arrived.
     ReceiveSubscription {
-        /// Which.
+        /// Type of the subscription stanza.
         kind: crate::extension::subscription::Kind,
-        /// Its number.
+        /// Number of the subscription stanza.
         number: u64,
         /// The number that the contact wants confirmed; 0 for none.
         confirm: u64,
@@ -162,9 +162,10 @@ pub enum RosterStep {
         /// The stanza, unaddressed.
         xml: Box<[u8]>,
     },
-    /// A contact's presence has come while other steps wait: it does not overtake them (RFC 6120 10.1).
+    /// A contact's presence has arrived while other steps wait; it must not overtake them (RFC 6120
+    /// 10.1).
     Presence {
-        /// Whether the contact is available, and asks in return.
+        /// Whether the contact is available, and requests presence in return.
         news: crate::letters::PresenceNews,
         /// Full JID of the contact's session.
         from: Box<str>,
@@ -180,65 +181,69 @@ pub enum RosterStep {
         /// The number of its request.
         number: u64,
     },
-    /// The token that a contact's request came with was looked at (XEP-0379 3.5).
+    /// The token of a contact's request has been checked (XEP-0379 3.5).
     Vouched {
         /// The contact's bare JID.
         contact: Box<str>,
-        /// Whether it is good.
+        /// Whether it is valid.
         good: bool,
     },
-    /// A contact's home has noted the end of a subscription.
+    /// A contact's home has confirmed the end of a subscription.
     Noted {
         /// The contact's bare JID.
         contact: Box<str>,
-        /// The number that the end bore.
+        /// The number of the confirmed stanza.
         confirm: u64,
     },
-    /// The user's photo is another one: those who see the user's presence see it again (XEP-0398 4).
+    /// The user's photo has changed: the user's presence is sent again to those who see it
+    /// (XEP-0398 4).
     Shown {
-        /// The session that has changed it, which pays for it.
+        /// The session that has changed it, which pays for the work.
         session: SessionId,
     },
-    /// A contact asks who is there (RFC 6121 4.3).
+    /// A contact probes the user's presence (RFC 6121 4.3).
     Probe {
-        /// Who asks: a bare JID, or a full one for itself alone.
+        /// The sender: a bare JID, or a full one for that session alone.
         from: Box<str>,
-        /// Whom it asks: the user, or one of the user's sessions.
+        /// The receiver: the user, or one of the user's sessions.
         to: Box<str>,
         /// The number of its latest request.
         number: u64,
     },
-    /// One of the user's sessions asks who is there (RFC 6121 4.3).
+    /// One of the user's sessions sends a presence probe (RFC 6121 4.3).
     AskAfter {
         /// Its full JID.
         full: Box<str>,
-        /// Whom it asks.
+        /// The probed address.
         to: Box<str>,
     },
-    /// A session to which presence could not be sent has room again: some contacts are asked who is there.
+    /// A session that could not be sent presence has room again: some contacts are probed.
     Catch {
         /// The session.
         session: SessionId,
     },
-    /// A session was resumed after a restart: it is shown who else is there of the user, and requests that wait for an answer.
+    /// A session was resumed after a restart: it is shown the user's other sessions, and requests
+    /// that wait for an answer.
     Renew {
         /// The session.
         session: SessionId,
     },
-    /// Contacts that a JID matches see the user's presence, or see it go (RFC 6121 4; XEP-0191 3.3, 3.4).
+    /// Contacts that match a JID are shown the user's presence, or no longer (RFC 6121 4; XEP-0191
+    /// 3.3, 3.4).
     Reveal {
         /// The JID.
         jid: Box<str>,
-        /// Whether they see it.
+        /// Whether they may see it.
         visible: bool,
     },
-    /// A request for the account whose answer depends on whether the sender may see the user's presence.
+    /// A request for the account whose answer depends on whether the sender may see the user's
+    /// presence.
     Authorize(Parked),
-    /// Something has happened at a node of the user: those who may see it are told.
+    /// An event at a node of the user: the entities that may see it are notified.
     Event {
-        /// The session that has set it off, which pays for it.
+        /// The session that has caused it, which pays for the work.
         session: Option<SessionId>,
-        /// What.
+        /// The event.
         event: Box<Event>,
     },
     /// The next contacts of one of the user's sessions are asked for last items of their nodes.
@@ -246,14 +251,14 @@ pub enum RosterStep {
         /// The session.
         session: SessionId,
     },
-    /// Somebody wants to see last items of these nodes of the user.
+    /// A requester asks for the last items of these nodes of the user.
     Last(Box<(Look, Vec<Node>)>),
-    /// The account is removed: contacts are told (XEP-0077 3.2).
+    /// The account is removed: contacts are notified (XEP-0077 3.2).
     Leave,
 }
 
 impl RosterStep {
-    /// The session that has set it off, if it is one of the user's.
+    /// The session that has caused it, if it is one of the user's.
     pub fn session(&self) -> Option<SessionId> {
         match self {
             RosterStep::Request { session, .. }
@@ -268,117 +273,122 @@ impl RosterStep {
     }
 }
 
-/// A user whose nodes are looked at for a session that has become available.
+/// A user whose nodes are read for a session that has become available.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// What was asked with it.
+    /// The group of users that were asked about together.
     pub group: u64,
     /// The user's bare JID.
     pub of: Box<str>,
     /// Full JID of the session.
     pub to: Box<str>,
-    /// Nodes in which it is interested.
+    /// Nodes that interest it.
     pub wanted: Nodes,
 }
 
-/// How the owner of nodes has somebody who wants to see them.
+/// The relation of a requester to the owner of nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Seen {
-    /// It is the owner.
+    /// Whether the requester is the owner.
     pub owner: bool,
-    /// It may see the owner's presence.
+    /// Whether it may see the owner's presence.
     pub presence: bool,
-    /// Groups of the owner's roster in which it is.
+    /// Groups of the owner's roster that contain it.
     pub groups: Vec<Box<str>>,
 }
 
-/// Whether the account is known to be there.
+/// Whether the account is known to exist.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Known {
     /// Not looked up.
     #[default]
     Unknown,
-    /// There is this one.
+    /// The account exists in this incarnation.
     Exists(Incarnation),
-    /// There is none.
+    /// The account does not exist.
     Missing,
 }
 
-/// What is at hand of a user while there is something to do; dropped when idle.
+/// State of a user that is in memory while it is needed, and dropped when idle.
 #[derive(Debug, Default)]
 pub struct UserState {
-    /// Whether there is an account. What is written changes it at once, so that it is newer than any answer of the store that
-    /// differs: it is kept as long as one is waited for.
+    /// Whether the account exists. Writes change it at once, so it is newer than any answer of the
+    /// store that differs. It is retained while such an answer is outstanding.
     pub known: Known,
-    /// Whether it may be used, as was written or read last; none while nobody knows. What was written is kept with `known`.
+    /// Whether the account may be used, as last written or read; `None` while that is unknown. What
+    /// was written is retained with `known`.
     pub standing: Option<Standing>,
     /// Whether account and cursor are being read for what is parked.
     pub asked: bool,
-    /// Other reads of the account's record under way.
+    /// Number of other outstanding reads of the account's record.
     pub looks: u32,
-    /// The log, if it is known how far it is delivered.
+    /// The log, if its delivery position is known.
     pub log: Option<Log>,
-    /// What extensions have on record of the user; at hand whenever `known` is, and as long as the user has a session.
+    /// Extensions' records of the user. In memory whenever `known` is, and for as long as the user
+    /// has a session.
     pub notes: Notes,
-    /// The roster, if it is at hand.
+    /// The roster, if it is in memory.
     pub roster: Option<Roster>,
-    /// A read of the roster is under way.
+    /// Whether a read of the roster is outstanding.
     pub roster_asked: bool,
-    /// A read of the log's cursor is under way.
+    /// Whether a read of the log's cursor is outstanding.
     pub log_asked: bool,
-    /// The account was removed since it was asked for.
+    /// Whether the account was removed since that read was requested.
     pub log_outdated: bool,
-    /// The last number when sessions last began to take messages: what came up to it has waited (XEP-0203).
+    /// The last message number when sessions last began to take messages. Messages up to it have
+    /// been delayed (XEP-0203).
     pub since: u64,
-    /// What waits for `known` and `log`; bounded by `PARKED_STANZAS_MAX`.
+    /// Work that waits for `known` and `log`; bounded by `PARKED_STANZAS_MAX`.
     pub parked: VecDeque<Waiting>,
-    /// Steps that wait for the roster; bounded by `PARKED_STANZAS_MAX`, farewells by the user's sessions, removals by the operator's questions.
+    /// Steps that wait for the roster; bounded by `PARKED_STANZAS_MAX`, unavailable presence by the
+    /// user's sessions, removals by the operator's questions.
     pub roster_waits: VecDeque<RosterStep>,
-    /// What the user has used up lately.
+    /// Quotas that the user has used recently.
     pub quota: Quota,
     /// Second (monotonic) of the last use.
     pub used_s: u32,
-    /// Second (monotonic) of the roster's last use: a user may write for hours and need it once.
+    /// Second (monotonic) of the roster's last use: a user may send messages for hours and need it
+    /// once.
     pub roster_used_s: u32,
 }
 
-/// When what a user has used up has passed, by the monotonic clock.
+/// When a user's used quotas expire, by the monotonic clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Quota {
-    /// By the count of messages that were put into logs, microseconds.
+    /// By the number of messages put into logs, microseconds.
     pub messages_until_us: u64,
     /// By their bytes, microseconds.
     pub bytes_until_us: u64,
-    /// When the work is paid off that sessions have set off which have ended, milliseconds.
+    /// When the work of ended sessions is paid off, milliseconds.
     pub work_until_ms: u64,
 }
 
 impl Quota {
-    /// Whether something of it counts still.
+    /// Whether any of it still counts.
     pub fn owes(&self, now_us: u64) -> bool {
         self.messages_until_us.max(self.bytes_until_us).max(self.work_until_ms * 1_000) > now_us
     }
 }
 
 impl UserState {
-    /// Memory that it takes with the roster, bytes; without what waits for it.
+    /// Memory with the roster, bytes; without what waits for it.
     pub fn memory_bytes(&self) -> usize {
         size_of::<UserState>() + self.roster.as_ref().map_or(0, Roster::heap_bytes) + self.notes.memory_bytes()
     }
 
-    /// Drops the roster if no step is to use it; it is read again when one is.
+    /// Drops the roster if no step waits for it. The next step reads it again.
     pub fn drop_roster(&mut self) {
         if !self.roster_asked && self.roster_waits.is_empty() {
             self.roster = None;
         }
     }
 
-    /// Whether nothing is known of the user, and nothing asked.
+    /// Whether nothing is known of the user, and no read is outstanding.
     pub fn is_blank(&self) -> bool {
         self.known == Known::Unknown && self.roster.is_none() && self.log.is_none() && self.is_settled(false)
     }
 
-    /// Whether nothing is lost when it is dropped.
+    /// Whether it can be dropped without loss.
     pub fn is_settled(&self, live: bool) -> bool {
         !self.asked
             && self.looks == 0
@@ -398,9 +408,9 @@ pub struct User {
     domain: DomainId,
     /// First of the user's sessions, or [`NONE`].
     pub first: u32,
-    /// A session is at the head of the log.
+    /// Whether a session is at the head of the log.
     pub live: bool,
-    /// Extensions have marks on sessions of the user, or had.
+    /// Whether extensions have marks on sessions of the user, or had.
     pub marked: bool,
     /// Loaded state.
     pub state: Option<Box<UserState>>,
@@ -411,7 +421,7 @@ impl User {
         (&self.local, self.domain)
     }
 
-    /// Whether somebody is here.
+    /// Whether the slot is in use.
     pub fn is_there(&self) -> bool {
         !self.local.is_empty()
     }
@@ -426,7 +436,7 @@ impl Default for User {
 
 const _: () = assert!(size_of::<User>() <= 32, "a user with an idle session costs this much");
 
-/// What a photo takes in a tree whose nodes are little more than half full, bytes.
+/// Memory per photo in a tree whose nodes are little more than half full, bytes.
 const PHOTO_BYTES: usize = 2 * (size_of::<u32>() + size_of::<Photo>());
 
 /// The users.
@@ -434,18 +444,18 @@ const PHOTO_BYTES: usize = 2 * (size_of::<u32>() + size_of::<Photo>());
 pub struct Users {
     domains: Arc<Domains>,
     slots: Slots<User>,
-    /// How fast each of them sends, in the same places.
+    /// The send rate of each user, in the same slots.
     paces: Slots<Pace>,
     free: Vec<u32>,
     index: HashTable<u32>,
-    /// What has taken in the key, and nothing else.
+    /// A hasher that has taken in the key, and nothing else.
     keyed: DefaultHasher,
-    /// Photos that users' presence shows; bounded by the users.
+    /// Photos in users' presence; bounded by the users.
     photos: BTreeMap<u32, Photo>,
 }
 
-/// The place of a name in the index. Without the key nobody can choose names that share one: each look-up would go through
-/// all of them, and any stranger can have names looked up.
+/// The hash of a name in the index. Without the key, a client could choose names that collide: each
+/// look-up would go through all of them, and any client can cause look-ups.
 fn hash(keyed: &DefaultHasher, (local, domain): (&str, DomainId)) -> u64 {
     let mut hasher = keyed.clone();
     hasher.write(local.as_bytes());
@@ -453,7 +463,7 @@ fn hash(keyed: &DefaultHasher, (local, domain): (&str, DomainId)) -> u64 {
 }
 
 impl Users {
-    /// No users of these domains. `key` is secret, and keys the index.
+    /// Creates an empty table for these domains. `key` is secret and keys the index.
     pub fn new(domains: Arc<Domains>, key: [u8; 16]) -> Users {
         let mut keyed = DefaultHasher::new();
         keyed.write(&key);
@@ -468,7 +478,7 @@ impl Users {
         }
     }
 
-    /// Localpart and domain of a JID, bare or full, of a domain served.
+    /// Localpart and domain of a JID, bare or full, if its domain is served.
     fn name<'a>(&self, jid: &'a str) -> Option<(&'a str, DomainId)> {
         let at = jid.bytes().position(|byte| byte == b'@')?;
         Some((&jid[..at], self.domains.find_in(&jid[at + 1..])?))
@@ -484,10 +494,10 @@ impl Users {
         self.find_name(self.name(jid)?)
     }
 
-    /// The user of this JID, made if need be.
+    /// The user of this JID, created if absent.
     ///
     /// # Panics
-    /// With a JID that is no user's: those of other domains have no home here.
+    /// If the JID is not that of a user: other domains have no home here.
     pub fn find_or_insert(&mut self, jid: &str) -> u32 {
         let name @ (local, domain) = self.name(jid).expect("the JID of a user has a domain that is served");
         if let Some(slot) = self.find_name(name) {
@@ -530,30 +540,30 @@ impl Users {
         self.name(jid) == Some(self.slots[slot as usize].name())
     }
 
-    /// A user that is there.
+    /// Returns the user in a slot that is in use.
     pub fn get(&self, slot: u32) -> &User {
         &self.slots[slot as usize]
     }
 
-    /// A user that is there.
+    /// Returns the user in a slot that is in use.
     pub fn get_mut(&mut self, slot: u32) -> &mut User {
         &mut self.slots[slot as usize]
     }
 
-    /// How fast a user sends who is there.
+    /// The send rate of the user in a slot.
     #[inline]
     pub fn pace_mut(&mut self, slot: u32) -> &mut Pace {
         &mut self.paces[slot as usize]
     }
 
-    /// Loaded state of a user, made empty if need be.
+    /// State of a user, created empty if absent.
     pub fn state(&mut self, slot: u32, now_s: u32) -> &mut UserState {
         let state = self.slots[slot as usize].state.get_or_insert_with(Box::default);
         state.used_s = now_s;
         state
     }
 
-    /// Forgets a user that has no session and nothing unsettled. Returns whether it did.
+    /// Forgets a user without sessions and without unsettled state. Returns whether it did.
     pub fn forget_if_idle(&mut self, slot: u32) -> bool {
         let user = &self.slots[slot as usize];
         if !user.is_there() || user.first != NONE || user.state.as_ref().is_some_and(|s| !s.is_settled(user.live)) {
@@ -568,13 +578,13 @@ impl Users {
         true
     }
 
-    /// The photo that a user's presence shows.
+    /// The photo in a user's presence.
     #[inline]
     pub fn photo(&self, slot: u32) -> Option<Photo> {
         self.photos.get(&slot).copied()
     }
 
-    /// A user's presence shows this photo, as long as the user is here.
+    /// Sets the photo in a user's presence, for as long as the user is in memory.
     pub fn set_photo(&mut self, slot: u32, photo: Option<Photo>) {
         match photo {
             Some(photo) => self.photos.insert(slot, photo),
@@ -587,31 +597,31 @@ impl Users {
         self.slots.len() as u32
     }
 
-    /// Memory of the table and its index, by their room, bytes.
+    /// Memory of the table and its index by their capacity, bytes.
     pub fn memory_bytes(&self) -> usize {
         let photos = self.photos.len() * PHOTO_BYTES;
         let slots = self.slots.memory_bytes() + self.paces.memory_bytes();
         slots + self.free.capacity() * size_of::<u32>() + self.index.allocation_size() + photos
     }
 
-    /// Users held.
+    /// Number of users.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no user.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Puts a session in front of its user's list.
+    /// Inserts a session at the front of its user's list.
     pub fn link(&mut self, sessions: &mut Sessions, id: SessionId) {
         let user = &mut self.slots[sessions.slot(id.slot).user as usize];
         sessions.slot_mut(id.slot).next = user.first;
         user.first = id.slot;
     }
 
-    /// Takes a session out of its user's list.
+    /// Removes a session from its user's list.
     pub fn unlink(&mut self, sessions: &mut Sessions, id: SessionId) {
         let next = sessions.slot(id.slot).next;
         let user = &mut self.slots[sessions.slot(id.slot).user as usize];
@@ -709,7 +719,8 @@ mod tests {
         assert_eq!(users.find("romeo@localhost"), None);
     }
 
-    /// Names that met in one place while the index had no key: 1,000 are made in two seconds, by going back over its steps.
+    /// Names that collide in an index without a key: 1,000 are made in two seconds by inverting the
+    /// steps of the hash.
     #[test]
     fn names_chosen_to_collide_do_not() {
         let names = colliding(100);
@@ -735,8 +746,8 @@ mod tests {
         h ^ (h >> 32)
     }
 
-    /// Names of 16 bytes that the index without a key had in one place: for each first word, the second that leads there.
-    /// Of 3,000 such pairs one has only bytes of plain text.
+    /// Names of 16 bytes that collide in an index without a key: for each first word, the second
+    /// that leads to the same place. Of 3,000 such pairs, one has only bytes of plain text.
     fn colliding(count: usize) -> Vec<String> {
         let inverse =
             (0..6).fold(1u64, |x: u64, _| x.wrapping_mul(2u64.wrapping_sub(x.wrapping_mul(0xff51_afd7_ed55_8ccd))));
