@@ -1,5 +1,6 @@
-//! A session of BOSH (XEP-0124): which request comes next, which ones wait, and what may have to be said again. It knows no connection
-//! but by where an answer goes, and no stream: what is to be done comes out as [`Did`].
+//! A BOSH session (XEP-0124): which request comes next, which ones wait, and which answers may have
+//! to be repeated. It knows a connection only as the destination of an answer, and knows no stream:
+//! what must be done is returned as [`Did`].
 
 use std::collections::VecDeque;
 
@@ -15,7 +16,7 @@ use crate::web::bosh::{Condition, Sid};
 use crate::wire::StreamScope;
 use crate::wire::stream::Version;
 
-/// Where the answer to a request goes: a connection of some shard, and which of its requests it is.
+/// The destination of an answer: a connection of some shard, and a request on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The shard.
@@ -29,48 +30,48 @@ pub struct Place {
 /// An answer on its way to its request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply {
-    /// `<body/>`.
+    /// The `<body/>` element.
     pub body: Vec<u8>,
-    /// Its type, if it is not the usual one.
+    /// Its content type, if it is not the default.
     pub content_type: Option<Box<str>>,
-    /// What old clients are told instead of a condition (XEP-0124 17.2).
+    /// The condition that old clients are sent as a status code (XEP-0124 17.2).
     pub refusal: Option<Condition>,
-    /// The session has a user: its connections may be as old as it is.
+    /// Whether the session has a user: its connections may then live as long as it does.
     pub known: bool,
-    /// It must not leave before what the turn rests on is durable.
+    /// Whether it must wait until the writes of the turn are durable.
     pub durable: bool,
-    /// The connection ends instead of an answer.
+    /// Whether the connection is closed instead of answered.
     pub cut: bool,
 }
 
-/// What is to be done, in order.
+/// An effect of a request or of time, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Did {
-    /// This request is answered.
+    /// Answer this request.
     Answer(Place, Vec<u8>),
-    /// This one is answered with the end of the session.
+    /// Answer this request with the end of the session.
     Refuse(Place, Condition),
-    /// The client has got what this part of the output was.
+    /// The client has received this answer's part of the output.
     Arrived(usize),
-    /// The session ends.
+    /// End the session.
     Fail(Condition),
-    /// The request is not the session's, and its connection is closed.
+    /// Close the connection of a request that does not belong to the session.
     Cut(Place),
 }
 
-/// What is for the stream, in the order of the requests.
+/// Input for the stream, in the order of the requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// Elements, and what they inherit.
+    /// Elements, and the declarations that they inherit.
     Content {
         /// The scope.
         scope: StreamScope,
         /// The elements.
         bytes: Vec<u8>,
-        /// How many bytes of them have been looked at.
+        /// How many of the bytes have been parsed.
         at: usize,
     },
-    /// The stream starts anew (XEP-0206 5).
+    /// The stream restarts (XEP-0206 5).
     Restart(Restart),
     /// The client has ended the session (XEP-0124 13).
     End,
@@ -82,12 +83,12 @@ impl Item {
     }
 }
 
-/// What a stream header would say.
+/// The equivalent of a stream header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restart {
     /// The domain.
     pub to: Option<Box<str>>,
-    /// Who the client says it is.
+    /// The client's own claim of its address.
     pub from: Option<Box<str>>,
     /// The language.
     pub lang: Option<Box<str>>,
@@ -99,33 +100,33 @@ pub struct Restart {
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Waiting {
     rid: u64,
-    /// None if its connection has gone.
+    /// `None` if its connection has closed.
     place: Option<Place>,
     since_ms: u64,
     key: Option<Key>,
     pause: bool,
 }
 
-/// A request that has come before its turn.
+/// A request that arrived out of order.
 #[derive(Clone, Debug, PartialEq)]
 struct Early {
     wrapper: Box<Wrapper>,
     place: Place,
 }
 
-/// An answer that the client may not have got.
+/// An answer that the client may not have received.
 #[derive(Clone, Debug, PartialEq)]
 struct Kept {
     rid: u64,
     key: Option<Key>,
-    /// Empty for the usual answer without content.
+    /// Empty for the default answer without content.
     body: Vec<u8>,
     sent_ms: u64,
-    /// Messages in it.
+    /// Number of messages in it.
     messages: usize,
 }
 
-/// What a client is told when it has begun.
+/// What a client is told when the session begins.
 #[derive(Clone, Debug, PartialEq)]
 struct Beginning {
     from: Box<str>,
@@ -135,55 +136,56 @@ struct Beginning {
 /// The session.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bosh {
-    /// Its name.
+    /// The session's id.
     pub sid: Sid,
-    /// The connection without a socket that stands for its stream.
+    /// The connection without a socket that represents its stream.
     pub conn: ConnId,
-    /// It began by TLS, and all of its requests have to come so (XEP-0124 19.1).
+    /// Whether it began over TLS, in which case all its requests must use TLS (XEP-0124 19.1).
     pub secured: bool,
-    /// The language of its stanzas, until a restart names another one (XEP-0124 7.1).
+    /// The language of its stanzas, until a restart declares another one (XEP-0124 7.1).
     lang: Option<Box<str>>,
-    /// The type of its answers.
+    /// The content type of its answers.
     pub content_type: Option<Box<str>>,
-    /// The client knows conditions, not only status codes (XEP-0124 17.2).
+    /// Whether the client understands terminal conditions, not only status codes (XEP-0124 17.2).
     pub knows_conditions: bool,
-    /// What is for the stream and has not been looked at: bounded by `BOSH_QUEUE_BYTES_MAX`.
+    /// Input for the stream that has not been processed; bounded by `BOSH_QUEUE_BYTES_MAX`.
     pub items: VecDeque<Item>,
-    /// Why it ends, where that is no matter of the stream.
+    /// Why the session ends, if the reason is outside the stream.
     pub fails: Option<Condition>,
     wait_s: u32,
     hold: u8,
     acks: bool,
     beginning: Option<Box<Beginning>>,
-    /// The hash that the next key has to have.
+    /// The hash that the next key must have.
     expects: Option<[u8; 20]>,
-    /// The last request that was taken in order.
+    /// The last request that was processed in order.
     rid: u64,
-    /// When it came, milliseconds of the monotonic clock.
+    /// When it arrived, milliseconds of the monotonic clock.
     came_ms: u64,
-    /// It had no content.
+    /// Whether it had no content.
     was_empty: bool,
-    /// The last answer had none.
+    /// Whether the last answer had no content.
     answered_empty: bool,
-    /// Those that have come too early: bounded by the window.
+    /// Requests that arrived out of order: bounded by the window.
     early: Vec<Early>,
-    /// At most one more than there may be at once, which pauses or ends.
+    /// At most one more than the permitted number of simultaneous requests; that one pauses or ends
+    /// the session.
     waiting: VecDeque<Waiting>,
-    /// Bounded: at most two more than there may be at once.
+    /// Bounded: at most two more than the permitted number of simultaneous requests.
     kept: VecDeque<Kept>,
     /// The last request that was answered.
     answered: u64,
-    /// Since when no request waits, milliseconds of the monotonic clock.
+    /// When the last waiting request was answered, milliseconds of the monotonic clock.
     quiet_ms: u64,
     pause_s: Option<u32>,
     report: Option<u64>,
     repeats: u8,
-    /// What waits is to be answered at once.
+    /// Whether the waiting requests are to be answered at once.
     hurries: bool,
 }
 
 impl Bosh {
-    /// A session that begins with this request, with the domain `from`.
+    /// Begins a session with this request, at the domain `from`.
     pub fn begin(
         sid: Sid,
         conn: ConnId,
@@ -225,17 +227,17 @@ impl Bosh {
         }
     }
 
-    /// Requests that the client may have open at once (XEP-0124 7.2).
+    /// Number of requests that the client may have open at once (XEP-0124 7.2).
     pub fn requests(&self) -> u8 {
         self.hold + 1
     }
 
-    /// It polls (XEP-0124 12).
+    /// Whether the session polls (XEP-0124 12).
     pub fn polls(&self) -> bool {
         self.hold == 0 || self.wait_s == 0
     }
 
-    /// Requests that wait.
+    /// Number of waiting requests.
     pub fn waiting(&self) -> usize {
         self.waiting.len() + self.early.len()
     }
@@ -251,7 +253,7 @@ impl Bosh {
         self.items.iter().map(Item::bytes).sum()
     }
 
-    /// A request has come. `is_secured`: by TLS.
+    /// Handles a request. `is_secured` tells whether it came over TLS.
     pub fn came(&mut self, wrapper: Box<Wrapper>, place: Place, is_secured: bool, now_ms: u64) -> Vec<Did> {
         let mut did = Vec::new();
         if self.secured && !is_secured {
@@ -272,14 +274,14 @@ impl Bosh {
         did
     }
 
-    /// XEP-0124 14.2.
+    /// Holds a request that arrived out of order (XEP-0124 14.2).
     fn came_early(&mut self, wrapper: Box<Wrapper>, place: Place, did: &mut Vec<Did>) {
         let spare = u64::from(wrapper.terminates || wrapper.pause_s.is_some());
         if wrapper.rid > self.rid + u64::from(self.requests()) + spare {
             return Self::refuse(Condition::ItemNotFound, place, did);
         }
         if let Some(early) = self.early.iter_mut().find(|early| early.wrapper.rid == wrapper.rid) {
-            // XEP-0124 14.3: it has come once more.
+            // XEP-0124 14.3: a repeated request.
             let before = std::mem::replace(&mut early.place, place);
             did.push(Did::Answer(before, recoverable()));
             return self.count_repeat(did);
@@ -287,11 +289,11 @@ impl Bosh {
         self.early.push(Early { wrapper, place });
     }
 
-    /// XEP-0124 14.3.
+    /// Handles a repeated request (XEP-0124 14.3).
     fn came_again(&mut self, wrapper: &Wrapper, place: Place, did: &mut Vec<Did>) {
         let own_key = |key: Option<Key>| key.map(|key| key.own) == wrapper.key.map(|key| key.own);
         if let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.rid == wrapper.rid) {
-            // XEP-0124 15.4: somebody else may have seen the number.
+            // XEP-0124 15.4: another client may have seen the number.
             if !own_key(waiting.key) {
                 return Self::refuse(Condition::ItemNotFound, place, did);
             }
@@ -318,12 +320,13 @@ impl Bosh {
         }
     }
 
-    /// The session ends because of a request that is none of those that wait: it is told first.
+    /// Ends the session because of a request that is not among the waiting ones; that request is
+    /// answered first.
     fn refuse(condition: Condition, place: Place, did: &mut Vec<Did>) {
         did.extend([Did::Refuse(place, condition), Did::Fail(condition)]);
     }
 
-    /// A request whose turn it is.
+    /// Processes the next request in order.
     fn take(&mut self, wrapper: Wrapper, place: Place, now_ms: u64, did: &mut Vec<Did>) {
         let is_spare = wrapper.terminates || wrapper.pause_s.is_some();
         let is_empty = wrapper.content.is_empty() && !wrapper.restarts;
@@ -352,7 +355,7 @@ impl Bosh {
         }
         self.got(&wrapper, most + usize::from(is_spare), now_ms, did);
         (self.rid, self.came_ms, self.was_empty, self.repeats) = (wrapper.rid, now_ms, is_empty, 0);
-        // XEP-0124 10: a request ends the pause before it.
+        // XEP-0124 10: a request ends the previous pause.
         self.pause_s = wrapper.pause_s.filter(|pause_s| (1..=BOSH_PAUSE_S_MAX).contains(pause_s));
         let (key, pause) = (wrapper.key, self.pause_s.is_some());
         self.waiting.push_back(Waiting { rid: wrapper.rid, place: Some(place), since_ms: now_ms, key, pause });
@@ -368,14 +371,16 @@ impl Bosh {
         }
     }
 
-    /// What the client must have got when it sends this request, or says it has (XEP-0124 9.2).
+    /// Removes answers that the client must have received in order to send this request, or that it
+    /// acknowledges (XEP-0124 9.2).
     fn got(&mut self, wrapper: &Wrapper, open: usize, now_ms: u64, did: &mut Vec<Did>) {
         let said = match (self.acks, wrapper.ack) {
             (true, None) => self.answered,
             (_, Some(ack)) => ack.min(self.answered),
             (false, None) => 0,
         };
-        // Of those before, as many may be on their way as there may be requests; an older one it would have asked for again.
+        // As many of the earlier answers may be in flight as there may be requests. The client
+        // would have requested an older one again.
         let up_to = said.max(wrapper.rid.saturating_sub(open as u64 + 1));
         while self.kept.front().is_some_and(|kept| kept.rid <= up_to)
             && let Some(kept) = self.kept.pop_front()
@@ -390,34 +395,37 @@ impl Bosh {
         }
     }
 
-    /// Whether the oldest request is to be answered now. `pending`: there is something to tell. `blocked`: what has come is not all
-    /// looked at, so that more is not asked for.
+    /// Whether the oldest request is to be answered now. `pending` tells whether there is output;
+    /// `blocked`, that input is still unprocessed, so no more is requested.
     pub fn is_due(&self, pending: bool, blocked: bool) -> bool {
         let Some(first) = self.waiting.front() else { return false };
         let excess = self.waiting.len() > usize::from(self.hold) || self.wait_s == 0;
         if first.place.is_none() {
-            // Who asks further has to be answered in order. The answer is there when the client asks for it again (XEP-0124 14.3).
+            // Answers must be sent in order. The client receives the answer when it repeats its
+            // request (XEP-0124 14.3).
             return self.waiting.iter().any(|waiting| waiting.place.is_some()) && (excess || pending);
         }
         pending || self.pauses() || self.hurries || self.report.is_some() || (excess && !blocked)
     }
 
-    /// A pause was asked for, and its request has not been answered: until it is, nothing is told (XEP-0124 10).
+    /// Whether a pause was requested and its request has not been answered; until then nothing is
+    /// sent (XEP-0124 10).
     fn pauses(&self) -> bool {
         self.waiting.iter().any(|waiting| waiting.pause)
     }
 
-    /// Whether what is to be told may go with the next answer.
+    /// Whether the next answer may have content.
     pub fn takes_content(&self) -> bool {
         !self.pauses() && self.waiting.front().is_some_and(|first| first.place.is_some())
     }
 
-    /// What waits is to be answered at once.
+    /// Requests an immediate answer to the waiting requests.
     pub fn hurry(&mut self) {
         self.hurries = !self.waiting.is_empty();
     }
 
-    /// Answers the oldest request with this content, in which there are so many messages that nothing else keeps.
+    /// Answers the oldest request with this content. It contains `messages` messages that are
+    /// stored nowhere else.
     pub fn answer(&mut self, content: &Wrapped, messages: usize, now_ms: u64) -> Option<(Place, Vec<u8>)> {
         let Waiting { rid, place, key, pause, .. } = self.waiting.pop_front()?;
         let beginning = self.beginning.take();
@@ -438,7 +446,7 @@ impl Bosh {
         let usual = says.created.is_none() && ack.is_none() && report.is_none() && content.bytes.is_empty();
         self.answered = rid;
         self.answered_empty = content.bytes.is_empty();
-        // XEP-0124 14.3: those to pauses are not kept.
+        // XEP-0124 14.3: answers to pauses are not retained.
         if !pause {
             let body = if usual { Vec::new() } else { body.clone() };
             self.kept.push_back(Kept { rid, key, body, sent_ms: now_ms, messages });
@@ -449,7 +457,7 @@ impl Bosh {
         Some((place?, body))
     }
 
-    /// The session has ended: what its requests are answered with, the oldest first (XEP-0124 13).
+    /// Ends the session. Returns the answers to its requests, the oldest first (XEP-0124 13).
     pub fn end(&mut self, condition: Option<Condition>, content: &Wrapped) -> Vec<(Place, Vec<u8>)> {
         let early = self.early.drain(..).map(|early| Some(early.place));
         let places = self.waiting.drain(..).map(|waiting| waiting.place).chain(early).flatten();
@@ -458,7 +466,8 @@ impl Bosh {
         places.map(|place| (place, first.take().unwrap_or_else(|| others.clone()))).collect()
     }
 
-    /// The connection of a request has gone, or its client has sent more on it and waits for that to be read: then it `hurries`.
+    /// The connection of a request has closed. If it `hurries`, the client has instead sent more on
+    /// it, which is read after the answer.
     pub fn left(&mut self, place: Place, hurries: bool, now_ms: u64) {
         let Some(waiting) = self.waiting.iter_mut().find(|waiting| waiting.place == Some(place)) else { return };
         if hurries {
@@ -470,26 +479,26 @@ impl Bosh {
         }
     }
 
-    /// Seconds for which the session may be without a request (XEP-0124 10, 12).
+    /// Seconds for which the session may have no request (XEP-0124 10, 12).
     fn inactivity_s(&self) -> u32 {
         if self.polls() { BOSH_INACTIVITY_POLLING_S } else { BOSH_INACTIVITY_S }
     }
 
-    /// Whether the client has been away for too long.
+    /// Whether the client has been inactive for too long.
     pub fn is_inactive(&self, now_ms: u64) -> bool {
         let none = self.waiting.iter().all(|waiting| waiting.place.is_none());
         let most_s = self.pause_s.unwrap_or_else(|| self.inactivity_s());
         none && now_ms.saturating_sub(self.quiet_ms) > u64::from(most_s) * 1_000
     }
 
-    /// Whether the oldest request has waited for as long as it may (XEP-0124 8).
+    /// Whether the oldest request has reached its maximum wait (XEP-0124 8).
     pub fn is_expired(&self, now_ms: u64) -> bool {
         let since = self.waiting.front().filter(|first| first.place.is_some()).map(|first| first.since_ms);
         since.is_some_and(|since| now_ms.saturating_sub(since) >= u64::from(self.wait_s) * 1_000)
     }
 }
 
-/// XEP-0124 17.4.
+/// The body for recoverable errors (XEP-0124 17.4).
 fn recoverable() -> Vec<u8> {
     body(&Says { recoverable: true, ..Says::default() }, &Wrapped::default())
 }

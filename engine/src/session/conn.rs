@@ -1,4 +1,4 @@
-//! One connection: where its stream stands, and the little that is kept while it is idle.
+//! The state of one connection, which is small while it is idle.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -18,16 +18,16 @@ use crate::wire::{Expect, Scanner, StreamScope};
 /// No connection, session or user.
 pub const NONE: u32 = u32::MAX;
 
-/// What a stream expects next before a resource is bound. Each state is named for it.
+/// What a stream expects before a resource is bound. Each state is named for it.
 #[derive(Debug)]
 pub enum Stage {
     /// The first stream header (RFC 6120 4.2).
     ExpectHeader,
-    /// A choice among the features: STARTTLS, authentication or registration (RFC 6120 4.3.2).
+    /// STARTTLS, authentication or registration (RFC 6120 4.3.2).
     ExpectChoice,
-    /// The TLS handshake; `<proceed/>` is sent (RFC 6120 5.4.2.3).
+    /// The TLS handshake; `<proceed/>` was sent (RFC 6120 5.4.2.3).
     ExpectHandshake,
-    /// The mechanism's first message, which the client left out of `<auth/>`.
+    /// The mechanism's first message, which was not in `<auth/>`.
     ExpectInitial(sasl::ExpectInitial),
     /// The account's row, for SCRAM.
     ExpectScramAccount(Box<sasl::ExpectAccount>),
@@ -39,36 +39,36 @@ pub enum Stage {
     ExpectPlainKeys(Box<sasl::ExpectDerived>),
     /// The account's row, for EXTERNAL.
     ExpectExternalAccount(Box<sasl::ExternalAttempt>),
-    /// What the account's home says of a token.
+    /// The answer of the account's home about a token.
     ExpectTokenAnswer(Box<sasl::TokenAttempt>),
-    /// What whoever keeps the user elsewhere says of a password, or of whether the user is still there.
+    /// The answer of the external back end: whether a password is right, or a user still exists.
     ExpectVerdict(Box<sasl::outside::ExpectVerdict>),
-    /// The account of such a user, who logs in for the first time.
+    /// The account of an external user who logs in for the first time.
     ExpectAdmission(Box<sasl::outside::ExpectAdmission>),
-    /// Keys of a new account's password are derived; then its home makes the account (XEP-0077 3.1).
+    /// The keys of a new account's password; its home then creates the account (XEP-0077 3.1).
     ExpectRegistration(Box<Registering>),
-    /// What a token allows that was shown (XEP-0445 4).
+    /// The rights of a token that was presented (XEP-0445 4).
     ExpectInvitation(Box<Showing>),
-    /// The stream is restarted after authentication (RFC 6120 6.4.6).
+    /// The new stream header after authentication (RFC 6120 6.4.6).
     ExpectRestart(sasl::Authenticated),
-    /// What came with the authentication of a user is being done (XEP-0388 2.6.1).
+    /// The completion of requests inlined into authentication (XEP-0388 2.6.1).
     ExpectInline(sasl::Authenticated),
-    /// A step of a task by which the account of an authenticated user gains keys (XEP-0480 2.3).
+    /// A step of the task by which the account of an authenticated user gains keys (XEP-0480 2.3).
     ExpectTask(sasl::Authenticated),
-    /// `<bind/>` or `<resume/>` of an authenticated user (RFC 6120 7, XEP-0198 5).
+    /// `<bind/>` or `<resume/>` from an authenticated user (RFC 6120 7, XEP-0198 5).
     ExpectBind(sasl::Authenticated),
     /// The stream header of a component (XEP-0114 3).
     ExpectComponent,
-    /// Its `<handshake/>`.
+    /// A component's `<handshake/>`.
     ExpectSecret(Box<Claimed>),
 }
 
-/// The domain that a component says is its own, and has not proven.
+/// The domain that a component claims and has not proven.
 #[derive(Debug)]
 pub struct Claimed {
     /// The domain.
     pub domain: DomainId,
-    /// The stream's id, over which the proof goes.
+    /// The stream id, from which the proof is computed.
     pub stream_id: Box<str>,
 }
 
@@ -95,7 +95,7 @@ impl Stage {
         }
     }
 
-    /// Whose the connection is, once that is proven.
+    /// The proven owner of the connection, if any.
     pub fn owner(&self) -> Option<&sasl::Authenticated> {
         match self {
             Stage::ExpectRestart(owner)
@@ -107,33 +107,33 @@ impl Stage {
     }
 }
 
-/// Where connections stand, coarsely. [`Conns`] counts them.
+/// Coarse phases of connections. [`Conns`] counts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The stream is being opened, or its client chooses what comes next.
+    /// The stream is being opened, or its client chooses a feature.
     Opening,
-    /// In a TLS handshake.
+    /// The TLS handshake is in progress.
     Securing,
-    /// In authentication or registration.
+    /// Authentication or registration is in progress.
     Authenticating,
     /// Authenticated, without a session yet.
     Authenticated,
-    /// Behind a session.
+    /// Has a session.
     Bound,
     /// The stream has ended.
     Closing,
-    /// On its way to another shard.
+    /// Moves to another shard.
     Departing,
 }
 
-/// Phases there are.
+/// Number of phases.
 const PHASES: usize = Phase::Departing as usize + 1;
 
-/// A registration under way.
+/// A registration in progress.
 pub struct Registering {
     /// The bare JID of the account, normalised.
     pub account: Box<str>,
-    /// The password as it came, until keys are derived from it.
+    /// The password as it was received, until keys are derived from it.
     pub password: Box<str>,
     /// `id` of the IQ.
     pub id: Box<str>,
@@ -145,106 +145,111 @@ impl std::fmt::Debug for Registering {
     }
 }
 
-/// A token that was shown.
+/// A token that was presented.
 #[derive(Debug)]
 pub struct Showing {
-    /// The actor that it names.
+    /// The actor named in the token.
     pub actor: Box<str>,
-    /// Which invitation of the actor's.
+    /// The actor's invitation.
     pub invitation: InvitationId,
-    /// How often it was asked for again.
+    /// How often it was requested again.
     pub asked: u8,
     /// `id` of the IQ.
     pub id: Box<str>,
 }
 
-/// A login under way: its name is known and its account is charged.
+/// A login in progress: its name is known and its account is charged.
 #[derive(Debug)]
 pub struct Attempt {
     /// The account's bare JID, normalised.
     pub account: Box<str>,
-    /// Who tries.
+    /// The peer that logs in.
     pub peer: Peer,
-    /// How.
+    /// The mechanism.
     pub mechanism: sasl::Mechanism,
-    /// Since when it waits for the server, milliseconds of the monotonic clock.
+    /// When it began to wait for the server, milliseconds of the monotonic clock.
     pub asked_ms: u64,
-    /// When it began, microseconds of the wall's clock.
+    /// When it began, microseconds of the wall clock.
     pub since_us: u64,
 }
 
-/// A connection that has no session yet. Requests of HTTP come on such a one, and wait on it: what only some have is a box that is made
-/// when it is needed.
+/// A connection without a session. HTTP requests arrive on such a connection and wait on it, so
+/// rare state is in boxes that are allocated on demand.
 #[derive(Debug)]
 pub struct Opening {
-    /// What its listener says.
+    /// Properties of its listener.
     pub listener: ListenerKind,
-    /// The other end.
+    /// The peer's address.
     pub peer: IpAddr,
-    /// The TLS handshake's facts, once it is done and until authentication is.
+    /// Facts of the TLS handshake, from its end until authentication.
     pub tls: Option<Box<TlsFacts>>,
     /// The stream is encrypted.
     pub secured: bool,
-    /// What its header says of the client, if anything is of use.
+    /// What the stream header states about the client, if it is of use.
     said: Option<Box<Said>>,
-    /// The domain that the stream is with, as its header says.
+    /// The domain of the stream, from its header.
     pub domain: DomainId,
     /// Second (monotonic) when it was accepted.
     pub accepted_s: u32,
-    /// The invitation by which it may register.
+    /// The invitation that permits it to register.
     pub invited: Option<Box<Invited>>,
-    /// The login under way.
+    /// The login in progress.
     pub attempt: Option<Box<Attempt>>,
-    /// What comes with it, if it is one of XEP-0388: from `<authenticate/>` until the end of it.
+    /// Requests inlined into an XEP-0388 authentication, from `<authenticate/>` until they are
+    /// done.
     pub inline: Option<Box<Inline>>,
-    /// Failed authentications so far; once authenticated, refused resources.
+    /// Failed authentications so far; after authentication, refused resources.
     pub attempts: u8,
-    /// Requests answered so far, those of `attempts` not counted; of HTTP, until it is a WebSocket.
+    /// Requests answered so far, not counting `attempts`. For HTTP, counted until it becomes a
+    /// WebSocket.
     pub requests: u8,
-    /// Nonzas or stanzas are not looked at until an answer from elsewhere has come.
+    /// Whether input is not processed until an outstanding answer has arrived.
     pub blocked: bool,
-    /// What came last is to be looked at once more, when it is not blocked any longer.
+    /// Whether the last input is processed again when the connection is no longer blocked.
     pub again: bool,
-    /// It was told of an account that was made for it: whatever it hears from then on waits until that is durable.
+    /// Whether it was told about an account that was created for it. All further output then waits
+    /// until that is durable.
     pub promised: bool,
-    /// It has been where its channel is, or may not go there: it does not move for another one.
+    /// Whether it has been at the home of its channel, or may not go there. It does not move for
+    /// another channel.
     pub settled: bool,
-    /// The request of HTTP that was asked last elsewhere, if one was.
+    /// The last HTTP request that was relayed to a BOSH session, if any.
     asked: Option<Box<Asked>>,
-    /// What comes next. Changed by [`Conns::set_stage`], which counts.
+    /// What is expected next. Changed by [`Conns::set_stage`], which maintains the counts.
     stage: Stage,
 }
 
 const _: () = assert!(size_of::<Opening>() <= 104, "a request that waits costs this much beside its listener");
 
-/// What the header of a client's stream says of it.
+/// What the stream header states about the client.
 #[derive(Debug, Default)]
 struct Said {
-    /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4).
+    /// Language of the stream's stanzas, if it differs from the server's (RFC 6120 4.7.4).
     lang: Option<Box<str>>,
-    /// As whom the client has opened the stream, a bare JID, until it has authenticated.
+    /// The bare JID that the client has claimed, until it is authenticated.
     from: Option<Box<str>>,
 }
 
-/// A request of HTTP that is answered by a session of BOSH (XEP-0124), which may be at another shard. Nothing of it is kept but this.
+/// An HTTP request that a BOSH session answers (XEP-0124), possibly at another shard. Only this
+/// much of it is retained.
 #[derive(Debug, Default)]
 pub struct Asked {
-    /// Its number among those of the connection.
+    /// Its number among the requests of the connection.
     pub number: u32,
-    /// It waits for its answer.
+    /// Whether it waits for its answer.
     pub waits: bool,
-    /// The connection stays when it is answered.
+    /// Whether the connection stays open after the answer.
     pub keeps_alive: bool,
-    /// Second (monotonic) since which it waits.
+    /// Second (monotonic) at which it began to wait.
     pub since_s: u32,
     /// The session that it is for.
     pub sid: Option<Sid>,
-    /// The page that asks, where that makes a difference.
+    /// The page that sent it (`Origin`), where that matters.
     pub origin: Option<Box<str>>,
 }
 
 impl Opening {
-    /// A connection by this listener from this address, of which `stage` is expected.
+    /// A connection by this listener from this address, which expects `stage`.
     pub fn new(listener: ListenerKind, peer: IpAddr, accepted_s: u32, stage: Stage) -> Opening {
         Opening {
             listener,
@@ -268,53 +273,55 @@ impl Opening {
         }
     }
 
-    /// Whether nothing that it hears could be taken as a promise: nobody has logged in, and no account was made.
+    /// Whether none of its output could be taken as a promise: no client has logged in, and no
+    /// account was created.
     pub fn is_promised_nothing(&self) -> bool {
         !self.promised && self.stage.owner().is_none()
     }
 
-    /// The header of its stream says in which language its stanzas are, where that is not the server's own, and who it is.
+    /// Records the language of the stream's stanzas, if it differs from the server's, and the
+    /// client's claimed address, from the stream header.
     pub fn introduce(&mut self, lang: Option<Box<str>>, from: Option<Box<str>>) {
         self.said = (lang.is_some() || from.is_some()).then(|| Box::new(Said { lang, from }));
     }
 
-    /// As whom the client has opened the stream, a bare JID, until it has authenticated.
+    /// The bare JID that the client has claimed, until it is authenticated.
     pub fn from(&self) -> Option<&str> {
         self.said.as_ref()?.from.as_deref()
     }
 
-    /// It is known who the client is, whatever it has said.
+    /// Forgets the claimed address, because the client is authenticated.
     pub fn forget_from(&mut self) {
         let lang = self.take_lang();
         self.introduce(lang, None);
     }
 
-    /// Takes the language of its stanzas, where that is not the server's own.
+    /// Takes the language of its stanzas, if it differs from the server's.
     pub fn take_lang(&mut self) -> Option<Box<str>> {
         self.said.as_mut()?.lang.take()
     }
 
-    /// The request of HTTP that was asked last elsewhere.
+    /// The last HTTP request that was relayed to a BOSH session.
     pub fn asked(&self) -> Option<&Asked> {
         self.asked.as_deref()
     }
 
-    /// The same, to change it.
+    /// The same request, mutable.
     pub fn asked_mut(&mut self) -> &mut Asked {
         self.asked.get_or_insert_default()
     }
 
-    /// That request, if it waits for its answer.
+    /// The same request, if it waits for its answer.
     pub fn awaited(&self) -> Option<&Asked> {
         self.asked().filter(|asked| asked.waits)
     }
 
-    /// The form of the authentication under way.
+    /// The form of the authentication in progress.
     pub fn form(&self) -> sasl::Form {
         if self.inline.is_some() { sasl::Form::Sasl2 } else { sasl::Form::Sasl1 }
     }
 
-    /// What comes next.
+    /// What is expected next.
     pub fn stage(&self) -> &Stage {
         &self.stage
     }
@@ -323,21 +330,22 @@ impl Opening {
 /// State of a connection.
 #[derive(Debug, Default)]
 pub enum ConnState {
-    /// The slot holds no connection.
+    /// The slot is free.
     #[default]
     Free,
-    /// Before a session.
+    /// Has no session yet.
     Opening(Box<Opening>),
-    /// Behind a session.
+    /// Has a session.
     Bound(SessionId),
-    /// A component's, of this domain (XEP-0114).
+    /// Belongs to a component of this domain (XEP-0114).
     Component(DomainId),
-    /// Ended by this side or the other: nothing more is read, `Closed` is awaited.
+    /// Ended by either side: nothing more is read, and `Closed` is awaited.
     Closing {
-        /// Whose messages the send that is under way carries, or [`NONE`]: they are not lost yet.
+        /// The user whose messages the send in flight carries, or [`NONE`]: these messages are not
+        /// lost yet.
         user: u32,
     },
-    /// On its way to another shard.
+    /// Moves to another shard.
     Departing,
 }
 
@@ -357,31 +365,31 @@ impl ConnState {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Pause {
-    /// An answer from elsewhere decides what comes next.
+    /// An outstanding answer decides how the connection continues.
     Answer = 1,
-    /// Too much of what it sent is not in safe hands, or not durable.
+    /// Too many of its stanzas are not safe, or not durable.
     InFlight = 2,
-    /// It does not take what it has asked for.
+    /// It does not read its own answers.
     Output = 4,
-    /// It has ended, or moves.
+    /// It has ended, or is moving.
     Ending = 8,
-    /// It has set off more work than its share.
+    /// It has caused more than its share of work.
     Work = 16,
-    /// Its account sends faster than it may.
+    /// Its account exceeds its rate.
     Pace = 32,
 }
 
-/// Reasons for which also what has been read is not looked at.
+/// Reasons for which input that was already read is not processed either.
 const UNREAD: u8 = Pause::Output as u8 | Pause::Work as u8 | Pause::Pace as u8;
 
-/// The part of an item that has come so far.
+/// An item that has arrived in part.
 #[derive(Debug, Default)]
 pub struct Partial {
     /// Its bytes.
     pub bytes: Vec<u8>,
-    /// How far they are looked at.
+    /// The state of its parser.
     pub scanner: Scanner,
-    /// What of a request or a message has been taken out of them already.
+    /// The part of a request or message that has already been taken out of the bytes.
     pub begun: Option<Begun>,
 }
 
@@ -392,29 +400,32 @@ pub struct Conn {
     pub generation: u32,
     /// Second (monotonic) of the last bytes received.
     pub last_s: u32,
-    /// Where it stands. Changed by [`Conns::set_state`], which counts.
+    /// Its state. Changed by [`Conns::set_state`], which maintains the counts.
     state: ConnState,
-    /// What the stream header declared.
+    /// Declarations of the stream header.
     pub scope: StreamScope,
     /// An item that has come in part.
     pub partial: Option<Box<Partial>>,
-    /// Output that waits or is under way.
+    /// Output that is pending or in flight.
     pub outbound: Option<Box<Outbound>>,
-    /// What the stream may bring next.
+    /// What the stream expects next.
     pub expect: StreamExpect,
-    /// A header was sent, so that errors and the end go inside of it (RFC 6120 4.9.1.1).
+    /// Whether a header was sent, so that errors and the end are inside the stream (RFC 6120
+    /// 4.9.1.1).
     pub header_sent: bool,
-    /// It is in the turn's list of connections with output.
+    /// Whether it is in the turn's list of connections with output.
     pub dirty: bool,
-    /// Why it is not read from, a bit for each [`Pause`]. Changed by [`Conns::pause`] and [`Conns::resume`], which count.
+    /// Why it is not read from, one bit per [`Pause`]. Changed by [`Conns::pause`] and
+    /// [`Conns::resume`], which maintain the counts.
     paused: u8,
-    /// It is recorded that it is to end.
+    /// Whether its end is recorded.
     pub ending: bool,
-    /// A ping was sent to find out whether an idle peer is there.
+    /// Whether an idle peer was pinged.
     pub pinged: bool,
-    /// What the driver has said of its end, if it is to end without being asked.
+    /// What the driver has reported about an end that the shard did not request.
     pub lost: Option<Lost>,
-    /// How its bytes are read and written. Changed by [`Conns::set_transport`], which counts.
+    /// How its bytes are read and written. Changed by [`Conns::set_transport`], which maintains the
+    /// counts.
     transport: Transport,
 }
 
@@ -425,22 +436,22 @@ impl Conn {
         self.transport
     }
 
-    /// Where it stands.
+    /// Its state.
     pub fn state(&self) -> &ConnState {
         &self.state
     }
 
-    /// Whether it is not read from for this reason.
+    /// Whether this reason keeps it from being read.
     pub fn is_paused(&self, why: Pause) -> bool {
         self.paused & why as u8 != 0
     }
 
-    /// Whether what it sends is not looked at, so that nobody knows whether it is silent.
+    /// Whether its input is not processed, so that silence cannot be detected.
     pub fn is_unread(&self) -> bool {
         self.paused & UNREAD != 0
     }
 
-    /// What there is of a connection that has no session yet.
+    /// The state of a connection without a session.
     pub fn opening(&mut self) -> Option<&mut Opening> {
         match &mut self.state {
             ConnState::Opening(opening) => Some(opening),
@@ -479,21 +490,22 @@ pub struct Conns {
     slots: Slots<Conn>,
     /// Connections without a socket, by their slots without [`NO_SOCKET`].
     others: Slots<Conn>,
-    /// Free slots of these.
+    /// Free slots among `others`.
     free: Vec<u32>,
     held: usize,
     paused: usize,
     websockets: usize,
-    /// Connections in each [`Phase`], and whether they are others than when they were last asked for.
+    /// Connections in each [`Phase`], and whether the counts have changed since they were last
+    /// read.
     phases: [usize; PHASES],
     changed: bool,
     /// Connections without a session, by the network of their peer.
     opening: BTreeMap<Network, u32>,
-    /// Whom connections are for of which the host does not know it.
+    /// Clients of connections where the host does not know them.
     clients: BTreeMap<ConnId, (IpAddr, Option<IpAddr>)>,
 }
 
-/// An IPv4 address, or an IPv6 /64: what one customer of a provider has.
+/// An IPv4 address or an IPv6 /64: what one customer of a provider has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Network(bool, [u8; 8]);
 
@@ -532,49 +544,50 @@ impl Conns {
         }
     }
 
-    /// These are needed next, see [`Slots::fetch`].
+    /// Prefetches connections that are needed next; see [`Slots::fetch`].
     pub fn fetch(&self, ids: &[ConnId]) {
         self.slots.fetch(ids.iter().map(|id| id.slot as usize), |conn| conn.generation);
     }
 
-    /// A connection that is there in this generation.
+    /// Returns a connection if its generation is current.
     pub fn get(&mut self, id: ConnId) -> Option<&mut Conn> {
         let conn = self.at_mut(id.slot)?;
         (conn.generation == id.generation && !matches!(conn.state, ConnState::Free)).then_some(conn)
     }
 
-    /// The connection that is handled right now: as long as it is, it does not go, because endings are carried out later.
+    /// Returns the connection whose input is being handled. It always exists, because endings are
+    /// carried out later.
     pub fn heard(&mut self, id: ConnId) -> &mut Conn {
         self.get(id).expect("a connection that is heard is there")
     }
 
-    /// Second (monotonic) of the last bytes from a connection; 0 if it is not there.
+    /// Second (monotonic) of the last bytes from a connection; 0 if it does not exist.
     pub fn last_s(&self, id: ConnId) -> u32 {
         self.at(id.slot).filter(|c| c.generation == id.generation).map_or(0, |c| c.last_s)
     }
 
-    /// Output that waits for a connection or is under way, bytes; 0 if it is not there.
+    /// Output pending for a connection or in flight, bytes; 0 if it does not exist.
     pub fn outbound_bytes(&self, id: ConnId) -> usize {
         let conn = self.at(id.slot).filter(|c| c.generation == id.generation);
         conn.and_then(|c| c.outbound.as_ref()).map_or(0, |o| o.bytes())
     }
 
-    /// What is in the slot, to look at.
+    /// Returns the content of a slot.
     pub fn look(&self, slot: u32) -> Option<&Conn> {
         self.at(slot)
     }
 
-    /// The slot as it is.
+    /// Returns the content of a slot, mutable.
     pub fn slot(&mut self, slot: u32) -> Option<&mut Conn> {
         self.at_mut(slot)
     }
 
-    /// The id of the connection in a slot that is there.
+    /// The id of the connection in a slot in use.
     pub fn id(&self, slot: u32) -> ConnId {
         ConnId { slot, generation: self.at(slot).map_or(0, |conn| conn.generation) }
     }
 
-    /// A free slot without a socket, for [`Conns::insert`].
+    /// Returns a free slot without a socket, for [`Conns::insert`].
     pub fn without_socket(&mut self) -> ConnId {
         let index = self.free.pop().unwrap_or_else(|| self.others.push(Conn::default()) as u32);
         let generation = self.others[index as usize].generation.wrapping_add(1);
@@ -593,7 +606,7 @@ impl Conns {
         self.change(id, ConnState::Opening(Box::new(opening)));
     }
 
-    /// Changes where a connection stands, and returns where it stood; none if it is not there.
+    /// Changes the state of a connection and returns the previous one; `None` if it does not exist.
     pub fn set_state(&mut self, id: ConnId, state: ConnState) -> Option<ConnState> {
         self.get(id)?;
         Some(self.change(id, state))
@@ -613,7 +626,7 @@ impl Conns {
         was
     }
 
-    /// From now on a connection's bytes are read and written in another way.
+    /// Changes how a connection's bytes are read and written.
     pub fn set_transport(&mut self, id: ConnId, transport: Transport) {
         let Some(conn) = self.get(id) else { return };
         let was = std::mem::replace(&mut conn.transport, transport);
@@ -621,7 +634,7 @@ impl Conns {
         self.changed = true;
     }
 
-    /// Connections that are WebSockets.
+    /// Number of WebSocket connections.
     pub fn websockets(&self) -> usize {
         self.websockets
     }
@@ -635,17 +648,17 @@ impl Conns {
         }
     }
 
-    /// Connections without a session from the network of an address.
+    /// Number of connections without a session from the network of an address.
     pub fn opening_from(&self, peer: IpAddr) -> u32 {
         self.opening.get(&Network::of(peer)).copied().unwrap_or(0)
     }
 
-    /// From where connections without a session come, and how many from each network (a /64 of IPv6).
+    /// Networks of connections without a session (IPv6: /64), and the number from each.
     pub fn openings(&self) -> impl Iterator<Item = (IpAddr, u32)> {
         self.opening.iter().map(|(network, count)| (network.address(), *count))
     }
 
-    /// Another address is the peer of a connection without a session: a proxy says so.
+    /// Changes the peer of a connection without a session to the address that a proxy reports.
     pub fn set_peer(&mut self, id: ConnId, peer: IpAddr) {
         let Some(opening) = self.get(id).and_then(Conn::opening) else { return };
         let was = std::mem::replace(&mut opening.peer, peer);
@@ -653,29 +666,30 @@ impl Conns {
         self.left_opening(was);
     }
 
-    /// A connection is for this client, which its host cannot know: a proxy with the other address says so, or there is no socket.
+    /// Sets the client of a connection where the host cannot know it: the proxy with the other
+    /// address names it, or there is no socket.
     pub fn name_client(&mut self, id: ConnId, client: IpAddr, proxy: Option<IpAddr>) {
         if self.get(id).is_some() {
             self.clients.insert(id, (client.to_canonical(), proxy));
         }
     }
 
-    /// A connection is for the other end of its socket again.
+    /// The client of a connection is again the peer of its socket.
     pub fn unname_client(&mut self, id: ConnId) {
         self.clients.remove(&id);
     }
 
-    /// Whom a connection is for, if its host does not know it.
+    /// The client of a connection, if the host does not know it.
     pub fn client(&self, id: ConnId) -> Option<IpAddr> {
         self.clients.get(&id).map(|(client, _)| *client)
     }
 
-    /// The proxy that has named the client of a connection.
+    /// The proxy that named the client of a connection.
     pub fn proxy(&self, id: ConnId) -> Option<IpAddr> {
         self.clients.get(&id)?.1
     }
 
-    /// Changes what is expected of a connection without a session, and returns what was.
+    /// Changes what is expected of a connection without a session. Returns the previous stage.
     pub fn set_stage(&mut self, id: ConnId, stage: Stage) -> Option<Stage> {
         let now = stage.phase();
         let was = std::mem::replace(&mut self.get(id)?.opening()?.stage, stage);
@@ -693,17 +707,17 @@ impl Conns {
         self.changed = true;
     }
 
-    /// Whether connections have come, gone or changed their phase since this was asked last.
+    /// Whether connections have been added, removed or changed their phase since the last call.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 
-    /// Connections in a phase; all of them together are those held.
+    /// Number of connections in a phase. The sum over all phases is the number held.
     pub fn in_phase(&self, phase: Phase) -> usize {
         self.phases[phase as usize]
     }
 
-    /// Frees the slot and returns what was in it, and where it stood.
+    /// Frees the slot. Returns its content and state.
     pub fn remove(&mut self, id: ConnId) -> Option<(Conn, ConnState)> {
         let conn = self.get(id)?;
         let paused = std::mem::take(&mut conn.paused) != 0;
@@ -720,7 +734,7 @@ impl Conns {
         Some((conn, state))
     }
 
-    /// A connection is not read from, for this reason; returns whether it was until now.
+    /// Stops reading from a connection for this reason. Returns whether it was read from before.
     pub fn pause(&mut self, id: ConnId, why: Pause) -> bool {
         let Some(conn) = self.get(id) else { return false };
         let was_read = conn.paused == 0;
@@ -729,7 +743,7 @@ impl Conns {
         was_read
     }
 
-    /// The reason is over; returns whether the connection is read from now and was not.
+    /// Removes this reason. Returns whether reading resumes.
     pub fn resume(&mut self, id: ConnId, why: Pause) -> bool {
         let Some(conn) = self.get(id).filter(|conn| conn.paused != 0) else { return false };
         conn.paused &= !(why as u8);
@@ -738,32 +752,32 @@ impl Conns {
         is_read
     }
 
-    /// Connections that are not read from.
+    /// Number of connections that are not read from.
     pub fn paused(&self) -> usize {
         self.paused
     }
 
-    /// All slots, free ones included.
+    /// All slots, including free ones.
     pub fn all(&self) -> impl Iterator<Item = &Conn> {
         self.slots.iter().chain(self.others.iter())
     }
 
-    /// Connections held.
+    /// Number of connections held.
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Slots with sockets, free ones included.
+    /// Number of slots with sockets, including free ones.
     pub fn slots(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// Slots without sockets, free ones included; they are numbered from [`NO_SOCKET`] on.
+    /// Number of slots without sockets, including free ones. They are numbered from [`NO_SOCKET`].
     pub fn others(&self) -> u32 {
         self.others.len() as u32
     }
 
-    /// Memory of the table, by its room, and of what all connections without a session have, bytes.
+    /// Memory of the table, by its capacity, and of all connections without a session, bytes.
     pub fn memory_bytes(&self) -> usize {
         let phases = [Phase::Opening, Phase::Securing, Phase::Authenticating, Phase::Authenticated];
         let opening: usize = phases.into_iter().map(|phase| self.in_phase(phase)).sum();

@@ -1,7 +1,9 @@
-//! What a client asks for together with its authentication (XEP-0388 2.4): to resume a session (XEP-0198), or to begin one
-//! (XEP-0386) with what that is to have, and a token for the next time (XEP-0484).
+//! Requests that a client inlines into its authentication (XEP-0388 2.4): to resume a session
+//! (XEP-0198), or to bind a new one (XEP-0386) with its features, and to get a token for the next
+//! login (XEP-0484).
 //!
-//! This reads it, and keeps it until the client is authenticated; what it leads to is done by the shard.
+//! This module parses the requests and holds them until the client is authenticated. The shard
+//! carries them out.
 
 use super::sasl::{self, Failure, Fast, Made, Mechanism};
 use crate::extension::datetime::{self, Precision};
@@ -13,81 +15,84 @@ use crate::wire::text::Writer;
 use crate::wire::{Child, Element, Event, jid};
 use crate::{extension, ns};
 
-/// What comes with an authentication. Bounded: `<authenticate/>` is, and of its texts only those are kept that are bounded here.
+/// Requests inlined into an authentication. Bounded: `<authenticate/>` is bounded, and only texts
+/// with a limit here are retained.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Inline {
     /// The client's installation.
     pub agent: Option<Agent>,
-    /// What comes with a token.
+    /// Attributes that accompany a token.
     pub fast: Option<Fast>,
-    /// Keys that the client can give the account, if it lacks them (XEP-0480); when it is authenticated, those that it does lack.
+    /// Keys that the client can provide for the account (XEP-0480); after authentication, those of
+    /// them that the account lacks.
     pub upgrades: Hashes,
-    /// Where it is with that.
+    /// The state of that upgrade.
     pub upgrade: Option<Upgrade>,
-    /// The client wants a token of this kind.
+    /// The kind of token that the client requests.
     pub token: Option<TokenKind>,
-    /// The client wants to resume a session.
+    /// The client's request to resume a session.
     pub resume: Option<Resume>,
-    /// The client wants a session.
+    /// The client's request to bind a session.
     pub bind: Option<Bind>,
-    /// What the mechanism says at the end, once the client is authenticated.
+    /// The mechanism's final message, once the client is authenticated.
     pub message: Vec<u8>,
-    /// The token that the client is to be told.
+    /// The new token for the client.
     pub made: Option<Made>,
-    /// What stands before and behind `<resumed/>`, while a session is being resumed.
+    /// What is written before and after `<resumed/>` while a session is being resumed.
     pub around: (Vec<u8>, Vec<u8>),
-    /// There was no session to be resumed.
+    /// Whether resumption failed.
     pub not_resumed: bool,
-    /// What the client is told of its account with its session: elements of `<bound/>`.
+    /// Elements of `<bound/>`: account information that the client gets with its session.
     pub bound: Vec<u8>,
-    /// The place in the table of extensions from which on they are still to be asked for that.
+    /// The first place in the table of extensions that is still to contribute to `bound`.
     pub told: usize,
 }
 
-/// A task by which an account gains keys (XEP-0480 3).
+/// A task that adds keys to an account (XEP-0480 3).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Upgrade {
-    /// Of which hash function.
+    /// The hash function.
     pub kind: HashKind,
-    /// What the client is told to derive the key by.
+    /// The salt that the client is told for deriving the key.
     pub salt: Box<[u8]>,
     /// PBKDF2 iterations.
     pub iterations: u32,
-    /// The client has begun it, and is to send what it has derived; otherwise it is to begin.
+    /// Whether the client has begun the task and is to send the derived key; otherwise it is to
+    /// begin.
     pub begun: bool,
 }
 
 /// `<resume/>` (XEP-0198 5).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resume {
-    /// Which session; empty if it was none that could be.
+    /// The id of the session; empty if it is invalid.
     pub previd: Box<str>,
-    /// What the client has handled.
+    /// The client's count of handled stanzas.
     pub h: Option<u32>,
 }
 
 /// `<bind/>` (XEP-0386 2.2).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Bind {
-    /// What the client calls itself: the beginning of its resource.
+    /// The client's name for itself: the beginning of its resource.
     pub tag: Option<Box<str>>,
     /// Stream management.
     pub enable: Option<Enable>,
-    /// Elements for extensions, by their places in the table, each once.
+    /// Elements for extensions, by their place in the table, each once.
     pub features: Vec<(u8, Box<str>)>,
 }
 
 /// `<enable/>` (XEP-0198 3).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Enable {
-    /// The session is to be resumable.
+    /// Whether the session is to be resumable.
     pub resume: bool,
-    /// For how long at the most, seconds.
+    /// The maximum resumption time, seconds.
     pub max: Option<u32>,
 }
 
 impl Enable {
-    /// Reads its attributes.
+    /// Reads the element's attributes.
     pub fn read<'a>(attribute: impl Fn(&str) -> Option<std::borrow::Cow<'a, str>>) -> Enable {
         let resume = matches!(attribute("resume").as_deref(), Some("true" | "1"));
         Enable { resume, max: attribute("max").and_then(|max| max.parse().ok()) }
@@ -98,7 +103,7 @@ fn malformed(text: &'static str) -> Failure {
     Failure::with_text(SaslCondition::MalformedRequest, text)
 }
 
-/// Puts something into its place, where nothing must be.
+/// Stores a value in a place that must be empty.
 fn once<T>(place: &mut Option<T>, found: T) -> Result<(), Failure> {
     match place.replace(found) {
         None => Ok(()),
@@ -107,17 +112,17 @@ fn once<T>(place: &mut Option<T>, found: T) -> Result<(), Failure> {
 }
 
 impl Inline {
-    /// Reads `<authenticate/>`; beside what comes with it, the text of its `<initial-response/>`. Elements that nobody knows are
-    /// passed over.
+    /// Reads `<authenticate/>`. Also returns the text of its `<initial-response/>`. Unknown
+    /// elements are ignored.
     ///
     /// # Errors
-    /// If an element comes twice, or is not what it must be.
+    /// If an element occurs twice, or is invalid.
     pub fn read(element: &Element<'_>, server: &extension::ServerFacts) -> Result<(Inline, Option<String>), Failure> {
         let mut inline = Inline::default();
         let (mut initial, mut agent) = (None, None);
         for child in element.children() {
             match (child.namespace(), child.name()) {
-                // XEP-0388 2.3: no white space is to be around it, but examples have some.
+                // XEP-0388 2.3 permits no white space around it, but examples have some.
                 (ns::SASL2, "initial-response") => once(&mut initial, child.text().trim().to_owned())?,
                 (ns::SASL2, "user-agent") => once(&mut agent, read_agent(&child)?)?,
                 (ns::SM, "resume") => once(&mut inline.resume, read_resume(&child))?,
@@ -135,17 +140,18 @@ impl Inline {
         Ok((inline, initial))
     }
 
-    /// The client that a new token is for, and its kind, if one is to be made.
+    /// The client of a new token and the token's kind, if one is to be created.
     pub fn wants_token(&self) -> Option<(Agent, TokenKind)> {
         self.agent.zip(self.token).filter(|_| self.made.is_none())
     }
 
-    /// Appends the beginning of `<success/>` (XEP-0388 2.6.1) for a client that has this address now. What was done follows.
+    /// Appends the beginning of `<success/>` (XEP-0388 2.6.1) for a client whose address is `jid`.
+    /// The results of the inlined requests follow.
     pub fn open_success(&self, out: &mut Vec<u8>, jid: &str) {
         sasl::open_success2(out, &self.message, jid);
     }
 
-    /// Appends what stands behind that: the token, if one was made (XEP-0484 3.3), and the end.
+    /// Appends the rest: the token, if one was created (XEP-0484 3.3), and the end.
     pub fn close_success(&self, out: &mut Vec<u8>) {
         if let Some(made) = &self.made {
             let mut expiry = Vec::new();
@@ -157,7 +163,7 @@ impl Inline {
         out.extend_from_slice(sasl::CLOSE_SUCCESS2);
     }
 
-    /// Writes what is to stand around `<resumed/>` (XEP-0198 10.2) of a session with this address.
+    /// Writes the text around `<resumed/>` (XEP-0198 10.2) for a session with this address.
     pub fn surround(&mut self, jid: &str) {
         let (mut before, mut behind) = (Vec::new(), Vec::new());
         self.open_success(&mut before, jid);
@@ -166,7 +172,7 @@ impl Inline {
     }
 }
 
-/// The id of `<user-agent/>`: a UUID (XEP-0388 2.4). What else is in it is told to nobody, and not kept.
+/// Reads the id of `<user-agent/>`: a UUID (XEP-0388 2.4). Its other content is not retained.
 fn read_agent(child: &Child<'_>) -> Result<Option<Agent>, Failure> {
     let Some(id) = child.attribute("id") else { return Ok(None) };
     uuid(&id).map(Some).ok_or(malformed("the id of the user agent is no UUID"))
@@ -246,7 +252,7 @@ fn read_bind(child: &Child<'_>, server: &extension::ServerFacts) -> Result<Bind,
     }
     bind.tag = match tag.as_deref() {
         None | Some("") => None,
-        // XEP-0386 2.2.1: it is part of the resource, as it is.
+        // XEP-0386 2.2.1: it becomes part of the resource, unchanged.
         Some(tag) if tag.len() <= BIND_TAG_BYTES_MAX => {
             Some(jid::normalise_resource(tag).map_err(|_| malformed("the tag cannot be in a resource"))?.into())
         }
@@ -270,7 +276,7 @@ mod tests {
         Inline::read(&scanner.element(&scope, xml.as_bytes()), &ServerFacts::default())
     }
 
-    /// XEP-0388 2.4, XEP-0386 2.2, XEP-0198 10, XEP-0484 3.2, 3.4: all of it.
+    /// XEP-0388 2.4, XEP-0386 2.2, XEP-0198 10, XEP-0484 3.2, 3.4: all elements together.
     #[test]
     fn xep0388_2_4_what_comes_with_authentication() {
         let (inline, initial) = read(&format!(
@@ -298,7 +304,7 @@ mod tests {
         let (inline, initial) = read("").unwrap();
         assert!(initial.is_none() && inline.agent.is_none() && inline.bind.is_none());
         assert_eq!(read("<initial-response/>").unwrap().1.as_deref(), Some(""));
-        // XEP-0484 4.1: a token is for a client that has an id.
+        // XEP-0484 4.1: a token is for a client with an id.
         let token = "<request-token xmlns='urn:xmpp:fast:0' mechanism='HT-SHA-256-NONE'/>";
         assert_eq!(read(token).unwrap().0.wants_token(), None);
         let bind = read("<bind xmlns='urn:xmpp:bind:0'><tag/></bind>").unwrap().0.bind.unwrap();

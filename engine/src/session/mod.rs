@@ -1,7 +1,7 @@
-//! One connection and one session: what a stream's state is, and what one session owes and is owed.
+//! One connection and one session: the state of a stream, and both sides' obligations in a session.
 //!
-//! This module knows one peer. It does not know other sessions, rosters or rows; what has to happen elsewhere the shard
-//! does.
+//! This module knows one peer. It does not know other sessions, rosters or rows. The shard does
+//! what must happen elsewhere.
 
 pub mod bosh;
 pub mod conn;

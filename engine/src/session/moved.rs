@@ -1,4 +1,5 @@
-//! What goes along when a connection moves to another shard: to its user's home, or to that of the channel for which it waits.
+//! What accompanies a connection that moves to another shard: to its user's home, or to the home of
+//! the channel that it waits for.
 
 use std::net::IpAddr;
 
@@ -10,60 +11,63 @@ use crate::id::{DomainId, ShardId};
 use crate::web::Transport;
 use crate::wire::StreamScope;
 
-/// Why a connection moves, and so to which home.
+/// Why a connection moves, and therefore to which home.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Errand {
-    /// Its peer has proven whose it is: authenticated, without a session yet.
+    /// Its peer has proven an identity: authenticated, without a session yet.
     Login(Authenticated),
-    /// It is to wait for the items of one channel, which few do.
+    /// It is to wait for the items of a channel with few subscribers.
     Channel(Box<Follower>),
 }
 
-/// A connection of HTTP that goes where its channel is. Its request has come back into what is left over, and is read there.
+/// An HTTP connection that moves to the home of its channel. Its request is in the leftover bytes
+/// again, and is read there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Follower {
     /// The channel's node.
     pub node: Box<str>,
-    /// Where it comes from.
+    /// The shard that it comes from.
     pub from: ShardId,
-    /// How many requests wait there for channels.
+    /// How many requests wait for channels at that shard.
     pub waiting: u32,
-    /// Facts of its TLS handshake, which a later request may ask for.
+    /// Facts of its TLS handshake, which a later request may need.
     pub tls: Option<Box<TlsFacts>>,
-    /// The proxy that has named its client.
+    /// The proxy that named its client.
     pub proxy: Option<IpAddr>,
 }
 
-/// State of a connection between the two shards.
+/// State of a connection in transit between two shards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moved {
-    /// What for.
+    /// The reason for the move.
     pub errand: Errand,
-    /// What its listener said.
+    /// Properties of its listener.
     pub listener: ListenerKind,
-    /// The other end.
+    /// The peer's address.
     pub peer: IpAddr,
-    /// The host cannot know it: a proxy has named it, or there is no socket.
+    /// Whether the host cannot know the address: a proxy named it, or there is no socket.
     pub named: bool,
     /// The stream is encrypted.
     pub secured: bool,
-    /// Second (monotonic) when it was accepted: the time to bind a resource runs on.
+    /// Second (monotonic) when it was accepted. The time limit for binding a resource keeps
+    /// running.
     pub accepted_s: u32,
-    /// How its bytes are read and written: from the next one on, since the last message has been used up.
+    /// How its bytes are read and written. It applies from the next message, because the last one
+    /// has been used up.
     pub transport: Transport,
-    /// Bytes received and not yet looked at; at most one read.
+    /// Bytes received and not yet processed; at most one read.
     pub leftover: Vec<u8>,
-    /// The stream goes on (XEP-0388 2.6.1); if not, it is restarted (RFC 6120 6.4.6).
+    /// The stream, if it continues (XEP-0388 2.6.1); if `None`, it restarts (RFC 6120 6.4.6).
     pub stream: Option<Box<MovedStream>>,
 }
 
 impl Moved {
-    /// Whether it is a component's (XEP-0114).
+    /// Whether it belongs to a component (XEP-0114).
     pub fn is_component(&self) -> bool {
         matches!(&self.errand, Errand::Login(owner) if owner.is_component())
     }
 
-    /// The actor to whose home it goes.
+    /// The actor whose home it moves to.
     pub fn home(&self) -> &str {
         match &self.errand {
             Errand::Login(owner) => owner.bare(),
@@ -72,26 +76,26 @@ impl Moved {
     }
 }
 
-/// A stream that goes on at another shard.
+/// A stream that continues at another shard.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MovedStream {
-    /// What its header declared.
+    /// Declarations of its header.
     pub scope: StreamScope,
-    /// Language of its stanzas, where it is not the server's own.
+    /// Language of its stanzas, if it differs from the server's.
     pub lang: Option<Box<str>>,
-    /// The domain that it is with.
+    /// The domain of the stream.
     pub domain: DomainId,
-    /// What came with the authentication, and is to be done.
+    /// Inlined requests that are to be carried out.
     pub inline: Box<Inline>,
 }
 
-/// What goes along when a session of BOSH moves, behind which there is no socket.
+/// What accompanies a BOSH session that moves; it has no socket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Handover {
     /// The stream.
     pub moved: Moved,
     /// The requests.
     pub bosh: Bosh,
-    /// What the stream has sent and no request has taken.
+    /// Output of the stream that no request has taken.
     pub pending: Vec<u8>,
 }

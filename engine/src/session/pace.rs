@@ -1,46 +1,47 @@
-//! How fast an account sends. Each stanza of its clients goes into a bucket, which drains at the account's rate. While more than the
-//! burst is in it, none of the account's sessions is read from.
+//! The rate limit of an account. Each stanza of its clients goes into a bucket, which drains at the
+//! account's rate. While more than the burst is in it, none of the account's sessions is read from.
 
-/// Bytes of a stanza that count as one more stanza: long ones cost more to read, send and store.
+/// Bytes of a stanza that count as one more stanza, because long ones cost more to read, send and
+/// store.
 pub const STANZA_PIECE_BYTES: usize = 4_096;
 
-/// What one account may send over all its sessions.
+/// What one account may send, over all its sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowance {
-    /// Stanzas per second in the long run; 0 sets no limit.
+    /// Sustained rate in stanzas per second; 0 sets no limit.
     pub a_second: u32,
-    /// Stanzas that may come at once: [`BURST_MAX`] at most.
+    /// Stanzas that may arrive at once: [`BURST_MAX`] at most.
     pub burst: u32,
 }
 
 /// Largest burst that a bucket can count.
 pub const BURST_MAX: u32 = 1_000_000;
 
-/// What accounts may send: ordinary ones, and those that the operator names.
+/// The allowances of ordinary accounts and of accounts that the operator names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Allowances {
-    /// Of an ordinary account.
+    /// The allowance of an ordinary account.
     pub ordinary: Allowance,
-    /// Of administrators and of accounts that the operator names.
+    /// The allowance of administrators and of accounts that the operator names.
     pub busy: Allowance,
 }
 
 impl Allowances {
-    /// No account is held back.
+    /// No limits.
     pub const NONE: Allowances = Allowances {
         ordinary: Allowance { a_second: 0, burst: BURST_MAX },
         busy: Allowance { a_second: 0, burst: BURST_MAX },
     };
 
-    /// A level that no person reaches, and 25 times as much for busy accounts.
+    /// A rate that no person reaches, and 25 times as much for busy accounts.
     pub const USUAL: Allowances = Allowances {
         ordinary: Allowance { a_second: 20, burst: 200 },
         busy: Allowance { a_second: 500, burst: 5_000 },
     };
 }
 
-/// An account that was held back goes on when so much time's worth of stanzas may come, milliseconds, or half a burst if that is less:
-/// not after each stanza, which would cost as much as the stanza.
+/// An account that was held back continues when stanzas of this time, milliseconds, or half a burst
+/// if that is less, may arrive. Continuing after each stanza would cost as much as the stanza.
 const GOES_ON_MS: u32 = 250;
 
 /// Unit of a bucket's level: one stanza per second is one of these per millisecond.
@@ -49,13 +50,13 @@ const PARTS: u32 = 1_000;
 /// Set in a level while the bucket drains as that of a busy account.
 const BUSY: u32 = 1 << 31;
 
-/// One account's bucket: 8 bytes for each user in memory.
+/// One account's bucket: 8 bytes per user in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
-    /// When it was drained last, the lower bits of milliseconds. An account that comes back after 49 days may find it less drained than
-    /// it should be; it is never fuller than it was.
+    /// When it last drained, lower bits of milliseconds. An account that returns after 49 days may
+    /// find it less drained than it should be, but never fuller than it was.
     drained_ms: u32,
-    /// What is in it, in [`PARTS`], with [`BUSY`].
+    /// Its content, in [`PARTS`], with [`BUSY`].
     level: u32,
 }
 
@@ -71,7 +72,8 @@ impl Pace {
         self.level & !BUSY
     }
 
-    /// Lets what has passed drain. An empty bucket is an ordinary account's again, so that the operator's list is looked at anew.
+    /// Drains the bucket by the time that has passed. An empty bucket is that of an ordinary
+    /// account again, so that the operator's list is consulted anew.
     #[inline]
     fn drain(&mut self, now_ms: u32, may: Allowance) {
         let passed_ms = now_ms.wrapping_sub(self.drained_ms);
@@ -80,7 +82,7 @@ impl Pace {
         self.level = if drained >= u64::from(self.parts()) { 0 } else { self.level - drained as u32 };
     }
 
-    /// A stanza of so many bytes has come. Returns whether the account is within what it may.
+    /// Adds a stanza of `bytes` bytes. Returns whether the account is within its allowance.
     #[inline]
     pub fn spend(&mut self, now_ms: u32, bytes: usize, may: &Allowances) -> bool {
         let allowance = self.allowance(may);
@@ -93,12 +95,13 @@ impl Pace {
         self.parts() <= PARTS * allowance.burst
     }
 
-    /// The account is, or is not, one that may send more. It matters until the bucket is empty.
+    /// Sets whether the account has the busy allowance, until the bucket is empty.
     pub fn set_busy(&mut self, busy: bool) {
         self.level = self.parts() | if busy { BUSY } else { 0 };
     }
 
-    /// Milliseconds until an account that has sent too much may go on; 0 if it has not.
+    /// Milliseconds until an account that exceeds its allowance is within it; 0 if it does not
+    /// exceed it.
     pub fn held_ms(&mut self, now_ms: u32, may: &Allowances) -> u64 {
         let Allowance { a_second, burst } = self.allowance(may);
         if a_second == 0 || self.is_empty(now_ms, may) {
@@ -107,7 +110,7 @@ impl Pace {
         self.ms_above(PARTS * burst, a_second)
     }
 
-    /// Milliseconds until an account that is held back goes on; 0 if it may now.
+    /// Milliseconds until an account that is held back continues; 0 if it may continue now.
     pub fn goes_on_ms(&mut self, now_ms: u32, may: &Allowances) -> u64 {
         let Allowance { a_second, burst } = self.allowance(may);
         if a_second == 0 || self.is_empty(now_ms, may) {
@@ -121,7 +124,7 @@ impl Pace {
         u64::from(self.parts().saturating_sub(level)).div_ceil(u64::from(a_second))
     }
 
-    /// Whether nothing is in it any more, so that it may be forgotten.
+    /// Whether it is empty, and may be forgotten.
     pub fn is_empty(&mut self, now_ms: u32, may: &Allowances) -> bool {
         let allowance = self.allowance(may);
         if allowance.a_second == 0 {
@@ -139,7 +142,7 @@ mod tests {
 
     const MAY: Allowances = Allowances::USUAL;
 
-    /// Stanzas of so many bytes that pass at once.
+    /// Number of stanzas of this size that pass at once.
     fn pass(pace: &mut Pace, now_ms: u32, bytes: usize, may: &Allowances) -> usize {
         (0..100_000).take_while(|_| pace.spend(now_ms, bytes, may)).count()
     }

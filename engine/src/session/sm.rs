@@ -1,7 +1,7 @@
-//! Stream management (XEP-0198): both counts of one session, what it still owes and what it is still owed.
+//! Stream management (XEP-0198): both counts of one session, and the obligations of both sides.
 //!
-//! Pure bookkeeping. A stanza counts as handled only when whoever is responsible for it has said so, and counts advance
-//! in order, whatever the order of those answers (XEP-0198 4).
+//! Pure bookkeeping. A stanza counts as handled only when the component responsible for it has
+//! confirmed it. Counts advance in order, whatever the order of the confirmations (XEP-0198 4).
 
 use std::collections::VecDeque;
 
@@ -10,17 +10,18 @@ use crate::store::sessions::{Key, Step};
 
 pub use crate::store::sessions::TOKEN_BYTES;
 
-/// A stanza sent and not acknowledged.
+/// A stanza that was sent and not acknowledged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unacked {
     /// Its bytes as sent, without a delay stamp.
     pub xml: Box<[u8]>,
-    /// What the user's log knows it by ([`mark`]); 0 if it is not a message that may wait.
+    /// Its mark in the user's log ([`mark`]); 0 if it is not a message that may wait.
     pub id: u64,
 }
 
 impl Unacked {
-    /// A copy waits nowhere, and neither does a push: what they are was of use for their count only.
+    /// Clears the mark of a copy or a push, which wait nowhere: their marks matter only for their
+    /// count.
     fn forget_copy(&mut self) {
         if self.id & (mark::COPY | mark::PUSH) != 0 {
             self.id = 0;
@@ -36,86 +37,93 @@ impl Unacked {
 /// The peer acknowledged more than was sent (XEP-0198 4: `<handled-count-too-high/>`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HandledTooHigh {
-    /// What the peer said.
+    /// The count that the peer acknowledged.
     pub h: u32,
-    /// What was sent.
+    /// The number of stanzas sent.
     pub sent: u32,
 }
 
-/// Stream management of one session. Idle it holds two empty queues.
+/// Stream management of one session. While idle it has two empty queues.
 #[derive(Debug)]
 pub struct Managed {
     /// Random part of the `previd`.
     pub token: [u8; TOKEN_BYTES],
     /// Seconds for which the session may be resumed; 0 if it may not.
     pub resume_s: u32,
-    /// The connection that resumes the session once nothing is under way any more.
+    /// The connection that resumes the session once no stanza is in flight.
     pub waiting: Option<crate::id::ConnId>,
-    /// What its user's log names it by; 0 if nothing is to be stored of it.
+    /// The session's tag in its user's log; 0 if the session is not stored.
     pub tag: u32,
-    /// Counts of it that have been written; 0 as long as it stands in no store.
+    /// Number of times that its counts have been written; 0 while it is not in the store.
     pub serial: u32,
-    /// Which account of its name it is of.
+    /// The incarnation of its account.
     pub incarnation: u64,
-    /// Seconds that it had waited to be resumed before this process began.
+    /// Seconds for which it had waited to be resumed before this process began.
     pub late_s: u32,
-    /// The highest number of an entry for all that it was sent.
+    /// The highest entry number such that everything up to it was sent to the session.
     top: u64,
-    /// The counts that were written last.
+    /// The counts that were last written.
     written: (u32, u32),
-    /// What waits for the next writing of rows.
+    /// What the next writing of rows must include.
     pub due: Rows,
-    /// It was begun before this process.
+    /// Whether it began before this process.
     pub restored: bool,
-    /// It has waited since before this process began: nobody knows yet what its client has received.
+    /// Whether it has been waiting since before this process began. What its client has received is
+    /// then unknown.
     dormant: bool,
     received: u32,
     handled: u32,
-    /// The `h` that could be told after a crash, by what has been written.
+    /// The `h` that could be reported after a crash, given what has been written.
     proved: u32,
-    /// Entries of stanzas behind `proved` have higher numbers.
+    /// Entries of stanzas after `proved` have higher numbers.
     from: u64,
-    /// Stanzas whose entries stand in the log since before a crash, though they are not counted: what is sent again is not new.
+    /// Stanzas that the log has from before a crash although they are not counted. A repeated one
+    /// is not new.
     had: Option<Box<Had>>,
-    /// Flags of each stanza after `handled`. Bounded: beyond `in_flight_max` the peer is not read from.
+    /// Flags of each stanza after `handled`. Bounded: beyond `in_flight_max` the peer is not read
+    /// from.
     window: VecDeque<u8>,
-    /// The peer asked when `received` stood here; it is answered when `handled` gets there.
+    /// The value of `received` when the peer requested an acknowledgement. The answer is sent when
+    /// `handled` reaches it.
     answer_at: Option<u32>,
     sent: u32,
-    /// Bounded by bytes: messages stay in the log beyond `outbound_bytes_soft`, nothing more of others comes beyond
-    /// `outbound_bytes_max`, and who asks on beyond twice as much ends.
+    /// Bounded by bytes. Beyond `outbound_bytes_soft`, messages stay in the log. Beyond
+    /// `outbound_bytes_max`, nothing more of others is sent. Beyond twice that, a session that
+    /// keeps sending requests ends.
     unacked: VecDeque<Unacked>,
     unacked_bytes: usize,
     asked: bool,
 }
 
-/// Stanzas that are looked for in the log after a crash, instead of written before it; one way or the other.
+/// Stanzas to search the log for after a crash, instead of writing counts before it. The cost
+/// arises in either case.
 const FAR: u32 = 1_000;
 
-/// The stanza is in safe hands.
+/// The stanza is safe.
 const DONE: u8 = 1;
-/// An entry of the log says that it was sent.
+/// A log entry records that it was sent.
 const LOGGED: u8 = 2;
 
-/// What is to be written of a session, and when.
+/// What must be written of a session, and when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rows {
     /// Nothing.
     #[default]
     None,
-    /// All of it, with the next round.
+    /// All rows, with the next round.
     Soon,
-    /// Its counts, with this turn.
+    /// The counts, with this turn.
     Counts,
-    /// All of it, with this turn.
+    /// All rows, with this turn.
     All,
 }
 
-/// Numbers of stanzas, and of the entries that they have already; in order.
+/// Numbers of stanzas, and of the entries that they already have; in order.
 pub type Had = VecDeque<(u32, u64)>;
 
 impl Managed {
-    /// A session that has waited since before this process began. Its tag is told by its key, which stands in the place of the token.
+    /// A session that has been waiting since before this process began. Its tag follows from its
+    /// key, which takes the place of the token.
     pub fn dormant(key: Key, resume_s: u32, serial: u32, late_s: u32) -> Managed {
         let mut managed = Managed::new(key.0, resume_s);
         (managed.tag, managed.serial, managed.late_s) = (key.tag(), serial, late_s);
@@ -123,18 +131,18 @@ impl Managed {
         managed
     }
 
-    /// Whether it has waited since before this process began.
+    /// Whether it has been waiting since before this process began.
     pub fn is_dormant(&self) -> bool {
         self.dormant
     }
 
-    /// What it is known by in the store.
+    /// Its key in the store.
     pub fn key(&self) -> Key {
         if self.dormant { Key(self.token) } else { Key::of(&self.token) }
     }
 
-    /// The client of a session that has waited since before this process began is there again: it has received `h` stanzas, and of
-    /// its own so many were handled. What the session was sent meanwhile comes behind.
+    /// The client of a dormant session has returned: it has received `h` stanzas, and this many of
+    /// its own were handled. Stanzas sent to the session since then follow.
     pub fn awake(
         &mut self,
         token: [u8; TOKEN_BYTES],
@@ -144,20 +152,20 @@ impl Managed {
         had: Had,
         pushes: Vec<Box<[u8]>>,
     ) {
-        // They had been sent before all that came since.
+        // They were sent before all later stanzas.
         for xml in pushes.into_iter().rev() {
             self.unacked_bytes += xml.len();
             self.unacked.push_front(Unacked { xml, id: mark::PUSH });
         }
         (self.token, self.dormant, self.late_s) = (token, false, 0);
         self.sent = h.wrapping_add(self.unacked.len() as u32);
-        // What is logged and not counted is found again after the next crash, too.
+        // Stanzas that are logged and not counted must be found again after the next crash.
         let from = had.front().map_or(last_number, |(_, entry)| entry - 1);
         (self.received, self.handled, self.proved, self.from) = (handled, handled, handled, from);
         self.had = (!had.is_empty()).then(|| Box::new(had));
     }
 
-    /// The entry that a stanza of this number has already.
+    /// The entry that the stanza of this number already has.
     pub fn had(&mut self, seq: u32) -> Option<u64> {
         let had = self.had.as_mut()?;
         while had.front().is_some_and(|(first, _)| (seq.wrapping_sub(*first) as i32) > 0) {
@@ -170,7 +178,8 @@ impl Managed {
         entry
     }
 
-    /// What the entry of a stanza that has just come says of it. It says so, too, that the stanza is logged.
+    /// What the entry of a stanza that has just arrived records about it. Also marks the stanza as
+    /// logged.
     pub fn logged(&mut self, seq: u32) -> Option<Step> {
         if self.tag == 0 {
             return None;
@@ -180,12 +189,13 @@ impl Managed {
         Some(Step::Sent { tag: self.tag, seq, open: u16::try_from(self.window.len()).unwrap_or(u16::MAX) })
     }
 
-    /// Whether more is handled than could be told after a crash.
+    /// Whether more is handled than could be reported after a crash.
     pub fn is_unproved(&self) -> bool {
         self.serial > 0 && self.proved != self.handled
     }
 
-    /// Its counts are written: they can be told after a crash. Returns the bound of entries behind them.
+    /// Its counts are written and can be reported after a crash. Returns a number below that of all
+    /// later entries.
     pub fn prove(&mut self, last_number: u64) -> u64 {
         self.serial = self.serial.saturating_add(1);
         self.proved = self.handled;
@@ -196,14 +206,14 @@ impl Managed {
         self.from
     }
 
-    /// Roster pushes of which the same is so.
+    /// Unacknowledged roster pushes, with their place in the count.
     pub fn pushes(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let first = self.sent.wrapping_sub(self.unacked.len() as u32);
         let all = self.unacked.iter().zip(1u32..).map(move |(unacked, n)| (first.wrapping_add(n), unacked));
         all.filter(|(_, unacked)| unacked.id == mark::PUSH).map(|(count, unacked)| (count, &*unacked.xml))
     }
 
-    /// What was sent last is a roster push. Returns how many there are.
+    /// Marks the stanza sent last as a roster push. Returns the number of pushes.
     pub fn pushed(&mut self) -> usize {
         if let Some(last) = self.unacked.back_mut() {
             last.id = mark::PUSH;
@@ -211,40 +221,40 @@ impl Managed {
         self.unacked.iter().filter(|unacked| unacked.id == mark::PUSH).count()
     }
 
-    /// The highest number of an entry for all that it was sent.
+    /// The highest entry number such that everything up to it was sent to the session.
     pub fn top(&self) -> u64 {
         self.top
     }
 
-    /// It was sent entries for all up to this number, before this process.
+    /// Sets that number for a session that began before this process.
     pub fn set_top(&mut self, number: u64) {
         self.top = number;
     }
 
-    /// Whether the counts have moved since they were written.
+    /// Whether the counts have changed since they were written.
     pub fn moved(&self) -> bool {
         self.serial > 0 && !self.dormant && self.written != (self.handled, self.sent)
     }
 
-    /// Whether they have moved so far that looking through the log for the rest would take long.
+    /// Whether they have changed so much that searching the log for the difference would take long.
     pub fn moved_far(&self) -> bool {
         let (handled, sent) = self.written;
         self.moved() && self.handled.wrapping_sub(handled).max(self.sent.wrapping_sub(sent)) > FAR
     }
 
-    /// The mark of what was sent last; 0 if nothing is unacknowledged.
+    /// The mark of the stanza sent last; 0 if none is unacknowledged.
     pub fn last_sent(&self) -> u64 {
         self.unacked.back().map_or(0, |unacked| unacked.id)
     }
 
-    /// Messages that it was sent and has not acknowledged, with their place in the count and their marks.
+    /// Messages sent and not acknowledged, with their place in the count and their marks.
     pub fn held(&self) -> impl Iterator<Item = (u32, u64)> {
         let first = self.sent.wrapping_sub(self.unacked.len() as u32);
         let all = self.unacked.iter().zip(1u32..).map(move |(unacked, n)| (first.wrapping_add(n), unacked.id));
         all.filter(|(_, id)| id & !mark::PUSH != 0)
     }
 
-    /// Stream management has just been enabled (XEP-0198 3).
+    /// Begins stream management (XEP-0198 3).
     pub fn new(token: [u8; TOKEN_BYTES], resume_s: u32) -> Managed {
         Managed {
             token,
@@ -273,7 +283,8 @@ impl Managed {
         }
     }
 
-    /// A stanza came; returns its number. Entries have numbers up to `last_number`.
+    /// Counts an inbound stanza and returns its number. Existing entries have numbers up to
+    /// `last_number`.
     pub fn receive(&mut self, last_number: u64) -> u32 {
         self.received = self.received.wrapping_add(1);
         if self.window.is_empty() && self.proved == self.handled && self.had.is_none() {
@@ -283,7 +294,7 @@ impl Managed {
         self.received
     }
 
-    /// The stanza of this number is in safe hands. Unknown and repeated numbers change nothing.
+    /// The stanza of this number is safe. Unknown and repeated numbers are ignored.
     pub fn done(&mut self, seq: u32) {
         let index = seq.wrapping_sub(self.handled).wrapping_sub(1) as usize;
         if let Some(flag) = self.window.get_mut(index) {
@@ -301,27 +312,28 @@ impl Managed {
         }
     }
 
-    /// Stanzas sent, as counted for the peer.
+    /// Number of stanzas sent, as counted for the peer.
     pub fn sent(&self) -> u32 {
         self.sent
     }
 
-    /// Stanzas received and not yet in safe hands.
+    /// Number of stanzas received and not yet safe.
     pub fn under_way(&self) -> usize {
         self.window.len()
     }
 
-    /// The `h` of this side: stanzas handled.
+    /// The `h` of this side: the number of stanzas handled.
     pub fn handled(&self) -> u32 {
         self.handled
     }
 
-    /// The peer sent `<r/>`.
+    /// The peer has sent `<r/>`.
     pub fn peer_asks(&mut self) {
         self.answer_at = Some(self.received);
     }
 
-    /// The `h` to answer with now, if the peer asked and all that it had sent by then is in safe hands.
+    /// The `h` to answer with now, if the peer requested it and all stanzas that it had sent by
+    /// then are safe.
     pub fn poll_answer(&mut self) -> Option<u32> {
         let at = self.answer_at?;
         let behind = at.wrapping_sub(self.handled);
@@ -332,12 +344,12 @@ impl Managed {
         None
     }
 
-    /// A stanza is sent; `id` is its archive id or 0.
+    /// Records a stanza that is sent; `id` is its archive id or 0.
     pub fn send(&mut self, xml: &[u8], id: u64) {
         self.send_ahead(xml, id, 0);
     }
 
-    /// The same of a stanza that goes ahead of so many that were sent before and are still to leave.
+    /// Records a stanza that is sent ahead of `overtaken` earlier stanzas that have not left yet.
     pub fn send_ahead(&mut self, xml: &[u8], id: u64, overtaken: usize) {
         self.sent = self.sent.wrapping_add(1);
         if mark::holds_cursor(id) {
@@ -348,7 +360,7 @@ impl Managed {
         self.unacked.insert(at, Unacked { xml: xml.into(), id });
     }
 
-    /// Memory that it takes, bytes.
+    /// Memory used, bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Managed>()
             + self.window.capacity()
@@ -356,14 +368,15 @@ impl Managed {
             + self.unacked_bytes
     }
 
-    /// Whether to append `<r/>` to what is sent now; then one request is under way until an `<a/>` comes.
+    /// Whether to append `<r/>` to the output now. One request is then outstanding until an `<a/>`
+    /// arrives.
     pub fn poll_request(&mut self) -> bool {
         let ask = !self.asked && !self.unacked.is_empty();
         self.asked |= ask;
         ask
     }
 
-    /// The peer acknowledges up to `h`; returns what that takes off the queue.
+    /// The peer acknowledges up to `h`. Returns the stanzas that this removes from the queue.
     ///
     /// # Errors
     /// [`HandledTooHigh`] if more is acknowledged than was sent.
@@ -384,13 +397,14 @@ impl Managed {
         Ok(taken)
     }
 
-    /// The stream is resumed (XEP-0198 5): a request under way on the old connection is void, and so is a question.
+    /// The stream is resumed (XEP-0198 5): outstanding requests of both sides on the old connection
+    /// are void.
     pub fn resumed(&mut self) {
         self.asked = false;
         self.answer_at = None;
     }
 
-    /// What has to be sent again after resumption.
+    /// Stanzas to send again after resumption.
     pub fn unacked(&self) -> impl Iterator<Item = &Unacked> {
         self.unacked.iter()
     }
@@ -401,19 +415,19 @@ impl Managed {
         held.map(mark::number)
     }
 
-    /// Takes all that is unacknowledged: the session ends.
+    /// Takes all unacknowledged stanzas, because the session ends.
     pub fn take_unacked(&mut self) -> VecDeque<Unacked> {
         self.unacked_bytes = 0;
         self.unacked.iter_mut().for_each(Unacked::forget_copy);
         std::mem::take(&mut self.unacked)
     }
 
-    /// Stanzas sent and not acknowledged.
+    /// Number of stanzas sent and not acknowledged.
     pub fn unacked_len(&self) -> usize {
         self.unacked.len()
     }
 
-    /// Bytes of these.
+    /// Bytes of the stanzas sent and not acknowledged.
     pub fn unacked_bytes(&self) -> usize {
         self.unacked_bytes
     }

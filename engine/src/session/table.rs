@@ -1,4 +1,5 @@
-//! A shard's sessions: the user halves of bound resources (RFC 6120 7). Of their streams nothing is known here.
+//! A shard's sessions: the user halves of bound resources (RFC 6120 7). This module knows nothing
+//! about their streams.
 
 use super::conn::NONE;
 use crate::extension::Notes;
@@ -8,7 +9,7 @@ use crate::slots::Slots;
 use crate::store::ids::Ids;
 use std::sync::Arc;
 
-/// The user half of a session. What only some have is boxed.
+/// The user half of a session. Rare state is boxed.
 #[derive(Debug)]
 pub struct Session {
     generation: u32,
@@ -18,60 +19,61 @@ pub struct Session {
     pub next: u32,
     /// Resourcepart, normalised.
     pub resource: Box<str>,
-    /// Interned payload of the last available presence; `None` when not available. Changed by
-    /// [`Sessions::set_presence`], which counts.
+    /// Interned payload of the last available presence; `None` while unavailable. Changed by
+    /// [`Sessions::set_presence`], which maintains the count.
     pub presence: Option<PresenceId>,
     /// Priority of that presence (RFC 6121 4.7.2.3).
     pub priority: i8,
-    /// It has asked for the roster, so it gets roster pushes (RFC 6121 2.2).
+    /// Whether it has requested the roster, and therefore gets roster pushes (RFC 6121 2.2).
     pub interested: bool,
-    /// It follows its user's log: it takes messages for the bare JID, and its place is known.
+    /// Whether it follows its user's log: it takes messages for the bare JID, and its position is
+    /// known.
     pub follows: bool,
-    /// Who else can read what it says.
+    /// Which third parties can read its stream.
     pub privacy: Privacy,
-    /// Extensions with a mark on it, a bit for each place in their table.
+    /// Extensions that have marked it, one bit per place in their table.
     pub marks: u32,
-    /// How its user's messages are called (XEP-0359).
+    /// The form of the ids of its user's messages (XEP-0359).
     pub ids: Ids,
-    /// What few sessions have.
+    /// State that few sessions have.
     pub extra: Option<Box<Extra>>,
 }
 
 /// Names of nodes, sorted.
 pub type Nodes = Arc<[Box<str>]>;
 
-/// A session's way through its contacts, whose last items it is to be sent (XEP-0163 4.3.4).
+/// A session's progress through its contacts, whose last items it is to be sent (XEP-0163 4.3.4).
 #[derive(Debug)]
 pub struct Walk {
-    /// What it is interested in.
+    /// The nodes that interest it.
     pub nodes: Nodes,
-    /// The next contact; none at the beginning, where the own account comes first.
+    /// The next contact; `None` at the beginning, where the user's own account comes first.
     pub next: Option<Box<str>>,
 }
 
 impl Walk {
-    /// Memory that it takes, bytes; the names are shared.
+    /// Memory used, bytes; the names are shared.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Walk>() + self.next.as_ref().map_or(0, |next| next.len())
     }
 }
 
-/// What few sessions have.
+/// State that few sessions have.
 #[derive(Debug, Default)]
 pub struct Extra {
-    /// Bare and full JIDs that got directed presence (RFC 6121 4.6), sorted.
+    /// Bare and full JIDs that were sent directed presence (RFC 6121 4.6), sorted.
     pub directed: Vec<Box<str>>,
-    /// Presence was dropped because too much waited: this contact, and those behind it in the roster's order, are still to be asked for
-    /// theirs.
+    /// Set when presence was dropped because too much output was pending: this contact, and those
+    /// after it in the roster's order, are still to be probed.
     pub missed: Option<Box<str>>,
-    /// Its way through its contacts, whose last items it is to be sent.
+    /// Its progress through its contacts, whose last items it is to be sent.
     pub walk: Option<Box<Walk>>,
     /// Notes of extensions.
     pub notes: Notes,
-    /// Requests of the server's own that the client has not answered, by the place of the extension that asks and their `id`; at most
-    /// [`ASKED_MAX`](crate::limits::ASKED_MAX).
+    /// Requests of the server that the client has not answered, by the place of the requesting
+    /// extension and their `id`; at most [`ASKED_MAX`](crate::limits::ASKED_MAX).
     pub asked: Vec<(u8, Box<str>)>,
-    /// Language of the stream's stanzas, where it is not the server's own (RFC 6120 4.7.4).
+    /// Language of the stream's stanzas, if it differs from the server's (RFC 6120 4.7.4).
     pub lang: Option<Box<str>>,
 }
 
@@ -85,7 +87,7 @@ impl Extra {
             && self.asked.is_empty()
     }
 
-    /// Memory that it takes, bytes.
+    /// Memory used, bytes.
     pub fn memory_bytes(&self) -> usize {
         let directed: usize = self.directed.iter().map(|jid| size_of::<Box<str>>() + jid.len()).sum();
         let asked: usize = self.asked.iter().map(|(_, id)| size_of::<(u8, Box<str>)>() + id.len()).sum();
@@ -98,21 +100,21 @@ impl Extra {
     }
 }
 
-/// Who else can read what a session says.
+/// Which third parties can read a session's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Privacy {
-    /// Anybody on the way.
+    /// Anyone on the network path.
     Open,
-    /// Nobody, the operator says of its listener: it may carry a password.
+    /// No one, according to the operator: the listener may carry a password.
     Trusted,
-    /// Nobody: the stream is encrypted.
+    /// No one: the stream is encrypted.
     Encrypted,
 }
 
 const _: () = assert!(size_of::<Session>() <= 56, "an idle session costs this much, beside its stream half");
 
 impl Session {
-    /// A session that has just been bound.
+    /// Creates a session that has just been bound.
     pub fn new(user: u32, resource: Box<str>, privacy: Privacy) -> Session {
         Session {
             generation: 0,
@@ -130,7 +132,7 @@ impl Session {
         }
     }
 
-    /// The stream that is now its own says so much of itself.
+    /// Takes over the properties of its new stream.
     pub fn takes(&mut self, privacy: Privacy, lang: Option<Box<str>>) {
         self.privacy = privacy;
         if lang.is_some() || self.extra.is_some() {
@@ -139,35 +141,35 @@ impl Session {
         }
     }
 
-    /// Bare and full JIDs that got directed presence, sorted.
+    /// Bare and full JIDs that were sent directed presence, sorted.
     pub fn directed(&self) -> &[Box<str>] {
         self.extra.as_ref().map_or(&[], |extra| &extra.directed)
     }
 
-    /// Takes these out.
+    /// Takes these JIDs out.
     pub fn take_directed(&mut self) -> Vec<Box<str>> {
         let directed = self.extra.as_mut().map(|extra| std::mem::take(&mut extra.directed)).unwrap_or_default();
         self.trim();
         directed
     }
 
-    /// Gives back the memory of what few sessions have, if it has none of it.
+    /// Frees the rare state if it is empty.
     pub fn trim(&mut self) {
         self.extra.take_if(|extra| extra.is_empty());
     }
 
-    /// Available (RFC 6121 4.2).
+    /// Whether it is available (RFC 6121 4.2).
     pub fn is_available(&self) -> bool {
         self.presence.is_some()
     }
 
-    /// Takes messages for the bare JID (RFC 6121 8.5.2.1.1).
+    /// Whether it takes messages for the bare JID (RFC 6121 8.5.2.1.1).
     pub fn takes_messages(&self) -> bool {
         self.presence.is_some() && self.priority >= 0
     }
 }
 
-/// The sessions.
+/// A shard's table of sessions.
 #[derive(Debug, Default)]
 pub struct Sessions {
     slots: Slots<Session>,
@@ -176,7 +178,7 @@ pub struct Sessions {
 }
 
 impl Sessions {
-    /// Takes a session in.
+    /// Inserts a session.
     pub fn insert(&mut self, mut session: Session) -> SessionId {
         if let Some(slot) = self.free.pop() {
             let old = &mut self.slots[slot as usize];
@@ -189,19 +191,19 @@ impl Sessions {
         SessionId { slot, generation: 0 }
     }
 
-    /// The session that a stanza or an answer comes from right now: as long as it is heard it does not go, because endings are carried
-    /// out later.
+    /// Returns the session whose input is being handled. It always exists, because endings are
+    /// carried out later.
     pub fn heard(&mut self, id: SessionId) -> &mut Session {
         self.get_mut(id).expect("a session that is heard is there")
     }
 
-    /// A session that is there in this generation.
+    /// Returns a session if its generation is current.
     pub fn get(&self, id: SessionId) -> Option<&Session> {
         let session = self.slots.get(id.slot as usize)?;
         (session.generation == id.generation && session.user != NONE).then_some(session)
     }
 
-    /// A session that is there in this generation.
+    /// Returns a session if its generation is current.
     pub fn get_mut(&mut self, id: SessionId) -> Option<&mut Session> {
         let session = self.slots.get_mut(id.slot as usize)?;
         (session.generation == id.generation && session.user != NONE).then_some(session)
@@ -223,7 +225,7 @@ impl Sessions {
         (session.user != NONE).then_some(SessionId { slot, generation: session.generation })
     }
 
-    /// Takes a session out; its slot is free.
+    /// Removes a session and frees its slot.
     pub fn remove(&mut self, id: SessionId) -> Option<Session> {
         self.set_presence(id, None);
         self.get(id)?;
@@ -233,7 +235,8 @@ impl Sessions {
         Some(std::mem::replace(&mut self.slots[id.slot as usize], free))
     }
 
-    /// Changes the presence of a session and returns the one before, a reference that the caller gives back.
+    /// Changes the presence of a session. Returns the previous one, a reference that the caller
+    /// must release.
     pub fn set_presence(&mut self, id: SessionId, presence: Option<PresenceId>) -> Option<PresenceId> {
         let now = usize::from(presence.is_some());
         let before = std::mem::replace(&mut self.get_mut(id)?.presence, presence);
@@ -241,27 +244,27 @@ impl Sessions {
         before
     }
 
-    /// Available sessions.
+    /// Number of available sessions.
     pub fn available(&self) -> usize {
         self.available
     }
 
-    /// Sessions held.
+    /// Number of sessions.
     pub fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
 
-    /// Whether there is none.
+    /// Whether there is no session.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Slots, free ones included.
+    /// Number of slots, including free ones.
     pub fn slots(&self) -> u32 {
         self.slots.len() as u32
     }
 
-    /// Memory of the table, by its room, bytes.
+    /// Memory of the table, by its capacity, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.slots.memory_bytes() + self.free.capacity() * size_of::<u32>()
     }

@@ -1,9 +1,10 @@
-//! Token buckets by key: what somebody has used up of a limit, and who is held by it.
+//! Token buckets by key: how much of a limit each key has used up, and which keys are held.
 //!
-//! A bucket is kept as the one time at which it is full again; a full one has no row. The table is bounded. When it is full
-//! the row nearest to expiry gives way, and never one with a larger penalty than the newcomer's: to flush a penalty, an
-//! attacker would have to earn a larger one in every other row. Charges that find no place are counted together, in one
-//! bucket as deep as [`REST_SHARE`] of the others, and hold all who have no row of their own when that is empty.
+//! A bucket is stored as the time at which it is full again; a full bucket has no row. The table is
+//! bounded. When it is full, the row nearest to expiry is evicted, but never one with a larger
+//! penalty than the new row. To flush a penalty, an attacker would have to earn a larger one in
+//! every other row. Charges without a row are counted together in one bucket, as deep as
+//! [`REST_SHARE`] of the others. When it is empty, it holds all keys without a row.
 
 use std::collections::BTreeSet;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -12,13 +13,14 @@ use hashbrown::HashMap;
 
 use super::cache::Given;
 
-/// How many buckets the one for those without a place is worth.
+/// How many buckets the shared bucket is worth.
 const REST_SHARE: u64 = 64;
 
-/// Of so many that are held it is known who they are and since when; of others only that they are.
+/// The number of held keys whose identity and start time are recorded; of others it is only known
+/// that they are held.
 const NAMED_MAX: usize = 256;
 
-/// Keyed hashes of an address and an account; 0 where it does not matter.
+/// Keyed hashes of an address and an account; 0 for a part that does not apply.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Key {
     pub(super) address: u64,
@@ -31,14 +33,14 @@ impl Hash for Key {
     }
 }
 
-/// Somebody who is held: refused until a time.
+/// A key that is held: refused until a time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Holding {
-    /// An address, an account, or both with a space between.
+    /// An address, an account, or both separated by a space.
     pub who: String,
-    /// When it was refused first, milliseconds of the shard's clock.
+    /// When it was first refused, milliseconds of the shard's clock.
     pub since_ms: u64,
-    /// How long it is still held, milliseconds.
+    /// How long it remains held, milliseconds.
     pub left_ms: u64,
     /// How often it was refused.
     pub refused: u64,
@@ -60,14 +62,15 @@ pub(super) struct Buckets {
     full_at: Rows<u64>,
     /// The rows as (full at, key): the first is nearest to expiry.
     order: BTreeSet<(u64, Key)>,
-    /// When the bucket of those who have found no place is full again.
+    /// When the shared bucket is full again.
     rest_full_at: u64,
     /// At most [`NAMED_MAX`].
     named: Rows<Named>,
 }
 
 impl Buckets {
-    /// Empty ones: `burst` charges in a row, 0 for no limit; one more each `refill_ms`.
+    /// Creates empty buckets. Each permits `burst` charges in a row (0 for no limit) and refills by
+    /// one each `refill_ms`.
     pub(super) fn new(burst: u32, refill_ms: u32, rows_max: usize) -> Buckets {
         Buckets {
             burst: u64::from(burst),
@@ -80,7 +83,7 @@ impl Buckets {
         }
     }
 
-    /// Other limits from now on, also for what was charged before: each row keeps its charges and not their time.
+    /// Changes the limits, also for earlier charges: each row retains its charges, not its time.
     pub(super) fn turn(&mut self, now_ms: u64, burst: u32, refill_ms: u32, rows_max: usize) {
         let (burst, refill_ms) = (u64::from(burst), u64::from(refill_ms.max(1)));
         self.rows_max = rows_max;
@@ -104,7 +107,7 @@ impl Buckets {
         (self.burst, self.refill_ms) = (burst, refill_ms);
     }
 
-    /// For how long it is held, milliseconds; none if it may go on. Changes nothing.
+    /// How long the key remains held, milliseconds; `None` if it is not held. Changes nothing.
     pub(super) fn held(&self, now_ms: u64, key: Key) -> Option<u64> {
         let (full_at, spare_ms) = match self.full_at.get(&key) {
             Some(full_at) => (*full_at, self.refill_ms),
@@ -115,7 +118,8 @@ impl Buckets {
         (self.burst > 0 && missing_ms > allowed_ms).then(|| missing_ms - allowed_ms)
     }
 
-    /// The same where it is about to be refused: notes who it is; true if that was not known.
+    /// Does the same for a key that is about to be refused, and records its identity. The flag is
+    /// true if it was not recorded before.
     pub(super) fn refuse(&mut self, now_ms: u64, key: Key, who: impl FnOnce() -> String) -> Option<(u64, bool)> {
         let left_ms = self.held(now_ms, key)?;
         if let Some(named) = self.named.get_mut(&key) {
@@ -137,7 +141,7 @@ impl Buckets {
             return;
         }
         let before = self.full_at.get(&key).copied();
-        // A bucket goes no lower than empty, so a penalty ends in bounded time.
+        // A bucket is at least empty, so a penalty ends in bounded time.
         let lowest = now_ms + self.burst * self.refill_ms;
         let full_at = (before.unwrap_or(0).max(now_ms) + self.refill_ms).min(lowest);
         if before.is_some() || self.make_room(now_ms, full_at) {
@@ -147,7 +151,7 @@ impl Buckets {
         }
     }
 
-    /// Takes one charge back; what was charged to those without a place, too.
+    /// Returns one charge, also if it was made to the shared bucket.
     pub(super) fn refund(&mut self, now_ms: u64, key: Key) {
         let Some(before) = self.full_at.get(&key).copied() else {
             self.rest_full_at = self.rest_full_at.saturating_sub(self.rest_refill_ms());
@@ -161,7 +165,7 @@ impl Buckets {
         }
     }
 
-    /// Lets go of all whose key is wanted; how many were held.
+    /// Releases all keys that match. Returns how many were held.
     pub(super) fn release(&mut self, now_ms: u64, wanted: impl Fn(Key) -> bool) -> u32 {
         let rows: Vec<_> = self.full_at.iter().map(|(key, full_at)| (*key, *full_at)).collect();
         let mut released = 0;
@@ -173,13 +177,13 @@ impl Buckets {
         released
     }
 
-    /// Lets go of everybody; how many were held.
+    /// Releases all keys. Returns how many were held.
     pub(super) fn release_all(&mut self, now_ms: u64) -> u32 {
         self.rest_full_at = 0;
         self.release(now_ms, |_| true)
     }
 
-    /// Who is held now, of those who are known.
+    /// The recorded keys that are held now.
     pub(super) fn holdings(&mut self, now_ms: u64) -> Vec<Holding> {
         self.forget_free(now_ms);
         let holding = |(key, named): (&Key, &Named)| {
@@ -190,7 +194,7 @@ impl Buckets {
         self.named.iter().map(holding).collect()
     }
 
-    /// Rows in use.
+    /// Number of rows in use.
     pub(super) fn len(&self) -> usize {
         debug_assert_eq!(self.full_at.len(), self.order.len());
         self.full_at.len()
@@ -206,7 +210,8 @@ impl Buckets {
         self.named = named;
     }
 
-    /// Whether a new row that expires at `full_at` has a place: expired rows go, and then the one nearest to expiry.
+    /// Whether a new row that expires at `full_at` has a place. Evicts expired rows, and then the
+    /// one nearest to expiry.
     fn make_room(&mut self, now_ms: u64, full_at: u64) -> bool {
         while self.full_at.len() >= self.rows_max {
             match self.order.first() {
@@ -239,7 +244,8 @@ mod tests {
         Key { address, account: 0 }
     }
 
-    /// A table full of penalties is no way around the limit: what finds no place is counted together.
+    /// A table full of penalties does not bypass the limit: charges without a row are counted
+    /// together.
     #[test]
     fn charges_that_find_no_place_are_counted_together() {
         let mut buckets = Buckets::new(2, 1_000, 100);

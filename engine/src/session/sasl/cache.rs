@@ -1,23 +1,25 @@
-//! Which password an account has shown before, as a keyed hash, so that a storm of PLAIN logins costs no PBKDF2.
+//! Caches the last accepted password of each account as a keyed hash, so that a storm of PLAIN
+//! logins needs no PBKDF2.
 //!
-//! An entry is HMAC-SHA-256 of the name, the password and the account's StoredKey, under a key that lives and dies with
-//! the process, the same for all its shards. The StoredKey is in it so that a changed password is never served from
-//! memory: the account's record is read at every login anyway.
+//! An entry is HMAC-SHA-256 of the name, the password and the account's StoredKey, under a key of
+//! this process that all its shards share. The StoredKey is included so that a password that was
+//! changed is never accepted from the cache: the account's record is read at every login anyway.
 //!
-//! An account's entry is kept by its home. The shard that has the connection gets it with the account's record, compares it
-//! with the hash of what the client has shown, and tells the home of a password that was right: no password travels.
+//! An account's entry is at its home. The shard with the connection gets the entry with the
+//! account's record and compares it with the hash of the password that the client has sent. It
+//! reports a password that was right to the home. No password crosses shards.
 
 use hashbrown::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::store::hash::{HashKind, SecretKey, Tag};
 
-/// Bounded; the entry that was not used since the hand last passed gives way (the clock algorithm). Only passwords that
-/// were right come in, so nobody can push out the entries of others by guessing.
+/// Bounded: an entry that was not used since the hand last passed is evicted (the clock algorithm).
+/// Only passwords that were right are inserted, so guessing cannot evict the entries of others.
 pub struct PlainCache {
     key: SecretKey,
     entries: Vec<Entry>,
-    /// From a name's keyed hash to its place in `entries`.
+    /// From a name's keyed hash to its index in `entries`.
     places: HashMap<u64, u32, BuildHasherDefault<Given>>,
     hand: usize,
     entries_max: usize,
@@ -25,7 +27,7 @@ pub struct PlainCache {
 
 struct Entry {
     user: u64,
-    /// The bytes of the tag alone: a tag has room for a longer hash.
+    /// The bytes of the tag only; a tag has room for a longer hash.
     seen: [u8; 32],
     used: bool,
 }
@@ -37,25 +39,26 @@ impl Entry {
 }
 
 impl PlainCache {
-    /// A cache of at most `entries_max` accounts, about 80 bytes each; with 0 nothing is remembered. `key` is fresh
-    /// entropy of this process.
+    /// A cache of at most `entries_max` accounts, about 80 bytes each; 0 disables it. `key` is
+    /// fresh entropy of this process.
     pub fn new(key: &[u8; 32], entries_max: usize) -> PlainCache {
         let entries_max = entries_max.min(u32::MAX as usize);
         let places = HashMap::with_hasher(BuildHasherDefault::default());
         PlainCache { key: SecretKey::new(key), entries: Vec::new(), places, hand: 0, entries_max }
     }
 
-    /// Number of accounts remembered.
+    /// Number of cached accounts.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing is remembered.
+    /// Whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Forgets an account: its password was changed, or it was removed. Not needed for correctness (see above).
+    /// Forgets an account whose password was changed, or that was removed. Not needed for
+    /// correctness (see above).
     pub fn forget(&mut self, account: &str) {
         let Some(place) = self.places.remove(&self.user(account)) else { return };
         self.entries.swap_remove(place as usize);
@@ -64,21 +67,22 @@ impl PlainCache {
         }
     }
 
-    /// What the password of a login is known by, at every shard of the process.
+    /// The tag of a login's password, equal at every shard of the process.
     pub fn tag(&self, account: &str, password: &str, stored: &Tag) -> Tag {
         self.key.tag(&[b"password", account.as_bytes(), stored.as_bytes(), password.as_bytes()])
     }
 
-    /// What [`PlainCache::tag`] made of the password that this account has shown before.
+    /// The [`PlainCache::tag`] of this account's last accepted password.
     pub fn seen(&self, account: &str) -> Option<Tag> {
         self.places.get(&self.user(account)).map(|&place| self.entries[place as usize].seen())
     }
 
-    /// Remembers what [`PlainCache::tag`] made of a password that was right, for the first time or again.
+    /// Stores the [`PlainCache::tag`] of a password that was right.
     pub fn remember(&mut self, account: &str, seen: Tag) {
         let (user, shown) = (self.user(account), seen);
         let Some(&seen) = shown.as_bytes().first_chunk() else { return };
-        // Not used yet: what is shown once in a while gives way to what is shown often.
+        // Not marked as used yet: entries that are used rarely are evicted before those that are
+        // used often.
         let entry = Entry { user, seen, used: false };
         if let Some(&place) = self.places.get(&user) {
             let known = &mut self.entries[place as usize];
@@ -98,7 +102,8 @@ impl PlainCache {
         }
     }
 
-    /// Moves the hand to an entry that was not used since it last came by. Ends within two rounds.
+    /// Moves the hand to an entry that was not used since the hand last passed. Ends within two
+    /// rounds.
     fn give_way(&mut self) -> usize {
         loop {
             let place = self.hand % self.entries.len();
@@ -120,7 +125,7 @@ impl std::fmt::Debug for PlainCache {
     }
 }
 
-/// A hasher for keys that are keyed hashes already: takes them as they are.
+/// A hasher for keys that are already keyed hashes: returns them unchanged.
 #[derive(Default)]
 pub(super) struct Given(u64);
 
@@ -153,7 +158,7 @@ mod tests {
         cache.remember(name, seen);
     }
 
-    /// Whether the password is known; one that is shown is used.
+    /// Whether the password is cached; a hit marks the entry as used.
     fn knows(cache: &mut PlainCache, name: &str) -> bool {
         let known = shows(cache, name, "pencil", &stored(name));
         if known {
@@ -174,7 +179,7 @@ mod tests {
         assert!(!shows(&cache, "romeo", "pencils", &stored("romeo")));
         assert!(!shows(&cache, "romeo", "pencil", &stored("after a change")));
         assert!(!shows(&cache, "juliet", "pencil", &stored("romeo")));
-        // Another shard of the process makes the same of a password, another process does not.
+        // Another shard of the process computes the same tag; another process does not.
         let other = PlainCache::new(&[1; 32], 4);
         assert!(cache.seen("romeo") == Some(other.tag("romeo", "pencil", &stored("romeo"))));
         let stranger = PlainCache::new(&[2; 32], 4);
@@ -197,7 +202,7 @@ mod tests {
         }
         assert_eq!(cache.len(), 100);
         assert_eq!(cache.places.len(), 100);
-        // Places stay right through removals from the middle.
+        // Indices remain correct through removals from the middle.
         let known: Vec<_> = (0..1000).map(|i| format!("user{i}")).filter(|name| knows(&mut cache, name)).collect();
         assert_eq!(known.len(), 99);
         for (done, name) in known.iter().enumerate() {

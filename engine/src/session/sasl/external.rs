@@ -1,6 +1,7 @@
-//! EXTERNAL (RFC 4422 A) with the certificate that a client has shown in its TLS handshake (XEP-0178 2).
+//! EXTERNAL (RFC 4422 A) with the certificate from the client's TLS handshake (XEP-0178 2).
 //!
-//! Chain, times and what is revoked are checked by whoever reports the certificate. Here it is decided whose it is.
+//! The host checks chain, validity and revocation before it reports the certificate. This module
+//! decides which account it belongs to.
 
 use super::{Authenticated, Failure, Mechanism, Terms};
 use crate::session::facts::ClientCertificate;
@@ -8,14 +9,14 @@ use crate::store::account::Credentials;
 use crate::wire::error::SaslCondition;
 use crate::wire::jid;
 
-/// Expects the account's record. The client's message is read.
+/// Expects the account's record. The client's message has been read.
 #[derive(Debug)]
 pub struct ExternalAttempt {
     account: Box<str>,
 }
 
-/// The users that a certificate names, normalised: those in it, or else those that the operator's rule finds. What can be nobody's
-/// address is passed over.
+/// The users named in a certificate, normalised: those in it, or else those found by the operator's
+/// rule. Invalid addresses are skipped.
 fn users(certificate: &ClientCertificate) -> Vec<Box<str>> {
     let names = if certificate.addresses.is_empty() { &certificate.mapped } else { &certificate.addresses };
     let mut users = Vec::new();
@@ -28,7 +29,7 @@ fn users(certificate: &ClientCertificate) -> Vec<Box<str>> {
     users
 }
 
-/// The bare JID of a user; none of what is something else.
+/// The bare JID of a user; `None` for anything else.
 fn bare(name: &str) -> Option<Box<str>> {
     let jid = jid::normalise(name).ok()?;
     (jid.contains('@') && jid::bare_of(&jid) == &*jid).then(|| (&*jid).into())
@@ -38,7 +39,8 @@ fn is_at(user: &str, domain: &str) -> bool {
     user.split_once('@').is_some_and(|(_, of)| of == domain)
 }
 
-/// Whether a connection with this certificate is offered EXTERNAL by a domain (RFC 6120 6.3.4): it names a user there.
+/// Whether a domain offers EXTERNAL to a connection with this certificate (RFC 6120 6.3.4): it
+/// names a user of the domain.
 pub fn offers_external(certificate: Option<&ClientCertificate>, domain: &str) -> bool {
     certificate.is_some_and(|certificate| users(certificate).iter().any(|user| is_at(user, domain)))
 }
@@ -50,7 +52,7 @@ impl ExternalAttempt {
         let account = match (authzid, &users[..]) {
             (_, []) => return Err(Failure::of(SaslCondition::NotAuthorized)),
             ("", [user]) => user.clone(),
-            // 10 b: the client has to say which of them.
+            // 10 b: the client must choose one of them.
             ("", _) => {
                 let text = "the certificate is of several users: say which";
                 return Err(Failure::with_text(SaslCondition::InvalidAuthzid, text));
@@ -66,15 +68,15 @@ impl ExternalAttempt {
         Ok(ExternalAttempt { account })
     }
 
-    /// The bare JID of the account asked for, normalised.
+    /// The bare JID of the requested account, normalised.
     pub fn bare(&self) -> &str {
         &self.account
     }
 
-    /// Takes the account's record, or none if there is no such account.
+    /// Takes the account's record, or `None` if the account does not exist.
     ///
     /// # Errors
-    /// If there is none, or it is out of use.
+    /// If the account does not exist or is out of use.
     pub fn account(self, found: Option<&Credentials>) -> Result<Authenticated, Failure> {
         let found = found.ok_or(Failure::of(SaslCondition::NotAuthorized))?;
         Failure::unless_in_use(found.standing())?;
@@ -120,7 +122,8 @@ mod tests {
         }
     }
 
-    /// Step 11 b: the client says which; also one that is at another domain of the server's has to be said.
+    /// Step 11 b: the client must choose, also if the other address is at another domain of the
+    /// server.
     #[test]
     fn xep0178_2_more_than_one_address() {
         let two = certificate(&["juliet@example.net", "romeo@example.net", "juliet@example.net"], &[]);
@@ -133,7 +136,8 @@ mod tests {
         assert_eq!(try_as(Some(&domains), "juliet@example.org"), INVALID, "the stream is with another domain");
     }
 
-    /// Step 11 c: none, and the operator's rule; RFC 6120 6.3.4: offered only to who can use it.
+    /// Step 11 c: no address, and the operator's rule; RFC 6120 6.3.4: offered only to clients that
+    /// can use it.
     #[test]
     fn xep0178_2_no_address() {
         let mapped = certificate(&[], &["juliet@example.net"]);
@@ -151,7 +155,7 @@ mod tests {
         assert_eq!(try_as(None, ""), Err(SaslCondition::InvalidMechanism));
     }
 
-    /// A certificate of an account that is not there, or is out of use.
+    /// A certificate of an account that does not exist, or is out of use.
     #[test]
     fn xep0178_2_the_account_has_to_be_there() {
         let attempt = || ExternalAttempt { account: "juliet@example.net".into() };

@@ -1,4 +1,4 @@
-//! The two forms in which one authentication is written on the wire: RFC 6120 6, and XEP-0388.
+//! The two wire forms of authentication: RFC 6120 6, and XEP-0388.
 
 use base64::Engine as _;
 
@@ -7,12 +7,13 @@ use crate::ns;
 use crate::wire::error::{NS_SASL, SaslCondition, write_sasl_failure};
 use crate::wire::text::Writer;
 
-/// A form of authentication. The mechanisms, their messages, and all that is counted and held are the same in both.
+/// A wire form of authentication. The mechanisms, their messages and all limits are the same in
+/// both.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Form {
-    /// RFC 6120 6: `<auth/>`, and a stream that is restarted.
+    /// RFC 6120 6: `<auth/>`, after which the stream restarts.
     Sasl1,
-    /// XEP-0388: `<authenticate/>`, which brings along what is to follow, and a stream that goes on.
+    /// XEP-0388: `<authenticate/>` with inlined requests, after which the stream continues.
     Sasl2,
 }
 
@@ -54,8 +55,8 @@ impl Form {
     }
 }
 
-/// Appends the beginning of XEP-0388's `<success/>` (2.6.1): what the mechanism says at the end, if it says anything, and the
-/// address that the client has now. What came with the authentication follows, and then `</success>`.
+/// Appends the beginning of the `<success/>` of XEP-0388 2.6.1: the mechanism's final message, if
+/// any, and the client's address. The results of inlined requests follow, and then `</success>`.
 pub fn open_success2(out: &mut Vec<u8>, message: &[u8], jid: &str) {
     let mut w = Writer::new(out);
     w.open("success").attribute("xmlns", ns::SASL2);
@@ -63,7 +64,7 @@ pub fn open_success2(out: &mut Vec<u8>, message: &[u8], jid: &str) {
     w.leaf("authorization-identifier", jid);
 }
 
-/// Appends what the mechanism says at the end, if it says anything.
+/// Appends the mechanism's final message, if any.
 pub fn write_additional_data(w: &mut Writer<'_>, message: &[u8]) {
     let data = BASE64.encode(message);
     if !message.is_empty() {
@@ -71,5 +72,5 @@ pub fn write_additional_data(w: &mut Writer<'_>, message: &[u8]) {
     }
 }
 
-/// What ends it.
+/// The end of that `<success/>`.
 pub const CLOSE_SUCCESS2: &[u8] = b"</success>";

@@ -1,21 +1,24 @@
-//! From which addresses an account has logged in lately, so that those who own it get in while others guess.
+//! The addresses from which an account has logged in recently, so that its owner can log in while
+//! others guess.
 //!
-//! Only a login that succeeded writes here: to take a place, an attacker has to have an account. The table is bounded by
-//! sets of eight places; an account's hash, which nobody outside can compute, names its set. An account has four places at
-//! most, the oldest gives way to its next address. In a full set the place goes to a newcomer that belongs to the account
-//! with most places there, the oldest of them: who has many accounts can push out one place for each, and only where the
-//! table is full already. Whoever is pushed out is a stranger until the next login, no more.
+//! Only a successful login writes here, so an attacker needs an account to take a place. The table
+//! consists of sets of eight places. A keyed hash of the account selects its set. An account has at
+//! most four places; its next address replaces the oldest. In a full set, a new pair replaces the
+//! oldest place of the account with the most places there. An attacker with many accounts can evict
+//! one place with each, and only where the table is full. An evicted address only counts as unknown
+//! until its next login.
 
 /// Places of a set.
 const WAYS: usize = 8;
-/// Addresses that are remembered of one account.
+/// Addresses that are remembered per account.
 const ADDRESSES_MAX: usize = 4;
-/// Sets of a table that holds something; it doubles from here.
+/// Sets of the smallest table; it grows by doubling.
 const SETS_MIN: usize = 64;
 /// How long a success counts, seconds: 30 days.
 const LATELY_S: u32 = 30 * 86_400;
 
-/// Hash of the account, hash of the address, second of the last success plus one; that is 0 in a free place.
+/// Hash of the account, hash of the address, second of the last success plus one. The last is 0 in
+/// a free place.
 type Place = [u32; 3];
 
 /// The table of one shard.
@@ -25,19 +28,20 @@ pub(super) struct KnownPairs {
 }
 
 impl KnownPairs {
-    /// At most `places_max` pairs, a power of two of at least 512; 12 bytes each. The table grows as it fills.
+    /// Creates a table of at most `places_max` pairs, a power of two of at least 512; 12 bytes
+    /// each. It grows as it fills.
     pub(super) fn new(places_max: usize) -> KnownPairs {
         debug_assert!(places_max.is_power_of_two() && places_max >= SETS_MIN * WAYS);
         KnownPairs { places: Vec::new(), places_max }
     }
 
-    /// Whether a login from the address to the account has succeeded lately.
+    /// Whether a login from the address to the account has succeeded recently.
     pub(super) fn knows(&self, now_s: u32, account: u64, address: u64) -> bool {
         let (account, address) = (account as u32, address as u32);
         self.set(account).iter().any(|place| is_live(place, now_s) && place[0] == account && place[1] == address)
     }
 
-    /// A login from the address to the account has succeeded.
+    /// Records a successful login from the address to the account.
     pub(super) fn remember(&mut self, now_s: u32, account: u64, address: u64) {
         let (account, address) = (account as u32, address as u32);
         if self.places.is_empty() {
@@ -70,7 +74,7 @@ impl KnownPairs {
         }
     }
 
-    /// Forgets all addresses of an account: it was removed, or an operator lets go of it.
+    /// Forgets all addresses of an account that was removed, or that an operator released.
     pub(super) fn forget(&mut self, account: u64) {
         let account = account as u32;
         if !self.places.is_empty() {
@@ -80,7 +84,7 @@ impl KnownPairs {
         }
     }
 
-    /// Places that are taken.
+    /// Number of places in use.
     #[cfg(test)]
     fn taken(&self) -> usize {
         self.places.iter().filter(|place| place[2] > 0).count()
@@ -97,7 +101,7 @@ impl KnownPairs {
         (account as usize & (self.places.len() / WAYS - 1)) * WAYS
     }
 
-    /// Each set becomes two, between which its places are divided.
+    /// Splits each set into two, and distributes its places among them.
     fn grow(&mut self) {
         let old = std::mem::take(&mut self.places);
         self.places = vec![[0; 3]; 2 * old.len()];
@@ -122,7 +126,7 @@ fn oldest(set: &[Place], wanted: impl Fn(&Place) -> bool) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Numbers spread as hashes are.
+    /// Numbers that are distributed like hashes.
     fn hash(n: u64) -> u64 {
         n.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(32)
     }
@@ -148,10 +152,10 @@ mod tests {
         let mut known = KnownPairs::new(4_096);
         (0..1_200).for_each(|n| known.remember(n as u32, hash(n), hash(n + 1)));
         assert!((0..1_200).all(|n| known.knows(1_200, hash(n), hash(n + 1))), "half full");
-        // One account from a hundred thousand addresses.
+        // One account from 100,000 addresses.
         (0..100_000).for_each(|n| known.remember(2_000, hash(5_000), hash(10_000 + n)));
         assert!((0..1_200).filter(|&n| known.knows(2_000, hash(n), hash(n + 1))).count() >= 1_200 - ADDRESSES_MAX);
-        // More accounts than there are places.
+        // More accounts than places.
         (0..20_000).for_each(|n| known.remember(3_000, hash(20_000 + n), 1));
         assert_eq!(known.places.len(), 4_096);
         assert!(known.knows(3_000, hash(39_999), 1), "the last has its place");
@@ -160,7 +164,7 @@ mod tests {
     #[test]
     fn in_a_full_set_those_with_most_places_give_way_first() {
         let mut known = KnownPairs::new(512);
-        // All of one set: numbers with the same low bits.
+        // All in one set: numbers with the same low bits.
         let account = |n: u64| n << 16;
         (0..4).for_each(|address| known.remember(1_000 + address as u32, account(1), address));
         (2..6).for_each(|n| known.remember(n as u32, account(n), 1));

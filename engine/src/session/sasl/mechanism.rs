@@ -1,4 +1,5 @@
-//! Which mechanisms there are, which of them a connection is offered, and what binds a login to its TLS channel.
+//! The mechanisms, which of them a connection is offered, and what binds a login to its TLS
+//! channel.
 
 use super::Form;
 use crate::ns;
@@ -13,7 +14,7 @@ pub const NS_SASL_CB: &str = "urn:xmpp:sasl-cb:0";
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 #[repr(u8)]
 pub enum Mechanism {
-    /// SCRAM-SHA-512-PLUS (as RFC 7677 has SHA-256), bound to the TLS channel.
+    /// SCRAM-SHA-512-PLUS (by analogy with RFC 7677), bound to the TLS channel.
     ScramSha512Plus,
     /// SCRAM-SHA-256-PLUS (RFC 7677), bound to the TLS channel.
     ScramSha256Plus,
@@ -27,19 +28,19 @@ pub enum Mechanism {
     ScramSha1,
     /// PLAIN (RFC 4616).
     Plain,
-    /// EXTERNAL (RFC 4422 A): the certificate that the client has shown (XEP-0178).
+    /// EXTERNAL (RFC 4422 A): the client's certificate (XEP-0178).
     External,
-    /// HT-SHA-256-EXPR: a token of FAST (XEP-0484), bound to the TLS channel.
+    /// HT-SHA-256-EXPR: a FAST token (XEP-0484), bound to the TLS channel.
     TokenExporter,
     /// HT-SHA-256-ENDP: a token, bound to the server's certificate.
     TokenEndPoint,
-    /// HT-SHA-256-NONE: a token, bound to nothing.
+    /// HT-SHA-256-NONE: a token without channel binding.
     TokenUnbound,
 }
 
 impl Mechanism {
-    /// All mechanisms that show a password, in order of preference: bound before unbound, the newer hash first, the bare
-    /// password last.
+    /// All password mechanisms in order of preference: bound before unbound, newer hashes first,
+    /// PLAIN last.
     pub const PASSWORDS: [Mechanism; 7] = [
         Mechanism::ScramSha512Plus,
         Mechanism::ScramSha256Plus,
@@ -50,10 +51,11 @@ impl Mechanism {
         Mechanism::Plain,
     ];
 
-    /// All mechanisms that show a token, in the same order.
+    /// All token mechanisms, in the same order.
     pub const TOKENS: [Mechanism; 3] = [Mechanism::TokenExporter, Mechanism::TokenEndPoint, Mechanism::TokenUnbound];
 
-    /// All mechanisms but those for tokens, in order of preference (RFC 6120 6.3.3): who has shown a certificate needs no password.
+    /// All mechanisms except those for tokens, in order of preference (RFC 6120 6.3.3). A client
+    /// with a certificate needs no password.
     fn without_tokens() -> impl Iterator<Item = Mechanism> {
         std::iter::once(Mechanism::External).chain(Mechanism::PASSWORDS)
     }
@@ -81,7 +83,7 @@ impl Mechanism {
         all.find(|mechanism| mechanism.name() == name)
     }
 
-    /// What a token for this mechanism is bound to; none if it shows a password.
+    /// The binding of a token for this mechanism; `None` for a password mechanism.
     pub const fn token(self) -> Option<TokenKind> {
         match self {
             Mechanism::TokenExporter => Some(TokenKind::Exporter),
@@ -107,30 +109,30 @@ impl Mechanism {
     }
 }
 
-/// What may be offered beside what the channel allows. It is the same whoever the client says that it is, so nothing tells which
-/// accounts there are.
+/// What may be offered besides what the channel permits. It does not depend on the client's claimed
+/// identity, so it does not reveal which accounts exist.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowed {
     /// PLAIN, on connections of this kind.
     pub plain: bool,
     /// SCRAM with these hash functions.
     pub hashes: Hashes,
-    /// EXTERNAL: the client has shown a certificate that names a user of the domain.
+    /// EXTERNAL: the client's certificate names a user of the domain.
     pub external: bool,
     /// Tokens (XEP-0484).
     pub tokens: bool,
 }
 
 impl Default for Allowed {
-    /// All of it, but EXTERNAL.
+    /// Everything except EXTERNAL.
     fn default() -> Allowed {
         Allowed { plain: true, hashes: Hashes::ALL, external: false, tokens: true }
     }
 }
 
 impl Allowed {
-    /// Where whoever keeps the users elsewhere is shown the password itself: no key of it is kept that SCRAM could use, and a certificate
-    /// says nothing of whether its user is still there.
+    /// For an external back end, which needs the password itself. There are no stored keys that
+    /// SCRAM could use, and a certificate does not prove that its user still exists.
     pub fn outside(tokens: bool) -> Allowed {
         Allowed { plain: true, hashes: Hashes::default(), external: false, tokens }
     }
@@ -140,7 +142,7 @@ impl Allowed {
     }
 }
 
-/// The task by which an account gains keys of a hash function (XEP-0480 2.1, 3).
+/// The task that adds keys of a hash function to an account (XEP-0480 2.1, 3).
 pub const fn upgrade_name(kind: HashKind) -> &'static str {
     match kind {
         HashKind::Sha1 => "UPGR-SCRAM-SHA-1",
@@ -159,7 +161,7 @@ pub fn upgrade_of(name: &str) -> Option<HashKind> {
 pub struct Mechanisms(u16);
 
 impl Mechanisms {
-    /// Whether this one is in the set.
+    /// Whether the set contains this mechanism.
     pub const fn contains(self, mechanism: Mechanism) -> bool {
         self.0 & (1 << mechanism as u8) != 0
     }
@@ -169,13 +171,14 @@ impl Mechanisms {
         Mechanism::without_tokens().filter(move |&mechanism| self.contains(mechanism))
     }
 
-    /// Whether a mechanism that requires channel binding is in the set.
+    /// Whether the set contains a mechanism that requires channel binding.
     pub fn any_bound(self) -> bool {
         self.iter().any(Mechanism::is_bound)
     }
 }
 
-/// What a connection is offered for a token (XEP-0484 3.1): a bound mechanism only where the channel has its binding.
+/// The token mechanisms that a connection is offered (XEP-0484 3.1): a bound one only if the
+/// channel has its binding.
 pub fn tokens_offered(secured: Option<&ChannelBindings>) -> impl Iterator<Item = Mechanism> {
     let has = move |kind| secured.is_some_and(|bindings| bindings.data(kind).is_some());
     let (exporter, end_point) = (has(BindingType::TlsExporter), has(BindingType::TlsServerEndPoint));
@@ -186,8 +189,8 @@ pub fn tokens_offered(secured: Option<&ChannelBindings>) -> impl Iterator<Item =
     })
 }
 
-/// What a connection is offered. `secured` is there if it is over TLS; the bound mechanisms need a channel binding in
-/// it.
+/// The mechanisms that a connection is offered. `secured` is set if it uses TLS; bound mechanisms
+/// need a channel binding in it.
 pub fn offered(secured: Option<&ChannelBindings>, allowed: Allowed) -> Mechanisms {
     let bound = secured.is_some_and(|bindings| bindings.types().next().is_some());
     let members = Mechanism::without_tokens().filter(|mechanism| match mechanism {
@@ -220,20 +223,19 @@ impl BindingType {
     }
 }
 
-/// What the TLS layer knows of a connection that a login can be bound to. A connection over TLS has one of these even if
-/// nothing is in it.
+/// Channel-binding data of the TLS layer. Every TLS connection has this value, even if it is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChannelBindings {
-    /// 32 bytes exported with the label `EXPORTER-Channel-Binding` and an empty context (RFC 9266 2). Under TLS 1.2
-    /// only with an extended master secret (RFC 9266 4.2).
+    /// 32 bytes exported with the label `EXPORTER-Channel-Binding` and an empty context (RFC 9266
+    /// 2). Under TLS 1.2 only with an extended master secret (RFC 9266 4.2).
     pub exporter: Option<[u8; 32]>,
-    /// Hash of the certificate by its own signature's hash function, SHA-256 in the place of MD5 and SHA-1
-    /// (RFC 5929 4.1). Up to 64 bytes.
+    /// Hash of the certificate by its own signature's hash function, or SHA-256 instead of MD5 and
+    /// SHA-1 (RFC 5929 4.1). Up to 64 bytes.
     pub server_end_point: Option<Box<[u8]>>,
 }
 
 impl ChannelBindings {
-    /// The data of a kind, if it is there.
+    /// The data of a kind, if available.
     pub fn data(&self, kind: BindingType) -> Option<&[u8]> {
         match kind {
             BindingType::TlsExporter => self.exporter.as_ref().map(|data| &data[..]),
@@ -241,18 +243,19 @@ impl ChannelBindings {
         }
     }
 
-    /// The kinds that are there, the stronger first.
+    /// The available kinds, the stronger first.
     pub fn types(&self) -> impl Iterator<Item = BindingType> {
         BindingType::ALL.into_iter().filter(|&kind| self.data(kind).is_some())
     }
 }
 
-/// The kinds of binding that a connection is told of: none where no mechanism requires one.
+/// The kinds of binding that are announced to a connection: none if no offered mechanism requires
+/// one.
 fn announced(secured: Option<&ChannelBindings>, mechanisms: Mechanisms) -> impl Iterator<Item = BindingType> {
     secured.filter(|_| mechanisms.any_bound()).into_iter().flat_map(ChannelBindings::types)
 }
 
-/// Appends the channel-binding types, if any is there (XEP-0440 2).
+/// Appends the channel-binding types, if there are any (XEP-0440 2).
 pub fn write_bindings(out: &mut Vec<u8>, secured: Option<&ChannelBindings>, allowed: Allowed) {
     let mut kinds = announced(secured, offered(secured, allowed)).peekable();
     if kinds.peek().is_some() {
@@ -264,9 +267,9 @@ pub fn write_bindings(out: &mut Vec<u8>, secured: Option<&ChannelBindings>, allo
     }
 }
 
-/// Appends a stream feature of authentication: the mechanisms (RFC 6120 6.4.1), or those of SASL 2 with what it takes along
-/// (XEP-0388 2.1): `inline`, behind which stands FAST with the mechanisms for tokens (XEP-0484 3.1), and what accounts can gain
-/// (XEP-0480 2.1).
+/// Appends a stream feature of authentication: the mechanisms (RFC 6120 6.4.1), or those of SASL 2
+/// (XEP-0388 2.1). For SASL 2, `inline` is followed by FAST with the token mechanisms (XEP-0484
+/// 3.1) and the upgrades that accounts can gain (XEP-0480 2.1).
 pub fn write_features(
     out: &mut Vec<u8>,
     form: Form,
@@ -298,8 +301,8 @@ pub fn write_features(
     put(out, &["</", element, ">"]);
 }
 
-/// The hash of what a connection was offered, by which a client sees whether somebody has changed it on the way
-/// (XEP-0474 5.1), in base64. The mechanisms are the same for both forms of SASL.
+/// The hash of the offer, in base64, by which a client detects a modification in transit (XEP-0474
+/// 5.1). The mechanisms are the same for both forms of SASL.
 pub(super) fn offer_hash(hash: HashKind, secured: Option<&ChannelBindings>, allowed: Allowed) -> String {
     let mechanisms = offered(secured, allowed);
     let mut names: Vec<_> = mechanisms.iter().map(Mechanism::name).collect();
@@ -330,7 +333,8 @@ mod tests {
         offered(secured, allowed).iter().map(Mechanism::name).collect()
     }
 
-    /// RFC 6120 6.3.3: the server's order of preference. RFC 5802 6: -PLUS only where the channel can be bound.
+    /// RFC 6120 6.3.3: the server's order of preference. RFC 5802 6: -PLUS only where the channel
+    /// can be bound.
     #[test]
     fn rfc6120_6_3_3_the_offer_follows_the_channel() {
         let bindings = ChannelBindings { exporter: Some([1; 32]), server_end_point: None };
@@ -397,7 +401,8 @@ mod tests {
         );
     }
 
-    /// XEP-0388 2.1, XEP-0480 2.1, XEP-0484 3.1: what accounts may lack, and tokens that are bound only where the channel has what binds them.
+    /// XEP-0388 2.1, XEP-0480 2.1, XEP-0484 3.1: upgrades, and tokens that are bound only if the
+    /// channel has their binding.
     #[test]
     fn xep0484_3_1_the_offer_of_sasl_2() {
         let offer = |secured: Option<&ChannelBindings>| {
@@ -433,7 +438,7 @@ mod tests {
                  SCRAM-SHA-512\x1eSCRAM-SHA-512-PLUS\x1ftls-exporter\x1etls-server-end-point"
             )
         );
-        // Nothing is said of bindings where none is announced.
+        // Without announced bindings, the text has none.
         let two = Allowed { hashes: Hashes::ALL.without(HashKind::Sha512), ..NO_PLAIN };
         assert_eq!(offer_hash(HashKind::Sha256, None, two), hash("SCRAM-SHA-1\x1eSCRAM-SHA-256"));
         // The example of 5.3.

@@ -1,23 +1,26 @@
-//! Authentication, the server's side, as pure state machines (RFC 6120 6).
+//! Authentication, server side, as pure state machines (RFC 6120 6).
 //!
-//! A state is a struct named for what it expects, and is consumed by its transition. [`begin`] reads `<auth/>`; what
-//! it returns says what is needed next: the client's first message, or the account's record out of the store. At the
-//! end stands [`Authenticated`], which nothing but a verifier of this module can make.
+//! A state is a struct named for what it expects, and is consumed by its transition. [`begin`]
+//! reads `<auth/>`. Its result tells what is needed next: the client's first message, or the
+//! account's record from the store. The end is [`Authenticated`], which only a verifier of this
+//! module can create.
 //!
 //! ```text
-//! begin ─┬─ ExpectInitial ── response ─┐            (empty <challenge/>)
-//!        ├─────────────────────────────┼─ ExpectAccount ── account ── ExpectClientFinal ── response ── Authenticated
-//!        ├─────────────────────────────┴─ PlainAttempt ─── account ─┬──────────────────────────────── Authenticated
-//!        │                                                          └─ DeriveKeys, ExpectDerived ──── Authenticated
-//!        ├─ ExternalAttempt ─ account ───────────────────────────────────────────────────────────────── Authenticated
-//!        │                (users who are kept elsewhere: outside::ExpectVerdict ── verdict ───────────── Authenticated)
-//!        └─ TokenAttempt ── answered ──────────────────────────────────────────────────────────────── Authenticated
+//! begin ─┬─ ExpectInitial ── response ─┐        (empty <challenge/>)
+//!        ├─────────────────────────────┼─ ExpectAccount ── account ── ExpectClientFinal ── response ─┐
+//!        ├─────────────────────────────┴─ PlainAttempt ─── account ─┬────────────────────────────────┤
+//!        │                                                          └─ DeriveKeys, ExpectDerived ────┤
+//!        ├─ ExternalAttempt ── account ──────────────────────────────────────────────────────────────┤
+//!        │     (external users: outside::ExpectVerdict ── verdict ───────────────────────────────────┤)
+//!        └─ TokenAttempt ── answered ────────────────────────────────────────────────────────────────┤
+//!                                                                                                    │
+//!                                                                                      Authenticated ┘
 //! ```
 //!
-//! The same states serve both forms on the wire, RFC 6120 6 and XEP-0388 ([`Form`]).
+//! The same states serve both wire forms, RFC 6120 6 and XEP-0388 ([`Form`]).
 //!
-//! This module reads the texts of `<auth/>` and `<response/>` and knows credentials; it must never know the connection,
-//! the store that an account comes from, or what an authenticated peer may do.
+//! This module parses `<auth/>` and `<response/>` and knows credentials. It must never know the
+//! connection, the store of an account, or the rights of an authenticated peer.
 
 mod buckets;
 mod cache;
@@ -57,38 +60,41 @@ use crate::store::token::Agent;
 use crate::wire::error::SaslCondition;
 use crate::wire::jid;
 
-/// What a login is held to: facts of the connection and words of the operator. The same for all steps of a login.
+/// The terms of a login: facts of the connection and the operator's settings. The same for all
+/// steps of a login.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms<'a> {
-    /// The domain that the stream is with, normalised.
+    /// The domain of the stream, normalised.
     pub domain: &'a str,
-    /// There if the connection is over TLS.
+    /// Set if the connection uses TLS.
     pub secured: Option<&'a ChannelBindings>,
-    /// What is allowed on this connection.
+    /// What is permitted on this connection.
     pub allowed: Allowed,
-    /// What the client has shown in its TLS handshake.
+    /// The client's certificate from the TLS handshake.
     pub certificate: Option<&'a ClientCertificate>,
 }
 
 impl Terms<'_> {
-    /// The bare JID of who says this name, a localpart at the stream's domain (RFC 6120 6.3.8); `None` if it cannot be one.
+    /// The bare JID of this name, a localpart at the stream's domain (RFC 6120 6.3.8); `None` if it
+    /// is invalid.
     fn account(&self, name: &str) -> Option<Box<str>> {
         let local = jid::normalise_local(name).ok()?;
         Some([&*local, "@", self.domain].concat().into())
     }
 }
 
-/// Proof that a peer has shown the credentials of an account. Only a verifier of this module makes one. It goes with the
-/// connection until a resource is bound, and is of no use once that account is gone.
+/// Proof that a peer has presented the credentials of an account. Only a verifier of this module
+/// creates one. It accompanies the connection until a resource is bound, and is void once the
+/// account is gone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Authenticated(Box<Proof>);
 
-/// What it is a proof of, apart: a connection that has not come so far has room for a pointer only.
+/// The content of the proof, boxed: a connection in an earlier stage has room only for a pointer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Proof {
     account: Box<str>,
     incarnation: Incarnation,
-    /// By which keys of its password.
+    /// The keys of its password.
     key: u64,
     mechanism: Mechanism,
 }
@@ -108,54 +114,58 @@ impl Authenticated {
         self.0.account.split_once('@').map_or("", |(_, domain)| domain)
     }
 
-    /// Of somebody whom a host vouches for: for worlds that hold connections without logging each of them in.
+    /// A proof that the host vouches for: for simulations that have connections without logging
+    /// each of them in.
     #[doc(hidden)]
     pub fn vouched_for(account: &str, incarnation: Incarnation) -> Authenticated {
         Authenticated::new(account.into(), (incarnation, 0), Mechanism::Plain)
     }
 
-    /// Of a component that has shown the secret of its domain (XEP-0114 3). It is no account: its JID has no localpart.
+    /// A proof for a component that has presented the secret of its domain (XEP-0114 3). It is not
+    /// an account: its JID has no localpart.
     pub(crate) fn component(domain: &str) -> Authenticated {
         Authenticated::new(domain.into(), (Incarnation::UNNUMBERED, 0), Mechanism::Plain)
     }
 
-    /// Whether it is a component's.
+    /// Whether it belongs to a component.
     pub(crate) fn is_component(&self) -> bool {
         !self.0.account.contains('@')
     }
 
-    /// Which account of that name it was when its record was read: there may be another by now, or none.
+    /// The incarnation of the account when its record was read. There may be another account by
+    /// now, or none.
     pub fn incarnation(&self) -> Incarnation {
         self.0.incarnation
     }
 
-    /// The account, and a number for the keys of the password that was shown.
+    /// The account, and a number for the keys of the password that was presented.
     pub fn identity(&self) -> (Incarnation, u64) {
         (self.0.incarnation, self.0.key)
     }
 
-    /// Whether these are the credentials that were shown: the same account, under the same password.
+    /// Whether these are the credentials that were presented: the same account with the same
+    /// password.
     pub fn is_of(&self, credentials: &Credentials) -> bool {
         (self.0.incarnation, self.0.key) == credentials.identity()
     }
 
-    /// How it was shown.
+    /// The mechanism that was used.
     pub fn mechanism(&self) -> Mechanism {
         self.0.mechanism
     }
 }
 
-/// What clients of a suspended account are told.
+/// The text that clients of a suspended account are sent.
 pub const SUSPENDED_TEXT: &str = "this account is suspended: ask whoever runs this server";
 
-/// Why a login failed. The peer is told the condition and the text; `scram` is for the log.
+/// Why a login failed. The peer is sent the condition and the text; `scram` is for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// The condition of RFC 6120 6.5.
     pub condition: SaslCondition,
-    /// A sentence, where it helps the peer and tells nothing on accounts.
+    /// A sentence that helps the peer and reveals nothing about accounts.
     pub text: Option<&'static str>,
-    /// The error value of RFC 5802 7, if SCRAM has one.
+    /// The error value of RFC 5802 7, for SCRAM.
     pub scram: Option<ScramError>,
 }
 
@@ -166,18 +176,20 @@ impl Failure {
         "the server cannot read this account, its operator has to mend the store",
     );
 
-    /// The account is not in use yet: only who knows its password is told (RFC 6120 6.5.1).
+    /// The account is not in use yet. Revealed only to a client with the right password (RFC 6120
+    /// 6.5.1).
     const APPLIES: Failure =
         Failure::with_text(SaslCondition::AccountDisabled, "the account waits for an administrator's approval");
 
-    /// The server does not trust a token (XEP-0484 4.2), so that the client asks for the password. Whether there was such a token, or such
-    /// an account, is the same to it.
+    /// The server does not accept a token (XEP-0484 4.2); the client then asks for the password.
+    /// The answer does not depend on whether the token or the account exists.
     pub const NO_TOKEN: Failure = Failure::of(SaslCondition::CredentialsExpired);
 
-    /// The account is out of use: only who knows its password is told (RFC 6120 6.5.1).
+    /// The account is out of use. Revealed only to a client with the right password (RFC 6120
+    /// 6.5.1).
     const SUSPENDED: Failure = Failure::with_text(SaslCondition::AccountDisabled, SUSPENDED_TEXT);
 
-    /// Whether an account with this standing may be used by who has shown its credentials.
+    /// Whether a client that has presented its credentials may use an account with this standing.
     ///
     /// # Errors
     /// If it may not.
@@ -192,7 +204,7 @@ impl Failure {
     /// The peer sent `<abort/>` (RFC 6120 6.4.4).
     pub const ABORTED: Failure = Failure::of(SaslCondition::Aborted);
 
-    /// A failure that says no more than its condition.
+    /// A failure without any text besides its condition.
     pub const fn of(condition: SaslCondition) -> Failure {
         Failure { condition, text: None, scram: None }
     }
@@ -217,7 +229,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// Makes up the credentials of names that have no account, so that a login for one looks as any other until it fails.
+/// Makes up credentials for names without an account, so that a login for one is indistinguishable
+/// from others until it fails.
 #[derive(Clone, Debug)]
 pub struct Decoy {
     secret: SecretKey,
@@ -225,8 +238,9 @@ pub struct Decoy {
 }
 
 impl Decoy {
-    /// `secret` must outlive the process, or a restart gives the made-up salts away; `iterations` is the count of new
-    /// accounts. Accounts with another count, such as imported ones, can be told from made-up ones.
+    /// `secret` must outlive the process; otherwise a restart reveals which salts are made up.
+    /// `iterations` is the count of new accounts. Accounts with another count, such as imported
+    /// ones, are distinguishable from made-up ones.
     pub fn new(secret: &[u8; 32], iterations: u32) -> Decoy {
         Decoy { secret: SecretKey::new(secret), iterations }
     }
@@ -245,7 +259,7 @@ pub enum Begun {
     Scram(ExpectAccount),
     /// The account's record, for PLAIN.
     Plain(PlainAttempt),
-    /// What the account's home says of a token.
+    /// The account home's answer about a token.
     Token(TokenAttempt),
     /// The account's record, for EXTERNAL.
     External(ExternalAttempt),
@@ -259,8 +273,8 @@ pub fn begin(mechanism: &str, payload: &str, terms: &Terms<'_>) -> Result<Begun,
     begin_with(mechanism, Some(payload).filter(|payload| !payload.is_empty()), terms, None, None)
 }
 
-/// Reads `<authenticate mechanism='..'>` (XEP-0388 2.4) with the text of its `<initial-response/>`, if it has one. For a token
-/// it takes `<fast/>` and the client's id (XEP-0484 3.4, 4.1).
+/// Reads `<authenticate mechanism='..'>` (XEP-0388 2.4) with the text of its `<initial-response/>`,
+/// if any. A token requires `<fast/>` and the client's id (XEP-0484 3.4, 4.1).
 ///
 /// # Errors
 /// If the mechanism is not offered under these terms, or the payload is not its first message.
@@ -294,7 +308,7 @@ pub fn begin_with(
     }
 }
 
-/// Expects the first message of a client that left it out of `<auth/>`.
+/// Expects the first message of a client that omitted it from `<auth/>`.
 #[derive(Debug)]
 pub struct ExpectInitial {
     mechanism: Mechanism,
@@ -318,8 +332,9 @@ fn first_message(mechanism: Mechanism, message: String, terms: &Terms<'_>) -> Re
     }
 }
 
-/// Decodes the text of `<auth/>`, `<initial-response/>` or `<response/>`: nothing and a lone `=` are an empty message (RFC
-/// 6120 6.4.2, XEP-0388 2.3). All else is base64 of RFC 4648 4, padded, without white space (RFC 6120 13.9.1).
+/// Decodes the text of `<auth/>`, `<initial-response/>` or `<response/>`. An empty text and a lone
+/// `=` are an empty message (RFC 6120 6.4.2, XEP-0388 2.3). Anything else is padded base64 of RFC
+/// 4648 4 without white space (RFC 6120 13.9.1).
 fn decode(payload: &str) -> Result<Vec<u8>, Failure> {
     if matches!(payload, "" | "=") {
         return Ok(Vec::new());
@@ -330,12 +345,13 @@ fn decode(payload: &str) -> Result<Vec<u8>, Failure> {
     BASE64.decode(payload).map_err(|_| Failure::of(SaslCondition::IncorrectEncoding))
 }
 
-/// The same of a message in UTF-8, as those of all mechanisms for passwords are.
+/// Decodes a UTF-8 message, as used by all password mechanisms.
 fn decode_text(payload: &str) -> Result<String, Failure> {
     String::from_utf8(decode(payload)?).map_err(|_| Failure::of(SaslCondition::MalformedRequest))
 }
 
-/// Checks an authorization identity: none, or the account's own bare JID, whatever its letter case (RFC 6120 6.3.8).
+/// Checks an authorization identity: empty, or the account's own bare JID, in any letter case (RFC
+/// 6120 6.3.8).
 fn check_authzid(authzid: &str, account: &str) -> Result<(), Failure> {
     if authzid.is_empty() {
         return Ok(());
@@ -347,7 +363,8 @@ fn check_authzid(authzid: &str, account: &str) -> Result<(), Failure> {
     }
 }
 
-/// Appends `<success/>` of RFC 6120 6.4.6 with this message as additional data; empty for mechanisms that have none.
+/// Appends the `<success/>` of RFC 6120 6.4.6 with this message as additional data; empty for
+/// mechanisms without one.
 pub fn write_success(out: &mut Vec<u8>, message: &[u8]) {
     Form::Sasl1.write_element(out, "success", message);
 }

@@ -1,7 +1,9 @@
-//! Users who are kept elsewhere: whoever keeps them is asked whether a password is right, and whether a user is still there.
+//! Users of an external back end, which is asked whether a password is right, and whether a user
+//! still exists.
 //!
-//! The question leaves the shard and comes back as a [`Verdict`]. No key is kept of such a password, so no mechanism but PLAIN can show
-//! it. A token (XEP-0484) is compared here, and good for no longer than its user is there.
+//! The question leaves the shard, and the answer returns as a [`Verdict`]. No key of such a
+//! password is stored, so only PLAIN can be used. A token (XEP-0484) is checked here, and is valid
+//! only while its user exists.
 
 use std::fmt;
 
@@ -9,7 +11,7 @@ use super::{Authenticated, Failure, Mechanism, PlainAttempt};
 use crate::store::account::{Credentials, Incarnation, Standing};
 use crate::wire::error::SaslCondition;
 
-/// A question for whoever keeps the users of a domain.
+/// A question to the external back end of a domain.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Question {
     account: Box<str>,
@@ -23,12 +25,12 @@ impl Question {
         self.account.split_once('@').unwrap_or((&self.account, ""))
     }
 
-    /// The password that has to be right; `None` asks whether there is such a user.
+    /// The password to check; `None` asks whether the user exists.
     pub fn password(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
-    /// One of a host's own, for tests and trials.
+    /// A question of a host's own, for tests and trials.
     #[doc(hidden)]
     pub fn of(account: &str, password: Option<&str>) -> Question {
         Question { account: account.into(), password: password.map(Into::into) }
@@ -41,33 +43,34 @@ impl fmt::Debug for Question {
     }
 }
 
-/// What is answered.
+/// The answer to a question.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
-    /// The password is right, or the user is there.
+    /// The password is right, or the user exists.
     Yes,
-    /// It is not.
+    /// The password is wrong, or the user does not exist.
     No,
-    /// Nobody knows.
+    /// There is no answer.
     Unknown(Unknown),
 }
 
-/// Why nobody knows.
+/// Why there is no answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unknown {
-    /// Nothing was asked: as many questions wait as may.
+    /// Nothing was asked: too many questions are waiting.
     Busy,
-    /// Nothing was asked: who would have to answer has failed lately.
+    /// Nothing was asked: the back end has failed recently.
     Down,
-    /// It was asked, and there was no answer in time.
+    /// The question was asked, and no answer arrived in time.
     Late,
-    /// It was asked, and what came was no answer.
+    /// The question was asked, and the answer was invalid.
     Wrong,
 }
 
 impl Unknown {
-    /// Whether the question has cost whoever is asked something. Then the attempt is charged as one that failed: a name or password that
-    /// makes a back end fail would otherwise be asked about without end.
+    /// Whether the back end has done work for the question. The attempt is then charged like a
+    /// failed one. Otherwise, a name or password that makes the back end fail could be retried
+    /// without limit.
     pub const fn was_asked(self) -> bool {
         matches!(self, Unknown::Late | Unknown::Wrong)
     }
@@ -82,29 +85,30 @@ pub struct ExpectVerdict {
 
 #[derive(Debug)]
 enum Of {
-    /// A password, and the account that there is.
+    /// A password, and the existing account, if any.
     Password { account: Box<str>, found: Option<((Incarnation, u64), Standing)> },
-    /// The user of a token that was right.
+    /// The user of a valid token.
     Token(Authenticated),
 }
 
-/// What comes of a verdict.
+/// The consequence of a verdict.
 #[derive(Debug)]
 pub enum Decided {
-    /// The user has proven who it is; with the mechanism's last message.
+    /// The user is authenticated; with the mechanism's final message.
     There(Authenticated, Box<[u8]>),
-    /// So it is, and has no account here yet.
+    /// The user is authenticated, and has no account here yet.
     New(ExpectAdmission),
-    /// The user is gone, whose token was right.
+    /// The token was valid, but its user is gone.
     Gone(Box<str>),
     /// The login fails.
     Refused(Failure),
-    /// Nobody knows.
+    /// There is no answer.
     Unknown(Unknown),
 }
 
 impl PlainAttempt {
-    /// Takes the account's record, or none if there is no such account yet: what to ask, and what waits for the answer.
+    /// Takes the account's record, or `None` if there is no account yet. Returns the question, and
+    /// the state that waits for the answer.
     pub fn asks_outside(self, found: Option<&Credentials>) -> (Question, ExpectVerdict) {
         let (account, password) = self.into_parts();
         let found = found.map(|found| (found.identity(), found.standing()));
@@ -114,7 +118,8 @@ impl PlainAttempt {
 }
 
 impl ExpectVerdict {
-    /// A token was right, whose user may be gone: what to ask, and what waits for the answer. `message` is the mechanism's last one.
+    /// A token was valid, but its user may be gone. Returns the question, and the state that waits
+    /// for the answer. `message` is the mechanism's final one.
     pub fn of_token(proof: Authenticated, message: &[u8]) -> (Question, ExpectVerdict) {
         let question = Question { account: proof.bare().into(), password: None };
         (question, ExpectVerdict { of: Of::Token(proof), message: message.into() })
@@ -141,11 +146,11 @@ impl ExpectVerdict {
     }
 }
 
-/// Expects the account that is made for a user who has shown the right password for the first time.
+/// Expects the account that is created for a user whose password was accepted for the first time.
 #[derive(Debug)]
 pub struct ExpectAdmission {
     account: Box<str>,
-    /// It was asked for before.
+    /// Whether it was requested before.
     again: bool,
 }
 
@@ -155,12 +160,13 @@ impl ExpectAdmission {
         &self.account
     }
 
-    /// The account was made by another login meanwhile, whose record is read now: that is worth one more question.
+    /// Another login has created the account in the meantime, and its record is read now. Permits
+    /// one more attempt.
     pub fn again(self) -> Option<ExpectAdmission> {
         (!self.again).then_some(ExpectAdmission { again: true, ..self })
     }
 
-    /// Takes the record of the account that there is now.
+    /// Takes the record of the account that now exists.
     ///
     /// # Errors
     /// If it cannot be read, or is out of use.

@@ -1,7 +1,7 @@
-//! PLAIN (RFC 4616): the password itself, checked against SCRAM's keys.
+//! PLAIN (RFC 4616): the password itself, checked against SCRAM keys.
 //!
-//! Checking takes as long as deriving the keys, milliseconds, so it is a job that leaves the shard and comes back. A
-//! password that was checked before is known again by [`PlainCache`] and needs none.
+//! The check derives the keys, which takes milliseconds, so it is a job that leaves the shard and
+//! returns. A password that was checked before is recognised by [`PlainCache`] and needs no job.
 
 use std::fmt;
 
@@ -11,21 +11,22 @@ use crate::store::hash::{HashKind, Hashes, Tag};
 use crate::store::password;
 use crate::wire::error::SaslCondition;
 
-/// Expects the account's record. The client's message is read.
+/// Expects the account's record. The client's message has been read.
 pub struct PlainAttempt {
     account: Box<str>,
     /// Prepared.
     password: Box<str>,
 }
 
-/// What comes of a PLAIN login once the account is known.
+/// The result of a PLAIN login once the account is known.
 #[derive(Debug)]
 pub enum PlainStep {
-    /// The password was checked before, against the same keys; and what the account's home knows it by.
+    /// The password was checked before, against the same keys. The tag is that of the account's
+    /// home.
     Done(Authenticated, Tag),
     /// The password was checked before, but the account is out of use.
     Refused(Failure),
-    /// Run the job off the shard, then bring its result to the state.
+    /// Run the job off the shard, then pass its result to the state.
     Derive(DeriveKeys, Box<ExpectDerived>),
 }
 
@@ -42,7 +43,7 @@ impl PlainAttempt {
         if authcid.is_empty() || passwd.is_empty() {
             return Err(malformed);
         }
-        // A name or password that cannot be is as wrong as one that is not.
+        // An invalid name or password counts as wrong.
         let wrong = Failure::of(SaslCondition::NotAuthorized);
         let account = terms.account(authcid).ok_or(wrong)?;
         let password = password::prepare(passwd).map_err(|_| wrong)?;
@@ -50,7 +51,7 @@ impl PlainAttempt {
         Ok(PlainAttempt { account, password: password.into() })
     }
 
-    /// The bare JID of the account asked for, normalised.
+    /// The bare JID of the requested account, normalised.
     pub fn bare(&self) -> &str {
         &self.account
     }
@@ -60,8 +61,9 @@ impl PlainAttempt {
         (self.account, self.password)
     }
 
-    /// Takes the account's record, or none if there is no such account; that one goes the whole way, too. `seen` is what the
-    /// account's home knows a password by, `cache` any shard's.
+    /// Takes the account's record, or `None` if the account does not exist; the login then takes
+    /// all steps regardless. `seen` is the home's tag of an earlier password, and `cache` may be
+    /// any shard's.
     pub fn account(
         self,
         found: Option<&Credentials>,
@@ -114,7 +116,7 @@ impl fmt::Debug for PlainAttempt {
     }
 }
 
-/// A job: PBKDF2 over a password. Owns all it needs and may run on any thread.
+/// A job: PBKDF2 over a password. It owns all its data and may run on any thread.
 pub struct DeriveKeys {
     password: Box<str>,
     kind: HashKind,
@@ -123,15 +125,15 @@ pub struct DeriveKeys {
     gains: Option<Gains>,
 }
 
-/// What else is derived from the right password.
+/// Further keys to derive from the right password.
 struct Gains {
-    /// The key by which it is known to be the right one.
+    /// The key that proves the password right.
     stored: Tag,
     kinds: Hashes,
     iterations: u32,
 }
 
-/// What a [`DeriveKeys`] came to.
+/// The result of a [`DeriveKeys`].
 #[derive(Clone, Debug)]
 pub struct Derived {
     stored: Tag,
@@ -139,18 +141,18 @@ pub struct Derived {
 }
 
 impl Derived {
-    /// The keys that the account lacks; none if the password is wrong.
+    /// The keys that the account lacks; empty if the password is wrong.
     pub fn take_gained(&mut self) -> Vec<KeySet> {
         std::mem::take(&mut self.gained)
     }
 }
 
 impl DeriveKeys {
-    /// Derives the key. Pure and expensive: milliseconds by intent.
+    /// Derives the key. Pure, and expensive by design: milliseconds.
     pub fn run(self) -> Derived {
         let salted = self.kind.salted_password(&self.password, &self.salt, self.iterations);
         let stored = ScramKeys::of(self.kind, &salted).stored;
-        // A guess costs no more than it does where nothing is to be gained.
+        // A wrong guess costs no more than a login without further keys.
         let gains = self.gains.filter(|gains| gains.stored == stored);
         let gained = gains.map_or_else(Vec::new, |gains| {
             let derive = |kind| KeySet::of_prepared(kind, &self.password, gains.iterations, &self.salt);
@@ -159,8 +161,8 @@ impl DeriveKeys {
         Derived { stored, gained }
     }
 
-    /// With the keys of these hash functions, which the account lacks (XEP-0480): the client shows the password itself, so there is no
-    /// need to ask it for them. `iterations` is the count of new keys.
+    /// Adds the keys of these hash functions, which the account lacks (XEP-0480). PLAIN has the
+    /// password, so the client need not be asked for them. `iterations` is the count of new keys.
     #[must_use]
     pub fn gaining(self, credentials: &Credentials, kinds: Hashes, iterations: u32) -> DeriveKeys {
         let kinds = credentials.hashes().others().and(kinds);
@@ -168,14 +170,14 @@ impl DeriveKeys {
         DeriveKeys { gains: (!kinds.is_empty()).then_some(Gains { stored, kinds, iterations }), ..self }
     }
 
-    /// Password, salt and iterations: all that the result depends on, for a host that knows the result already. The
-    /// simulated world does; a server must keep no password.
+    /// Password, salt and iterations: everything that the result depends on, for a host that caches
+    /// results. The simulated world does; a server must not retain passwords.
     #[doc(hidden)]
     pub fn inputs(&self) -> (&str, &[u8], u32) {
         (&self.password, &self.salt, self.iterations)
     }
 
-    /// PBKDF2 iterations that the job takes, for accounting.
+    /// PBKDF2 iterations of the job, for accounting.
     pub fn iterations(&self) -> u32 {
         self.iterations
     }
@@ -195,20 +197,20 @@ pub struct ExpectDerived {
     exists: bool,
     identity: (Incarnation, u64),
     standing: Standing,
-    /// What the account's home will know the password by.
+    /// The tag that the account's home will store for the password.
     seen: Tag,
 }
 
 impl ExpectDerived {
-    /// The bare JID of the account asked for, normalised.
+    /// The bare JID of the requested account, normalised.
     pub fn bare(&self) -> &str {
         &self.account
     }
 
-    /// Verifies the password. What comes with it is for the account's home to remember.
+    /// Verifies the password. The returned tag is for the account's home to store.
     ///
     /// # Errors
-    /// If it is wrong, or the account does not exist or is out of use.
+    /// If the password is wrong, or the account does not exist or is out of use.
     pub fn verify(self, derived: Derived) -> Result<(Authenticated, Tag), Failure> {
         if !((derived.stored == self.stored) & self.exists) {
             return Err(Failure::of(SaslCondition::NotAuthorized));

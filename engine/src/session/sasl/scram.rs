@@ -1,7 +1,7 @@
 //! SCRAM (RFC 5802, RFC 7677), from the client's first message to the server's last.
 //!
-//! A name without an account goes the whole way with made-up credentials and fails at the end as a wrong password does,
-//! so that nobody learns which names exist.
+//! A name without an account takes all steps with made-up credentials and fails at the end like a
+//! wrong password, so that clients cannot learn which names exist.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,27 +17,28 @@ use base64::Engine as _;
 /// Bytes of entropy in the server's part of the nonce.
 pub const NONCE_BYTES: usize = 24;
 
-/// The error values of RFC 5802 7 that this server comes to. `unknown-user` is left out on purpose, it would tell which
-/// names exist, and `no-resources`, because a server without resources does not get as far.
+/// The error values of RFC 5802 7 that this server uses. `unknown-user` is omitted on purpose,
+/// because it would reveal which names exist. `no-resources` is omitted because a server without
+/// resources does not get that far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ScramError {
-    /// A field is not encoded as it must be.
+    /// A field is not encoded correctly.
     InvalidEncoding,
-    /// A mandatory extension that is not known.
+    /// An unknown mandatory extension.
     ExtensionsNotSupported,
-    /// The proof does not fit the password, or there is no account.
+    /// The proof does not match the password, or there is no account.
     InvalidProof,
-    /// The client has seen another TLS channel than this one: somebody stands between.
+    /// The client has another TLS channel than the server: there is a man in the middle.
     ChannelBindingsDontMatch,
-    /// The client believes that binding was not offered, but it was: somebody has changed the offer.
+    /// The client believes that binding was not offered, but it was: the offer was modified.
     ServerDoesSupportChannelBinding,
-    /// The client wants to bind under a mechanism that does not, or on a connection that cannot.
+    /// The client requires binding with a mechanism, or on a connection, that has none.
     ChannelBindingNotSupported,
     /// A kind of binding that is not offered.
     UnsupportedChannelBindingType,
-    /// The name is not an encoded one, or no localpart.
+    /// The name is not encoded correctly, or is not a valid localpart.
     InvalidUsernameEncoding,
-    /// Anything else that is not a SCRAM message.
+    /// Any other malformed SCRAM message.
     OtherError,
 }
 
@@ -65,8 +66,8 @@ impl fmt::Display for ScramError {
 }
 
 impl From<ScramError> for Failure {
-    /// XMPP carries the outcome in its own `<failure/>`; the texts are for channel binding only, where a client's user
-    /// should learn that somebody may stand between.
+    /// XMPP reports the outcome in its own `<failure/>`. The texts are only for channel binding,
+    /// where the user should learn that there may be a man in the middle.
     fn from(error: ScramError) -> Failure {
         use SaslCondition::{MalformedRequest, NotAuthorized};
         let (condition, text) = match error {
@@ -85,18 +86,19 @@ impl From<ScramError> for Failure {
     }
 }
 
-/// Expects the account's record. The client's first message is read.
+/// Expects the account's record. The client's first message has been read.
 #[derive(Debug)]
 pub struct ExpectAccount {
     mechanism: Mechanism,
     hash: HashKind,
     account: Box<str>,
-    /// The message without its GS2 header; the start of what both sides sign (RFC 5802 3, AuthMessage).
+    /// The message without its GS2 header; the beginning of what both sides sign (RFC 5802 3,
+    /// AuthMessage).
     client_first_bare: Box<str>,
     client_nonce: Box<str>,
-    /// The `c=` that the client's final message has to hold.
+    /// The `c=` that the client's final message must have.
     binding: Box<str>,
-    /// The hash of what was offered, which the client is told (XEP-0474 5.1).
+    /// The hash of the offer, which the client is sent (XEP-0474 5.1).
     offer: Box<str>,
 }
 
@@ -120,7 +122,7 @@ impl ExpectAccount {
         if !is_nonce(client_nonce) {
             return Err(ScramError::OtherError.into());
         }
-        // Extensions that may be ignored are attributes, too.
+        // Optional extensions must be attributes, too.
         if !fields.all(|field| is_attribute(field) && !field.starts_with("m=")) {
             return Err(ScramError::ExtensionsNotSupported.into());
         }
@@ -138,18 +140,19 @@ impl ExpectAccount {
         })
     }
 
-    /// The bare JID of the account asked for, normalised.
+    /// The bare JID of the requested account, normalised.
     pub fn bare(&self) -> &str {
         &self.account
     }
 
-    /// How the client wants to show that it knows the password.
+    /// The mechanism that the client uses.
     pub fn mechanism(&self) -> Mechanism {
         self.mechanism
     }
 
-    /// Takes the account's record, or none if there is no such account, and fresh entropy. Returns the next state and
-    /// `server-first-message`, to be sent by [`Form::write_challenge`](super::Form::write_challenge).
+    /// Takes the account's record, or `None` if the account does not exist, and fresh entropy.
+    /// Returns the next state and `server-first-message`, to be sent by
+    /// [`Form::write_challenge`](super::Form::write_challenge).
     pub fn account(
         self,
         found: Option<&Credentials>,
@@ -159,10 +162,10 @@ impl ExpectAccount {
         self.answer(found, decoy, &BASE64.encode(entropy))
     }
 
-    /// The same with the server's part of the nonce as text: base64 has no comma.
+    /// Does the same with the server's part of the nonce as text: base64 has no comma.
     fn answer(self, found: Option<&Credentials>, decoy: &Decoy, server_nonce: &str) -> (ExpectClientFinal, String) {
         let made_up;
-        // An account that has no keys of this hash function is as one that is not there.
+        // An account without keys of this hash function is treated as if it did not exist.
         let own = found.and_then(|found| found.keys(self.hash));
         let set = match own {
             Some(set) => set,
@@ -203,7 +206,7 @@ pub struct ExpectClientFinal {
     exists: bool,
     identity: (Incarnation, u64),
     standing: Standing,
-    /// AuthMessage up to and with the comma before the client's final message.
+    /// AuthMessage up to and including the comma before the client's final message.
     signed: String,
     nonce: Box<str>,
     binding: Box<str>,
@@ -211,16 +214,17 @@ pub struct ExpectClientFinal {
 }
 
 impl ExpectClientFinal {
-    /// The bare JID of the account asked for, normalised.
+    /// The bare JID of the requested account, normalised.
     pub fn bare(&self) -> &str {
         &self.account
     }
 
-    /// Reads `<response>payload</response>` with `client-final-message` and verifies it (RFC 5802 3, 7). Returns the
-    /// proof and `server-final-message`, to be sent by [`write_success`](super::write_success).
+    /// Reads `<response>payload</response>` with `client-final-message` and verifies it (RFC 5802
+    /// 3, 7). Returns the proof and `server-final-message`, to be sent by
+    /// [`write_success`](super::write_success).
     ///
     /// # Errors
-    /// If the message is malformed, the channel is another, or the proof does not fit.
+    /// If the message is malformed, the channel differs, or the proof does not match.
     pub fn response(self, payload: &str) -> Result<(Authenticated, String), Failure> {
         let message = decode_text(payload)?;
         let (signed, proof) = message.rsplit_once(",p=").ok_or(ScramError::OtherError)?;
@@ -230,7 +234,8 @@ impl ExpectClientFinal {
         if !fields.all(|field| is_attribute(field) && !field.starts_with("m=")) {
             return Err(ScramError::ExtensionsNotSupported.into());
         }
-        // Base64 has one form only for the same bytes, so texts may be compared in the place of data.
+        // Base64 has only one form for the same bytes, so the texts can be compared instead of the
+        // data.
         if binding != &*self.binding {
             return Err(ScramError::ChannelBindingsDontMatch.into());
         }
@@ -257,12 +262,12 @@ impl ExpectClientFinal {
     }
 }
 
-/// What the client says on channel binding in the first byte of its message (RFC 5802 6).
+/// The client's channel-binding flag in the first byte of its message (RFC 5802 6).
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum BindFlag<'a> {
     /// `n`: the client cannot bind.
     No,
-    /// `y`: the client could, but thinks that the server cannot.
+    /// `y`: the client can bind, but believes that the server cannot.
     NotOffered,
     /// `p=type`: the client binds.
     Bind(&'a str),
@@ -295,8 +300,9 @@ impl<'a> Gs2<'a> {
     }
 }
 
-/// The `c=` that has to come, in base64: the header, and the channel's data if the client binds (RFC 5802 7,
-/// `cbind-input`). Here a changed offer shows: who says `y` to a server that does offer binding was lied to.
+/// The expected `c=`, in base64: the header, and the channel's data if the client binds (RFC 5802
+/// 7, `cbind-input`). This detects a modified offer: a client that sends `y` to a server that
+/// offers binding was deceived.
 fn expected_binding(gs2: &Gs2<'_>, mechanism: Mechanism, terms: &Terms<'_>) -> Result<Box<str>, ScramError> {
     let data = match gs2.flag {
         BindFlag::No | BindFlag::NotOffered if mechanism.is_bound() => return Err(ScramError::OtherError),
@@ -315,7 +321,8 @@ fn binding_data<'a>(name: &str, secured: Option<&'a ChannelBindings>) -> Option<
     secured?.data(kind)
 }
 
-/// Decodes `saslname`: `=2C` is a comma, `=3D` an equals sign, and no other may follow one (RFC 5802 5.1).
+/// Decodes `saslname`: `=2C` is a comma and `=3D` an equals sign; any other `=` is an error (RFC
+/// 5802 5.1).
 fn saslname(encoded: &str) -> Result<Cow<'_, str>, ScramError> {
     if encoded.is_empty() {
         return Err(ScramError::InvalidUsernameEncoding);

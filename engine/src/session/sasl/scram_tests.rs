@@ -25,7 +25,8 @@ fn start(mechanism: &str, message: &str, secured: Option<&ChannelBindings>) -> R
     }
 }
 
-/// The client's half, written down anew from RFC 5802 3: what it sends last, and what it expects back.
+/// The client's half, implemented independently from RFC 5802 3: its final message, and the answer
+/// that it expects.
 fn client_final(
     hash: HashKind,
     password: &str,
@@ -50,7 +51,7 @@ fn account(password: &str) -> Credentials {
     Credentials::derive(password, 4096, b"a salt of some 20 bytes", 0).unwrap()
 }
 
-/// One whole login; the client binds with `data` under the header `gs2`.
+/// One complete login; the client binds with `data` under the header `gs2`.
 fn login(
     mechanism: &str,
     gs2: &str,
@@ -72,7 +73,7 @@ fn login(
     Ok(authenticated)
 }
 
-/// RFC 5802 5 and RFC 7677 3: the whole exchanges, byte by byte.
+/// RFC 5802 5 and RFC 7677 3: the complete exchanges, byte by byte.
 #[test]
 fn rfc5802_5_and_rfc7677_3_exchanges() {
     struct Exchange {
@@ -105,7 +106,7 @@ fn rfc5802_5_and_rfc7677_3_exchanges() {
                 "v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
             ],
         },
-        // The example of draft-melnikov-scram-sha-512, computed once more by Python's hashlib.
+        // The example of draft-melnikov-scram-sha-512, recomputed with Python's hashlib.
         Exchange {
             mechanism: "SCRAM-SHA-512",
             salt: "Yin2FuHTt/M0kJWb0t9OI32n2VmOGi3m+JfjOvuDF88=",
@@ -128,7 +129,7 @@ fn rfc5802_5_and_rfc7677_3_exchanges() {
     } in exchanges
     {
         let credentials = Credentials::derive("pencil", 4096, &BASE64.decode(salt).unwrap(), 0).unwrap();
-        // The exchanges of the RFCs are without XEP-0474.
+        // The exchanges of the RFCs do not include XEP-0474.
         let state = ExpectAccount { offer: "".into(), ..start(mechanism, client_first, None).unwrap() };
         let (state, challenge) = state.answer(Some(&credentials), &decoy(), server_nonce);
         assert_eq!(challenge, server_first);
@@ -151,7 +152,7 @@ fn rfc5802_6_channel_binding() {
     for mechanism in ["SCRAM-SHA-512-PLUS", "SCRAM-SHA-256-PLUS", "SCRAM-SHA-1-PLUS"] {
         for (gs2, data) in [("p=tls-exporter,,", [9; 32]), ("p=tls-server-end-point,,", [5; 32])] {
             login(mechanism, gs2, &data, "pencil", found, secured).unwrap();
-            // Another channel than ours, a truncated one, and none.
+            // Another channel, a truncated one, and none.
             assert_eq!(failed(mechanism, gs2, &[8; 32], secured), ScramError::ChannelBindingsDontMatch);
             assert_eq!(failed(mechanism, gs2, &data[..31], secured), ScramError::ChannelBindingsDontMatch);
             assert_eq!(failed(mechanism, gs2, &[], secured), ScramError::ChannelBindingsDontMatch);
@@ -161,7 +162,7 @@ fn rfc5802_6_channel_binding() {
         assert_eq!(failed(mechanism, "p=tls-exporter,,", &[9; 32], Some(&end_point_only)), unsupported);
         assert_eq!(failed(mechanism, "n,,", &[], secured), ScramError::OtherError);
         assert_eq!(failed(mechanism, "y,,", &[], secured), ScramError::OtherError);
-        // Not offered at all where the channel gives nothing to bind to.
+        // Not offered if the channel has no binding.
         for secured in [None, Some(&ChannelBindings::default())] {
             let failure = login(mechanism, "p=tls-exporter,,", &[9; 32], "pencil", found, secured).unwrap_err();
             assert_eq!(failure, Failure::of(SaslCondition::InvalidMechanism));
@@ -170,11 +171,12 @@ fn rfc5802_6_channel_binding() {
     for mechanism in ["SCRAM-SHA-512", "SCRAM-SHA-256", "SCRAM-SHA-1"] {
         login(mechanism, "n,,", &[], "pencil", found, secured).unwrap();
         login(mechanism, "n,,", &[], "pencil", found, None).unwrap();
-        // `y` is the client's word that it saw no -PLUS: true without TLS, a changed offer with it.
+        // `y` means that the client saw no -PLUS: correct without TLS, and a modified offer with
+        // it.
         login(mechanism, "y,,", &[], "pencil", found, None).unwrap();
         assert_eq!(failed(mechanism, "y,,", &[], secured), ScramError::ServerDoesSupportChannelBinding);
         assert_eq!(failed(mechanism, "p=tls-exporter,,", &[9; 32], secured), ScramError::ChannelBindingNotSupported);
-        // The flag that was sent first is the one that must be signed.
+        // The flag that was sent first must be the one that is signed.
         let state = start(mechanism, "n,,n=romeo,r=abc", None).unwrap();
         let (state, server_first) = state.account(found, &decoy(), &[7; NONCE_BYTES]);
         let hash = Mechanism::from_name(mechanism).and_then(Mechanism::hash).unwrap();
@@ -184,7 +186,7 @@ fn rfc5802_6_channel_binding() {
     }
 }
 
-/// RFC 6120 6.5.10, 13.11: a wrong password and a name without an account cannot be told apart.
+/// RFC 6120 6.5.10, 13.11: a wrong password and a name without an account are indistinguishable.
 #[test]
 fn rfc6120_13_11_names_cannot_be_probed() {
     let credentials = account("pencil");
@@ -203,8 +205,8 @@ fn rfc6120_13_11_names_cannot_be_probed() {
     }
 }
 
-/// XEP-0480, RFC 6120 13.11: an account that has no keys of a hash function, one that has, and a name without an account cannot be told
-/// apart by it.
+/// XEP-0480, RFC 6120 13.11: an account without keys of a hash function, one with them, and a name
+/// without an account are indistinguishable by them.
 #[test]
 fn xep0480_what_an_account_lacks_tells_nothing() {
     let all = account("pencil");
@@ -222,7 +224,7 @@ fn xep0480_what_an_account_lacks_tells_nothing() {
     assert!(login("SCRAM-SHA-256", "n,,", &[], "pencil", Some(&lacks), None).is_ok());
 }
 
-/// RFC 6120 6.5.2: only who knows the password learns that the account is disabled.
+/// RFC 6120 6.5.2: only a client with the right password learns that the account is disabled.
 #[test]
 fn rfc6120_6_5_2_a_disabled_account() {
     let mut credentials = account("pencil");
@@ -233,7 +235,7 @@ fn rfc6120_6_5_2_a_disabled_account() {
     assert_eq!(fails("pen"), SaslCondition::NotAuthorized);
 }
 
-/// RFC 5802 5.1, 7: what is no first message.
+/// RFC 5802 5.1, 7: invalid first messages.
 #[test]
 fn rfc5802_7_bad_first_messages() {
     use ScramError::{ExtensionsNotSupported, InvalidUsernameEncoding, OtherError};
@@ -265,7 +267,7 @@ fn rfc5802_7_bad_first_messages() {
         ("n,,n=romeo@example.net,r=abc", InvalidUsernameEncoding),
     ];
     for (message, error) in table {
-        // An empty message has its own form in base64, see RFC 6120 6.4.2.
+        // An empty message has its own form in base64; see RFC 6120 6.4.2.
         let payload = if message.is_empty() { "=".to_owned() } else { BASE64.encode(message) };
         let failure = begin("SCRAM-SHA-1", &payload, &terms(None)).unwrap_err();
         assert_eq!(failure, Failure::from(error), "{message:?}");
@@ -293,7 +295,7 @@ fn rfc5802_5_1_names() {
     }
 }
 
-/// RFC 5802 7: what is no final message. `N` stands for the whole nonce.
+/// RFC 5802 7: invalid final messages. `N` represents the whole nonce.
 #[test]
 fn rfc5802_7_bad_final_messages() {
     use ScramError::{ChannelBindingsDontMatch, ExtensionsNotSupported, InvalidEncoding, InvalidProof, OtherError};
@@ -325,7 +327,7 @@ fn rfc5802_7_bad_final_messages() {
     }
 }
 
-/// A bit turned anywhere in what was signed or in the proof makes it void.
+/// A flipped bit anywhere in the signed text or in the proof makes it invalid.
 #[test]
 fn rfc5802_3_every_bit_is_signed() {
     let credentials = account("pencil");
@@ -345,7 +347,7 @@ fn rfc5802_3_every_bit_is_signed() {
     }
 }
 
-/// XEP-0474 5.1: the challenge has the hash of what was offered, which is signed with all else.
+/// XEP-0474 5.1: the challenge has the hash of the offer, which is signed with everything else.
 #[test]
 fn xep0474_5_1_the_challenge_tells_what_was_offered() {
     let (credentials, bindings) = (account("pencil"), bindings());
@@ -357,7 +359,7 @@ fn xep0474_5_1_the_challenge_tells_what_was_offered() {
     let told = server_first.rsplit_once(",h=").unwrap().1;
     assert_eq!(told, offer_hash(HashKind::Sha256, Some(&bindings), NO_PLAIN));
     assert_ne!(told, challenge(None).1.rsplit_once(",h=").unwrap().1, "nothing to bind to was offered");
-    // Somebody on the way has changed the offer and its hash: what the client signs does not fit.
+    // The offer and its hash were modified in transit: the client's signature does not match.
     let changed = server_first.replace(told, &offer_hash(HashKind::Sha256, None, NO_PLAIN));
     let (message, _) = client_final(HashKind::Sha256, "pencil", "n=romeo,r=abc", &changed, b"n,,");
     assert_eq!(state.response(&BASE64.encode(message)).unwrap_err(), Failure::from(ScramError::InvalidProof));

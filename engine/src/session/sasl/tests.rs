@@ -20,7 +20,7 @@ fn plain(message: &str) -> Result<PlainAttempt, Failure> {
     }
 }
 
-/// One login; whether it took a job comes with the outcome.
+/// One login. Also returns whether it needed a job.
 fn login(
     message: &str,
     found: Option<&Credentials>,
@@ -45,7 +45,7 @@ fn account(password: &str) -> Credentials {
     Credentials::derive(password, 4096, &[1; 16], 0).unwrap()
 }
 
-/// RFC 4616 4, and RFC 6120 9.1.2's own message.
+/// RFC 4616 4, and the message of RFC 6120 9.1.2.
 #[test]
 fn rfc4616_a_password_is_derived_once_and_known_afterwards() {
     let mut cache = PlainCache::new(&[2; 32], 10);
@@ -60,7 +60,7 @@ fn rfc4616_a_password_is_derived_once_and_known_afterwards() {
     assert_eq!((authenticated.unwrap().mechanism(), derived), (Mechanism::Plain, false));
     assert_eq!(login(wrong, found, &mut cache), (Err(SaslCondition::NotAuthorized), true));
     assert!(!login(right, found, &mut cache).1, "a wrong one does not push out a right one");
-    // A new password makes the old one unknown, although nobody told the cache.
+    // A new password invalidates the cached one, although the cache was not informed.
     let changed = account("another");
     assert_eq!(login(right, Some(&changed), &mut cache), (Err(SaslCondition::NotAuthorized), true));
     let mut disabled = credentials.clone();
@@ -69,15 +69,15 @@ fn rfc4616_a_password_is_derived_once_and_known_afterwards() {
     cache.forget("juliet");
     assert_eq!(login(right, Some(&disabled), &mut cache), (Err(SaslCondition::AccountDisabled), true));
     assert_eq!(login("\0juliet\0x", Some(&disabled), &mut cache), (Err(SaslCondition::NotAuthorized), true));
-    // RFC 6120 13.11: no account, the same way to the same end.
+    // RFC 6120 13.11: a missing account takes the same steps to the same result.
     assert_eq!(login(right, None, &mut cache), (Err(SaslCondition::NotAuthorized), true));
-    // RFC 4013: the password is prepared as SCRAM clients prepare theirs.
+    // RFC 4013: the password is prepared as SCRAM clients prepare it.
     let fish = account("fish");
     assert!(login("\0juliet\0\u{fb01}\u{ad}sh", Some(&fish), &mut cache).0.is_ok());
 }
 
-/// XEP-0480: PLAIN shows the password, so the keys that an account lacks are derived from it: from the right one only, and not the ones it
-/// has.
+/// XEP-0480: PLAIN has the password, so the keys that an account lacks are derived from it: only
+/// from the right password, and only the missing ones.
 #[test]
 fn xep0480_keys_are_gained_by_the_right_password() {
     let all = account("pencil");
@@ -101,7 +101,7 @@ fn xep0480_keys_are_gained_by_the_right_password() {
     assert!(run(&lacks, "pencil", Hashes::default()).1.is_empty());
 }
 
-/// RFC 4616 2: what is no message.
+/// RFC 4616 2: invalid messages.
 #[test]
 fn rfc4616_2_bad_messages() {
     use SaslCondition::{InvalidAuthzid, MalformedRequest, NotAuthorized};
@@ -126,7 +126,7 @@ fn rfc4616_2_bad_messages() {
     }
 }
 
-/// RFC 6120 6.4.2, 6.5.5, 13.9.1, RFC 4648 3: base64 in its one form, and what it stands for.
+/// RFC 6120 6.4.2, 6.5.5, 13.9.1, RFC 4648 3: only the canonical form of base64.
 #[test]
 fn rfc6120_6_4_2_encoding() {
     use SaslCondition::{IncorrectEncoding, MalformedRequest};
@@ -153,7 +153,7 @@ fn rfc6120_6_4_2_encoding() {
     assert_eq!(condition("="), MalformedRequest, "an empty message is none of PLAIN's");
     assert_eq!(condition("gICA"), MalformedRequest, "not UTF-8");
     assert_eq!(condition(&"A".repeat(8192)), MalformedRequest);
-    // Every part at its bound still gets through.
+    // Every part at its limit is accepted.
     let (name, password) = ("a".repeat(1023), "b".repeat(1024));
     let domain = "d".repeat(1023);
     let terms = Terms { domain: &domain, ..terms() };
@@ -161,7 +161,7 @@ fn rfc6120_6_4_2_encoding() {
     assert!(matches!(begin("PLAIN", &payload, &terms), Ok(Begun::Plain(_))));
 }
 
-/// RFC 6120 6.4.2-6.4.4: a client that leaves out its first message is asked for it.
+/// RFC 6120 6.4.2-6.4.4: a client that omits its first message is asked for it.
 #[test]
 fn rfc6120_6_4_2_no_initial_response() {
     for (mechanism, message) in [("PLAIN", "\0juliet\0pass"), ("SCRAM-SHA-1", "n,,n=juliet,r=abc")] {
@@ -172,13 +172,13 @@ fn rfc6120_6_4_2_no_initial_response() {
             other => panic!("{other:?}"),
         };
         assert_eq!(bare, "juliet@example.net");
-        // It is asked once.
+        // It is asked only once.
         let Ok(Begun::Initial(state)) = begin(mechanism, "", &terms()) else { panic!("{mechanism}") };
         assert_eq!(state.response("", &terms()).unwrap_err().condition, SaslCondition::MalformedRequest);
     }
 }
 
-/// RFC 6120 6.5.4, 6.5.7, 6.5.9: only what is offered.
+/// RFC 6120 6.5.4, 6.5.7, 6.5.9: only offered mechanisms.
 #[test]
 fn rfc6120_6_5_only_what_is_offered() {
     let secured = ChannelBindings::default();
@@ -241,7 +241,8 @@ fn xep0388_2_elements() {
     assert!(!written(&|out| open_success2(out, b"", "a@b")).contains("additional-data"));
 }
 
-/// XEP-0388 2.4, XEP-0484 3.4, 4.1: a token is shown with `<fast/>`, at once, and by a client that has an id.
+/// XEP-0388 2.4, XEP-0484 3.4, 4.1: a token requires `<fast/>`, an initial response, and a client
+/// with an id.
 #[test]
 fn xep0484_3_4_what_a_token_needs_beside_it() {
     let fast = Some(Fast { count: None, invalidate: false });
@@ -253,10 +254,10 @@ fn xep0484_3_4_what_a_token_needs_beside_it() {
     assert_eq!(begun(Some(&payload), None, Some([1; 16])).unwrap_err(), SaslCondition::InvalidMechanism);
     assert_eq!(begun(Some(&payload), fast, None).unwrap_err(), SaslCondition::MalformedRequest);
     assert_eq!(begun(None, fast, Some([1; 16])).unwrap_err(), SaslCondition::MalformedRequest);
-    // Not in the form that cannot bring `<fast/>`.
+    // Not in the form that cannot have `<fast/>`.
     let failure = begin("HT-SHA-256-NONE", &payload, &terms()).unwrap_err();
     assert_eq!(failure.condition, SaslCondition::InvalidMechanism);
-    // An initial response may be there and empty, and left out.
+    // An initial response may be empty, or omitted.
     assert!(matches!(begin_with("PLAIN", None, &terms(), None, None), Ok(Begun::Initial(_))));
     assert!(begin_with("PLAIN", Some(""), &terms(), None, None).is_err());
 }
@@ -269,7 +270,7 @@ fn no_secret_is_in_the_debug_form() {
     assert!(!format!("{step:?}").contains("r0m30"));
 }
 
-/// Messages that get far enough to reach every branch.
+/// Messages that reach every branch.
 fn messages() -> impl Strategy<Value = String> {
     prop_oneof![
         "[nyp](=tls-exporter|=[a-z]{0,3})?,(a=[a-z@=2C]{0,6})?,(m=x,)?n=[a-zA-Z=23CD\u{e9}]{0,8},r=[ -~]{0,8}(,[a-z]=[a-z]{0,3})?",
@@ -282,7 +283,7 @@ fn messages() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2048))]
 
-    /// No input ends in a panic, and none but the right proof in a login.
+    /// No input causes a panic, and only the right proof leads to a login.
     #[test]
     fn no_input_panics(
         which in 0..Mechanism::PASSWORDS.len(), first in messages(), last in messages(), raw in any::<bool>(),

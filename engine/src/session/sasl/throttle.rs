@@ -1,21 +1,25 @@
-//! How many logins may fail, so that passwords cannot be guessed at speed and nobody is locked out by others.
+//! Limits on failed logins, so that passwords cannot be guessed quickly and no user is locked out
+//! by others.
 //!
-//! Three limits, each a table of token buckets:
+//! There are three limits, each a table of token buckets:
 //!
-//! - An **address** is charged when a login fails or is broken off, because thousands of honest clients behind one may log
-//!   in at once. It is an IPv4 address or an IPv6 /64, which is what one customer of a provider has. Accounts to which a
-//!   login from it has succeeded lately ([`super::known`]) are open to it all the same, within the pair's limit.
-//! - A **pair** of address and account is charged when a login begins and gets its token back when it succeeds: many
-//!   attempts at once do not slip through before the first has failed, and who begins logins and never ends them uses up
-//!   the own tokens only.
-//! - An **account** is charged likewise, and with a higher bound, by addresses from which no login to it has succeeded
-//!   lately ([`super::known`]). Many addresses that guess one password are held by this; those who own the account are not.
+//! - An **address** is charged when a login fails or is broken off, because thousands of honest
+//!   clients behind one address may log in at once. It is an IPv4 address or an IPv6 /64, which is
+//!   what one customer of a provider has. Accounts to which a login from it has succeeded recently
+//!   ([`super::known`]) remain open to it, within the pair's limit.
+//! - A **pair** of address and account is charged when a login begins, and gets its token back when
+//!   the login succeeds. Many simultaneous attempts are therefore counted before the first has
+//!   failed. A client that begins logins and never completes them uses up only its own tokens.
+//! - An **account** is charged likewise, with a higher limit, by addresses from which no login to
+//!   it has succeeded recently ([`super::known`]). This limits many addresses that guess one
+//!   password, but not the account's owner.
 //!
-//! Changes of password are counted here as well, by account: each costs as much as a login by PLAIN, and whoever asks has
-//! logged in.
+//! Password changes are also counted here, by account: each costs as much as a login by PLAIN, and
+//! the requester has logged in.
 //!
-//! All shards of a host count together: pairs and accounts at the account's home, addresses at the shard that their keyed
-//! hash names. Whatever happens at the bounds of the tables is described in [`super::buckets`] and [`super::known`].
+//! All shards of a host count together: pairs and accounts at the account's home, addresses at the
+//! shard selected by their keyed hash. [`super::buckets`] and [`super::known`] describe the
+//! behaviour of full tables.
 
 use std::net::IpAddr;
 
@@ -26,28 +30,31 @@ use crate::limits::{KNOWN_PAIRS_MAX, PASSWORD_CHANGE_MS, PASSWORD_CHANGES_MAX};
 use crate::store::hash::SecretKey;
 use crate::wire::limit::{Held, Limit};
 
-/// How many failed logins are let through, by the whole host.
+/// Limits on failed logins, for the whole host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ThrottleParams {
-    /// Failures of an address in a row before it has to wait; 0 sets no limit.
+    /// Failures of an address in a row before it must wait; 0 sets no limit.
     pub address_burst: u32,
-    /// Milliseconds until an address gets one more.
+    /// Milliseconds until an address regains one attempt.
     pub address_refill_ms: u32,
-    /// Attempts of an address on an account, under way or failed, before the next has to wait; 0 sets no limit.
+    /// Attempts of an address on an account, in progress or failed, before the next must wait; 0
+    /// sets no limit.
     pub pair_burst: u32,
-    /// Milliseconds until a pair gets one more.
+    /// Milliseconds until a pair regains one attempt.
     pub pair_refill_ms: u32,
-    /// The same on an account of all addresses together from which no login to it has succeeded lately; 0 sets no limit.
+    /// Attempts on an account by all addresses together from which no login to it has succeeded
+    /// recently; 0 sets no limit.
     pub account_burst: u32,
-    /// Milliseconds until an account gets one more.
+    /// Milliseconds until an account regains one attempt.
     pub account_refill_ms: u32,
-    /// Most rows in each table of a shard, about 80 bytes each while they are in use.
+    /// Maximum rows in each table of a shard, about 80 bytes each while in use.
     pub rows_max: usize,
 }
 
 impl Default for ThrottleParams {
-    /// 60 failures an address and one more every 5 s; 20 attempts a pair and one more every 30 s; 100 an account and one
-    /// more every 6 s: below 15,000 guesses a day, of however many addresses.
+    /// 60 failures per address and one more every 5 s; 20 attempts per pair and one more every 30
+    /// s; 100 per account and one more every 6 s. This is below 15,000 guesses per day, from any
+    /// number of addresses.
     fn default() -> ThrottleParams {
         ThrottleParams {
             address_burst: 60,
@@ -61,17 +68,17 @@ impl Default for ThrottleParams {
     }
 }
 
-/// The refusal of somebody, and whether it is the first: who is held and refused again is no news.
+/// A refusal, and whether it is the first: repeated refusals of a held key are not reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused {
-    /// By which limit, and for how long.
+    /// The limit, and how long it holds.
     pub held: Held,
-    /// It was not held before.
+    /// Whether it was not held before.
     pub begins: bool,
 }
 
-/// What addresses have used up of one limit: one shard's part of the host's table. All times are milliseconds of one
-/// monotonic clock.
+/// Usage of one limit by addresses: one shard's part of the host's table. All times are
+/// milliseconds of one monotonic clock.
 pub struct AddressThrottle {
     key: SecretKey,
     limit: Limit,
@@ -79,19 +86,20 @@ pub struct AddressThrottle {
 }
 
 impl AddressThrottle {
-    /// An empty table. `key` is fresh entropy of this process, the same for all its shards: rows are found by a hash that
-    /// nobody else can compute.
+    /// An empty table. `key` is fresh entropy of this process, shared by its shards: rows are found
+    /// by a hash that no client can compute.
     pub fn new(limit: Limit, params: &ThrottleParams, key: &[u8; 32]) -> AddressThrottle {
         let buckets = Buckets::new(params.address_burst, params.address_refill_ms, params.rows_max);
         AddressThrottle { key: SecretKey::new(key), limit, buckets }
     }
 
-    /// Other limits from now on, also for what was charged before.
+    /// Changes the limits, also for earlier charges.
     pub fn turn(&mut self, now_ms: u64, params: &ThrottleParams) {
         self.buckets.turn(now_ms, params.address_burst, params.address_refill_ms, params.rows_max);
     }
 
-    /// An address with its number, which all shards have for it and nobody else: it names the shard that counts for it.
+    /// An address with its number, which is the same at all shards and secret from clients. It
+    /// selects the shard that counts the address.
     pub fn peer(&self, address: IpAddr) -> Peer {
         let key = match address.to_canonical() {
             IpAddr::V4(address) => self.key.short(&[b"4", &address.octets()]),
@@ -100,10 +108,10 @@ impl AddressThrottle {
         Peer { address, key }
     }
 
-    /// Whether an address may go on. Charges nothing.
+    /// Whether an address may proceed. Charges nothing.
     ///
     /// # Errors
-    /// It is held.
+    /// The address is held.
     pub fn allows(&mut self, now_ms: u64, peer: Peer) -> Result<(), Refused> {
         refuse(&mut self.buckets, self.limit, now_ms, of_address(peer), || network(peer.address))
     }
@@ -113,7 +121,7 @@ impl AddressThrottle {
         self.buckets.charge(now_ms, of_address(peer));
     }
 
-    /// Lets go of an address, or of all; how many were held.
+    /// Releases an address, or all. Returns how many were held.
     pub fn release(&mut self, now_ms: u64, peer: Option<Peer>) -> u32 {
         match peer {
             Some(peer) => self.buckets.release(now_ms, |key| key == of_address(peer)),
@@ -121,13 +129,13 @@ impl AddressThrottle {
         }
     }
 
-    /// Who is held.
+    /// The addresses that are held.
     pub fn holdings(&mut self, now_ms: u64) -> impl Iterator<Item = (Limit, Holding)> {
         let limit = self.limit;
         self.buckets.holdings(now_ms).into_iter().map(move |holding| (limit, holding))
     }
 
-    /// Rows in use.
+    /// Number of rows in use.
     pub fn rows(&self) -> usize {
         self.buckets.len()
     }
@@ -139,18 +147,18 @@ impl std::fmt::Debug for AddressThrottle {
     }
 }
 
-/// Whom an operator lets go.
+/// What an operator releases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Freed<'a> {
     /// An address, with all its pairs.
     Peer(Peer),
     /// An account, with all its pairs.
     Account(&'a str),
-    /// Everybody.
+    /// Everything.
     All,
 }
 
-/// What was tried on the accounts of one shard. All times are milliseconds of one monotonic clock.
+/// Login attempts on the accounts of one shard. All times are milliseconds of one monotonic clock.
 pub struct AccountThrottle {
     key: SecretKey,
     pairs: Buckets,
@@ -160,7 +168,7 @@ pub struct AccountThrottle {
 }
 
 impl AccountThrottle {
-    /// Empty tables, with a key as [`AddressThrottle::new`] has it.
+    /// Empty tables, with a key like that of [`AddressThrottle::new`].
     pub fn new(params: &ThrottleParams, key: &[u8; 32]) -> AccountThrottle {
         AccountThrottle {
             key: SecretKey::new(key),
@@ -171,23 +179,23 @@ impl AccountThrottle {
         }
     }
 
-    /// Other limits from now on, also for what was charged before.
+    /// Changes the limits, also for earlier charges.
     pub fn turn(&mut self, now_ms: u64, params: &ThrottleParams) {
         self.pairs.turn(now_ms, params.pair_burst, params.pair_refill_ms, params.rows_max);
         self.accounts.turn(now_ms, params.account_burst, params.account_refill_ms, params.rows_max);
         self.passwords.turn(now_ms, PASSWORD_CHANGES_MAX, PASSWORD_CHANGE_MS, params.rows_max);
     }
 
-    /// Whether a login from the address to the account has succeeded lately.
+    /// Whether a login from the address to the account has succeeded recently.
     pub fn knows(&self, now_ms: u64, peer: Peer, bare: &str) -> bool {
         self.knows_pair(now_ms, self.keys(peer, bare).0)
     }
 
-    /// A login begins: ask once the name is known and before anything is spent on it. Charges the pair, and the account
-    /// unless the pair is known, if it may go on.
+    /// A login begins. Call this once the name is known and before any work is done for it. If the
+    /// login may proceed, charges the pair, and the account unless the pair is known.
     ///
     /// # Errors
-    /// The pair or the account is held. Names without an account are held as others are.
+    /// The pair or the account is held. Names without an account are held like others.
     pub fn begin(&mut self, now_ms: u64, peer: Peer, bare: &str) -> Result<(), Refused> {
         let (pair, account) = self.keys(peer, bare);
         let known = self.knows_pair(now_ms, pair);
@@ -201,8 +209,9 @@ impl AccountThrottle {
         Ok(())
     }
 
-    /// A login that had begun succeeded: pair and account get their tokens back, and the pair is known. Earlier failures
-    /// stay on their accounts. Of two logins of a stranger that were under way together, the account gets back one token.
+    /// A login succeeded: pair and account get their tokens back, and the pair is known from now
+    /// on. Earlier failures remain charged to the account. Of two simultaneous logins from an
+    /// unknown address, the account gets back one token.
     pub fn succeeded(&mut self, now_ms: u64, peer: Peer, bare: &str) {
         let (pair, account) = self.keys(peer, bare);
         self.pairs.refund(now_ms, pair);
@@ -212,7 +221,8 @@ impl AccountThrottle {
         self.known.remember(seconds(now_ms), pair.account, pair.address);
     }
 
-    /// A login that had begun was not tried: pair and account get their tokens back, and nothing is known of the pair.
+    /// A login was not tried: pair and account get their tokens back, and the pair does not become
+    /// known.
     pub fn untried(&mut self, now_ms: u64, peer: Peer, bare: &str) {
         let (pair, account) = self.keys(peer, bare);
         self.pairs.refund(now_ms, pair);
@@ -221,7 +231,8 @@ impl AccountThrottle {
         }
     }
 
-    /// A session wants another password for its account: ask before keys are derived from it. Charges the account if it may.
+    /// A session requests another password for its account. Call this before keys are derived from
+    /// it. Charges the account if it may proceed.
     ///
     /// # Errors
     /// The account is held.
@@ -232,12 +243,12 @@ impl AccountThrottle {
         Ok(())
     }
 
-    /// The account is removed: whoever has its name next begins with strangers only.
+    /// The account is removed: for the next account of its name, all addresses are unknown.
     pub fn removed(&mut self, bare: &str) {
         self.known.forget(self.account_key(bare));
     }
 
-    /// Lets go of somebody; how many accounts and pairs were held.
+    /// Releases what `freed` names. Returns how many accounts and pairs were held.
     pub fn release(&mut self, now_ms: u64, freed: Freed<'_>) -> u32 {
         match freed {
             Freed::Peer(peer) => self.pairs.release(now_ms, |key| key.address == peer.key),
@@ -254,7 +265,7 @@ impl AccountThrottle {
         }
     }
 
-    /// Who is held.
+    /// The accounts and pairs that are held.
     pub fn holdings(&mut self, now_ms: u64) -> impl Iterator<Item = (Limit, Holding)> {
         let tables = [
             (Limit::PairLogins, &mut self.pairs),
@@ -265,7 +276,7 @@ impl AccountThrottle {
         held.into_iter().flatten()
     }
 
-    /// Rows in use: pairs, accounts.
+    /// Number of rows in use: pairs, accounts.
     pub fn rows(&self) -> (usize, usize) {
         (self.pairs.len(), self.accounts.len())
     }
@@ -311,7 +322,7 @@ fn refuse(
     }
 }
 
-/// An address as it is counted: IPv6 by its /64.
+/// An address in the form in which it is counted: IPv6 by its /64.
 fn network(address: IpAddr) -> String {
     match address.to_canonical() {
         IpAddr::V4(address) => address.to_string(),

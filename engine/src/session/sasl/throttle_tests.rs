@@ -24,12 +24,12 @@ fn peer(text: &str) -> Peer {
     addresses(PARAMS).peer(text.parse().unwrap())
 }
 
-/// The limit and for how long, of who is held.
+/// The limit that holds, and for how long.
 fn held(answer: Result<(), Refused>) -> Option<(Limit, u64)> {
     answer.err().map(|refused| (refused.held.limit, refused.held.left_ms.expect("a time")))
 }
 
-/// RFC 6120 6.4.5, 13.9.2: failures of an address are limited; time gives attempts back one by one.
+/// RFC 6120 6.4.5, 13.9.2: failures of an address are limited; attempts are regained one by one.
 #[test]
 fn an_address_waits_after_its_burst() {
     let (mut throttle, address) = (addresses(PARAMS), peer("192.0.2.1"));
@@ -56,7 +56,7 @@ fn a_pair_is_charged_at_the_start_and_refunded_by_success() {
         throttle.succeeded(0, own, "romeo");
     }
     assert_eq!(throttle.rows(), (0, 0));
-    // Two under way; the third waits although none has failed yet.
+    // Two in progress; the third waits although none has failed yet.
     (0..2).for_each(|_| assert_eq!(throttle.begin(0, own, "romeo"), Ok(())));
     assert_eq!(held(throttle.begin(0, own, "romeo")), Some((Limit::PairLogins, 10_000)));
     assert_eq!(throttle.begin(0, own, "juliet"), Ok(()));
@@ -66,7 +66,7 @@ fn a_pair_is_charged_at_the_start_and_refunded_by_success() {
     assert_eq!(throttle.begin(10_000, own, "romeo"), Ok(()));
 }
 
-/// One address cannot lock an account out, many can for those who are strangers to it, and nobody can for those who are not.
+/// One address cannot lock an account out. Many can for unknown addresses. None can for known ones.
 #[test]
 fn an_account_under_attack_is_open_to_those_who_logged_in_lately() {
     let (mut throttle, own) = (accounts(PARAMS), peer("192.0.2.1"));
@@ -85,7 +85,7 @@ fn an_account_under_attack_is_open_to_those_who_logged_in_lately() {
     assert_eq!(throttle.begin(1_000, own, "romeo"), Ok(()), "logged in lately");
     assert_eq!(throttle.begin(1_000, own, "romeo"), Ok(()));
     assert_eq!(held(throttle.begin(1_000, own, "romeo")), Some((Limit::PairLogins, 10_000)), "its own bound stays");
-    // What the known pair has spent was not the account's.
+    // The known pair's attempts were not charged to the account.
     assert_eq!(throttle.begin(6_000, stranger, "romeo"), Ok(()));
     throttle.removed("romeo");
     assert_eq!(throttle.begin(11_000, peer("203.0.113.2"), "romeo"), Ok(()));
@@ -150,7 +150,7 @@ fn many_small_offenders_do_not_flush_a_large_penalty() {
         assert!(throttle.rows() <= 100);
     }
     assert!(throttle.allows(0, offender).is_err());
-    // A table full of expired rows is as good as empty.
+    // A table full of expired rows is equivalent to an empty one.
     (0..3).for_each(|_| throttle.charge(1_000_000, peer("192.0.2.7")));
     assert!(throttle.allows(1_000_000, peer("192.0.2.7")).is_err());
 }
@@ -180,7 +180,8 @@ fn zero_sets_no_limit() {
 }
 
 proptest! {
-    /// Over any time an address gets no more failures through than its burst and what has been refilled.
+    /// Over any period, an address gets no more failures through than its burst plus what has been
+    /// refilled.
     #[test]
     fn no_schedule_beats_the_rate(steps in proptest::collection::vec(0u64..3_000, 1..200)) {
         let (mut throttle, address) = (addresses(PARAMS), peer("192.0.2.1"));

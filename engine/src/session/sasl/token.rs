@@ -1,11 +1,14 @@
-//! Tokens in the place of a password: the mechanisms HT-SHA-256 (draft-schmaus-kitten-sasl-ht) as FAST has them (XEP-0484).
+//! Tokens instead of passwords: the mechanisms HT-SHA-256 (draft-schmaus-kitten-sasl-ht) as used by
+//! FAST (XEP-0484).
 //!
-//! The client shows an HMAC under its token and the server answers with another one, so a login is one message each way.
+//! The client sends an HMAC under its token, and the server answers with another one. A login is
+//! thus one message each way.
 //!
-//! Both sides need the token itself for that, not a hash of it. The server therefore stores no token: it makes it anew from
-//! what it is for (the account with its incarnation and the key of its password, the client, the binding), from the random part
-//! in the account's record ([`Tokens`]), and from a secret of the store. A token ends with the account and with the password
-//! whatever is in the record, and the record alone is of no use.
+//! Both sides need the token itself for that, not a hash of it. The server therefore stores no
+//! token. It recomputes the token from its purpose (the account with its incarnation and the key of
+//! its password, the client, the binding), from the random part in the account's record
+//! ([`Tokens`]), and from a secret of the store. A token ends with the account and with the
+//! password, whatever is in the record. The record alone is of no use.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -20,16 +23,16 @@ use crate::wire::error::SaslCondition;
 
 const HASH: HashKind = HashKind::Sha256;
 
-/// What comes with a token (XEP-0484 3.4).
+/// Attributes that accompany a token (XEP-0484 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fast {
-    /// The client's count of attempts with this token.
+    /// The client's counter of attempts with this token.
     pub count: Option<u32>,
-    /// The token is to be void from now on.
+    /// Whether the token is to be revoked.
     pub invalidate: bool,
 }
 
-/// Expects what the account's home says. The client's message is read.
+/// Expects the answer of the account's home. The client's message has been read.
 #[derive(Debug)]
 pub struct TokenAttempt {
     account: Box<str>,
@@ -54,7 +57,7 @@ impl TokenAttempt {
         let nul = memchr::memchr(0, message).ok_or(malformed)?;
         let name = std::str::from_utf8(&message[..nul]).map_err(|_| malformed)?;
         let proof = Tag::from_bytes(HASH, &message[nul + 1..]).ok_or(malformed)?;
-        // A name that cannot be is as wrong as one that is not.
+        // An invalid name counts as wrong.
         let account = terms.account(name).ok_or(Failure::NO_TOKEN)?;
         let of = |binding| terms.secured.and_then(|secured| secured.data(binding)).unwrap_or_default().into();
         let binding = match kind {
@@ -66,7 +69,7 @@ impl TokenAttempt {
         Ok(TokenAttempt { account, mechanism, shown })
     }
 
-    /// The bare JID of the account asked for, normalised.
+    /// The bare JID of the requested account, normalised.
     pub fn bare(&self) -> &str {
         &self.account
     }
@@ -76,15 +79,17 @@ impl TokenAttempt {
         self.mechanism
     }
 
-    /// What the account's home is asked about.
+    /// The question to the account's home.
     pub fn shown(&self) -> &TokenShown {
         &self.shown
     }
 
-    /// Takes what the home says. Returns the proof, the server's message, and whether the client is to get a new token.
+    /// Takes the home's answer. Returns the proof, the server's message, and whether the client
+    /// gets a new token.
     ///
     /// # Errors
-    /// [`Failure::NO_TOKEN`] if the token is not trusted, and another one if the account is out of use.
+    /// [`Failure::NO_TOKEN`] if the token is not accepted, and another one if the account is out of
+    /// use.
     pub fn answered(self, answer: TokenAnswer) -> Result<(Authenticated, Tag, bool), Failure> {
         match answer {
             TokenAnswer::Fits { identity, answer, due } => {
@@ -96,12 +101,12 @@ impl TokenAttempt {
     }
 }
 
-/// A token that a client is to be told.
+/// A new token for a client.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Made {
     /// Its text, in the alphabet of base64url.
     pub text: Box<str>,
-    /// Second since the Unix epoch from which on it is void.
+    /// Second since the Unix epoch at which it expires.
     pub expires_s: u64,
 }
 
@@ -111,11 +116,11 @@ impl std::fmt::Debug for Made {
     }
 }
 
-/// Makes tokens, and makes them again to compare.
+/// Creates tokens, and recomputes them for comparison.
 #[derive(Clone, Debug)]
 pub struct TokenMaker(SecretKey);
 
-/// Which account of a name, under which password.
+/// The incarnation of an account, and its password.
 #[derive(Clone, Copy)]
 struct Owner<'a> {
     account: &'a str,
@@ -124,7 +129,7 @@ struct Owner<'a> {
 }
 
 impl TokenMaker {
-    /// `secret` must outlive the process, or a restart ends all tokens.
+    /// `secret` must outlive the process; otherwise a restart revokes all tokens.
     pub fn new(secret: &[u8; 32]) -> TokenMaker {
         TokenMaker(SecretKey::new(secret))
     }
@@ -142,9 +147,9 @@ impl TokenMaker {
         URL_SAFE_NO_PAD.encode(tag.as_bytes())
     }
 
-    /// Compares what a client shows with an account's tokens, and notes its use. `found` is none if there is no such account;
-    /// then, and for a client without tokens, as much is computed as for others. Whether the tokens have changed comes with the
-    /// answer.
+    /// Compares a client's token with those of an account, and records its use. `found` is `None`
+    /// if the account does not exist; in that case, and for a client without tokens, the same
+    /// amount of computation is done. Also returns whether the tokens have changed.
     pub fn check(
         &self,
         account: &str,
@@ -186,7 +191,7 @@ impl TokenMaker {
         (TokenAnswer::Fits { identity, answer, due }, changed)
     }
 
-    /// Makes a new token for a client of an account, and adds it to the account's tokens.
+    /// Creates a new token for a client of an account, and adds it to the account's tokens.
     pub fn make(
         &self,
         account: &str,
@@ -202,8 +207,8 @@ impl TokenMaker {
         Made { text: self.text(owner, agent, &token).into(), expires_s: token.expires_s }
     }
 
-    /// The part of a resource that stays the same for a client of an account, and says nothing of the client's id (XEP-0386
-    /// 2.2.1).
+    /// The stable part of a resource for a client of an account. It does not reveal the client's id
+    /// (XEP-0386 2.2.1).
     pub fn resource(&self, account: &str, agent: &Agent) -> String {
         let tag = self.0.tag(&[b"resource", account.as_bytes(), agent]);
         URL_SAFE_NO_PAD.encode(&tag.as_bytes()[..12])
@@ -250,7 +255,7 @@ mod tests {
         matches!(answer, TokenAnswer::Fits { .. })
     }
 
-    /// draft-schmaus-kitten-sasl-ht 3: both sides show that they have the token.
+    /// draft-schmaus-kitten-sasl-ht 3: both sides prove possession of the token.
     #[test]
     fn sasl_ht_3_a_token_fits_and_the_server_answers() {
         let (mut tokens, credentials) = (Tokens::default(), account("pencil"));
@@ -261,7 +266,8 @@ mod tests {
         assert_eq!(answer, TokenAnswer::Fits { identity: credentials.identity(), answer: wanted, due: false });
     }
 
-    /// XEP-0484 3.4, 5.1, 6: a token is good for one account, one client, one mechanism, one channel, and for a time.
+    /// XEP-0484 3.4, 5.1, 6: a token is valid for one account, one client, one mechanism and one
+    /// channel, and for a limited time.
     #[test]
     fn xep0484_3_4_what_does_not_fit() {
         let (mut tokens, credentials) = (Tokens::default(), account("pencil"));
@@ -277,7 +283,7 @@ mod tests {
         wrong(&TokenShown { binding: b"y".as_slice().into(), ..good.clone() }, found);
         wrong(&shown("another", b"x"), found);
         wrong(&good, None);
-        // A new password, and another account of the name.
+        // A new password, and another account of the same name.
         wrong(&good, Some(&account("pen")));
         wrong(&good, Some(&account("pencil").of(Incarnation::drawn(6))));
         let stranger = TokenMaker::new(&[9; 32]).check("romeo@example.net", found, &mut tokens, &good, NOW).0;
@@ -296,7 +302,7 @@ mod tests {
         }
     }
 
-    /// XEP-0484 3.4: a count that was processed already is refused, and so is a lower one.
+    /// XEP-0484 3.4: a count that was already processed is refused, and so is a lower one.
     #[test]
     fn xep0484_3_4_counts_do_not_come_again() {
         let (mut tokens, credentials) = (Tokens::default(), account("pencil"));
@@ -311,7 +317,7 @@ mod tests {
         assert!(with(Some(5)) && !with(Some(5)));
     }
 
-    /// XEP-0484 3.5, 3.6: a new token is due in time, and a void one is void at once.
+    /// XEP-0484 3.5, 3.6: a new token is due in time, and a revoked one is void at once.
     #[test]
     fn xep0484_3_5_and_3_6_rotation_and_invalidation() {
         let (mut tokens, credentials) = (Tokens::default(), account("pencil"));
@@ -346,7 +352,7 @@ mod tests {
         }
         let nobody = [b"\0".as_slice(), &[1; 32]].concat();
         assert_eq!(parse(Mechanism::TokenUnbound, &nobody, &terms).unwrap_err(), SaslCondition::CredentialsExpired);
-        // A mechanism that needs a channel, where there is none, or not that of its kind.
+        // A mechanism that needs a channel binding, without one or with one of another kind.
         let bindings = ChannelBindings { exporter: None, server_end_point: Some([2; 32].into()) };
         let over_tls = Terms { secured: Some(&bindings), ..terms };
         assert_eq!(parse(Mechanism::TokenEndPoint, &good, &terms).unwrap_err(), SaslCondition::InvalidMechanism);
@@ -354,7 +360,7 @@ mod tests {
         assert_eq!(&*parse(Mechanism::TokenEndPoint, &good, &over_tls).unwrap().shown().binding, [2; 32]);
     }
 
-    /// XEP-0386 2.2.1: stable for a client of an account, and not its id.
+    /// XEP-0386 2.2.1: stable for a client of an account, and different from its id.
     #[test]
     fn xep0386_2_2_1_the_stable_part_of_a_resource() {
         let (a, b) = (maker().resource("romeo@example.net", &AGENT), maker().resource("juliet@example.net", &AGENT));
