@@ -96,9 +96,7 @@ impl fmt::Display for What {
 
 /// A moment, given in seconds since the Unix epoch (XEP-0082 3.2).
 pub fn utc(at_s: u64) -> String {
-    let mut text = Vec::new();
-    datetime::write(&mut text, at_s.saturating_mul(1_000_000), Precision::Seconds);
-    String::from_utf8(text).unwrap_or_default()
+    datetime::text(at_s.saturating_mul(1_000_000), Precision::Seconds)
 }
 
 /// Who is told of each event as it comes.

@@ -157,10 +157,8 @@ fn kinds<'a>(messages: u64, peers: u64) -> Vec<Kind<'a>> {
     let at = move |n: u64| (mix(n + 99) % messages + 1) * STEP;
     let with = move |n: u64| field("with", &format!("user{:05}@localhost", mix(n + 7) % peers));
     let time = move |n: u64| {
-        use throng_engine::extension::datetime::{Precision, write};
-        let mut stamp = Vec::new();
-        write(&mut stamp, (FIRST_MS + mix(n) % messages * EVERY_MS) * 1_000, Precision::Millis);
-        String::from_utf8(stamp).expect("text")
+        use throng_engine::extension::datetime::{Precision, text};
+        text((FIRST_MS + mix(n) % messages * EVERY_MS) * 1_000, Precision::Millis)
     };
     let kind = |name, ask: Ask<'a>| Kind { name, once: false, ask };
     vec![

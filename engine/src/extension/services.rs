@@ -73,9 +73,7 @@ impl Credentials {
         let name = name.as_bytes()[..8].iter().fold(String::new(), |name, byte| format!("{name}{byte:02x}"));
         let user = format!("{expires_s}:{name}");
         let password = STANDARD.encode(HashKind::Sha1.hmac(secret, &[user.as_bytes()]).as_bytes());
-        let mut expires = Vec::new();
-        datetime::write(&mut expires, expires_s * 1_000_000, Precision::Seconds);
-        Some(Credentials { user, password, expires: String::from_utf8(expires).unwrap_or_default() })
+        Some(Credentials { user, password, expires: datetime::text(expires_s * 1_000_000, Precision::Seconds) })
     }
 }
 

@@ -154,11 +154,10 @@ impl Inline {
     /// Appends the rest: the token, if one was created (XEP-0484 3.3), and the end.
     pub fn close_success(&self, out: &mut Vec<u8>) {
         if let Some(made) = &self.made {
-            let mut expiry = Vec::new();
-            datetime::write(&mut expiry, made.expires_s.saturating_mul(1_000_000), Precision::Seconds);
+            let expiry = datetime::text(made.expires_s.saturating_mul(1_000_000), Precision::Seconds);
             let mut w = Writer::new(out);
             w.open("token").attribute("xmlns", ns::FAST).attribute("token", &made.text);
-            w.attribute("expiry", &String::from_utf8_lossy(&expiry)).close();
+            w.attribute("expiry", &expiry).close();
         }
         out.extend_from_slice(sasl::CLOSE_SUCCESS2);
     }

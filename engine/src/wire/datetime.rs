@@ -1,4 +1,9 @@
-//! Date and time as XMPP writes them (XEP-0082 3.2 "DateTime"), by arithmetic alone: the clock is an argument.
+//! Date and time as XMPP writes them (XEP-0082 3.2 "DateTime"): a part of what `jiff` reads and writes. The clock is an argument.
+
+use jiff::civil::DateTime;
+use jiff::fmt::temporal::{DateTimePrinter, Pieces};
+use jiff::tz::Offset;
+use jiff::{SignedDuration, Timestamp};
 
 /// How much of a second is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -9,113 +14,49 @@ pub enum Precision {
     Millis,
 }
 
-const DAY_S: i64 = 86_400;
+impl Precision {
+    fn printer(self) -> DateTimePrinter {
+        let digits = match self {
+            Precision::Seconds => 0,
+            Precision::Millis => 3,
+        };
+        DateTimePrinter::new().precision(Some(digits))
+    }
+}
 
 /// Appends a moment, given in microseconds since the Unix epoch, in UTC. What is finer than the precision is cut off.
-/// Years after 9999 are beyond the format; they are written as the end of that year.
+/// Moments after the last [`Timestamp`], 26 hours before the year 10000, are written as the end of the year 9999.
 pub fn write(out: &mut Vec<u8>, wall_us: u64, precision: Precision) {
-    const LAST_S: u64 = 253_402_300_799;
-    let total_s = (wall_us / 1_000_000).min(LAST_S) as i64;
-    let (year, month, day) = civil_from_days(total_s.div_euclid(DAY_S));
-    let second = total_s.rem_euclid(DAY_S);
-    push_digits(out, year as u64, 4);
-    for (separator, number) in
-        [(b'-', month), (b'-', day), (b'T', second / 3600), (b':', second / 60 % 60), (b':', second % 60)]
-    {
-        out.push(separator);
-        push_digits(out, number as u64, 2);
-    }
-    if precision == Precision::Millis {
-        out.push(b'.');
-        push_digits(out, wall_us / 1000 % 1000, 3);
-    }
+    let written = precision.printer().print_datetime(&utc(wall_us), &mut *out);
+    written.expect("a vector takes all that is written");
     out.push(b'Z');
 }
 
-/// Reads a moment with any time zone definition and any number of fractional digits; `None` if it is not a DateTime or
-/// lies before the Unix epoch. Digits finer than microseconds are cut off.
+/// The same as a text of its own.
+pub fn text(wall_us: u64, precision: Precision) -> String {
+    precision.printer().datetime_to_string(&utc(wall_us)) + "Z"
+}
+
+fn utc(wall_us: u64) -> DateTime {
+    let moment = i64::try_from(wall_us).ok().and_then(|us| Timestamp::from_microsecond(us).ok());
+    moment.map_or(DateTime::MAX, |moment| Offset::UTC.to_datetime(moment))
+}
+
+/// Reads a moment with any time zone definition and up to nine fractional digits; `None` if it is not a DateTime or lies
+/// before the Unix epoch. Digits finer than microseconds are cut off, and a leap second is read as the second before.
 pub fn parse(text: &str) -> Option<u64> {
-    let bytes = text.as_bytes();
-    let (fixed, rest) = bytes.split_at_checked(19)?;
-    if [fixed[4], fixed[7], fixed[10], fixed[13], fixed[16]] != *b"--T::" {
+    // `jiff` reads more of ISO 8601 and RFC 9557: basic formats, a time without seconds, an annotated time zone.
+    let separators = [4, 7, 10, 13, 16].map(|at| text.as_bytes().get(at).copied());
+    let ([.., b'Z'] | [.., b'+' | b'-', _, _, b':', _, _]) = text.as_bytes() else { return None };
+    if separators != b"--T::".map(Some) {
         return None;
     }
-    let year = digits(&fixed[..4])?;
-    let [month, day, hour, minute, second] = [5, 8, 11, 14, 17].map(|at| digits(&fixed[at..at + 2]));
-    let (month, day, hour, minute, second) = (month?, day?, hour?, minute?, second?);
-    let in_range = (1..=12).contains(&month) && (1..=days_of_month(year, month)).contains(&day);
-    // 60 is a leap second, which the Unix time scale counts as the next one.
-    if !in_range || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    let (fraction_us, zone) = fraction(rest)?;
-    let days = days_from_civil(year, month, day);
-    let seconds = days * DAY_S + hour * 3600 + minute * 60 + second - offset_s(zone)?;
-    u64::try_from(seconds * 1_000_000 + fraction_us).ok()
-}
-
-fn fraction(rest: &[u8]) -> Option<(i64, &[u8])> {
-    let Some(rest) = rest.strip_prefix(b".") else {
-        return Some((0, rest));
-    };
-    let len = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let (figures, zone) = rest.split_at(len);
-    let padded = figures.iter().copied().chain(std::iter::repeat(b'0')).take(6);
-    let us = padded.fold(0, |us, figure| us * 10 + i64::from(figure - b'0'));
-    (len > 0).then_some((us, zone))
-}
-
-/// The time zone definition's offset: how far it is ahead of UTC.
-fn offset_s(zone: &[u8]) -> Option<i64> {
-    match zone {
-        b"Z" => Some(0),
-        [sign @ (b'+' | b'-'), hour @ .., b':', tens, ones] if hour.len() == 2 => {
-            let (hour, minute) = (digits(hour)?, digits(&[*tens, *ones])?);
-            let offset = hour * 3600 + minute * 60;
-            (hour <= 14 && minute <= 59).then_some(if *sign == b'+' { offset } else { -offset })
-        }
-        _ => None,
-    }
-}
-
-fn digits(bytes: &[u8]) -> Option<i64> {
-    bytes.iter().try_fold(0, |number, byte| byte.is_ascii_digit().then(|| number * 10 + i64::from(byte - b'0')))
-}
-
-fn push_digits(out: &mut Vec<u8>, number: u64, width: u32) {
-    for place in (0..width).rev() {
-        out.push(b'0' + (number / 10u64.pow(place) % 10) as u8);
-    }
-}
-
-fn days_of_month(year: i64, month: i64) -> i64 {
-    match month {
-        2 if year % 4 == 0 && (year % 100 != 0 || year % 400 == 0) => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        _ => 31,
-    }
-}
-
-/// Days since 1970-01-01 of a date of the Gregorian calendar. The year is taken to begin in March, so that the leap day
-/// is its last, and counted in eras of 400 years of 146,097 days.
-fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
-    let year = year - i64::from(month <= 2);
-    let era = year.div_euclid(400);
-    let year_of_era = year.rem_euclid(400);
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
-}
-
-/// The inverse of [`days_from_civil`]: year, month, day.
-fn civil_from_days(days: i64) -> (i64, i64, i64) {
-    let days = days + 719_468;
-    let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let month = (shifted + 2) % 12 + 1;
-    (era * 400 + year_of_era + i64::from(month <= 2), month, day_of_year - (153 * shifted + 2) / 5 + 1)
+    let pieces = Pieces::parse(text).ok()?;
+    let local = pieces.date().to_datetime(pieces.time()?);
+    let offset = SignedDuration::from_secs(pieces.to_numeric_offset()?.seconds().into());
+    // A `Timestamp` ends before the year 9999 does, and clients ask for what is before its end.
+    let since = local.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0)) - offset;
+    u64::try_from(since.as_micros()).ok()
 }
 
 #[cfg(test)]
@@ -126,6 +67,7 @@ mod tests {
     fn written(wall_us: u64, precision: Precision) -> String {
         let mut out = Vec::new();
         write(&mut out, wall_us, precision);
+        assert_eq!(out, text(wall_us, precision).as_bytes());
         String::from_utf8(out).unwrap()
     }
 
@@ -169,7 +111,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_moment_reads_back(ms in 0u64..253_402_300_800_000) {
+        fn every_moment_reads_back(ms in 0..=Timestamp::MAX.as_millisecond() as u64) {
             prop_assert_eq!(parse(&written(ms * 1000, Precision::Millis)), Some(ms * 1000));
         }
 

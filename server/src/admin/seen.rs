@@ -1,11 +1,11 @@
 //! What operators see of the server, as the commands of administrators who are users show it (XEP-0133): names and values.
 
-use throng_engine::extension::datetime::{self, Precision};
 use throng_engine::limits::ADHOC_ROWS_MAX;
 use throng_engine::orders::{Listing, SessionSeen};
 
 use super::wrong::Found;
 use super::{ComponentRow, Held, KnobChange, KnobRow, Page, Reloaded, ReportRow, SessionRow, Status};
+use crate::events::utc;
 
 /// Bytes of the values of a listing of reports, about: one stanza has them.
 const REPORTS_BYTES_MAX: usize = 64 << 10;
@@ -13,14 +13,8 @@ const REPORTS_BYTES_MAX: usize = 64 << 10;
 /// A fact: its name and its values.
 type Fact = (&'static str, Vec<String>);
 
-pub(super) fn moment(at_s: u64) -> String {
-    let mut out = Vec::new();
-    datetime::write(&mut out, at_s.saturating_mul(1_000_000), Precision::Seconds);
-    String::from_utf8(out).unwrap_or_default()
-}
-
-fn moment_or_none(at_s: Option<u64>) -> String {
-    at_s.map(moment).unwrap_or_default()
+fn utc_or_none(at_s: Option<u64>) -> String {
+    at_s.map(utc).unwrap_or_default()
 }
 
 /// Rows of which the first [`ADHOC_ROWS_MAX`] are shown.
@@ -44,7 +38,7 @@ pub(crate) fn reports(page: Page<ReportRow>) -> Listing {
     let mut all = page.rows.into_iter().peekable();
     for row in all.by_ref() {
         next = Some(row.place());
-        let values = vec![row.id, moment(row.at_s), row.by, row.jid, row.reason, row.text, row.messages.join(" ")];
+        let values = vec![row.id, utc(row.at_s), row.by, row.jid, row.reason, row.text, row.messages.join(" ")];
         bytes += values.iter().map(String::len).sum::<usize>();
         rows.push(values);
         if bytes >= REPORTS_BYTES_MAX {
@@ -102,7 +96,7 @@ pub(super) fn components(rows: Vec<ComponentRow>) -> Listing {
 pub(super) fn limits(held: Held) -> Listing {
     let columns = &["limit", "who", "since", "until", "refused"];
     let values = |row: super::HeldRow| {
-        vec![row.limit, row.who, moment(row.since_s), moment_or_none(row.until_s), row.refused.to_string()]
+        vec![row.limit, row.who, utc(row.since_s), utc_or_none(row.until_s), row.refused.to_string()]
     };
     let shown = listing(columns, held.rows.into_iter().map(values));
     Listing { more: shown.more + held.more, ..shown }
@@ -111,13 +105,13 @@ pub(super) fn limits(held: Held) -> Listing {
 pub(super) fn knobs(rows: impl Iterator<Item = KnobRow>) -> Listing {
     let columns = &["key", "value", "allowed", "default", "from", "until", "help"];
     let values = |row: KnobRow| {
-        vec![row.key, row.value, row.allowed, row.default, row.source, moment_or_none(row.until_s), row.help]
+        vec![row.key, row.value, row.allowed, row.default, row.source, utc_or_none(row.until_s), row.help]
     };
     listing(columns, rows.map(values))
 }
 
 pub(super) fn changes(changes: Vec<KnobChange>) -> Listing {
-    let values = |change: KnobChange| vec![change.key, change.from, change.to, moment_or_none(change.until_s)];
+    let values = |change: KnobChange| vec![change.key, change.from, change.to, utc_or_none(change.until_s)];
     listing(&["key", "from", "to", "until"], changes.into_iter().map(values))
 }
 

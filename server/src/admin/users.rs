@@ -14,6 +14,7 @@ use super::{
     ROWS_PER_PAGE_MAX, Release, ScramKeys, SessionRow, orders, seen,
 };
 use crate::audit::By;
+use crate::events::utc;
 
 /// Carries one out.
 pub fn carry_out(control: &dyn Control, order: &Order) -> Outcome {
@@ -242,7 +243,7 @@ fn last_logins(control: &dyn Control, accounts: &[Box<str>]) -> Result<Outcome, 
         let known = control.account_seen(account)?;
         let sessions = control.sessions(Some(account), None, ROWS_PER_PAGE_MAX)?.rows;
         let age_s = sessions.iter().filter(|row| !row.resumable).map(|row| row.age_s).min();
-        let at = |var, at_s| Ok((var, seen::moment(at_s)));
+        let at = |var, at_s| Ok((var, utc(at_s)));
         match (age_s, known.last_seen_s) {
             (Some(age_s), _) => at("lastlogin", now_s.saturating_sub(age_s)),
             (None, Some(seen_s)) => at("lastseen", seen_s),

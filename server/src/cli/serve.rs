@@ -1,12 +1,12 @@
 //! `throng serve`: takes the folder, sets up the log, hands over.
 
 use throng_engine::extension::Rule;
-use throng_engine::extension::datetime::{self, Precision};
 
 use super::{Failure, Program, accounts};
 use crate::admin::Listening;
 use crate::config::Loaded;
 use crate::disk::FolderLock;
+use crate::events::utc;
 use crate::log;
 
 /// Runs the server until it has stopped.
@@ -77,7 +77,7 @@ impl Opened {
         let (accounts, messages) = (self.accounts.of("account"), self.messages.of("archived message"));
         let mut opened = format!("opened: {accounts}, {messages}");
         if let Some(at_s) = self.last_written_s {
-            opened += &format!(", last written {}", moment(at_s));
+            opened += &format!(", last written {}", utc(at_s));
         }
         let recovered = self.cut_off.as_ref().map(|who| {
             let commits = Count { rows: self.replayed, is_more: false }.of("commit");
@@ -88,12 +88,6 @@ impl Opened {
         });
         [opened].into_iter().chain(recovered).collect()
     }
-}
-
-fn moment(at_s: u64) -> String {
-    let mut out = Vec::new();
-    datetime::write(&mut out, at_s.saturating_mul(1_000_000), Precision::Seconds);
-    String::from_utf8(out).unwrap_or_default()
 }
 
 /// The banner of a started server: its folder and what was in it, where it listens, and what to do next.

@@ -146,9 +146,7 @@ fn with_fate(record: Record, what: Fate) -> Record {
 }
 
 fn record(seen: Seen) -> Record {
-    let mut time = Vec::new();
-    datetime::write(&mut time, seen.at_us, Precision::Millis);
-    let time = String::from_utf8(time).unwrap_or_default();
+    let time = datetime::text(seen.at_us, Precision::Millis);
     let record = Record { n: seen.number, time, ..Record::default() };
     match seen.what {
         Thing::Fate { of, fate, after_us } => {

@@ -4,11 +4,14 @@ use std::fs;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
+
+use jiff::civil::Date;
+use jiff::tz::Offset;
+use jiff::{Timestamp, ToSpan};
 
 use super::certificate::CertificateSource;
 use super::pem::CertificateError;
-use super::x509;
 
 /// Life of a certificate made here, in years.
 const YEARS: i32 = 10;
@@ -69,13 +72,13 @@ fn parameters(domain: &str, now: SystemTime) -> Result<rcgen::CertificateParams,
     parameters.is_ca = rcgen::IsCa::ExplicitNoCa;
     parameters.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
     parameters.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
-    let seconds = now.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let today = Offset::UTC.to_datetime(Timestamp::try_from(now).unwrap_or(Timestamp::UNIX_EPOCH)).date();
     // From yesterday on: a client's clock may be behind.
-    let yesterday = i64::try_from(seconds / 86_400).unwrap_or(0) - 1;
-    let (year, month, day) = x509::civil(yesterday);
-    parameters.not_before = rcgen::date_time_ymd(year, month, day);
-    // The 28th is in every month of every year.
-    parameters.not_after = rcgen::date_time_ymd(year + YEARS, month, day.min(28));
+    let begin = today.saturating_sub(1.day());
+    let midnight =
+        |day: Date| rcgen::date_time_ymd(day.year().into(), day.month().unsigned_abs(), day.day().unsigned_abs());
+    parameters.not_before = midnight(begin);
+    parameters.not_after = midnight(begin.saturating_add(YEARS.years()));
     Ok(parameters)
 }
 

@@ -3,7 +3,10 @@
 use std::net::IpAddr;
 use std::path::Path;
 
-use super::x509::{Facts, Name, civil};
+use jiff::civil::Date;
+use jiff::{Timestamp, tz::Offset};
+
+use super::x509::{Facts, Name};
 
 /// A certificate that ends within this time is told of: two weeks, in seconds.
 const SOON_S: i64 = 14 * DAY_S;
@@ -123,6 +126,17 @@ fn told(name: &Name) -> String {
 
 /// A day as `2026-11-22`.
 fn date(seconds: i64) -> String {
-    let (year, month, day) = civil(seconds.div_euclid(DAY_S));
-    format!("{year:04}-{month:02}-{day:02}")
+    Timestamp::from_second(seconds).map_or(Date::MAX, |moment| Offset::UTC.to_datetime(moment).date()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn days_are_written_as_dates() {
+        for (day, text) in [(-1, "1969-12-31"), (0, "1970-01-01"), (19_782, "2024-02-29"), (2_932_896, "9999-12-31")] {
+            assert_eq!((date(day * DAY_S), date(day * DAY_S + DAY_S - 1)), (text.to_owned(), text.to_owned()));
+        }
+    }
 }

@@ -6,6 +6,7 @@
 
 use std::net::IpAddr;
 
+use jiff::civil::DateTime;
 use ring::digest;
 
 const SEQUENCE: u8 = 0x30;
@@ -220,47 +221,20 @@ impl<'a> Der<'a> {
 
 /// `UTCTime` and `GeneralizedTime` as RFC 5280 4.1.2.5 allows them.
 fn seconds(tag: u8, text: &[u8]) -> Option<i64> {
-    let digits = text.strip_suffix(b"Z")?;
-    let number = |digits: &[u8]| {
-        digits.iter().try_fold(0i64, |n, &digit| digit.is_ascii_digit().then(|| n * 10 + i64::from(digit - b'0')))
-    };
-    let (year, rest) = match (tag, digits.len()) {
-        (UTC_TIME, 12) => {
-            let year = number(&digits[..2])?;
-            (if year < 50 { 2000 } else { 1900 } + year, &digits[2..])
+    let century = match (tag, text) {
+        (UTC_TIME, [tens @ b'0'..=b'9', ..]) if text.len() == 13 => {
+            if *tens < b'5' {
+                "20"
+            } else {
+                "19"
+            }
         }
-        (GENERALIZED_TIME, 14) => (number(&digits[..4])?, &digits[4..]),
+        (GENERALIZED_TIME, _) if text.len() == 15 => "",
         _ => return None,
     };
-    let mut parts = rest.chunks(2).map(number);
-    let mut part = || parts.next().flatten();
-    let (month, day, hour, minute, second) = (part()?, part()?, part()?, part()?, part()?);
-    if !(1..=12).contains(&month) {
-        return None;
-    }
-    Some(((days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second)
-}
-
-/// Days from 1970-01-01 to a date of the Gregorian calendar.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    // Years that start in March put the leap day last.
-    let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    let day_of_year = (153 * month + 2) / 5 + day - 1;
-    year * 365 + year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400) + day_of_year - 719_468
-}
-
-/// Year, month and day of a day counted from 1970-01-01.
-pub(super) fn civil(day: i64) -> (i32, u8, u8) {
-    let mut year = 1970 + day.div_euclid(366);
-    while days(year + 1, 1, 1) <= day {
-        year += 1;
-    }
-    let mut month = 12;
-    while days(year, month, 1) > day {
-        month -= 1;
-    }
-    let in_month = day - days(year, month, 1) + 1;
-    (year as i32, month as u8, in_month as u8)
+    let time = DateTime::strptime("%Y%m%d%H%M%SZ", [century.as_bytes(), text].concat()).ok()?;
+    // A `Timestamp` ends before 99991231235959Z, which says that a certificate does not expire.
+    Some(time.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).as_secs())
 }
 
 #[cfg(test)]
@@ -277,16 +251,7 @@ mod tests {
             assert_eq!(seconds(UTC_TIME, bad), None);
         }
         assert_eq!(seconds(UTC_TIME, b"701301000000Z"), None);
-    }
-
-    #[test]
-    fn dates_go_there_and_back() {
-        for day in -1_000..60_000 {
-            let (year, month, in_month) = civil(day);
-            assert_eq!(days(year.into(), month.into(), in_month.into()), day);
-        }
-        assert_eq!(civil(0), (1970, 1, 1));
-        assert_eq!(civil(19_782), (2024, 2, 29));
+        assert_eq!(seconds(GENERALIZED_TIME, b"99991231235959Z"), Some(253_402_300_799));
     }
 
     #[test]

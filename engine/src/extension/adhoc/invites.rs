@@ -85,9 +85,7 @@ fn create_account(context: &Context<'_>, filled: &Filled) -> Result<Wish, Refusa
 
 /// An invitation as its maker gets it.
 pub(super) fn form(links: &Links) -> Vec<u8> {
-    let mut until = Vec::new();
-    datetime::write(&mut until, links.until_s.saturating_mul(1_000_000), Precision::Seconds);
-    let until = String::from_utf8(until).expect("digits and signs");
+    let until = datetime::text(links.until_s.saturating_mul(1_000_000), Precision::Seconds);
     let page = links.page.iter().map(|page| ("landing-url", vec![page.clone()]));
     let fields = std::iter::once(("uri", vec![links.uri.clone()])).chain(page);
     result(INVITATION, fields.chain([("expire", vec![until])]))

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::*;
+use crate::extension::datetime;
 use crate::extension::iq::{IqRequest, ServerFacts};
 use crate::id::Now;
 use crate::limits::{ARCHIVE_COUNT_BYTES_MAX, ARCHIVE_QUERYID_BYTES_MAX as QUERYID_BYTES_MAX, RETRACTION_ID_BYTES_MAX};
@@ -258,11 +259,7 @@ fn a_large_archive_is_not_counted() {
 #[test]
 fn pages_in_both_directions_are_all_that_matches_and_nothing_else() {
     let (mut rows, plain) = archive(700, 9);
-    let stamp = |time_ms: u64| {
-        let mut out = Vec::new();
-        super::super::datetime::write(&mut out, time_ms * 1_000, super::super::datetime::Precision::Millis);
-        String::from_utf8(out).unwrap()
-    };
+    let stamp = |time_ms: u64| datetime::text(time_ms * 1_000, datetime::Precision::Millis);
     let (from, until) = (plain[100].1, plain[400].1);
     let (after, before) = (plain[50].0, plain[333].0);
     type Case<'a> = (&'a str, Vec<(&'a str, String)>, Box<dyn Fn(&(u64, u64, String, bool)) -> bool>);
