@@ -747,6 +747,22 @@ fn every_kept_result_is_named_by_a_page() {
     assert!(wrong.is_empty(), "no page below docs/ names these results: {}", wrong.join(", "));
 }
 
+/// Cargo only warns of a package in a profile that nothing depends on any more.
+#[test]
+fn profiles_name_packages_that_are_built() {
+    let of = |file: &str| fs::read_to_string(root().join(file)).expect("a file").parse::<toml::Table>().expect("TOML");
+    let (manifest, lock) = (of("Cargo.toml"), of("Cargo.lock"));
+    let built: BTreeSet<_> =
+        lock["package"].as_array().expect("packages").iter().filter_map(|package| package["name"].as_str()).collect();
+    let mut wrong = Vec::new();
+    for (profile, settings) in manifest["profile"].as_table().expect("profiles") {
+        let packages = settings.get("package").and_then(toml::Value::as_table);
+        let named = packages.into_iter().flat_map(|packages| packages.keys()).filter(|name| *name != "*");
+        wrong.extend(named.filter(|name| !built.contains(name.as_str())).map(|name| format!("{profile}: {name}")));
+    }
+    assert!(wrong.is_empty(), "not in Cargo.lock: {}", wrong.join(", "));
+}
+
 /// Who builds it learns first which compiler it needs.
 #[test]
 fn the_readme_names_the_oldest_compiler_that_builds_it() {

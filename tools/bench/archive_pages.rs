@@ -1,7 +1,7 @@
 //! What pages of a large archive cost (XEP-0313): one user's, with messages of so many peers, over the real store. Queries go through
 //! a shard; the store is read on the same thread, and no socket is between them.
 //!
-//!     cargo run --release -p throng --example archive_pages FOLDER [MESSAGES] [PEERS] [PAGES] [COLD] [SECONDS]
+//!     cargo run --profile dist -p throng --example archive_pages FOLDER [MESSAGES] [PEERS] [PAGES] [COLD] [SECONDS]
 //!
 //! Three tables in one run. *Warm*: so many pages of each kind, one after another. *Cold*: before each of `COLD` pages the store is opened
 //! anew, which is not counted, and when it has come to rest its files are put out of the system's cache (`dd iflag=nocache`). *Load*: for `SECONDS`

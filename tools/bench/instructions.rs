@@ -1,6 +1,6 @@
 //! What `tools/bench/instructions` counts the engine's instructions on: one shard, straight, and messages of 180 bytes between pairs.
 //!
-//! `cargo run --release -p throng-engine --example instructions -- [--messages N] [--a-turn K] [--archive] [--managed] [--resumable]
+//! `cargo run --profile dist -p throng-engine --example instructions -- [--messages N] [--a-turn K] [--archive] [--managed] [--resumable]
 //! [--full] [--second delivered|received|sent]`
 //!
 //! K senders write one message each in a turn, and the next turn says that all was sent. With `--managed` each sender asks for

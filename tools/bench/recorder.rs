@@ -2,7 +2,7 @@
 //! kept in a ring as if a second apart.
 //!
 //! ```text
-//! cargo run --release -p throng-recorder --example cost -- [--samples 2000 | --hours 30] [--shards 64] [--load idle|busy]
+//! cargo run --profile dist -p throng-recorder --example cost -- [--samples 2000 | --hours 30] [--shards 64] [--load idle|busy]
 //! ```
 //!
 //! Prints, as JSON: CPU microseconds a sample by part, bytes a sample in the ring, what a day of it takes and how long 64 MiB
@@ -167,7 +167,7 @@ fn hours(hours: u64, shards: usize, load: &str) {
 
 /// Prints what was asked for, and the figures.
 fn tell(recorder: &Recorder, (samples, shards, load): (u64, usize, &str), figures: serde_json::Value) {
-    let program = "cargo run --release -p throng-recorder --example cost --".to_owned();
+    let program = "cargo run --profile dist -p throng-recorder --example cost --".to_owned();
     let mut result = serde_json::json!({
         "program": "recorder",
         "command": std::env::args().skip(1).fold(program, |all, one| all + " " + &one),

@@ -1,6 +1,6 @@
 //! How fast the scanner reads stanzas, on one core: MB/s (10^6 bytes) and stanzas/s.
 //!
-//! `cargo run --release -p throng-engine --example scanner > tools/bench/results/scanner.json`
+//! `cargo run --profile dist -p throng-engine --example scanner > tools/bench/results/scanner.json`
 //!
 //! Each case is a buffer of 1 MB of whole stanzas, scanned one after the other, as from reads that hold many; the
 //! best of nine runs of at least 100 ms counts. `splice` adds copying each stanza with another `from`, and `pieces`
@@ -97,7 +97,7 @@ fn main() {
         ("message 64 KB, escaped", message(65_536, "&lt;p&gt;x&amp;y&lt;/p&gt; ")),
         ("presence with caps", presence()),
     ];
-    let mut json = String::from("{\n  \"command\": \"cargo run --release -p throng-engine --example scanner\",\n");
+    let mut json = String::from("{\n  \"command\": \"cargo run --profile dist -p throng-engine --example scanner\",\n");
     json.push_str(
         "  \"unit\": \"10^6 bytes a second and stanzas a second, one core, best of nine\",\n  \"cases\": [\n",
     );

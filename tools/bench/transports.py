@@ -111,7 +111,7 @@ class Bench:
 
 def main():
     arguments = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    arguments.add_argument("--throng", default="target/release/throng", help="the server")
+    arguments.add_argument("--throng", default="target/dist/throng", help="the server")
     arguments.add_argument("--load", default=None, help="the program that loads; the server's, unless said")
     arguments.add_argument("--out", required=True)
     arguments.add_argument("--sessions", type=int, default=5000)

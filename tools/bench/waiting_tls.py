@@ -88,7 +88,7 @@ def slope(xs, ys):
 
 def main():
     say = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    say.add_argument("--throng", default="target/release/throng", help="the server's program")
+    say.add_argument("--throng", default="target/dist/throng", help="the server's program")
     say.add_argument("--at", default="2000,4000,6000,8000", help="counts of subscribers to weigh at")
     say.add_argument("--shards", type=int, default=2, help="shards of the server")
     say.add_argument("--settle-s", type=float, default=14, help="seconds to wait at least before memory is looked at")

@@ -1,4 +1,4 @@
-//! What it costs a thread to say where it waits: `cargo run --release -p throng --example waits`.
+//! What it costs a thread to say where it waits: `cargo run --profile dist -p throng --example waits`.
 
 use std::time::Instant;
 

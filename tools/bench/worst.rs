@@ -1,6 +1,6 @@
 //! What the worst input costs under each limit: one shard, straight, and hostile input of one kind after the other.
 //!
-//! `cargo run --release -p throng-engine --example worst -- [--kind PART-OF-A-NAME] [--bytes N]... [--times N] [--search]`
+//! `cargo run --profile dist -p throng-engine --example worst -- [--kind PART-OF-A-NAME] [--bytes N]... [--times N] [--search]`
 //!
 //! It prints a line of JSON for each kind and size: bytes, and nanoseconds per byte. `tools/bench/worst` counts the instructions
 //! of the same and holds them against the kinds' bounds. All that the shard does for a kind's bytes, and nothing else,

@@ -68,7 +68,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 4.0)]
     seconds: f64,
     /// The relay's program.
-    #[arg(long, default_value = "target/release/raw")]
+    #[arg(long, default_value = "target/dist/raw")]
     raw: PathBuf,
     /// Only the set-ups whose names contain this.
     #[arg(long, default_value = "")]

@@ -44,7 +44,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 60)]
     bytes: usize,
     /// The program of the bare sends.
-    #[arg(long, default_value = "target/release/raw")]
+    #[arg(long, default_value = "target/dist/raw")]
     raw: PathBuf,
     /// The server's driver.
     #[arg(long, default_value = "uring")]

@@ -31,7 +31,7 @@ use clap::{Parser, Subcommand};
 #[command(about = "Tries what the server promises, each by a command")]
 struct Cli {
     /// The server's program.
-    #[arg(long, global = true, default_value = "target/release/throng")]
+    #[arg(long, global = true, default_value = "target/dist/throng")]
     throng: PathBuf,
     /// Where to keep the figures as JSON.
     #[arg(long, global = true)]

@@ -67,7 +67,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 0)]
     contacts: usize,
     /// The server whose allocator counts; without it there, only resident memory is weighed.
-    #[arg(long, default_value = "target/release/throng-weighed")]
+    #[arg(long, default_value = "target/dist/throng-weighed")]
     weighed: PathBuf,
 }
 

@@ -23,7 +23,7 @@ impl Outcome {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default().trim().to_owned();
         let command: Vec<String> = std::env::args().skip(1).collect();
         self.value["program"] = json!(self.name);
-        self.value["command"] = json!(format!("target/release/accept {}", command.join(" ")));
+        self.value["command"] = json!(format!("target/dist/accept {}", command.join(" ")));
         self.value["kernel"] = json!(read("/proc/sys/kernel/osrelease"));
         self.value["cores"] = json!(std::thread::available_parallelism()?.get());
         let text = serde_json::to_string_pretty(&self.value)?;

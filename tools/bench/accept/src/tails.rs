@@ -44,7 +44,7 @@ pub(crate) struct Options {
     #[arg(long)]
     before: Option<PathBuf>,
     /// The relay's program.
-    #[arg(long, default_value = "target/release/raw")]
+    #[arg(long, default_value = "target/dist/raw")]
     raw: PathBuf,
     /// Only the server: no ratios are judged.
     #[arg(long)]

@@ -28,7 +28,7 @@ use clap::{Args, Parser, Subcommand};
 
 const AFTER: &str = "\
 Build the programs that it runs first:
-  cargo build --release -p throng -p throng-raw -p throng-beside
+  cargo build --profile dist -p throng -p throng-raw -p throng-beside
 
 Examples:
   beside run --install
@@ -98,10 +98,10 @@ struct Run {
     #[arg(long)]
     install: bool,
     /// The server, which has the load in it.
-    #[arg(long, default_value = "target/release/throng")]
+    #[arg(long, default_value = "target/dist/throng")]
     throng: PathBuf,
     /// The floors.
-    #[arg(long, default_value = "target/release/raw")]
+    #[arg(long, default_value = "target/dist/raw")]
     raw: PathBuf,
     /// Result as JSON; scenarios that it has and that are not measured now stay.
     #[arg(long)]

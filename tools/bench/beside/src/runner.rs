@@ -243,7 +243,7 @@ fn about(options: &Run) -> io::Result<serde_json::Value> {
     };
     let command: Vec<String> = std::env::args().skip(1).map(|argument| without_folders(&argument)).collect();
     Ok(json!({
-        "command": format!("target/release/beside {}", command.join(" ")),
+        "command": format!("target/dist/beside {}", command.join(" ")),
         "kernel": read("/proc/sys/kernel/osrelease"),
         // Of the last minute before: whether something else was running.
         "load_average": read("/proc/loadavg").split(' ').next(),

@@ -73,7 +73,7 @@ pub(crate) fn compare(options: &Options, other: PathBuf, stopped: &dyn Fn() -> b
         let arguments: Vec<String> = std::env::args().skip(1).collect();
         let value = json!({
             "program": "scale",
-            "command": format!("target/release/scale {}", arguments.join(" ")),
+            "command": format!("target/dist/scale {}", arguments.join(" ")),
             "sessions": options.sessions,
             "compared": compared,
             "times_max": options.times_max,

@@ -173,7 +173,7 @@ pub(crate) fn judge(options: &Options, measured: &Measured) -> Judged {
     let total = read("/proc/meminfo").lines().next().map(|line| line.replace("MemTotal:", "").trim().to_owned());
     let value = json!({
         "program": "scale",
-        "command": format!("target/release/scale {}", arguments.join(" ")),
+        "command": format!("target/dist/scale {}", arguments.join(" ")),
         "kernel": read("/proc/sys/kernel/osrelease"),
         "cores": std::thread::available_parallelism().map_or(0, |n| n.get()),
         "memory": total,

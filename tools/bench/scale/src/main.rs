@@ -88,7 +88,7 @@ pub(crate) struct Options {
     #[arg(long, default_value_t = 2_048)]
     memory_left_min: u64,
     /// The program.
-    #[arg(long, default_value = "target/release/throng")]
+    #[arg(long, default_value = "target/dist/throng")]
     throng: PathBuf,
     /// Another build of the server, to be compared by what its logins cost. Both take turns, with the generator of the first.
     #[arg(long)]

@@ -49,7 +49,7 @@ pub(super) struct Options {
     #[arg(long)]
     in_memory: bool,
     /// The program of the bare sends.
-    #[arg(long, default_value = "target/release/raw")]
+    #[arg(long, default_value = "target/dist/raw")]
     raw: PathBuf,
 }
 

@@ -49,7 +49,7 @@ pub(super) struct Options {
     #[arg(long, default_value_t = 14)]
     settle: u64,
     /// The server whose allocator counts; without it there, only resident memory is weighed.
-    #[arg(long, default_value = "target/release/throng-weighed")]
+    #[arg(long, default_value = "target/dist/throng-weighed")]
     weighed: PathBuf,
 }
 
