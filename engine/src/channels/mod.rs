@@ -10,7 +10,7 @@
 //! - [`listeners`]: the waiting requests as data, each a [`listener`] at [`places`] in channels
 //!   that are [`watched`]; limits per client in [`addresses`], subscribed [`prefixes`]
 //! - [`listener_words`]: output to clients, with [`binary`] items; [`tallies`] for operators
-//! - [`access`]: authorization
+//! - [`access`]: authorization of requests
 //! - [`following`]: which connections move to the home of their channel
 //! - [`home`]: the watchers of this home's channels, and its feeds
 //! - [`occupancy`]: the subscribers of a channel

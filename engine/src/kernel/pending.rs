@@ -94,7 +94,7 @@ pub(crate) enum RequestRead {
     /// Nodes of services that know a user whose account is gone.
     Memberships(Box<str>),
     /// A feature's read.
-    Feature(FeatureRead),
+    Feature(Box<FeatureRead>),
     /// What a client is told of its account with its session.
     Bound(ConnId, Resume),
 }

@@ -112,7 +112,7 @@ impl Shard {
 
     fn request_found(&mut self, read: RequestRead, found: Vec<Found>) {
         match read {
-            RequestRead::Feature(read) => self.feature_found(read, found),
+            RequestRead::Feature(read) => self.feature_found(*read, found),
             RequestRead::Bound(conn, resume) => self.tell_bound(conn, resume.go_on(&found)),
             RequestRead::Memberships(account) => self.memberships_found(&account, &found),
         }
@@ -120,7 +120,7 @@ impl Shard {
 
     fn request_unreadable(&mut self, read: RequestRead, found: Vec<Found>) {
         match read {
-            RequestRead::Feature(read) => self.feature_unreadable(read),
+            RequestRead::Feature(read) => self.feature_unreadable(*read),
             RequestRead::Bound(conn, _) => {
                 self.tell_bound(conn, Step::Error(StanzaCondition::InternalServerError.into()))
             }

@@ -32,7 +32,7 @@ impl Shard {
     pub(super) fn read_rows(&mut self, mut read: FeatureRead, mut queries: Vec<Query>) {
         self.requests.floors.ask(&mut read, &mut queries);
         if self.cx.kernel.settings.web.channels.in_memory.is_empty() {
-            return self.cx.kernel.read(Pending::Request(RequestRead::Feature(read)), queries);
+            return self.cx.kernel.read(Pending::Request(RequestRead::Feature(Box::new(read))), queries);
         }
         let settings = self.cx.kernel.settings.clone();
         let policy = &settings.web.channels;
@@ -41,7 +41,7 @@ impl Shard {
             std::str::from_utf8(actor).is_ok_and(|actor| policy.keeps_in_memory(actor))
         };
         if !queries.iter().any(is_here) {
-            return self.cx.kernel.read(Pending::Request(RequestRead::Feature(read)), queries);
+            return self.cx.kernel.read(Pending::Request(RequestRead::Feature(Box::new(read))), queries);
         }
         let mut for_store = Vec::new();
         for query in queries {
@@ -51,7 +51,7 @@ impl Shard {
         }
         match for_store.is_empty() {
             true => self.requests.known_reads.push_back(read),
-            false => self.cx.kernel.read(Pending::Request(RequestRead::Feature(read)), for_store),
+            false => self.cx.kernel.read(Pending::Request(RequestRead::Feature(Box::new(read))), for_store),
         }
     }
 
