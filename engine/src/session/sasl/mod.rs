@@ -6,15 +6,14 @@
 //! module can create.
 //!
 //! ```text
-//! begin ─┬─ ExpectInitial ── response ─┐        (empty <challenge/>)
-//!        ├─────────────────────────────┼─ ExpectAccount ── account ── ExpectClientFinal ── response ─┐
-//!        ├─────────────────────────────┴─ PlainAttempt ─── account ─┬────────────────────────────────┤
-//!        │                                                          └─ DeriveKeys, ExpectDerived ────┤
-//!        ├─ ExternalAttempt ── account ──────────────────────────────────────────────────────────────┤
-//!        │     (external users: outside::ExpectVerdict ── verdict ───────────────────────────────────┤)
-//!        └─ TokenAttempt ── answered ────────────────────────────────────────────────────────────────┤
-//!                                                                                                    │
-//!                                                                                      Authenticated ┘
+//! begin ─┬─ ExpectInitial ─ response ─┐        (empty <challenge/>)
+//!        ├────────────────────────────┼─ ExpectAccount ─ account ─ ExpectClientFinal ─ response ┐
+//!        ├────────────────────────────┴─ PlainAttempt ── account ┬──────────────────────────────┤
+//!        │                                                       └─ DeriveKeys, ExpectDerived ──┤
+//!        ├─ ExternalAttempt ─ account ──────────────────────────────────────────────────────────┤
+//!        ├─ outside::ExpectVerdict ─ verdict (users of an external back end) ───────────────────┤
+//!        └─ TokenAttempt ─ answered ────────────────────────────────────────────────────────────┤
+//!                                                                                 Authenticated ┘
 //! ```
 //!
 //! The same states serve both wire forms, RFC 6120 6 and XEP-0388 ([`Form`]).
