@@ -5,30 +5,31 @@ use crate::session::bosh::{Place, Reply};
 use crate::session::moved::Handover;
 use crate::web::bosh::read::Wrapper;
 
-/// What shards say to each other about sessions of BOSH (XEP-0124).
+/// Letters between shards about BOSH sessions (XEP-0124).
 #[derive(Clone, Debug, PartialEq)]
 pub enum BoshLetter {
-    /// A request for a session of BOSH (XEP-0124) that began at the receiver, or has moved there.
+    /// A request for a BOSH session (XEP-0124) that began at the receiver, or has moved there.
     Asked(Box<BoshAsked>),
-    /// The answer to such a request, for the connection on which it came.
+    /// The answer to such a request, for the connection on which it arrived.
     Answer {
         /// The connection.
         conn: ConnId,
-        /// The number of its request. To another one it says nothing.
+        /// The number of the request. The letter is ignored if the connection has another one.
         number: u32,
         /// The answer.
         reply: Box<Reply>,
     },
-    /// The connection of such a request has gone; or its client has sent more on it, and the request is to be answered at once.
+    /// The connection of such a request has closed, or its client has sent more on it, so that the
+    /// request is to be answered at once.
     Left {
         /// The session.
         key: [u8; 16],
         /// The request.
         place: Place,
-        /// The latter.
+        /// Whether the client has sent more.
         hurries: bool,
     },
-    /// A session of BOSH comes over: its user's home is here.
+    /// A BOSH session moves to the receiver, its user's home.
     Moves(Box<Handover>),
 }
 
@@ -37,10 +38,10 @@ pub enum BoshLetter {
 pub struct BoshAsked {
     /// The session.
     pub key: [u8; 16],
-    /// Where the answer goes.
+    /// The destination of the answer.
     pub place: Place,
-    /// It came by TLS.
+    /// Whether it arrived over TLS.
     pub secured: bool,
-    /// What it says.
+    /// Its `<body/>`.
     pub wrapper: Box<Wrapper>,
 }

@@ -6,149 +6,156 @@ use crate::id::{ConnId, PushId};
 use crate::letters::{ConnRef, Name, Span};
 use crate::wire::limit::Refusal;
 
-/// What shards say to each other about channels.
+/// Letters between shards about channels.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ChannelLetter {
-    /// Somebody publishes by HTTP at a channel of this home: [`ChannelLetter::Answer`] says what came of it.
+    /// A client publishes over HTTP to a channel of this home. [`ChannelLetter::Answer`] has the
+    /// result.
     Publish {
         /// The connection.
         conn: ConnRef,
-        /// What its shard knows the request by.
+        /// The request's number at the connection's shard.
         number: u32,
         /// The node's actor.
         node: Name,
-        /// The network of who publishes: an address, of IPv6 the first of its /64. Empty for who has shown the operator's token.
+        /// The publisher's network: an IPv4 address, or the first address of an IPv6 /64. Empty if
+        /// the publisher has presented the operator's token.
         from: Name,
         /// The content type.
         kind: Name,
-        /// What the publisher knows it by; empty for nothing.
+        /// The publisher's name for it; empty for none.
         key: Name,
-        /// Of each item the key by which it replaces the one before, with line feeds between them; empty for none of any.
+        /// For each item the key by which it replaces an earlier one, separated by line feeds;
+        /// empty if no item has one.
         keys: Name,
         /// The content.
         body: Span,
-        /// The channel may be made, if it is not there.
+        /// Whether the channel may be created if it does not exist.
         makes: bool,
-        /// Who publishes has shown a token that grants it.
+        /// Whether the publisher has presented a token that permits it.
         granted: bool,
         /// Each line of the content is an item.
         batch: bool,
     },
-    /// Items of a channel of this home are wanted for a connection, and the shard watches it from now on: [`ChannelLetter::Answer`]
-    /// has those that are there, [`ChannelLetter::News`] those that come.
+    /// Requests items of a channel of this home for a connection, and watches the channel from now
+    /// on. [`ChannelLetter::Answer`] has the existing items, [`ChannelLetter::News`] later ones.
     Read {
         /// The connection.
         conn: ConnRef,
-        /// What its shard knows the request by.
+        /// The request's number at the connection's shard.
         number: u32,
         /// The node's actor.
         node: Name,
-        /// Behind the item of this number; `u64::MAX`: only where the channel stands.
+        /// After the item of this number; `u64::MAX` requests only the channel's position.
         after: u64,
-        /// How many of this shard's watch it.
+        /// How many connections of this shard watch it.
         watchers: u32,
-        /// For so many channels at once.
+        /// How many channels the request is for.
         share: u8,
     },
-    /// Items of a channel of this home are wanted once: [`ChannelLetter::Answer`] has them.
+    /// Requests items of a channel of this home once. [`ChannelLetter::Answer`] has them.
     History {
         /// The connection.
         conn: ConnRef,
-        /// What its shard knows the request by.
+        /// The request's number at the connection's shard.
         number: u32,
         /// The node's actor.
         node: Name,
-        /// Behind the item of this number.
+        /// After the item of this number.
         after: u64,
-        /// Before this one, the last one first; 0: in their order.
+        /// Before the item of this number, newest first; 0 for oldest first.
         before: u64,
-        /// So many at the most; 0: only where the channel stands.
+        /// Maximum number of items; 0 requests only the channel's position.
         items: u32,
     },
-    /// What the home of a channel answers to a connection.
+    /// The answer of a channel's home to a connection.
     Answer {
         /// The connection.
         conn: ConnId,
-        /// What its shard knows the request by.
+        /// The request's number at the connection's shard.
         number: u32,
-        /// Why not, if not.
+        /// The reason of a refusal, if it is refused.
         refused: Option<Box<Refusal>>,
         /// The answer.
         body: Span,
     },
-    /// An item was published at a channel that this shard watches.
+    /// An item was published to a channel that this shard watches.
     News {
         /// The node's actor.
         node: Name,
-        /// The item's number, or that of the last one, if it is empty.
+        /// The item's number, or that of the last item if it is empty.
         number: u64,
-        /// The key by which it replaces the one before; empty for none.
+        /// The key by which it replaces an earlier item; empty for none.
         key: Name,
-        /// It, as it is told.
+        /// The item in the form that subscribers are sent.
         item: Span,
     },
-    /// The shard watches a channel of this home still, or does not any more.
+    /// Whether the shard still watches a channel of this home.
     Watch {
         /// The node's actor.
         node: Name,
-        /// The number of the last item that it has heard of.
+        /// The number of the last item that it has received.
         heard: u64,
-        /// How many watch it there: none, if it does not.
+        /// How many connections watch it there; 0 if the shard no longer watches it.
         watchers: u32,
     },
-    /// Connections that wait for a channel of the sending shard are not to go there for a while.
+    /// Connections that wait for a channel of the sending shard must not move there for a while.
     Stay {
-        /// The node's actor; empty: that of any.
+        /// The node's actor; empty for any channel.
         node: Name,
     },
-    /// What an address has published was told to so many.
+    /// An item from this address was sent to this many subscribers.
     Charge {
-        /// The connection's shard counts it.
+        /// The publisher's address. The connection's shard charges it.
         address: IpAddr,
-        /// How many.
+        /// Number of subscribers.
         told: u32,
     },
-    /// Who subscribes to a channel of this home at the sending shard. [`ChannelLetter::Occupied`] follows a whole report of one that
-    /// listens at once, and any of another when it changes something.
+    /// The subscribers of a channel of this home at the sending shard. A complete report of a shard
+    /// that listens is answered by [`ChannelLetter::Occupied`] at once; any other report, if it
+    /// changes something.
     Present {
         /// The node's actor.
         node: Name,
-        /// How many.
+        /// Number of subscribers.
         subscribers: u32,
-        /// Names with their numbers: all of them, or those that have changed, 0 for one that is gone.
+        /// Names with their numbers: all of them, or those that have changed, with 0 for a name
+        /// that is gone.
         names: Span,
-        /// It is all of them.
+        /// Whether all names are included.
         whole: bool,
-        /// There are more names.
+        /// Whether there are more names.
         more: bool,
-        /// Some there are told who subscribes.
+        /// Whether the shard has clients that receive occupancy.
         listens: bool,
     },
-    /// Who subscribes to a channel at all shards, for those of this one who are told.
+    /// The subscribers of a channel at all shards, for clients of this one that receive occupancy.
     Occupied {
         /// The node's actor.
         node: Name,
-        /// How many.
+        /// Number of subscribers.
         subscribers: u32,
-        /// All names with their numbers; none, if there are more than are told.
+        /// All names with their numbers; empty if there are too many to report.
         names: Span,
-        /// There are more names.
+        /// Whether there are more names.
         more: bool,
     },
-    /// A connection asks who subscribes to a channel of this home: [`ChannelLetter::Answer`] says it.
+    /// A connection requests the occupancy of a channel of this home. [`ChannelLetter::Answer`] has
+    /// it.
     Count {
         /// The connection.
         conn: ConnRef,
-        /// What its shard knows the request by.
+        /// The request's number at the connection's shard.
         number: u32,
         /// The node's actor.
         node: Name,
     },
-    /// A page registers for pushes at a channel of this home: [`ChannelLetter::Answer`] says what came of it.
+    /// A page registers for pushes at a channel of this home. [`ChannelLetter::Answer`] has the
+    /// result.
     Register {
         /// The connection.
         conn: ConnRef,
-        /// What its shard knows the request by.
+        /// The request's number at the connection's shard.
         number: u32,
         /// The node's actor.
         node: Name,
@@ -158,14 +165,14 @@ pub enum ChannelLetter {
         id: PushId,
         /// Its row.
         row: Span,
-        /// There may be registrations if there is no such channel yet.
+        /// Whether registrations are permitted before the channel exists.
         makes: bool,
     },
-    /// A page does not want pushes any more: [`ChannelLetter::Answer`] says when it is done.
+    /// A page cancels its registration for pushes. [`ChannelLetter::Answer`] confirms it.
     Unregister {
         /// The connection.
         conn: ConnRef,
-        /// What its shard knows the request by.
+        /// The request's number at the connection's shard.
         number: u32,
         /// The node's actor.
         node: Name,
@@ -174,35 +181,38 @@ pub enum ChannelLetter {
         /// The registration.
         id: PushId,
     },
-    /// A page that has registered at a channel of this home listens to it at the sending shard, or does not any more.
+    /// A page that has registered at a channel of this home begins or ceases to listen to it at the
+    /// sending shard.
     Listens {
         /// The node's actor.
         node: Name,
         /// The registration.
         id: PushId,
-        /// It does.
+        /// Whether it listens.
         listens: bool,
     },
-    /// A publisher by Nchan's protocol asks what there is to tell of a channel of this home: [`ChannelLetter::Answer`] says it.
+    /// A publisher using Nchan's protocol requests information about a channel of this home.
+    /// [`ChannelLetter::Answer`] has it.
     Info {
         /// The connection.
         conn: ConnRef,
-        /// What its shard knows the request by.
+        /// The request's number at the connection's shard.
         number: u32,
         /// The node's actor.
         node: Name,
-        /// The address of who asks; empty for who has shown the operator's token.
+        /// The requester's address; empty if it has presented the operator's token.
         from: Name,
-        /// Who asks has shown a token that grants to publish there.
+        /// Whether the requester has presented a token that permits publishing there.
         granted: bool,
-        /// And its items are to be deleted.
+        /// Whether the channel's items are to be deleted.
         deletes: bool,
     },
-    /// A channel that this shard watches was deleted by Nchan's protocol: its subscribers by that are told.
+    /// A channel that this shard watches was deleted by Nchan's protocol. Its Nchan subscribers are
+    /// informed.
     Gone {
         /// The node's actor.
         node: Name,
-        /// Those behind this connection; `None`: all.
+        /// Only subscribers behind this connection; `None` for all.
         behind: Option<ConnId>,
     },
 }

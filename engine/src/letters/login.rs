@@ -11,12 +11,12 @@ use crate::store::report::Report;
 use crate::store::token::{TokenAnswer, TokenShown};
 use crate::wire::limit::Held;
 
-/// What is asked about accounts, and what is answered.
+/// Questions about accounts, and their answers.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LoginLetter {
-    /// A question about an account or an address from the shard that holds the connection.
+    /// A question about an account or an address, from the shard that has the connection.
     Ask {
-        /// Where the answer goes.
+        /// The destination of the answer.
         conn: ConnRef,
         /// The account's bare JID; empty for a question about an address.
         account: Name,
@@ -30,9 +30,9 @@ pub enum LoginLetter {
         /// The answer.
         answer: Answer,
     },
-    /// What a request has reported is kept, or left out for good ([`Question::File`]).
+    /// The reports of a request are stored, or are finally left out ([`Question::File`]).
     Filed {
-        /// What its user's home knows the request by.
+        /// The request's token at its user's home.
         token: u64,
     },
     /// A login from this address has failed, or was broken off.
@@ -40,16 +40,16 @@ pub enum LoginLetter {
         /// The peer of the connection.
         peer: Peer,
     },
-    /// A login succeeded: what its account was charged when it began is given back.
+    /// A login succeeded: what its account was charged at the beginning is returned.
     Spared {
         /// The account's bare JID.
         account: Name,
         /// The peer of the connection.
         peer: Peer,
-        /// What its home is to know the password by that it has shown (PLAIN).
+        /// The tag under which the home stores the password that was presented (PLAIN).
         seen: Option<Box<Tag>>,
     },
-    /// A login has shown the right password: the account gains keys that it lacked (XEP-0480).
+    /// A login with the right password has provided keys that the account lacked (XEP-0480).
     KeysGained {
         /// The account's bare JID.
         account: Name,
@@ -58,27 +58,29 @@ pub enum LoginLetter {
     },
 }
 
-/// Keys of hash functions that an account had none of.
+/// Keys of hash functions that an account lacked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Gained {
-    /// Of which account under which password, see [`Credentials::identity`].
+    /// The account and password of the keys; see [`Credentials::identity`].
     pub identity: (Incarnation, u64),
     /// The keys, at most one set for each hash function.
     pub sets: Vec<KeySet>,
 }
 
-/// What a shard may ask of an account's home, or of the shard that counts for an address.
+/// A question to an account's home, or to the shard that counts an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Question {
-    /// Whether a login from this address may go on, after those that have failed. The account's home is asked for
-    /// [`Question::Credentials`] and answers the connection: [`Answer::Held`] if the address is held and not known to it.
+    /// Whether a login from this address may proceed, given its failures. The question goes on to
+    /// the account's home as [`Question::Credentials`], which answers the connection: with
+    /// [`Answer::Held`] if the address is held and unknown to the account.
     MayLogIn {
         /// The peer of the connection.
         peer: Peer,
-        /// What it shows.
+        /// What the login presents.
         shows: Shows,
     },
-    /// Whether an account may be registered from this address, after those that were; counts as one (XEP-0077 6).
+    /// Whether an account may be registered from this address, given earlier registrations. Counts
+    /// as one (XEP-0077 6).
     MayRegister {
         /// The peer of the connection.
         peer: Peer,
@@ -87,56 +89,63 @@ pub enum Question {
     Credentials {
         /// The peer of the connection.
         peer: Peer,
-        /// What it shows.
+        /// What the login presents.
         shows: Shows,
-        /// The address is held: only if a login from it to this account has succeeded lately does it go on.
+        /// Set if the address is held. The login then proceeds only if another one from it to this
+        /// account has succeeded recently.
         held: Option<Box<Held>>,
     },
-    /// Whoever keeps this user elsewhere has said that the password is right: an account is made if there is none. The answer is
-    /// [`Answer::Credentials`].
+    /// The external back end has accepted this user's password: the account is created if it does
+    /// not exist. The answer is [`Answer::Credentials`].
     Admit,
-    /// A login has begun about which nobody could be asked: account and pair get back what they were charged. There is no answer.
+    /// A login could not be checked because the back end could not be asked. Account and pair get
+    /// back what they were charged. Not answered.
     Untried {
         /// The peer of the connection.
         peer: Peer,
     },
-    /// Whoever keeps this user elsewhere has said that there is none any more: the account's tokens are void. There is no answer.
+    /// The external back end reports this user gone: the account's tokens are void. Not answered.
     Ousted,
-    /// Make the account with these encoded credentials (XEP-0077 3.1).
+    /// Creates the account with these encoded credentials (XEP-0077 3.1).
     Register {
         /// The keys of its password.
         credentials: Box<Credentials>,
-        /// By whose leave: who has given it hears what came of it ([`Question::Settle`]), and answers the connection.
+        /// The leave to create it. The actor that gave it is informed of the outcome
+        /// ([`Question::Settle`]) and answers the connection.
         leave: Option<Box<Leave>>,
     },
-    /// Whether somebody at this address may show a token, after the logins that have failed from it. The home of the token's actor is
-    /// asked for [`Question::Invitation`] and answers the connection.
+    /// Whether a client at this address may present a token, given the address's failed logins. The
+    /// question goes on to the home of the token's actor as [`Question::Invitation`], which answers
+    /// the connection.
     MayShow {
         /// The peer of the connection.
         peer: Peer,
-        /// Which invitation.
+        /// The invitation.
         id: InvitationId,
     },
-    /// What an invitation of this actor allows now (XEP-0445 4).
+    /// What an invitation of this actor permits now (XEP-0445 4).
     Invitation {
-        /// Which.
+        /// The invitation.
         id: InvitationId,
     },
-    /// Whether who invites is there: the answer is [`Answer::Invited`] with this.
+    /// Whether the inviting account exists. The answer is [`Answer::Invited`] with this.
     Vouch(Box<Invited>),
-    /// Let an account be registered by an invitation of this actor, which goes on to its home.
+    /// Registers an account by an invitation of this actor; the request goes on to the account's
+    /// home.
     Redeem(Box<Redeem>),
-    /// Let an account be registered that an administrator has to approve: the actor is the domain.
+    /// Registers an account that an administrator must approve; the actor is the domain.
     Apply(Box<Apply>),
-    /// What came of a leave that this actor has given.
+    /// The outcome of a leave that this actor has given.
     Settle(Box<Settle>),
-    /// Whether the account was made by this leave: the actor that has given it is told, and the connection is to ask again.
+    /// Whether the account was created by this leave. The actor that gave it is informed, and the
+    /// connection is to ask again.
     WasMade(Box<Leave>),
-    /// An account of this domain does not wait for approval any more.
+    /// An account of this domain no longer waits for approval.
     Decided(Box<str>),
-    /// An account has waited too long for approval: it goes, if it is still this one.
+    /// An account has waited too long for approval. It is removed if it still has this incarnation.
     Expired(Incarnation),
-    /// Keep what a user of this domain has reported. The shard of the connection hears of it: [`LoginLetter::Filed`].
+    /// Stores reports of a user of this domain. The connection's shard is informed by
+    /// [`LoginLetter::Filed`].
     File(Box<Filing>),
 }
 
@@ -145,52 +154,54 @@ pub enum Question {
 pub struct Filing {
     /// Bare JID of the user.
     pub by: Box<str>,
-    /// What is reported.
+    /// The reports.
     pub reports: Vec<Report>,
-    /// What the user's home knows the request by.
+    /// The request's token at the user's home.
     pub token: u64,
 }
 
 /// See [`Question::Redeem`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Redeem {
-    /// Which invitation.
+    /// The invitation.
     pub id: InvitationId,
-    /// The account that is to be made.
+    /// The account to create.
     pub account: Box<str>,
     /// The keys of its password.
     pub credentials: Box<Credentials>,
-    /// From where it is registered.
+    /// The address from which it is registered.
     pub address: IpAddr,
 }
 
 /// See [`Question::Apply`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Apply {
-    /// The account that is to be made.
+    /// The account to create.
     pub account: Box<str>,
     /// The keys of its password.
     pub credentials: Box<Credentials>,
-    /// From where it is registered.
+    /// The address from which it is registered.
     pub address: IpAddr,
-    /// The leave of an invitation, which goes on with it.
+    /// The leave of an invitation, which is passed on.
     pub leave: Option<Box<Leave>>,
 }
 
-/// That an account may be made, as whoever decides of it has written down.
+/// Leave to create an account, as recorded by the actor that decides about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leave {
-    /// Who has given it.
+    /// The actor that gave it.
     pub by: Box<str>,
-    /// By which invitation. If by none, the giver is the account's domain, and the account waits for approval.
+    /// The invitation. If `None`, the giver is the account's domain, and the account waits for
+    /// approval.
     pub id: Option<InvitationId>,
-    /// Which account of its name it is to be.
+    /// The incarnation that the account is to have.
     pub incarnation: Incarnation,
-    /// Who becomes a contact of the account; empty for nobody.
+    /// The user who becomes a contact of the account; empty for none.
     pub inviter: Box<str>,
-    /// The account's name was given by who may give any: the operator or an administrator.
+    /// Whether the account's name was given by someone who may give any name: the operator or an
+    /// administrator.
     pub gives_name: bool,
-    /// Who has given leave before, and is told behind this one.
+    /// An earlier leave, whose giver is informed after this one.
     pub then: Option<Box<Leave>>,
 }
 
@@ -201,18 +212,18 @@ pub struct Settle {
     pub leave: Leave,
     /// The account.
     pub account: Box<str>,
-    /// Whether it was made.
+    /// Whether it was created.
     pub made: bool,
-    /// For the connection.
+    /// The answer for the connection.
     pub answer: Answer,
 }
 
-/// What a login shows.
+/// What a login presents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shows {
-    /// A proof that the connection's shard checks.
+    /// A proof, which the connection's shard checks.
     Proof,
-    /// A password, so that it helps to know the one that was shown before.
+    /// A password. Its check is faster if the last accepted one is known.
     Password,
     /// A token, which the account's home checks: [`Answer::Token`].
     Token(Box<TokenShown>),
@@ -221,34 +232,34 @@ pub enum Shows {
 /// The answer to a [`Question`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The address may.
+    /// The address may proceed.
     May,
-    /// The account is charged for the attempt.
+    /// The credentials of an account, which is charged for the attempt.
     Credentials {
         /// Its bare JID.
         account: Box<str>,
-        /// Its row; `None` if there is no such account.
+        /// Its row; `None` if the account does not exist.
         row: Option<Box<[u8]>>,
-        /// What its home knows the password by that was shown before, if it was asked for.
+        /// The tag of the last accepted password, if it was requested.
         seen: Option<Box<Tag>>,
     },
-    /// What the token is worth that was shown. The account is charged for the attempt.
+    /// The result for a token. The account is charged for the attempt.
     Token(Box<TokenAnswer>),
-    /// Not now: too many failed logins, or registrations.
+    /// Not now: there were too many failed logins, or registrations.
     Held(Held),
-    /// The account is made.
+    /// The account was created.
     Registered,
-    /// There is one of this name.
+    /// An account of this name exists.
     Taken,
     /// The name is reserved for another invitation.
     Reserved,
-    /// The token lets register.
+    /// The token permits registration.
     Invited(Box<Invited>),
-    /// It does not.
+    /// The token does not permit registration.
     NotInvited,
-    /// An earlier use that was broken off has been looked into: ask again.
+    /// An earlier use that was interrupted has been checked: ask again.
     Again,
-    /// The store is full; try later.
+    /// The store is full; try again later.
     StoreFull,
     /// The account's row cannot be read: it is damaged.
     Unreadable,

@@ -1,8 +1,9 @@
-//! What shards say to each other: one [`Letters`] a turn and destination, many [`Letter`]s in it.
+//! Messages between shards: one [`Letters`] per turn and destination, with many [`Letter`]s in it.
 //!
-//! All stanzas of a batch stand in one buffer, all addresses in another, and letters point into them, so that a stanza crosses
-//! shards without an allocation of its own and a payload that goes to many receivers of a shard crosses once. Letters to the own
-//! shard take the same way. This module knows the form of letters, not what is done about them.
+//! All stanzas of a batch are in one buffer and all addresses in another, and letters point into
+//! them. A stanza thus crosses shards without an allocation of its own, and a payload for many
+//! receivers at a shard crosses once. Letters to the own shard take the same path. This module
+//! knows the form of letters, not how they are handled.
 
 mod bosh;
 mod channel;
@@ -31,18 +32,19 @@ impl Span {
         self.start as usize..(self.start + self.len) as usize
     }
 
-    /// Of what has been appended behind `start`.
+    /// The text that was appended since `start`.
     fn since(start: usize, end: usize) -> Span {
         let end = u32::try_from(end).expect("a turn's letters stay below 4 GiB");
         Span { start: start as u32, len: end - start as u32 }
     }
 }
 
-/// A piece of a batch's addresses: kept as characters, so that nobody checks them again.
+/// A piece of a batch's addresses, stored as characters so that they need not be validated again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Name(Span);
 
-/// Who waits for the confirmation of a stanza: responsibility stays with the sender's session until it comes.
+/// The session that waits for the confirmation of a stanza. It remains responsible for the stanza
+/// until then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// The sender's home shard.
@@ -51,25 +53,27 @@ pub struct Origin {
     pub session: SessionId,
     /// The stanza's number in that session's inbound count (XEP-0198 4).
     pub seq: u32,
-    /// The number of the entry in the sender's log that says that it was sent; 0 if none does. With [`AGAIN`], the receiver may
-    /// have it since before a crash.
+    /// The number of the entry in the sender's log that records the stanza; 0 for none. With
+    /// [`AGAIN`], the receiver may have it since before a crash.
     pub entry: u64,
 }
 
-/// A bit of the number of a [`PresenceNews::Probe`]: whoever asks has missed presence, and is told, too, that nobody is there.
+/// A bit in the number of a [`PresenceNews::Probe`]: the probing session has missed presence, and
+/// is also told if the contact is unavailable.
 pub const TELLS_GONE: u64 = 1 << 63;
 
-/// A bit of [`Origin::entry`]: it is sent again after a crash, and nobody knows whether the receiver has it already.
+/// A bit of [`Origin::entry`]: the stanza is repeated after a crash, and the receiver may already
+/// have it.
 pub const AGAIN: u64 = 1 << 63;
 
-/// The three stanza kinds (RFC 6120 8.2) with the types that routing asks for.
+/// The three stanza kinds (RFC 6120 8.2) with the types that routing needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// A message, and whether an absent receiver gets it later (XEP-0160 3, XEP-0334).
     Message {
         /// Its `type` attribute.
         class: MessageClass,
-        /// Whether it may wait in the receiver's log, and stay there.
+        /// Whether it may wait in the receiver's log, and is retained there.
         keep: Keep,
     },
     /// An IQ request, get or set.
@@ -78,7 +82,7 @@ pub enum Kind {
     Response,
     /// Presence sent to one address (RFC 6121 4.6).
     Directed {
-        /// Whether it says "unavailable".
+        /// Whether its type is "unavailable".
         unavailable: bool,
     },
 }
@@ -86,7 +90,7 @@ pub enum Kind {
 /// `type` of a message (RFC 6121 5.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MessageClass {
-    /// `normal`, or none, or one not known.
+    /// `normal`, absent, or unknown.
     Normal,
     /// `chat`.
     Chat,
@@ -99,7 +103,7 @@ pub enum MessageClass {
 }
 
 impl MessageClass {
-    /// That of a `type` attribute.
+    /// The class for a `type` attribute.
     pub fn of_type(kind: &str) -> MessageClass {
         match kind {
             "chat" => MessageClass::Chat,
@@ -111,55 +115,56 @@ impl MessageClass {
     }
 }
 
-/// One thing that a shard tells another.
+/// One message from a shard to another.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Letter {
-    /// A stanza for the user, or one session of the user, at this home.
+    /// A stanza for a user of this home, or for one of the user's sessions.
     Stanza {
         /// Kind and type.
         kind: Kind,
-        /// Whom to tell that the stanza is in safe hands.
+        /// The session to inform when the stanza is safe.
         origin: Option<Origin>,
         /// The sender's full JID.
         from: Name,
         /// The receiver's bare or full JID.
         to: Name,
-        /// The whole stanza with `from` and `to` stamped, content namespace `jabber:client`, never self-closed.
+        /// The complete stanza with `from` and `to` stamped, content namespace `jabber:client`,
+        /// never self-closed.
         xml: Span,
     },
-    /// What has become of a stanza, for the home of its sender.
+    /// The fate of a stanza, for the home of its sender.
     Delivery(Delivery),
     /// For users of this home.
     User(UserLetter),
     /// For nodes of services, and from them.
     Node(NodeLetter),
-    /// For channels of this home, their watchers and those who publish.
+    /// For channels of this home, their watchers and publishers.
     Channel(ChannelLetter),
     /// For accounts of this home, and for connections that log in.
     Login(LoginLetter),
-    /// For sessions of BOSH, and for connections of their requests.
+    /// For BOSH sessions, and for connections of their requests.
     Bosh(BoshLetter),
-    /// The component of a domain has come, or has gone.
+    /// The component of a domain has connected or disconnected.
     Component {
         /// The domain.
         domain: DomainId,
-        /// It is there.
+        /// Whether it is connected.
         there: bool,
     },
 }
 
-/// What has become of a stanza, for the home of its sender.
+/// The fate of a stanza, for the home of its sender.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delivery {
-    /// The stanza `seq` of that session is in safe hands.
+    /// The stanza `seq` of that session is safe.
     Confirm {
         /// The sender's session.
         session: SessionId,
         /// The stanza's number.
         seq: u32,
     },
-    /// A component's connection has room for a stanza of that session: it is under way no more, and in safe hands when
-    /// [`Delivery::Safe`] comes.
+    /// A component's connection has room for a stanza of that session. The stanza is no longer in
+    /// flight, and is safe when [`Delivery::Safe`] arrives.
     Took {
         /// The sender's session.
         session: SessionId,
@@ -171,7 +176,7 @@ pub enum Delivery {
         /// The stanza's number.
         seq: u32,
     },
-    /// A message was refused: the entry of its sender's log that says that it was sent is void.
+    /// A message was refused: the entry in its sender's log that records it is void.
     Refused {
         /// The sender's JID.
         from: Name,
@@ -190,7 +195,7 @@ pub struct ConnRef {
 }
 
 impl ConnRef {
-    /// No connection of a shard: nobody waits there for an answer.
+    /// Names no connection of a shard: no client waits there for an answer.
     pub fn nobody(shard: ShardId) -> ConnRef {
         ConnRef { shard, conn: ConnId { slot: u32::MAX, generation: 0 } }
     }
@@ -203,9 +208,11 @@ const _: () = assert!(size_of::<Letter>() <= 80, "all letters are as large as th
 pub struct Letters {
     /// The sender.
     pub from: ShardId,
-    /// What the sender's state of this turn rests on; nothing that follows from the batch leaves the process before it.
+    /// What the sender's state of this turn depends on. No consequence of the batch leaves the
+    /// process before that is durable.
     pub after: Gate,
-    /// Its place among those from this sender to this receiver, which count from 1: what comes again is not read again.
+    /// Its position in the sequence from this sender to this receiver, from 1. A repeated batch is
+    /// not read again.
     pub number: u64,
     text: Vec<u8>,
     names: String,
@@ -213,8 +220,9 @@ pub struct Letters {
     expects: Expects,
 }
 
-/// How large a batch is likely to become: nearly as large as the largest of those shortly before it, because batches with messages and
-/// batches with their confirmations alternate. Memory is taken with the first letter, at once.
+/// The expected size of a batch: nearly that of the largest recent ones, because batches with
+/// messages and batches with their confirmations alternate. All memory is allocated with the first
+/// letter.
 #[derive(Clone, Copy, Debug, Default)]
 struct Expects {
     text: usize,
@@ -222,19 +230,19 @@ struct Expects {
     letters: usize,
 }
 
-/// No more memory than this is taken before it is needed, bytes of text and addresses, and letters.
+/// Maximum memory that is allocated in advance: bytes of text and addresses, and letters.
 const EXPECTS_MAX: Expects = Expects { text: 64 << 10, names: 32 << 10, letters: 512 };
 
-/// What is kept for a shard's letters to itself.
+/// Memory that is retained for a shard's letters to itself.
 const ROOM: Expects = Expects { text: 16 << 10, names: 8 << 10, letters: 128 };
 
 impl Letters {
-    /// An empty batch of a sender.
+    /// Creates an empty batch of a sender.
     pub fn new(from: ShardId) -> Letters {
         Letters { from, ..Letters::default() }
     }
 
-    /// Takes the letters out under the next number; what stays expects as much again.
+    /// Takes the letters out under the next number. The remaining batch expects as many again.
     pub fn take(&mut self) -> Letters {
         self.number += 1;
         let likely = |len: usize, expected: usize, max: usize| len.max(expected - expected.div_ceil(8)).min(max);
@@ -246,7 +254,7 @@ impl Letters {
         std::mem::replace(self, Letters { expects, number: self.number, ..Letters::new(self.from) })
     }
 
-    /// An empty batch with room for the letters of an ordinary turn.
+    /// Creates an empty batch with room for the letters of an ordinary turn.
     pub fn roomy(from: ShardId) -> Letters {
         let mut batch = Letters::new(from);
         batch.text.reserve_exact(ROOM.text);
@@ -255,7 +263,8 @@ impl Letters {
         batch
     }
 
-    /// An empty batch in the memory of one that has been read: as much as [`Letters::roomy`] takes, whatever was in it.
+    /// Turns a batch that has been read into an empty one. It retains as much memory as
+    /// [`Letters::roomy`] allocates, whatever it contained.
     pub fn recycle(mut self) -> Letters {
         self.text.clear();
         self.names.clear();
@@ -267,14 +276,14 @@ impl Letters {
         }
     }
 
-    /// Takes the memory of an empty batch, if this one says nothing yet.
+    /// Takes the memory of an empty batch, if this one is still empty.
     pub fn take_memory(&mut self, empty: Letters) {
         if self.is_empty() {
             (self.text, self.names, self.letters) = (empty.text, empty.names, empty.letters);
         }
     }
 
-    /// Whether it says nothing.
+    /// Whether there are no letters.
     pub fn is_empty(&self) -> bool {
         self.letters.is_empty()
     }
@@ -294,12 +303,12 @@ impl Letters {
         &self.letters
     }
 
-    /// Adds text and names it.
+    /// Appends text and returns its span.
     pub fn write(&mut self, text: &[u8]) -> Span {
         self.write_with(|out| out.extend_from_slice(text))
     }
 
-    /// Adds text that `fill` appends, and names it.
+    /// Appends the text that `fill` writes, and returns its span.
     pub fn write_with(&mut self, fill: impl FnOnce(&mut Vec<u8>)) -> Span {
         if self.text.capacity() == 0 {
             self.text.reserve(self.expects.text);
@@ -309,7 +318,7 @@ impl Letters {
         Span::since(start, self.text.len())
     }
 
-    /// Adds an address, or a part of one, and names it.
+    /// Appends an address or a part of one, and returns its span.
     pub fn name(&mut self, name: &str) -> Name {
         if self.names.capacity() == 0 {
             self.names.reserve(self.expects.names);
@@ -319,7 +328,7 @@ impl Letters {
         Name(Span::since(start, self.names.len()))
     }
 
-    /// Adds a letter whose spans were written to this batch.
+    /// Appends a letter whose spans were written to this batch.
     pub fn push(&mut self, letter: Letter) {
         if self.letters.capacity() == 0 {
             self.letters.reserve(self.expects.letters);
@@ -327,12 +336,12 @@ impl Letters {
         self.letters.push(letter);
     }
 
-    /// The bytes of a piece.
+    /// Returns the bytes of a span.
     pub fn bytes(&self, span: Span) -> &[u8] {
         &self.text[span.range()]
     }
 
-    /// An address.
+    /// Returns an address.
     pub fn str(&self, name: Name) -> &str {
         &self.names[name.0.range()]
     }

@@ -3,30 +3,31 @@
 use crate::extension::push::answer::Outcome;
 use crate::letters::{Name, Span};
 
-/// What nodes of services and users of other homes have to say to each other.
+/// Letters between nodes of services and users of other homes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeLetter {
-    /// A service has answered what this home has published (XEP-0357 7).
+    /// A service has answered a publication of this home (XEP-0357 7).
     ServiceAnswered {
         /// The id of the publication.
         id: Name,
-        /// The JID that has answered.
+        /// The JID of the answer.
         from: Name,
-        /// What it says.
+        /// The result.
         outcome: Outcome,
     },
-    /// A node of a service, of the sender's home, says what it has to do with a user, or with the service itself.
+    /// A node of a service, at the sender's home, reports its relation to a user, or to the service
+    /// itself.
     Belongs {
         /// The user's bare JID, or the service.
         to: Name,
         /// The node: its actor for a user, its name for the service.
         node: Name,
-        /// The user has asked for it.
+        /// Whether the user has requested it.
         own: bool,
-        /// What the user is there, or how the node is shown; empty for nothing.
+        /// The user's relation, or how the node is shown; empty for none.
         row: Span,
     },
-    /// The account of a user is gone, whom a node of a service may know.
+    /// The account of a user was removed, and a node of a service may refer to it.
     Forget {
         /// The node's actor.
         node: Name,

@@ -1,52 +1,56 @@
-//! Letters to users, and to sessions of theirs.
+//! Letters to users, and to their sessions.
 
 use crate::extension::subscription;
 use crate::id::SessionId;
 use crate::letters::{Name, Span};
 
-/// What a presence letter between two users says.
+/// The kind of a presence letter between two users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PresenceNews {
-    /// The sender's resource is available; with `probe` the receiver's presence is asked for in return (RFC 6121 4.2.2, 4.3).
+    /// The sender's resource is available. With `probe`, the receiver's presence is requested in
+    /// return (RFC 6121 4.2.2, 4.3).
     Available {
-        /// Answer with the presence of the receiver's resources; the number is that of a [`PresenceNews::Probe`].
+        /// Requests the presence of the receiver's resources; the number is that of a
+        /// [`PresenceNews::Probe`].
         probe: Option<u64>,
     },
-    /// The sender's resource has gone.
+    /// The sender's resource is unavailable.
     Unavailable,
-    /// Only the question (RFC 6121 4.3).
+    /// Only a probe (RFC 6121 4.3).
     Probe {
-        /// The number of the sender's latest request to the receiver; see [`crate::extension::roster`].
+        /// The number of the sender's latest request to the receiver; see
+        /// [`crate::extension::roster`].
         number: u64,
     },
-    /// A subscription stanza (RFC 6121 3). The stanza of an `unsubscribed` is an error if there is nobody who could have
-    /// answered the request (3.1.2).
+    /// A subscription stanza (RFC 6121 3). The stanza of an `unsubscribed` is an error if the
+    /// requested user does not exist (3.1.2).
     Subscription {
-        /// Which of the four.
+        /// Type of the stanza.
         kind: subscription::Kind,
-        /// The number of the request that it is or answers; see [`crate::extension::roster`].
+        /// The number of the request that it is, or answers; see [`crate::extension::roster`].
         number: u64,
-        /// The number of the [`PresenceNews::Noted`] that is wanted for it; 0 for none.
+        /// The number of the requested [`PresenceNews::Noted`]; 0 for none.
         confirm: u64,
     },
-    /// The sender was registered by the receiver's invitation: it asks for a subscription that is granted, and answered with another.
+    /// The sender was registered by the receiver's invitation. It requests a subscription, which is
+    /// granted and answered with another request.
     Joined {
         /// The number of the request.
         number: u64,
     },
-    /// The subscription stanza that wanted this number has had its effect.
+    /// The subscription stanza that requested this number has taken effect.
     Noted {
         /// The number.
         confirm: u64,
     },
 }
 
-/// What is for users of a home, or for sessions of theirs.
+/// Letters for users of a home, or for their sessions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UserLetter {
     /// Presence between two users.
     Presence {
-        /// What it says.
+        /// The kind of presence.
         news: PresenceNews,
         /// Full JID of the sender's resource; bare for subscriptions.
         from: Name,
@@ -55,47 +59,48 @@ pub enum UserLetter {
         /// The stanza, unaddressed; see [`crate::wire::splice::address`].
         xml: Span,
     },
-    /// Something has happened at a node of a user (XEP-0060 7.1.2).
+    /// An event at a node of a user (XEP-0060 7.1.2).
     Event {
         /// The node.
         node: Name,
         /// The user's bare JID.
         from: Name,
-        /// Receivers of this home, with NUL between them.
+        /// Receivers of this home, separated by NUL.
         to: Name,
-        /// They are subscribed; otherwise those of their sessions get it that are interested.
+        /// Whether the receivers are subscribed; otherwise the interested ones of their sessions
+        /// get it.
         explicit: bool,
         /// The message, unaddressed.
         xml: Span,
     },
-    /// What a session has asked for has cost this elsewhere.
+    /// Work that a session's request has caused elsewhere.
     Charge {
         /// The session.
         session: SessionId,
-        /// The bare JID of its user, who pays if it has ended.
+        /// The bare JID of its user, who is charged if the session has ended.
         user: Name,
-        /// As [`WORK_EACH`](crate::limits::WORK_EACH) counts it.
+        /// Work in the unit of [`WORK_EACH`](crate::limits::WORK_EACH).
         work: u64,
     },
-    /// A session of the sender's is to be sent last items (XEP-0163 4.3.4); a page is answered by
+    /// A session of the sender is to be sent last items (XEP-0163 4.3.4). A page is answered by
     /// [`UserLetter::Looked`].
     AskLast {
         /// The session.
         session: SessionId,
         /// Its full JID.
         to: Name,
-        /// Users of this home, with NUL between them.
+        /// Users of this home, separated by NUL.
         of: Name,
-        /// Nodes in which it is interested, sorted, with NUL between them.
+        /// Nodes that interest it, sorted, separated by NUL.
         nodes: Name,
-        /// The session waits for the answer before it asks after others.
+        /// Whether the session waits for the answer before it continues.
         page: bool,
     },
-    /// All users that were asked after for this session have been looked at.
+    /// All users that were requested for this session have been read.
     Looked {
         /// The session.
         session: SessionId,
-        /// What was read for it, as [`WORK_EACH`](crate::limits::WORK_EACH) counts it.
+        /// Work of the reads in the unit of [`WORK_EACH`](crate::limits::WORK_EACH).
         work: u64,
     },
 }
