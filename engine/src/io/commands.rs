@@ -1,4 +1,4 @@
-//! What operators ask of a shard, and what it answers.
+//! Commands of operators to a shard, and its replies.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,83 +11,89 @@ use crate::store::invitation::{Invitation, InvitationId, NewInvitation};
 use crate::store::report::ReportId;
 use crate::wire::limit::Limit;
 
-/// What the operator asks of a shard; the host sends a command to the shard it concerns, or to all.
+/// An operator's command. The host sends it to the shard it concerns, or to all shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// For sessions and connections.
+    /// Sessions and connections.
     Session(SessionCommand),
-    /// For accounts.
+    /// Accounts.
     Account(AccountCommand),
-    /// For invitations.
+    /// Invitations.
     Invitation(InvitationCommand),
-    /// For logs, and what waits in them.
+    /// Logs and waiting messages.
     Log(LogCommand),
-    /// For what an operator looks at.
+    /// Observation.
     Observer(ObserverCommand),
-    /// For limits on logins and registrations.
+    /// Limits on logins and registrations.
     Limit(LimitCommand),
-    /// For announcements to all.
+    /// Announcements to all users.
     Announcement(AnnouncementCommand),
-    /// List the components whose home the shard is.
+    /// Lists the components whose home is this shard.
     Components,
-    /// Remove registrations for pushes that are over from these channels, whether anything is published there or not: a step of the host's
-    /// slow sweep over all of them. The shard is their home.
+    /// Removes expired push registrations from these channels, whether or not anything is published
+    /// there. One step of the host's slow sweep over all channels. The shard is their home.
     EndRegistrations {
-        /// The nodes, with their service before them.
+        /// The nodes, each preceded by its service.
         nodes: Vec<Box<str>>,
     },
-    /// Go by these settings from now on. What must not change while a shard runs is as before: domain, number of shards,
-    /// secrets, `archive`, `stanza_bytes_max`, which is announced to clients, and `scram_iterations`.
+    /// Applies these settings from now on. Values that must not change while a shard runs are
+    /// ignored: domain, number of shards, secrets, `archive`, `stanza_bytes_max` (which is
+    /// announced to clients) and `scram_iterations`.
     Turn(std::sync::Arc<Settings>),
-    /// End every stream with `<system-shutdown/>` (RFC 6120 4.9.3.19), let what is unacknowledged wait again
-    /// and take no more.
+    /// Ends every stream with `<system-shutdown/>` (RFC 6120 4.9.3.19), returns unacknowledged
+    /// messages to their logs, and accepts nothing more.
     Shutdown,
 }
 
 /// See [`Command::Session`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionCommand {
-    /// List sessions of this shard from a slot on, at most `most`.
+    /// Lists at most `most` sessions of this shard, beginning at a slot.
     List {
-        /// Bare or full JID, normalised: only its sessions.
+        /// Lists only the sessions of this bare or full JID, normalised.
         of: Option<Box<str>>,
-        /// First slot to look at.
+        /// First slot.
         from_slot: u32,
-        /// Most rows.
+        /// Maximum number of rows.
         most: u32,
     },
-    /// End the sessions of a bare JID, or the one of a full JID.
+    /// Ends the sessions of a bare JID, or the one of a full JID.
     Kick {
         /// Bare or full JID, normalised.
         jid: Box<str>,
-        /// Told to the clients, as the `<text/>` of the stream error (RFC 6120 4.9.2).
+        /// The `<text/>` of the stream error that the clients are sent (RFC 6120 4.9.2).
         reason: Option<Box<str>>,
     },
-    /// A headline from the server to a user's sessions, or with no JID to all of this shard.
+    /// Sends a headline from the server to a user's sessions, or without a JID to all sessions of
+    /// this shard.
     Say {
         /// Bare JID.
         jid: Option<Box<str>>,
         /// The text.
         text: Box<str>,
-        /// Ahead of what waits for the connections already, behind the send that is under way.
+        /// Whether to send it ahead of output pending for the connections, after the send in
+        /// flight.
         urgent: bool,
     },
-    /// Say from which addresses connections of this shard come that have no session, those with most first.
+    /// Lists the addresses of this shard's connections without a session, those with most
+    /// connections first.
     Openings {
-        /// Most rows.
+        /// Maximum number of rows.
         most: u32,
     },
-    /// Cut the connections of a bare JID's sessions, or of the one of a full JID, and drop what waits for them. A session that
-    /// may be resumed waits for that (XEP-0198 5); messages wait again for the user's next session.
+    /// Cuts the connections of a bare JID's sessions, or of the one of a full JID, and drops their
+    /// pending output. A session that may be resumed waits for that (XEP-0198 5). Messages wait for
+    /// the user's next session.
     Detach {
         /// Bare or full JID, normalised.
         jid: Box<str>,
     },
-    /// Sessions of an earlier process of these users are to be there, and to wait to be resumed. The shard is their home.
+    /// Restores these users' sessions of an earlier process, which then wait to be resumed. The
+    /// shard is the users' home.
     Restore {
         /// Bare JIDs.
         users: Vec<Box<str>>,
-        /// There are no more such users.
+        /// Whether these are the last such users.
         last: bool,
     },
 }
@@ -95,39 +101,40 @@ pub enum SessionCommand {
 /// See [`Command::Account`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccountCommand {
-    /// Make an account, or with `replace` change its credentials; the shard is its home.
+    /// Creates an account or changes its credentials, as `mode` permits; the shard is its home.
     Put {
         /// Bare JID, normalised.
         account: Box<str>,
-        /// The keys of its password; which account of its name it is, is for the shard to say.
+        /// The keys of its password. The shard sets the incarnation.
         credentials: Box<Credentials>,
-        /// Whether one of this name may exist, must not, or must.
+        /// Whether the account may, must not or must exist.
         mode: PutMode,
     },
-    /// Remove an account and all that is the user's; the shard is its home.
+    /// Removes an account and all data of the user; the shard is its home.
     Delete {
         /// Bare JID, normalised.
         account: Box<str>,
     },
-    /// Put an account to use that waits for approval, or remove it; the shard is its home.
+    /// Approves an account that waits for approval, or removes it; the shard is its home.
     Decide {
         /// Bare JID, normalised.
         account: Box<str>,
-        /// Put it to use.
+        /// Whether to approve it.
         approve: bool,
     },
-    /// Suspend an account, which ends its sessions, or let it be used again; the shard is its home. `Reply::Busy`: it waits for approval.
+    /// Suspends an account, which ends its sessions, or permits its use again; the shard is its
+    /// home. `Reply::Busy`: it waits for approval.
     Suspend {
         /// Bare JID, normalised.
         account: Box<str>,
-        /// Suspend it.
+        /// Whether to suspend it.
         suspended: bool,
     },
-    /// Let reports go; the shard is home to their domain.
+    /// Deletes reports; the shard is home to their domain.
     Dismiss {
         /// The domain, normalised.
         domain: Box<str>,
-        /// Which of the domain's.
+        /// The reports to delete.
         ids: Vec<ReportId>,
     },
 }
@@ -135,36 +142,38 @@ pub enum AccountCommand {
 /// See [`Command::Invitation`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InvitationCommand {
-    /// Make an invitation; the shard is home to the actor that keeps it.
+    /// Creates an invitation; the shard is home to the actor that keeps it.
     Make {
-        /// A bare JID, or a domain: normalised.
+        /// A bare JID or a domain, normalised.
         actor: Box<str>,
-        /// What it is.
+        /// Its content.
         new: NewInvitation,
     },
-    /// Note that a user invites to an account's name, before [`Command::Invite`] for the account. The shard is home to the user. What is
-    /// refused there counts all the same: nobody finds out by it which names are taken, but for so many.
+    /// Records that a user invites someone to an account's name, before [`InvitationCommand::Make`]
+    /// for the account. The shard is home to the user. Refused invitations count as well, which
+    /// limits how many names can be probed for whether they are taken.
     MakeNamed {
-        /// Who invites: a bare JID, normalised.
+        /// The inviting user: a bare JID, normalised.
         inviter: Box<str>,
-        /// The account, in the same way.
+        /// The account: a bare JID, normalised.
         account: Box<str>,
-        /// How long the invitation is good, seconds.
+        /// Lifetime of the invitation, seconds.
         life_s: u64,
-        /// Invitations that the user may have.
+        /// Maximum number of invitations of the user.
         most: usize,
     },
-    /// Remove invitations that are over, and accounts that have waited too long for approval: a step of the host's slow sweep over all of
-    /// them. The shard is the actors' home.
+    /// Removes expired invitations, and accounts that have waited too long for approval. One step
+    /// of the host's slow sweep over all actors. The shard is the actors' home.
     Sweep {
         /// Bare JIDs and domains.
         actors: Vec<Box<str>>,
     },
-    /// Let an invitation let in nobody more; the shard is home to the actor that keeps it.
+    /// Revokes an invitation, so that it admits no one else; the shard is home to the actor that
+    /// keeps it.
     Revoke {
-        /// A bare JID, or a domain: normalised.
+        /// A bare JID or a domain, normalised.
         actor: Box<str>,
-        /// Which of the actor's.
+        /// The invitation.
         id: InvitationId,
     },
 }
@@ -172,24 +181,27 @@ pub enum InvitationCommand {
 /// See [`Command::Log`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogCommand {
-    /// Drop what waits for a user who has no session: archived messages stay in the archive. The shard is the user's home.
+    /// Deletes messages that wait for a user without sessions; archived messages remain in the
+    /// archive. The shard is the user's home.
     Flush {
         /// Bare JID, normalised.
         account: Box<str>,
     },
-    /// Drop what is delivered and older than [`retention_s`](crate::settings::Settings::retention_s) from the archives of
-    /// these users: a step of the host's slow sweep over all of them. The shard is their home.
+    /// Deletes delivered messages older than
+    /// [`retention_s`](crate::settings::Settings::retention_s) from the archives of these users.
+    /// One step of the host's slow sweep over all users. The shard is their home.
     Retain {
         /// Bare JIDs.
         users: Vec<Box<str>>,
     },
-    /// Name connections and users for whom much waits, the longest first: a look at [`SLOTS_A_LOOK`] slots from this one on.
+    /// Lists connections and users with a large backlog, the largest first. Examines
+    /// [`SLOTS_A_LOOK`] slots from this one on.
     Backlogs {
-        /// Where to begin; 0, or where the look before says to go on.
+        /// Slot to begin at: 0, or the one returned by the previous look.
         from_slot: u32,
-        /// Bytes below which a connection's output is none.
+        /// Output of fewer bytes is not listed.
         bytes_min: usize,
-        /// Rows at the most.
+        /// Maximum number of rows.
         most: u32,
     },
 }
@@ -197,31 +209,33 @@ pub enum LogCommand {
 /// See [`Command::Observer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ObserverCommand {
-    /// Begin to trace a user's stanzas; the shard is the user's home. Nothing is kept after `ms`, and the trace is gone when
-    /// nobody has fetched from it for [`ABANDONED_MS`](crate::observers::trace::ABANDONED_MS).
+    /// Begins to trace a user's stanzas; the shard is the user's home. Nothing is recorded after
+    /// `ms`. The trace ends when it was not fetched for
+    /// [`ABANDONED_MS`](crate::observers::trace::ABANDONED_MS).
     Trace {
-        /// Its number, which the host chooses.
+        /// The trace's number, chosen by the host.
         id: u64,
         /// Bare or full JID, normalised.
         jid: Box<str>,
-        /// Keep all of each stanza, not only who, what and how much.
+        /// Whether to record complete stanzas, or only their addresses, kinds and sizes.
         bodies: bool,
-        /// How long, milliseconds.
+        /// Duration, milliseconds.
         ms: u64,
     },
-    /// Take what a trace has seen since the last time.
+    /// Returns what a trace has recorded since the last fetch.
     Fetch {
-        /// Its number.
+        /// The trace's number.
         id: u64,
     },
-    /// End a trace.
+    /// Ends a trace.
     End {
-        /// Its number.
+        /// The trace's number.
         id: u64,
     },
-    /// Which sessions of this shard have most stanzas and bytes; see [`crate::observers::busiest`].
+    /// Lists the sessions of this shard with most stanzas and bytes; see
+    /// [`crate::observers::busiest`].
     Busiest {
-        /// Most rows.
+        /// Maximum number of rows.
         most: u32,
     },
 }
@@ -229,11 +243,11 @@ pub enum ObserverCommand {
 /// See [`Command::Limit`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitCommand {
-    /// Say who is held by which limit.
+    /// Lists what is held by which limit.
     List,
-    /// Let go of those who are held by limits that remember what was done.
+    /// Releases keys of the limits that have a memory.
     Release {
-        /// Whom.
+        /// What to release.
         whom: Whom,
     },
 }
@@ -241,164 +255,166 @@ pub enum LimitCommand {
 /// See [`Command::Announcement`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnnouncementCommand {
-    /// Begin to tell all sessions of this shard, also those that wait to be resumed: a headline, some sessions a turn.
+    /// Begins to send a headline to all sessions of this shard, including those that wait to be
+    /// resumed, some sessions per turn.
     Begin {
         /// The text; at most [`ADHOC_TEXT_BYTES_MAX`](crate::limits::ADHOC_TEXT_BYTES_MAX) bytes.
         text: Arc<str>,
-        /// Its number, if it is kept for those who log in later, so that who is told now is not told again; otherwise 0.
+        /// Its number if it is also retained for users who log in later, so that no user gets it
+        /// twice; otherwise 0.
         number: u64,
     },
-    /// Say how far announcements are.
+    /// Reports the progress of announcements.
     Progress,
-    /// Keep an announcement for those who log in later, in place of another one, or none any more.
+    /// Sets the announcement for users who log in later, replacing an earlier one, or removes it.
     Keep {
         /// The announcement.
         kept: Option<Arc<Kept>>,
-        /// Write it: asked of one shard.
+        /// Whether to write it to the store: one shard is asked to.
         write: bool,
     },
 }
 
-/// How an account is put.
+/// How an account is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutMode {
-    /// There must be none.
+    /// It must not exist.
     Add,
-    /// There must be one.
+    /// It must exist.
     Change,
-    /// Either.
+    /// It may exist.
     AddOrChange,
 }
 
-/// Whom an operator lets go.
+/// What an operator releases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Whom {
-    /// An address (IPv6: its /64), with what it did to accounts.
+    /// An address (IPv6: its /64), with its attempts on accounts.
     Address(IpAddr),
-    /// An account by its bare JID, normalised, with what addresses did to it.
+    /// An account by its bare JID, normalised, with the attempts of addresses on it.
     Account(Box<str>),
-    /// Everybody.
+    /// Everything.
     All,
 }
 
 /// The answer to a [`Command`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Done; the number of sessions it touched, of accounts it made (none if one was changed) or removed, of archives that it
-    /// made shorter, or of messages that waited.
+    /// Success, with the number of affected sessions, of accounts created (0 if one was changed) or
+    /// removed, of shortened archives, or of waiting messages.
     Done(u32),
     /// No such account or session.
     NotFound,
-    /// There is an account of this name.
+    /// An account of this name exists.
     Exists,
-    /// Not now: the user is there, or something of the user's is under way.
+    /// Not now: the user has a session, or one of the user's operations is in progress.
     Busy,
     /// The store is full.
     StoreFull,
-    /// What is stored of the user cannot be read: it is damaged.
+    /// The user's stored data cannot be read: it is damaged.
     Unreadable,
-    /// A page of sessions; `next` is the slot to go on from.
+    /// A page of sessions; `next` is the slot to continue from.
     Sessions {
         /// The rows.
         rows: Vec<SessionRow>,
-        /// Where to go on.
+        /// The slot to continue from.
         next: Option<u32>,
     },
-    /// What waits, the longest first.
+    /// The backlogs, the largest first.
     Backlogs {
         /// The rows.
         rows: Vec<BacklogRow>,
-        /// Where to go on.
+        /// The slot to continue from.
         next: Option<u32>,
     },
-    /// The components whose home the shard is.
+    /// The components whose home is this shard.
     Components(Vec<ComponentRow>),
     /// Connections without a session, by address (IPv6: by /64), those with most first.
     Openings(Vec<(IpAddr, u32)>),
-    /// An invitation is made.
+    /// An invitation was created.
     Invited {
-        /// Its token, which is known to nobody else.
+        /// Its token, which is not stored anywhere.
         token: Box<str>,
-        /// What it is. Boxed, because all effects are as large as the largest.
+        /// Its content. Boxed, because every effect is as large as the largest.
         invitation: Box<Invitation>,
     },
-    /// How far announcements are.
+    /// The progress of announcements.
     Announced {
-        /// Sessions told since the start, by all of them.
+        /// Sessions notified since the start, by all announcements.
         told: u64,
-        /// Announcements that are not over.
+        /// Announcements in progress.
         under_way: u32,
     },
-    /// Who is held by which limit.
+    /// What is held by which limit.
     Limits(Vec<LimitRow>),
-    /// What a trace has seen. Boxed, because all effects are as large as the largest.
+    /// What a trace has recorded. Boxed, because every effect is as large as the largest.
     Traced(Box<crate::observers::trace::Page>),
     /// The busiest sessions of a window of time, the busiest first.
     Busiest {
-        /// How long it was, milliseconds; 0 while there is none: counting has begun.
+        /// Length of the window, milliseconds; 0 if counting has only begun.
         window_ms: u64,
         /// The rows.
         rows: Vec<BusyRow>,
     },
 }
 
-/// One session as an operator sees it.
+/// One session, as shown to an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionRow {
     /// Full JID.
     pub jid: String,
-    /// The connection behind it, or none while it waits to be resumed (XEP-0198 5).
+    /// The connection behind it, or `None` while it waits to be resumed (XEP-0198 5).
     pub conn: Option<ConnId>,
-    /// Seconds that it has had its connection, or none.
+    /// Seconds since it got its connection, or lost it.
     pub since_s: u32,
-    /// Available, with this priority (RFC 6121 4.7.2.3).
+    /// Priority if available (RFC 6121 4.7.2.3).
     pub priority: Option<i8>,
-    /// Seconds since the last bytes from it.
+    /// Seconds since its last bytes.
     pub idle_s: u32,
     /// Whether stream management is on.
     pub managed: bool,
     /// Whether the stream is encrypted.
     pub tls: bool,
-    /// Bytes that wait to be sent or are under way to the kernel.
+    /// Bytes that are pending, or in flight to the kernel.
     pub outbound_bytes: usize,
 }
 
-/// A connection or a user for whom something waits.
+/// A connection or a user with a backlog.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BacklogRow {
-    /// Output that a client has not taken.
+    /// Output that a client has not read.
     Outbound {
         /// The session's full JID.
         jid: String,
         /// Its connection.
         conn: ConnId,
-        /// Bytes that wait or are under way to the kernel.
+        /// Bytes that are pending, or in flight to the kernel.
         bytes: usize,
-        /// Bytes that went to the kernel since something began to wait.
+        /// Bytes passed to the kernel since the backlog began.
         sent_bytes: u64,
-        /// Seconds that the send under way has taken.
+        /// Seconds since the send in flight began.
         stalled_s: u32,
     },
     /// Waiting messages that are being handed out.
     Replay {
         /// The user's bare JID.
         jid: String,
-        /// Messages that still wait; a little low after a crash.
+        /// Messages that still wait; may be slightly low after a crash.
         messages: u32,
     },
-    /// An account that sends faster than it may, and has been held back within the last [`HELD_BACK_LATELY_MS`].
+    /// An account that exceeds its rate, and was held back within the last [`HELD_BACK_LATELY_MS`].
     HeldBack {
         /// The user's bare JID.
         jid: String,
         /// How often since the first time.
         times: u64,
-        /// Seconds since the first time; of times with ten minutes between them the latest count.
+        /// Seconds since the first time. After a gap of ten minutes, counting starts anew.
         since_s: u64,
     },
 }
 
 impl BacklogRow {
-    /// The connection, if it is one.
+    /// The connection, if the row is for one.
     pub fn conn(&self) -> Option<ConnId> {
         match self {
             BacklogRow::Outbound { conn, .. } => Some(*conn),
@@ -407,7 +423,7 @@ impl BacklogRow {
     }
 }
 
-/// What a session did within a window of time. Figures may be too small, never too large.
+/// A session's activity within a window of time. Figures may be too low, never too high.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusyRow {
     /// Full JID.
@@ -420,20 +436,20 @@ pub struct BusyRow {
     pub bytes_in: u64,
     /// Bytes of these to its client.
     pub bytes_out: u64,
-    /// Bytes that wait to be sent or are under way to the kernel, now.
+    /// Bytes that are pending now, or in flight to the kernel.
     pub outbound_bytes: usize,
 }
 
-/// A component that is connected, as an operator sees it.
+/// A connected component, as shown to an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ComponentRow {
     /// Its domain.
     pub domain: String,
     /// Its connection.
     pub conn: ConnId,
-    /// Seconds that it has been there.
+    /// Seconds since it connected.
     pub since_s: u32,
-    /// Seconds since the last bytes from it.
+    /// Seconds since its last bytes.
     pub idle_s: u32,
     /// Stanzas from it.
     pub stanzas_in: u64,
@@ -441,23 +457,23 @@ pub struct ComponentRow {
     pub stanzas_out: u64,
     /// Stanzas for it that were answered with an error.
     pub refused: u64,
-    /// Stanzas that wait for it.
+    /// Stanzas waiting for it.
     pub waiting: usize,
-    /// Their bytes, with what each costs beside.
+    /// Bytes of the waiting stanzas, including overhead.
     pub waiting_bytes: usize,
 }
 
-/// Somebody who is refused by a limit.
+/// A key that is refused by a limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitRow {
-    /// Which.
+    /// The limit.
     pub limit: Limit,
-    /// An address, a JID, or both with a space between.
+    /// An address, a JID, or both separated by a space.
     pub who: String,
     /// Milliseconds since the first refusal.
     pub since_ms: u64,
-    /// Milliseconds until it is let go; none where that is when something is freed.
+    /// Milliseconds until it is released; `None` if that depends on a resource becoming free.
     pub left_ms: Option<u64>,
-    /// How often it was refused since.
+    /// How often it has been refused since.
     pub refused: u64,
 }

@@ -1,7 +1,7 @@
-//! The one way in and the one way out of a shard: [`Input`] and [`Output`], both closed.
+//! The only entry to a shard and the only exit: [`Input`] and [`Output`], both closed.
 //!
-//! Whoever hosts a shard (the server's threads, the simulated world) turns events into inputs and carries effects out.
-//! The order of effects is the order in which the host must carry them out for one connection.
+//! The host of a shard (the server's threads, or the simulated world) turns events into inputs and
+//! carries effects out. It must carry out the effects for one connection in their order.
 
 mod commands;
 
@@ -32,15 +32,15 @@ pub use commands::{
 pub enum StorageState {
     /// There is room.
     Ok,
-    /// Commits in flight get through on the reserve; nothing new that must be stored is accepted.
+    /// Commits in flight complete from the reserve; nothing new that must be stored is accepted.
     Full,
 }
 
-/// Work that takes longer than a turn may; its result comes back as an input.
+/// Work that takes longer than a turn may; its result returns as an input.
 pub enum Job {
-    /// Derive the key of a PLAIN login's password, to compare.
+    /// Derives the key of a PLAIN login's password, for comparison.
     CheckPassword(sasl::DeriveKeys),
-    /// Derive SCRAM keys from a password (RFC 5802 2.2), to store.
+    /// Derives SCRAM keys from a password (RFC 5802 2.2), to be stored.
     DeriveKeys {
         /// The prepared password.
         password: Box<str>,
@@ -48,7 +48,7 @@ pub enum Job {
         salt: Box<[u8]>,
         /// Iteration count.
         iterations: u32,
-        /// Time to note in the account's row, microseconds since the epoch.
+        /// Creation time to record in the account's row, microseconds since the epoch.
         created_us: u64,
     },
 }
@@ -63,7 +63,7 @@ impl std::fmt::Debug for Job {
 }
 
 impl Job {
-    /// Does the work: pure, and slow on purpose.
+    /// Does the work: pure, and slow by design.
     pub fn run(self) -> JobDone {
         match self {
             Job::CheckPassword(job) => JobDone::Checked(job.run()),
@@ -77,16 +77,16 @@ impl Job {
 /// The result of a [`Job`].
 #[derive(Debug)]
 pub enum JobDone {
-    /// The key of a password to compare.
+    /// The key of a password, for comparison.
     Checked(sasl::Derived),
-    /// The keys; `None` if the password cannot be one.
+    /// The keys; `None` if the password is not permitted.
     Keys(Option<Box<Credentials>>),
 }
 
-/// Slots that one [`LogCommand::Backlogs`] looks at: some tenths of a millisecond of a turn.
+/// Slots that one [`LogCommand::Backlogs`] examines: a few tenths of a millisecond of a turn.
 pub const SLOTS_A_LOOK: u32 = 16_384;
 
-/// Who has been held back so lately counts as held back now, milliseconds.
+/// An account that was held back within this time counts as held back now, milliseconds.
 pub const HELD_BACK_LATELY_MS: u64 = 6_000;
 
 /// One event that concerns a shard.
@@ -96,46 +96,47 @@ pub enum Input<'a> {
     Accepted {
         /// Its slot.
         conn: ConnId,
-        /// What its listener says.
+        /// Properties of its listener.
         listener: ListenerKind,
-        /// The other end.
+        /// The peer's address.
         peer: IpAddr,
     },
-    /// A connection was accepted that begins with requests of HTTP (RFC 9112), and may become a WebSocket (RFC 7395).
+    /// A connection was accepted that begins with HTTP requests (RFC 9112), and may become a
+    /// WebSocket (RFC 7395).
     AcceptedHttp {
         /// Its slot.
         conn: ConnId,
-        /// What its listener says; STARTTLS is never offered.
+        /// Properties of its listener; STARTTLS is never offered.
         listener: ListenerKind,
-        /// The other end.
+        /// The peer's address.
         peer: IpAddr,
     },
-    /// A connection was accepted where components connect (XEP-0114).
+    /// A connection was accepted on the component listener (XEP-0114).
     AcceptedComponent {
         /// Its slot.
         conn: ConnId,
-        /// The other end.
+        /// The peer's address.
         peer: IpAddr,
     },
-    /// The proxy that has made the connection says for whom.
+    /// The proxy that made the connection has named its client.
     Client {
         /// The connection.
         conn: ConnId,
-        /// The other end of the proxy.
+        /// The client's address.
         peer: IpAddr,
     },
     /// Its TLS handshake has finished.
     Secured {
         /// The connection.
         conn: ConnId,
-        /// For channel binding.
+        /// Facts for channel binding.
         tls: Box<TlsFacts>,
     },
-    /// Bytes came, decrypted.
+    /// Decrypted bytes were received.
     Received {
         /// The connection.
         conn: ConnId,
-        /// The bytes; kept by no one after the call.
+        /// The bytes; not retained after the call.
         bytes: &'a [u8],
     },
     /// All bytes of the last `Send` are with the kernel.
@@ -143,60 +144,61 @@ pub enum Input<'a> {
         /// The connection.
         conn: ConnId,
     },
-    /// The last `Send` goes on: part of it is with the kernel, or it has only now left for the driver because it waited for what it
-    /// rests on.
+    /// The last `Send` has progressed: part of it is with the kernel, or it has only now reached
+    /// the driver, because it waited for the writes that it depends on.
     Progressed {
         /// The connection.
         conn: ConnId,
     },
-    /// What was to be sent since this second waits for what it rests on, and no peer can have taken it; `None`: nothing waits for so
-    /// long any more. Told when it changes, before the end of the turn.
+    /// Output since this second waits for the writes that it depends on, so no peer can have read
+    /// it; `None`: no output waits that long any more. Sent when it changes, before the end of the
+    /// turn.
     Held {
-        /// Of the monotonic clock.
+        /// Second of the monotonic clock.
         since_s: Option<u32>,
-        /// So much waits that who tells many goes on once it has left.
+        /// Whether so much output waits that fan-out pauses until it has left.
         many: bool,
     },
-    /// The connection is about to end without having been told to: `Closed` follows.
+    /// The connection is about to end without a request of the shard. `Closed` follows.
     Lost {
         /// The connection.
         conn: ConnId,
         /// Why.
         how: Lost,
     },
-    /// The keys of its TLS may soon encrypt nothing more, and cannot be changed: the stream has to end now
-    /// (RFC 6120 4.9.3.16).
+    /// The TLS keys of the connection will soon reach their usage limit, and cannot be changed: the
+    /// stream must end now (RFC 6120 4.9.3.16).
     Worn {
         /// The connection.
         conn: ConnId,
     },
-    /// The connection is gone, in whatever way. Also follows every `Close` effect.
+    /// The connection is gone, for whatever reason. Also follows every `Close` effect.
     Closed {
         /// The connection.
         conn: ConnId,
     },
-    /// A connection came over from another shard.
+    /// A connection arrived from another shard.
     Arrived {
         /// Its slot here.
         conn: ConnId,
         /// Its state.
         moved: Box<Moved>,
     },
-    /// A departing connection could not move, because the other shard has no slot for it: it is still here. What has been read of it since
-    /// follows.
+    /// A departing connection could not move, because the other shard has no free slot. It is still
+    /// at this shard. Input read since then follows.
     Stayed {
         /// The connection.
         conn: ConnId,
-        /// Its state, as it left.
+        /// Its state at departure.
         moved: Box<Moved>,
     },
-    /// Letters of another shard.
+    /// Letters from another shard.
     Letters(&'a Letters),
     /// The answers to a `Read`.
     Found {
         /// The token of the read.
         token: u64,
-        /// An answer a query.
+        /// One answer per query.
         found: Vec<Found>,
     },
     /// The result of a `Job`.
@@ -220,54 +222,55 @@ pub enum Input<'a> {
         /// The answer.
         decision: Decision,
     },
-    /// What came of an order.
+    /// The result of an order.
     Ordered {
         /// The token of the order.
         token: u64,
-        /// What came of it.
+        /// The result.
         outcome: Outcome,
     },
-    /// What came of an activation.
+    /// The result of an activation.
     Activated {
         /// The token of the activation.
         token: u64,
-        /// What came of it.
+        /// The result.
         activated: Activated,
     },
-    /// What came of a push.
+    /// The result of a push.
     Pushed {
         /// The token of the push.
         token: u64,
-        /// What came of it.
+        /// The result.
         outcome: PushOutcome,
     },
-    /// The store filled up, or has room again.
+    /// The store is full, or has room again.
     Storage(StorageState),
     /// An operator's command.
     Command {
-        /// Comes back with the reply.
+        /// Returned with the reply.
         token: u64,
         /// The command.
         command: Command,
     },
-    /// No more events this turn: letters to the own shard are handled and all outputs are made.
+    /// There are no more events in this turn: letters to the own shard are handled and all outputs
+    /// are completed.
     EndOfTurn,
 }
 
-/// Something that belongs into the log.
+/// An event for the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// What.
+    /// The event.
     pub what: Happened,
-    /// The account's bare JID as it was named; empty if none was. Whoever writes it down has to escape it.
+    /// The account's bare JID as it was given; empty if none was. The log writer must escape it.
     pub account: Box<str>,
-    /// Who did it: an address,
+    /// The source: an address,
     pub peer: Option<IpAddr>,
     /// or a connection of this shard, whose address the host knows.
     pub conn: Option<ConnId>,
 }
 
-/// What has happened.
+/// The kinds of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Happened {
     /// A login succeeded.
@@ -282,72 +285,74 @@ pub enum Happened {
         /// A condition of RFC 6120 6.5, `broken-off` or `replaced`.
         reason: &'static str,
     },
-    /// A login was refused by a limit before anything was tried.
+    /// A login was refused by a limit before any attempt.
     LoginRefused {
         /// The mechanism's name.
         mechanism: &'static str,
-        /// Which limit.
+        /// The limit.
         limit: Limit,
     },
-    /// A limit begins to hold somebody.
+    /// A limit begins to hold a key.
     Held {
-        /// Which.
+        /// The limit.
         limit: Limit,
-        /// For how long if nothing more is tried, milliseconds.
+        /// How long it holds without further attempts, milliseconds.
         left_ms: u64,
     },
-    /// An account was made in band.
+    /// An account was created in band.
     Registered,
-    /// A user who is kept elsewhere has logged in for the first time: an account was made.
+    /// A user of an external back end has logged in for the first time: an account was created.
     Admitted,
-    /// Whoever keeps a user elsewhere has said that there is none any more: the account's tokens are void.
+    /// The external back end reports a user gone: the account's tokens are void.
     Ousted,
-    /// An account was made by an invitation.
+    /// An account was created by an invitation.
     Joined {
-        /// Who has invited: a bare JID, or a domain for its operator.
+        /// The inviter: a bare JID, or a domain for its operator.
         by: Box<str>,
     },
-    /// A user has changed the password.
+    /// A user has changed their password.
     PasswordChanged,
-    /// A user has removed the account.
+    /// A user has removed their account.
     Removed,
     /// A component has connected; the account is its domain.
     ComponentCame,
-    /// The component of a domain has gone.
+    /// The component of a domain has disconnected.
     ComponentLeft {
-        /// Stanzas that it had not taken, and that went back with an error.
+        /// Stanzas that it had not taken, and that were returned with an error.
         returned: usize,
     },
-    /// A proxy has named no client of a request, though the operator's option says that it does: all its clients count as one.
+    /// A proxy has named no client of a request, although the operator's option states that it
+    /// does. All its clients count as one.
     Unnamed {
-        /// What it has written instead of an address, cut; empty if nothing.
+        /// What the proxy wrote instead of an address, truncated; empty if nothing.
         said: Box<str>,
     },
-    /// A user has blocked somebody and reports it to the operator (XEP-0377).
+    /// A user has blocked a contact and reports it to the operator (XEP-0377).
     Reported(Box<Report>),
-    /// A service is told of a user's messages no more, because of what it has answered (XEP-0357 7.1).
+    /// A service no longer receives a user's notifications, because of its answer (XEP-0357 7.1).
     PushDropped(Box<crate::extension::change::Dropped>),
 }
 
-/// What lasts several turns and is measured by the host.
+/// Operations over several turns that the host measures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timed {
-    /// A login that succeeded, from its first element on.
+    /// A successful login, from its first element on.
     Login,
-    /// A publication at a channel that was done, from its request on.
+    /// A successful publication to a channel, from its request on.
     Publication,
 }
 
-/// What a page is told while it is closed: for the host to encrypt (RFC 8291) and send (RFC 8030 5).
+/// A push to a closed page, for the host to encrypt (RFC 8291) and send (RFC 8030 5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WebPush {
-    /// The push resource, an address of HTTPS of which [`authority`](crate::web::push::authority) is known.
+    /// The push resource, an HTTPS address whose [`authority`](crate::web::push::authority) is
+    /// known.
     pub endpoint: Box<str>,
     /// The page's public key.
     pub p256dh: [u8; 65],
     /// Its authentication secret.
     pub auth: [u8; 16],
-    /// The entry of [`Push::services`](crate::web::push::Push::services) by which it may be asked.
+    /// The entry of [`Push::services`](crate::web::push::Push::services) that permits it.
     pub service: u8,
     /// A later push of this name replaces it (RFC 8030 5.4).
     pub topic: Option<Arc<str>>,
@@ -355,74 +360,77 @@ pub struct WebPush {
     pub content: Arc<[u8]>,
 }
 
-/// What came of a push.
+/// The result of a push.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PushOutcome {
-    /// The push service has taken it.
+    /// The push service has accepted it.
     Sent,
-    /// The push service does not know the registration any more (RFC 8030 7.3).
+    /// The push service no longer knows the registration (RFC 8030 7.3).
     Gone,
-    /// It was not taken, though it was tried again; or it could not be tried.
+    /// It was not accepted despite retries, or could not be tried.
     Failed,
 }
 
-/// One thing that the host has to do.
+/// One action for the host.
 #[derive(Debug)]
 pub enum Effect {
-    /// Send these bytes; `Sent` comes back. At most one is under way a connection.
+    /// Sends these bytes; `Sent` follows. At most one is in flight per connection.
     Send {
         /// The connection.
         conn: ConnId,
         /// The bytes.
         bytes: Vec<u8>,
-        /// Not before all that this turn rests on is durable.
+        /// Whether to wait until all writes that this turn depends on are durable.
         durable: bool,
     },
-    /// Send the last words in the clear; from then on the connection speaks TLS.
+    /// Sends the last bytes in the clear; the connection then uses TLS.
     StartTls {
         /// The connection.
         conn: ConnId,
-        /// Bytes to send before, behind a send that may be under way; no `Sent` comes for them.
+        /// Bytes to send first, after a send that may be in flight; no `Sent` follows for them.
         last: Vec<u8>,
-        /// Not before all that this turn rests on is durable.
+        /// Whether to wait until all writes that this turn depends on are durable.
         durable: bool,
     },
-    /// Stop reading from it.
+    /// Stops reading from the connection.
     Pause {
         /// The connection.
         conn: ConnId,
     },
-    /// Go on reading from it.
+    /// Resumes reading from the connection.
     Resume {
         /// The connection.
         conn: ConnId,
-        /// Not before all that this turn rests on is durable.
+        /// Whether to wait until all writes that this turn depends on are durable.
         durable: bool,
     },
-    /// A session is bound to it: what comes from it goes ahead of what comes from connections that still log in. A hint.
+    /// A session is bound to the connection: its input takes precedence over that of connections
+    /// that are still logging in. A hint.
     Favour {
         /// The connection.
         conn: ConnId,
     },
-    /// End the connection, once what was sent and the last words are out (bounded by the host's patience) or, with
-    /// `abort`, at once.
+    /// Closes the connection, once pending output and the last bytes are sent (within the host's
+    /// time limit) or, with `abort`, at once.
     Close {
         /// The connection.
         conn: ConnId,
-        /// Bytes to send before, behind a send that may be under way.
+        /// Bytes to send first, after a send that may be in flight.
         last: Vec<u8>,
-        /// Do not wait for what is still to be sent, here or at the gate.
+        /// Whether to drop pending output, both here and at the gate.
         abort: bool,
-        /// Not before all that this turn rests on is durable.
+        /// Whether to wait until all writes that this turn depends on are durable.
         durable: bool,
     },
-    /// Hand the connection over to another shard, once the last words are out; `Arrived` comes out there, and `Closed`
-    /// here; or `Stayed` here, if there was no room there. A `Pause` goes before; bytes that the host has nevertheless read since are for the other shard, after
-    /// `Arrived` (RFC 6120 6.4.6: the peer may send its new header as soon as it has read `<success/>`).
+    /// Hands the connection over to another shard, once the last bytes are sent. `Arrived` follows
+    /// at that shard and `Closed` at this one, or `Stayed` at this one if that shard has no room. A
+    /// `Pause` precedes. Bytes that the host has read since nevertheless are for the other shard,
+    /// after `Arrived` (RFC 6120 6.4.6: the peer may send its new header as soon as it has read
+    /// `<success/>`).
     Depart {
         /// The connection.
         conn: ConnId,
-        /// Bytes to send before, behind a send that may be under way; no `Sent` comes for them.
+        /// Bytes to send first, after a send that may be in flight; no `Sent` follows for them.
         last: Vec<u8>,
         /// Its new home.
         to: ShardId,
@@ -436,88 +444,90 @@ pub enum Effect {
         /// The letters.
         batch: Letters,
     },
-    /// Ask the store; it sees all writes asked for before: to the accounts, if it asks about nothing else.
+    /// Queries the store. The read sees all earlier writes, or only those to accounts if it reads
+    /// nothing else.
     Read {
-        /// Comes back with the answers.
+        /// Returned with the answers.
         token: u64,
         /// The questions.
         queries: Vec<Query>,
     },
-    /// Do long work elsewhere.
+    /// Does long-running work elsewhere.
     Job {
-        /// Comes back with the result.
+        /// Returned with the result.
         token: u64,
         /// The work.
         job: Job,
     },
-    /// Ask whoever keeps the users of a domain elsewhere; `Told` comes back, in bounded time.
+    /// Asks the external back end of a domain; `Told` follows, in bounded time.
     Ask {
-        /// Comes back with the answer.
+        /// Returned with the answer.
         token: u64,
-        /// The question. Boxed, because all effects are as large as the largest.
+        /// The question. Boxed, because every effect is as large as the largest.
         question: Box<Question>,
     },
-    /// Ask whoever the operator has named whether a request for channels may be done; `Decided` comes back, in bounded time.
+    /// Asks the operator's back end whether a request for channels is permitted; `Decided` follows,
+    /// in bounded time.
     Inquire {
-        /// Comes back with the answer.
+        /// Returned with the answer.
         token: u64,
         /// The question. Boxed for the same reason.
         inquiry: Box<Inquiry>,
     },
-    /// Carry out an order of an administrator, as those of operators are; `Ordered` comes back.
+    /// Carries out an administrator's order, like those of operators; `Ordered` follows.
     Order {
-        /// Comes back with what came of it.
+        /// Returned with the result.
         token: u64,
         /// The order.
         order: Box<Order>,
     },
-    /// Begin to relay the bytes of a bytestream (XEP-0065 6.3.5); `Activated` comes back.
+    /// Begins to relay a bytestream (XEP-0065 6.3.5); `Activated` follows.
     Activate {
-        /// Comes back with what came of it.
+        /// Returned with the result.
         token: u64,
-        /// Which, and for whom.
+        /// The bytestream and its requester.
         activation: Box<Activation>,
     },
-    /// Send a push to a page's push service (RFC 8030 5); `Pushed` comes back, in bounded time.
+    /// Sends a push to a page's push service (RFC 8030 5); `Pushed` follows, in bounded time.
     Push {
-        /// Comes back with what came of it.
+        /// Returned with the result.
         token: u64,
         /// The push.
         push: Box<WebPush>,
     },
-    /// Note how long something took that is answered by this turn.
+    /// Records the duration of an operation that this turn completes.
     Timed {
-        /// What.
+        /// The operation.
         what: Timed,
-        /// When it began, [`Now::wall_us`](crate::id::Now::wall_us).
+        /// When it began; see [`Now::wall_us`](crate::id::Now::wall_us).
         since_us: u64,
     },
-    /// Write into the log what has happened. Boxed, because it is rare.
+    /// Writes an event to the log. Boxed, because it is rare.
     Note(Box<Note>),
-    /// Answer an operator.
+    /// Replies to an operator.
     Reply {
         /// The command's token.
         token: u64,
         /// The answer.
         reply: Reply,
-        /// Not before all that this turn rests on is durable.
+        /// Whether to wait until all writes that this turn depends on are durable.
         durable: bool,
     },
 }
 
-/// What has to be durable before an effect is carried out.
+/// What must be durable before an effect is carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rests {
-    /// Nothing: nobody could take it as a promise, and nothing of the same connection waits.
+    /// Nothing: the effect confirms nothing, and no earlier output of the same connection waits.
     OnNothing,
-    /// What the shard has written to the accounts.
+    /// The shard's writes to accounts.
     OnAccounts,
-    /// All that the turn rests on.
+    /// All writes that the turn depends on.
     OnAll,
 }
 
 impl Effect {
-    /// What it rests on.
+    /// What the effect depends on.
     pub fn rests(&self) -> Rests {
         match self {
             Effect::Send { durable, .. }
@@ -551,8 +561,9 @@ impl Effect {
     }
 }
 
-/// What a turn wants done. `writes` becomes durable as one, and until then every `Depart`, `Read`, and `Send`, `Close`, `Reply` or
-/// `Resume` that asks for it, of this and later turns waits (see [`crate::gate`]).
+/// The result of a turn. `writes` becomes durable as one. Until then, every `Depart`, `Read`, and
+/// every `Send`, `Close`, `Reply` or `Resume` that requests it, of this and later turns, waits (see
+/// [`crate::gate`]).
 #[derive(Debug, Default)]
 pub struct Output {
     /// The turn's writes.
