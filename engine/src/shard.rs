@@ -1,25 +1,30 @@
-//! One thread's world. Two verbs: [`Shard::handle`] puts an [`Input`] in, and what has to be done comes out in the
-//! [`Output`] given along. The shard is the one parent: it knows all modules, and each module answers it with a closed enum
-//! instead of calling the next.
+//! The state of one thread. Two verbs: [`Shard::handle`] takes an [`Input`], and the resulting
+//! actions are in the [`Output`] that the caller passes. The shard is the one parent: it knows all
+//! modules, and each module returns a closed enum to it instead of calling the next.
 //!
-//! The modules are siblings: each owns its state and is handed what it uses of others. What crosses them is here, in the order of a
-//! stanza's way:
-//! - [`intake`]: bytes of a connection to items
-//! - [`http`] and [`websocket`]: the same where they are requests, or messages; [`items`] of either, and their [`last_words`]
-//! - [`bosh`]: the same where requests of other connections bring them
-//! - [`handover`]: sessions of those that come over
-//! - [`login`] and [`register`]: from the first header to an authenticated user, and the move to the user's home
-//! - [`features`]: what streams offer
+//! The modules are siblings: each owns its state and is passed what it uses of others. The code
+//! that crosses modules is in these files, in the order of a stanza's path:
+//! - [`intake`]: from the bytes of a connection to items
+//! - [`http`] and [`websocket`]: the same for HTTP requests and WebSocket messages; [`items`] of
+//!   either, and their [`last_words`]
+//! - [`bosh`]: the same for BOSH sessions, whose input arrives in requests on other connections
+//! - [`handover`]: BOSH sessions that arrive from another shard
+//! - [`login`] and [`register`]: from the first header to an authenticated user, and the move to
+//!   the user's home
+//! - [`features`]: stream features
 //! - [`bind`]: resources and resumption
-//! - [`inline`]: the same together with authentication
-//! - [`outgoing`]: what a bound session sends, and where it goes
-//! - [`letters`] and [`answers`] of the store, each to its module; [`dispatch`]: stanzas, finished work, and what modules leave to be done
-//! - [`requests`]: the answers of extensions; [`components`]: what crosses components and users
-//! - [`restore`]: sessions of an earlier process, [`tail`]: their resumption, [`again`]: what they may have sent already
-//! - [`ending`]: endings carried out
+//! - [`inline`]: the same, inlined into authentication
+//! - [`outgoing`]: stanzas of a bound session, and their destinations
+//! - [`letters`] and [`answers`] of the store, each to its module; [`dispatch`]: stanzas, finished
+//!   work, and work that modules leave to the shard
+//! - [`requests`]: the answers of extensions; [`components`]: what concerns both components and
+//!   users
+//! - [`restore`]: sessions of an earlier process, [`tail`]: their resumption, [`again`]: messages
+//!   that they may have sent already
+//! - [`ending`]: carries out endings
 //! - [`sweep`]: everything that depends on time alone
 //! - [`command`] and [`backlog`]: the operator
-//! - [`inspect`]: a look inside for tests
+//! - [`inspect`]: internal figures for tests
 
 pub mod again;
 pub mod answers;
@@ -76,7 +81,7 @@ use requests::Requests;
 
 pub use crate::kernel::{NUMBER_FLOOR_PREFIX, number_floor_sort_key};
 
-/// One shard.
+/// The state of one shard.
 #[derive(Debug)]
 pub struct Shard {
     cx: Streams,
@@ -87,30 +92,33 @@ pub struct Shard {
     accounts: Accounts,
     requests: Requests,
     components: Components,
-    /// Memory for the tags of one item at a time.
+    /// Scratch memory for the tags of one item.
     scanner: Scanner,
-    /// Memory for the full JID of whom a stanza is from.
+    /// Scratch memory for the full JID of a stanza's sender.
     full: String,
-    /// What streams offer, as far as it is the same for all.
+    /// Stream features, as far as they are the same for all connections.
     features: features::Features,
-    /// The number of the last batch that was read from each shard.
+    /// The number of the last batch read from each shard.
     letters_read: Vec<u64>,
     sweeper: sweep::Sweeper,
-    /// The receiver whose rows are this input, until endings are carried out.
+    /// The receiver whose rows are the current input, until endings are carried out.
     came: Option<dispatch::Came>,
-    /// The server stops: rows of users are written once more at the end of the turn.
+    /// Whether the server is stopping: rows of users are then written once more at the end of the
+    /// turn.
     stops: bool,
     tails: tail::Tails,
     agains: again::Agains,
-    /// Resumptions of sessions of an earlier process that were begun.
+    /// Number of attempts to resume sessions of an earlier process.
     tail_attempts: u64,
-    /// It was said that a proxy has named no client, and that what it has written is no address.
+    /// Whether warnings were logged that a proxy names no client, and that it sends an invalid
+    /// address.
     unnamed_warned: (bool, bool),
 }
 
 impl Shard {
-    /// A shard with nothing in it. `seed` feeds all that must not be guessed: nonces, resumption tokens, resources, which account
-    /// of its name one is, and the places of users in their index.
+    /// Creates an empty shard. `seed` is the source of everything that must not be predictable:
+    /// nonces, resumption tokens, resources, incarnations of accounts, and the key of the index of
+    /// users.
     pub fn new(id: ShardId, settings: Arc<Settings>, counters: Arc<Counters>, seed: [u8; 32]) -> Shard {
         let users_key = SecretKey::new(&seed).tag(&[b"users"]);
         let users_key = *users_key.as_bytes().first_chunk().expect("32 bytes");
@@ -141,17 +149,17 @@ impl Shard {
         }
     }
 
-    /// Which shard it is.
+    /// The shard's id.
     pub fn id(&self) -> ShardId {
         self.cx.kernel.id
     }
 
-    /// What the shard counts.
+    /// The shard's counters.
     pub fn counters(&self) -> &Arc<Counters> {
         &self.cx.kernel.counters
     }
 
-    /// Which shard is the home of a bare JID.
+    /// The home of a bare JID.
     pub fn home(&self, bare: &str) -> ShardId {
         self.cx.kernel.home(bare)
     }
@@ -161,13 +169,13 @@ impl Shard {
         self.cx.is_departing(conn)
     }
 
-    /// The address of a connection's client, as a proxy names it or as it has connected.
+    /// The address of a connection's client: named by a proxy, or that of the peer.
     pub fn client_of(&self, conn: ConnId) -> Option<IpAddr> {
         self.cx.client_of(conn)
     }
 
-    /// What is kept of these connections is about to be needed: the processor fetches it for all of them at once, and not for one
-    /// after the other.
+    /// Prefetches the state of these connections, which is about to be needed, so that the cache
+    /// misses overlap.
     pub fn fetch(&self, conns: &[ConnId]) {
         self.channels.fetch(&self.cx, conns);
     }
@@ -223,7 +231,7 @@ impl Shard {
         self.settle();
     }
 
-    /// Most rounds of letters to itself that one turn handles; what is left waits for the next turn.
+    /// Maximum rounds of letters to itself in one turn; the rest waits for the next turn.
     const OWN_LETTER_ROUNDS: usize = 8;
 
     fn end_of_turn(&mut self, out: &mut Output) {
@@ -234,7 +242,8 @@ impl Shard {
             let Some(batch) = self.cx.kernel.take_own_letters() else { break };
             self.read_letters(&batch);
             self.settle();
-            // What was published is told to closed pages from now on: one whose poll it answers next has listened to it.
+            // From now on, closed pages are sent what was published. A page whose poll is answered
+            // later counts as having listened.
             self.sweep_web_pushes();
             self.cx.kernel.keep_own_letters(batch);
         }
@@ -251,7 +260,7 @@ impl Shard {
         self.publish_gauges();
     }
 
-    /// Requests of BOSH are answered that are due, and connections go on that have waited for that.
+    /// Answers the BOSH requests that are due, and continues connections that waited for this.
     fn flush_requests(&mut self) {
         let sent = self.cx.flush_bosh();
         if self.actors.observers.is_some() {
@@ -263,7 +272,8 @@ impl Shard {
         self.settle();
     }
 
-    /// Whether the host should start another turn at once: letters to itself, or subscribers that are to be told, are left over.
+    /// Whether the host should start another turn at once, because letters to itself or subscribers
+    /// to notify are left over.
     pub fn has_more_to_do(&self) -> bool {
         self.cx.kernel.own_letters_wait() || self.cx.bosh.is_dirty() || self.channels.is_telling(&self.cx)
     }
@@ -276,8 +286,9 @@ impl Shard {
         c.stanzas_out.set(c.messages_out.get() + c.presences_out.get() + c.iqs_out.get());
     }
 
-    /// Reads letters once: what comes again could make an account again that has been removed meanwhile, or give back a charge
-    /// twice. Letters of one shard come in order, so what is not newer than the last has been read.
+    /// Reads each batch of letters once. A repeated batch could create a removed account again, or
+    /// return a charge twice. Batches of one shard arrive in order, so a batch that is not newer
+    /// than the last was already read.
     fn read_letters(&mut self, batch: &Letters) {
         let last = &mut self.letters_read[batch.from.index()];
         if batch.number <= *last {

@@ -1,6 +1,7 @@
-//! A message that is sent again after a crash, because nobody knows whether its receiver has it (XEP-0198 4): the receiver's home
-//! looks. The receiver's entry has a higher number than the sender's (`number_after`), and the same bytes. What comes from the same
-//! sender meanwhile goes behind it (RFC 6120 10.1); others do not wait.
+//! Messages that are sent again after a crash, because their receiver may not have them (XEP-0198
+//! 4). The receiver's home looks for them in its log. The receiver's entry has a higher number than
+//! the sender's (`number_after`), and the same bytes. Later stanzas of the same sender queue behind
+//! the message (RFC 6120 10.1); those of others do not wait.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,15 +17,15 @@ use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 
-/// Pages of a receiver's log that are looked through: one that was written in the same second as the sender's entry is in the first
-/// ones.
+/// Pages of a receiver's log that are searched. An entry from the same second as the sender's is in
+/// the first of them.
 const PAGES_MAX: u8 = 32;
 
-/// Senders and receivers in whose log a message is being looked for, and what has come from the one for the other behind it:
-/// [`PARKED_STANZAS_MAX`] each at most.
+/// Pairs of sender and receiver in whose log a message is being searched for, with the later
+/// stanzas of the pair: [`PARKED_STANZAS_MAX`] each at most.
 pub(super) type Agains = BTreeMap<Box<str>, VecDeque<Parked>>;
 
-/// Who says something to whom. A bare JID has no space in it.
+/// The key of a sender and a receiver. A bare JID has no space in it.
 fn pair(stanza: &Incoming<'_>) -> String {
     format!("{} {}", stanza.from, bare_of(stanza.to))
 }
@@ -34,7 +35,8 @@ fn is_again(stanza: &Incoming<'_>) -> bool {
 }
 
 impl Shard {
-    /// A stanza has to wait: it may have come before, or goes behind one that may have. Whether it does.
+    /// Holds a stanza that the receiver may already have, or that follows such a stanza of its
+    /// sender. Returns whether it was held.
     #[inline]
     pub(super) fn waits_for_again(&mut self, stanza: Incoming<'_>) -> bool {
         let waits = is_again(&stanza) || (!self.agains.is_empty() && self.agains.contains_key(&*pair(&stanza)));
@@ -69,7 +71,8 @@ impl Shard {
         self.cx.kernel.read(Pending::Session(SessionRead::Again(Box::new(read))), queries);
     }
 
-    /// A page of the receiver's log. Returns the stanzas whose turn it is now: none while it is still looked for.
+    /// A page of the receiver's log has been read. Returns the stanzas that may proceed: none while
+    /// the search goes on.
     pub(super) fn again_found(&mut self, mut read: AgainRead, found: Vec<Found>) -> Vec<Parked> {
         let (items, end) = page(&found);
         let Parked { from, xml, .. } = &read.stanza;
@@ -92,7 +95,8 @@ impl Shard {
         next
     }
 
-    /// The receiver's log cannot be read: the sender hears so, as with any other message then. Returns the stanzas whose turn it is now.
+    /// The receiver's log cannot be read: the sender gets an error, as for any message then.
+    /// Returns the stanzas that may proceed.
     pub(super) fn again_unreadable(&mut self, read: &AgainRead) -> Vec<Parked> {
         self.actors.turn_away(&mut self.cx, (&read.stanza).into(), StanzaCondition::InternalServerError);
         let mut next = Vec::new();
@@ -100,7 +104,7 @@ impl Shard {
         next
     }
 
-    /// What has come behind it follows, up to the next one that has to be looked for.
+    /// Adds the stanzas that were queued behind, up to the next one that must be searched for.
     fn again_over(&mut self, pair: &str, next: &mut Vec<Parked>) {
         while let Some(behind) = self.agains.get_mut(pair) {
             let Some(stanza) = behind.pop_front() else {

@@ -1,6 +1,7 @@
-//! Answers of the store, each to the module that has asked.
+//! Passes answers of the store to the module that requested them.
 //!
-//! What cannot be read is neither missing nor empty: what has waited for it gets an error, and nothing is written over.
+//! Unreadable data is neither missing nor empty: what waited for it gets an error, and nothing is
+//! written over it.
 
 use crate::extension::Step;
 use crate::kernel::pending::{ChannelRead, LoginRead, OperatorRead, Pending, RequestRead, SessionRead, UserRead};
@@ -9,9 +10,9 @@ use crate::store::Found;
 use crate::wire::error::StanzaCondition;
 
 impl Shard {
-    /// An answer of the store.
+    /// Handles an answer of the store.
     pub(super) fn found(&mut self, token: u64, found: Vec<Found>) {
-        // What has asked has gone meanwhile.
+        // The requester is gone.
         let Some(pending) = self.cx.kernel.pending.remove(&token) else { return };
         let damaged = found.contains(&Found::Damaged);
         match pending {
@@ -25,7 +26,7 @@ impl Shard {
             Pending::Request(read) => self.request_found(read, found),
             Pending::Channel(ChannelRead::Registrations(node)) => self.registrations_found(&node, &found),
             Pending::Channel(ChannelRead::Ends(read)) => self.ends_found(read, &found),
-            // Of those whose rows cannot be read, nothing goes.
+            // If a user's rows cannot be read, none of them is deleted.
             Pending::Operator(OperatorRead::Retention(read)) => {
                 self.logs.retention_found(&mut self.cx, &mut self.actors, read, found)
             }
@@ -62,7 +63,7 @@ impl Shard {
         let (cx, actors) = (&mut self.cx, &mut self.actors);
         match read {
             UserRead::Receiver(account) => self.receiver_unreadable(&account, found),
-            // A roster that cannot be read is no empty one: requests get an error.
+            // An unreadable roster is not an empty one: requests get an error.
             UserRead::Roster(account) => self.contacts.roster_found(cx, actors, &account, Vec::new()),
             UserRead::Log(account) => self.logs.log_unreadable(cx, actors, &account),
             UserRead::Page { account, session, .. } => self.logs.page_unreadable(cx, actors, &account, session),

@@ -1,5 +1,5 @@
-//! Connections and logs in which much waits, for the backlog watch: their owners. A look is bounded, whatever the
-//! shard holds, so that it never makes a turn long.
+//! Finds connections and logs with a large backlog and their owners, for the backlog watch. Each
+//! look is bounded, whatever the size of the shard, so that it never makes a turn long.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ impl Shard {
             (from_slot..until.min(self.cx.conns.slots())).filter_map(|slot| self.outbound_of(slot, bytes_min));
         let replays = (from_slot..until.min(self.actors.users.slots())).filter_map(|user| self.replay_of(user));
         let mut rows: Vec<BacklogRow> = outbound.chain(replays).collect();
-        // Bytes and messages do not compare: of each sort the longest.
+        // Bytes and messages are not comparable: the largest of each kind.
         rows.sort_by_key(|row| match row {
             BacklogRow::Outbound { bytes, .. } => (false, Reverse(*bytes)),
             BacklogRow::Replay { messages, .. } => (true, Reverse(*messages as usize)),
@@ -33,7 +33,7 @@ impl Shard {
         Reply::Backlogs { rows, next: more.then_some(until) }
     }
 
-    /// Accounts that send faster than they may, those that were held back most often first.
+    /// Accounts that exceed their rate, those held back most often first.
     fn accounts_held_back(&self, most: u32) -> Vec<BacklogRow> {
         let lately = self.cx.kernel.refusals.lately(self.cx.kernel.now.mono_ms, Limit::Stanzas, HELD_BACK_LATELY_MS);
         let mut lately: Vec<_> = lately.collect();

@@ -1,4 +1,4 @@
-//! Resources: binding, stream management's enable and resume, and the end of a session, however it comes.
+//! Resources: binding, enabling and resuming stream management, and replacing a session.
 
 use crate::id::{ConnId, SessionId};
 use crate::limits::BIND_RETRIES_MAX;
@@ -23,8 +23,9 @@ use crate::wire::written::write_error;
 use crate::wire::{Element, jid};
 
 impl Shard {
-    /// What an authenticated client without a resource sends: `<bind/>` or `<resume/>`.
-    /// The account has to be there as it was when the client authenticated: it may have been removed since, and another made.
+    /// Handles `<bind/>` or `<resume/>` from an authenticated client without a resource. The
+    /// account must be the one that the client authenticated for: it may have been removed since,
+    /// and another one created.
     pub(super) fn expect_bind(&mut self, conn: ConnId, owner: &Authenticated, element: &Element<'_>) {
         let previd = element.is("resume", ns::SM).then(|| element.attribute("previd").unwrap_or_default());
         let claims = element.is("iq", ns::CLIENT) || previd.is_some();
@@ -32,7 +33,7 @@ impl Shard {
             Some(Some(true)) | None => {}
             Some(Some(false)) => return self.fail_claim(conn, owner),
             Some(None) => {
-                // What it has said is looked at again when it is known.
+                // The element is processed again when that is known.
                 if let Some(opening) = self.cx.opening(conn) {
                     opening.again = true;
                 }
@@ -47,7 +48,7 @@ impl Shard {
                     let wanted = bind_resource(bind.cursor());
                     self.bind(conn, account, element, wanted);
                 }
-                // RFC 6120 7.1: nothing else is allowed before a resource is bound.
+                // RFC 6120 7.1: nothing else is permitted before a resource is bound.
                 None => self.cx.fail_stream(conn, StreamCondition::NotAuthorized, Some("bind a resource first")),
             };
         }
@@ -100,7 +101,8 @@ impl Shard {
         self.cx.hold_beginning(conn);
     }
 
-    /// A session of a user begins on a connection, under a resource that no other session of the user has.
+    /// Begins a session of a user on a connection, under a resource that no other session of the
+    /// user has.
     ///
     /// # Errors
     /// The user has too many sessions.
@@ -110,7 +112,7 @@ impl Shard {
         account: &str,
         resource: Box<str>,
     ) -> Result<SessionId, Limit> {
-        // The end of a session before may have been the end of the user's entry, too.
+        // The end of an earlier session may have removed the user's entry, too.
         let user = self.actors.users.find_or_insert(account);
         self.make_room(user);
         let user = self.actors.users.find_or_insert(account);
@@ -133,12 +135,13 @@ impl Shard {
         if self.actors.observers.is_some() {
             self.actors.tap_news(&mut self.cx, id, News::Bound);
         }
-        // Presence comes next, and then all that it leads to leaves as one send, with the answers to what came with it.
+        // Presence follows next. With the roster in memory, all its consequences leave in one send
+        // with the answers to the client's other requests.
         self.contacts.read_roster_ahead(&mut self.cx, &mut self.actors, user);
         Ok(id)
     }
 
-    /// How a user's messages are called: the account is known when a session begins.
+    /// The form of a user's message ids: the account is known when a session begins.
     fn ids_of(&self, user: u32) -> Ids {
         match self.actors.users.get(user).state.as_ref().map(|state| state.known) {
             Some(Known::Exists(which)) => Ids::of(which),
@@ -146,8 +149,8 @@ impl Shard {
         }
     }
 
-    /// A user with the most sessions that there may be gets room for another one: that which has waited longest for its client
-    /// ends.
+    /// If a user has the maximum number of sessions, ends the one that has waited longest for its
+    /// client.
     fn make_room(&mut self, user: u32) {
         let sessions = self.actors.users.sessions(&self.actors.sessions, user);
         if sessions.count() < usize::from(self.cx.kernel.settings.sessions_per_user_max) {
@@ -164,7 +167,7 @@ impl Shard {
         }
     }
 
-    /// The client may ask for another resource, but not for ever (RFC 6120 7.7.3).
+    /// The client may request another resource, but a limited number of times (RFC 6120 7.7.3).
     fn refuse_bind(&mut self, conn: ConnId, iq: &Element<'_>, refusal: impl Into<Refusal>) {
         let (id, refusal) = (iq.id(), refusal.into());
         self.cx.send_with(conn, |out| write_error(out, "iq", id.as_deref(), None, None, refusal));
@@ -175,7 +178,7 @@ impl Shard {
         }
     }
 
-    /// Ends a session because its resource is bound anew (RFC 6120 7.7.2.2).
+    /// Ends a session whose resource is bound again (RFC 6120 7.7.2.2).
     pub(super) fn replace_session(&mut self, old: SessionId) {
         self.actors.end_session_with(
             &mut self.cx,
@@ -184,13 +187,14 @@ impl Shard {
             StreamCondition::Conflict,
             "the resource was bound again",
         );
-        // The new one has the same name: contacts are to hear of its coming after they have heard of the other's going.
+        // The new session has the same full JID: contacts must see the old one become unavailable
+        // first.
         self.carry_out_endings();
-        // It may have been about to lose its connection, and to wait.
+        // The session may have been about to lose its connection, and to wait.
         self.end_session(old, Vec::new(), None);
     }
 
-    /// `<resume/>` (XEP-0198 5).
+    /// Handles `<resume/>` (XEP-0198 5).
     fn resume_asked(&mut self, conn: ConnId, account: &str, element: &Element<'_>) {
         let h = element.attribute("h").and_then(|h| h.parse::<u32>().ok());
         let previd = element.attribute("previd").unwrap_or_default();
@@ -199,20 +203,22 @@ impl Shard {
         }
     }
 
-    /// Whether the account that a connection has authenticated against is still there. Who resumes a session of that very account need
-    /// not ask: it would have ended with it. So a phone that returns reads nothing of its user that is not at hand.
+    /// Whether the account that a connection has authenticated for still exists. A client that
+    /// resumes a session of that account needs no check, because the session would have ended with
+    /// it. A phone that reconnects therefore causes no reads of its user's rows.
     pub(super) fn is_still_there(&mut self, conn: ConnId, owner: &Authenticated, previd: Option<&str>) -> Option<bool> {
         let session = previd.and_then(|previd| self.resumable(owner.bare(), &parse_previd(previd)?));
         let which = session.and_then(|id| self.cx.stored_as(id)).map(|(_, which, _)| which);
         let known = which == Some(u64::from_be_bytes(owner.incarnation().to_bytes()));
-        // One of an earlier process may have been on its way from the store when the account was suspended.
+        // A session of an earlier process may have been on its way from the store when the account
+        // was suspended.
         match known && !self.actors.is_suspended(owner.bare()) {
             true => Some(true),
             false => self.actors.is_there(&mut self.cx, conn, owner),
         }
     }
 
-    /// The account that a connection has authenticated against is not there any more, or was suspended meanwhile.
+    /// The account that a connection has authenticated for no longer exists, or was suspended.
     pub(super) fn fail_claim(&mut self, conn: ConnId, owner: &Authenticated) {
         if !self.actors.is_suspended(owner.bare()) {
             return self.cx.fail_removed(conn);
@@ -231,15 +237,17 @@ impl Shard {
             .find(|&id| self.cx.may_resume(id, token))
     }
 
-    /// A connection takes over the session that a client calls by this `previd`, as soon as nothing that it has sent is under
-    /// way. Whether there is one that it may have.
+    /// A connection takes over the session with this `previd` once none of its stanzas is in
+    /// flight. Returns whether there is a session that it may take over.
     pub(super) fn take_over(&mut self, conn: ConnId, account: &str, h: Option<u32>, previd: &str) -> bool {
         let (Some(token), Some(h)) = (parse_previd(previd), h) else { return false };
         let Some(id) = self.resumable(account, &token) else { return self.take_over_stored(conn, account, h, token) };
-        // The old connection may not know yet that it is dead: the new one takes over (XEP-0198 5).
+        // The old connection may be dead without being detected: the new one takes over (XEP-0198
+        // 5).
         if let Some(old) = self.cx.take_conn(id) {
             let unsent = self.cx.abandon(old);
-            // Messages from before stream management was enabled are in no count: the session cannot go on as if they had come.
+            // Messages from before stream management was enabled are not counted. If they were
+            // lost, the session cannot continue as if they had arrived.
             if unsent.iter().any(|unsent| unsent.id != 0) {
                 self.end_session(id, unsent, None);
                 return false;
@@ -269,7 +277,7 @@ impl Shard {
         true
     }
 
-    /// `<r/>` and `<a/>` of a bound session (XEP-0198 4).
+    /// Handles `<r/>` and `<a/>` of a bound session (XEP-0198 4).
     pub(super) fn management(&mut self, conn: ConnId, id: SessionId, element: &Element<'_>) {
         let user = self.actors.sessions.heard(id).user;
         match element.name() {
@@ -288,8 +296,9 @@ impl Shard {
                             self.actors.tap_acknowledged(&mut self.cx, id, h);
                         }
                         self.logs.messages_received(&mut self.cx, &mut self.actors, user, id, &acked);
-                        // What was sent behind the request that this answers is asked for now: a session that is behind
-                        // gets nothing more that a request could go with.
+                        // Requests an acknowledgement for stanzas sent after the request that this
+                        // answers. A session that is behind gets no further stanza that could
+                        // include a request.
                         self.cx.touch(conn);
                     }
                     Err(fault) => self.cx.handled_too_high(conn, fault),

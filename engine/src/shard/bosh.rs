@@ -1,5 +1,5 @@
-//! Requests of BOSH (XEP-0124): from a connection of HTTP to the session that they are for, at whatever shard that is, and what they
-//! bring to its stream, element by element.
+//! BOSH requests (XEP-0124): from an HTTP connection to their session, at whatever shard it is, and
+//! from there to the session's stream, element by element.
 
 use rand_core::RngCore;
 
@@ -20,7 +20,7 @@ use crate::wire::stream::Header;
 use crate::wire::{Expect, Progress, StreamScope, jid};
 
 impl Shard {
-    /// A request for a session has come on a connection.
+    /// A request for a session has arrived on a connection.
     pub(super) fn bosh_came(&mut self, id: ConnId, head: &Head<'_>, body: &[u8]) {
         let (now_s, shard) = (self.cx.kernel.now.mono_s(), self.cx.kernel.id);
         let names_origins = self.cx.kernel.settings.web.origins.is_some();
@@ -44,14 +44,14 @@ impl Shard {
             opening.asked_mut().sid = Some(sid);
         }
         let asked = Box::new(BoshAsked { key: sid.key, place, secured, wrapper });
-        // A session that has come here is here, wherever it began.
+        // A session that has moved to this shard is here, wherever it began.
         match sid.shard == shard || self.cx.bosh.find(&sid.key).is_some() {
             true => self.bosh_asked(asked),
             false => self.cx.bosh_relay(sid.shard, asked),
         }
     }
 
-    /// A session begins (XEP-0124 7).
+    /// Begins a session (XEP-0124 7).
     fn bosh_begins(&mut self, place: Place, secured: bool, wrapper: &Wrapper) {
         let knows_conditions = wrapper.begins.ver.is_some();
         let settings = self.cx.kernel.settings.clone();
@@ -91,7 +91,7 @@ impl Shard {
         self.cx.touch(id);
     }
 
-    /// A stream begins, or starts anew (XEP-0206 3, 5).
+    /// A stream begins, or restarts (XEP-0206 3, 5).
     fn bosh_opens(&mut self, id: ConnId, restart: &Restart) {
         let conn = self.cx.conns.heard(id);
         if conn.expect != StreamExpect::Opening {
@@ -104,7 +104,7 @@ impl Shard {
         self.stream_opened(id, &Header { to: text(to), from: text(from), version: *version, lang: text(lang) });
     }
 
-    /// A request for a session that is here, began here, or is nowhere.
+    /// Handles a request for a session that is at this shard, began here, or does not exist.
     pub(super) fn bosh_asked(&mut self, asked: Box<BoshAsked>) {
         let (now_s, now_ms) = (self.cx.kernel.now.mono_s(), self.cx.kernel.now.mono_ms);
         let place = asked.place;
@@ -138,7 +138,8 @@ impl Shard {
         self.bosh_feed(id);
     }
 
-    /// The session ends for a reason that is none of its stream's: what may be resumed (XEP-0198) waits for that.
+    /// Ends the session for a reason outside its stream. A session that may be resumed (XEP-0198)
+    /// waits for that.
     fn bosh_fails(&mut self, id: ConnId, condition: Condition) {
         if let Some(bosh) = self.cx.bosh.get(id) {
             bosh.fails.get_or_insert(condition);
@@ -153,7 +154,7 @@ impl Shard {
         });
     }
 
-    /// Goes on with what has come for a session's stream, as long as it is looked at.
+    /// Continues with a session's buffered input, while its stream is not blocked.
     pub(super) fn bosh_feed(&mut self, id: ConnId) {
         while self.cx.conns.get(id).is_some_and(|conn| !Self::is_blocked(conn)) {
             let Some(item) = self.cx.bosh.get(id).and_then(|bosh| bosh.items.pop_front()) else { break };
@@ -177,12 +178,12 @@ impl Shard {
         }
         let waits = self.cx.bosh.get(id).is_some_and(|bosh| !bosh.items.is_empty());
         if let Some(conn) = self.cx.conns.get(id) {
-            // Something is left: whoever lets the connection go on looks for that.
+            // Input is left: whatever unblocks the connection will look for it.
             conn.partial = waits.then(Box::default);
         }
     }
 
-    /// Takes one element of what a request has brought; how far it has come.
+    /// Processes one element of a request. Returns the new position in its bytes.
     fn bosh_element(&mut self, id: ConnId, scope: &StreamScope, bytes: &[u8], at: usize) -> usize {
         let stanza_max = self.cx.kernel.settings.stanza_bytes_max;
         let Some(conn) = self.cx.conns.get(id) else { return bytes.len() };
@@ -213,10 +214,10 @@ impl Shard {
         next
     }
 
-    /// A look at a session that has only time to fear.
+    /// Checks a session's time limits.
     pub(super) fn sweep_bosh(&mut self, id: ConnId) {
         let now_ms = self.cx.kernel.now.mono_ms;
-        // Nobody has the slot, or its session is moving.
+        // The slot is free, or its session is moving.
         let Some(bosh) = self.cx.bosh.get(id) else { return };
         if bosh.is_inactive(now_ms) {
             self.cx.record(ConnEnding {
@@ -232,7 +233,7 @@ impl Shard {
         }
     }
 
-    /// Requests that a session keeps waiting, and bytes.
+    /// Number of requests that a session keeps waiting, and bytes.
     pub(super) fn bosh_keeps(&mut self, id: ConnId) -> (u64, u64) {
         self.cx.bosh.get(id).map_or((0, 0), |bosh| (bosh.waiting() as u64, bosh.bytes() as u64))
     }

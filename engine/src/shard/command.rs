@@ -1,4 +1,4 @@
-//! What the operator asks of a shard.
+//! Handles the operator's commands.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ use crate::wire::error::StreamCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::text::Writer;
 
-/// Most rows of one page of sessions.
+/// Maximum rows of one page of sessions.
 const PAGE_MAX: u32 = 1_000;
 
 impl Shard {
@@ -135,11 +135,12 @@ impl Shard {
             }
             Command::Shutdown => self.shut_down(),
         };
-        // What has to be durable is answered elsewhere.
+        // Replies that must wait for durable writes are sent elsewhere.
         self.cx.kernel.effects.push(Effect::Reply { token, reply, durable: false });
     }
 
-    /// Other settings: what is read where it is needed changes with them, the rest is told.
+    /// Applies other settings. Code that reads them on use sees the change; other modules are
+    /// informed.
     fn turn(&mut self, settings: Arc<Settings>) -> Reply {
         let kept = |s: &Settings| {
             (
@@ -199,7 +200,7 @@ impl Shard {
     }
 
     fn list_openings(&self, most: u32) -> Reply {
-        // Only as many are kept as are wanted: there may be as many addresses as connections.
+        // Retains only as many as requested: there may be as many addresses as connections.
         let mut least = BinaryHeap::new();
         for (address, count) in self.cx.conns.openings() {
             least.push((Reverse(count), address));
@@ -210,7 +211,8 @@ impl Shard {
         Reply::Openings(least.into_sorted_vec().into_iter().map(|(Reverse(count), address)| (address, count)).collect())
     }
 
-    /// Cuts connections with all that waits for them; what is lost of it by that, its sessions or its user's log have.
+    /// Cuts connections and drops their pending output; its stanzas are still with their sessions
+    /// or in the user's log.
     fn detach(&mut self, jid: &str) -> Reply {
         let conns: Vec<ConnId> =
             self.actors.sessions_of(jid).into_iter().filter_map(|id| self.cx.conn_of(id)).collect();
@@ -227,7 +229,7 @@ impl Shard {
         if sessions.is_empty() { Reply::NotFound } else { Reply::Done(sessions.len() as u32) }
     }
 
-    /// A headline (RFC 6121 5.2.2): shown at once or not at all, never stored.
+    /// Sends a headline (RFC 6121 5.2.2), which is shown at once or not at all, and never stored.
     fn say(&mut self, jid: Option<&str>, text: &str, urgent: bool) -> Reply {
         let targets: Vec<_> = match jid {
             Some(jid) => match self.actors.users.find(jid) {
@@ -266,7 +268,7 @@ impl Shard {
         let exists = there.is_some();
         let found = row.and_then(|row| Credentials::decode(&row).ok());
         let standing = found.as_ref().map(Credentials::standing);
-        // One that waits for approval: it is out of use until somebody has decided.
+        // An account that waits for approval is out of use until an administrator has decided.
         let waits = |found: Option<Credentials>| found.filter(|_| standing == Some(Standing::Applies));
         let reply = match command.what {
             AccountChange::Put { mode: PutMode::Add, .. } if exists => Reply::Exists,
@@ -290,7 +292,7 @@ impl Shard {
             },
             AccountChange::Decide { approve } => match waits(found) {
                 None => {
-                    // One that was broken off by a crash may be among those who wait.
+                    // A registration that a crash interrupted may be among those that wait.
                     self.accounts.applicant_decided(&mut self.cx, &command.account);
                     Reply::NotFound
                 }
@@ -327,11 +329,12 @@ impl Shard {
         self.cx.kernel.effects.push(Effect::Reply { token: command.token, reply: Reply::Unreadable, durable: false });
     }
 
-    /// Ends all streams (RFC 6120 4.9.3.19). What is unacknowledged waits again.
+    /// Ends all streams (RFC 6120 4.9.3.19). Unacknowledged messages wait again.
     fn shut_down(&mut self) -> Reply {
         (self.cx.kernel.shutting_down, self.stops) = (true, true);
         let mut ended = 0;
-        // Those without a socket first: what they are told goes with answers on others.
+        // Connections without a socket first: their last output is sent in answers on other
+        // connections.
         let others = (0..self.cx.conns.others()).map(|slot| slot | NO_SOCKET);
         for slot in others.chain(0..self.cx.conns.slots()) {
             let id = self.cx.conns.id(slot);
@@ -341,7 +344,7 @@ impl Shard {
             }
         }
         for slot in 0..self.actors.sessions.slots() {
-            // Those that are stored wait on, and are resumed after the restart.
+            // Stored sessions keep waiting, and are resumed after the restart.
             let ends = |id: &SessionId| self.cx.is_detached(*id) && self.cx.stored_as(*id).is_none();
             if let Some(id) = self.actors.sessions.id(slot).filter(ends) {
                 self.end_session(id, Vec::new(), None);
@@ -350,7 +353,7 @@ impl Shard {
         Reply::Done(ended)
     }
 
-    /// Rows of users, after what the stop has ended.
+    /// Writes rows of users, after the endings of the shutdown.
     pub(super) fn write_last_rows(&mut self) {
         for user in 0..self.actors.users.slots() {
             if self.actors.users.get(user).is_there() {

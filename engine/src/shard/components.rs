@@ -1,4 +1,4 @@
-//! What components say to the server itself, and what users and components are sent alike.
+//! Stanzas of components for the server itself, and events for both users and components.
 
 use crate::components::from_component::{ForServer, speaks_as_component, undeclared};
 use crate::contacts::events::BETWEEN;
@@ -10,7 +10,7 @@ use crate::wire::jid::bare_of;
 use crate::wire::{Element, Expect, Scanner};
 
 impl Shard {
-    /// One first-level element of a component's stream.
+    /// Handles one first-level element of a component's stream.
     pub(super) fn from_component(&mut self, conn: ConnId, domain: DomainId, element: &Element<'_>) {
         let Some(bytes) = undeclared(element) else { return self.component_stanza(conn, domain, element) };
         let (mut scanner, scope) = (Scanner::new(), element.scope().clone());
@@ -33,8 +33,9 @@ impl Shard {
         }
     }
 
-    /// Something has happened at a node of a user: for receivers of this home, of whom some may be at components. Those get it
-    /// as subscribers (XEP-0060 7.1.2); what else a component is interested in nobody knows (XEP-0163 4).
+    /// Delivers an event at a user's node to receivers of this home, including those at components.
+    /// These get it as subscribers (XEP-0060 7.1.2), because a component's other interests are
+    /// unknown (XEP-0163 4).
     pub(super) fn event(&mut self, node: &str, from: &str, to: &str, explicit: bool, xml: &[u8]) {
         let (cx, actors) = (&mut self.cx, &mut self.actors);
         if !cx.kernel.settings.domains.has_components() {

@@ -1,5 +1,5 @@
-//! Stanzas that have come, answers of the store and finished work, each to the module that it is for; and what modules have left to
-//! be done.
+//! Passes incoming stanzas, answers of the store and finished work to their modules, and does the
+//! work that modules leave to the shard.
 
 use crate::actors::waiting::RECEIVER_ROWS;
 use crate::contacts::Decided;
@@ -18,25 +18,26 @@ use crate::streams::half::Up;
 use crate::wire::error::StanzaCondition;
 use crate::wire::jid::bare_of;
 
-/// A receiver whose rows have come.
+/// A receiver whose rows have been read.
 #[derive(Debug)]
 pub(super) struct Came {
     account: Box<str>,
-    /// Which account there is, if there is one.
+    /// The account, if it exists.
     there: Option<Incarnation>,
     cursor: Option<Box<[u8]>>,
     /// Rows of sessions of an earlier process.
     stored: Option<Found>,
 }
 
-/// What was found of sessions of an earlier process, if that was asked behind the rest of a receiver's rows.
+/// Takes the rows of sessions of an earlier process, if they were read after a receiver's other
+/// rows.
 fn take_stored(found: &mut Vec<Found>) -> Option<Found> {
     (found.len() > RECEIVER_ROWS).then(|| found.pop()).flatten()
 }
 
 impl Shard {
-    /// Carries out what modules have left to be done: endings, decisions, and connections that may go on. What that leads
-    /// to is carried out, too.
+    /// Carries out what modules leave to the shard: endings, decisions, and connections that may
+    /// continue. Also carries out the consequences.
     #[inline]
     pub(super) fn settle(&mut self) {
         while !self.is_settled() {
@@ -53,7 +54,7 @@ impl Shard {
             && !self.has_known_reads()
     }
 
-    /// Most inputs leave nothing to settle: these do not pay for what it takes.
+    /// Most inputs leave nothing to settle, and do not pay for this function's prologue.
     #[inline(never)]
     fn settle_more(&mut self) {
         self.carry_out_endings();
@@ -95,7 +96,7 @@ impl Shard {
         }
     }
 
-    /// A stanza for a user of this home, or for the account itself.
+    /// Handles a stanza for a user of this home, or for the account itself.
     pub(crate) fn incoming(&mut self, stanza: Incoming<'_>) {
         if let Some(domain) = self.cx.kernel.settings.domains.component_of(stanza.to) {
             return self.components.for_component(&mut self.cx, &mut self.actors, domain, stanza);
@@ -105,14 +106,14 @@ impl Shard {
         }
     }
 
-    /// A stanza that waits for no other one.
+    /// Handles a stanza that need not wait for another.
     pub(super) fn its_turn(&mut self, stanza: Incoming<'_>) {
         if let Some(origin) = stanza.origin {
             self.cx.kernel.number_after(origin.entry);
         }
         let account = bare_of(stanza.to);
         let slot = self.actors.users.find(account);
-        // What waits already goes first (RFC 6120 10.1).
+        // Stanzas that already wait go first (RFC 6120 10.1).
         if self.actors.has_parked(slot) {
             return self.actors.park(&mut self.cx, account, stanza);
         }
@@ -126,13 +127,13 @@ impl Shard {
             (Known::Missing, _) => self.to_no_one(stanza),
             (Known::Exists(_), Some(slot)) => self.for_user(slot, stanza),
             (_, None) if self.cx.kernel.settings.domains.has_nodes(stanza.to) => self.for_node(stanza),
-            // Of the domain itself.
+            // The domain itself is addressed.
             (_, None) if !account.contains('@') => self.for_server(stanza),
             _ => self.actors.park(&mut self.cx, account, stanza),
         }
     }
 
-    /// The receiver's state is at hand.
+    /// Handles a stanza whose receiver's state is in memory.
     fn for_user(&mut self, user: u32, stanza: Incoming<'_>) {
         if let Some(refusal) = self.actors.guards(&self.cx, user, Way::In, stanza.from) {
             return self.actors.turn_away(&mut self.cx, stanza, refusal);
@@ -149,7 +150,8 @@ impl Shard {
         }
     }
 
-    /// Account and cursor of a receiver have come: what was parked goes on, once the sessions have ended that are to end.
+    /// A receiver's account and cursor have been read. Parked stanzas proceed after due sessions
+    /// have ended.
     pub(super) fn receiver_found(&mut self, account: &str, mut found: Vec<Found>) {
         let stored = take_stored(&mut found);
         let mut values = found.drain(..2.min(found.len())).map(Found::value);
@@ -160,14 +162,16 @@ impl Shard {
         self.actors.users.state(user, now_s).asked = false;
         let there = self.actors.account_is(&mut self.cx, user, record.as_deref(), &mut found);
         if there.is_none() {
-            // A session of an account that is gone has no log: what is sent to it would be looked up for ever.
+            // A session of a removed account has no log: every stanza to it would cause another
+            // read.
             self.actors.end_removed(&mut self.cx, user, false);
         }
         let before = self.came.replace(Came { account: account.into(), there, cursor, stored });
         assert!(before.is_none(), "an input is the rows of one receiver");
     }
 
-    /// All that a login needs of a user has come: the rows of a receiver, and the roster behind them.
+    /// All that a login needs of a user has been read: the rows of a receiver, followed by the
+    /// roster.
     pub(super) fn coming_found(&mut self, read: AccountRead, mut found: Vec<Found>) {
         let roster = found.pop().into_iter().collect();
         let record = found.first().cloned().into_iter().collect();
@@ -176,7 +180,7 @@ impl Shard {
         self.accounts.account_found(&mut self.cx, &mut self.actors, &mut self.contacts, read, record);
     }
 
-    /// Some of it is damaged: each part is as good as if it had been read alone.
+    /// Part of it is damaged: the other parts are used as if they had been read alone.
     pub(super) fn coming_unreadable(&mut self, read: AccountRead, mut found: Vec<Found>) {
         let roster = found.pop().filter(|roster| *roster != Found::Damaged).into_iter().collect();
         let record = found.first().cloned();
@@ -195,11 +199,11 @@ impl Shard {
 
     fn receiver_goes_on(&mut self, came: Came) {
         let Came { account, there, cursor, stored } = came;
-        // Nothing has waited for the account of a name that nobody has: it is forgotten.
+        // Without an account and without waiting stanzas, the name is already forgotten.
         let Some(user) = self.actors.users.find(&account) else { return };
         let now_s = self.cx.kernel.now.mono_s();
-        // What was asked for a connection that claims a session tells nothing new of a log at whose head others are: the row in the
-        // store lies behind what they have got, and would bring it again.
+        // Rows read for a connection that claims a session add nothing to a log with other sessions
+        // at its head: the stored row is behind their position, and would repeat messages.
         let live = self.actors.users.get(user).live;
         let state = self.actors.users.state(user, now_s);
         if state.known != Known::Missing && state.log.is_none() && !live {
@@ -227,15 +231,16 @@ impl Shard {
         }
     }
 
-    /// Whether there is such an account, or what waits for it, cannot be known: what was parked gets an error, and the next
-    /// one asks again.
+    /// Whether the account exists, or what it has stored, cannot be determined. Parked stanzas get
+    /// an error, and the next stanza reads again.
     pub(super) fn receiver_unreadable(&mut self, account: &str, mut found: Vec<Found>) {
         let now_s = self.cx.kernel.now.mono_s();
         let user = self.actors.users.find_or_insert(account);
         self.actors.users.state(user, now_s).asked = false;
         // Sessions of an earlier process that cannot be read are not resumed.
         take_stored(&mut found);
-        // It may be the cursor alone: then the account is known, with what extensions have on record, and who claims it goes on.
+        // If only the cursor is damaged, the account and the records of extensions are known, and
+        // connections that claim it proceed.
         if !found.iter().enumerate().any(|(index, found)| index != 1 && *found == Found::Damaged) {
             let record = found.remove(0).value();
             self.actors.account_is(&mut self.cx, user, record.as_deref(), &mut found);

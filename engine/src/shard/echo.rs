@@ -1,4 +1,4 @@
-//! Messages of WebSockets that come back, for suites of tests. No release has it.
+//! Echoes WebSocket messages, for test suites. Not included in releases.
 
 use crate::id::ConnId;
 use crate::shard::Shard;
@@ -9,13 +9,13 @@ use crate::web::handshake::{self, Accept};
 use crate::web::{Begun, Step, Transport};
 
 impl Shard {
-    /// A connection becomes a WebSocket with an echo.
+    /// A connection becomes an echoing WebSocket.
     pub(super) fn begin_echo(&mut self, id: ConnId, accept: &Accept) {
         self.cx.send_with(id, |out| handshake::write_accepted(out, accept, None));
         self.cx.conns.set_transport(id, Transport::Echo);
     }
 
-    /// Reads up to the end of one message, or one control frame, as for XMPP.
+    /// Reads up to the end of one message or control frame, as for XMPP.
     pub(super) fn echo_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
         let over = Step { used: input.len(), goes_on: false };
         let mut message = match begun.take() {

@@ -1,4 +1,5 @@
-//! Endings carried out: connections close, sessions end or wait to be resumed, and what they did not receive finds another way.
+//! Carries out endings: connections close, sessions end or wait to be resumed, and stanzas that
+//! they did not receive are delivered in another way.
 
 use crate::id::{ConnId, SessionId, mark};
 use crate::io::Effect;
@@ -14,7 +15,7 @@ use crate::web::{Transport, frame};
 use crate::wire::stream;
 
 impl Shard {
-    /// Ends what is to end. What that leads to ends, too.
+    /// Ends what is due to end, and everything that ends as a consequence.
     pub(crate) fn carry_out_endings(&mut self) {
         while let Some(due) = self.cx.endings.due.pop_front() {
             match due {
@@ -31,20 +32,21 @@ impl Shard {
 
     fn end_conn(&mut self, ending: ConnEnding) {
         let ConnEnding { conn: id, mut ending, why, error, durable } = ending;
-        // It has gone since its end was recorded.
+        // The connection has closed since its end was recorded.
         let Some(conn) = self.cx.conns.get(id) else { return };
-        // Behind anything else that it is to be told the last words wait, too.
+        // The last output also waits behind other pending output.
         let silent = conn.outbound.as_ref().is_none_or(|outbound| outbound.bytes() == 0);
         let mut last = Vec::new();
         let transport = conn.transport();
         let in_handshake = matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectHandshake));
-        // To a connection that was answered before, a word out of turn would be the answer to a request that is on its way.
+        // On an HTTP connection that was answered before, unsolicited output would count as the
+        // answer to a request in flight.
         let between = matches!(conn.state(), ConnState::Opening(o) if o.asked().is_some_and(|asked| !asked.waits));
         let is_idle = between && conn.partial.is_none() && why == Ended::Timeout;
         if transport == Transport::Http && !in_handshake {
             self.http_ends(id, &mut last, !error.is_empty() && !is_idle, why);
         } else if matches!(transport, Transport::Channels | Transport::Commands) {
-            // Whose last frame was sent waits for nothing any more.
+            // A connection whose last frame was sent waits for nothing more.
             if ending != Ending::Cut && self.channels.is_listener(id) {
                 match transport == Transport::Commands && why == Ended::Shutdown {
                     true => frame::write_fault(&mut last, reply::SHUTDOWN),
@@ -52,8 +54,8 @@ impl Shard {
                 }
             }
         } else if !error.is_empty() {
-            // Before its header, the receiving entity sends one first (RFC 6120 4.9.1.2). During a TLS handshake there is no
-            // stream to say anything on.
+            // Before the client's header, the server sends its own first (RFC 6120 4.9.1.2). During
+            // a TLS handshake there is no stream to send an error on.
             if in_handshake {
                 ending = Ending::Cut;
             } else if matches!(conn.state(), ConnState::Opening(o) if matches!(o.stage(), Stage::ExpectComponent)) {
@@ -86,16 +88,17 @@ impl Shard {
         self.close(id, ending, why, durable || !silent);
     }
 
-    /// Closes the connection. A session behind it ends, or waits to be resumed. With `durable` not before all is durable that
-    /// the turn rests on, unless nothing of that was ever promised here.
+    /// Closes the connection. Its session ends, or waits to be resumed. With `durable`, waits until
+    /// all writes of the turn are durable, unless nothing was ever confirmed on this connection.
     pub(crate) fn close(&mut self, id: ConnId, ending: Ending, why: Ended, durable: bool) {
         let session = self.cx.session_of(id).filter(|_| ending == Ending::Agreed);
         let user = session.and_then(|s| self.actors.sessions.get(s)).map_or(NONE, |s| s.user);
-        // It has gone since its end was recorded.
+        // The connection has closed since its end was recorded.
         let Some(conn) = self.cx.conns.get(id) else { return };
         conn.partial = None;
         let abort = ending == Ending::Cut;
-        // Who does not read its last words need not be read from meanwhile, only to throw it away.
+        // A peer that does not read its last output is not read from, because its input would be
+        // discarded.
         let reads_slowly = !abort && conn.outbound.as_ref().is_some_and(|o| o.is_sending());
         let was = self.cx.conns.set_state(id, ConnState::Closing { user }).expect("it was just there");
         self.cx.count_ended(why);
@@ -103,7 +106,8 @@ impl Shard {
             self.cx.pause(id, Pause::Ending);
         }
         let outbound = &mut self.cx.conns.heard(id).outbound;
-        // What may still reach the peer is lost only when the connection is gone without having sent it.
+        // Output that may still reach the peer is lost only when the connection is gone without
+        // having sent it.
         let sending = outbound.as_mut().filter(|_| user == NONE).map(|o| o.take_sending());
         let under_way = outbound.as_ref().and_then(|o| o.first_sending());
         let (waiting, mut last) = self.cx.take_last(id);
@@ -112,7 +116,7 @@ impl Shard {
             last = Vec::new();
         }
         self.cx.kernel.counters.bytes_out.add(last.len() as u64);
-        // Of one that is cut off nothing is waited for.
+        // A connection that is cut waits for nothing.
         let durable = durable && !abort && !matches!(&was, ConnState::Opening(o) if o.is_promised_nothing());
         match id.has_socket() {
             true => self.cx.kernel.effects.push(Effect::Close { conn: id, last, abort, durable }),
@@ -127,20 +131,20 @@ impl Shard {
             self.components.component_gone(&mut self.cx, &mut self.actors, id);
         }
         if let ConnState::Bound(session) = was {
-            // Its session may be resumed after the restart, if it is stored.
+            // A stored session may be resumed after the restart.
             let stops = why == Ended::Shutdown && self.cx.stored_as(session).is_some();
             let resumable = matches!(ending, Ending::Unheard | Ending::Cut) || stops;
             self.connection_lost(session, unsent, under_way, resumable);
         }
         if !id.has_socket() {
-            // Nobody else says so.
+            // Without a socket, the host does not report the close.
             self.closed(id);
         }
     }
 
-    /// The connection is gone.
+    /// Handles a closed connection.
     pub(crate) fn closed(&mut self, id: ConnId) {
-        // One without a socket has gone with its end.
+        // A connection without a socket was removed when it ended.
         let Some((mut conn, state)) = self.cx.conns.remove(id) else { return };
         match state {
             ConnState::Departing => self.cx.kernel.counters.departed.one(),
@@ -159,7 +163,7 @@ impl Shard {
             ConnState::Bound(session) => self.connection_lost(session, unsent, None, true),
             ConnState::Component(_) => self.components.component_gone(&mut self.cx, &mut self.actors, id),
             ConnState::Opening(opening) => self.cx.http_gone(id, &opening),
-            // Those of the log wait there still: the cursor has not passed them.
+            // Messages of the log still wait there: the cursor has not passed them.
             ConnState::Closing { user } if user != NONE && unsent.iter().any(|u| u.id & mark::APART != 0) => {
                 self.logs.gather(&mut self.cx, &mut self.actors, user, true);
             }
@@ -167,11 +171,13 @@ impl Shard {
         }
     }
 
-    /// A session's connection is gone. It waits to be resumed, if it may and `resumable`; otherwise it ends.
+    /// A session has lost its connection. It waits to be resumed if it may and is `resumable`;
+    /// otherwise it ends.
     fn connection_lost(&mut self, id: SessionId, unsent: Vec<Unsent>, under_way: Option<u64>, resumable: bool) {
         self.cx.take_conn(id);
         let waits = self.cx.may_wait(id);
-        // Messages from before stream management was enabled are in no count: the session cannot go on as if they had come.
+        // Messages from before stream management was enabled are not counted. If they were lost,
+        // the session cannot continue as if they had arrived.
         let whole = unsent.iter().all(|unsent| unsent.id == 0);
         let stays = !self.cx.kernel.shutting_down || self.cx.stored_as(id).is_some();
         if !(waits && whole && resumable && stays) {
@@ -185,17 +191,19 @@ impl Shard {
         self.logs.wake_detached(&mut self.cx, &mut self.actors, id);
     }
 
-    /// Ends a session, if it is there: it leaves its user's list, its presence goes, and what it did not receive finds another way.
-    /// `under_way` is the number of the first message that may still reach the client.
+    /// Ends a session, if it exists: removes it from its user's list, withdraws its presence, and
+    /// redirects stanzas that it did not receive. `under_way` is the number of the first message
+    /// that may still reach the client.
     pub(crate) fn end_session(&mut self, id: SessionId, unsent: Vec<Unsent>, under_way: Option<u64>) {
         self.contacts.forget_stored(&mut self.cx, &mut self.actors, id);
         let restored = self.cx.is_restored(id);
         let owed_ms = self.cx.owed_ms(id);
-        // It has ended since its end was recorded.
+        // The session has ended since its end was recorded.
         let Some((full, mut session)) = self.actors.take_session(&mut self.cx, id) else { return };
         let user = session.user;
         self.actors.keep_debt(&mut self.cx, user, owed_ms);
-        // What was sent before stream management was enabled is known by the connection, the rest by the session.
+        // The connection knows what was sent before stream management was enabled; the session
+        // knows the rest.
         let mut lost = unsent;
         let (unacked, waiting) = self.cx.close_half(id);
         lost.extend(unacked.into_iter().map(|u| Unsent { id: u.id, xml: u.xml.into() }));
@@ -205,10 +213,10 @@ impl Shard {
         self.logs.follower_left(&mut self.cx, &mut self.actors, user, id, session.follows, lost, under_way);
         self.logs.takers_changed(&mut self.cx, &mut self.actors, user);
         if restored {
-            // Nobody knows all that stands apart for it in the store.
+            // The store may have further messages that are set apart for the session.
             self.logs.gather(&mut self.cx, &mut self.actors, user, true);
         }
-        // The connection of a resumption may have gone before its session.
+        // The connection of a resumption may have closed before its session ended.
         let tail = self.tails.remove(&id).map(|tail| tail.conn);
         let tail = tail.filter(|&conn| self.cx.opening(conn).is_some_and(|opening| opening.blocked));
         if let Some(conn) = waiting.or(tail) {

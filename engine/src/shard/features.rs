@@ -1,4 +1,4 @@
-//! What a stream offers: before authentication, behind it, and behind a resource.
+//! Stream features: before authentication, after it, and after resource binding.
 
 use crate::extension::{ServerFacts, invite, register};
 use crate::id::Domains;
@@ -10,25 +10,27 @@ use crate::streams::opening::is_private;
 use crate::wire::text::Writer;
 use crate::{extension, ns};
 
-/// Features that are the same for all connections of a shard. They are made again when settings change.
+/// Features that are the same for all connections of a shard. They are rebuilt when settings
+/// change.
 #[derive(Debug)]
 pub(super) struct Features {
-    /// What can come with an authentication (XEP-0388 2.1).
+    /// What can be inlined into an authentication (XEP-0388 2.1).
     inline: Box<[u8]>,
-    /// Behind authentication: a resource first.
+    /// Features after authentication, where a resource must be bound first.
     pub(super) bind: Box<[u8]>,
-    /// Behind a resource that was bound with the authentication, but for stream management.
+    /// Features after a resource was bound with the authentication, except stream management.
     bound: Box<[u8]>,
-    /// Tokens are taken before authentication (XEP-0445 3).
+    /// Whether tokens are accepted before authentication (XEP-0445 3).
     invites: bool,
-    /// What may be offered to everybody.
+    /// Mechanisms that may be offered to every connection.
     pub(super) allowed: Allowed,
-    /// What accounts can gain (XEP-0480 2.1).
+    /// Keys that accounts can gain (XEP-0480 2.1).
     upgrades: Hashes,
 }
 
 impl Features {
-    /// Those of a server with these settings. `facts` are those by which service discovery answers (XEP-0115 6.2).
+    /// The features of a server with these settings. `facts` are those that service discovery
+    /// reports (XEP-0115 6.2).
     pub(super) fn of(settings: &Settings, facts: &ServerFacts) -> Features {
         let mut inline = Vec::new();
         let mut w = Writer::new(&mut inline);
@@ -49,7 +51,8 @@ impl Features {
         Features { inline: inline.into(), bind: bind.into(), bound: bound.into(), invites, allowed, upgrades }
     }
 
-    /// Appends those before authentication (RFC 6120 4.3.2, 5.3.1, 6.3.1, XEP-0388 2.1, XEP-0077 8).
+    /// Appends the features before authentication (RFC 6120 4.3.2, 5.3.1, 6.3.1, XEP-0388 2.1,
+    /// XEP-0077 8).
     pub(super) fn write_choice(&self, out: &mut Vec<u8>, opening: &Opening, settings: &Settings, bytes_max: usize) {
         if !opening.secured && opening.listener.starttls {
             out.extend_from_slice(b"<starttls xmlns='urn:ietf:params:xml:ns:xmpp-tls'>");
@@ -77,7 +80,8 @@ impl Features {
         limits(out, bytes_max, 0);
     }
 
-    /// Appends the features of a stream that goes on behind its authentication (XEP-0388 2.6.1): with a resource, or for one.
+    /// Appends the features of a stream that continues after its authentication (XEP-0388 2.6.1):
+    /// with a bound resource, or for binding one.
     pub(super) fn write_behind(&self, out: &mut Vec<u8>, bound: bool, managed: bool) {
         out.extend_from_slice(b"<stream:features>");
         if !bound {
@@ -92,7 +96,8 @@ impl Features {
     }
 }
 
-/// What a connection may be offered, of what may be offered to everybody: `tokens` is for users who are kept elsewhere.
+/// What a connection may be offered out of `all`; `tokens` applies to users of an external back
+/// end.
 pub(super) fn allowed_for(opening: &Opening, domains: &Domains, all: Allowed, tokens: bool) -> Allowed {
     if domains.is_outside(opening.domain) {
         return Allowed::outside(tokens);
@@ -101,7 +106,7 @@ pub(super) fn allowed_for(opening: &Opening, domains: &Domains, all: Allowed, to
     Allowed { external: sasl::offers_external(certificate, domains.name(opening.domain)), ..all }
 }
 
-/// What a login on this connection can be bound to; there if it is over TLS.
+/// The channel bindings of a connection; `None` without TLS.
 pub(super) fn bindings(opening: &Opening) -> Option<ChannelBindings> {
     opening.secured.then(|| match &opening.tls {
         Some(tls) => {
@@ -112,7 +117,8 @@ pub(super) fn bindings(opening: &Opening) -> Option<ChannelBindings> {
     })
 }
 
-/// What the stream takes (XEP-0478): bytes of a first-level element, and seconds of silence, if these have a limit.
+/// The stream limits (XEP-0478): bytes of a first-level element, and seconds of silence, where they
+/// are limited.
 fn limits(out: &mut Vec<u8>, bytes_max: usize, idle_s_max: u32) {
     let (max, idle) = (bytes_max.to_string(), idle_s_max.to_string());
     let mut w = Writer::new(out);

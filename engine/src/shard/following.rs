@@ -1,4 +1,5 @@
-//! Connections of HTTP that go where their channel is, so that its items need no letter: there a request is read again as it came.
+//! Moves HTTP connections to the home of their channel, so that its items need no letters. The
+//! request is read there again as it was received.
 
 use crate::id::ConnId;
 use crate::session::conn::{ConnState, Opening, Pause, Stage};
@@ -8,7 +9,8 @@ use crate::web::Transport;
 use crate::wire::error::StreamCondition;
 
 impl Shard {
-    /// A connection goes to the home of a channel, with its request as it came and all that is behind it.
+    /// Moves a connection to the home of a channel, with its request as received and all input
+    /// after it.
     pub(super) fn follow(&mut self, id: ConnId, node: Box<str>, raw: &[u8]) {
         let (from, waiting, home) = (self.cx.kernel.id, self.channels.waiting(), self.cx.kernel.home(&node));
         let (named, proxy) = (self.cx.conns.client(id).is_some(), self.cx.conns.proxy(id));
@@ -28,7 +30,7 @@ impl Shard {
         self.cx.departs(id, home, moved);
     }
 
-    /// Such a connection has come over.
+    /// Such a connection has arrived.
     pub(super) fn follower_arrived(
         &mut self,
         id: ConnId,
@@ -58,7 +60,7 @@ impl Shard {
             return;
         }
         let Errand::Channel(follower) = moved.errand else { return self.cx.has_no_home(id) };
-        // It waits where it is: letters reach it as well.
+        // It waits at this shard instead, where items arrive by letter.
         let mut opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, Stage::ExpectHeader);
         (opening.secured, opening.tls, opening.settled) = (moved.secured, follower.tls, true);
         self.cx.conns.set_state(id, ConnState::Opening(Box::new(opening)));

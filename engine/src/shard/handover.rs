@@ -1,10 +1,10 @@
-//! Sessions of BOSH (XEP-0124) that come over from another shard.
+//! BOSH sessions (XEP-0124) that arrive from another shard.
 
 use crate::session::moved::Handover;
 use crate::shard::Shard;
 
 impl Shard {
-    /// A session has come over: its user's home is here.
+    /// A session has arrived at its user's home.
     pub(super) fn bosh_arrives(&mut self, handover: &Handover) {
         let Handover { moved, mut bosh, pending } = handover.clone();
         let id = self.cx.conns.without_socket();

@@ -1,4 +1,5 @@
-//! Connections that begin with requests of HTTP: bytes to requests, and each to who answers it.
+//! Connections that begin with HTTP requests: from bytes to requests, and from each request to the
+//! module that answers it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -25,7 +26,8 @@ impl Shard {
         self.cx.conns.set_transport(id, Transport::Http);
     }
 
-    /// Bytes came on a connection that is no bare stream: takes requests off them, or messages, and keeps what is left.
+    /// Bytes have arrived on a connection that is not a plain stream. Takes requests or messages
+    /// from them and buffers the rest.
     pub(super) fn received_http(&mut self, id: ConnId, input: &[u8]) {
         if self.channels.has_listeners() && !self.channels.heard_while_waiting(&mut self.cx, id) {
             return;
@@ -56,7 +58,7 @@ impl Shard {
                 break;
             }
         }
-        // One of the requests has ended it.
+        // One of the requests has ended the connection.
         let Some(conn) = self.cx.conns.get(id).filter(|conn| !conn.ending) else { return };
         let gone = matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing);
         if !gone && (at < raw.len() || begun.is_some()) {
@@ -67,7 +69,7 @@ impl Shard {
         }
     }
 
-    /// Reads one request, or goes on with its body.
+    /// Reads one request, or continues with its body.
     fn http_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
         if let Some(Begun::Request(awaited)) = begun {
             let read = awaited.body.read(input);
@@ -122,7 +124,8 @@ impl Shard {
             }
             Ok(body) => body,
         };
-        // Most short ones have come with their heads: nothing is kept of these, and nothing is read twice.
+        // Most short bodies arrive with their heads: these are not buffered, and nothing is read
+        // twice.
         if let Content::Length(bytes) = head.content
             && bytes <= PREAUTH_BYTES_MAX as u64
             && !head.expects_continue
@@ -138,7 +141,8 @@ impl Shard {
         Step { used, goes_on: true }
     }
 
-    /// Before a login little is taken of anybody. Whose request it is stands in its body, so that only some may be longer at once.
+    /// Before a login, little input is accepted. The sender of a request is known only from its
+    /// body, so only a limited number may be longer at once.
     fn http_takes(long_bodies: &Arc<()>, awaited: &mut Awaited) -> Result<(), Refusal> {
         if awaited.long.is_none() && awaited.body.announced() > PREAUTH_BYTES_MAX as u64 {
             if Arc::strong_count(long_bodies) > BOSH_LONG_BODIES_MAX {
@@ -149,7 +153,7 @@ impl Shard {
         Ok(())
     }
 
-    /// What came is no request that can be read, so nobody knows where the next one would begin.
+    /// The input is not a readable request, so the beginning of the next one is unknown.
     fn http_refuse(&mut self, id: ConnId, refusal: Refusal, input: &[u8]) -> Step {
         self.cx.kernel.counters.http_requests.one();
         self.cx.kernel.counters.http_refused.one();
@@ -159,12 +163,12 @@ impl Shard {
         Step { used: input.len(), goes_on: false }
     }
 
-    /// All of a request is there. If it has come at once, `raw` is it, with what is behind it.
+    /// A request is complete. If it arrived at once, `raw` is the request with all input after it.
     fn http_routed(&mut self, id: ConnId, head: &Head<'_>, body: &[u8], raw: &[u8]) {
         let settings = self.cx.kernel.settings.clone();
         let site = Site { domains: &settings.domains, policy: &settings.web };
         self.http_client(id, head);
-        // Its address may have too many connections.
+        // The client's address may have too many connections.
         if self.cx.conns.get(id).is_none_or(|conn| conn.ending) {
             return;
         }
@@ -174,13 +178,14 @@ impl Shard {
         }
     }
 
-    /// A proxy that is trusted says whom a request is for. It has added whom it has seen behind what others have claimed. Of a request for which
-    /// it names nobody no client before is to blame: it counts for the proxy.
+    /// Determines the client of a request from a trusted proxy, which appends the address of its
+    /// peer after those that others have claimed. A request without a named client counts for the
+    /// proxy, not for an earlier client.
     fn http_client(&mut self, id: ConnId, head: &Head<'_>) {
         if !self.cx.kernel.settings.web.forwarded {
             return;
         }
-        // Whom a proxy names counts in the clear alone: TLS ends here.
+        // A proxy is trusted only without TLS, which ends at this server.
         let Some(opening) = self.cx.opening(id).filter(|opening| !opening.secured) else { return };
         let before = opening.peer;
         let proxy = self.cx.conns.proxy(id).unwrap_or(before);
@@ -201,7 +206,8 @@ impl Shard {
         }
     }
 
-    /// Says once that a proxy names nobody, and once that it writes what is no address: all its clients are as one.
+    /// Warns once that a proxy names no client, and once that it sends an invalid address: all its
+    /// clients then count as one.
     fn warn_unnamed(&mut self, said: Forwarded<'_>, proxy: IpAddr) {
         let (warned, text) = match said {
             Forwarded::Unreadable(text) => (&mut self.unnamed_warned.1, text),
@@ -238,7 +244,8 @@ impl Shard {
                 return;
             }
         };
-        // Frames go behind the answer, and nothing else that was answered before: what was is with the network if the client has read it.
+        // Frames follow the answer and no earlier output: earlier answers are with the network if
+        // the client has read them.
         let waits = self.cx.conns.get(id).and_then(|conn| conn.outbound.as_ref()).is_some_and(|out| out.is_waiting());
         if waits {
             let text = "wait for what was answered before";
@@ -252,7 +259,7 @@ impl Shard {
         }
     }
 
-    /// Answers a request, and ends the connection if it is not to stay.
+    /// Answers a request, and ends the connection if it is not persistent.
     fn http_answer(&mut self, id: ConnId, head: &Head<'_>, mut response: Response) {
         let opening = self.cx.heard(id);
         opening.requests = opening.requests.saturating_add(1);

@@ -1,5 +1,5 @@
-//! What came with an authentication (XEP-0388 2.6.1), done at the user's home before the client is told of its success: a token
-//! for the next time, a session resumed, or one begun.
+//! Carries out requests inlined into an authentication (XEP-0388 2.6.1), at the user's home before
+//! the client is sent its success: a token for the next login, and a resumed or new session.
 
 use crate::extension::{self, Step};
 use crate::id::ConnId;
@@ -25,10 +25,10 @@ impl Shard {
         }
     }
 
-    /// Does what is next of what came with an authentication, and the rest when that is done. The connection is not read from
-    /// until then.
+    /// Carries out the next inlined request, and continues when it is done. The connection is not
+    /// read from until then.
     pub(super) fn inline_goes_on(&mut self, conn: ConnId) {
-        // The connection has gone meanwhile, or does something else.
+        // The connection has closed in the meantime, or is in another stage.
         let Some(Stage::ExpectInline(owner)) = self.cx.opening(conn).map(|opening| opening.stage()) else { return };
         let owner = owner.clone();
         let resume = self.cx.heard(conn).inline.as_ref().and_then(|inline| inline.resume.as_ref());
@@ -50,13 +50,14 @@ impl Shard {
         if inline.wants_token().is_some() {
             return self.accounts.make_token(&mut self.cx, &mut self.actors, conn, owner.bare());
         }
-        // XEP-0386 2.2: a session that is resumed needs no other; if there is none, another begins.
+        // XEP-0386 2.2: a resumed session makes binding unnecessary; if there is none, a new
+        // session begins.
         if let Some(resume) = inline.resume.take() {
             if self.take_over(conn, owner.bare(), resume.h, &resume.previd) {
                 return;
             }
             self.cx.heard(conn).inline.as_mut().expect("it is still there").not_resumed = true;
-            // It may have been that session by which the account was known to be there.
+            // The account may have been known to exist only because of that session.
             return self.inline_goes_on(conn);
         }
         let inline = self.cx.heard(conn).inline.as_ref().expect("it is still there");
@@ -74,9 +75,10 @@ impl Shard {
         }
     }
 
-    /// What an extension has to tell a client of its account with its session, or what it reads for that.
+    /// Handles an extension's account information for the client's `<bound/>`, or the read that it
+    /// needs.
     pub(super) fn tell_bound(&mut self, conn: ConnId, step: Step) {
-        // The connection has gone while this was read.
+        // The connection has closed during the read.
         let Some(Stage::ExpectInline(_)) = self.cx.opening(conn).map(|opening| opening.stage()) else { return };
         match step {
             Step::Read(queries, resume) => {
@@ -92,7 +94,7 @@ impl Shard {
         self.inline_goes_on(conn);
     }
 
-    /// The client may ask for a resource itself (RFC 6120 7), or resume another session.
+    /// The client may bind a resource itself (RFC 6120 7), or resume another session.
     fn succeed_unbound(&mut self, conn: ConnId, owner: Authenticated, inline: &Inline) {
         let mut out = Vec::with_capacity(512);
         inline.open_success(&mut out, owner.bare());
@@ -106,7 +108,8 @@ impl Shard {
         self.cx.unblock(conn);
     }
 
-    /// `<bind/>` (XEP-0386 2.2). The resource is the client's tag and a name, which stays the same for a client with an id.
+    /// Handles `<bind/>` (XEP-0386 2.2). The resource is the client's tag and a name, which is
+    /// stable for a client with an id.
     fn bind_inline(&mut self, conn: ConnId, account: &str, inline: &Inline, bind: Bind) {
         let own = match &inline.agent {
             Some(agent) => self.accounts.tokens.resource(account, agent),
@@ -153,7 +156,8 @@ impl Shard {
         self.cx.unblock(conn);
     }
 
-    /// The earlier sessions of a client, by the part of their resource that is its own, end (XEP-0386 2.2).
+    /// Ends the earlier sessions of a client, identified by its stable part of the resource
+    /// (XEP-0386 2.2).
     fn replace_client(&mut self, account: &str, own: &str) {
         let user = self.actors.users.find_or_insert(account);
         let is_own = |resource: &str| {

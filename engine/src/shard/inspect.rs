@@ -1,39 +1,40 @@
-//! A look into a shard for tests: the largest of each thing that is bounded. It changes nothing.
+//! Internal figures for tests: the maximum of each bounded quantity. Changes nothing.
 
 use crate::session::conn::{Conn, ConnState, Stage};
 use crate::shard::Shard;
 
-/// The largest of each bounded thing at this moment.
+/// The current maximum of each bounded quantity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inspection {
-    /// Output that waits for one connection, bytes.
+    /// Output pending for one connection, bytes.
     pub outbound_bytes: usize,
-    /// The same of all connections together, also of those that are closing or leaving.
+    /// Output pending for all connections, including those that are closing or moving, bytes.
     pub outbound_bytes_all: usize,
-    /// What one session has not acknowledged, bytes.
+    /// Unacknowledged output of one session, bytes.
     pub unacked_bytes: usize,
-    /// What one session has not acknowledged, stanzas.
+    /// Unacknowledged output of one session, stanzas.
     pub unacked: usize,
-    /// Stanzas of one session that are not yet in safe hands.
+    /// Stanzas of one session that are not yet safe.
     pub under_way: usize,
-    /// What waits for one user's account.
+    /// Work that waits for one user's account.
     pub parked: usize,
-    /// What waits for one user's roster.
+    /// Steps that wait for one user's roster.
     pub roster_waits: usize,
     /// Sessions of one user that are not at the head of its log.
     pub behind: usize,
-    /// Users that something is known of.
+    /// Users in memory.
     pub users: usize,
-    /// Answers that are waited for.
+    /// Outstanding answers.
     pub pending: usize,
-    /// Presences that are kept, each once.
+    /// Interned presences.
     pub presences: usize,
-    /// Connections in each phase, one by one: opening, securing, authenticating, authenticated, bound, closing, departing.
+    /// Connections per phase: opening, securing, authenticating, authenticated, bound, closing,
+    /// departing.
     pub phases: [u64; 7],
 }
 
 impl Shard {
-    /// Looks at all connections, sessions and users: for tests.
+    /// Examines all connections, sessions and users: for tests.
     #[doc(hidden)]
     pub fn inspect(&self) -> Inspection {
         let (users, presences) = (self.actors.users.len(), self.contacts.presence_table.len());

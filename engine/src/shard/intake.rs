@@ -1,4 +1,4 @@
-//! Bytes of a connection to items, and each item to whom it is for.
+//! From the bytes of a connection to items, and from each item to its module.
 
 use crate::id::ConnId;
 use crate::session::conn::{ConnState, Opening, Partial, Stage, StreamExpect};
@@ -12,11 +12,11 @@ use crate::wire::jid::bare_of;
 use crate::wire::{Element, Progress, Scanner, stream};
 
 impl Shard {
-    /// Bytes came: takes item after item off them and keeps what is left of an unfinished one.
+    /// Bytes have arrived: takes items from them and buffers an incomplete one.
     pub(crate) fn received(&mut self, id: ConnId, input: &[u8]) {
         self.cx.kernel.counters.bytes_in.add(input.len() as u64);
         let now_s = self.cx.kernel.now.mono_s();
-        // It has gone, and the thread has not heard of it yet.
+        // The connection has closed, and the thread does not know it yet.
         let Some(conn) = self.cx.conns.get(id) else { return };
         if conn.ending || matches!(conn.state(), ConnState::Closing { .. } | ConnState::Departing) {
             return;
@@ -43,7 +43,8 @@ impl Shard {
         let used = self.scan_items(id, &mut partial.scanner, &partial.bytes);
         if used == 0 {
             if let Some(conn) = self.cx.conns.get(id).filter(|c| !matches!(c.state(), ConnState::Closing { .. })) {
-                // The same as before: who sends a byte at a time costs no allocation for each.
+                // Reuses the buffer: a client that sends one byte at a time causes no allocation
+                // for each.
                 conn.partial = Some(partial);
             }
         } else {
@@ -67,7 +68,7 @@ impl Shard {
         }
     }
 
-    /// Takes whole items off the bytes; how many bytes they had.
+    /// Takes complete items from the bytes. Returns how many bytes they had.
     fn scan_items(&mut self, id: ConnId, scanner: &mut Scanner, bytes: &[u8]) -> usize {
         let mut at = 0;
         while at < bytes.len() {
@@ -79,7 +80,7 @@ impl Shard {
             match scanner.scan(&scope, expect.into(), max, &bytes[at..]) {
                 Ok(Progress::Incomplete) => break,
                 Ok(Progress::Whitespace { consumed }) => {
-                    // An XML declaration can only be the very first (XML 1.0 2.8).
+                    // An XML declaration is permitted only at the very beginning (XML 1.0 2.8).
                     if expect == StreamExpect::Opening {
                         conn.expect = StreamExpect::Header;
                     }
@@ -133,7 +134,8 @@ impl Shard {
             Ok(header) => header,
             Err(fault) => {
                 let condition = StreamCondition::from_name(fault.condition()).unwrap_or(StreamCondition::BadFormat);
-                // RFC 6120 4.9.1.2: the error stands inside of a stream that answers the peer's header as it was.
+                // RFC 6120 4.9.1.2: the error is inside a stream that answers the peer's header as
+                // it was.
                 conn.header_sent = true;
                 let (stream_id, peer) = (self.cx.kernel.random_name(), element.from());
                 let (to, version) = (peer.as_deref().map(bare_of), Some(stream::Version::XMPP_1_0));
@@ -148,7 +150,7 @@ impl Shard {
         self.stream_opened(id, &header);
     }
 
-    /// A connection has come over: the home of its user, or of its channel, is here.
+    /// A connection has arrived at the home of its user or channel.
     pub(crate) fn arrived(&mut self, id: ConnId, mut moved: Moved) {
         self.cx.kernel.counters.arrived.one();
         if moved.is_component() {

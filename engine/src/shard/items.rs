@@ -1,4 +1,5 @@
-//! What is to be known of the next item of a stream, and whom it is for: the same for all transports.
+//! The next item of a stream: whether it may be processed, and which module it is for. Common to
+//! all transports.
 
 use crate::id::ConnId;
 use crate::limits;
@@ -7,8 +8,8 @@ use crate::shard::Shard;
 use crate::wire::Element;
 
 impl Shard {
-    /// Whether nothing of the connection is looked at: it is to end, what it asked for waits to be taken by it, or an answer
-    /// from elsewhere decides what comes next.
+    /// Whether no input of the connection is processed: its end is due, its output is not read, or
+    /// an outstanding answer decides how it continues.
     #[inline]
     pub(super) fn is_blocked(conn: &Conn) -> bool {
         conn.ending
@@ -20,7 +21,7 @@ impl Shard {
             }
     }
 
-    /// Longest next item of a stream.
+    /// Maximum length of a stream's next item.
     #[inline]
     pub(super) fn item_bytes_max(conn: &Conn, stanza_max: usize) -> usize {
         match (conn.expect, conn.state()) {
@@ -30,7 +31,7 @@ impl Shard {
         }
     }
 
-    /// A first-level element has come. `behind` is what came with it.
+    /// A first-level element has arrived. `behind` is the input that follows it.
     pub(super) fn element(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         match *self.cx.conns.heard(id).state() {
             ConnState::Bound(session) => self.from_session(id, session, element),

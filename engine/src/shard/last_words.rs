@@ -1,4 +1,4 @@
-//! The last words of connections that are no bare streams.
+//! The last output of connections that are not plain streams.
 
 use crate::id::ConnId;
 use crate::shard::Shard;
@@ -8,9 +8,10 @@ use crate::web::response::Response;
 use crate::web::status::{Refusal, Status};
 
 impl Shard {
-    /// The last words of a connection that is no WebSocket yet, if it ends for a reason of this side's.
+    /// The last output of an HTTP connection that is not a WebSocket, if the server ends it for a
+    /// reason.
     pub(super) fn http_ends(&mut self, id: ConnId, last: &mut Vec<u8>, for_a_reason: bool, why: Ended) {
-        // Behind the beginning of a stream of events nothing can be said any more.
+        // After the beginning of an event stream, no answer can be sent.
         if !for_a_reason || self.channels.has_begun_answer(id) {
             return;
         }
@@ -21,7 +22,7 @@ impl Shard {
         Response::from(refusal).write(last, None, self.cx.kernel.now.wall_us);
     }
 
-    /// The last frame of this side, behind the end of a stream.
+    /// The server's last frame, after the end of a stream.
     pub(super) fn websocket_ends(&mut self, last: &mut Vec<u8>, why: Ended) {
         let code = if why == Ended::Shutdown { Code::GoingAway } else { Code::Normal };
         frame::write_close(last, Some(code.number()));

@@ -1,4 +1,4 @@
-//! Letters, each to the module that it is for.
+//! Passes letters to their modules.
 
 use crate::channels::home::feed_names::FeedName;
 use crate::channels::occupancy::crowd::Said;

@@ -1,4 +1,5 @@
-//! From the first stream header to an authenticated user (RFC 6120 4.3, 5, 6, XEP-0388), and the move to the user's home.
+//! From the first stream header to an authenticated user (RFC 6120 4.3, 5, 6, XEP-0388), and the
+//! move to the user's home.
 
 use crate::id::{ConnId, DomainId};
 use crate::io::{Effect, Job, JobDone};
@@ -21,14 +22,16 @@ use crate::wire::limit::Limit;
 use crate::wire::stream::{Header, Response, Version, write_header};
 use crate::wire::{Element, jid};
 
-/// Whether a stream's language has to be remembered: a tag by its form (RFC 5646 2.1) and not the server's.
+/// Whether a stream's language must be stored: it is a well-formed tag (RFC 5646 2.1) and not the
+/// server's.
 fn is_foreign(lang: &str) -> bool {
     let tag = !lang.is_empty() && lang.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
     tag && lang.len() <= LANG_BYTES_MAX && !lang.eq_ignore_ascii_case(SERVER_LANG)
 }
 
 impl Shard {
-    /// A stream header has come: answers with the own one and the features of this stage.
+    /// A stream header has arrived: answers with the server's header and the features of this
+    /// stage.
     pub(super) fn stream_opened(&mut self, id: ConnId, header: &Header<'_>) {
         let stream_id = self.cx.kernel.random_name();
         let settings = self.cx.kernel.settings.clone();
@@ -46,7 +49,7 @@ impl Shard {
         let conn = self.cx.conns.heard(id);
         conn.header_sent = true;
         let opening = conn.opening().expect("a stream begins before there is a session");
-        // RFC 6120 6.4.6: the stream that starts anew is with the domain that the client has logged in to.
+        // RFC 6120 6.4.6: the restarted stream is with the domain that the client has logged in to.
         let known = match opening.stage() {
             Stage::ExpectRestart(owner) => wanted.is_some() && owner.domain() == domains.name(domain),
             _ => wanted.is_some(),
@@ -78,7 +81,8 @@ impl Shard {
         }
     }
 
-    /// A first-level element before a session is bound. `behind` is what came with it.
+    /// Handles a first-level element before a session is bound. `behind` is the input that follows
+    /// it.
     pub(super) fn from_opening(&mut self, id: ConnId, element: &Element<'_>, behind: &[u8]) {
         let opening = self.cx.heard(id);
         let namespace = element.namespace();
@@ -104,18 +108,19 @@ impl Shard {
             Stage::ExpectInitial(_) | Stage::ExpectProof(_) if namespace == opening.form().namespace() => {
                 self.sasl_goes_on(id, element, behind);
             }
-            // XEP-0198 3: not before authentication, and that is no reason to end the stream.
+            // XEP-0198 3: not before authentication, but this does not end the stream.
             Stage::ExpectChoice if namespace == ns::SM && matches!(element.name(), "enable" | "resume") => {
                 if self.cx.early_request(id) {
                     self.cx.send_bytes(id, SM_UNEXPECTED);
                 }
             }
-            // RFC 6120 4.9.3.12: whatever it is, it is too early for it.
+            // RFC 6120 4.9.3.12: any other element is too early.
             _ => self.cx.fail_stream(id, StreamCondition::NotAuthorized, Some("authenticate first")),
         }
     }
 
-    /// `<starttls/>` (RFC 6120 5.4.2.1). What came behind it was sent in the clear and must not count as protected.
+    /// Handles `<starttls/>` (RFC 6120 5.4.2.1). Input after it was sent in the clear and must not
+    /// count as protected.
     fn start_tls(&mut self, id: ConnId, behind: &[u8]) {
         let opening = self.cx.heard(id);
         let durable = !opening.is_promised_nothing();
@@ -142,7 +147,8 @@ impl Shard {
         self.auth_begun(id, begun);
     }
 
-    /// `<authenticate/>` (XEP-0388 2.4). What comes with it waits until the client is authenticated.
+    /// Handles `<authenticate/>` (XEP-0388 2.4). Inlined requests wait until the client is
+    /// authenticated.
     fn authenticate(&mut self, id: ConnId, element: &Element<'_>) {
         let mechanism = element.attribute("mechanism").unwrap_or_default().into_owned();
         let read = Inline::read(element, &self.cx.kernel.facts);
@@ -203,7 +209,7 @@ impl Shard {
             Err(failure) => return self.auth_failed(id, failure),
         };
         let opening = self.cx.heard(id);
-        // XEP-0388 2.4: who logs in is who has opened the stream.
+        // XEP-0388 2.4: the user who logs in must be the one named in the stream header.
         if opening.form() == Form::Sasl2 && opening.from().is_some_and(|from| *from != *account) {
             return self.auth_failed(id, Failure::of(SaslCondition::InvalidAuthzid));
         }
@@ -224,13 +230,14 @@ impl Shard {
             (_, "abort") => return self.auth_failed(id, Failure::ABORTED),
             (Form::Sasl1, "auth") => return self.auth_begins_anew(id, element),
             (Form::Sasl1, _) => return self.auth_failed(id, Failure::of(SaslCondition::MalformedRequest)),
-            // XEP-0388 2.5: nothing else may come, and who sends it is let go at once.
+            // XEP-0388 2.5: nothing else is permitted; the connection ends at once.
             (Form::Sasl2, _) => {
                 self.cx.conns.set_stage(id, stage);
                 return self.cx.fail_stream(id, StreamCondition::NotAuthorized, Some("authentication is under way"));
             }
         }
-        // As for <initial-response/>, white space around it is passed over in the form whose examples have some.
+        // As for <initial-response/>, white space around it is ignored in the form whose examples
+        // have some.
         let payload = if form == Form::Sasl2 { element.text().trim().to_owned() } else { element.text().into_owned() };
         match stage {
             Stage::ExpectInitial(expect) => {
@@ -245,8 +252,8 @@ impl Shard {
         }
     }
 
-    /// Another `<auth/>` discards the handshake under way (RFC 6120 6.4.2). It costs what any login costs that is begun and
-    /// not finished, and counts as an attempt, so that it does not go on for ever.
+    /// Another `<auth/>` discards the handshake in progress (RFC 6120 6.4.2). It costs as much as
+    /// any unfinished login, and counts as an attempt, so that repetition is limited.
     fn auth_begins_anew(&mut self, id: ConnId, element: &Element<'_>) {
         if let Some(attempt) = self.cx.opening(id).and_then(|opening| opening.attempt.take()) {
             self.cx.kernel.charge_address(attempt.peer);
@@ -261,9 +268,9 @@ impl Shard {
         self.auth(id, element);
     }
 
-    /// The home of an account, or the shard that counts for an address, has answered.
+    /// The home of an account, or the shard that counts an address, has answered.
     pub(super) fn answered(&mut self, id: ConnId, answer: Answer) {
-        // The connection has gone meanwhile.
+        // The connection has closed in the meantime.
         let Some(stage) = self.cx.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, answer) {
             (Stage::ExpectRegistration(registering), Answer::May) => self.registration_goes_on(id, registering),
@@ -337,7 +344,7 @@ impl Shard {
     }
 
     pub(super) fn keys_derived(&mut self, id: ConnId, done: JobDone) {
-        // The connection has gone meanwhile.
+        // The connection has closed in the meantime.
         let Some(stage) = self.cx.conns.set_stage(id, Stage::ExpectChoice) else { return };
         match (stage, done) {
             (Stage::ExpectPlainKeys(state), JobDone::Checked(mut derived)) => {

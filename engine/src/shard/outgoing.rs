@@ -1,4 +1,4 @@
-//! What a bound session sends: checks, and where each stanza goes.
+//! Stanzas of a bound session: checks, and their destinations.
 
 use std::borrow::Cow;
 
@@ -22,13 +22,13 @@ use crate::wire::{Element, Splice, jid, splice};
 use crate::{extension, ns};
 
 impl Shard {
-    /// One first-level element of a bound session's stream.
+    /// Handles one first-level element of a bound session's stream.
     pub(crate) fn from_session(&mut self, conn: ConnId, session: SessionId, element: &Element<'_>) {
         let namespace = element.namespace();
         if namespace == ns::SM {
             return self.management(conn, session, element);
         }
-        // RFC 6120 4.8.3: the content of another kind of stream.
+        // RFC 6120 4.8.3: the content namespace of another kind of stream.
         if namespace == ns::SERVER {
             return self.cx.fail_stream(conn, StreamCondition::InvalidNamespace, None);
         }
@@ -73,7 +73,7 @@ impl Shard {
             (Stanza::Iq, None) => self.from_session_iq(session, seq, &full, element),
         }
         self.full = full;
-        // What a message writes counts where it is sent off.
+        // Writes for a message are charged where it is sent.
         if stanza != Stanza::Message && self.cx.kernel.writes.bytes() > written {
             let bytes = element.bytes().len().max(self.cx.kernel.writes.bytes() - written);
             self.cx.tell(session, Down::Wrote(bytes));
@@ -83,7 +83,8 @@ impl Shard {
         }
     }
 
-    /// Why a stanza of a session is refused by what extensions have noted of its user, if it is.
+    /// The reason to refuse a session's stanza because of extensions' notes about its user, if
+    /// there is one.
     fn outward(&self, session: SessionId, element: &Element<'_>) -> Option<Refusal> {
         let user = self.actors.sessions.slot(session.slot).user;
         if !self.actors.has_notes(user) {
@@ -92,7 +93,8 @@ impl Shard {
         self.actors.guards(&self.cx, user, Way::Out, &jid::normalise(&element.to()?).ok()?)
     }
 
-    /// An element that is no stanza belongs to an extension, or to nobody (RFC 6120 4.9.3.24).
+    /// Handles an element that is not a stanza: it belongs to an extension, or is not supported
+    /// (RFC 6120 4.9.3.24).
     fn from_session_nonza(&mut self, conn: ConnId, session: SessionId, element: &Element<'_>) {
         let change = extension::nonza(&self.cx.kernel.facts, element.namespace()).and_then(|(place, nonza)| {
             let change = self.actors.with_note(session, place, |note| (nonza.handle)(note, element.name()));
@@ -142,7 +144,8 @@ impl Shard {
         let logged = kept == Keep::Archive
             && self.cx.kernel.settings.archive
             && self.actors.archives(&self.cx, user, to.as_str());
-        // One that has its entry since before a crash is sent again: its receiver may have it.
+        // A stanza with an entry from before a crash is sent again: its receiver may already have
+        // it.
         let had = self.cx.had(session, seq);
         let entry = match had {
             Some(entry) => entry,
@@ -169,7 +172,7 @@ impl Shard {
         if logged && let Some(step) = self.cx.logged(session, seq) {
             trail.add(step);
         }
-        // What goes to the own account comes to its sessions as it is.
+        // A stanza to the user's own account reaches its sessions unchanged.
         if self.actors.users.get(user).marked
             && to.bare().as_str() != own_bare
             && !self.logs.copied(&self.actors, user).is_empty()

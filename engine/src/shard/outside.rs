@@ -1,4 +1,4 @@
-//! Logins of users who are kept elsewhere: the question leaves the shard, and what comes back decides.
+//! Logins of users of an external back end: the question leaves the shard, and the answer decides.
 
 use crate::id::ConnId;
 use crate::io::{Happened, Question, Unknown, Verdict};
@@ -12,7 +12,7 @@ use crate::store::account::Credentials;
 use crate::wire::limit::{Held, Limit};
 
 impl Shard {
-    /// The home has said what it knows of an account whose password this is said to be.
+    /// The home has answered about an account for which a password was presented.
     pub(super) fn ask_about(&mut self, id: ConnId, attempt: PlainAttempt, row: Option<&[u8]>) {
         let found = row.and_then(|row| Credentials::decode(row).ok());
         if row.is_some() && found.is_none() {
@@ -22,7 +22,7 @@ impl Shard {
         self.expect_verdict(id, question, state);
     }
 
-    /// Asks, for a connection that is not read from until there is an answer.
+    /// Asks the back end for a connection, which is not read from until the answer arrives.
     pub(super) fn expect_verdict(&mut self, id: ConnId, question: Question, state: ExpectVerdict) {
         self.cx.conns.set_stage(id, Stage::ExpectVerdict(Box::new(state)));
         if !self.cx.ask_outside(id, question) {
@@ -30,9 +30,9 @@ impl Shard {
         }
     }
 
-    /// An answer has come, which may be for a connection that has gone.
+    /// An answer has arrived, possibly for a connection that has closed.
     pub(crate) fn told(&mut self, token: u64, verdict: Verdict) {
-        // A token is answered once: whoever answers again is not heard.
+        // A token is valid for one answer: a repeated answer is ignored.
         let Some(Pending::Elsewhere(Elsewhere::Verdict(id))) = self.cx.kernel.pending.remove(&token) else { return };
         self.cx.asks_under_way -= 1;
         self.verdict(id, verdict);
@@ -59,7 +59,8 @@ impl Shard {
         }
     }
 
-    /// Nobody knows: the client is to try again later (RFC 6120 6.5.11), and is told the same whatever the reason.
+    /// There is no verdict: the client is to try again later (RFC 6120 6.5.11), and is sent the
+    /// same error whatever the reason.
     fn undecided(&mut self, id: ConnId, why: Unknown) {
         self.cx.kernel.counters.outside_unknown.one();
         let attempt = self.cx.opening(id).and_then(|opening| opening.attempt.as_ref());
@@ -75,7 +76,7 @@ impl Shard {
         self.auth_held(id, Held::by(Limit::Outside));
     }
 
-    /// Asks the home for the account of who logs in for the first time.
+    /// Asks the home for the account of a user who logs in for the first time.
     pub(super) fn ask_to_admit(&mut self, id: ConnId, state: ExpectAdmission) {
         let account = Box::<str>::from(state.bare());
         self.cx.conns.set_stage(id, Stage::ExpectAdmission(Box::new(state)));
@@ -83,7 +84,7 @@ impl Shard {
         self.cx.kernel.ask_home(conn, &account, letters::Question::Admit);
     }
 
-    /// The home has the account.
+    /// The home has answered with the account.
     pub(super) fn admitted(&mut self, id: ConnId, state: ExpectAdmission, row: Option<&[u8]>) {
         let found = row.and_then(|row| Credentials::decode(row).ok());
         match state.admitted(found.as_ref()) {

@@ -1,4 +1,5 @@
-//! How an authentication ends, whatever it was by: refused, or with a user who has proven who it is and moves home.
+//! The end of an authentication by any mechanism: refusal, or an authenticated user who moves to
+//! the home.
 
 use crate::id::ConnId;
 use crate::io::{Effect, Happened, Timed};
@@ -12,7 +13,7 @@ use crate::wire::error::{SaslCondition, StreamCondition};
 use crate::wire::limit::Held;
 
 impl Shard {
-    /// The shard that counts for the address is told.
+    /// Reports a failed authentication to the shard that counts the address.
     pub(super) fn auth_failed(&mut self, id: ConnId, failure: Failure) {
         if let Some(peer) = self.accounts.peer(&mut self.cx, id) {
             self.cx.kernel.charge_address(peer);
@@ -25,8 +26,8 @@ impl Shard {
         self.auth_refused(id, failure.condition, failure.text);
     }
 
-    /// A limit stands against it (RFC 6120 6.5.11). Nothing was tried, so it is charged to nobody: what the peer is told of
-    /// the time stays true however often it asks.
+    /// A limit holds the login (RFC 6120 6.5.11). Nothing was tried, so it is not charged: the time
+    /// that the peer is told remains valid however often it asks.
     pub(super) fn auth_held(&mut self, id: ConnId, held: Held) {
         let text = held.to_string();
         if let Some(attempt) = self.cx.opening(id).and_then(|opening| opening.attempt.take()) {
@@ -45,7 +46,7 @@ impl Shard {
         opening.attempt = None;
         opening.attempts = opening.attempts.saturating_add(1);
         let (attempts, form) = (opening.attempts, opening.form());
-        // XEP-0388 2.6.2: what came with it is not done.
+        // XEP-0388 2.6.2: inlined requests are not carried out.
         opening.inline = None;
         self.cx.send_with(id, |out| form.write_failure(out, condition, text));
         if attempts >= most {
@@ -54,9 +55,10 @@ impl Shard {
         self.cx.unblock(id);
     }
 
-    /// The peer has proven who it is: the stream starts anew (RFC 6120 6.4.6), at the user's home. Or it goes on there with
-    /// what came with the authentication, and is told of its success with that (XEP-0388 2.6.1).
-    /// `seen` is what the account's home is to know its password by.
+    /// The peer is authenticated. The stream restarts (RFC 6120 6.4.6) at the user's home.
+    /// Alternatively, it continues there with the inlined requests, and success is reported with
+    /// their results (XEP-0388 2.6.1). `seen` is the tag under which the account's home stores the
+    /// password.
     pub(super) fn authenticated(
         &mut self,
         id: ConnId,
@@ -91,12 +93,14 @@ impl Shard {
         match &mut opening.inline {
             Some(inline) => {
                 inline.message = message.to_vec();
-                // XEP-0480: who knows the password may give keys of it. A token alone, if it was stolen, sets no password.
+                // XEP-0480: a client that knows the password may provide keys of it. A token alone,
+                // which may be stolen, must not set a password.
                 if proof.mechanism().hash().is_none() {
                     inline.upgrades = Hashes::default();
                 }
-                // A token would outlive the certificate, when that ends or is revoked; and one by which it is renewed a password that was
-                // changed elsewhere, of which nobody is told.
+                // A token would outlive the certificate's expiry or revocation. A token that renews
+                // itself would outlive a password changed in an external back end, which is not
+                // reported to this server.
                 if proof.mechanism() == Mechanism::External || !renews {
                     inline.token = None;
                 }

@@ -1,4 +1,5 @@
-//! In-band registration before authentication (XEP-0077 3.1), and tokens that are shown for it (XEP-0445 4).
+//! In-band registration before authentication (XEP-0077 3.1), and tokens presented for it (XEP-0445
+//! 4).
 
 use crate::extension;
 use crate::extension::invite::names::Why;
@@ -60,13 +61,14 @@ impl Shard {
         }
     }
 
-    /// Whether a connection may register this name: one that its invitation is for, or that is nobody's.
+    /// Whether a connection may register this name: a name that its invitation is for, or one that
+    /// is not reserved.
     fn may_be_named(&mut self, id: ConnId, account: &str) -> Result<(), Refusal> {
         let invited = self.cx.opening(id).and_then(|opening| opening.invited.as_ref());
         if let Some(invited) = invited.filter(|invited| invited.is_named) {
             return if *invited.actor == *account { Ok(()) } else { Err(Limit::InvitedName.into()) };
         }
-        // The account's home looks again. Here no key has been derived yet.
+        // The account's home checks again. No key has been derived here yet.
         match self.cx.kernel.settings.withheld().why(account) {
             Some(Why::Rights) => Err(StanzaCondition::Conflict.into()),
             Some(Why::Reserved) => Err(Limit::ReservedName.into()),
@@ -76,7 +78,8 @@ impl Shard {
 
     // Tokens (XEP-0445 4).
 
-    /// A token is shown: the shard that counts for the address is asked first, as for logins, because it may be a guess.
+    /// A token is presented. The shard that counts the address is asked first, as for logins,
+    /// because the token may be a guess.
     fn token_shown_by(&mut self, id: ConnId, token: &str, private: bool, iq: Box<str>) {
         if !private {
             return self.registration_failed(id, &iq, StanzaCondition::NotAuthorized);
@@ -117,7 +120,7 @@ impl Shard {
         }
     }
 
-    /// It is charged as a failed login is, to the address, and ends the stream as many of them do.
+    /// The address is charged as for a failed login, and repeated failures end the stream.
     fn not_invited(&mut self, id: ConnId, iq: &str) {
         if let Some(peer) = self.accounts.peer(&mut self.cx, id) {
             self.cx.kernel.charge_address(peer);
@@ -137,7 +140,8 @@ impl Shard {
         }
     }
 
-    /// The keys of a new account's password are there: whoever decides of it is asked.
+    /// The keys of a new account's password have been derived: asks the actor that decides about
+    /// the account.
     pub(super) fn registration_keys(&mut self, id: ConnId, registering: Box<Registering>, keys: Box<Credentials>) {
         let (account, conn) = (registering.account.clone(), ConnRef { shard: self.cx.kernel.id, conn: id });
         let rule = self.cx.kernel.facts.rule;
@@ -156,7 +160,7 @@ impl Shard {
         self.cx.kernel.ask_home(conn, &account, Question::Register { credentials: keys, leave: None });
     }
 
-    /// The address may register: keys are derived, which takes long.
+    /// The address may register: the keys are derived, which takes long.
     pub(super) fn registration_goes_on(&mut self, id: ConnId, mut registering: Box<Registering>) {
         let password = std::mem::take(&mut registering.password);
         let Some(job) = self.accounts.derive_keys(&mut self.cx, &password) else {
@@ -206,7 +210,8 @@ impl Shard {
         self.cx.unblock(id);
     }
 
-    /// The domain that answers before there is a session: clients look for it in answers (RFC 6120 8.1.2.1).
+    /// The domain that answers before there is a session: clients expect it in answers (RFC 6120
+    /// 8.1.2.1).
     fn domain_asked(&mut self, id: ConnId) -> Box<str> {
         let domain = self.cx.opening(id).map(|opening| opening.domain);
         domain.map_or_else(Default::default, |domain| self.cx.kernel.settings.domains.name(domain).into())

@@ -1,6 +1,6 @@
-//! Sessions of an earlier process (XEP-0198 5): they come back with their account, whoever asks for it first, and wait to be
-//! resumed. Until then they are what they were, but for what their clients had not acknowledged: that is known when a client says
-//! how much it has ([`tail`](super::tail)).
+//! Sessions of an earlier process (XEP-0198 5). They are restored when their account is first
+//! needed, and wait to be resumed. Their state is as before, except for what their clients had not
+//! acknowledged: that is known once a client reports its count ([`tail`](super::tail)).
 
 use crate::contacts::stored::received;
 use crate::extension::{TABLE, places};
@@ -17,10 +17,11 @@ use crate::store::ids::Ids;
 use crate::store::sessions::{self, Counts, Kept, Key, Stored};
 
 impl Shard {
-    /// An account is known that was not: the sessions that its user had in an earlier process wait again. `None` if their rows cannot be read.
+    /// An account has become known: the sessions that its user had in an earlier process wait
+    /// again. `None` if their rows cannot be read.
     pub(super) fn restore_sessions(&mut self, user: u32, account: &str, which: Incarnation, found: Option<Found>) {
         let incarnation = u64::from_be_bytes(which.to_bytes());
-        // Rows that cannot be read are of no session that could be resumed.
+        // Unreadable rows belong to no session that could be resumed.
         let Some(Found::Rows { rows, .. }) = found else { return };
         // Rows of a user with sessions are those of this process.
         if rows.is_empty() || self.actors.users.get(user).first != NONE || self.cx.kernel.shutting_down {
@@ -32,7 +33,7 @@ impl Shard {
         }
         let mut any = false;
         for Stored { key, kept, counts, pushes } in stored {
-            // It has ended since this was read.
+            // The session has ended since this was read.
             if kept.life == self.cx.kernel.life || self.contacts.ended_restored.contains(&key.0) {
                 continue;
             }
@@ -50,28 +51,29 @@ impl Shard {
             }
         }
         if any {
-            // One of these may be at the head before another one looks: what stands apart for those that have ended is looked for now.
+            // One of these may reach the head before another one searches, so messages set apart
+            // for ended sessions are searched for now.
             self.logs.gather(&mut self.cx, &mut self.actors, user, true);
         }
     }
 
-    /// A session is counted from now on: if it is to be stored, its account is noted.
+    /// A session has enabled stream management: if it is to be stored, its account is noted.
     pub(super) fn begin_storing(&mut self, id: SessionId) {
-        // It has ended while it was looked for.
+        // The session has ended during the look-up.
         let Some(user) = self.actors.sessions.get(id).map(|session| session.user) else { return };
         if let Some(Known::Exists(which)) = self.actors.users.get(user).state.as_ref().map(|state| state.known) {
             self.cx.note_incarnation(id, u64::from_be_bytes(which.to_bytes()));
         }
     }
 
-    /// Sessions of these users are to be there; with `last` all are that there may be.
+    /// Restores sessions of these users; with `last`, all existing ones are restored.
     pub(super) fn restore_users(&mut self, users: Vec<Box<str>>, last: bool) -> Reply {
         let named = users.len() as u32;
         for account in users {
             let user = self.actors.users.find(&account);
             let online = user.is_some_and(|user| self.actors.users.get(user).first != NONE);
             if !online {
-                // If too much waits for it, it is looked up all the same.
+                // If too much waits for the account, it is looked up in any case.
                 self.actors.wait_for_account(&mut self.cx, &account, Waiting::Stored);
             }
         }
@@ -79,7 +81,8 @@ impl Shard {
         Reply::Done(named)
     }
 
-    /// Seconds that a session had waited before now; one that had its connection when its process ended waits since this one began.
+    /// Seconds that a session has waited so far. A session that had its connection when its process
+    /// ended has waited since this process began.
     fn late_s(&self, counts: &Counts) -> u32 {
         let now_s = self.cx.kernel.now.expiry_us / 1_000_000;
         let since_s = match counts.detached_s {
@@ -111,11 +114,12 @@ impl Shard {
             self.actors.mark(&mut self.cx, id, place, true);
         }
         self.actors.mark_woken(&mut self.cx, id);
-        // What waits for it in the log comes from where it was on, whoever else has received it.
+        // Its messages in the log begin at its own position, even if other sessions have received
+        // them.
         if kept.follows {
             self.logs.log(&mut self.cx, &mut self.actors, user).fall_behind(id, received(counts), 0);
         } else if let Some(session) = self.actors.sessions.get_mut(id).filter(|session| session.takes_messages()) {
-            // It was about to when its rows were written.
+            // It was about to follow when its rows were written.
             session.follows = true;
             let log = self.logs.log(&mut self.cx, &mut self.actors, user);
             log.fall_behind(id, log.cursor().max(received(counts)), 0);

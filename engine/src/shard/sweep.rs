@@ -1,5 +1,6 @@
-//! Everything that depends on time alone. There is no timer object a connection: slots are looked at in turn, a share of
-//! them each turn, each kind as often as its shortest time-out asks for, since a look at a million idle slots costs too.
+//! Everything that depends on time alone. There is no timer object per connection. Slots are
+//! checked in rotation, a share of them each turn, and each kind as often as its shortest time-out
+//! requires, because checking a million idle slots has a cost, too.
 
 use crate::extension;
 use crate::id::{ConnId, NO_SOCKET, SessionId};
@@ -10,49 +11,50 @@ use crate::shard::Shard;
 use crate::streams::ended::Ended;
 use crate::wire::error::StreamCondition;
 
-/// A slot is looked at so many times within the shortest time-out of its kind: none is late by more than its eighth, or by
-/// [`sweep_s_max`](crate::settings::Settings::sweep_s_max), of which longer ones have no need.
+/// Number of checks of a slot within the shortest time-out of its kind. None is late by more than
+/// an eighth of it, or by [`sweep_s_max`](crate::settings::Settings::sweep_s_max), which is
+/// sufficient for longer ones.
 const LOOKS: u64 = 8;
-/// No kind is looked at more often than once in this time, milliseconds.
+/// Minimum time between two rounds of a kind, milliseconds.
 const PERIOD_MS_MIN: u64 = 100;
-/// No part of a round is made more often than this, milliseconds: a busy shard has thousands of turns a second, and nothing here
-/// is due to the millisecond.
+/// Minimum time between two steps, milliseconds: a busy shard has thousands of turns per second,
+/// and nothing here is due to the millisecond.
 const STEP_MS: u64 = 20;
-/// All sessions of BOSH are looked at once in this time, milliseconds: their requests wait for whole seconds.
+/// Time of one round over all BOSH sessions, milliseconds: their requests wait for whole seconds.
 const BOSH_MS: u64 = 1_000;
-/// Memory is told this often, milliseconds.
+/// Interval of reports of memory, milliseconds.
 const MEMORY_MS: u64 = 1_000;
 
-/// Where the sweep stands.
+/// The progress of the sweep.
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
-    /// When the last step was made.
+    /// Time of the last step.
     last_ms: u64,
     memory_ms: u64,
-    /// Finds for how many seconds the oldest send has been under way.
+    /// Finds the age of the oldest send in flight, seconds.
     conns: Round,
-    /// Finds how many requests sessions of BOSH keep waiting.
+    /// Finds how many requests BOSH sessions keep waiting.
     bosh: Round,
-    /// Bytes that they keep, by this round so far and by the last one.
+    /// Bytes that they hold: in this round so far, and in the last one.
     bosh_bytes: (u64, u64),
-    /// Finds what stream management keeps, bytes.
+    /// Finds the memory of stream management, bytes.
     sessions: Round,
-    /// Finds what is loaded of users, bytes.
+    /// Finds the memory of users' loaded state, bytes.
     users: Round,
 }
 
-/// One kind's round over its slots.
+/// The round over the slots of one kind.
 #[derive(Debug, Default)]
 struct Round {
-    /// The slot looked at last.
+    /// The slot that was checked last.
     at: u32,
-    /// What this round has found so far, and what the last one has found.
+    /// The results of this round so far, and of the last one.
     found: u64,
     told: u64,
 }
 
 impl Round {
-    /// The next slot of `slots`.
+    /// The next of `slots` slots.
     fn next(&mut self, slots: u32) -> u32 {
         self.at = (self.at + 1) % slots;
         if self.at == 0 {
@@ -62,13 +64,15 @@ impl Round {
     }
 }
 
-/// Slots to be looked at in a step after so much time, of `slots` that are looked at once in `period_ms`: one at least.
+/// Number of slots to check in a step after `elapsed_ms`, if all `slots` are checked once per
+/// `period_ms`: at least one.
 fn share(elapsed_ms: u64, slots: u32, period_ms: u64) -> u32 {
     let share = u64::from(slots) * elapsed_ms.min(period_ms) / period_ms;
     u32::try_from(share).unwrap_or(slots).max(1).min(slots)
 }
 
-/// How often slots with such time-outs are looked at, in so many seconds at most; 0 is no time-out.
+/// Interval between checks of slots with these time-outs, within `seconds_max` seconds; 0 is no
+/// time-out.
 fn period_ms(timeouts_s: &[u32], seconds_max: u32) -> u64 {
     let most_ms = u64::from(seconds_max.max(1)) * 1_000;
     let shortest = timeouts_s.iter().filter(|s| **s > 0).min();
@@ -76,9 +80,9 @@ fn period_ms(timeouts_s: &[u32], seconds_max: u32) -> u64 {
 }
 
 impl Shard {
-    /// One turn's share of the sweep.
+    /// Does one turn's share of the sweep.
     pub(super) fn sweep(&mut self) {
-        // These are due by more than time.
+        // These depend on more than time.
         self.cx.sweep_work();
         self.actors.sweep_paces(&mut self.cx);
         self.contacts.sweep_lasts(&mut self.cx, &mut self.actors);
@@ -96,7 +100,7 @@ impl Shard {
         }
     }
 
-    /// A step of the sweep, so long after the last one.
+    /// Does a step of the sweep, `elapsed_ms` after the last one.
     #[inline(never)]
     fn sweep_step(&mut self, elapsed_ms: u64) {
         self.contacts.go_on_announcing(&mut self.cx, &mut self.actors);
@@ -154,9 +158,10 @@ impl Shard {
             self.cx.kernel.settings.send_stall_s_max,
         );
         let held_s = self.cx.held_s;
-        // Nobody has the slot.
+        // The slot is free.
         let Some(conn) = self.cx.conns.get(id) else { return };
-        // What a component has not taken its senders wait for, if they want to know of it (XEP-0198 4).
+        // Senders wait for stanzas that a component has not taken, if they request acknowledgements
+        // (XEP-0198 4).
         let stall = match conn.state() {
             ConnState::Component(_) => stall.min((COMPONENT_WAIT_MS / 1_000) as u32),
             _ => stall,
@@ -179,7 +184,8 @@ impl Shard {
         }
         let conn = self.cx.conns.heard(id);
         match conn.state() {
-            // Its session bounds how long; unless nobody has got to know of the request, or the answer is lost.
+            // The request's session limits its waiting time, unless no shard has received the
+            // request, or the answer is lost.
             ConnState::Opening(opening) if opening.awaited().is_some() => {
                 let waited_s = opening.awaited().map_or(0, |asked| now_s.saturating_sub(asked.since_s));
                 let text = Some("the request was not answered in time").filter(|_| waited_s > BOSH_ANSWER_S_MAX);
@@ -193,9 +199,9 @@ impl Shard {
                 self.cx.fail_stream(id, StreamCondition::ConnectionTimeout, text);
                 debug_assert!(!handshake || self.cx.session_of(id).is_none());
             }
-            // A peer that takes nothing: what it has not acknowledged waits for it.
+            // The peer reads nothing: its unacknowledged stanzas wait for it.
             ConnState::Bound(_) | ConnState::Component(_) if stalled => self.cx.cut(id, Ended::Unread),
-            // Of one that is not read from it is not known whether it is silent.
+            // Silence cannot be detected on a connection that is not read from.
             ConnState::Bound(session) if idle > 0 && quiet > idle && !conn.is_unread() => {
                 let session = *session;
                 if quiet > idle.saturating_mul(2) {
@@ -216,7 +222,8 @@ impl Shard {
         }
     }
 
-    /// Asks an idle peer whether it is there: with stream management by `<r/>`, otherwise by what extensions ask (XEP-0199 4.1).
+    /// Asks an idle peer for a sign of life: with stream management by `<r/>`, otherwise by an
+    /// extension's request (XEP-0199 4.1).
     fn ping(&mut self, conn: ConnId, session: SessionId) {
         if self.cx.is_managed(session) {
             return self.cx.send_bytes(conn, b"<r xmlns='urn:xmpp:sm:3'/>");
@@ -256,8 +263,8 @@ impl Shard {
             self.sweeper.users.found += state.memory_bytes() as u64;
         }
         let idle = entry.state.as_ref().is_some_and(|s| s.is_settled(live) && unused(s.used_s));
-        // A log that is made anew for a live user begins where those at its head stand, and one of them may be behind another. What
-        // extensions have noted of a user is not read again as long as there is a session.
+        // The log of a user at its head would be rebuilt from the sessions' positions, which may
+        // differ. Extensions' notes about a user are not read again while the user has a session.
         let now_us = self.cx.kernel.now.mono_ms * 1_000;
         let owes = self.actors.users.get(user).state.as_ref().is_some_and(|state| state.quota.owes(now_us));
         let noted = self.actors.notes_stay(user) && self.actors.users.get(user).first != NONE;
@@ -270,7 +277,7 @@ impl Shard {
         }
     }
 
-    /// How much memory tables take, and what the last rounds have found.
+    /// Reports the memory of tables, and the results of the last rounds.
     fn tell_memory(&mut self) {
         if self.cx.kernel.now.mono_ms.saturating_sub(self.sweeper.memory_ms) < MEMORY_MS {
             return;

@@ -1,9 +1,11 @@
-//! Resumption of a session of an earlier process (XEP-0198 5). What its rows do not say the tail of its user's log does: which of
-//! the client's stanzas are logged, and which messages it was sent as which in its count.
+//! Resumption of a session of an earlier process (XEP-0198 5). The tail of its user's log supplies
+//! what its rows do not record: which of the client's stanzas are logged, and which messages it was
+//! sent at which place in its count.
 //!
-//! The tail is read from where the rows stand up to the end of the earlier process. Then what the session had sent and what may not
-//! have come to its receiver is sent again, one by one ([`again`](super::again)), so that all that is counted to the client is in safe hands.
-//! Only then the connection takes over.
+//! The tail is read from the position of the rows to the end of the earlier process. Then each
+//! message that the session had sent and that may not have reached its receiver is sent again
+//! ([`again`](super::again)), so that every stanza counted to the client is safe. Only then does
+//! the connection take over.
 
 use std::collections::VecDeque;
 
@@ -27,55 +29,58 @@ use crate::wire::error::StreamCondition;
 use crate::wire::jid::bare_of;
 use crate::wire::written::read_back;
 
-/// Entries of a log that are read at once.
+/// Log entries that are read at once.
 const PAGE_ROWS_MAX: u32 = 64;
 
-/// Sessions of an earlier process that are being resumed, or were when the connection went; no more than there are.
+/// Sessions of an earlier process that are being resumed, or were when the connection closed; at
+/// most as many as exist.
 pub(super) type Tails = HashMap<SessionId, Box<Tail>, Fixed>;
 
-/// How far a resumption is.
+/// The progress of a resumption.
 #[derive(Debug)]
 pub(super) struct Tail {
     attempt: u64,
     /// The connection that waits to resume the session.
     pub(super) conn: ConnId,
     token: [u8; TOKEN_BYTES],
-    /// What the client says that it has received.
+    /// The client's count of received stanzas.
     h: u32,
-    /// The session's counts as they were stored.
+    /// The session's counts as stored.
     counts: Counts,
-    /// Entries up to here have been looked at.
+    /// Entries up to this number have been examined.
     after: u64,
-    /// Stanzas of the client that are in safe hands, or will be when `open` is sent again.
+    /// Stanzas of the client that are safe, or will be when `open` is sent again.
     handled: u32,
-    /// Up to here it is certain that they are.
+    /// Stanzas of the client that are certainly safe.
     certain: u32,
-    /// Messages of the session that may not have come to their receivers, and when they were sent, milliseconds since the Unix epoch.
-    /// Bounded by `in_flight_max`: an entry says how many before it may be open.
+    /// Messages of the session that may not have reached their receivers, and when they were sent,
+    /// milliseconds since the Unix epoch. Bounded by `in_flight_max`: an entry records how many
+    /// before it may be open.
     open: VecDeque<(u32, u64, Parked)>,
-    /// The stanza that was sent again, and is not confirmed yet.
+    /// The stanza that was sent again and is not confirmed yet.
     asked: Option<u32>,
-    /// The last one that this process has sent again, for this attempt or an earlier one, and whether it is confirmed.
+    /// The last stanza that this process has sent again, for this attempt or an earlier one, and
+    /// whether it is confirmed.
     again: Option<(u32, bool)>,
-    /// Stanzas behind `handled` that are logged.
+    /// Stanzas after `handled` that are logged.
     had: Had,
-    /// The first entry that the client has not received, of those that it was sent.
+    /// The first entry that was sent to the client and not received by it.
     unreceived: Option<u64>,
-    /// The last one that it has.
+    /// The last entry that the client has received.
     received: u64,
-    /// Messages for the session alone that it has received.
+    /// Messages set apart for the session that it has received.
     aparts: Vec<u64>,
     /// Entries that are void.
     void: Vec<u64>,
 }
 
-/// Whether a count is beyond another one; counts wrap (XEP-0198 4).
+/// Whether a count is after another one; counts wrap around (XEP-0198 4).
 fn beyond(count: u32, other: u32) -> bool {
     (count.wrapping_sub(other) as i32) > 0
 }
 
 impl Tail {
-    /// The session was handed this entry, as this stanza in its count.
+    /// The session was handed this entry, at this place in its count.
     fn was_handed(&mut self, number: u64, count: u32, apart: bool) {
         match (beyond(count, self.h), apart) {
             (true, false) => self.unreceived = Some(self.unreceived.map_or(number, |first| first.min(number))),
@@ -85,7 +90,7 @@ impl Tail {
         }
     }
 
-    /// The counts are known now.
+    /// The counts have been read.
     fn take_counts(&mut self, counts: Counts) {
         self.after = counts.from.min(received(&counts)).min(counts.number);
         (self.handled, self.certain) = (counts.handled, counts.handled);
@@ -95,11 +100,11 @@ impl Tail {
         self.counts = counts;
     }
 
-    /// An entry of the log, which says this of the session.
+    /// Processes an entry of the log and what it records about the session.
     fn take_entry(&mut self, tag: u32, item: &Item<'_>, from: &str) {
         for step in steps(item.entry.trail) {
             match step {
-                // What is older is told by the rows.
+                // The rows record what is older.
                 Step::Handed { tag: of, count } if of == tag && item.number > self.counts.number => {
                     self.was_handed(item.number, count, item.apart.is_some());
                 }
@@ -117,7 +122,7 @@ impl Tail {
             self.certain = before;
         }
         if beyond(self.certain, self.handled) {
-            // What is not logged of it was handled before this was.
+            // Its stanzas without an entry were handled before this one.
             self.handled = self.certain;
         }
         let certain = self.certain;
@@ -138,7 +143,7 @@ impl Tail {
             let class = if kind == "chat" { MessageClass::Chat } else { MessageClass::Normal };
             (class, keep(&kind, element.children().map(|c| c.raw())))
         });
-        // What is kept nowhere cannot come again.
+        // A message that is not stored anywhere cannot be repeated.
         let Some((class, keep)) = seen.filter(|(_, keep)| *keep != Keep::Nothing) else { return };
         let kind = Kind::Message { class, keep };
         let (to, xml) = (item.entry.peer.into(), item.entry.xml.into());
@@ -146,7 +151,7 @@ impl Tail {
         self.open.push_back((seq, item.entry.time_ms, Parked { kind, origin, from: from.into(), to, xml }));
     }
 
-    /// Up to where the client has received what waits for all.
+    /// The position up to which the client has received the messages for all followers.
     fn reached(&self) -> u64 {
         match self.unreceived {
             Some(first) => first.saturating_sub(1),
@@ -155,12 +160,13 @@ impl Tail {
     }
 }
 
-/// Stands for the session until the message leaves.
+/// Represents the session until the message leaves.
 const NOBODY: Origin =
     Origin { shard: crate::id::ShardId(0), session: SessionId { slot: u32::MAX, generation: 0 }, seq: 0, entry: 0 };
 
 impl Shard {
-    /// A connection wants the session of an earlier process that has this token. Whether there is one.
+    /// A connection requests the session of an earlier process with this token. Returns whether
+    /// there is one.
     pub(super) fn take_over_stored(&mut self, conn: ConnId, account: &str, h: u32, token: [u8; TOKEN_BYTES]) -> bool {
         let (Some(user), key) = (self.actors.users.find(account), Key::of(&token)) else { return false };
         let mut sessions = self.actors.users.sessions(&self.actors.sessions, user);
@@ -213,10 +219,10 @@ impl Shard {
         self.tail_attempts
     }
 
-    /// Rows of the session, or a page of its user's log.
+    /// Rows of the session, or a page of its user's log, have been read.
     pub(super) fn tail_found(&mut self, read: TailRead, found: Vec<Found>) {
         let TailRead { session: id, attempt, rows } = read;
-        // Its session has ended meanwhile.
+        // The session has ended in the meantime.
         let Some(mut tail) = self.tails.remove(&id) else { return };
         if tail.attempt != attempt {
             self.tails.insert(id, tail);
@@ -230,7 +236,7 @@ impl Shard {
             };
             let Some(Stored { counts, .. }) = sessions::read(&rows).0.into_iter().find(|stored| stored.key == key)
             else {
-                // Nobody knows how far it was.
+                // The session's progress is unknown.
                 self.tails.insert(id, tail);
                 return self.end_session(id, Vec::new(), None);
             };
@@ -238,8 +244,9 @@ impl Shard {
             self.tails.insert(id, tail);
             return self.read_tail(read);
         }
-        // What it has done since its counts were written may have been dropped for its age (`logs::retention`), also a moment ago: nobody
-        // could say how far it was. This was read behind the page.
+        // Entries since its counts were written may have been dropped for their age
+        // (`logs::retention`), even just now; the session's progress would then be unknown. The
+        // record of that was read after the page.
         if sessions::dropped(found.last()) > tail.counts.from.min(tail.counts.number).saturating_add(1) {
             self.tails.insert(id, tail);
             return self.end_session(id, Vec::new(), None);
@@ -263,7 +270,7 @@ impl Shard {
         }
     }
 
-    /// What it rests on cannot be read: nobody could say what the client has received.
+    /// Data for the resumption cannot be read, so what the client has received is unknown.
     pub(super) fn tail_unreadable(&mut self, read: TailRead) {
         if self.tails.get(&read.session).is_some_and(|tail| tail.attempt == read.attempt) {
             self.end_session(read.session, Vec::new(), None);
@@ -278,17 +285,19 @@ impl Shard {
         self.cx.kernel.read(Pending::Session(SessionRead::Tail(TailRead { rows: false, ..read })), queries);
     }
 
-    /// Sends the next message again that may not have come to its receiver, or goes on when all have.
+    /// Sends the next message again that may not have reached its receiver, or continues if there
+    /// is none.
     fn send_tail(&mut self, id: SessionId) {
         let shard = self.cx.kernel.id;
         let tail = self.tails.get_mut(&id).expect("a resumption is under way");
-        // What an earlier attempt has sent is not sent once more: a component could not tell that it has it.
+        // Messages sent again by an earlier attempt are not repeated, because a component could not
+        // detect the duplicate.
         while let (Some((seq, ..)), Some((last, _))) = (tail.open.front(), tail.again)
             && beyond(last, *seq)
         {
             tail.open.pop_front();
         }
-        // Those behind what can be counted the client sends again.
+        // The client itself repeats those beyond the count.
         let next = tail.open.pop_front().filter(|(seq, ..)| !beyond(*seq, tail.handled));
         let Some((seq, time_ms, Parked { kind, origin, from, to, xml })) = next else { return self.finish_tail(id) };
         match tail.again {
@@ -304,7 +313,8 @@ impl Shard {
             (self.cx.kernel.now.expiry_us / 1_000).saturating_sub(time_ms),
         );
         if kept_ms > 0 && age_ms >= kept_ms {
-            // Its receiver's entry may have been dropped for its age: nobody could say whether it has come.
+            // The receiver's entry may have been dropped for its age: whether the message has
+            // arrived is unknown.
             return self.end_session(id, Vec::new(), None);
         }
         let tail = self.tails.get_mut(&id).expect("it was just there");
@@ -314,7 +324,8 @@ impl Shard {
         self.cx.kernel.post(home, kind, origin, &from, &to, |out| out.extend_from_slice(&xml));
     }
 
-    /// A message that was sent again has come, now or before. Whether it is one of these.
+    /// A message that was sent again has arrived, now or before. Returns whether it is one of
+    /// these.
     pub(super) fn tail_confirmed(&mut self, id: SessionId, seq: u32) -> bool {
         let Some(tail) = self.tails.get_mut(&id).filter(|tail| tail.again == Some((seq, false))) else { return false };
         tail.again = Some((seq, true));
@@ -324,13 +335,15 @@ impl Shard {
         true
     }
 
-    /// All is known: the connection takes over, and what the client has not received follows.
+    /// Everything is known: the connection takes over, and the client is sent what it has not
+    /// received.
     fn finish_tail(&mut self, id: SessionId) {
         let mut tail = self.tails.remove(&id).expect("its last message was just looked for");
         let session = self.actors.sessions.heard(id);
         let (user, follows) = (session.user, session.follows);
         if !self.cx.opening(tail.conn).is_some_and(|opening| opening.blocked) {
-            // The connection has gone. What was sent for it the next one need not send.
+            // The connection has closed. The messages that were sent for it need not be sent for
+            // the next one.
             (tail.open, tail.had, tail.aparts, tail.void) = Default::default();
             self.tails.insert(id, tail);
             return;
@@ -343,15 +356,15 @@ impl Shard {
         let last = self.cx.kernel.last_number;
         if self.logs.know_log(&mut self.cx, &mut self.actors, user) {
             let log = self.logs.log(&mut self.cx, &mut self.actors, user);
-            // One that began to follow after its rows were written does so at the cursor.
+            // A session that began to follow after its rows were written did so at the cursor.
             let place = log.leave(id).map_or(0, |place| place.seen);
             let seen = if tail.unreceived.is_some() { seen } else { seen.max(place) };
             if follows {
                 log.received(seen);
                 log.touch();
             }
-            // Nobody knows whether messages for it alone wait: it looks. One that does not follow goes on from where it was when it
-            // follows again.
+            // Whether messages set apart for it wait is unknown: it searches. A session that does
+            // not follow continues from its position when it follows again.
             log.fall_behind(id, seen, 0);
             log.set_apart(last);
             self.logs.touch_log(user);
@@ -371,7 +384,7 @@ impl Shard {
     }
 }
 
-/// The questions for a page of all that is in a user's log behind a number, up to another one.
+/// The queries for a page of everything in a user's log after a number, up to another one.
 pub(super) fn tail_queries(bare: &str, after: u64, until: Option<u64>) -> Vec<Query> {
     let entries = Query::Range {
         table: Table::Archive,

@@ -1,8 +1,9 @@
-//! Tasks by which an account gains keys of a hash function that it has none of (XEP-0480), at the user's home, between the client's proof
-//! and its success.
+//! Tasks by which an account gains keys of a hash function that it lacks (XEP-0480), at the user's
+//! home, between the client's proof and its success.
 //!
-//! The client derives the key, and the server the two that it stores of that: two HMACs. So a task costs the server less than a
-//! login, and an account has it once for each hash function.
+//! The client derives the key, and the server derives the two keys that it stores from that: two
+//! HMACs. A task thus costs the server less than a login, and an account has one task per hash
+//! function.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
@@ -25,11 +26,11 @@ use crate::wire::text::Writer;
 const HASH_TEXT_BYTES_MAX: usize = Tag::BYTES_MAX.div_ceil(3) * 4;
 
 impl Shard {
-    /// The account lacks keys that the client can give: it is asked for them (XEP-0480 2.2).
+    /// The account lacks keys that the client can provide: it is asked for them (XEP-0480 2.2).
     pub(super) fn task_begins(&mut self, conn: ConnId, owner: Authenticated) {
         let inline = self.cx.heard(conn).inline.as_mut().expect("a task is of what came with an authentication");
         let kind = inline.upgrade.as_ref().expect("there is a task").kind;
-        // It is said once what the mechanism says at the end.
+        // The mechanism's final message is sent only once.
         let message = std::mem::take(&mut inline.message);
         let mut out = Vec::with_capacity(256);
         let mut w = Writer::new(&mut out);
@@ -41,7 +42,7 @@ impl Shard {
         self.cx.unblock(conn);
     }
 
-    /// What the client sends during a task (XEP-0388 2.6.3, XEP-0480 3).
+    /// Handles an element during a task (XEP-0388 2.6.3, XEP-0480 3).
     pub(super) fn task(&mut self, conn: ConnId, element: &Element<'_>) {
         let Stage::ExpectTask(owner) = self.cx.heard(conn).stage() else { unreachable!("a task is under way") };
         let owner = owner.clone();
@@ -81,8 +82,8 @@ impl Shard {
         }
     }
 
-    /// A task has failed, and with it the authentication (XEP-0388 2.6.3). What the channel is bound by was given up when the
-    /// client had proven who it is, so it begins anew on another stream.
+    /// A task has failed, and the authentication with it (XEP-0388 2.6.3). The channel-binding data
+    /// was dropped when the client was authenticated, so a new attempt needs another stream.
     fn task_failed(&mut self, conn: ConnId, condition: SaslCondition, text: Option<&str>) {
         self.cx.kernel.counters.logins_failed.one();
         self.cx.send_with(conn, |out| Form::Sasl2.write_failure(out, condition, text));
@@ -90,7 +91,7 @@ impl Shard {
     }
 }
 
-/// `<hash/>` within `<task-data/>`: the SaltedPassword of RFC 5802 3.
+/// Reads `<hash/>` within `<task-data/>`: the SaltedPassword of RFC 5802 3.
 fn read_hash(element: &Element<'_>, upgrade: &Upgrade) -> Option<KeySet> {
     let mut hashes = element.children().filter(|child| child.is("hash", ns::SCRAM_UPGRADE));
     let (hash, None) = (hashes.next()?, hashes.next()) else { return None };

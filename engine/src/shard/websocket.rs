@@ -1,4 +1,5 @@
-//! XML streams in the messages of WebSockets (RFC 7395): frames to messages, and each message to whom it is for.
+//! XML streams in WebSocket messages (RFC 7395): from frames to messages, and from each message to
+//! its module.
 
 use crate::id::ConnId;
 use crate::limits::WEBSOCKET_MEMORY_BYTES;
@@ -13,7 +14,7 @@ use crate::wire::error::StreamCondition;
 use crate::wire::{Element, Expect, Progress, StreamScope};
 
 impl Shard {
-    /// Reads up to the end of one message, or one control frame.
+    /// Reads up to the end of one message or control frame.
     pub(super) fn websocket_step(&mut self, id: ConnId, input: &[u8], begun: &mut Option<Begun>) -> Step {
         let stanza_max = self.cx.kernel.settings.stanza_bytes_max;
         let Some(conn) = self.cx.conns.get(id) else { return Step { used: input.len(), goes_on: false } };
@@ -54,12 +55,14 @@ impl Shard {
         Step { used, goes_on }
     }
 
-    /// A message holds one first-level element (RFC 7395 3.3.3). `behind` is what came with it.
+    /// A message has one first-level element (RFC 7395 3.3.3). `behind` is the input that follows
+    /// it.
     fn websocket_message(&mut self, id: ConnId, message: &[u8], behind: &[u8]) {
         if simdutf8::basic::from_utf8(message).is_err() {
             return self.websocket_fails(id, FrameFault { code: Code::NotUtf8, text: "a message is no UTF-8" });
         }
-        // Nothing but white space keeps a connection alive elsewhere. Here it need not (RFC 7395 3.8), and does no harm.
+        // Other transports permit white space to keep a connection alive. It is unnecessary here
+        // (RFC 7395 3.8), but harmless.
         let item = message.trim_ascii();
         if item.is_empty() {
             return;
@@ -101,20 +104,21 @@ impl Shard {
         }
     }
 
-    /// The peer ends the WebSocket (RFC 6455 5.5.1), and has not ended the stream: its session may be resumed (RFC 7395 3.6).
+    /// The peer closes the WebSocket (RFC 6455 5.5.1) without having ended the stream: its session
+    /// may be resumed (RFC 7395 3.6).
     fn websocket_closed(&mut self, id: ConnId, code: Option<u16>) {
         self.cx.send_with(id, |out| frame::write_close(out, code));
         self.websocket_leaves(id, Ending::Unheard, Ended::Client);
     }
 
-    /// What came are no frames of a WebSocket, or none that may come (RFC 6455 7.1.7).
+    /// The input is not WebSocket frames, or has frames that are not permitted (RFC 6455 7.1.7).
     fn websocket_fails(&mut self, id: ConnId, fault: FrameFault) {
         self.cx.kernel.counters.streams_closed_by_error.one();
         self.cx.send_with(id, |out| frame::write_fault(out, fault));
         self.websocket_leaves(id, Ending::Broken, Ended::Protocol);
     }
 
-    /// The last frame is written: nothing goes behind it.
+    /// Writes the last frame, after which nothing may be sent.
     fn websocket_leaves(&mut self, id: ConnId, ending: Ending, why: Ended) {
         self.cx.conns.set_transport(id, Transport::Closed);
         self.cx.record(ConnEnding { conn: id, ending, why, error: Vec::new(), durable: true });
