@@ -195,7 +195,7 @@ pub enum LogCommand {
         users: Vec<Box<str>>,
     },
     /// Lists connections and users with a large backlog, the largest first. Examines
-    /// [`SLOTS_A_LOOK`] slots from this one on.
+    /// [`SLOTS_A_LOOK`](crate::io::SLOTS_A_LOOK) slots from this one on.
     Backlogs {
         /// Slot to begin at: 0, or the one returned by the previous look.
         from_slot: u32,
@@ -402,7 +402,7 @@ pub enum BacklogRow {
         /// Messages that still wait; may be slightly low after a crash.
         messages: u32,
     },
-    /// An account that exceeds its rate, and was held back within the last [`HELD_BACK_LATELY_MS`].
+    /// An account that exceeds its rate, and was held back within the last [`HELD_BACK_LATELY_MS`](crate::io::HELD_BACK_LATELY_MS).
     HeldBack {
         /// The user's bare JID.
         jid: String,

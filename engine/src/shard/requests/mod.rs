@@ -1,16 +1,16 @@
 //! The answers of extensions, carried out step by step. A request comes from a session, from another home, or from a connection that
 //! uses a channel.
 //!
-//! - [`iq`]: requests (RFC 6120 8.2.3), and the steps of those who answer; [`in_turn`]: one after another for each account
-//! - [`paced`]: requests that wait for room for their answer
-//! - [`nodes`] and [`at_nodes`]: actors of services with a domain of their own
-//! - [`at_channels`]: what is asked of channels by HTTP, of which this is the home; [`in_memory`]: rows that are not in the store;
-//!   [`floors`]: numbers that are not given out again
-//! - [`adhoc`]: commands of users, and orders of administrators
-//! - [`bytestreams`]: those that users want to begin, by the host's proxy
-//! - [`reports`]: to the operator
-//! - [`push`]: services that wake devices are told of messages, by [`pushes`]
-//! - [`web_push`]: pages that are closed are told of items; [`web_push_ends`] of their registrations
+//! - `iq`: requests (RFC 6120 8.2.3), and the steps of those who answer; `in_turn`: one after another for each account
+//! - `paced`: requests that wait for room for their answer
+//! - `nodes` and `at_nodes`: actors of services with a domain of their own
+//! - `at_channels`: what is asked of channels by HTTP, of which this is the home; `in_memory`: rows that are not in the store;
+//!   `floors`: numbers that are not given out again
+//! - `adhoc`: commands of users, and orders of administrators
+//! - `bytestreams`: those that users want to begin, by the host's proxy
+//! - `reports`: to the operator
+//! - `push`: services that wake devices are told of messages, by `pushes`
+//! - `web_push`: pages that are closed are told of items; `web_push_ends` of their registrations
 
 mod adhoc;
 pub(crate) mod at_channels;
