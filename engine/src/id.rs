@@ -98,10 +98,24 @@ impl Now {
         self.expiry_us += us;
     }
 
+    /// The time of day.
+    pub const fn wall(self) -> Wall {
+        Wall { wall_us: self.wall_us, expiry_us: self.expiry_us }
+    }
+
     /// Whole seconds on the monotonic clock: the coarse stamp that idle sessions keep.
     pub fn mono_s(self) -> u32 {
         u32::try_from(self.mono_ms / 1000).unwrap_or(u32::MAX)
     }
+}
+
+/// The time of day of a turn: what of [`Now`] means the same in another process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wall {
+    /// See [`Now::wall_us`].
+    pub wall_us: u64,
+    /// See [`Now::expiry_us`].
+    pub expiry_us: u64,
 }
 
 /// Number of partitions that all bare JIDs hash to.

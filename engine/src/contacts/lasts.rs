@@ -275,7 +275,7 @@ impl Contacts {
             let [Found::Value(affiliates), Found::Rows { rows, .. }] = found else { continue };
             let Some(affiliates) = Affiliates::decode(affiliates.as_deref()) else { continue };
             let Some(item) = rows.first().and_then(|row| Item::decode(&row.value)) else { continue };
-            if item.at_us < node.config.gone_before_us(cx.kernel.now) {
+            if item.at_us < node.config.gone_before_us(cx.kernel.now.wall()) {
                 continue;
             }
             if may(node.config.access, &node.config.groups, &affiliates, viewer).is_ok() {

@@ -206,7 +206,7 @@ pub struct Extension {
     /// What an account has because of it, beside requests that it answers (XEP-0030).
     pub account_vars: fn(&ServerFacts) -> &'static [&'static str],
     /// What a request of a user's for the own account, which an extension is about to answer with this, leads to beside that: the step
-    /// as it is, or one that does more ([`Step::join`]). So all of it is one commit, and what it writes leads to nothing more.
+    /// as it is, or one that does more (`Step::join`). So all of it is one commit, and what it writes leads to nothing more.
     pub joins: Option<Joins>,
     /// A namespace: a request with it from another user to one of a user's sessions goes only to those who may see the user's presence,
     /// whether the extension is switched on or not.

@@ -9,12 +9,13 @@ use super::change::Change;
 use super::contact::Contact;
 use super::invite::may::Invitations;
 use super::note::Note;
+use super::pending::Pending;
 use super::service::Services;
 use super::upload::slot::Upload;
 use crate::id::{Domains, Now, Service};
 use crate::store::ids::Ids;
 use crate::store::report::Report;
-use crate::store::{Batch, Found, Query};
+use crate::store::{Batch, Query};
 
 /// Whom a request addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,21 +154,39 @@ pub struct Context<'a> {
     pub local: fn(&str) -> Option<Box<str>>,
 }
 
+impl<'a> Context<'a> {
+    /// What of it is the same for all requests.
+    pub fn around(&self) -> Around<'a> {
+        Around { server: self.server, domains: self.domains, bare: self.bare }
+    }
+}
+
+/// What a feature may know beside what was found, when it goes on.
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'a> {
+    /// The server.
+    pub server: &'a ServerFacts,
+    /// The domains that it serves.
+    pub domains: &'a Arc<Domains>,
+    /// See [`Context::bare`].
+    pub bare: fn(&str) -> Option<Box<str>>,
+}
+
 pub use crate::wire::error::StanzaCondition as Condition;
 pub use crate::wire::limit::{Limit, Refusal};
 
 /// What follows from a request, or from what it has read.
-#[derive(PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub enum Step {
     /// The answer: the result's payload, which may be empty.
     Result(Vec<u8>),
     /// The answer: a stanza error.
     Error(Refusal),
     /// It goes on with what these bring.
-    Read(Vec<Query>, Resume),
+    Read(Vec<Query>, Pending),
     /// It goes on with what these bring, after these writes. They save later requests work and are done once, so nobody is charged for
     /// them and for what is read for them.
-    Prepare(Batch, Vec<Query>, Resume),
+    Prepare(Batch, Vec<Query>, Pending),
     /// These stanzas for who asks, in their order, and then the answer.
     Send(Vec<Vec<u8>>, Vec<u8>),
     /// It goes on when it is this one's turn: of the sessions of one user one such request at a time, and when there is room for
@@ -175,7 +194,7 @@ pub enum Step {
     Paced(Box<Step>),
     /// The same, one after another for each account: until it has come to an end, no other one for the account reads. So what is
     /// written rests on what was read. Those of the account's own sessions go before others.
-    InTurn(Vec<Query>, Resume),
+    InTurn(Vec<Query>, Pending),
     /// Writes, and then the answer, which must not leave before they are durable.
     Write(Batch, Vec<u8>),
     /// These follow in their order, and then the answer.
@@ -208,7 +227,7 @@ pub enum Step {
 }
 
 /// How a request goes on that is answered.
-#[derive(PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Then {
     /// These follow first, in their order.
     pub changes: Vec<Change>,
@@ -217,32 +236,10 @@ pub struct Then {
     /// What it reads then.
     pub queries: Vec<Query>,
     /// With which it goes on.
-    pub resume: Resume,
+    pub pending: Pending,
 }
 
-type Joined = Box<dyn FnOnce(&[Found], Step) -> Step + Send + Sync>;
-
 impl Step {
-    /// This, and when it has come to an end without an error, what `go_on` makes of that end with what these bring. They are read in turn,
-    /// with what the step itself reads, so before it writes.
-    pub fn join(self, queries: Vec<Query>, go_on: impl FnOnce(&[Found], Step) -> Step + Send + Sync + 'static) -> Step {
-        match self {
-            Step::Error(_) => self,
-            Step::Read(mut all, resume) | Step::InTurn(mut all, resume) => {
-                let own = all.len();
-                all.extend(queries);
-                Step::InTurn(
-                    all,
-                    Resume::with(move |found| {
-                        let (own, joined) = found.split_at(own.min(found.len()));
-                        end_of(resume.go_on(own), joined, Box::new(go_on))
-                    }),
-                )
-            }
-            step => Step::InTurn(queries, Resume::with(move |found| go_on(found, step))),
-        }
-    }
-
     /// Whether it changes anything, so that what was read before it must have been read in turn.
     pub(crate) fn is_change(&self) -> bool {
         match self {
@@ -286,48 +283,6 @@ impl Step {
             _ => None,
         });
         one.into_iter().chain(changed)
-    }
-}
-
-/// Goes on when a step has come to its end.
-fn end_of(step: Step, joined: &[Found], go_on: Joined) -> Step {
-    match step {
-        Step::Error(_) | Step::Refuse(..) => step,
-        Step::Read(queries, resume) | Step::InTurn(queries, resume) => {
-            let joined = joined.to_vec();
-            Step::Read(queries, Resume::with(move |found| end_of(resume.go_on(found), &joined, go_on)))
-        }
-        step => go_on(joined, step),
-    }
-}
-
-type GoOn = dyn FnOnce(&[Found]) -> Step + Send + Sync;
-
-/// How an extension goes on when its reads are done, once.
-pub struct Resume(Box<GoOn>);
-
-impl Resume {
-    /// Goes on with this.
-    pub fn with(go_on: impl FnOnce(&[Found]) -> Step + Send + Sync + 'static) -> Resume {
-        Resume(Box::new(go_on))
-    }
-
-    /// Goes on with what was found.
-    pub fn go_on(self, found: &[Found]) -> Step {
-        (self.0)(found)
-    }
-}
-
-/// No two are known to do the same.
-impl PartialEq for Resume {
-    fn eq(&self, _: &Resume) -> bool {
-        false
-    }
-}
-
-impl std::fmt::Debug for Resume {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Resume")
     }
 }
 

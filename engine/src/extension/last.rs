@@ -3,7 +3,7 @@
 //! A request to a full JID goes to that session, but XEP-0012 4 wants the same permission for it: see [`Extension::guards_sessions`].
 
 use super::hook::{Extension, Xep};
-use super::iq::{Condition, Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
+use super::iq::{Around, Condition, Context, Feature, IqRequest, Step, Target, Verbs, always};
 use super::xml;
 use crate::store::private::{self, LastLogout};
 use crate::store::{Batch, Found};
@@ -48,22 +48,30 @@ fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         _ if !context.authorized => Step::Error(Condition::Forbidden.into()),
         _ if context.online => answer(0, ""),
         _ => {
-            let asked_us = context.now.wall_us;
-            let go_on = Resume::with(move |found| resume(asked_us, found));
-            Step::Read(vec![private::get_last(request.account)], go_on)
+            let pending = Pending { asked_us: context.now.wall_us };
+            Step::Read(vec![private::get_last(request.account)], pending.into())
         }
     }
 }
 
-/// Answers with the logout that the store has; an account that was never used has none.
-fn resume(asked_us: u64, found: &[Found]) -> Step {
-    match found {
-        [Found::Value(Some(row))] => match LastLogout::decode(row) {
-            Some(last) => answer(asked_us.saturating_sub(last.at_us) / 1_000_000, last.status),
-            None => Step::Error(Condition::InternalServerError.into()),
-        },
-        [Found::Value(None)] => Step::Error(Condition::ItemNotFound.into()),
-        _ => Step::Error(Condition::InternalServerError.into()),
+/// The logout is read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pending {
+    /// When it was asked, microseconds since the Unix epoch.
+    asked_us: u64,
+}
+
+impl Pending {
+    /// Answers with the logout that the store has; an account that was never used has none.
+    pub(super) fn go_on(self, _: &Around<'_>, found: &[Found]) -> Step {
+        match found {
+            [Found::Value(Some(row))] => match LastLogout::decode(row) {
+                Some(last) => answer(self.asked_us.saturating_sub(last.at_us) / 1_000_000, last.status),
+                None => Step::Error(Condition::InternalServerError.into()),
+            },
+            [Found::Value(None)] => Step::Error(Condition::ItemNotFound.into()),
+            _ => Step::Error(Condition::InternalServerError.into()),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the server does beyond carrying stanzas: one file an extension, and one row of [`TABLE`].
+//! What the server does beyond carrying stanzas: one file an extension, and one row of [`TABLE`]; and one of [`pending`], if it reads.
 //!
 //! An extension never reads, writes or sends, and never calls another one: its hooks ([`hook`]) are handed what they need and say what
 //! should follow; the shard carries it out. Service discovery and stream features are made from the same table, so that
@@ -20,10 +20,12 @@ pub mod disco;
 pub mod hook;
 pub mod invite;
 pub mod iq;
+mod join;
 pub mod last;
 pub mod mam;
 pub mod note;
 pub mod offline;
+pub mod pending;
 pub mod photo;
 pub mod ping;
 pub mod presence;
@@ -46,10 +48,11 @@ pub mod xml;
 pub use change::{Ask, Capable, Change, Going, SessionChange, Way};
 pub use hook::{Discovery, Extension, Original, Xep};
 pub use iq::{
-    AccountAction, Condition, Context, Feature, IqRequest, Limit, Refusal, Resume, RosterRequest, Rule, ServerFacts,
+    AccountAction, Around, Condition, Context, Feature, IqRequest, Limit, Refusal, RosterRequest, Rule, ServerFacts,
     Step, Target, Verbs,
 };
 pub use note::{Note, Notes};
+pub use pending::Pending;
 pub use photo::Photo;
 
 use crate::id::Service;

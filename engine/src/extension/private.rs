@@ -1,7 +1,7 @@
 //! Private XML Storage (XEP-0049): elements that a user's clients keep at the server, one a namespace and name.
 
 use super::hook::{Extension, Xep};
-use super::iq::{Condition, Context, Feature, IqRequest, Limit, Resume, Step, Target, Verbs, always};
+use super::iq::{Around, Condition, Context, Feature, IqRequest, Limit, Step, Target, Verbs, always};
 use super::xml;
 use crate::limits::{PRIVATE_BYTES_MAX, PRIVATE_ELEMENTS_MAX, PRIVATE_KEY_BYTES_MAX};
 use crate::store::private::{self as rows, all, get};
@@ -59,15 +59,33 @@ fn ask(account: &str, query: &Element) -> Step {
     let empty = Element::bare(child.name(), child.ns());
     match xml::written(&empty) {
         Some(empty) => {
-            let go_on = Resume::with(move |found| resume_get(&empty, found));
-            Step::Read(vec![get(account, &rows::key(&child.ns(), child.name()))], go_on)
+            let queries = vec![get(account, &rows::key(&child.ns(), child.name()))];
+            Step::Read(queries, Pending::Get { empty }.into())
         }
         None => Step::Error(Condition::InternalServerError.into()),
     }
 }
 
+/// What a request waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pending {
+    /// The element that is asked for, which is `empty` if it is not there.
+    Get { empty: Vec<u8> },
+    /// All that are there, before these are written by their keys.
+    Set { account: Box<str>, elements: Vec<(Box<[u8]>, Vec<u8>)> },
+}
+
+impl Pending {
+    pub(super) fn go_on(self, _: &Around<'_>, found: &[Found]) -> Step {
+        match self {
+            Pending::Get { empty } => one_found(&empty, found),
+            Pending::Set { account, elements } => all_found(&account, &elements, found),
+        }
+    }
+}
+
 /// Answers a get: the stored element, or the one that was asked for, empty (XEP-0049 2.3).
-fn resume_get(empty: &[u8], found: &[Found]) -> Step {
+fn one_found(empty: &[u8], found: &[Found]) -> Step {
     let element = match found {
         [Found::Value(Some(element))] => element,
         [Found::Value(None)] => empty,
@@ -96,13 +114,12 @@ fn set(account: &str, query: &Element) -> Step {
         }
         elements.push((key, element));
     }
-    let owner: Box<str> = account.into();
-    Step::InTurn(vec![all(account)], Resume::with(move |found| resume_set(&owner, &elements, found)))
+    Step::InTurn(vec![all(account)], Pending::Set { account: account.into(), elements }.into())
 }
 
 /// Stores what was sent if it stays within the bounds with what is there. An empty element frees its place: it reads
 /// back just the same.
-fn resume_set(account: &str, elements: &[(Box<[u8]>, Vec<u8>)], found: &[Found]) -> Step {
+fn all_found(account: &str, elements: &[(Box<[u8]>, Vec<u8>)], found: &[Found]) -> Step {
     let [Found::Rows { rows, more }] = found else {
         return Step::Error(Condition::InternalServerError.into());
     };

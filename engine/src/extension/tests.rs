@@ -76,6 +76,12 @@ fn ask_with(server: &ServerFacts, secure: bool, to: To, set: bool, payload: &str
     handle(&context, None, &request).1
 }
 
+/// A request goes on with this.
+pub(super) fn goes_on(pending: Pending, found: &[Found]) -> Step {
+    let (server, domains) = (facts(), crate::id::Domains::of_users("capulet.com").into());
+    pending.go_on(&Around { server: &server, domains: &domains, bare }, found)
+}
+
 fn get(to: To, payload: &str) -> Step {
     ask_with(&facts(), true, to, false, payload)
 }
@@ -156,11 +162,29 @@ fn last_activity_of_a_user_who_is_offline() {
     let Some(OpView::Put { value, .. }) = batch.iter().next() else { panic!("a write") };
     let stored = |value: Option<&[u8]>| [Found::Value(value.map(Box::from))];
     assert_eq!(
-        after.go_on(&stored(Some(value))),
+        goes_on(after, &stored(Some(value))),
         result("<query xmlns='jabber:iq:last' seconds='903'>Heading &lt;Home&gt;</query>")
     );
-    assert_eq!(asked().1.go_on(&stored(None)), Step::Error(Condition::ItemNotFound.into()));
-    assert_eq!(asked().1.go_on(&stored(Some(b"?"))), Step::Error(Condition::InternalServerError.into()));
+    assert_eq!(goes_on(asked().1, &stored(None)), Step::Error(Condition::ItemNotFound.into()));
+    assert_eq!(goes_on(asked().1, &stored(Some(b"?"))), Step::Error(Condition::InternalServerError.into()));
+}
+
+#[test]
+fn what_waits_can_be_compared_copied_and_shown() {
+    let waits = |payload: &str| match get(OWN, payload) {
+        Step::Read(_, pending) | Step::InTurn(_, pending) => pending,
+        step => panic!("a read: {step:?}"),
+    };
+    let private = "<query xmlns='jabber:iq:private'><storage xmlns='storage:bookmarks'/></query>";
+    let nodes = "<pubsub xmlns='http://jabber.org/protocol/pubsub'><items node='n'/></pubsub>";
+    let card = "<vCard xmlns='vcard-temp'/>";
+    for (one, other) in [(private, nodes), (nodes, card), (card, private)] {
+        assert_eq!(waits(one), waits(one));
+        assert_ne!(waits(one), waits(other));
+        let (found, pending) = ([Found::Value(None)], waits(one));
+        assert_eq!(goes_on(pending.clone(), &found), goes_on(pending, &found));
+    }
+    assert!(format!("{:?}", waits(nodes)).contains("juliet@capulet.com/balcony"));
 }
 
 #[test]
@@ -246,7 +270,7 @@ fn private_xml_is_stored_and_read_back() {
     let payload = format!("<query xmlns='jabber:iq:private'>{EXODUS}</query>");
     let Step::InTurn(queries, after) = set(OWN, &payload) else { panic!("a read") };
     assert!(matches!(&queries[..], [Query::Range { .. }]));
-    let Step::Write(batch, answer) = after.go_on(&[Found::Rows { rows: Vec::new(), more: false }]) else {
+    let Step::Write(batch, answer) = goes_on(after, &[Found::Rows { rows: Vec::new(), more: false }]) else {
         panic!("a write")
     };
     assert!(answer.is_empty());
@@ -259,12 +283,12 @@ fn private_xml_is_stored_and_read_back() {
     };
     let (queries, after) = asked();
     assert!(matches!(&queries[..], [Query::Get { sort: asked, .. }] if **asked == *sort));
-    let answer = text(after.go_on(&[Found::Value(Some(value.into()))]));
+    let answer = text(goes_on(after, &[Found::Value(Some(value.into()))]));
     let stored = xml::parse(answer.as_bytes()).unwrap();
     let exodus = stored.get_child("exodus", "exodus:prefs").expect("the element");
     assert_eq!(exodus.get_child("defaultnick", "exodus:prefs").unwrap().text(), "Hamlet");
     // What was never stored reads as the empty element that was asked for.
-    let answer = text(asked().1.go_on(&[Found::Value(None)]));
+    let answer = text(goes_on(asked().1, &[Found::Value(None)]));
     let stored = xml::parse(answer.as_bytes()).unwrap();
     assert_eq!(stored.get_child("exodus", "exodus:prefs").unwrap().nodes().count(), 0);
 }
@@ -275,7 +299,7 @@ fn private_xml_keeps_prefixed_names_and_attributes() {
                    <b xmlns='ns:b'>t &amp; u</b><p:c/></p:a></query>";
     let Step::InTurn(_, after) = set(OWN, payload) else { panic!("a read") };
     let nothing = Found::Rows { rows: Vec::new(), more: false };
-    let Step::Write(batch, _) = after.go_on(&[nothing]) else { panic!("a write") };
+    let Step::Write(batch, _) = goes_on(after, &[nothing]) else { panic!("a write") };
     let Some(OpView::Put { value, .. }) = batch.iter().next() else { panic!("one row") };
     let original = xml::parse(payload.as_bytes()).unwrap();
     let stored = xml::parse(value).expect("stands for itself");
@@ -330,12 +354,12 @@ fn private_xml_is_bounded() {
     };
     let full: Vec<_> = (0..crate::limits::PRIVATE_ELEMENTS_MAX).map(|n| row(n, 10)).collect();
     let refused = Step::Error(Limit::Private.into());
-    assert_eq!(one("new", "x").go_on(&stored(full.clone(), false)), refused);
+    assert_eq!(goes_on(one("new", "x"), &stored(full.clone(), false)), refused);
     let large = vec![row(0, crate::limits::PRIVATE_BYTES_MAX)];
-    assert_eq!(one("new", "x").go_on(&stored(large.clone(), false)), refused);
-    assert_eq!(one("new", "x").go_on(&stored(large, true)), refused);
+    assert_eq!(goes_on(one("new", "x"), &stored(large.clone(), false)), refused);
+    assert_eq!(goes_on(one("new", "x"), &stored(large, true)), refused);
     // Freeing a place always works.
-    assert!(matches!(one("new", "").go_on(&stored(full, true)), Step::Write(batch, _)
+    assert!(matches!(goes_on(one("new", ""), &stored(full, true)), Step::Write(batch, _)
         if matches!(batch.iter().next(), Some(OpView::Delete { .. }))));
 }
 

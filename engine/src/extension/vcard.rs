@@ -1,7 +1,7 @@
 //! vCards (XEP-0054): what a user says of themselves, kept by the server and readable by every user of it.
 
 use super::hook::{Extension, Xep};
-use super::iq::{Condition, Context, Feature, IqRequest, Limit, Resume, Step, Target, Verbs, always};
+use super::iq::{Around, Condition, Context, Feature, IqRequest, Limit, Step, Target, Verbs, always};
 use super::xml;
 use crate::limits::VCARD_BYTES_MAX;
 use crate::store::private as rows;
@@ -35,8 +35,8 @@ pub const EXTENSION: Extension = Extension {
 fn handle(_: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let key = key();
     if !request.set {
-        let own = request.target == Target::Own;
-        return Step::Read(vec![rows::get(request.account, &key)], Resume::with(move |found| found_card(own, found)));
+        let pending = Pending { own: request.target == Target::Own };
+        return Step::Read(vec![rows::get(request.account, &key)], pending.into());
     }
     // XEP-0054 3.2.
     if request.target != Target::Own {
@@ -72,13 +72,22 @@ pub fn put(batch: &mut Batch, account: &str, card: &[u8]) {
     rows::put(batch, account, &key(), &[&[FORMAT][..], card].concat());
 }
 
-fn found_card(own: bool, found: &[Found]) -> Step {
-    match found {
-        [Found::Value(Some(row))] if in_row(row).is_some() => Step::Result(row[1..].to_vec()),
-        // XEP-0054 3.1.
-        [Found::Value(None)] if own => Step::Error(Condition::ItemNotFound.into()),
-        // XEP-0054 3.3: as if there was no such user.
-        [Found::Value(None)] => Step::Error(Condition::ServiceUnavailable.into()),
-        _ => Step::Error(Condition::InternalServerError.into()),
+/// The vCard is read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pending {
+    /// It is the asker's own.
+    own: bool,
+}
+
+impl Pending {
+    pub(super) fn go_on(self, _: &Around<'_>, found: &[Found]) -> Step {
+        match found {
+            [Found::Value(Some(row))] if in_row(row).is_some() => Step::Result(row[1..].to_vec()),
+            // XEP-0054 3.1.
+            [Found::Value(None)] if self.own => Step::Error(Condition::ItemNotFound.into()),
+            // XEP-0054 3.3: as if there was no such user.
+            [Found::Value(None)] => Step::Error(Condition::ServiceUnavailable.into()),
+            _ => Step::Error(Condition::InternalServerError.into()),
+        }
     }
 }

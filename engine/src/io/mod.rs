@@ -37,6 +37,7 @@ pub enum StorageState {
 }
 
 /// Work that takes longer than a turn may; its result returns as an input.
+#[derive(Clone, PartialEq)]
 pub enum Job {
     /// Derives the key of a PLAIN login's password, for comparison.
     CheckPassword(sasl::DeriveKeys),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::extension::Resume;
+use crate::extension;
 use crate::extension::pubsub::node::Node;
 use crate::extension::pubsub::service::in_memory::Ask;
 use crate::id::{ConnId, PushId, SessionId};
@@ -14,8 +14,8 @@ use crate::store::floors::Scope;
 use crate::store::invitation::{InvitationId, Invited, NewInvitation};
 use crate::store::{Found, Query, Table};
 
-/// What an answer from elsewhere is for.
-#[derive(Debug)]
+/// What an answer from elsewhere is for. That it can be copied and compared keeps it plain data: no closure can.
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
     /// Rows of a user, for the user's state.
     User(UserRead),
@@ -34,7 +34,7 @@ pub(crate) enum Pending {
 }
 
 /// See [`Pending::User`].
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum UserRead {
     /// Account and cursor of a user that a stanza is for.
     Receiver(Box<str>),
@@ -67,7 +67,7 @@ pub(crate) enum UserRead {
 }
 
 /// See [`Pending::Session`].
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum SessionRead {
     /// The tail of a log, for a session of an earlier process that is being resumed.
     Tail(TailRead),
@@ -76,7 +76,7 @@ pub(crate) enum SessionRead {
 }
 
 /// See [`Pending::Login`].
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum LoginRead {
     /// The account's record, for a login, a registration or a change of password.
     Account(AccountRead),
@@ -89,18 +89,18 @@ pub(crate) enum LoginRead {
 }
 
 /// See [`Pending::Request`].
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RequestRead {
     /// Nodes of services that know a user whose account is gone.
     Memberships(Box<str>),
     /// A feature's read.
     Feature(Box<FeatureRead>),
     /// What a client is told of its account with its session.
-    Bound(ConnId, Resume),
+    Bound(ConnId, extension::Pending),
 }
 
 /// See [`Pending::Channel`].
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ChannelRead {
     /// Registrations of a channel, of which the next are told.
     Registrations(Arc<str>),
@@ -109,7 +109,7 @@ pub(crate) enum ChannelRead {
 }
 
 /// See [`Pending::Operator`].
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum OperatorRead {
     /// An operator's look at an account before it is written.
     Account(AccountChangeRead),
@@ -120,7 +120,7 @@ pub(crate) enum OperatorRead {
 }
 
 /// See [`Pending::Elsewhere`].
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Elsewhere {
     /// Keys derived for a connection's PLAIN login or registration.
     Keys(ConnId),
@@ -150,7 +150,7 @@ pub(crate) enum Elsewhere {
 }
 
 /// A session of an earlier process is being resumed: something is read of what it had written.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TailRead {
     /// The session.
     pub(crate) session: SessionId,
@@ -161,7 +161,7 @@ pub(crate) struct TailRead {
 }
 
 /// A message is sent again after a crash: its receiver's log is looked through.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AgainRead {
     /// The message.
     pub(crate) stanza: Parked,
@@ -172,7 +172,7 @@ pub(crate) struct AgainRead {
 }
 
 /// Who waits for the answer to a request, and where.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asker {
     /// A session of this shard, with the request's number in its inbound count; otherwise a user elsewhere.
     pub(crate) session: Option<(SessionId, u32)>,
@@ -191,7 +191,7 @@ pub(crate) struct Asker {
 }
 
 /// A request by HTTP that waits for an answer of this home.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Front {
     /// The connection.
     pub(crate) conn: ConnRef,
@@ -235,13 +235,13 @@ impl Asker {
 }
 
 /// An account's record is read, and why.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AccountRead {
     pub(crate) account: Box<str>,
     pub(crate) why: Why,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Why {
     /// A login that shows this. With a token the account's tokens are read, too.
     LogIn { conn: ConnRef, shows: Shows },
@@ -268,7 +268,7 @@ pub(crate) enum Why {
 }
 
 /// A change of password waits for its keys.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PasswordChange {
     pub(crate) asker: Asker,
     pub(crate) account: Box<str>,
@@ -277,7 +277,7 @@ pub(crate) struct PasswordChange {
 }
 
 /// Who waits for the end of a removal.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Remover {
     /// A session of the account.
     Session(Asker),
@@ -288,7 +288,7 @@ pub(crate) enum Remover {
 }
 
 /// The turn of an account that a request has.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Held {
     pub(crate) account: Box<str>,
     /// Which account of its name it was, if that was known.
@@ -301,12 +301,12 @@ pub(crate) struct Held {
 pub(crate) type InTurn = Option<Held>;
 
 /// A feature waits for rows.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FeatureRead {
     pub(crate) asker: Asker,
     /// The place of the extension in the table.
     pub(crate) place: usize,
-    pub(crate) resume: Resume,
+    pub(crate) pending: extension::Pending,
     /// What its session was charged for it.
     pub(crate) charged: u64,
     pub(crate) turn: InTurn,
@@ -326,7 +326,7 @@ pub(crate) enum Numbered {
 }
 
 /// Rows of a user's nodes are read for a session that has become available.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LastRead {
     pub(crate) look: Look,
     /// The nodes whose items are read, and how their owner's roster has the session's user; none while the directory is read.
@@ -334,14 +334,14 @@ pub(crate) struct LastRead {
 }
 
 /// An account is looked at before it is written or removed.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AccountChangeRead {
     pub(crate) token: u64,
     pub(crate) account: Box<str>,
     pub(crate) what: AccountChange,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum AccountChange {
     Put {
         credentials: Box<Credentials>,
@@ -359,7 +359,7 @@ pub(crate) enum AccountChange {
 }
 
 /// A command that is being carried out.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ordering {
     pub(crate) asker: Asker,
     /// The command's node.
@@ -369,7 +369,7 @@ pub(crate) struct Ordering {
 }
 
 /// An account that an administrator puts waits for its keys.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OrderKeys {
     pub(crate) ordering: Ordering,
     pub(crate) account: Box<str>,
@@ -378,14 +378,14 @@ pub(crate) struct OrderKeys {
 }
 
 /// A user whose waiting messages are being looked at before they are dropped.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Flush {
     pub(crate) token: u64,
     pub(crate) account: Box<str>,
 }
 
 /// A user whose oldest rows are being read.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Retained {
     pub(crate) user: Box<str>,
     /// The first number that is read now.
@@ -399,7 +399,7 @@ pub(crate) struct Retained {
 }
 
 /// Users whose rows are being read.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RetentionRead {
     pub(crate) token: u64,
     pub(crate) users: Vec<Retained>,
@@ -408,7 +408,7 @@ pub(crate) struct RetentionRead {
 }
 
 /// Channels of which the registrations for pushes are being read, for those that are over.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EndsRead {
     pub(crate) token: u64,
     /// The nodes that were not looked at yet. Before the first one, how many registrations each has.
@@ -420,7 +420,7 @@ pub(crate) struct EndsRead {
 }
 
 /// Who waits for an invitation to be made.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Maker {
     /// The operator, by the command's token.
     Operator(u64),
@@ -429,7 +429,7 @@ pub(crate) enum Maker {
 }
 
 /// What is to be done with an actor's rows.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Work {
     /// Make an invitation.
     Make { maker: Maker, new: NewInvitation },
@@ -450,13 +450,13 @@ pub(crate) enum Work {
 }
 
 /// Rows of an actor that are read.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InvitationRead {
     pub(crate) actor: Box<str>,
     pub(crate) why: Looking,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Looking {
     /// A token was shown: nothing is written.
     Shown { conn: ConnRef, id: InvitationId },

@@ -356,7 +356,7 @@ impl<E> Departure<'_, E> {
             self.text.extend_from_slice(b"<items");
             write_attribute(&mut self.text, "node", &node.name);
             self.text.push(b'>');
-            let gone_us = node.config.gone_before_us(Now::new(0, self.portion.now_us));
+            let gone_us = node.config.gone_before_us(Now::new(0, self.portion.now_us).wall());
             let mut span = Span::all(NODE_PAGE_ITEMS_MAX, NODE_BYTES_MAX as u32);
             loop {
                 let (rows, more) = self.rows(&node_rows::items(self.user, &node.name, span), "item")?;

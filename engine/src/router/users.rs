@@ -20,7 +20,7 @@ use crate::store::account::{Incarnation, Standing};
 use crate::store::log::Log;
 
 /// A stanza that waits until its user's state is loaded.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Parked {
     /// Kind and type.
     pub kind: Kind,
@@ -274,7 +274,7 @@ impl RosterStep {
 }
 
 /// A user whose nodes are read for a session that has become available.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Look {
     /// The group of users that were asked about together.
     pub group: u64,
@@ -287,7 +287,7 @@ pub struct Look {
 }
 
 /// The relation of a requester to the owner of nodes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Seen {
     /// Whether the requester is the owner.
     pub owner: bool,

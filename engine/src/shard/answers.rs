@@ -114,7 +114,7 @@ impl Shard {
     fn request_found(&mut self, read: RequestRead, found: Vec<Found>) {
         match read {
             RequestRead::Feature(read) => self.feature_found(*read, found),
-            RequestRead::Bound(conn, resume) => self.tell_bound(conn, resume.go_on(&found)),
+            RequestRead::Bound(conn, pending) => self.tell_bound(conn, pending.go_on(&self.around(), &found)),
             RequestRead::Memberships(account) => self.memberships_found(&account, &found),
         }
     }

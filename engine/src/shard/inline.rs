@@ -81,9 +81,9 @@ impl Shard {
         // The connection has closed during the read.
         let Some(Stage::ExpectInline(_)) = self.cx.opening(conn).map(|opening| opening.stage()) else { return };
         match step {
-            Step::Read(queries, resume) => {
+            Step::Read(queries, pending) => {
                 self.cx.block(conn);
-                return self.cx.kernel.read(Pending::Request(RequestRead::Bound(conn, resume)), queries);
+                return self.cx.kernel.read(Pending::Request(RequestRead::Bound(conn, pending)), queries);
             }
             Step::Result(element) => {
                 let inline = self.cx.opening(conn).and_then(|opening| opening.inline.as_mut());

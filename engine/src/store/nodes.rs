@@ -278,7 +278,7 @@ pub fn item(actor: &str, node: &str, number: u64) -> Query {
 }
 
 /// Which items of a node are asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
     /// Behind this number.
     pub after: u64,

@@ -1,7 +1,7 @@
 //! An avatar is published, disabled or withdrawn (XEP-0084): the vCard has it, or has it no more.
 
 use super::super::change::Change;
-use super::super::iq::{IqRequest, Resume, Step};
+use super::super::iq::{IqRequest, Step};
 use super::super::photo::{self, Photo};
 use super::super::pubsub::node::{Access, Directory};
 use super::super::{pubsub, vcard, xml};
@@ -12,6 +12,7 @@ use crate::store::nodes::{self as rows, Item, Place, Span};
 use crate::store::{Batch, Found};
 
 /// What a request does to the avatar.
+#[derive(Clone, Debug, PartialEq)]
 enum Asked {
     /// It is this one from now on.
     Published(Info),
@@ -48,45 +49,79 @@ fn asked(request: &IqRequest<'_>) -> Option<Asked> {
 }
 
 pub(super) fn join(request: &IqRequest<'_>, step: Step) -> Step {
+    let Some(asked) = asked(request) else { return step };
     let account: Box<str> = request.account.into();
-    match asked(request) {
-        None => step,
-        Some(Asked::Published(info)) => {
-            let queries =
-                vec![photo::query(&account), rows::directory(&account), rows::place(&account, DATA, &info.id)];
-            step.join(queries, move |found, step| show(&account, info.photo, found, step))
+    let queries = match &asked {
+        Asked::Published(info) => {
+            vec![photo::query(&account), rows::directory(&account), rows::place(&account, DATA, &info.id)]
         }
-        Some(Asked::Disabled(id)) => {
-            let queries = vec![photo::query(&account), last_metadata(&account), vcard::query(&account)];
-            step.join(queries, move |found, step| {
+        Asked::Disabled(_) => vec![photo::query(&account), last_metadata(&account), vcard::query(&account)],
+        Asked::Withdrawn(_) => vec![photo::query(&account), rows::directory(&account), vcard::query(&account)],
+    };
+    step.join(queries, super::Join::Nodes(Join { account, asked }))
+}
+
+/// A request does something to the avatar.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Join {
+    account: Box<str>,
+    asked: Asked,
+}
+
+impl Join {
+    pub(super) fn go_on(self, found: &[Found], step: Step) -> Step {
+        let account = self.account;
+        match self.asked {
+            Asked::Published(info) => show(account, info.photo, found, step),
+            Asked::Disabled(id) => {
                 let meant = published(found.get(1)).filter(|(last, _)| id.as_deref().is_none_or(|id| id == *last));
                 match (photo_of(found.first()), meant.and_then(|(_, photo)| photo)) {
                     (Some(photo), Some(meant)) if photo == meant => step.with(hide(&account, found.get(2))),
                     _ => step,
                 }
-            })
+            }
+            Asked::Withdrawn(id) => withdraw(account, id.as_deref(), found, step),
         }
-        Some(Asked::Withdrawn(id)) => {
-            let queries = vec![photo::query(&account), rows::directory(&account), vcard::query(&account)];
-            step.join(queries, move |found, step| withdraw(&account, id.as_deref(), found, step))
+    }
+}
+
+/// Something more is read before a request ends.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending {
+    account: Box<str>,
+    step: Step,
+    reads: Reads,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Reads {
+    /// The image that was published, and the vCard.
+    Image(Photo),
+    /// Whether an image that goes was among those that were published. The vCard is this one.
+    Place(Option<Found>),
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Step {
+        let Pending { account, step, reads } = self;
+        match reads {
+            Reads::Image(photo) => step.with(shown(&account, photo, found).unwrap_or_default()),
+            Reads::Place(card) if place(found.first()).is_some() => step.with(hide(&account, card.as_ref())),
+            Reads::Place(_) => step,
         }
     }
 }
 
 /// XEP-0398 3.1. The image goes into the vCard, which all may read, only if all may read it at its node, too (6).
-fn show(account: &str, photo: Photo, found: &[Found], step: Step) -> Step {
+fn show(account: Box<str>, photo: Photo, found: &[Found], step: Step) -> Step {
     let is_open = |directory: Directory| directory.get(DATA).is_some_and(|node| node.config.access == Access::Open);
     let open = found.get(1).and_then(|found| Directory::after(found, step.writes())).is_some_and(is_open);
     match place(found.get(2)) {
         Some(Place { number, bytes }) if open && photo_of(found.first()) != Some(photo) => {
             let span = Span { after: number - 1, before: number + 1, ..Span::all(1, bytes) };
-            let queries = vec![rows::items(account, DATA, span), vcard::query(account)];
-            let account: Box<str> = account.into();
-            let go_on = move |found: &[Found]| match shown(&account, photo, found) {
-                Some(changes) => step.with(changes),
-                None => step,
-            };
-            Step::Read(queries, Resume::with(go_on))
+            let queries = vec![rows::items(&account, DATA, span), vcard::query(&account)];
+            let pending = Pending { account, step, reads: Reads::Image(photo) };
+            Step::Read(queries, super::Pending::Nodes(pending).into())
         }
         _ => step,
     }
@@ -104,7 +139,7 @@ fn shown(account: &str, photo: Photo, found: &[Found]) -> Option<Vec<Change>> {
 }
 
 /// An image may have gone from the data node, or the node is not open to all any more.
-fn withdraw(account: &str, id: Option<&str>, found: &[Found], step: Step) -> Step {
+fn withdraw(account: Box<str>, id: Option<&str>, found: &[Found], step: Step) -> Step {
     let Some(photo) = photo_of(found.first()).filter(|photo| photo.is_there()) else { return step };
     let hex = photo.hex();
     let Some(directory) = found.get(1).and_then(|found| Directory::after(found, step.writes())) else { return step };
@@ -113,13 +148,9 @@ fn withdraw(account: &str, id: Option<&str>, found: &[Found], step: Step) -> Ste
         return step;
     }
     // Only if it was one of those that were published.
-    let (account, card): (Box<str>, _) = (account.into(), found.get(2).cloned());
     let queries = vec![rows::place(&account, DATA, id.unwrap_or(&hex))];
-    let go_on = move |found: &[Found]| match place(found.first()) {
-        Some(_) => step.with(hide(&account, card.as_ref())),
-        None => step,
-    };
-    Step::Read(queries, Resume::with(go_on))
+    let pending = Pending { account, step, reads: Reads::Place(found.get(2).cloned()) };
+    Step::Read(queries, super::Pending::Nodes(pending).into())
 }
 
 /// The vCard without its photo.

@@ -1,7 +1,7 @@
 //! A vCard is written: its photo is published (XEP-0398 3.2), or the avatar that was the photo before is disabled (XEP-0084 3.5).
 
 use super::super::change::Change;
-use super::super::iq::{IqRequest, Resume, Step};
+use super::super::iq::{IqRequest, Step};
 use super::super::photo::{self, Photo};
 use super::super::pubsub::keep;
 use super::super::pubsub::node::{Access, Config, Directory};
@@ -18,19 +18,32 @@ pub(super) fn join(now_us: u64, request: &IqRequest<'_>, step: Step) -> Step {
     let account: Box<str> = request.account.into();
     let image = xml::parse(request.payload).and_then(|card| image::in_card(&card));
     let mut queries = vec![photo::query(&account), rows::directory(&account), last_metadata(&account)];
-    match image {
+    match &image {
         Some(image) => {
             let id = image.photo.hex();
             queries.extend(keep::queries(&account, DATA, &id));
             queries.extend(keep::queries(&account, METADATA, &id));
-            step.join(queries, move |found, step| {
-                let more = publish(&account, now_us, &image, found);
-                step.with(more)
-            })
         }
-        None => {
-            queries.extend(keep::queries(&account, METADATA, NONE));
-            step.join(queries, move |found, step| disable(&account, now_us, found, step))
+        None => queries.extend(keep::queries(&account, METADATA, NONE)),
+    }
+    step.join(queries, super::Join::Card(Join { account, now_us, image }))
+}
+
+/// A vCard is written.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Join {
+    account: Box<str>,
+    /// When it was asked, microseconds since the Unix epoch.
+    now_us: u64,
+    /// Its photo.
+    image: Option<Image>,
+}
+
+impl Join {
+    pub(super) fn go_on(self, found: &[Found], step: Step) -> Step {
+        match self.image {
+            Some(image) => step.with(publish(&self.account, self.now_us, &image, found)),
+            None => disable(self.account, self.now_us, found, step),
         }
     }
 }
@@ -83,19 +96,38 @@ fn finish(account: &str, directory: &Directory, mut batch: Batch, events: Vec<Op
 }
 
 /// The vCard has no photo.
-fn disable(account: &str, now_us: u64, found: &[Found], step: Step) -> Step {
+fn disable(account: Box<str>, now_us: u64, found: &[Found], step: Step) -> Step {
     let Some(photo) = photo_of(found.first()).filter(|photo| photo.is_there()) else { return step };
     let mut batch = Batch::new();
-    Photo::GONE.put(&mut batch, account);
+    Photo::GONE.put(&mut batch, &account);
     let step = step.with(vec![Change::Write(batch), Change::Photo(Photo::GONE)]);
     if published(found.get(2)).and_then(|(_, photo)| photo) != Some(photo) {
         return step;
     }
     // The image is not left for all to read.
-    let queries = vec![rows::place(account, DATA, &photo.hex())];
-    let (account, found): (Box<str>, Vec<Found>) = (account.into(), found.to_vec());
-    let go_on = move |data: &[Found]| step.with(disabled(&account, now_us, photo, &found, data).unwrap_or_default());
-    Step::Read(queries, Resume::with(go_on))
+    let queries = vec![rows::place(&account, DATA, &photo.hex())];
+    let pending = Pending { account, now_us, photo, found: found.to_vec(), step };
+    Step::Read(queries, super::Pending::Card(pending).into())
+}
+
+/// The place of the image that goes is read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending {
+    account: Box<str>,
+    /// When it was asked, microseconds since the Unix epoch.
+    now_us: u64,
+    /// The image.
+    photo: Photo,
+    /// What was found before.
+    found: Vec<Found>,
+    step: Step,
+}
+
+impl Pending {
+    pub(super) fn go_on(self, data: &[Found]) -> Step {
+        let more = disabled(&self.account, self.now_us, self.photo, &self.found, data);
+        self.step.with(more.unwrap_or_default())
+    }
 }
 
 fn disabled(account: &str, now_us: u64, photo: Photo, found: &[Found], data: &[Found]) -> Option<Vec<Change>> {

@@ -9,8 +9,8 @@ use super::super::photo::Photo;
 use super::super::vcard;
 
 /// An image that somebody has sent.
-#[derive(Debug)]
-pub(super) struct Image {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Image {
     /// The file.
     pub(super) bytes: Vec<u8>,
     /// Its hash.

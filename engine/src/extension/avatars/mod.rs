@@ -13,7 +13,7 @@ mod image;
 use minidom::Element;
 
 use super::hook::{Extension, Xep};
-use super::iq::{Context, IqRequest, ServerFacts, Step};
+use super::iq::{Around, Context, IqRequest, ServerFacts, Step};
 use super::photo::Photo;
 use super::{are_on, pubsub, vcard, xml};
 use crate::store::nodes::Item;
@@ -52,6 +52,42 @@ fn joins(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
     }
 }
 
+/// The end of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Join {
+    /// It was for nodes.
+    Nodes(from_nodes::Join),
+    /// It has written a vCard.
+    Card(from_vcard::Join),
+}
+
+impl Join {
+    pub(super) fn go_on(self, found: &[Found], step: Step) -> Step {
+        match self {
+            Join::Nodes(join) => join.go_on(found, step),
+            Join::Card(join) => join.go_on(found, step),
+        }
+    }
+}
+
+/// Something more is read before a request ends.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pending {
+    /// It was for nodes.
+    Nodes(from_nodes::Pending),
+    /// It writes a vCard.
+    Card(from_vcard::Pending),
+}
+
+impl Pending {
+    pub(super) fn go_on(self, _: &Around<'_>, found: &[Found]) -> Step {
+        match self {
+            Pending::Nodes(pending) => pending.go_on(found),
+            Pending::Card(pending) => pending.go_on(found),
+        }
+    }
+}
+
 /// The photo that the vCard has, by its row; none if there never was one.
 fn photo(found: Option<&Found>) -> Option<Photo> {
     match found {
@@ -74,6 +110,7 @@ fn published(found: Option<&Found>) -> Option<(&str, Option<Photo>)> {
 }
 
 /// Of an avatar's metadata what names the image in the data node (XEP-0398 3.1): the first `<info/>` without a URL.
+#[derive(Clone, Debug, PartialEq)]
 struct Info {
     id: Box<str>,
     photo: Photo,

@@ -9,7 +9,7 @@ pub(super) type Bare = fn(&str) -> Option<Box<str>>;
 
 /// A bookmark.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Bookmark {
+pub(crate) struct Bookmark {
     /// The id of its item, the room's JID.
     pub(super) id: Box<str>,
     /// What the item says: `<conference/>` of XEP-0402.
@@ -17,8 +17,8 @@ pub(super) struct Bookmark {
 }
 
 /// What an element with all bookmarks says.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Storage {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Storage {
     /// Its rooms, each once.
     pub(super) rooms: Vec<Bookmark>,
     /// What else is in it, such as web pages, which are no bookmarks of XEP-0402.

@@ -12,7 +12,7 @@ mod places;
 use minidom::Element;
 
 use super::hook::{Extension, Xep};
-use super::iq::{Context, IqRequest, Resume, ServerFacts, Step};
+use super::iq::{Around, Context, IqRequest, ServerFacts, Step};
 use super::{are_on, pubsub, xml};
 use crate::store::Found;
 use list::{Bare, Bookmark, Storage};
@@ -51,39 +51,64 @@ fn joins(context: &Context<'_>, request: &IqRequest<'_>, step: Step) -> Step {
     if !(names(NEW) || names(OLD) || names("&#")) || !converts(context.server) {
         return step;
     }
-    let (account, now_us, bare): (Box<str>, _, _) = (request.account.into(), context.now.wall_us, context.bare);
-    match (asked(request, bare), step) {
-        (Some(Asked::Changed(change)), step) => {
-            step.join(Places::queries(&account), move |found, step| match Places::read(found, &step) {
-                Some(places) => places.change(&account, now_us, bare, &change, step),
-                None => step,
-            })
-        }
-        (Some(Asked::Read), Step::Read(queries, resume) | Step::InTurn(queries, resume)) => {
-            brought_together(account, now_us, bare, Step::Read(queries, resume))
+    let (account, now_us) = (Box::from(request.account), context.now.wall_us);
+    match (asked(request, context.bare), step) {
+        (Some(Asked::Changed(change)), step) => step.join(Places::queries(&account), Join { account, now_us, change }),
+        (Some(Asked::Read), step @ (Step::Read(..) | Step::InTurn(..))) => {
+            let queries = vec![places::together(&account)];
+            Step::InTurn(queries, Pending { account, now_us, step, apart: false }.into())
         }
         (_, step) => step,
     }
 }
 
-/// Reads when an account's bookmarks are the same in all places.
-fn brought_together(account: Box<str>, now_us: u64, bare: Bare, step: Step) -> Step {
-    let queries = vec![places::together(&account)];
-    let go_on = move |found: &[Found]| {
-        if matches!(found, [Found::Value(Some(_))]) {
-            return step;
+/// Bookmarks have changed in one place.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Join {
+    account: Box<str>,
+    /// When it was asked, microseconds since the Unix epoch.
+    now_us: u64,
+    change: Change,
+}
+
+impl Join {
+    pub(super) fn go_on(self, around: &Around<'_>, found: &[Found], step: Step) -> Step {
+        match Places::read(found, &step) {
+            Some(places) => places.change(&self.account, self.now_us, around.bare, &self.change, step),
+            None => step,
         }
-        let queries = Places::queries(&account);
-        let go_on = move |found: &[Found]| match (Places::read(found, &step), step) {
-            (Some(places), Step::Read(queries, resume)) => match places.bring_together(&account, now_us, bare) {
-                Some(batch) => Step::Prepare(batch, queries, resume),
-                None => Step::Read(queries, resume),
-            },
+    }
+}
+
+/// Bookmarks are read when they are the same in all places.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pending {
+    account: Box<str>,
+    /// When it was asked, microseconds since the Unix epoch.
+    now_us: u64,
+    /// The read.
+    step: Step,
+    /// It is known that they are not the same yet, and all places are being read.
+    apart: bool,
+}
+
+impl Pending {
+    pub(super) fn go_on(self, around: &Around<'_>, found: &[Found]) -> Step {
+        if !self.apart && matches!(found, [Found::Value(Some(_))]) {
+            return self.step;
+        }
+        if !self.apart {
+            return Step::Read(Places::queries(&self.account), Pending { apart: true, ..self }.into());
+        }
+        let batch = Places::read(found, &self.step)
+            .and_then(|places| places.bring_together(&self.account, self.now_us, around.bare));
+        match (batch, self.step) {
+            (Some(batch), Step::Read(queries, pending) | Step::InTurn(queries, pending)) => {
+                Step::Prepare(batch, queries, pending)
+            }
             (_, step) => step,
-        };
-        Step::Read(queries, Resume::with(go_on))
-    };
-    Step::InTurn(queries, Resume::with(go_on))
+        }
+    }
 }
 
 /// What a request is to bookmarks.

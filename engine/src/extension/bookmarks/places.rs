@@ -27,8 +27,8 @@ pub(super) fn together(account: &str) -> Query {
 }
 
 /// What is changed, and where.
-#[derive(Clone, Debug)]
-pub(super) enum Change {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Change {
     /// An item.
     Published(Bookmark),
     /// The item with this id goes.

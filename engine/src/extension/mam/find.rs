@@ -1,12 +1,13 @@
 //! How a query finds its results: what has to be there is looked up, times become numbers, and then the archive is gone over row by
 //! row, or the index by peer says which rows there are.
 //!
-//! All of it are steps that read and go on. What lies between two of them is in [`Search`].
+//! All of it are steps that read and go on. What lies between two of them is in [`Search`], and what the next one reads in [`Reads`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::extension::iq::{Condition, Limit, Resume, Step};
+use crate::extension;
+use crate::extension::iq::{Condition, Limit, Step};
 use crate::id::Domains;
 use crate::limits::{ARCHIVE_COUNT_BYTES_MAX, ARCHIVE_SCAN_BYTES_MAX};
 use crate::store::archive::{
@@ -16,7 +17,7 @@ use crate::store::peers::{self, Directory, OPEN, Peer};
 use crate::store::{Found, Query};
 use crate::wire::jid::bare_of;
 
-use super::index::with_index;
+use super::index::{self, Index};
 use super::page::{Asked, Page};
 use super::retract::Retracted;
 use super::rows::Walk;
@@ -27,8 +28,8 @@ use super::tombstones::finish;
 const PARTS_AT_ONCE: usize = 16;
 
 /// A search under way.
-#[derive(Debug)]
-struct Search {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Search {
     asked: Arc<Asked>,
     page: Page,
     /// Bytes that were read for it.
@@ -44,13 +45,52 @@ struct Search {
     named: VecDeque<u64>,
 }
 
+/// What a search has asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Reads {
+    /// Rows that are gone over one by one.
+    Rows(Walk),
+    /// Places around those where the time begins and ends.
+    Edges([Option<Edge>; 2]),
+    /// The directory of the index, and the archive's first entry.
+    Directory,
+    /// What is needed to bring the index up to date.
+    Index(index::Reads),
+    /// Parts of these segments of the index.
+    Parts,
+    /// The rows with these numbers, which the index has named.
+    Named(Vec<u64>),
+    /// What more is asked of such rows.
+    More { numbers: Vec<u64>, rows: Vec<Found> },
+}
+
+/// A query waits for rows.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "what an extension waits for is boxed")]
+pub(crate) enum Pending {
+    /// For what was retracted, what has to be there, and what is needed to begin.
+    Begin { asked: Arc<Asked>, begin: Begin },
+    /// For what its search has asked for.
+    Search(Search, Reads),
+}
+
+impl Pending {
+    pub(super) fn go_on(self, domains: &Domains, found: &[Found]) -> Step {
+        match self {
+            Pending::Begin { asked, begin } => begun(asked, begin, domains, found),
+            Pending::Search(search, reads) => search.found(reads, domains, found),
+        }
+    }
+}
+
 /// The answer if a row cannot be read.
 fn unreadable() -> Step {
     Step::Error(Condition::InternalServerError.into())
 }
 
 /// What a search reads at its beginning, and goes on with.
-enum Begin {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Begin {
     /// The messages with the ids that are asked for.
     Ids,
     /// There is nothing between the bounds.
@@ -62,29 +102,30 @@ enum Begin {
 }
 
 /// Begins: looks up what has to be there, what was retracted, and what is needed to begin.
-pub(super) fn begin(asked: Arc<Asked>, domains: Arc<Domains>) -> Step {
-    let anchors = asked.wanted.anchors.len();
+pub(super) fn begin(asked: Arc<Asked>) -> Step {
     let (begin, more) = begin_with(&asked);
     let mut queries = vec![Retracted::query(&asked.account)];
     queries.extend(asked.wanted.anchors.iter().map(|number| seek(&asked.account, *number)));
     queries.extend(more);
-    let resume = Resume::with(move |found| {
-        let Some((retracted, found)) = found.split_first() else { return unreadable() };
-        let Some((anchored, found)) = found.split_at_checked(anchors) else { return unreadable() };
-        if let Err(step) = all_there(&asked, &asked.wanted.anchors, anchored) {
-            return step;
-        }
-        let Some(retracted) = Retracted::read(retracted) else { return unreadable() };
-        let page = Page::new(&asked, retracted, domains);
-        match (begin, found) {
-            (Begin::Ids, found) => by_ids(page, &asked, found),
-            (Begin::Nothing, _) => finish(page, &asked, true),
-            (Begin::Rows(walk), found) => Search::new(asked, page).walked(walk, found),
-            (Begin::Bounds, [low, last]) => Search::new(asked, page).bounded(low, last),
-            (Begin::Bounds, _) => unreadable(),
-        }
-    });
-    Step::Read(queries, resume)
+    Step::Read(queries, super::Pending::Find(Pending::Begin { asked, begin }).into())
+}
+
+fn begun(asked: Arc<Asked>, begin: Begin, domains: &Domains, found: &[Found]) -> Step {
+    let Some((retracted, found)) = found.split_first() else { return unreadable() };
+    let anchors = &asked.wanted.anchors;
+    let Some((anchored, found)) = found.split_at_checked(anchors.len()) else { return unreadable() };
+    if let Err(step) = all_there(&asked, anchors, anchored) {
+        return step;
+    }
+    let Some(retracted) = Retracted::read(retracted) else { return unreadable() };
+    let page = Page::new(&asked, retracted);
+    match (begin, found) {
+        (Begin::Ids, found) => by_ids(page, &asked, domains, found),
+        (Begin::Nothing, _) => finish(page, &asked, true),
+        (Begin::Rows(walk), found) => Search::new(asked, page).walked(walk, domains, found),
+        (Begin::Bounds, [low, last]) => Search::new(asked, page).bounded(low, last),
+        (Begin::Bounds, _) => unreadable(),
+    }
 }
 
 /// What is read first, beside what has to be there.
@@ -133,7 +174,7 @@ fn all_there(asked: &Asked, numbers: &[u64], found: &[Found]) -> Result<(), Step
 }
 
 /// XEP-0313 4.1.3: the messages with these ids.
-fn by_ids(mut page: Page, asked: &Arc<Asked>, found: &[Found]) -> Step {
+fn by_ids(mut page: Page, asked: &Arc<Asked>, domains: &Domains, found: &[Found]) -> Step {
     let ids = asked.wanted.ids.as_deref().unwrap_or_default();
     if let Err(step) = all_there(asked, ids, found) {
         return step;
@@ -146,7 +187,7 @@ fn by_ids(mut page: Page, asked: &Arc<Asked>, found: &[Found]) -> Step {
         let Found::Rows { rows, .. } = found else { return unreadable() };
         let Some(entries) = live_entries(rows) else { return unreadable() };
         let Some((_, entry)) = entries.iter().find(|(other, _)| other == number) else { return unreadable() };
-        if page.take(asked, *number, entry) {
+        if page.take(asked, domains, *number, entry) {
             return finish(page, asked, false);
         }
     }
@@ -159,20 +200,36 @@ impl Search {
         Search { page, spent: 0, low, high, walk: None, segments: VecDeque::new(), named: VecDeque::new(), asked }
     }
 
-    /// The walk's first questions are answered.
-    fn walked(self, walk: Walk, found: &[Found]) -> Step {
+    /// Goes on with what it has asked for.
+    fn found(self, reads: Reads, domains: &Domains, found: &[Found]) -> Step {
+        match reads {
+            Reads::Rows(walk) => self.walked(walk, domains, found),
+            Reads::Edges(edges) => self.narrowed(edges, found),
+            Reads::Directory => self.directory_found(found),
+            Reads::Index(reads) => {
+                let index = index::found(self.user(), reads, found);
+                self.with_index(index)
+            }
+            Reads::Parts => self.parts_found(found),
+            Reads::Named(numbers) => self.named_found(numbers, domains, found),
+            Reads::More { numbers, rows } => self.more_found(&numbers, &rows, domains, found),
+        }
+    }
+
+    /// The questions of a walk are answered: the first time there may be two.
+    fn walked(self, walk: Walk, domains: &Domains, found: &[Found]) -> Step {
         match found {
-            [found] => self.walk_on(walk, found),
+            [found] => self.walk_on(walk, domains, found),
             [behind, found] => {
                 let walk = Walk::back_from(walk.low(), self.high + 1, behind);
-                self.walk_on(walk, found)
+                self.walk_on(walk, domains, found)
             }
             _ => unreadable(),
         }
     }
 
     /// Goes on with rows.
-    fn walk_on(mut self, mut walk: Walk, found: &Found) -> Step {
+    fn walk_on(mut self, mut walk: Walk, domains: &Domains, found: &Found) -> Step {
         self.spent += found.bytes();
         let Some(reached) = walk.found(found) else { return unreadable() };
         let Some(mut entries) = live_entries(reached.rows()) else { return unreadable() };
@@ -184,7 +241,7 @@ impl Search {
             if !back && *number > self.high {
                 return finish(self.page, &self.asked, true);
             }
-            if (self.low..=self.high).contains(number) && self.page.take(&self.asked, *number, entry) {
+            if (self.low..=self.high).contains(number) && self.page.take(&self.asked, domains, *number, entry) {
                 return finish(self.page, &self.asked, false);
             }
         }
@@ -196,14 +253,11 @@ impl Search {
         let missing = self.page.missing(&self.asked);
         let most = missing == before && !entries.is_empty();
         let query = if most { walk.query_most(&self.asked.account) } else { walk.query(&self.asked.account, missing) };
-        self.read(vec![query], move |search, found| match found {
-            [found] => search.walk_on(walk, found),
-            _ => unreadable(),
-        })
+        self.read(vec![query], Reads::Rows(walk))
     }
 
     /// Reads, if it has not read too much already.
-    fn read(self, queries: Vec<Query>, go_on: impl FnOnce(Search, &[Found]) -> Step + Send + Sync + 'static) -> Step {
+    fn read(self, queries: Vec<Query>, reads: Reads) -> Step {
         if self.page.counts() && self.spent > ARCHIVE_COUNT_BYTES_MAX {
             return finish(self.page.uncounted(), &self.asked, false);
         }
@@ -213,7 +267,17 @@ impl Search {
                 false => finish(self.page, &self.asked, false),
             };
         }
-        Step::Read(queries, Resume::with(move |found| go_on(self, found)))
+        Step::Read(queries, self.waits(reads))
+    }
+
+    /// It waits for this.
+    fn waits(self, reads: Reads) -> extension::Pending {
+        super::Pending::Find(Pending::Search(self, reads)).into()
+    }
+
+    /// Bare JID of the user.
+    fn user(&self) -> &str {
+        &self.asked.account
     }
 
     /// It is known where the archive begins and ends.
@@ -246,16 +310,7 @@ impl Search {
         let user = &*self.asked.account;
         let queries: Vec<Query> = edges.iter().flatten().flat_map(|edge| edge.queries(user)).collect();
         if !queries.is_empty() {
-            return self.read(queries, move |mut search, mut found| {
-                search.spent += found.iter().map(Found::bytes).sum::<usize>();
-                let mut edges = edges;
-                for edge in edges.iter_mut().flatten() {
-                    if edge.found(&mut found).is_none() {
-                        return unreadable();
-                    }
-                }
-                search.between(edges)
-            });
+            return self.read(queries, Reads::Edges(edges));
         }
         let [start, end] = edges;
         self.low = start.map_or(self.low, |edge| self.low.max(edge.low));
@@ -272,10 +327,20 @@ impl Search {
         }
     }
 
+    fn narrowed(mut self, mut edges: [Option<Edge>; 2], mut found: &[Found]) -> Step {
+        self.spent += found.iter().map(Found::bytes).sum::<usize>();
+        for edge in edges.iter_mut().flatten() {
+            if edge.found(&mut found).is_none() {
+                return unreadable();
+            }
+        }
+        self.between(edges)
+    }
+
     /// Goes over all from a number on.
     fn walk_from(self, low: u64) -> Step {
         let (walk, queries) = walk_from(&self.asked, low, self.high, self.page.missing(&self.asked));
-        self.read(queries, move |search, found| search.walked(walk, found))
+        self.read(queries, Reads::Rows(walk))
     }
 
     /// Whom the index is asked for.
@@ -285,15 +350,28 @@ impl Search {
 
     /// What the index has is found by it.
     fn ask_index(self) -> Step {
-        let user: Arc<str> = (&*self.asked.account).into();
+        let queries = vec![Directory::query(self.user()), seek(self.user(), 0)];
+        self.read(queries, Reads::Directory)
+    }
+
+    fn directory_found(self, found: &[Found]) -> Step {
         let Some(peer) = self.peer() else { return unreadable() };
-        let first = seek(&user, 0);
-        let queries = vec![Directory::query(&user), first];
-        self.read(queries, move |search, found| {
-            let [directory, oldest] = found else { return unreadable() };
-            let Some(oldest) = first_number(oldest) else { return unreadable() };
-            with_index(user, peer.part, directory, oldest, Box::new(move |directory| search.indexed(&directory)))
-        })
+        let [directory, oldest] = found else { return unreadable() };
+        let Some(oldest) = first_number(oldest) else { return unreadable() };
+        let index = index::begin(self.user(), peer.part, directory, oldest);
+        self.with_index(index)
+    }
+
+    /// Goes on with the index when it is up to date.
+    fn with_index(self, index: Option<Index>) -> Step {
+        match index {
+            // It is not known how much is behind its end: no query pays for it, or the first one would pay for all.
+            Some(Index::Extends(batch, queries, reads)) => {
+                Step::Prepare(batch, queries, self.waits(Reads::Index(reads)))
+            }
+            Some(Index::Ready(directory)) => self.indexed(&directory),
+            None => unreadable(),
+        }
     }
 
     /// The index is up to date.
@@ -333,7 +411,7 @@ impl Search {
             None => finish(self.page, &self.asked, true),
             Some(walk) => {
                 let query = walk.query_most(&self.asked.account);
-                self.read(vec![query], move |search, found| search.walked(walk, found))
+                self.read(vec![query], Reads::Rows(walk))
             }
         }
     }
@@ -342,27 +420,30 @@ impl Search {
         let Some(peer) = self.peer() else { return unreadable() };
         let now: Vec<u64> = self.segments.drain(..PARTS_AT_ONCE.min(self.segments.len())).collect();
         let queries = now.iter().map(|key| peers::part(&self.asked.account, *key, peer.part)).collect();
-        self.read(queries, move |mut search, found| {
-            for found in found {
-                search.spent += found.bytes();
-                let numbers = match found {
-                    // None of the part's peers is in this segment, or retention has removed it.
-                    Found::Value(None) => continue,
-                    Found::Value(Some(row)) => peers::numbers(row, peer),
-                    _ => None,
-                };
-                let Some(mut numbers) = numbers else { return unreadable() };
-                // A row is named by its first entry with the peer, and may have further ones.
-                let from = numbers.partition_point(|number| *number <= search.low).saturating_sub(1);
-                numbers.drain(..from);
-                numbers.retain(|number| *number <= search.high);
-                if search.asked.wanted.back {
-                    numbers.reverse();
-                }
-                search.named.extend(numbers);
+        self.read(queries, Reads::Parts)
+    }
+
+    fn parts_found(mut self, found: &[Found]) -> Step {
+        let Some(peer) = self.peer() else { return unreadable() };
+        for found in found {
+            self.spent += found.bytes();
+            let numbers = match found {
+                // None of the part's peers is in this segment, or retention has removed it.
+                Found::Value(None) => continue,
+                Found::Value(Some(row)) => peers::numbers(row, peer),
+                _ => None,
+            };
+            let Some(mut numbers) = numbers else { return unreadable() };
+            // A row is named by its first entry with the peer, and may have further ones.
+            let from = numbers.partition_point(|number| *number <= self.low).saturating_sub(1);
+            numbers.drain(..from);
+            numbers.retain(|number| *number <= self.high);
+            if self.asked.wanted.back {
+                numbers.reverse();
             }
-            search.go_on()
-        })
+            self.named.extend(numbers);
+        }
+        self.go_on()
     }
 
     /// Reads rows that the index has named: by their keys, and then those that have other keys by seeks. Of what the user has sent it
@@ -370,39 +451,38 @@ impl Search {
     fn read_named(mut self, missing: usize) -> Step {
         let now: Vec<u64> = self.named.drain(..missing.min(self.named.len())).collect();
         let queries = now.iter().map(|number| ending(&self.asked.account, *number)).collect();
-        self.read(queries, move |mut search, found| {
-            search.spent += found.iter().map(Found::bytes).sum::<usize>();
-            let (account, mut more) = (&*search.asked.account, Vec::new());
-            for (number, found) in now.iter().zip(found) {
-                match last_entry(*number, found) {
-                    Ok(Some(entry)) if entry.incoming => {}
-                    Ok(Some(_)) => more.push(refused(account, *number)),
-                    Ok(None) => more.push(seek(account, *number)),
-                    Err(Unreadable) => return unreadable(),
-                }
+        self.read(queries, Reads::Named(now))
+    }
+
+    fn named_found(mut self, numbers: Vec<u64>, domains: &Domains, found: &[Found]) -> Step {
+        self.spent += found.iter().map(Found::bytes).sum::<usize>();
+        let (account, mut more) = (self.user(), Vec::new());
+        for (number, found) in numbers.iter().zip(found) {
+            match last_entry(*number, found) {
+                Ok(Some(entry)) if entry.incoming => {}
+                Ok(Some(_)) => more.push(refused(account, *number)),
+                Ok(None) => more.push(seek(account, *number)),
+                Err(Unreadable) => return unreadable(),
             }
-            if more.is_empty() {
-                return search.take_named(&now, found, &[]);
-            }
-            let rows = found.to_vec();
-            search.read(more, move |mut search, found| {
-                search.spent += found.iter().map(Found::bytes).sum::<usize>();
-                search.take_named(&now, &rows, found)
-            })
-        })
+        }
+        if more.is_empty() {
+            return self.more_found(&numbers, found, domains, &[]);
+        }
+        self.read(more, Reads::More { numbers, rows: found.to_vec() })
     }
 
     /// Goes on with rows that the index has named, and with what more was asked of them, in the same order.
-    fn take_named(mut self, numbers: &[u64], rows: &[Found], more: &[Found]) -> Step {
+    fn more_found(mut self, numbers: &[u64], rows: &[Found], domains: &Domains, more: &[Found]) -> Step {
+        self.spent += more.iter().map(Found::bytes).sum::<usize>();
         let mut more = more.iter();
         for (number, row) in numbers.iter().zip(rows) {
             let full = match last_entry(*number, row) {
-                Ok(None) => more.next().and_then(|found| self.take_row(*number, found)),
+                Ok(None) => more.next().and_then(|found| self.take_row(*number, domains, found)),
                 Ok(Some(entry)) => {
                     let refused =
                         if entry.incoming { Ok(false) } else { more.next().map_or(Err(Unreadable), was_refused) };
                     let shown = |refused: bool| !refused && (self.low..=self.high).contains(number);
-                    refused.ok().map(|refused| shown(refused) && self.page.take(&self.asked, *number, &entry))
+                    refused.ok().map(|refused| shown(refused) && self.page.take(&self.asked, domains, *number, &entry))
                 }
                 Err(Unreadable) => None,
             };
@@ -417,7 +497,7 @@ impl Search {
 
     /// Takes the results in a row that was sought by an entry that the index has named; whether the page is full, or none if the row
     /// cannot be read.
-    fn take_row(&mut self, number: u64, found: &Found) -> Option<bool> {
+    fn take_row(&mut self, number: u64, domains: &Domains, found: &Found) -> Option<bool> {
         let Found::Rows { rows, .. } = found else { return None };
         let Some(at) = rows.iter().position(|row| !is_void(&row.value)) else { return Some(false) };
         // Retention has removed the row that was named; this one is named by itself, if it is.
@@ -429,7 +509,7 @@ impl Search {
         if self.asked.wanted.back {
             entries.reverse();
         }
-        Some(entries.iter().any(|(number, entry)| self.page.take(&self.asked, *number, entry)))
+        Some(entries.iter().any(|(number, entry)| self.page.take(&self.asked, domains, *number, entry)))
     }
 }
 

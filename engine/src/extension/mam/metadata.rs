@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::extension::datetime::{self, Precision};
-use crate::extension::iq::{Condition, Limit, Resume, Step};
+use crate::extension::iq::{Condition, Limit, Step};
 use crate::limits::ARCHIVE_SCAN_BYTES_MAX;
 use crate::store::archive::live_entries;
 use crate::store::{Found, Query};
@@ -16,7 +16,7 @@ use super::rows::Walk;
 const ROWS: usize = 8;
 
 /// The search for one end.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct End {
     walk: Walk,
     /// Number and time of the entry, in milliseconds; `None` if there is none.
@@ -43,28 +43,41 @@ impl End {
 
 /// Looks for both ends.
 pub(super) fn ask(asked: Arc<Asked>) -> Step {
-    go_on(asked, [End::of(Walk::forward(0)), End::of(Walk::back_from_end(0))], 0)
+    Pending { asked, ends: [End::of(Walk::forward(0)), End::of(Walk::back_from_end(0))], spent: 0 }.read()
 }
 
-fn go_on(asked: Arc<Asked>, ends: [End; 2], spent: usize) -> Step {
-    if ends.iter().all(|end| end.done) {
-        return answer(&asked, &ends);
+/// The search for both ends.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending {
+    asked: Arc<Asked>,
+    ends: [End; 2],
+    /// Bytes that were read for it.
+    spent: usize,
+}
+
+impl Pending {
+    fn read(self) -> Step {
+        if self.ends.iter().all(|end| end.done) {
+            return answer(&self.asked, &self.ends);
+        }
+        if self.spent > ARCHIVE_SCAN_BYTES_MAX {
+            return Step::Error(Limit::ArchiveScan.into());
+        }
+        let open = self.ends.iter().filter(|end| !end.done);
+        let queries: Vec<Query> = open.map(|end| end.walk.query(&self.asked.account, ROWS)).collect();
+        Step::Read(queries, super::Pending::Metadata(self).into())
     }
-    if spent > ARCHIVE_SCAN_BYTES_MAX {
-        return Step::Error(Limit::ArchiveScan.into());
-    }
-    let queries: Vec<Query> =
-        ends.iter().filter(|end| !end.done).map(|end| end.walk.query(&asked.account, ROWS)).collect();
-    let resume = Resume::with(move |found| {
-        let (mut ends, mut answers) = (ends, found.iter());
-        for (end, last) in ends.iter_mut().zip([false, true]).filter(|(end, _)| !end.done) {
-            if answers.next().and_then(|found| end.found(&asked, found, last)).is_none() {
+
+    pub(super) fn go_on(mut self, found: &[Found]) -> Step {
+        let mut answers = found.iter();
+        for (end, last) in self.ends.iter_mut().zip([false, true]).filter(|(end, _)| !end.done) {
+            if answers.next().and_then(|found| end.found(&self.asked, found, last)).is_none() {
                 return Step::Error(Condition::InternalServerError.into());
             }
         }
-        go_on(asked, ends, spent + found.iter().map(Found::bytes).sum::<usize>())
-    });
-    Step::Read(queries, resume)
+        self.spent += found.iter().map(Found::bytes).sum::<usize>();
+        self.read()
+    }
 }
 
 fn answer(asked: &Asked, ends: &[End; 2]) -> Step {

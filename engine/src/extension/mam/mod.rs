@@ -19,9 +19,10 @@ mod tombstones;
 use std::sync::Arc;
 
 use super::hook::{Archived, Extension, Record, Xep};
-use super::iq::{Condition, Context, Feature, IqRequest, Limit, Step, Target, Verbs};
+use super::iq::{Around, Condition, Context, Feature, IqRequest, Limit, Step, Target, Verbs};
 use super::xml;
 use crate::limits::{ARCHIVE_QUERY_BYTES_MAX, ARCHIVE_QUERY_ELEMENTS_MAX};
+use crate::store::Found;
 use crate::store::ids::Ids;
 use form::Wanted;
 use page::Asked;
@@ -45,6 +46,27 @@ pub const EXTENSION: Extension = Extension {
     record: Some(Record { archives: prefs::archives, roster: prefs::roster, ..Record::of(prefs::load) }),
     ..Extension::NONE
 };
+
+/// What a request waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pending {
+    Find(find::Pending),
+    Metadata(metadata::Pending),
+    Tombstones(tombstones::Pending),
+    /// The roster, by which these preferences may go.
+    Prefs(prefs::Prefs),
+}
+
+impl Pending {
+    pub(super) fn go_on(self, around: &Around<'_>, found: &[Found]) -> Step {
+        match self {
+            Pending::Find(pending) => pending.go_on(around.domains, found),
+            Pending::Metadata(pending) => pending.go_on(found),
+            Pending::Tombstones(pending) => pending.go_on(found),
+            Pending::Prefs(prefs) => prefs.go_on(found),
+        }
+    }
+}
 
 /// XEP-0313 4. Whoever asks for somebody else's archive gets `<forbidden/>` (XEP-0313 8.1).
 const QUERY: Feature = Feature {
@@ -87,7 +109,7 @@ fn query(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         return Step::Error(Condition::BadRequest.into());
     };
     match Wanted::read(context, &query) {
-        Ok(wanted) => Step::Paced(Box::new(find::begin(asked(context, request, wanted), context.domains.clone()))),
+        Ok(wanted) => Step::Paced(Box::new(find::begin(asked(context, request, wanted)))),
         Err(refusal) => Step::Error(refusal),
     }
 }

@@ -1,7 +1,5 @@
 //! A page of results: which messages match, what they look like, and what closes the page (XEP-0313 4.2, 4.3).
 
-use std::sync::Arc;
-
 use crate::extension::datetime::{self, Precision};
 use crate::extension::iq::Step;
 use crate::id::Domains;
@@ -24,8 +22,8 @@ const AROUND_BYTES: usize = 400;
 const COUNTED_AT_ONCE: usize = 64;
 
 /// Who asks, and for what.
-#[derive(Debug)]
-pub(super) struct Asked {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Asked {
     /// The user's bare JID.
     pub(super) account: Box<str>,
     /// Full JID of the session that asks.
@@ -70,20 +68,18 @@ impl Asked {
 }
 
 /// Results, in the order in which they are looked at.
-#[derive(Debug)]
-pub(super) struct Page {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Page {
     results: Vec<Taken>,
     bytes: usize,
     /// Which messages of the archive were retracted.
     pub(super) retracted: Retracted,
-    /// The domains served, by which it is known who may retract what.
-    domains: Arc<Domains>,
     /// How many match, where only that is wanted.
     count: Option<u64>,
 }
 
 /// One result.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Taken {
     number: u64,
     time_ms: u64,
@@ -96,9 +92,9 @@ struct Taken {
 
 impl Page {
     /// An empty one for who asks, of an archive of which these were retracted.
-    pub(super) fn new(asked: &Asked, retracted: Retracted, domains: Arc<Domains>) -> Page {
+    pub(super) fn new(asked: &Asked, retracted: Retracted) -> Page {
         let count = asked.wanted.counts().then_some(0);
-        Page { results: Vec::new(), bytes: 0, retracted, domains, count }
+        Page { results: Vec::new(), bytes: 0, retracted, count }
     }
 
     /// Whether there is a result.
@@ -125,8 +121,9 @@ impl Page {
         asked.wanted.max + 1 - self.results.len().min(asked.wanted.max)
     }
 
-    /// Takes an entry, if it is a result. Whether it is one that there is no room for: then the page is whole, and not the last.
-    pub(super) fn take(&mut self, asked: &Asked, number: u64, entry: &Entry<'_>) -> bool {
+    /// Takes an entry, if it is a result. Whether it is one that there is no room for: then the page is whole, and not the last. By the
+    /// domains served it is known who may retract it.
+    pub(super) fn take(&mut self, asked: &Asked, domains: &Domains, number: u64, entry: &Entry<'_>) -> bool {
         if !asked.matches(number, entry) {
             return false;
         }
@@ -144,7 +141,7 @@ impl Page {
             time_ms: entry.time_ms,
             incoming: entry.incoming,
             result: result(asked, number, entry),
-            tombstone: if self.retracted.is_empty() { None } else { Tombstone::of(&self.domains, entry) },
+            tombstone: if self.retracted.is_empty() { None } else { Tombstone::of(domains, entry) },
         });
         false
     }

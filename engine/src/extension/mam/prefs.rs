@@ -6,7 +6,7 @@
 use minidom::Element;
 
 use crate::extension::change::Change;
-use crate::extension::iq::{Condition, Context, IqRequest, Limit, Resume, Step};
+use crate::extension::iq::{Condition, Context, IqRequest, Limit, Step};
 use crate::extension::note::Note;
 use crate::extension::roster::Roster;
 use crate::extension::xml;
@@ -46,7 +46,7 @@ impl Otherwise {
 
 /// The preferences. JIDs are normalised, sorted, each once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Prefs {
+pub(crate) struct Prefs {
     otherwise: Otherwise,
     always: Vec<Box<str>>,
     never: Vec<Box<str>>,
@@ -165,18 +165,24 @@ pub(super) fn handle(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     if prefs.always.len() + prefs.never.len() > ITEMS_MAX || bytes > BYTES_MAX {
         return Step::Error(Limit::Record.into());
     }
-    let resume = Resume::with(move |found| match found {
-        _ if prefs.otherwise != Otherwise::Roster => set(&prefs),
-        // A roster that cannot be read is no empty one.
-        [Found::Damaged] => Step::Error(Condition::InternalServerError.into()),
-        [found] => match Roster::load(found) {
-            Ok(roster) => set(&prefs.with_contacts(roster.listed_contacts())),
-            Err(_) => Step::Error(Condition::InternalServerError.into()),
-        },
-        _ => Step::Error(Condition::InternalServerError.into()),
-    });
     // Also what needs no roster waits for its turn: what came last is what holds.
-    Step::InTurn(vec![rows::query(request.account)], resume)
+    Step::InTurn(vec![rows::query(request.account)], super::Pending::Prefs(prefs).into())
+}
+
+impl Prefs {
+    /// These are wanted, and the roster is read.
+    pub(super) fn go_on(self, found: &[Found]) -> Step {
+        match found {
+            _ if self.otherwise != Otherwise::Roster => set(&self),
+            // A roster that cannot be read is no empty one.
+            [Found::Damaged] => Step::Error(Condition::InternalServerError.into()),
+            [found] => match Roster::load(found) {
+                Ok(roster) => set(&self.with_contacts(roster.listed_contacts())),
+                Err(_) => Step::Error(Condition::InternalServerError.into()),
+            },
+            _ => Step::Error(Condition::InternalServerError.into()),
+        }
+    }
 }
 
 fn set(prefs: &Prefs) -> Step {

@@ -69,7 +69,7 @@ pub(super) fn expired(batch: &mut Batch, user: &str, number: u64, entry: &Entry<
 const FIRST: u32 = 64;
 
 /// What is known of an archive's retractions before its messages are looked at.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) enum Retracted {
     /// All of them. Nearly every archive has none.
     These(Vec<Row>),
@@ -99,7 +99,7 @@ impl Retracted {
 }
 
 /// What is left of a message that was retracted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Tombstone {
     pub(crate) key: Key,
     /// The start tag of the message, with the attributes that say who, to whom, and which.

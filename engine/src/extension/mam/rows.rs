@@ -14,8 +14,8 @@ const BYTES_MAX: u32 = 2 * ARCHIVE_PAGE_BYTES_MAX as u32;
 ///
 /// What makes an entry void stands before the row with the entry. Forwards the last rows of a read may be of the row behind them;
 /// backwards the first row with entries may have more of such rows before it. They are kept until the next read.
-#[derive(Clone, Debug)]
-pub(super) struct Walk {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Walk {
     back: bool,
     /// First sort key that may be read, and the first that may not.
     from: Box<[u8]>,

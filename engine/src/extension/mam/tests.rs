@@ -134,12 +134,12 @@ impl Rows {
         loop {
             step = match step {
                 Step::Paced(step) => *step,
-                Step::Read(queries, resume) => {
-                    resume.go_on(&queries.iter().map(|query| self.read(query)).collect::<Vec<_>>())
+                Step::Read(queries, pending) => {
+                    pending.go_on(&context.around(), &queries.iter().map(|query| self.read(query)).collect::<Vec<_>>())
                 }
-                Step::Prepare(batch, queries, resume) => {
+                Step::Prepare(batch, queries, pending) => {
                     self.apply(&batch);
-                    resume.go_on(&queries.iter().map(|query| self.read(query)).collect::<Vec<_>>())
+                    pending.go_on(&context.around(), &queries.iter().map(|query| self.read(query)).collect::<Vec<_>>())
                 }
                 Step::Send(stanzas, fin) => return Ok((stanzas, String::from_utf8(fin).unwrap())),
                 Step::Result(payload) => return Ok((Vec::new(), String::from_utf8(payload).unwrap())),

@@ -21,8 +21,8 @@ const AROUND: u64 = 64;
 const GOOD: u64 = 4;
 
 /// The first number from which on entries have at least a time.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Edge {
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Edge {
     /// Microseconds since the Unix epoch.
     time_us: u64,
     /// Entries before this one are earlier.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::extension::iq::{Condition, Resume, Step};
+use crate::extension::iq::{Condition, Step};
 use crate::store::Found;
 use crate::store::archive::{live_entries, seek};
 use crate::store::retractions::{Key, LATEST, Retraction};
@@ -34,56 +34,70 @@ pub(super) fn finish(page: Page, asked: &Arc<Asked>, complete: bool) -> Step {
     verify(page, asked.clone(), complete, hits)
 }
 
+/// A page that is whole, but for what of it was retracted.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending {
+    page: Page,
+    asked: Arc<Asked>,
+    complete: bool,
+    /// Retractions of its results, each with its own number; none as long as they are looked for by message.
+    hits: Option<Vec<(Hit, u64)>>,
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Step {
+        let Pending { page, asked, complete, hits } = self;
+        match hits {
+            Some(hits) => bury(page, &asked, complete, &hits, found),
+            None => one_by_one_found(page, asked, complete, found),
+        }
+    }
+}
+
 fn one_by_one(page: Page, asked: Arc<Asked>, complete: bool) -> Step {
     let queries = page.candidates().map(|(_, tombstone)| tombstone.key.query(&asked.account)).collect();
-    let resume = Resume::with(move |found| {
-        let mut hits = Vec::new();
-        for ((at, _), found) in page.candidates().zip(found) {
-            match found {
-                Found::Rows { rows, .. } => hits.extend(rows.iter().map(|row| (at, row.value.clone()))),
-                Found::Value(_) | Found::Damaged => return unreadable(),
-            }
+    Step::Read(queries, super::Pending::Tombstones(Pending { page, asked, complete, hits: None }).into())
+}
+
+fn one_by_one_found(page: Page, asked: Arc<Asked>, complete: bool, found: &[Found]) -> Step {
+    let mut hits = Vec::new();
+    for ((at, _), found) in page.candidates().zip(found) {
+        match found {
+            Found::Rows { rows, .. } => hits.extend(rows.iter().map(|row| (at, row.value.clone()))),
+            Found::Value(_) | Found::Damaged => return unreadable(),
         }
-        verify(page, asked, complete, hits)
-    });
-    Step::Read(queries, resume)
+    }
+    verify(page, asked, complete, hits)
 }
 
 /// Only a retraction that came after its message counts, and that is in the archive: it may have been refused. Of several hits of one
 /// message the latest one comes first.
-fn verify(page: Page, asked: Arc<Asked>, complete: bool, mut hits: Vec<Hit>) -> Step {
-    let mut numbers = Vec::new();
-    let mut damaged = false;
-    hits.retain(|(at, row)| match Retraction::decode(row) {
-        Some(retraction) => {
-            let after = retraction.number > page.number(*at);
-            numbers.extend(after.then_some(retraction.number));
-            after
+fn verify(page: Page, asked: Arc<Asked>, complete: bool, hits: Vec<Hit>) -> Step {
+    let mut after = Vec::new();
+    for (at, row) in hits {
+        let Some(Retraction { number, .. }) = Retraction::decode(&row) else { return unreadable() };
+        if number > page.number(at) {
+            after.push(((at, row), number));
         }
-        None => {
-            damaged = true;
-            false
-        }
-    });
-    match (damaged, hits.is_empty()) {
-        (true, _) => return unreadable(),
-        (false, true) => return page.send(&asked, complete),
-        (false, false) => {}
     }
-    let queries = numbers.iter().map(|number| seek(&asked.account, *number)).collect();
-    let resume = Resume::with(move |found| {
-        let mut page = page;
-        for (((at, row), number), found) in hits.iter().zip(&numbers).zip(found) {
-            let Found::Rows { rows, .. } = found else { return unreadable() };
-            let (Some(all), Some(retraction)) = (live_entries(rows), Retraction::decode(row)) else {
-                return unreadable();
-            };
-            if all.iter().any(|(other, _)| other == number) {
-                page.bury(&asked, *at, &retraction);
-            }
+    if after.is_empty() {
+        return page.send(&asked, complete);
+    }
+    let queries = after.iter().map(|(_, number)| seek(&asked.account, *number)).collect();
+    Step::Read(queries, super::Pending::Tombstones(Pending { page, asked, complete, hits: Some(after) }).into())
+}
+
+/// Sends a page, in which these are tombstones as far as their retractions were found.
+fn bury(mut page: Page, asked: &Asked, complete: bool, hits: &[(Hit, u64)], found: &[Found]) -> Step {
+    for (((at, row), number), found) in hits.iter().zip(found) {
+        let Found::Rows { rows, .. } = found else { return unreadable() };
+        let (Some(all), Some(retraction)) = (live_entries(rows), Retraction::decode(row)) else {
+            return unreadable();
+        };
+        if all.iter().any(|(other, _)| other == number) {
+            page.bury(asked, *at, &retraction);
         }
-        let complete = page.fit(&asked) && complete;
-        page.send(&asked, complete)
-    });
-    Step::Read(queries, resume)
+    }
+    let complete = page.fit(asked) && complete;
+    page.send(asked, complete)
 }

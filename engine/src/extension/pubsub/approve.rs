@@ -8,9 +8,9 @@ use super::event::Event;
 use super::member::Member;
 use super::node::{Affiliates, Audience};
 use super::service::said;
-use super::{Asked, affiliates, error, go_on, member, xml};
+use super::{Answered, Asked, affiliates, error, found_directory, member, xml};
 use crate::limits::NODE_NAME_BYTES_MAX;
-use crate::store::{Batch, nodes as rows};
+use crate::store::{Batch, Found, nodes as rows};
 use crate::wire::jid::bare_of;
 
 const DATA: &str = "jabber:x:data";
@@ -47,6 +47,7 @@ pub(super) fn ask(asked: &Asked, node: &str, subscriber: &str, owner: &str) -> C
 }
 
 /// What an owner answers.
+#[derive(Clone, Debug, PartialEq)]
 struct Submitted {
     node: Box<str>,
     subscriber: Box<str>,
@@ -108,34 +109,49 @@ fn submitted(context: &Context<'_>, request: &IqRequest<'_>) -> Option<Step> {
 
 /// An owner has decided.
 fn decide(asked: Asked, submitted: Submitted) -> Step {
-    let Submitted { node, subscriber, allow } = submitted;
     let people = match asked.service {
-        true => rows::member(&asked.actor, bare_of(&subscriber)),
-        false => rows::affiliates(&asked.actor, &node),
+        true => rows::member(&asked.actor, bare_of(&submitted.subscriber)),
+        false => rows::affiliates(&asked.actor, &submitted.node),
     };
     let queries = vec![rows::directory(&asked.actor), people];
-    let go_on = go_on(move |mut directory, found| {
-        asked.must_own()?;
-        let config = asked.owns(&mut directory, &node)?.config.clone();
-        let bare = bare_of(&subscriber);
-        let mut all = match asked.service {
-            true => found.first().and_then(super::row).and_then(Member::decode).ok_or(error::UNREADABLE)?.alone(bare),
-            false => affiliates(found.first())?,
-        };
-        let before = Member::of(&all, bare);
-        // What is not asked any more is not answered.
-        let Some(address) = all.pending(bare) else { return Ok(Step::Result(Vec::new())) };
-        if member::change(&mut all, &address, allow)?.is_none() {
-            return Ok(Step::Result(Vec::new()));
-        }
-        let mut batch = Batch::new();
-        let more = asked.put_people(&mut batch, &mut directory, &node, bare, (&before, &all))?;
-        let mut changes = vec![Change::Write(batch)];
-        changes.extend(more);
-        let audience = Audience::of(&config, Affiliates::default());
-        let state = if allow { "subscribed" } else { "none" };
-        changes.push(asked.single(Event::subscription(&node, audience, &address, state)));
-        Ok(Step::Change(changes, Vec::new()))
-    });
-    Step::InTurn(queries, go_on)
+    Step::InTurn(queries, super::Pending::Approve(Pending { asked, submitted }).into())
+}
+
+/// An owner has decided, and the node is read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending {
+    asked: Asked,
+    submitted: Submitted,
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        decided(self.asked, self.submitted, found)
+    }
+}
+
+fn decided(asked: Asked, submitted: Submitted, found: &[Found]) -> Answered {
+    let Submitted { node, subscriber, allow } = submitted;
+    let (mut directory, found) = found_directory(found)?;
+    asked.must_own()?;
+    let config = asked.owns(&mut directory, &node)?.config.clone();
+    let bare = bare_of(&subscriber);
+    let mut all = match asked.service {
+        true => found.first().and_then(super::row).and_then(Member::decode).ok_or(error::UNREADABLE)?.alone(bare),
+        false => affiliates(found.first())?,
+    };
+    let before = Member::of(&all, bare);
+    // What is not asked any more is not answered.
+    let Some(address) = all.pending(bare) else { return Ok(Step::Result(Vec::new())) };
+    if member::change(&mut all, &address, allow)?.is_none() {
+        return Ok(Step::Result(Vec::new()));
+    }
+    let mut batch = Batch::new();
+    let more = asked.put_people(&mut batch, &mut directory, &node, bare, (&before, &all))?;
+    let mut changes = vec![Change::Write(batch)];
+    changes.extend(more);
+    let audience = Audience::of(&config, Affiliates::default());
+    let state = if allow { "subscribed" } else { "none" };
+    changes.push(asked.single(Event::subscription(&node, audience, &address, state)));
+    Ok(Step::Change(changes, Vec::new()))
 }

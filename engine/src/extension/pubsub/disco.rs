@@ -6,12 +6,37 @@ use super::super::xml;
 use super::error;
 use super::form;
 use super::node::{self, Affiliates};
-use super::{Asked, NS, go_on, range, reading, step};
+use super::{Answered, Asked, NS, found_directory, range};
 use crate::limits::NODE_PAGE_BYTES_MAX;
 use crate::store::nodes::{self as rows, Item, Span};
+use crate::store::{Found, Query};
 
 const INFO_NS: &str = "http://jabber.org/protocol/disco#info";
 const ITEMS_NS: &str = "http://jabber.org/protocol/disco#items";
+
+/// What is read of nodes that are asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pending {
+    /// Which nodes there are.
+    Nodes(Asked),
+    /// The node of this name, whose items are wanted.
+    Items { asked: Asked, name: Box<str> },
+    /// Its items, by which the address is named; those that were published before `gone_us` are gone.
+    Rows { jid: Box<str>, name: Box<str>, gone_us: u64 },
+    /// What the node of this name is.
+    Info { asked: Asked, name: Box<str> },
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        match self {
+            Pending::Nodes(asked) => nodes_found(asked, found),
+            Pending::Items { asked, name } => items_found(asked, name, found),
+            Pending::Rows { jid, name, gone_us } => rows_found(jid, name, gone_us, found),
+            Pending::Info { asked, name } => info_found(asked, name, found),
+        }
+    }
+}
 
 /// Items of an account, of one of its nodes, and what a node is.
 pub(super) fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Discovery<'_>) -> Step {
@@ -31,25 +56,31 @@ pub(super) fn discovers(context: &Context<'_>, request: &IqRequest<'_>, what: Di
 /// that is not there.
 fn nodes(asked: Asked) -> Step {
     let (queries, others) = (vec![rows::directory(&asked.actor)], !asked.owner);
-    let go_on = go_on(move |directory, _| {
-        let mut out = format!("<query xmlns='{ITEMS_NS}'>").into_bytes();
-        let nobody = Affiliates::default();
-        for node in directory.nodes() {
-            if node::may(node.config.access, &node.config.groups, &nobody, asked.viewer(&nobody)).is_err() {
-                continue;
-            }
-            out.extend_from_slice(b"<item");
-            xml::attribute(&mut out, "jid", &asked.actor);
-            xml::attribute(&mut out, "node", &node.name);
-            if !node.config.title.is_empty() {
-                xml::attribute(&mut out, "name", &node.config.title);
-            }
-            out.extend_from_slice(b"/>");
+    reading(others, queries, Pending::Nodes(asked))
+}
+
+fn nodes_found(asked: Asked, found: &[Found]) -> Answered {
+    let (directory, _) = found_directory(found)?;
+    let mut out = format!("<query xmlns='{ITEMS_NS}'>").into_bytes();
+    let nobody = Affiliates::default();
+    for node in directory.nodes() {
+        if node::may(node.config.access, &node.config.groups, &nobody, asked.viewer(&nobody)).is_err() {
+            continue;
         }
-        out.extend_from_slice(b"</query>");
-        Ok(Step::Result(out))
-    });
-    reading(others, queries, go_on)
+        out.extend_from_slice(b"<item");
+        xml::attribute(&mut out, "jid", &asked.actor);
+        xml::attribute(&mut out, "node", &node.name);
+        if !node.config.title.is_empty() {
+            xml::attribute(&mut out, "name", &node.config.title);
+        }
+        out.extend_from_slice(b"/>");
+    }
+    out.extend_from_slice(b"</query>");
+    Ok(Step::Result(out))
+}
+
+fn reading(others: bool, queries: Vec<Query>, pending: Pending) -> Step {
+    super::reading(others, queries, super::Pending::Disco(pending))
 }
 
 fn open(namespace: &str, node: &str) -> Vec<u8> {
@@ -63,55 +94,57 @@ fn open(namespace: &str, node: &str) -> Vec<u8> {
 fn items(asked: Asked, name: Box<str>) -> Step {
     let queries = vec![rows::directory(&asked.actor), asked.people(&name)];
     let others = !asked.owner && !asked.service;
-    let go_on = go_on(move |directory, found| {
-        let node = match asked.seen(&directory, &asked.found_people(found.first())?, &name) {
-            Ok(node) => node,
-            // XEP-0030 8: the answer for an account that is not there.
-            Err(_) if !asked.presence => return Ok(Step::Result([&*open(ITEMS_NS, &name), b"</query>"].concat())),
-            Err(why) => return Err(why),
-        };
-        let gone_us = node.config.gone_before_us(asked.now);
-        let span = Span { reverse: true, ..Span::all(crate::limits::NODE_PAGE_ITEMS_MAX, NODE_PAGE_BYTES_MAX) };
-        let query = rows::items(&asked.actor, &name, span);
-        let (actor, name) = (asked.jid.clone(), name.clone());
-        let go_on = super::Resume::with(move |found| {
-            step(range(found.first()).and_then(|(rows, _)| {
-                let mut out = open(ITEMS_NS, &name);
-                for row in rows.iter().rev() {
-                    let item = Item::decode(&row.value).ok_or(error::UNREADABLE)?;
-                    if item.at_us < gone_us {
-                        continue;
-                    }
-                    out.extend_from_slice(b"<item");
-                    xml::attribute(&mut out, "jid", &actor);
-                    xml::attribute(&mut out, "name", item.id);
-                    out.extend_from_slice(b"/>");
-                }
-                out.extend_from_slice(b"</query>");
-                Ok(Step::Result(out))
-            }))
-        });
-        Ok(Step::Read(vec![query], go_on))
-    });
-    reading(others, queries, go_on)
+    reading(others, queries, Pending::Items { asked, name })
+}
+
+fn items_found(asked: Asked, name: Box<str>, found: &[Found]) -> Answered {
+    let (directory, found) = found_directory(found)?;
+    let node = match asked.seen(&directory, &asked.found_people(found.first())?, &name) {
+        Ok(node) => node,
+        // XEP-0030 8: the answer for an account that is not there.
+        Err(_) if !asked.presence => return Ok(Step::Result([&*open(ITEMS_NS, &name), b"</query>"].concat())),
+        Err(why) => return Err(why),
+    };
+    let gone_us = node.config.gone_before_us(asked.now);
+    let span = Span { reverse: true, ..Span::all(crate::limits::NODE_PAGE_ITEMS_MAX, NODE_PAGE_BYTES_MAX) };
+    let query = rows::items(&asked.actor, &name, span);
+    Ok(Step::Read(vec![query], super::Pending::Disco(Pending::Rows { jid: asked.jid, name, gone_us }).into()))
+}
+
+fn rows_found(jid: Box<str>, name: Box<str>, gone_us: u64, found: &[Found]) -> Answered {
+    let mut out = open(ITEMS_NS, &name);
+    for row in range(found.first())?.0.iter().rev() {
+        let item = Item::decode(&row.value).ok_or(error::UNREADABLE)?;
+        if item.at_us < gone_us {
+            continue;
+        }
+        out.extend_from_slice(b"<item");
+        xml::attribute(&mut out, "jid", &jid);
+        xml::attribute(&mut out, "name", item.id);
+        out.extend_from_slice(b"/>");
+    }
+    out.extend_from_slice(b"</query>");
+    Ok(Step::Result(out))
 }
 
 /// XEP-0060 5.3, 5.4.
 fn info(asked: Asked, name: Box<str>) -> Step {
     let queries = vec![rows::directory(&asked.actor), asked.people(&name)];
     let others = !asked.owner && !asked.service;
-    let go_on = go_on(move |directory, found| {
-        let node = asked.seen(&directory, &asked.found_people(found.first())?, &name)?;
-        let mut out = open(INFO_NS, &name);
-        out.extend_from_slice(b"<identity category='pubsub' type='leaf'/>");
-        for var in [INFO_NS, ITEMS_NS, NS] {
-            out.extend_from_slice(b"<feature");
-            xml::attribute(&mut out, "var", var);
-            out.extend_from_slice(b"/>");
-        }
-        form::write_metadata(&mut out, node, (!asked.service).then_some(&asked.jid));
-        out.extend_from_slice(b"</query>");
-        Ok(Step::Result(out))
-    });
-    reading(others, queries, go_on)
+    reading(others, queries, Pending::Info { asked, name })
+}
+
+fn info_found(asked: Asked, name: Box<str>, found: &[Found]) -> Answered {
+    let (directory, found) = found_directory(found)?;
+    let node = asked.seen(&directory, &asked.found_people(found.first())?, &name)?;
+    let mut out = open(INFO_NS, &name);
+    out.extend_from_slice(b"<identity category='pubsub' type='leaf'/>");
+    for var in [INFO_NS, ITEMS_NS, NS] {
+        out.extend_from_slice(b"<feature");
+        xml::attribute(&mut out, "var", var);
+        out.extend_from_slice(b"/>");
+    }
+    form::write_metadata(&mut out, node, (!asked.service).then_some(&asked.jid));
+    out.extend_from_slice(b"</query>");
+    Ok(Step::Result(out))
 }

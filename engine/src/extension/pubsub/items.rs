@@ -6,16 +6,37 @@ use super::super::iq::Step;
 use super::error::{self, Error};
 use super::event::write_item;
 use super::node::Node;
-use super::{Answered, Asked, NS, close, go_on, id, open, place, range, reading, step, xml};
+use super::{Answered, Asked, NS, close, found_directory, id, open, place, range, reading, xml};
 use crate::limits::{NODE_ASKED_ITEMS_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
 use crate::store::nodes::{self as rows, Item, Place, Span};
 use crate::store::{Found, Query};
 
 pub(super) const NS_RSM: &str = "http://jabber.org/protocol/rsm";
 
+/// What is read of the items of a node.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pending {
+    /// The node, and where the items are that it is asked for.
+    Node { asked: Asked, node: Box<str>, wanted: Wanted },
+    /// These items.
+    Span { actor: Box<str>, span: Span, answer: Answer },
+    /// Some, by their places. Those that were published before `gone_us` are gone.
+    Ids { node: Box<str>, gone_us: u64 },
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        match self {
+            Pending::Node { asked, node, wanted } => node_found(asked, &node, &wanted, found),
+            Pending::Span { actor, span, answer } => span_found(actor, span, answer, found),
+            Pending::Ids { node, gone_us } => ids_found(&node, gone_us, found),
+        }
+    }
+}
+
 /// Which items are asked for.
-#[derive(Clone, Debug)]
-enum Wanted {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Wanted {
     /// All, or so many of those that were published last.
     Recent(Option<u32>),
     /// Those with these ids.
@@ -24,13 +45,13 @@ enum Wanted {
     Page(Page),
 }
 
-#[derive(Clone, Debug)]
-struct Page {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Page {
     max: Option<u32>,
     edge: Edge,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 enum Edge {
     First,
     Last,
@@ -85,12 +106,14 @@ pub(super) fn items(asked: Asked, pubsub: &Element, items: &Element) -> Answered
     let mut queries = vec![rows::directory(&asked.actor), asked.people(&node)];
     queries.extend(wanted.ids().iter().map(|id| rows::place(&asked.actor, &node, id)));
     let others = !asked.owner && !asked.service;
-    let go_on = go_on(move |directory, found| {
-        let node = asked.seen(&directory, &asked.found_people(found.first())?, &node)?;
-        let places: Vec<_> = found[1..].iter().map(|found| place(Some(found))).collect::<Result<_, _>>()?;
-        read(&asked, node, &wanted, &places)
-    });
-    Ok(reading(others, queries, go_on))
+    Ok(reading(others, queries, super::Pending::Items(Pending::Node { asked, node, wanted })))
+}
+
+fn node_found(asked: Asked, node: &str, wanted: &Wanted, found: &[Found]) -> Answered {
+    let (directory, found) = found_directory(found)?;
+    let node = asked.seen(&directory, &asked.found_people(found.first())?, node)?;
+    let places: Vec<_> = found[1..].iter().map(|found| place(Some(found))).collect::<Result<_, _>>()?;
+    read(&asked, node, wanted, &places)
 }
 
 /// Reads the items of a node that the asker may see.
@@ -127,20 +150,20 @@ fn read(asked: &Asked, node: &Node, wanted: &Wanted, places: &[Option<Place>]) -
 
 fn read_span(actor: Box<str>, span: Span, answer: Answer) -> Step {
     let query = rows::items(&actor, &answer.node, span);
-    let go_on = super::Resume::with(move |found: &[Found]| {
-        step(range(found.first()).and_then(|(rows, more)| {
-            let last = rows.last().map(|row| (rows::number_of(&row.sort), Item::decode(&row.value)));
-            if let (true, Some((number, item))) = (more && !span.reverse, last) {
-                let (number, item) = (number.ok_or(error::UNREADABLE)?, item.ok_or(error::UNREADABLE)?);
-                if item.at_us < answer.gone_us {
-                    // All of these are gone; those that are there come behind them.
-                    return Ok(read_span(actor.clone(), Span { after: number, ..span }, answer.clone()));
-                }
-            }
-            Ok(Step::Result(answer.write(rows, more)?))
-        }))
-    });
-    Step::Read(vec![query], go_on)
+    Step::Read(vec![query], super::Pending::Items(Pending::Span { actor, span, answer }).into())
+}
+
+fn span_found(actor: Box<str>, span: Span, answer: Answer, found: &[Found]) -> Answered {
+    let (rows, more) = range(found.first())?;
+    let last = rows.last().map(|row| (rows::number_of(&row.sort), Item::decode(&row.value)));
+    if let (true, Some((number, item))) = (more && !span.reverse, last) {
+        let (number, item) = (number.ok_or(error::UNREADABLE)?, item.ok_or(error::UNREADABLE)?);
+        if item.at_us < answer.gone_us {
+            // All of these are gone; those that are there come behind them.
+            return Ok(read_span(actor, Span { after: number, ..span }, answer));
+        }
+    }
+    Ok(Step::Result(answer.write(rows, more)?))
 }
 
 /// Reads items by their places, as far as one answer goes; those that are not there are passed over.
@@ -157,32 +180,30 @@ fn read_ids(actor: &str, node: &Node, gone_us: u64, places: &[Option<Place>]) ->
     if queries.is_empty() {
         return Err(error::NOT_FOUND);
     }
-    let node = node.name.clone();
-    let go_on = super::Resume::with(move |found: &[Found]| {
-        let (mut out, mut count) = (open(NS, "items", Some(&node)), 0);
-        for found in found {
-            let item = range(Some(found)).map(|(rows, _)| rows.first().map(|row| Item::decode(&row.value)));
-            match item {
-                Ok(Some(Some(item))) if item.at_us >= gone_us => {
-                    out.extend_from_slice(&write_item(&item, true));
-                    count += 1;
-                }
-                Ok(None | Some(Some(_))) => {}
-                Ok(Some(None)) | Err(_) => return Step::Error(error::UNREADABLE),
-            }
+    let pending = Pending::Ids { node: node.name.clone(), gone_us };
+    Ok(Step::Read(queries, super::Pending::Items(pending).into()))
+}
+
+fn ids_found(node: &str, gone_us: u64, found: &[Found]) -> Answered {
+    let (mut out, mut count) = (open(NS, "items", Some(node)), 0);
+    for found in found {
+        let Some(row) = range(Some(found))?.0.first() else { continue };
+        let item = Item::decode(&row.value).ok_or(error::UNREADABLE)?;
+        if item.at_us >= gone_us {
+            out.extend_from_slice(&write_item(&item, true));
+            count += 1;
         }
-        if count == 0 {
-            return Step::Error(error::NOT_FOUND);
-        }
-        close(&mut out, "items");
-        Step::Result(out)
-    });
-    Ok(Step::Read(queries, go_on))
+    }
+    if count == 0 {
+        return Err(error::NOT_FOUND);
+    }
+    close(&mut out, "items");
+    Ok(Step::Result(out))
 }
 
 /// What is answered of a node's items.
-#[derive(Clone, Debug)]
-struct Answer {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Answer {
     node: Box<str>,
     /// Items that the node has, if that is known.
     count: Option<u32>,

@@ -25,9 +25,9 @@ use minidom::Element;
 
 use super::change::Change;
 use super::hook::{Asks, Extension, Xep};
-use super::iq::{Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
+use super::iq::{Around, Context, Feature, IqRequest, Step, Target, Verbs, always};
 use super::{caps, xml};
-use crate::id::Now;
+use crate::id::Wall;
 use crate::limits::{NODE_ID_BYTES_MAX, NODE_NAME_BYTES_MAX};
 use crate::store::{Batch, Found, Query, nodes as rows};
 use crate::wire::jid::bare_of;
@@ -112,9 +112,35 @@ pub const EXTENSION: Extension = Extension {
     ..Extension::NONE
 };
 
+/// What a request for nodes waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pending {
+    Approve(approve::Pending),
+    Disco(disco::Pending),
+    Items(items::Pending),
+    Owner(owner::Pending),
+    Publish(publish::Pending),
+    Service(service::Pending),
+    Subscribe(subscribe::Pending),
+}
+
+impl Pending {
+    pub(super) fn go_on(self, _: &Around<'_>, found: &[Found]) -> Step {
+        step(match self {
+            Pending::Approve(pending) => pending.go_on(found),
+            Pending::Disco(pending) => pending.go_on(found),
+            Pending::Items(pending) => pending.go_on(found),
+            Pending::Owner(pending) => pending.go_on(found),
+            Pending::Publish(pending) => pending.go_on(found),
+            Pending::Service(pending) => pending.go_on(found),
+            Pending::Subscribe(pending) => pending.go_on(found),
+        })
+    }
+}
+
 /// A request, with what is the same for all.
-#[derive(Clone, Debug)]
-struct Asked {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Asked {
     /// Whose nodes: an account, or a node of a service.
     actor: Box<str>,
     /// The address that is asked: an account's, or a service's.
@@ -129,12 +155,12 @@ struct Asked {
     presence: bool,
     /// Groups of the owner's roster in which it is.
     groups: Vec<Box<str>>,
-    now: Now,
+    now: Wall,
 }
 
 impl Asked {
     /// One of nobody's, at a node of a service: what follows is decided elsewhere.
-    fn of_service(actor: &str, service: &str, now: Now) -> Asked {
+    fn of_service(actor: &str, service: &str, now: Wall) -> Asked {
         Asked {
             actor: actor.into(),
             jid: service.into(),
@@ -158,7 +184,7 @@ impl Asked {
             owner,
             presence: owner || service || context.authorized,
             groups: context.groups.to_vec(),
-            now: context.now,
+            now: context.now.wall(),
         }
     }
 
@@ -255,15 +281,10 @@ fn step(answered: Answered) -> Step {
     answered.unwrap_or_else(Step::Error)
 }
 
-/// Goes on with the directory, and all that was found with it.
-fn go_on(with: impl Fn(Directory, &[Found]) -> Answered + Send + Sync + 'static) -> Resume {
-    Resume::with(move |found| {
-        let directory = found.split_first().and_then(|(first, rest)| Some((Directory::decode(row(first)?)?, rest)));
-        step(match directory {
-            Some((directory, rest)) => with(directory, rest),
-            None => Err(error::UNREADABLE),
-        })
-    })
+/// The directory, and all that was found with it.
+fn found_directory(found: &[Found]) -> Result<(Directory, &[Found]), Error> {
+    let directory = found.split_first().and_then(|(first, rest)| Some((Directory::decode(row(first)?)?, rest)));
+    directory.ok_or(error::UNREADABLE)
 }
 
 /// The row that was asked for; none if it was not one row that was.
@@ -294,8 +315,8 @@ fn place(found: Option<&Found>) -> Result<Option<rows::Place>, Error> {
 }
 
 /// Reads for the owner, or for others: those are read for one at a time, so that many requests are not many reads at once.
-fn reading(others: bool, queries: Vec<Query>, go_on: Resume) -> Step {
-    if others { Step::InTurn(queries, go_on) } else { Step::Read(queries, go_on) }
+fn reading(others: bool, queries: Vec<Query>, pending: Pending) -> Step {
+    if others { Step::InTurn(queries, pending.into()) } else { Step::Read(queries, pending.into()) }
 }
 
 /// Writes, tells of it if there is something to be told, and answers.

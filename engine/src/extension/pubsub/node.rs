@@ -2,7 +2,7 @@
 //! subscribed to it in another (XEP-0060 4).
 
 use super::super::{Limit, Refusal};
-use crate::id::Now;
+use crate::id::Wall;
 use crate::limits::{NODE_AFFILIATES_MAX, NODE_BYTES_MAX, NODE_DIRECTORY_BYTES_MAX, NODE_ITEMS_MAX, NODES_MAX};
 use crate::store::{Batch, Found, nodes as rows};
 use crate::wire::jid::bare_of;
@@ -119,7 +119,7 @@ impl Config {
     }
 
     /// Items that were published before this time are gone, microseconds since the Unix epoch.
-    pub fn gone_before_us(&self, now: Now) -> u64 {
+    pub fn gone_before_us(&self, now: Wall) -> u64 {
         match self.expire_s {
             0 => 0,
             seconds => now.expiry_us.saturating_sub(u64::from(seconds) * 1_000_000),

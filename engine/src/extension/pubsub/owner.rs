@@ -3,18 +3,70 @@
 use minidom::Element;
 
 use super::super::change::Change;
-use super::super::iq::{Context, Resume, Step};
+use super::super::iq::{Context, Step};
 use super::error;
 use super::event::Event;
 use super::form::{self, Submitted};
 use super::node::{Affiliates, Affiliation, Audience, Config, Directory, Node};
 use super::service::{said, tell};
 use super::{
-    Answered, Asked, NS, NS_OWNER, affiliates, close, done, go_on, keep, name, open, range, step, subscribe, xml,
+    Answered, Asked, NS, NS_OWNER, affiliates, close, done, found_directory, keep, name, open, range, subscribe, xml,
 };
+use crate::extension;
 use crate::limits::{NODE_AFFILIATES_MAX, NODE_ASKED_ITEMS_MAX, NODE_BYTES_MAX, NODE_ID_BYTES_MAX};
-use crate::store::Batch;
 use crate::store::nodes::{self as rows, Item, Place, Span};
+use crate::store::{Batch, Found};
+
+/// An owner wants something done with a node, which is read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending {
+    asked: Asked,
+    node: Box<str>,
+    what: What,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum What {
+    Create(Config),
+    Configuration,
+    /// A form that was cancelled is none.
+    Configure(Option<Submitted>),
+    /// It has another configuration in this directory, and the items are read that there is no place for any more.
+    Trim {
+        directory: Directory,
+        event: Option<Event>,
+    },
+    Delete {
+        redirect: Option<Box<str>>,
+    },
+    Purge,
+    Affiliations,
+    Affiliate(Vec<(Box<str>, Option<Affiliation>)>),
+    Subscriptions,
+    Subscribe(Vec<(Box<str>, bool)>),
+}
+
+fn pending(asked: Asked, node: Box<str>, what: What) -> extension::Pending {
+    super::Pending::Owner(Pending { asked, node, what }).into()
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        let Pending { asked, node, what } = self;
+        match what {
+            What::Create(config) => create_found(asked, &node, config, found),
+            What::Configuration => configuration_found(asked, &node, found),
+            What::Configure(form) => configure_found(asked, node, form, found),
+            What::Trim { directory, event } => trim(&asked, &node, directory, event, found),
+            What::Delete { redirect } => delete_found(asked, &node, redirect.as_deref(), found),
+            What::Purge => purge_found(asked, &node, found),
+            What::Affiliations => affiliations_found(asked, &node, found),
+            What::Affiliate(changes) => affiliate_found(asked, &node, changes, found),
+            What::Subscriptions => subscriptions_found(&node, found),
+            What::Subscribe(changes) => subscribe_found(asked, &node, changes, found),
+        }
+    }
+}
 
 /// XEP-0060 8.1.
 pub(super) fn create(asked: Asked, pubsub: &Element, create: &Element) -> Answered {
@@ -31,18 +83,19 @@ pub(super) fn create(asked: Asked, pubsub: &Element, create: &Element) -> Answer
         Some(form) => form.apply(&Config::default(), false)?,
         None => Config::default(),
     };
-    let actor = asked.actor;
-    let queries = vec![rows::directory(&actor)];
-    let go_on = go_on(move |mut directory, _| {
-        if directory.get(&node).is_some() {
-            return Err(error::CONFLICT);
-        }
-        directory.configure(&node, config.clone());
-        let mut batch = Batch::new();
-        directory.put(&mut batch, &actor)?;
-        Ok(Step::Write(batch, Vec::new()))
-    });
-    Ok(Step::InTurn(queries, go_on))
+    let queries = vec![rows::directory(&asked.actor)];
+    Ok(Step::InTurn(queries, pending(asked, node, What::Create(config))))
+}
+
+fn create_found(asked: Asked, node: &str, config: Config, found: &[Found]) -> Answered {
+    let (mut directory, _) = found_directory(found)?;
+    if directory.get(node).is_some() {
+        return Err(error::CONFLICT);
+    }
+    directory.configure(node, config);
+    let mut batch = Batch::new();
+    directory.put(&mut batch, &asked.actor)?;
+    Ok(Step::Write(batch, Vec::new()))
 }
 
 /// XEP-0060 8.3.
@@ -57,56 +110,51 @@ pub(super) fn default() -> Step {
 pub(super) fn configuration(asked: Asked, configure: &Element) -> Answered {
     let node = asked.name(configure)?;
     let queries = vec![rows::directory(&asked.actor)];
-    let go_on = go_on(move |mut directory, _| {
-        let entry = asked.owns(&mut directory, &node)?;
-        let mut out = open(NS_OWNER, "configure", Some(&node));
-        form::write(&mut out, &entry.config, "form", asked.service);
-        close(&mut out, "configure");
-        Ok(Step::Result(out))
-    });
-    Ok(Step::Read(queries, go_on))
+    Ok(Step::Read(queries, pending(asked, node, What::Configuration)))
+}
+
+fn configuration_found(asked: Asked, node: &str, found: &[Found]) -> Answered {
+    let (mut directory, _) = found_directory(found)?;
+    let entry = asked.owns(&mut directory, node)?;
+    let mut out = open(NS_OWNER, "configure", Some(node));
+    form::write(&mut out, &entry.config, "form", asked.service);
+    close(&mut out, "configure");
+    Ok(Step::Result(out))
 }
 
 /// XEP-0060 8.2.4.
 pub(super) fn configure(asked: Asked, configure: &Element) -> Answered {
     let node = asked.name(configure)?;
     let form = Submitted::configuration(configure)?;
-    let actor = asked.actor.clone();
-    let queries = vec![rows::directory(&actor), asked.people(&node)];
-    let go_on = go_on(move |mut directory, found| {
-        let entry = asked.owns(&mut directory, &node)?;
-        // XEP-0004 3.2: a form that was cancelled changes nothing.
-        let Some(form) = &form else { return Ok(Step::Result(Vec::new())) };
-        let config = form.apply(&entry.config, asked.service)?;
-        let affiliates = asked.found_people(found.first())?;
-        entry.config = config.clone();
-        let most = if config.persist { config.items_max() } else { 0 };
-        let excess = entry.items.saturating_sub(most);
-        let event = config.notify_config && config.notifications;
-        let event = event.then(|| Event::configured(&node, Audience::of(&config, affiliates), &config, asked.service));
-        if excess == 0 {
-            let mut batch = Batch::new();
-            directory.put(&mut batch, &actor)?;
-            let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
-            return Ok(asked.configured(entry, batch, event));
-        }
-        // Those that were published first go.
-        let query = rows::items(&actor, &node, Span::all(excess, NODE_BYTES_MAX as u32 + 1));
-        let (asked, node, directory) = (asked.clone(), node.clone(), directory);
-        let go_on = Resume::with(move |found| step(trim(&asked, &node, directory.clone(), event.clone(), found)));
-        Ok(Step::Read(vec![query], go_on))
-    });
-    Ok(Step::InTurn(queries, go_on))
+    let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
+    Ok(Step::InTurn(queries, pending(asked, node, What::Configure(form))))
+}
+
+fn configure_found(asked: Asked, node: Box<str>, form: Option<Submitted>, found: &[Found]) -> Answered {
+    let (mut directory, found) = found_directory(found)?;
+    let entry = asked.owns(&mut directory, &node)?;
+    // XEP-0004 3.2: a form that was cancelled changes nothing.
+    let Some(form) = form else { return Ok(Step::Result(Vec::new())) };
+    let config = form.apply(&entry.config, asked.service)?;
+    let affiliates = asked.found_people(found.first())?;
+    entry.config = config.clone();
+    let most = if config.persist { config.items_max() } else { 0 };
+    let excess = entry.items.saturating_sub(most);
+    let event = config.notify_config && config.notifications;
+    let event = event.then(|| Event::configured(&node, Audience::of(&config, affiliates), &config, asked.service));
+    if excess == 0 {
+        let mut batch = Batch::new();
+        directory.put(&mut batch, &asked.actor)?;
+        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
+        return Ok(asked.configured(entry, batch, event));
+    }
+    // Those that were published first go.
+    let query = rows::items(&asked.actor, &node, Span::all(excess, NODE_BYTES_MAX as u32 + 1));
+    Ok(Step::Read(vec![query], pending(asked, node, What::Trim { directory, event })))
 }
 
 /// Removes the items that were read.
-fn trim(
-    asked: &Asked,
-    node: &str,
-    mut directory: Directory,
-    event: Option<Event>,
-    found: &[crate::store::Found],
-) -> Answered {
+fn trim(asked: &Asked, node: &str, mut directory: Directory, event: Option<Event>, found: &[Found]) -> Answered {
     let (actor, (oldest, _)) = (&*asked.actor, range(found.first())?);
     let entry = directory.get_mut(node).ok_or(error::NOT_FOUND)?;
     let mut batch = Batch::new();
@@ -136,74 +184,78 @@ pub(super) fn delete(asked: Asked, delete: &Element) -> Answered {
         return Err(error::BAD_REQUEST);
     }
     let redirect: Option<Box<str>> = redirect.map(Into::into);
-    let actor = asked.actor.clone();
-    let queries = vec![rows::directory(&actor), asked.people(&node)];
-    let go_on = go_on(move |mut directory, found| {
-        asked.owns(&mut directory, &node)?;
-        let entry = directory.remove(&node).ok_or(error::NOT_FOUND)?;
-        let audience = Audience::of(&entry.config, asked.found_people(found.first())?);
-        let mut batch = Batch::new();
-        rows::delete_items(&mut batch, &actor, &node);
-        let told = entry.config.notify_delete && entry.config.notifications;
-        let event = told.then(|| Event::deleted(&node, audience, redirect.as_deref()));
-        if asked.service {
-            rows::put_directory(&mut batch, &actor, b"");
-            rows::delete_pushes(&mut batch, &actor);
-            return Ok(tell::deleted(&asked, (&entry, directory.last), batch, event));
-        }
-        Affiliates::default().put(&mut batch, &actor, &node)?;
-        directory.put(&mut batch, &actor)?;
-        Ok(done(batch, event, Vec::new()))
-    });
-    Ok(Step::InTurn(queries, go_on))
+    let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
+    Ok(Step::InTurn(queries, pending(asked, node, What::Delete { redirect })))
+}
+
+fn delete_found(asked: Asked, node: &str, redirect: Option<&str>, found: &[Found]) -> Answered {
+    let (mut directory, found) = found_directory(found)?;
+    let actor = &asked.actor;
+    asked.owns(&mut directory, node)?;
+    let entry = directory.remove(node).ok_or(error::NOT_FOUND)?;
+    let audience = Audience::of(&entry.config, asked.found_people(found.first())?);
+    let mut batch = Batch::new();
+    rows::delete_items(&mut batch, actor, node);
+    let told = entry.config.notify_delete && entry.config.notifications;
+    let event = told.then(|| Event::deleted(node, audience, redirect));
+    if asked.service {
+        rows::put_directory(&mut batch, actor, b"");
+        rows::delete_pushes(&mut batch, actor);
+        return Ok(tell::deleted(&asked, (&entry, directory.last), batch, event));
+    }
+    Affiliates::default().put(&mut batch, actor, node)?;
+    directory.put(&mut batch, actor)?;
+    Ok(done(batch, event, Vec::new()))
 }
 
 /// XEP-0060 8.5.
 pub(super) fn purge(asked: Asked, purge: &Element) -> Answered {
     let node = asked.name(purge)?;
-    let actor = asked.actor.clone();
-    let queries = vec![rows::directory(&actor), asked.people(&node)];
-    let go_on = go_on(move |mut directory, found| {
-        let last = directory.last;
-        let entry = asked.owns(&mut directory, &node)?;
-        if !entry.config.persist {
-            return Err(error::NO_ITEMS);
-        }
-        let audience = Audience::of(&entry.config, asked.found_people(found.first())?);
-        let told = entry.config.notifications && entry.config.notify_retract;
-        (entry.items, entry.bytes) = (0, 0);
-        entry.lose(last);
-        let mut batch = Batch::new();
-        rows::delete_items(&mut batch, &actor, &node);
-        directory.put(&mut batch, &actor)?;
-        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
-        Ok(asked.done(entry, batch, told.then(|| Event::purged(&node, audience)), Vec::new()))
-    });
-    Ok(Step::InTurn(queries, go_on))
+    let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
+    Ok(Step::InTurn(queries, pending(asked, node, What::Purge)))
+}
+
+fn purge_found(asked: Asked, node: &str, found: &[Found]) -> Answered {
+    let (mut directory, found) = found_directory(found)?;
+    let last = directory.last;
+    let entry = asked.owns(&mut directory, node)?;
+    if !entry.config.persist {
+        return Err(error::NO_ITEMS);
+    }
+    let audience = Audience::of(&entry.config, asked.found_people(found.first())?);
+    let told = entry.config.notifications && entry.config.notify_retract;
+    (entry.items, entry.bytes) = (0, 0);
+    entry.lose(last);
+    let mut batch = Batch::new();
+    rows::delete_items(&mut batch, &asked.actor, node);
+    directory.put(&mut batch, &asked.actor)?;
+    let entry = directory.get(node).ok_or(error::NOT_FOUND)?;
+    Ok(asked.done(entry, batch, told.then(|| Event::purged(node, audience)), Vec::new()))
 }
 
 /// XEP-0060 8.9.1.
 pub(super) fn affiliations(asked: Asked, affiliations: &Element) -> Answered {
     let node = name(affiliations)?;
-    let actor = asked.actor;
-    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node)];
-    let go_on = go_on(move |directory, found| {
-        directory.get(&node).ok_or(error::NOT_FOUND)?;
-        let mut out = open(NS_OWNER, "affiliations", Some(&node));
-        let mut write = |jid: &str, affiliation: &str| {
-            out.extend_from_slice(b"<affiliation");
-            xml::attribute(&mut out, "jid", jid);
-            xml::attribute(&mut out, "affiliation", affiliation);
-            out.extend_from_slice(b"/>");
-        };
-        write(&actor, "owner");
-        for (jid, affiliation) in &affiliates(found.first())?.affiliations {
-            write(jid, super::member::name(Some(*affiliation)));
-        }
-        close(&mut out, "affiliations");
-        Ok(Step::Result(out))
-    });
-    Ok(Step::Read(queries, go_on))
+    let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &node)];
+    Ok(Step::Read(queries, pending(asked, node, What::Affiliations)))
+}
+
+fn affiliations_found(asked: Asked, node: &str, found: &[Found]) -> Answered {
+    let (directory, found) = found_directory(found)?;
+    directory.get(node).ok_or(error::NOT_FOUND)?;
+    let mut out = open(NS_OWNER, "affiliations", Some(node));
+    let mut write = |jid: &str, affiliation: &str| {
+        out.extend_from_slice(b"<affiliation");
+        xml::attribute(&mut out, "jid", jid);
+        xml::attribute(&mut out, "affiliation", affiliation);
+        out.extend_from_slice(b"/>");
+    };
+    write(&asked.actor, "owner");
+    for (jid, affiliation) in &affiliates(found.first())?.affiliations {
+        write(jid, super::member::name(Some(*affiliation)));
+    }
+    close(&mut out, "affiliations");
+    Ok(Step::Result(out))
 }
 
 /// XEP-0060 8.9.2.
@@ -232,42 +284,49 @@ pub(super) fn affiliate(context: &Context<'_>, asked: Asked, affiliations: &Elem
         }
         changes.push((jid, affiliation));
     }
-    let actor = asked.actor;
-    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node)];
-    let go_on = go_on(move |mut directory, found| {
-        let entry = directory.get_mut(&node).ok_or(error::NOT_FOUND)?;
-        let mut all = affiliates(found.first())?;
-        for (jid, affiliation) in &changes {
-            all.affiliate(jid, *affiliation);
-            // XEP-0163 7.1: who may not see the node any more is not subscribed any more.
-            if *affiliation == Some(Affiliation::Outcast) {
-                all.end(jid);
-            }
+    let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &node)];
+    Ok(Step::InTurn(queries, pending(asked, node, What::Affiliate(changes))))
+}
+
+fn affiliate_found(
+    asked: Asked,
+    node: &str,
+    changes: Vec<(Box<str>, Option<Affiliation>)>,
+    found: &[Found],
+) -> Answered {
+    let (mut directory, found) = found_directory(found)?;
+    let entry = directory.get_mut(node).ok_or(error::NOT_FOUND)?;
+    let mut all = affiliates(found.first())?;
+    for (jid, affiliation) in &changes {
+        all.affiliate(jid, *affiliation);
+        // XEP-0163 7.1: who may not see the node any more is not subscribed any more.
+        if *affiliation == Some(Affiliation::Outcast) {
+            all.end(jid);
         }
-        entry.listed = !all.is_empty();
-        let mut batch = Batch::new();
-        all.put(&mut batch, &actor, &node)?;
-        directory.put(&mut batch, &actor)?;
-        Ok(Step::Write(batch, Vec::new()))
-    });
-    Ok(Step::InTurn(queries, go_on))
+    }
+    entry.listed = !all.is_empty();
+    let mut batch = Batch::new();
+    all.put(&mut batch, &asked.actor, node)?;
+    directory.put(&mut batch, &asked.actor)?;
+    Ok(Step::Write(batch, Vec::new()))
 }
 
 /// XEP-0060 8.8.1. Those who wait to be approved are not among them.
 pub(super) fn subscriptions(asked: Asked, subscriptions: &Element) -> Answered {
     let node = name(subscriptions)?;
-    let actor = asked.actor;
-    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node)];
-    let go_on = go_on(move |directory, found| {
-        directory.get(&node).ok_or(error::NOT_FOUND)?;
-        let mut out = open(NS_OWNER, "subscriptions", Some(&node));
-        for jid in &affiliates(found.first())?.subscribers {
-            subscribe::write_of(&mut out, jid, "subscribed");
-        }
-        close(&mut out, "subscriptions");
-        Ok(Step::Result(out))
-    });
-    Ok(Step::Read(queries, go_on))
+    let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &node)];
+    Ok(Step::Read(queries, pending(asked, node, What::Subscriptions)))
+}
+
+fn subscriptions_found(node: &str, found: &[Found]) -> Answered {
+    let (directory, found) = found_directory(found)?;
+    directory.get(node).ok_or(error::NOT_FOUND)?;
+    let mut out = open(NS_OWNER, "subscriptions", Some(node));
+    for jid in &affiliates(found.first())?.subscribers {
+        subscribe::write_of(&mut out, jid, "subscribed");
+    }
+    close(&mut out, "subscriptions");
+    Ok(Step::Result(out))
 }
 
 /// Which subscriptions an owner changes, and whether they are to be (XEP-0060 8.8.2).
@@ -295,21 +354,22 @@ pub(super) fn wanted(context: &Context<'_>, subscriptions: &Element) -> Result<V
 pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscriptions: &Element) -> Answered {
     let node = name(subscriptions)?;
     let changes = wanted(context, subscriptions)?;
-    let actor = asked.actor;
-    let queries = vec![rows::directory(&actor), rows::affiliates(&actor, &node)];
-    let go_on = go_on(move |directory, found| {
-        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
-        let mut all = affiliates(found.first())?;
-        let mut told = Vec::new();
-        for (jid, on) in &changes {
-            if let Some((jid, state)) = super::member::change(&mut all, jid, *on)? {
-                let audience = Audience::of(&entry.config, Affiliates::default());
-                told.push(Change::Event(Box::new(Event::subscription(&node, audience, &jid, state))));
-            }
+    let queries = vec![rows::directory(&asked.actor), rows::affiliates(&asked.actor, &node)];
+    Ok(Step::InTurn(queries, pending(asked, node, What::Subscribe(changes))))
+}
+
+fn subscribe_found(asked: Asked, node: &str, changes: Vec<(Box<str>, bool)>, found: &[Found]) -> Answered {
+    let (directory, found) = found_directory(found)?;
+    let entry = directory.get(node).ok_or(error::NOT_FOUND)?;
+    let mut all = affiliates(found.first())?;
+    let mut told = Vec::new();
+    for (jid, on) in &changes {
+        if let Some((jid, state)) = super::member::change(&mut all, jid, *on)? {
+            let audience = Audience::of(&entry.config, Affiliates::default());
+            told.push(Change::Event(Box::new(Event::subscription(node, audience, &jid, state))));
         }
-        let mut batch = Batch::new();
-        all.put(&mut batch, &actor, &node)?;
-        Ok(Step::Change([Change::Write(batch)].into_iter().chain(told).collect(), Vec::new()))
-    });
-    Ok(Step::InTurn(queries, go_on))
+    }
+    let mut batch = Batch::new();
+    all.put(&mut batch, &asked.actor, node)?;
+    Ok(Step::Change([Change::Write(batch)].into_iter().chain(told).collect(), Vec::new()))
 }

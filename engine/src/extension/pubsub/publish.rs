@@ -8,13 +8,49 @@ use super::event::Event;
 use super::form::Submitted;
 use super::node::{Affiliation, Audience, Config};
 use super::service::channel;
-use super::{Answered, Asked, NS, go_on, id, keep, open, place, range, xml};
+use super::{Answered, Asked, NS, found_directory, id, keep, open, place, range, xml};
 use crate::limits::NODE_ITEM_BYTES_MAX;
-use crate::store::Batch;
 use crate::store::nodes::{self as rows, Item, Span};
+use crate::store::{Batch, Found};
 
 /// The id of the one item of a node that has no more (XEP-0060 12.20).
 const SINGLE: &str = "current";
+
+/// A node is read at which something is to be published or removed.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pending {
+    Publish(Publishing),
+    /// The item with this id goes. Whether others are told of it its owner may say.
+    Retract {
+        asked: Asked,
+        node: Box<str>,
+        id: Box<str>,
+        notify: Option<bool>,
+    },
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        match self {
+            Pending::Publish(publishing) => publish_found(publishing, found),
+            Pending::Retract { asked, node, id, notify } => retract_found(asked, &node, &id, notify, found),
+        }
+    }
+}
+
+/// What is published.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Publishing {
+    asked: Asked,
+    node: Box<str>,
+    has_item: bool,
+    /// The item's id, if the publisher has given it one.
+    given: Option<Box<str>>,
+    /// The id under which it was looked for.
+    looked: Box<str>,
+    payload: Vec<u8>,
+    options: Option<Submitted>,
+}
 
 /// XEP-0060 7.1. A node that is not there is made.
 pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answered {
@@ -37,66 +73,68 @@ pub(super) fn publish(asked: Asked, pubsub: &Element, publish: &Element) -> Answ
         Some(options) => Some(Submitted::options(options)?),
         None => None,
     };
-    let has_item = item.is_some();
     let looked = given.clone().unwrap_or_else(|| SINGLE.into());
-    let actor = asked.actor.clone();
     let queries = vec![
-        rows::directory(&actor),
+        rows::directory(&asked.actor),
         asked.people(&node),
-        rows::place(&actor, &node, &looked),
+        rows::place(&asked.actor, &node, &looked),
         // What gives way if the node is full.
-        rows::items(&actor, &node, Span::all(1, 1)),
+        rows::items(&asked.actor, &node, Span::all(1, 1)),
     ];
-    let go_on = go_on(move |mut directory, found| {
-        let affiliates = asked.found_people(found.first())?;
-        asked.may_publish(directory.get(&node), &affiliates)?;
-        let config = match (directory.get(&node), &options) {
-            (Some(node), Some(options)) => {
-                options.demand(&node.config)?;
-                node.config.clone()
-            }
-            (Some(node), None) => node.config.clone(),
-            (None, Some(options)) => options.made()?,
-            (None, None) => Config::default(),
-        };
-        fits(&config, has_item, &payload)?;
-        directory.last += 1;
-        let number = directory.last;
-        let id: Box<str> = match &given {
-            Some(id) => id.clone(),
-            None if config.items_max() == 1 => SINGLE.into(),
-            None => format!("{:x}-{number:x}", asked.now.wall_us).into(),
-        };
-        let mut batch = Batch::new();
-        let entry = match directory.get_mut(&node) {
-            Some(entry) => entry,
-            None => directory.configure(&node, config.clone()),
-        };
-        let item = Item { at_us: asked.now.wall_us, id: &id, payload: &payload };
-        if config.persist {
-            let there = if *id == *looked { place(found.get(1))? } else { None };
-            let oldest = range(found.get(2))?.0.first().and_then(keep::Oldest::of);
-            let gone_us = entry.config.gone_before_us(asked.now);
-            keep::store(entry, &mut batch, &actor, (&item, "", gone_us), number, there, oldest.as_ref())?;
-        } else {
-            entry.lose(number);
+    let publishing = Publishing { has_item: item.is_some(), asked, node, given, looked, payload, options };
+    Ok(Step::InTurn(queries, super::Pending::Publish(Pending::Publish(publishing)).into()))
+}
+
+fn publish_found(publishing: Publishing, found: &[Found]) -> Answered {
+    let Publishing { asked, node, has_item, given, looked, payload, options } = publishing;
+    let (mut directory, found) = found_directory(found)?;
+    let affiliates = asked.found_people(found.first())?;
+    asked.may_publish(directory.get(&node), &affiliates)?;
+    let config = match (directory.get(&node), options) {
+        (Some(node), Some(options)) => {
+            options.demand(&node.config)?;
+            node.config.clone()
         }
-        directory.put(&mut batch, &actor)?;
-        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
-        let audience = Audience::of(&config, affiliates);
-        let told = has_item.then_some(&item);
-        let news = told.and_then(|item| channel::news(&asked, &config, number, item));
-        let event = config.notifications.then(|| Event::published(&node, &config, audience, told));
-        let mut answer = open(NS, "publish", Some(&node));
-        if has_item {
-            answer.extend_from_slice(b"<item");
-            xml::attribute(&mut answer, "id", &id);
-            answer.extend_from_slice(b"/>");
-        }
-        super::close(&mut answer, "publish");
-        Ok(asked.done(entry, batch, event, answer).with(news.into_iter().collect()))
-    });
-    Ok(Step::InTurn(queries, go_on))
+        (Some(node), None) => node.config.clone(),
+        (None, Some(options)) => options.made()?,
+        (None, None) => Config::default(),
+    };
+    fits(&config, has_item, &payload)?;
+    directory.last += 1;
+    let number = directory.last;
+    let id: Box<str> = match given {
+        Some(id) => id,
+        None if config.items_max() == 1 => SINGLE.into(),
+        None => format!("{:x}-{number:x}", asked.now.wall_us).into(),
+    };
+    let mut batch = Batch::new();
+    let entry = match directory.get_mut(&node) {
+        Some(entry) => entry,
+        None => directory.configure(&node, config.clone()),
+    };
+    let item = Item { at_us: asked.now.wall_us, id: &id, payload: &payload };
+    if config.persist {
+        let there = if id == looked { place(found.get(1))? } else { None };
+        let oldest = range(found.get(2))?.0.first().and_then(keep::Oldest::of);
+        let gone_us = entry.config.gone_before_us(asked.now);
+        keep::store(entry, &mut batch, &asked.actor, (&item, "", gone_us), number, there, oldest.as_ref())?;
+    } else {
+        entry.lose(number);
+    }
+    directory.put(&mut batch, &asked.actor)?;
+    let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
+    let audience = Audience::of(&config, affiliates);
+    let told = has_item.then_some(&item);
+    let news = told.and_then(|item| channel::news(&asked, &config, number, item));
+    let event = config.notifications.then(|| Event::published(&node, &config, audience, told));
+    let mut answer = open(NS, "publish", Some(&node));
+    if has_item {
+        answer.extend_from_slice(b"<item");
+        xml::attribute(&mut answer, "id", &id);
+        answer.extend_from_slice(b"/>");
+    }
+    super::close(&mut answer, "publish");
+    Ok(asked.done(entry, batch, event, answer).with(news.into_iter().collect()))
 }
 
 /// The payload of an item: one element, or none.
@@ -137,26 +175,27 @@ pub(super) fn retract(asked: Asked, retract: &Element) -> Answered {
         _ => return Err(error::ITEM_REQUIRED),
     };
     let notify = retract.attr("notify").map(|notify| matches!(notify, "1" | "true"));
-    let actor = asked.actor.clone();
-    let queries = vec![rows::directory(&actor), asked.people(&node), rows::place(&actor, &node, &id)];
-    let go_on = go_on(move |mut directory, found| {
-        let affiliates = asked.found_people(found.first())?;
-        // XEP-0060 4.1: a publisher may, too.
-        if affiliates.affiliation(asked.bare()) != Some(Affiliation::Publisher) {
-            asked.owns(&mut directory, &node)?;
-        }
-        let entry = directory.get_mut(&node).ok_or(error::NOT_FOUND)?;
-        if !entry.config.persist {
-            return Err(error::NO_ITEMS);
-        }
-        let place = place(found.get(1))?.ok_or(error::NOT_FOUND)?;
-        let mut batch = Batch::new();
-        keep::remove(entry, &mut batch, &actor, &id, place);
-        let told = entry.config.notifications && notify.unwrap_or(entry.config.notify_retract);
-        let audience = Audience::of(&entry.config, affiliates);
-        directory.put(&mut batch, &actor)?;
-        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
-        Ok(asked.done(entry, batch, told.then(|| Event::retracted(&node, audience, &id)), Vec::new()))
-    });
-    Ok(Step::InTurn(queries, go_on))
+    let queries = vec![rows::directory(&asked.actor), asked.people(&node), rows::place(&asked.actor, &node, &id)];
+    Ok(Step::InTurn(queries, super::Pending::Publish(Pending::Retract { asked, node, id, notify }).into()))
+}
+
+fn retract_found(asked: Asked, node: &str, id: &str, notify: Option<bool>, found: &[Found]) -> Answered {
+    let (mut directory, found) = found_directory(found)?;
+    let affiliates = asked.found_people(found.first())?;
+    // XEP-0060 4.1: a publisher may, too.
+    if affiliates.affiliation(asked.bare()) != Some(Affiliation::Publisher) {
+        asked.owns(&mut directory, node)?;
+    }
+    let entry = directory.get_mut(node).ok_or(error::NOT_FOUND)?;
+    if !entry.config.persist {
+        return Err(error::NO_ITEMS);
+    }
+    let place = place(found.get(1))?.ok_or(error::NOT_FOUND)?;
+    let mut batch = Batch::new();
+    keep::remove(entry, &mut batch, &asked.actor, id, place);
+    let told = entry.config.notifications && notify.unwrap_or(entry.config.notify_retract);
+    let audience = Audience::of(&entry.config, affiliates);
+    directory.put(&mut batch, &asked.actor)?;
+    let entry = directory.get(node).ok_or(error::NOT_FOUND)?;
+    Ok(asked.done(entry, batch, told.then(|| Event::retracted(node, audience, id)), Vec::new()))
 }

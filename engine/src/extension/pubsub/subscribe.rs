@@ -9,12 +9,33 @@ use super::event::Event;
 use super::member::Member;
 use super::node::{self, Affiliates, Audience, Denied, Directory, Node, SendLast};
 use super::service::said;
-use super::{Answered, Asked, NS, approve, close, error, go_on, open, range, reading, xml};
+use super::{Answered, Asked, NS, approve, close, error, found_directory, open, range, reading, xml};
 use crate::limits::{NODE_SUBSCRIBERS_MAX, NODES_MAX};
-use crate::store::Batch;
 use crate::store::nodes::{self as rows, Item, Span};
+use crate::store::{Batch, Found};
 use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
+
+/// A node is read, or all that are for somebody.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pending {
+    /// This address is to be subscribed.
+    Subscribe { asked: Asked, node: Box<str>, jid: Box<str> },
+    /// It is not to be subscribed any more.
+    Unsubscribe { asked: Asked, node: Box<str>, jid: Box<str> },
+    /// The asker's subscriptions are wanted, at one node or at all.
+    Subscriptions { asked: Asked, only: Option<Box<str>> },
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        match self {
+            Pending::Subscribe { asked, node, jid } => subscribe_found(asked, &node, &jid, found),
+            Pending::Unsubscribe { asked, node, jid } => unsubscribe_found(asked, &node, &jid, found),
+            Pending::Subscriptions { asked, only } => subscriptions_found(asked, only.as_deref(), found),
+        }
+    }
+}
 
 /// The address that is meant: one of the asker's, or it is refused with `others`.
 fn subscriber(
@@ -105,52 +126,54 @@ pub(super) fn subscribe(context: &Context<'_>, asked: Asked, subscribe: &Element
     let jid = subscriber(context, &asked, subscribe, error::INVALID_JID)?;
     let queries =
         vec![rows::directory(&asked.actor), asked.people(&node), rows::items(&asked.actor, &node, Span::LAST)];
-    let go_on = go_on(move |mut directory, found| {
-        let mut all = asked.found_people(found.first())?;
-        let before = Member::of(&all, asked.bare());
-        let refused = |why: error::Error| match asked.service {
-            true => Ok(Step::Refuse(vec![said::belongs(&asked.actor, asked.bare(), &before)], why)),
-            false => Err(asked.refuse(why)),
-        };
-        let Some(entry) = directory.get(&node) else { return refused(error::NOT_FOUND) };
-        let config = entry.config.clone();
-        let mut ask = false;
-        match node::may(config.access, &config.groups, &all, asked.viewer(&all)) {
-            Ok(()) => all.subscribe(&jid),
-            // XEP-0060 6.1.4: an owner is asked, once.
-            // 6.1.3.7: of a request that waits already its sender knows.
-            Err(Denied::Unsubscribed) if all.pending(asked.bare()).is_some() => match asked.service {
-                true => return refused(error::PENDING),
-                false => return Err(error::PENDING),
-            },
-            Err(Denied::Unsubscribed) => ask = all.want(&jid),
-            Err(denied) => return refused(denied.into()),
+    Ok(Step::InTurn(queries, super::Pending::Subscribe(Pending::Subscribe { asked, node, jid }).into()))
+}
+
+fn subscribe_found(asked: Asked, node: &str, jid: &str, found: &[Found]) -> Answered {
+    let (mut directory, found) = found_directory(found)?;
+    let mut all = asked.found_people(found.first())?;
+    let before = Member::of(&all, asked.bare());
+    let refused = |why: error::Error| match asked.service {
+        true => Ok(Step::Refuse(vec![said::belongs(&asked.actor, asked.bare(), &before)], why)),
+        false => Err(asked.refuse(why)),
+    };
+    let Some(entry) = directory.get(node) else { return refused(error::NOT_FOUND) };
+    let config = entry.config.clone();
+    let mut ask = false;
+    match node::may(config.access, &config.groups, &all, asked.viewer(&all)) {
+        Ok(()) => all.subscribe(jid),
+        // XEP-0060 6.1.4: an owner is asked, once.
+        // 6.1.3.7: of a request that waits already its sender knows.
+        Err(Denied::Unsubscribed) if all.pending(asked.bare()).is_some() => match asked.service {
+            true => return refused(error::PENDING),
+            false => return Err(error::PENDING),
+        },
+        Err(Denied::Unsubscribed) => ask = all.want(jid),
+        Err(denied) => return refused(denied.into()),
+    }
+    let subscribed = all.is_subscribed(asked.bare());
+    let owners = if asked.service { entry.owners.clone() } else { vec![asked.actor.clone()] };
+    let mut batch = Batch::new();
+    let more = match asked.put_people(&mut batch, &mut directory, node, asked.bare(), (&before, &all)) {
+        Ok(more) => more,
+        Err(why) => return refused(why),
+    };
+    let mut changes = vec![Change::Write(batch)];
+    changes.extend(more);
+    if subscribed && config.send_last != SendLast::Never && config.notifications {
+        let (last, _) = range(found.get(1))?;
+        let gone_us = config.gone_before_us(asked.now);
+        let last = last.first().and_then(|row| Item::decode(&row.value)).filter(|item| item.at_us >= gone_us);
+        if let (Some(item), Some(entry)) = (last, directory.get(node)) {
+            let audience = Audience::of(&config, Affiliates::default());
+            changes.push(asked.single(Event::last(&asked.jid, entry, audience, &item, jid)));
         }
-        let subscribed = all.is_subscribed(asked.bare());
-        let owners = if asked.service { entry.owners.clone() } else { vec![asked.actor.clone()] };
-        let mut batch = Batch::new();
-        let more = match asked.put_people(&mut batch, &mut directory, &node, asked.bare(), (&before, &all)) {
-            Ok(more) => more,
-            Err(why) => return refused(why),
-        };
-        let mut changes = vec![Change::Write(batch)];
-        changes.extend(more);
-        if subscribed && config.send_last != SendLast::Never && config.notifications {
-            let (last, _) = range(found.get(1))?;
-            let gone_us = config.gone_before_us(asked.now);
-            let last = last.first().and_then(|row| Item::decode(&row.value)).filter(|item| item.at_us >= gone_us);
-            if let (Some(item), Some(entry)) = (last, directory.get(&node)) {
-                let audience = Audience::of(&config, Affiliates::default());
-                changes.push(asked.single(Event::last(&asked.jid, entry, audience, &item, &jid)));
-            }
-        }
-        if ask {
-            changes.extend(owners.iter().map(|owner| approve::ask(&asked, &node, &jid, owner)));
-        }
-        let state = if subscribed { "subscribed" } else { "pending" };
-        Ok(Step::Change(changes, answer(&node, &jid, state)))
-    });
-    Ok(Step::InTurn(queries, go_on))
+    }
+    if ask {
+        changes.extend(owners.iter().map(|owner| approve::ask(&asked, node, jid, owner)));
+    }
+    let state = if subscribed { "subscribed" } else { "pending" };
+    Ok(Step::Change(changes, answer(node, jid, state)))
 }
 
 /// XEP-0060 6.2.
@@ -159,28 +182,30 @@ pub(super) fn unsubscribe(context: &Context<'_>, asked: Asked, unsubscribe: &Ele
     // 6.2.3.3.
     let jid = subscriber(context, &asked, unsubscribe, error::FORBIDDEN)?;
     let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
-    let go_on = go_on(move |mut directory, found| {
-        let mut all = asked.found_people(found.first())?;
-        let before = Member::of(&all, asked.bare());
-        let refused = |why: error::Error| match asked.service {
-            true => Ok(Step::Refuse(vec![said::belongs(&asked.actor, asked.bare(), &before)], why)),
-            false => Err(asked.refuse(why)),
+    Ok(Step::InTurn(queries, super::Pending::Subscribe(Pending::Unsubscribe { asked, node, jid }).into()))
+}
+
+fn unsubscribe_found(asked: Asked, node: &str, jid: &str, found: &[Found]) -> Answered {
+    let (mut directory, found) = found_directory(found)?;
+    let mut all = asked.found_people(found.first())?;
+    let before = Member::of(&all, asked.bare());
+    let refused = |why: error::Error| match asked.service {
+        true => Ok(Step::Refuse(vec![said::belongs(&asked.actor, asked.bare(), &before)], why)),
+        false => Err(asked.refuse(why)),
+    };
+    let Some(entry) = directory.get(node) else { return refused(error::NOT_FOUND) };
+    if !all.unsubscribe(jid) {
+        // XEP-0060 6.2.3.2; who may not see the node hears nothing of it.
+        let may = node::may(entry.config.access, &entry.config.groups, &all, asked.viewer(&all));
+        return match may {
+            Ok(()) | Err(Denied::Unsubscribed) => refused(error::NOT_SUBSCRIBED),
+            Err(denied) => refused(denied.into()),
         };
-        let Some(entry) = directory.get(&node) else { return refused(error::NOT_FOUND) };
-        if !all.unsubscribe(&jid) {
-            // XEP-0060 6.2.3.2; who may not see the node hears nothing of it.
-            let may = node::may(entry.config.access, &entry.config.groups, &all, asked.viewer(&all));
-            return match may {
-                Ok(()) | Err(Denied::Unsubscribed) => refused(error::NOT_SUBSCRIBED),
-                Err(denied) => refused(denied.into()),
-            };
-        }
-        let mut batch = Batch::new();
-        let more = asked.put_people(&mut batch, &mut directory, &node, asked.bare(), (&before, &all))?;
-        let changes = [Change::Write(batch)].into_iter().chain(more).collect();
-        Ok(Step::Change(changes, answer(&node, &jid, "none")))
-    });
-    Ok(Step::InTurn(queries, go_on))
+    }
+    let mut batch = Batch::new();
+    let more = asked.put_people(&mut batch, &mut directory, node, asked.bare(), (&before, &all))?;
+    let changes = [Change::Write(batch)].into_iter().chain(more).collect();
+    Ok(Step::Change(changes, answer(node, jid, "none")))
 }
 
 /// XEP-0060 5.6: those of the asker.
@@ -188,27 +213,29 @@ pub(super) fn subscriptions(asked: Asked, subscriptions: &Element) -> Answered {
     let others = !asked.owner;
     let only: Option<Box<str>> = subscriptions.attr("node").map(Into::into);
     let queries = vec![rows::directory(&asked.actor), rows::all_affiliates(&asked.actor, NODES_MAX as u32)];
-    let go_on = go_on(move |_, found| {
-        let (found, _) = range(found.first())?;
-        let mut all = Vec::new();
-        for row in found {
-            let Some(node) = rows::affiliates_node(&row.sort) else { continue };
-            if only.as_deref().is_some_and(|only| only != node) {
-                continue;
-            }
-            let affiliates = Affiliates::decode(Some(&row.value)).ok_or(error::UNREADABLE)?;
-            for (list, state) in [(&affiliates.subscribers, "subscribed"), (&affiliates.pending, "pending")] {
-                let own = list.iter().filter(|jid| bare_of(jid) == asked.bare());
-                own.for_each(|jid| write(&mut all, node, jid, state));
-            }
+    Ok(reading(others, queries, super::Pending::Subscribe(Pending::Subscriptions { asked, only })))
+}
+
+fn subscriptions_found(asked: Asked, only: Option<&str>, found: &[Found]) -> Answered {
+    let (_, found) = found_directory(found)?;
+    let (found, _) = range(found.first())?;
+    let mut all = Vec::new();
+    for row in found {
+        let Some(node) = rows::affiliates_node(&row.sort) else { continue };
+        if only.is_some_and(|only| only != node) {
+            continue;
         }
-        if all.is_empty() && !asked.presence {
-            return Err(error::UNSEEN);
+        let affiliates = Affiliates::decode(Some(&row.value)).ok_or(error::UNREADABLE)?;
+        for (list, state) in [(&affiliates.subscribers, "subscribed"), (&affiliates.pending, "pending")] {
+            let own = list.iter().filter(|jid| bare_of(jid) == asked.bare());
+            own.for_each(|jid| write(&mut all, node, jid, state));
         }
-        let mut out = open(NS, "subscriptions", only.as_deref());
-        out.extend_from_slice(&all);
-        close(&mut out, "subscriptions");
-        Ok(Step::Result(out))
-    });
-    Ok(reading(others, queries, go_on))
+    }
+    if all.is_empty() && !asked.presence {
+        return Err(error::UNSEEN);
+    }
+    let mut out = open(NS, "subscriptions", only);
+    out.extend_from_slice(&all);
+    close(&mut out, "subscriptions");
+    Ok(Step::Result(out))
 }

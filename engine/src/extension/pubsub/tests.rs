@@ -67,9 +67,9 @@ impl World {
         let mut step = crate::extension::handle(&context, None, &request).1;
         loop {
             step = match step {
-                Step::Read(queries, resume) | Step::InTurn(queries, resume) => {
+                Step::Read(queries, pending) | Step::InTurn(queries, pending) => {
                     let found: Vec<_> = queries.iter().map(|query| self.found(query)).collect();
-                    resume.go_on(&found)
+                    pending.go_on(&context.around(), &found)
                 }
                 Step::Result(answer) => return Ok(String::from_utf8(answer).unwrap()),
                 Step::Error(refusal) => return Err(refusal),

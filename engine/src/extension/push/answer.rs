@@ -1,8 +1,9 @@
 //! What a service has answered, and what follows for its registration (XEP-0357 7.1).
 
 use super::super::change::{Change, Dropped};
-use super::super::iq::{Condition, Resume, Step};
-use super::{found, query, written};
+use super::super::iq::{Condition, Step};
+use super::{Pending, found, query, written};
+use crate::extension;
 use crate::store::{Found, Query};
 use crate::wire::Element;
 use crate::wire::error::NS_STANZAS;
@@ -62,9 +63,26 @@ fn passes(condition: Condition) -> bool {
 }
 
 /// Notes an outcome in the row of a user's registrations, at this second since the Unix epoch.
-pub fn note(account: &str, jid: &str, node: &str, outcome: Outcome, now_s: u64) -> (Vec<Query>, Resume) {
-    let (jid, node): (Box<str>, Box<str>) = (jid.into(), node.into());
-    let go_on = move |rows: &[Found]| {
+pub fn note(account: &str, jid: &str, node: &str, outcome: Outcome, now_s: u64) -> (Vec<Query>, extension::Pending) {
+    let noted = Noted { jid: jid.into(), node: node.into(), outcome, now_s };
+    (vec![query(account)], Pending::Note(noted).into())
+}
+
+/// What has come of a publication.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Noted {
+    /// The service, and its node.
+    jid: Box<str>,
+    node: Box<str>,
+    outcome: Outcome,
+    /// When, seconds since the Unix epoch.
+    now_s: u64,
+}
+
+impl Noted {
+    /// The registrations are read.
+    pub(super) fn go_on(self, rows: &[Found]) -> Step {
+        let Noted { jid, node, outcome, now_s } = self;
         let before = found(rows).unwrap_or_default();
         let mut all = before.clone();
         let ended = match outcome {
@@ -83,9 +101,8 @@ pub fn note(account: &str, jid: &str, node: &str, outcome: Outcome, now_s: u64) 
         }
         let mut changes = written(&all);
         if ended {
-            changes.push(Change::Dropped(Box::new(Dropped { service: jid.clone(), reason: outcome.reason() })));
+            changes.push(Change::Dropped(Box::new(Dropped { service: jid, reason: outcome.reason() })));
         }
         Step::Change(changes, Vec::new())
-    };
-    (vec![query(account)], Resume::with(go_on))
+    }
 }

@@ -13,7 +13,7 @@ use minidom::Element;
 
 use super::change::Change;
 use super::hook::{Extension, Record, Xep};
-use super::iq::{Condition, Context, Feature, IqRequest, Resume, Step, Target, Verbs, always};
+use super::iq::{Around, Condition, Context, Feature, IqRequest, Step, Target, Verbs, always};
 use super::note::Note;
 use super::xml;
 use crate::id::{self, ActorKind, Service};
@@ -98,24 +98,48 @@ fn written(all: &Registrations) -> Vec<Change> {
     vec![Change::Record(all.row()), Change::MarkAll(!all.is_empty())]
 }
 
+/// The user's registrations are read.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pending {
+    /// This one is added.
+    Put(Registration),
+    /// Those of a service are removed, or the one of this node.
+    Remove { jid: Box<str>, node: Option<Box<str>> },
+    /// The shard wants them.
+    Look,
+    /// A service has answered.
+    Note(answer::Noted),
+}
+
+impl Pending {
+    pub(super) fn go_on(self, _: &Around<'_>, rows: &[Found]) -> Step {
+        match self {
+            Pending::Put(new) => changed(rows, |all| all.put(new)),
+            Pending::Remove { jid, node } => changed(rows, |all| all.remove(&jid, node.as_deref())),
+            Pending::Look => {
+                let all = found(rows).unwrap_or_default();
+                Step::Change(vec![Change::Registered(all.into_inner())], Vec::new())
+            }
+            Pending::Note(noted) => noted.go_on(rows),
+        }
+    }
+}
+
 /// Changes the registrations of who asks.
-fn change(request: &IqRequest<'_>, change: impl Fn(&mut Registrations) + Send + Sync + 'static) -> Step {
-    let go_on = move |rows: &[Found]| {
-        let Some(mut all) = found(rows) else { return Step::Error(Condition::InternalServerError.into()) };
-        let before = all.clone();
-        change(&mut all);
-        Step::Change(if all == before { Vec::new() } else { written(&all) }, Vec::new())
-    };
-    Step::InTurn(vec![query(request.account)], Resume::with(go_on))
+fn change(request: &IqRequest<'_>, change: Pending) -> Step {
+    Step::InTurn(vec![query(request.account)], change.into())
+}
+
+fn changed(rows: &[Found], change: impl FnOnce(&mut Registrations)) -> Step {
+    let Some(mut all) = found(rows) else { return Step::Error(Condition::InternalServerError.into()) };
+    let before = all.clone();
+    change(&mut all);
+    Step::Change(if all == before { Vec::new() } else { written(&all) }, Vec::new())
 }
 
 /// Reads a user's registrations for the shard, which goes on with [`Change::Registered`].
-pub fn look(account: &str) -> (Vec<Query>, Resume) {
-    let go_on = |rows: &[Found]| {
-        let all = found(rows).unwrap_or_default();
-        Step::Change(vec![Change::Registered(all.into_inner())], Vec::new())
-    };
-    (vec![query(account)], Resume::with(go_on))
+pub fn look(account: &str) -> (Vec<Query>, super::Pending) {
+    (vec![query(account)], Pending::Look.into())
 }
 
 /// The service's JID and the node of a request.
@@ -145,7 +169,7 @@ fn unreachable(context: &Context<'_>, jid: &str) -> Option<Condition> {
 
 fn enable(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     match registration(context, request) {
-        Ok(new) => change(request, move |all| all.put(new.clone())),
+        Ok(new) => change(request, Pending::Put(new)),
         Err(condition) => Step::Error(condition.into()),
     }
 }
@@ -191,7 +215,7 @@ fn options(form: &Element) -> Result<Box<[u8]>, Condition> {
 fn disable(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let Some(element) = xml::parse(request.payload) else { return Step::Error(Condition::BadRequest.into()) };
     match named(context, &element) {
-        Ok((jid, node)) => change(request, move |all| all.remove(&jid, node.as_deref())),
+        Ok((jid, node)) => change(request, Pending::Remove { jid, node }),
         Err(condition) => Step::Error(condition.into()),
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::datetime::{self, Precision};
 use super::hook::{Entity, Extension, Xep};
-use super::iq::{Condition, Context, Feature, IqRequest, Limit, Refusal, Resume, ServerFacts, Step, Target, Verbs};
+use super::iq::{Around, Condition, Context, Feature, IqRequest, Limit, Refusal, ServerFacts, Step, Target, Verbs};
 use super::xml;
 use crate::id::Service;
 use crate::store::account::Incarnation;
@@ -61,6 +61,7 @@ fn forms(server: &ServerFacts, out: &mut Vec<u8>) {
 }
 
 /// What a user asks for.
+#[derive(Clone, Debug, PartialEq)]
 struct Wanted {
     name: Box<str>,
     size: u64,
@@ -93,7 +94,7 @@ fn read(payload: &[u8]) -> Result<Wanted, Condition> {
 }
 
 fn request(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
-    let Some(upload) = context.server.upload.clone() else {
+    let Some(upload) = &context.server.upload else {
         return Step::Error(Condition::ServiceUnavailable.into());
     };
     let now_us = context.now.wall_us;
@@ -102,7 +103,7 @@ fn request(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
         Err(condition) => return Step::Error(condition.into()),
     };
     if wanted.size > upload.file_bytes_max {
-        return Step::Error(too_large(&upload));
+        return Step::Error(too_large(upload));
     }
     if wanted.before_s.is_some_and(|before_s| before_s <= now_us / 1_000_000) {
         return Step::Error(Condition::NotAcceptable.into());
@@ -110,13 +111,32 @@ fn request(context: &Context<'_>, request: &IqRequest<'_>) -> Step {
     let owner: Box<str> = bare_of(request.from).into();
     let account = Query::Get { table: Table::Accounts, actor: owner.as_bytes().into(), sort: Box::default() };
     let row = rows::get(&owner, &rows::own_key(EXTENSION.name));
-    let fresh: Box<str> = context.fresh.into();
-    let give = move |found: &[Found]| give(&upload, &owner, &wanted, (now_us, &*fresh), found);
-    Step::InTurn(vec![account, row], Resume::with(give))
+    let pending = Pending { owner, wanted, now_us, fresh: context.fresh.into() };
+    Step::InTurn(vec![account, row], pending.into())
 }
 
-/// Gives the slot, by the account's record and what the user has had before. `drawn` is the time, and a name that was drawn
-/// for this slot.
+/// The account's record is read, and what the user has had before.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Pending {
+    /// Bare JID of the user.
+    owner: Box<str>,
+    wanted: Wanted,
+    /// When it was asked, microseconds since the Unix epoch.
+    now_us: u64,
+    /// A name that was drawn for this slot.
+    fresh: Box<str>,
+}
+
+impl Pending {
+    pub(super) fn go_on(self, around: &Around<'_>, found: &[Found]) -> Step {
+        match &around.server.upload {
+            Some(upload) => give(upload, &self.owner, &self.wanted, (self.now_us, &self.fresh), found),
+            None => Step::Error(Condition::ServiceUnavailable.into()),
+        }
+    }
+}
+
+/// Gives the slot. `drawn` is the time, and a name that was drawn for this slot.
 fn give(upload: &Arc<Upload>, owner: &str, wanted: &Wanted, drawn: (u64, &str), found: &[Found]) -> Step {
     let (now_us, fresh) = drawn;
     let [Found::Value(account), Found::Value(row)] = found else {

@@ -57,9 +57,9 @@ fn ask(rest: &str, row: &mut Option<Box<[u8]>>) -> Result<String, Refusal> {
         payload: payload.as_bytes(),
     };
     let step = match super::request(&context, &request) {
-        Step::InTurn(queries, resume) => {
+        Step::InTurn(queries, pending) => {
             assert_eq!(queries.len(), 2);
-            resume.go_on(&[Found::Value(Some(vec![2; 143].into())), Found::Value(row.clone())])
+            pending.go_on(&context.around(), &[Found::Value(Some(vec![2; 143].into())), Found::Value(row.clone())])
         }
         step => step,
     };

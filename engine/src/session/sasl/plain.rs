@@ -117,6 +117,7 @@ impl fmt::Debug for PlainAttempt {
 }
 
 /// A job: PBKDF2 over a password. It owns all its data and may run on any thread.
+#[derive(Clone, PartialEq)]
 pub struct DeriveKeys {
     password: Box<str>,
     kind: HashKind,
@@ -126,6 +127,7 @@ pub struct DeriveKeys {
 }
 
 /// Further keys to derive from the right password.
+#[derive(Clone, PartialEq)]
 struct Gains {
     /// The key that proves the password right.
     stored: Tag,

@@ -60,7 +60,7 @@ impl Shard {
             items_max: policy.items_max,
             items_s: policy.items_s,
             crowd: (subscribers, requested_s),
-            now: self.cx.kernel.now,
+            now: self.cx.kernel.now.wall(),
         };
         // In a request's turn nothing is known but by that.
         let known = if self.requests.turns.has(node) { None } else { self.requests.known_nodes.take(node) };
@@ -89,7 +89,7 @@ impl Shard {
             private: is_private(&self.cx.kernel.settings.web.channels, node),
             items_max: NOTIFY_PAGE_ITEMS_MAX.div_ceil(share),
             bytes_max: NOTIFY_PAGE_BYTES_MAX / share,
-            now: self.cx.kernel.now,
+            now: self.cx.kernel.now.wall(),
         };
         let (place, step) = extension::channel_read(wanted);
         self.do_step(asker, node, place, step);
@@ -134,7 +134,7 @@ impl Shard {
             number: known.number,
             private: is_private(policy, &known.actor),
         });
-        let gathered = Gathered { from, last, gap, picked: picked.collect(), now: self.cx.kernel.now };
+        let gathered = Gathered { from, last, gap, picked: picked.collect(), now: self.cx.kernel.now.wall() };
         let (place, step) = extension::channel_gather(gathered);
         self.do_step(asker, node, place, step);
     }
@@ -148,7 +148,7 @@ impl Shard {
             granted: by.granted,
             deletes,
             crowd: self.channels.watchers.crowd(node, self.cx.kernel.now.mono_s()),
-            now: self.cx.kernel.now,
+            now: self.cx.kernel.now.wall(),
         };
         let (place, step) = extension::channel_info(question);
         self.do_step(Asker::at_node(front, by.from, node), node, place, step);
@@ -171,7 +171,7 @@ impl Shard {
             private: is_private(&self.cx.kernel.settings.web.channels, node),
             items_max: items.min(NOTIFY_PAGE_ITEMS_MAX),
             bytes_max: NOTIFY_PAGE_BYTES_MAX,
-            now: self.cx.kernel.now,
+            now: self.cx.kernel.now.wall(),
         };
         let (place, step) = extension::channel_read(wanted);
         self.do_step(asker, node, place, step);

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::extension::Resume;
+use crate::extension::Pending;
 use crate::kernel::pending::{Asker, FeatureRead, Held, InTurn};
 use crate::limits::{NODE_WAITING_PER_USER_MAX, PARKED_STANZAS_MAX};
 use crate::router::users::Known;
@@ -16,12 +16,12 @@ use crate::wire::jid::bare_of;
 use crate::wire::limit::Limit;
 
 /// A request that waits.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Waits {
     asker: Asker,
     place: usize,
     queries: Vec<Query>,
-    resume: Resume,
+    pending: Pending,
     /// What its session was charged for what the queries may bring.
     charged: u64,
 }
@@ -45,11 +45,11 @@ fn is_node(actor: &str) -> bool {
 
 impl Shard {
     /// Reads now, or when those before it are done. Those of the account's own sessions, and of the server itself, go first.
-    pub(super) fn in_turn(&mut self, account: &str, asker: Asker, place: usize, queries: Vec<Query>, resume: Resume) {
+    pub(super) fn in_turn(&mut self, account: &str, asker: Asker, place: usize, queries: Vec<Query>, pending: Pending) {
         let Some(waiting) = self.requests.turns.0.get(account) else {
             self.requests.turns.0.insert(account.into(), VecDeque::new());
             let charged = self.charge_for(&asker, &queries);
-            return self.begin_turn(account.into(), Waits { asker, place, queries, resume, charged });
+            return self.begin_turn(account.into(), Waits { asker, place, queries, pending, charged });
         };
         // The own ones stand before those of others, who cannot take their places.
         // At a node of a service all are others.
@@ -75,15 +75,15 @@ impl Shard {
         // It pays now: who has many that wait is not read from meanwhile.
         let charged = self.charge_for(&asker, &queries);
         if let Some(waiting) = self.requests.turns.0.get_mut(account) {
-            waiting.insert(at, Waits { asker, place, queries, resume, charged });
+            waiting.insert(at, Waits { asker, place, queries, pending, charged });
         }
     }
 
     /// Reads what a feature wants to know.
-    pub(super) fn read_for(&mut self, asker: Asker, place: usize, queries: Vec<Query>, resume: Resume, turn: InTurn) {
+    pub(super) fn read_for(&mut self, asker: Asker, place: usize, queries: Vec<Query>, pending: Pending, turn: InTurn) {
         let charged = self.charge_for(&asker, &queries);
         self.read_rows(
-            FeatureRead { asker, place, resume, charged, turn, asked: Vec::new(), numbered: Vec::new() },
+            FeatureRead { asker, place, pending, charged, turn, asked: Vec::new(), numbered: Vec::new() },
             queries,
         );
     }
@@ -112,9 +112,9 @@ impl Shard {
             self.which(&account)
         };
         let held = Held { which, account, looks };
-        let Waits { asker, place, queries, resume, charged } = next;
+        let Waits { asker, place, queries, pending, charged } = next;
         self.read_rows(
-            FeatureRead { asker, place, resume, charged, turn: Some(held), asked: Vec::new(), numbered: Vec::new() },
+            FeatureRead { asker, place, pending, charged, turn: Some(held), asked: Vec::new(), numbered: Vec::new() },
             queries,
         );
     }

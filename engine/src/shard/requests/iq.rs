@@ -4,7 +4,7 @@
 use crate::actors::safe::Address;
 use crate::extension;
 use crate::extension::iq::Then;
-use crate::extension::{AccountAction, Change, Context, IqRequest, Step, Target};
+use crate::extension::{AccountAction, Around, Change, Context, IqRequest, Step, Target};
 use crate::id::SessionId;
 use crate::io::{Happened, StorageState};
 use crate::kernel::pending::{Asker, FeatureRead, InTurn, Remover};
@@ -213,10 +213,11 @@ impl Shard {
 
     /// What a feature may know beside a request, as far as it is the same for all. The sender is of an own session, or elsewhere.
     pub(super) fn context<'a>(&'a self, target: Target, from: &str, own: bool, fresh: &'a str) -> Context<'a> {
+        let Around { server, domains, bare } = self.around();
         Context {
             now: self.cx.kernel.now,
-            server: &self.cx.kernel.facts,
-            domains: &self.cx.kernel.settings.domains,
+            server,
+            domains,
             ids: Ids::PLAIN,
             authorized: target == Target::Own,
             groups: &[],
@@ -233,8 +234,17 @@ impl Shard {
             room: self.cx.page_room(),
             note: None,
             jid: |text| jid::normalise(text).ok().map(|jid| (&*jid).into()),
-            bare: |text| jid::Jid::parse(text).ok().map(|jid| jid.bare_str().into()),
+            bare,
             local: |text| jid::normalise_local(text).ok().map(|local| local.into()),
+        }
+    }
+
+    /// What a feature may know beside what was found, when it goes on.
+    pub(crate) fn around(&self) -> Around<'_> {
+        Around {
+            server: &self.cx.kernel.facts,
+            domains: &self.cx.kernel.settings.domains,
+            bare: |text| jid::Jid::parse(text).ok().map(|jid| jid.bare_str().into()),
         }
     }
 
@@ -252,21 +262,21 @@ impl Shard {
         match step {
             Step::Result(payload) => self.actors.answer(&mut self.cx, asker, Ok(&payload)),
             Step::Error(refusal) => self.actors.answer(&mut self.cx, asker, Err(refusal)),
-            Step::Read(queries, resume) => self.read_for(asker, place, queries, resume, None),
-            Step::InTurn(queries, resume) => self.in_turn(account, asker, place, queries, resume),
+            Step::Read(queries, pending) => self.read_for(asker, place, queries, pending, None),
+            Step::InTurn(queries, pending) => self.in_turn(account, asker, place, queries, pending),
             Step::Prepare(batch, _, _) if self.cx.kernel.storage == StorageState::Full && !batch.is_empty() => {
                 self.do_step(asker, account, place, Step::Error(Limit::Disk.into()));
             }
-            Step::Prepare(batch, queries, resume) => {
+            Step::Prepare(batch, queries, pending) => {
                 self.write_rows(&batch);
                 if queries.is_empty() {
-                    return self.do_step(asker, account, place, resume.go_on(&[]));
+                    return self.do_step(asker, account, place, pending.go_on(&self.around(), &[]));
                 }
                 self.read_rows(
                     FeatureRead {
                         asker,
                         place,
-                        resume,
+                        pending,
                         charged: 0,
                         turn: None,
                         asked: Vec::new(),
@@ -498,9 +508,9 @@ impl Shard {
             self.cx.tell(session, Down::GiveBack(read.charged.saturating_sub(came)));
         }
         let account = read.asker.to.as_deref().map_or("", bare_of).to_owned();
-        match (read.resume.go_on(&found), read.turn) {
-            (Step::Read(queries, resume) | Step::InTurn(queries, resume), turn @ Some(_)) => {
-                self.read_for(read.asker, read.place, queries, resume, turn);
+        match (read.pending.go_on(&self.around(), &found), read.turn) {
+            (Step::Read(queries, pending) | Step::InTurn(queries, pending), turn @ Some(_)) => {
+                self.read_for(read.asker, read.place, queries, pending, turn);
             }
             (Step::Then(then), turn) => self.goes_on(read.asker, read.place, *then, turn),
             (step, turn) => {
@@ -523,7 +533,7 @@ impl Shard {
         if let Some(answer) = then.answer {
             self.actors.answer(&mut self.cx, asker, Ok(&answer));
         }
-        self.read_for(nobody, place, then.queries, then.resume, turn);
+        self.read_for(nobody, place, then.queries, then.pending, turn);
     }
 
     pub(crate) fn feature_unreadable(&mut self, read: FeatureRead) {

@@ -21,7 +21,7 @@ pub(super) struct Waiting {
     waiting: VecDeque<Waits>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Waits {
     session: SessionId,
     asker: Asker,

@@ -38,8 +38,8 @@ impl Shard {
     }
 
     fn look_for_services(&mut self, account: &str) {
-        let (queries, resume) = push::look(account);
-        self.in_turn(account, Asker::nobody(account), WAKER, queries, resume);
+        let (queries, pending) = push::look(account);
+        self.in_turn(account, Asker::nobody(account), WAKER, queries, pending);
     }
 
     /// A user's registrations have been read.
@@ -127,8 +127,8 @@ impl Shard {
             return;
         }
         let now_s = self.cx.kernel.now.wall_us / 1_000_000;
-        let (queries, resume) = answer::note(&of.account, &of.jid, &of.node, outcome, now_s);
-        self.in_turn(&of.account, Asker::nobody(&of.account), WAKER, queries, resume);
+        let (queries, pending) = answer::note(&of.account, &of.jid, &of.node, outcome, now_s);
+        self.in_turn(&of.account, Asker::nobody(&of.account), WAKER, queries, pending);
     }
 
     /// Who has waited for long enough is told about; who has not answered has failed.

@@ -12,17 +12,18 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::super::super::change::Change;
 use super::super::super::datetime::{self, Precision};
-use super::super::super::iq::{Resume, Step};
+use super::super::super::iq::Step;
 use super::super::event::Event;
 use super::super::keep::Oldest;
 use super::super::node::{Access, Audience, Config, Directory, PublishModel, SendLast};
 use super::super::notice::News;
-use super::super::{Answered, Asked, error, go_on, keep, place, range, row, step, xml};
+use super::super::{Answered, Asked, error, found_directory, keep, place, range, row, step, xml};
 use super::info::Info;
 use super::known::{self, Known};
+use super::node_of;
 use super::said::show;
 use super::tell;
-use crate::id::Now;
+use crate::id::Wall;
 use crate::limits::KNOWN_IDS_MAX;
 use crate::store::nodes::{self as rows, Item, Named, Place, Span};
 use crate::store::{Batch, Found, Query};
@@ -44,7 +45,7 @@ const AHEAD_ITEMS: u32 = 16;
 const AHEAD_BYTES: u32 = 8 << 10;
 
 /// What is published by HTTP, all at once.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Publication {
     /// The node's actor.
     pub actor: Box<str>,
@@ -72,7 +73,7 @@ pub struct Publication {
     /// How many subscribe, and how many seconds ago one has asked last, if that is known.
     pub crowd: (u32, Option<u32>),
     /// The turn's time.
-    pub now: Now,
+    pub now: Wall,
 }
 
 /// What came of a publication.
@@ -137,21 +138,46 @@ pub fn publish(publication: Publication, known: Option<Known>) -> Step {
     };
     let (queries, asks_ids) = plan.queries(known.as_ref());
     let before = known.and_then(|known| known.ids);
-    let go_on = go_on(move |directory, found| {
-        let oldest = range(found.get(1))?.0.iter().map_while(Oldest::of).collect();
-        let is_empty = directory.get(&plan.node).is_none_or(|node| node.items == 0);
-        let ids = match found.last() {
-            Some(Found::Rows { rows, more: false }) if asks_ids => known::ids(rows),
-            _ if is_empty => Some(VecDeque::new()),
-            _ => before.clone(),
-        };
-        plan.carry_out(Known { directory, ids, oldest }, found)
-    });
-    Step::InTurn(queries, go_on)
+    Step::InTurn(queries, super::Pending::Channel(Pending::Publish { plan, asks_ids, before }).into())
+}
+
+fn publish_found(plan: &Plan, asks_ids: bool, before: Option<VecDeque<u64>>, found: &[Found]) -> Answered {
+    let (directory, found) = found_directory(found)?;
+    let oldest = range(found.get(1))?.0.iter().map_while(Oldest::of).collect();
+    let is_empty = directory.get(&plan.node).is_none_or(|node| node.items == 0);
+    let ids = match found.last() {
+        Some(Found::Rows { rows, more: false }) if asks_ids => known::ids(rows),
+        _ if is_empty => Some(VecDeque::new()),
+        _ => before,
+    };
+    plan.carry_out(Known { directory, ids, oldest }, found)
+}
+
+/// What is read of channels.
+#[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "what an extension waits for is boxed")]
+pub(crate) enum Pending {
+    /// The node where this is to be published, and the ids of its items or those that were known before.
+    Publish { plan: Plan, asks_ids: bool, before: Option<VecDeque<u64>> },
+    /// A node, and its items.
+    Read(Wanted),
+    /// The nodes of these actors, and items of theirs.
+    Gather { wanted: Gathered, actors: BTreeSet<Arc<str>> },
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        match self {
+            Pending::Publish { plan, asks_ids, before } => publish_found(&plan, asks_ids, before, found),
+            Pending::Read(wanted) => read_found(&wanted, found),
+            Pending::Gather { wanted, actors } => gathered(&wanted, &actors, found).map(Step::Result),
+        }
+    }
 }
 
 /// A publication, with what follows from it alone.
-struct Plan {
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Plan {
     publication: Publication,
     asked: Asked,
     node: Box<str>,
@@ -355,7 +381,7 @@ pub(in crate::extension::pubsub) fn news(
 }
 
 /// Which items are wanted.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Wanted {
     /// The node's actor.
     pub actor: Box<str>,
@@ -370,7 +396,7 @@ pub struct Wanted {
     /// Stop after the item that reaches this many bytes.
     pub bytes_max: u32,
     /// The turn's time.
-    pub now: Now,
+    pub now: Wall,
 }
 
 /// Items of a channel, as its home answers.
@@ -426,18 +452,19 @@ impl<'a> Page<'a> {
 
 /// Reads items.
 pub fn read(wanted: Wanted) -> Step {
-    let node: Box<str> = node_of(&wanted.actor).into();
     let mut queries = vec![rows::directory(&wanted.actor)];
     if wanted.after.is_some() || wanted.before.is_some() {
         let (after, reverse) = (wanted.after.unwrap_or_default(), wanted.before.is_some());
         let before = wanted.before.unwrap_or(u64::MAX);
         let span = Span { after, before, reverse, ..Span::all(wanted.items_max, wanted.bytes_max) };
-        queries.push(rows::items(&wanted.actor, &node, span));
+        queries.push(rows::items(&wanted.actor, node_of(&wanted.actor), span));
     }
-    Step::Read(
-        queries,
-        go_on(move |directory, found| Ok(Step::Result(page(&wanted, &node, &directory, found)?.encode()))),
-    )
+    Step::Read(queries, super::Pending::Channel(Pending::Read(wanted)).into())
+}
+
+fn read_found(wanted: &Wanted, found: &[Found]) -> Answered {
+    let (directory, found) = found_directory(found)?;
+    Ok(Step::Result(page(wanted, node_of(&wanted.actor), &directory, found)?.encode()))
 }
 
 fn page<'a>(
@@ -484,7 +511,7 @@ fn page<'a>(
 }
 
 /// An item of some channel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Picked {
     /// The node's actor.
     pub actor: Arc<str>,
@@ -495,7 +522,7 @@ pub struct Picked {
 }
 
 /// Items of channels of one home that stand in an order with numbers of their own.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Gathered {
     /// They are behind this number, one behind the other.
     pub from: u64,
@@ -506,7 +533,7 @@ pub struct Gathered {
     /// Which.
     pub picked: Vec<Picked>,
     /// The turn's time.
-    pub now: Now,
+    pub now: Wall,
 }
 
 /// Reads items of several channels. What somebody may not read any more is left out.
@@ -514,11 +541,7 @@ pub fn gather(wanted: Gathered) -> Step {
     let actors: BTreeSet<Arc<str>> = wanted.picked.iter().map(|picked| picked.actor.clone()).collect();
     let item = |picked: &Picked| rows::item(&picked.actor, node_of(&picked.actor), picked.number);
     let queries = actors.iter().map(|actor| rows::directory(actor)).chain(wanted.picked.iter().map(item)).collect();
-    Step::Read(queries, Resume::with(move |found| step(gathered(&wanted, &actors, found).map(Step::Result))))
-}
-
-fn node_of(actor: &str) -> &str {
-    actor.split_once('/').map_or("", |(_, node)| node)
+    Step::Read(queries, super::Pending::Channel(Pending::Gather { wanted, actors }).into())
 }
 
 fn gathered(wanted: &Gathered, actors: &BTreeSet<Arc<str>>, found: &[Found]) -> Result<Vec<u8>, error::Error> {

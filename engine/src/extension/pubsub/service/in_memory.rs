@@ -72,7 +72,7 @@ impl Rows {
     /// Removes the oldest items until all takes at most so many bytes, and writes for the store what changes there. How many.
     fn trim(&mut self, actor: &str, most: usize, store: &mut Batch) -> usize {
         let Some(mut directory) = Directory::decode(Some(&self.directory)) else { return 0 };
-        let node = actor.split_once('/').map_or("", |(_, node)| node);
+        let node = super::node_of(actor);
         let Some(entry) = directory.get_mut(node) else { return 0 };
         let (mut gone, first) = (0, rows::items(actor, node, Span::all(1, 1)));
         while self.bytes() > most {
@@ -148,7 +148,7 @@ fn read_back(found: Found) -> Found {
 }
 
 /// What is to be done with a question.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Ask {
     /// It is answered here once all others are; by this, which is what the store has, if what is here has gone by then.
     Here(Query, Found),

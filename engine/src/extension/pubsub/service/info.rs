@@ -3,13 +3,14 @@
 
 use super::super::event::Event;
 use super::super::node::{Access, Audience};
-use super::super::{Asked, error, go_on, range};
+use super::super::{Answered, Asked, error, found_directory, range};
+use super::node_of;
 use super::tell;
 use crate::extension::change::Change;
 use crate::extension::iq::Step;
-use crate::id::Now;
-use crate::store::Batch;
+use crate::id::Wall;
 use crate::store::nodes::{self as rows, Item, Span};
+use crate::store::{Batch, Found};
 
 /// How a channel is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,7 +54,7 @@ impl Info {
 }
 
 /// What is asked of a channel.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Question {
     /// The node's actor.
     pub actor: Box<str>,
@@ -66,57 +67,67 @@ pub struct Question {
     /// How many subscribe, and how many seconds ago one has asked last.
     pub crowd: (u32, Option<u32>),
     /// The turn's time.
-    pub now: Now,
+    pub now: Wall,
 }
 
 /// Answers it: how it is, or was before.
 pub fn ask(question: Question) -> Step {
-    let node: Box<str> = question.actor.split_once('/').map_or("", |(_, node)| node).into();
-    let queries = vec![rows::directory(&question.actor), rows::items(&question.actor, &node, Span::LAST)];
+    let node = node_of(&question.actor);
+    let queries = vec![rows::directory(&question.actor), rows::items(&question.actor, node, Span::LAST)];
     let deletes = question.deletes;
-    let go_on = go_on(move |mut directory, found| {
-        let (subscribers, requested_s) = question.crowd;
-        let gone = Change::Gone(question.actor.clone());
-        let last = directory.last;
-        let answer = |info: Info| {
-            let mut out = Vec::new();
-            info.encode(&mut out);
-            out
-        };
-        let Some(entry) = directory.get_mut(&node) else {
-            let info = answer(Info { subscribers, requested_s, ..Info::default() });
-            return Ok(if question.deletes { Step::Change(vec![gone], info) } else { Step::Result(info) });
-        };
-        let is_open = entry.config.access == Access::Open;
-        let may = match question.deletes {
-            true => question.granted && entry.owners.is_empty(),
-            false => question.granted || is_open,
-        };
-        if !question.operator && !may {
-            return Err(error::FORBIDDEN);
-        }
-        let row = range(found.first())?.0.first();
-        // Of an item that is not kept any more only the number is known, and that is what counts.
-        let at_us = row.and_then(|row| Item::decode(&row.value)).map_or(question.now.wall_us, |item| item.at_us);
-        let time_s = if last > 0 { at_us / 1_000_000 } else { 0 };
-        let info = Info { there: true, kept: entry.items, last: (last, time_s), subscribers, requested_s };
-        if !question.deletes {
-            return Ok(Step::Result(answer(info)));
-        }
-        let told = entry.config.notifications && entry.config.notify_retract && entry.items > 0;
-        let audience = Audience::of(&entry.config, Default::default());
-        (entry.items, entry.bytes) = (0, 0);
-        entry.lose(last);
-        let mut batch = Batch::new();
-        rows::delete_items(&mut batch, &question.actor, &node);
-        directory.put(&mut batch, &question.actor)?;
-        let entry = directory.get(&node).ok_or(error::NOT_FOUND)?;
-        let service = question.actor.split_once('/').map_or("", |(service, _)| service);
-        let asked = Asked::of_service(&question.actor, service, question.now);
-        let events = told.then(|| Event::purged(&node, audience)).into_iter().collect();
-        Ok(tell::tell(&asked, entry, batch, events, answer(info)).with(vec![gone]))
-    });
-    if deletes { Step::InTurn(queries, go_on) } else { Step::Read(queries, go_on) }
+    let pending = super::Pending::Info(question).into();
+    if deletes { Step::InTurn(queries, pending) } else { Step::Read(queries, pending) }
+}
+
+impl Question {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        info_found(&self, found)
+    }
+}
+
+fn info_found(question: &Question, found: &[Found]) -> Answered {
+    let node = node_of(&question.actor);
+    let (mut directory, found) = found_directory(found)?;
+    let (subscribers, requested_s) = question.crowd;
+    let gone = Change::Gone(question.actor.clone());
+    let last = directory.last;
+    let answer = |info: Info| {
+        let mut out = Vec::new();
+        info.encode(&mut out);
+        out
+    };
+    let Some(entry) = directory.get_mut(node) else {
+        let info = answer(Info { subscribers, requested_s, ..Info::default() });
+        return Ok(if question.deletes { Step::Change(vec![gone], info) } else { Step::Result(info) });
+    };
+    let is_open = entry.config.access == Access::Open;
+    let may = match question.deletes {
+        true => question.granted && entry.owners.is_empty(),
+        false => question.granted || is_open,
+    };
+    if !question.operator && !may {
+        return Err(error::FORBIDDEN);
+    }
+    let row = range(found.first())?.0.first();
+    // Of an item that is not kept any more only the number is known, and that is what counts.
+    let at_us = row.and_then(|row| Item::decode(&row.value)).map_or(question.now.wall_us, |item| item.at_us);
+    let time_s = if last > 0 { at_us / 1_000_000 } else { 0 };
+    let info = Info { there: true, kept: entry.items, last: (last, time_s), subscribers, requested_s };
+    if !question.deletes {
+        return Ok(Step::Result(answer(info)));
+    }
+    let told = entry.config.notifications && entry.config.notify_retract && entry.items > 0;
+    let audience = Audience::of(&entry.config, Default::default());
+    (entry.items, entry.bytes) = (0, 0);
+    entry.lose(last);
+    let mut batch = Batch::new();
+    rows::delete_items(&mut batch, &question.actor, node);
+    directory.put(&mut batch, &question.actor)?;
+    let entry = directory.get(node).ok_or(error::NOT_FOUND)?;
+    let service = question.actor.split_once('/').map_or("", |(service, _)| service);
+    let asked = Asked::of_service(&question.actor, service, question.now);
+    let events = told.then(|| Event::purged(node, audience)).into_iter().collect();
+    Ok(tell::tell(&asked, entry, batch, events, answer(info)).with(vec![gone]))
 }
 
 #[cfg(test)]

@@ -25,7 +25,8 @@ use super::form::{self, Submitted};
 use super::member::{Member, State};
 use super::node::{Access, Affiliation, Config, SendLast};
 use super::rules::Makers;
-use super::{Answered, Asked, NS, NS_OWNER, close, error, go_on, open, range, row};
+use super::{Answered, Asked, NS, NS_OWNER, close, error, found_directory, open, range, row};
+use crate::extension;
 use crate::id::Service;
 use crate::limits::{NODE_MEMBERSHIPS_BYTES_MAX, NODE_MEMBERSHIPS_MAX};
 use crate::store::nodes::{self as rows, Named};
@@ -93,6 +94,57 @@ const FEATURES: &[&str] = &[
     "http://jabber.org/protocol/pubsub#subscription-notifications",
 ];
 
+/// What a request for nodes of a service waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pending {
+    Channel(channel::Pending),
+    /// The user's memberships.
+    Claim(Claiming),
+    /// The node that is to be made, if its configuration may be this one.
+    Create {
+        asked: Asked,
+        node: Box<str>,
+        config: Result<Config, error::Error>,
+    },
+    /// A node that a user is to be nothing to any more.
+    Forget {
+        actor: Box<str>,
+        user: Box<str>,
+    },
+    Info(info::Question),
+    Own(own::Pending),
+    Owner(owner::Pending),
+    Registration(registration::Pending),
+    Tell(tell::Pending),
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        match self {
+            Pending::Channel(pending) => pending.go_on(found),
+            Pending::Claim(claiming) => claim_found(claiming, found),
+            Pending::Create { asked, node, config } => create_found(asked, &node, config, found),
+            Pending::Forget { actor, user } => forget_found(&actor, &user, found),
+            Pending::Info(question) => question.go_on(found),
+            Pending::Own(pending) => pending.go_on(found),
+            Pending::Owner(pending) => pending.go_on(found),
+            Pending::Registration(pending) => pending.go_on(found),
+            Pending::Tell(pending) => pending.go_on(found),
+        }
+    }
+}
+
+impl From<Pending> for extension::Pending {
+    fn from(pending: Pending) -> extension::Pending {
+        super::Pending::Service(pending).into()
+    }
+}
+
+/// The name of an actor's node; empty for the service itself.
+fn node_of(actor: &str) -> &str {
+    actor.split_once('/').map_or("", |(_, node)| node)
+}
+
 /// How a node is that is made without a configuration: open, with all items that it may have.
 fn defaults() -> Config {
     Config { access: Access::Open, send_last: SendLast::OnSub, items_max: u32::MAX, ..Config::default() }
@@ -149,7 +201,7 @@ fn make(context: &Context<'_>, request: &IqRequest<'_>, domain: &str, create: &E
 }
 
 /// What a user is about to have to do with a node.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Claim {
     /// It wants to subscribe.
     Subscribe,
@@ -163,39 +215,53 @@ fn claim(context: &Context<'_>, request: &IqRequest<'_>, actor: Box<str>, claim:
     let most = NODE_MEMBERSHIPS_MAX + 1;
     let user: Box<str> = bare_of(request.from).into();
     let queries = vec![Named::Own.after(&user, "", most, NODE_MEMBERSHIPS_BYTES_MAX)];
-    let (set, payload): (bool, Box<[u8]>) = (request.set, request.payload.into());
-    let bounded = !context.admin;
-    let go_on = super::Resume::with(move |found: &[Found]| {
-        super::step(range(found.first()).and_then(|(rows, more)| {
-            let own = rows.iter().find(|row| rows::named(&row.sort) == Some(&actor));
-            let own = own.map(|row| Member::decode(Some(&row.value)).unwrap_or_default());
-            let there = own.is_some();
-            let owned = |row: &&crate::store::Row| {
-                Member::decode(Some(&row.value)).is_some_and(|m| m.affiliation == Some(Affiliation::Owner))
-            };
-            if let Claim::Make(nodes_max) = claim
-                && bounded
-                && rows.iter().filter(owned).count() as u32 >= nodes_max
-            {
-                return Err(Limit::Nodes.into());
-            }
-            // The answer to the subscription would take back what is noted of the node that is to be made: it would not count.
-            if let (Claim::Make(_), Some(Member { affiliation: None, state: State::UnderWay, .. })) = (claim, &own) {
-                return Err(Limit::Waiting.into());
-            }
-            if bounded && !there && (more || rows.len() as u32 >= NODE_MEMBERSHIPS_MAX) {
-                return Err(Limit::Memberships.into());
-            }
-            let mut batch = Batch::new();
-            if !there {
-                let affiliation = matches!(claim, Claim::Make(_)).then_some(Affiliation::Owner);
-                let row = Member { affiliation, state: State::UnderWay, address: "".into() }.encode();
-                Named::Own.put(&mut batch, &user, &actor, &row);
-            }
-            Ok(Step::Route { to: actor.clone(), set, payload: payload.clone(), batch })
-        }))
-    });
-    Step::InTurn(queries, go_on)
+    let (set, payload) = (request.set, request.payload.into());
+    let pending = Pending::Claim(Claiming { user, actor, claim, bounded: !context.admin, set, payload });
+    Step::InTurn(queries, pending.into())
+}
+
+/// The memberships are read of a user who is about to have something to do with a node.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Claiming {
+    user: Box<str>,
+    actor: Box<str>,
+    claim: Claim,
+    /// It is no administrator.
+    bounded: bool,
+    /// The request, which goes on to the node.
+    set: bool,
+    payload: Box<[u8]>,
+}
+
+fn claim_found(claiming: Claiming, found: &[Found]) -> Answered {
+    let Claiming { user, actor, claim, bounded, set, payload } = claiming;
+    let (rows, more) = range(found.first())?;
+    let own = rows.iter().find(|row| rows::named(&row.sort) == Some(&actor));
+    let own = own.map(|row| Member::decode(Some(&row.value)).unwrap_or_default());
+    let there = own.is_some();
+    let owned = |row: &&crate::store::Row| {
+        Member::decode(Some(&row.value)).is_some_and(|m| m.affiliation == Some(Affiliation::Owner))
+    };
+    if let Claim::Make(nodes_max) = claim
+        && bounded
+        && rows.iter().filter(owned).count() as u32 >= nodes_max
+    {
+        return Err(Limit::Nodes.into());
+    }
+    // The answer to the subscription would take back what is noted of the node that is to be made: it would not count.
+    if let (Claim::Make(_), Some(Member { affiliation: None, state: State::UnderWay, .. })) = (claim, &own) {
+        return Err(Limit::Waiting.into());
+    }
+    if bounded && !there && (more || rows.len() as u32 >= NODE_MEMBERSHIPS_MAX) {
+        return Err(Limit::Memberships.into());
+    }
+    let mut batch = Batch::new();
+    if !there {
+        let affiliation = matches!(claim, Claim::Make(_)).then_some(Affiliation::Owner);
+        let row = Member { affiliation, state: State::UnderWay, address: "".into() }.encode();
+        Named::Own.put(&mut batch, &user, &actor, &row);
+    }
+    Ok(Step::Route { to: actor, set, payload, batch })
 }
 
 /// XEP-0060 8.1, at the node's home.
@@ -207,51 +273,55 @@ pub(super) fn create(asked: Asked, pubsub: &Element) -> Answered {
     };
     let config = form.and_then(|form| form.map_or(Ok(defaults()), |form| form.apply(&defaults(), true)));
     let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
-    let go_on = go_on(move |mut directory, found| {
-        let there = directory.get(&node).is_some();
-        let bare = asked.bare();
-        let before = match there {
-            true => found.first().and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?,
-            false => Member::default(),
-        };
-        let config = match (&config, there) {
-            (Ok(config), false) => config.clone(),
-            (Err(why), false) => return Ok(Step::Refuse(vec![belongs(&asked.actor, bare, &before)], *why)),
-            (_, true) => return Ok(Step::Refuse(vec![belongs(&asked.actor, bare, &before)], error::CONFLICT)),
-        };
-        let mut batch = Batch::new();
-        // What a deletion has left that came to no end is not of this one.
-        [Named::Members, Named::Affiliated].into_iter().for_each(|kind| kind.delete_all(&mut batch, &asked.actor));
-        let entry = directory.configure(&node, config);
-        entry.owners = vec![bare.into()];
-        let owner = Member { affiliation: Some(Affiliation::Owner), ..Member::default() };
-        owner.put(&mut batch, &asked.actor, bare);
-        let shown = show(&asked, entry);
-        directory.put(&mut batch, &asked.actor)?;
-        let mut answer = format!("<pubsub xmlns='{NS}'><create").into_bytes();
-        xml::attribute(&mut answer, "node", &node);
-        answer.extend_from_slice(b"/></pubsub>");
-        let changes = vec![Change::Write(batch), belongs(&asked.actor, bare, &owner), shown];
-        Ok(Step::Change(changes, answer))
-    });
-    Ok(Step::InTurn(queries, go_on))
+    Ok(Step::InTurn(queries, Pending::Create { asked, node, config }.into()))
+}
+
+fn create_found(asked: Asked, node: &str, config: Result<Config, error::Error>, found: &[Found]) -> Answered {
+    let (mut directory, found) = found_directory(found)?;
+    let there = directory.get(node).is_some();
+    let bare = asked.bare();
+    let before = match there {
+        true => found.first().and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?,
+        false => Member::default(),
+    };
+    let config = match (config, there) {
+        (Ok(config), false) => config,
+        (Err(why), false) => return Ok(Step::Refuse(vec![belongs(&asked.actor, bare, &before)], why)),
+        (_, true) => return Ok(Step::Refuse(vec![belongs(&asked.actor, bare, &before)], error::CONFLICT)),
+    };
+    let mut batch = Batch::new();
+    // What a deletion has left that came to no end is not of this one.
+    [Named::Members, Named::Affiliated].into_iter().for_each(|kind| kind.delete_all(&mut batch, &asked.actor));
+    let entry = directory.configure(node, config);
+    entry.owners = vec![bare.into()];
+    let owner = Member { affiliation: Some(Affiliation::Owner), ..Member::default() };
+    owner.put(&mut batch, &asked.actor, bare);
+    let shown = show(&asked, entry);
+    directory.put(&mut batch, &asked.actor)?;
+    let mut answer = format!("<pubsub xmlns='{NS}'><create").into_bytes();
+    xml::attribute(&mut answer, "node", node);
+    answer.extend_from_slice(b"/></pubsub>");
+    let changes = vec![Change::Write(batch), belongs(&asked.actor, bare, &owner), shown];
+    Ok(Step::Change(changes, answer))
 }
 
 /// The account of a user is gone: it is nothing to the node any more.
 pub fn forget(actor: &str, user: &str) -> Step {
     let (actor, user): (Box<str>, Box<str>) = (actor.into(), user.into());
     let queries = vec![rows::directory(&actor), rows::member(&actor, &user)];
-    let go_on = go_on(move |mut directory, found| {
-        let before = found.first().and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?;
-        let mut batch = Batch::new();
-        Member::default().put(&mut batch, &actor, &user);
-        let node = actor.split_once('/').map_or("", |(_, node)| node);
-        if let Some(entry) = directory.get_mut(node) {
-            super::subscribe::count(entry, &before, &Member::default());
-            entry.owners.retain(|owner| *owner != user);
-            directory.put(&mut batch, &actor)?;
-        }
-        Ok(Step::Change(vec![Change::Write(batch)], Vec::new()))
-    });
-    Step::InTurn(queries, go_on)
+    Step::InTurn(queries, Pending::Forget { actor, user }.into())
+}
+
+fn forget_found(actor: &str, user: &str, found: &[Found]) -> Answered {
+    let (mut directory, found) = found_directory(found)?;
+    let before = found.first().and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?;
+    let mut batch = Batch::new();
+    Member::default().put(&mut batch, actor, user);
+    let node = node_of(actor);
+    if let Some(entry) = directory.get_mut(node) {
+        super::subscribe::count(entry, &before, &Member::default());
+        entry.owners.retain(|owner| **owner != *user);
+        directory.put(&mut batch, actor)?;
+    }
+    Ok(Step::Change(vec![Change::Write(batch)], Vec::new()))
 }

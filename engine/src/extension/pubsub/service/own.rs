@@ -3,10 +3,10 @@
 
 use minidom::Element;
 
-use super::super::super::iq::{IqRequest, Resume, Step};
+use super::super::super::iq::{IqRequest, Step};
 use super::super::items::NS_RSM;
 use super::super::member::{self, Member, State};
-use super::super::{Answered, Asked, NS, close, error, go_on, open, range, row, subscribe, xml};
+use super::super::{Answered, Asked, NS, close, error, found_directory, open, range, row, subscribe, xml};
 use crate::limits::{NODE_MEMBERSHIPS_BYTES_MAX, NODE_MEMBERSHIPS_MAX, NODE_PAGE_BYTES_MAX, NODE_PAGE_ITEMS_MAX};
 use crate::store::nodes::{self as rows, Named};
 use crate::store::{Found, Row};
@@ -14,9 +14,40 @@ use crate::wire::jid::bare_of;
 
 /// Which of a user's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(crate) enum What {
     Subscriptions,
     Affiliations,
+}
+
+impl What {
+    /// The element with the list.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            What::Subscriptions => "subscriptions",
+            What::Affiliations => "affiliations",
+        }
+    }
+}
+
+/// What is read of a user's subscriptions or affiliations, or of nodes that are shown.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pending {
+    /// The user's rows of all nodes. Those of a service are wanted.
+    All { domain: Box<str>, what: What },
+    /// What the user is to one node.
+    One { node: Box<str>, what: What },
+    /// A page of the nodes that this address shows, at most so many.
+    Shown { jid: Box<str>, page: Page, most: u32 },
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        match self {
+            Pending::All { domain, what } => all_found(&domain, what, found),
+            Pending::One { node, what } => one_found(&node, what, found),
+            Pending::Shown { jid, page, most } => shown_found(&jid, &page, most, found),
+        }
+    }
 }
 
 fn subscription(member: &Member) -> Option<&'static str> {
@@ -50,46 +81,39 @@ pub(super) fn all(request: &IqRequest<'_>, domain: &str, what: What) -> Step {
     let (user, domain): (Box<str>, Box<str>) = (bare_of(request.from).into(), domain.into());
     let bytes = NODE_MEMBERSHIPS_BYTES_MAX;
     let queries = [Named::Own, Named::Given].map(|kind| kind.after(&user, "", NODE_MEMBERSHIPS_MAX, bytes)).into();
-    let go_on = Resume::with(move |found: &[Found]| {
-        super::super::step(
-            found
-                .iter()
-                .try_fold(Vec::new(), |mut all: Vec<&Row>, found| {
-                    all.extend(range(Some(found))?.0);
-                    Ok(all)
-                })
-                .and_then(|all| {
-                    let name = if what == What::Subscriptions { "subscriptions" } else { "affiliations" };
-                    let mut out = open(NS, name, None);
-                    for row in all {
-                        let actor = rows::named(&row.sort).and_then(|actor| actor.split_once('/'));
-                        let member = Member::decode(Some(&row.value)).ok_or(error::UNREADABLE)?;
-                        if let Some((_, node)) = actor.filter(|(of, _)| **of == *domain) {
-                            write(&mut out, what, node, &member);
-                        }
-                    }
-                    close(&mut out, name);
-                    Ok(Step::Result(out))
-                }),
-        )
-    });
-    Step::Read(queries, go_on)
+    Step::Read(queries, super::Pending::Own(Pending::All { domain, what }).into())
+}
+
+fn all_found(domain: &str, what: What, found: &[Found]) -> Answered {
+    let mut out = open(NS, what.name(), None);
+    for found in found {
+        for row in range(Some(found))?.0 {
+            let actor = rows::named(&row.sort).and_then(|actor| actor.split_once('/'));
+            let member = Member::decode(Some(&row.value)).ok_or(error::UNREADABLE)?;
+            if let Some((_, node)) = actor.filter(|(of, _)| *of == domain) {
+                write(&mut out, what, node, &member);
+            }
+        }
+    }
+    close(&mut out, what.name());
+    Ok(Step::Result(out))
 }
 
 /// At one node.
 fn at(asked: Asked, what: What) -> Answered {
-    let node: Box<str> = asked.actor.split_once('/').map_or("", |(_, node)| node).into();
+    let node: Box<str> = super::node_of(&asked.actor).into();
     let queries = vec![rows::directory(&asked.actor), asked.people(&node)];
-    let go_on = go_on(move |directory, found| {
-        directory.get(&node).ok_or(error::NOT_FOUND)?;
-        let member = found.first().and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?;
-        let name = if what == What::Subscriptions { "subscriptions" } else { "affiliations" };
-        let mut out = open(NS, name, Some(&node));
-        write(&mut out, what, &node, &member);
-        close(&mut out, name);
-        Ok(Step::Result(out))
-    });
-    Ok(Step::Read(queries, go_on))
+    Ok(Step::Read(queries, super::Pending::Own(Pending::One { node, what }).into()))
+}
+
+fn one_found(node: &str, what: What, found: &[Found]) -> Answered {
+    let (directory, found) = found_directory(found)?;
+    directory.get(node).ok_or(error::NOT_FOUND)?;
+    let member = found.first().and_then(row).and_then(Member::decode).ok_or(error::UNREADABLE)?;
+    let mut out = open(NS, what.name(), Some(node));
+    write(&mut out, what, node, &member);
+    close(&mut out, what.name());
+    Ok(Step::Result(out))
 }
 
 /// XEP-0060 5.6.
@@ -103,8 +127,8 @@ pub(in crate::extension::pubsub) fn affiliations(asked: Asked) -> Answered {
 }
 
 /// A page of a list that goes forward (XEP-0059).
-#[derive(Clone, Debug, Default)]
-pub(super) struct Page {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Page {
     /// A page was asked for.
     asked: bool,
     pub(super) max: Option<u32>,
@@ -152,27 +176,27 @@ pub(in crate::extension::pubsub) fn shown(asked: Asked, payload: &[u8]) -> Step 
     };
     let most = page.max.unwrap_or(NODE_PAGE_ITEMS_MAX).min(NODE_PAGE_ITEMS_MAX);
     let queries = vec![Named::Shown.after(&asked.actor, &page.after, most.max(1), NODE_PAGE_BYTES_MAX)];
-    let go_on = Resume::with(move |found: &[Found]| {
-        super::super::step(range(found.first()).and_then(|(rows, more)| {
-            let mut out = b"<query xmlns='http://jabber.org/protocol/disco#items'>".to_vec();
-            let rows = if most == 0 { &[] } else { rows };
-            for row in rows {
-                let node = rows::named(&row.sort).ok_or(error::UNREADABLE)?;
-                let mut title = super::super::node::Reader(&row.value);
-                title.byte();
-                out.extend_from_slice(b"<item");
-                xml::attribute(&mut out, "jid", &asked.jid);
-                xml::attribute(&mut out, "node", node);
-                if let Some(title) = title.text().filter(|title| !title.is_empty()) {
-                    xml::attribute(&mut out, "name", &title);
-                }
-                out.extend_from_slice(b"/>");
-            }
-            let name = |row: Option<&Row>| row.and_then(|row| rows::named(&row.sort).map(Box::from));
-            page.write(&mut out, name(rows.first()), name(rows.last()), more);
-            out.extend_from_slice(b"</query>");
-            Ok(Step::Result(out))
-        }))
-    });
-    Step::Read(queries, go_on)
+    Step::Read(queries, super::Pending::Own(Pending::Shown { jid: asked.jid, page, most }).into())
+}
+
+fn shown_found(jid: &str, page: &Page, most: u32, found: &[Found]) -> Answered {
+    let (rows, more) = range(found.first())?;
+    let mut out = b"<query xmlns='http://jabber.org/protocol/disco#items'>".to_vec();
+    let rows = if most == 0 { &[] } else { rows };
+    for row in rows {
+        let node = rows::named(&row.sort).ok_or(error::UNREADABLE)?;
+        let mut title = super::super::node::Reader(&row.value);
+        title.byte();
+        out.extend_from_slice(b"<item");
+        xml::attribute(&mut out, "jid", jid);
+        xml::attribute(&mut out, "node", node);
+        if let Some(title) = title.text().filter(|title| !title.is_empty()) {
+            xml::attribute(&mut out, "name", &title);
+        }
+        out.extend_from_slice(b"/>");
+    }
+    let name = |row: Option<&Row>| row.and_then(|row| rows::named(&row.sort).map(Box::from));
+    page.write(&mut out, name(rows.first()), name(rows.last()), more);
+    out.extend_from_slice(b"</query>");
+    Ok(Step::Result(out))
 }

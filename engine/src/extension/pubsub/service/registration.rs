@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use super::super::super::change::Change;
-use super::super::super::iq::{Resume, Step};
+use super::super::super::iq::Step;
 use super::super::node::Access;
-use super::super::{error, go_on, row, step};
+use super::super::{Answered, error, found_directory, row};
 use crate::id::PushId;
 use crate::store::nodes as rows;
 use crate::store::{Batch, Found};
@@ -97,8 +97,40 @@ impl Registration {
     }
 }
 
+/// What is read of the registrations of a channel.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Pending {
+    /// Whether there may be one more, or is already.
+    Register(Registering),
+    /// These go, as far as they are there.
+    Remove { actor: Box<str>, removals: Vec<Removal> },
+    /// How many there are of the addresses of those that go.
+    Removed(Removed),
+}
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        match self {
+            Pending::Register(asked) => register_found(&asked, found),
+            Pending::Remove { actor, removals } => remove_found(actor, &removals, found),
+            Pending::Removed(removed) => removed_found(&removed, found),
+        }
+    }
+}
+
+/// Registrations that go.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Removed {
+    actor: Box<str>,
+    /// How many the channel has had.
+    all: u32,
+    gone: Vec<PushId>,
+    /// How many of these each address has had.
+    networks: BTreeMap<Box<[u8]>, u32>,
+}
+
 /// A registration that is to be made or renewed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Registering {
     /// The node's actor.
     pub actor: Box<str>,
@@ -122,41 +154,42 @@ fn count(found: Option<&Found>) -> Result<u32, error::Error> {
 
 /// Makes or renews one. The answer is a byte: 1 if the channel had neither a node nor a registration before.
 pub fn register(asked: Registering) -> Step {
-    let (actor, id) = (asked.actor.clone(), asked.id);
-    let network = asked.registration.network.clone();
+    let actor = &asked.actor;
     let queries = vec![
-        rows::directory(&actor),
-        rows::push(&actor, id),
-        rows::push_count(&actor, b""),
-        rows::push_count(&actor, &network),
+        rows::directory(actor),
+        rows::push(actor, asked.id),
+        rows::push_count(actor, b""),
+        rows::push_count(actor, &asked.registration.network),
     ];
-    let go_on = go_on(move |directory, found| {
-        let name = asked.actor.split_once('/').map_or("", |(_, node)| node);
-        let node = directory.get(name);
-        // Who may not read may not be told either.
-        if node.is_some_and(|node| !asked.private && node.config.access != Access::Open) {
-            return Err(error::FORBIDDEN);
+    Step::InTurn(queries, super::Pending::Registration(Pending::Register(asked)).into())
+}
+
+fn register_found(asked: &Registering, found: &[Found]) -> Answered {
+    let (directory, found) = found_directory(found)?;
+    let name = super::node_of(&asked.actor);
+    let node = directory.get(name);
+    // Who may not read may not be told either.
+    if node.is_some_and(|node| !asked.private && node.config.access != Access::Open) {
+        return Err(error::FORBIDDEN);
+    }
+    let before = found.first().and_then(row).ok_or(error::UNREADABLE)?.and_then(Registration::decode);
+    let (all, own) = (count(found.get(1))?, count(found.get(2))?);
+    let mut batch = Batch::new();
+    let mut row = asked.registration.clone();
+    let made = node.is_none() && all == 0;
+    match before {
+        // It counts for whom it counted for before.
+        Some(before) => row.network = before.network,
+        None if all >= asked.channel_max || own >= asked.address_max => return Err(Limit::Memberships.into()),
+        None if made && !asked.makes => return Err(Limit::Nodes.into()),
+        None => {
+            rows::put_push_count(&mut batch, &asked.actor, b"", all + 1);
+            rows::put_push_count(&mut batch, &asked.actor, &asked.registration.network, own + 1);
         }
-        let before = found.first().and_then(row).ok_or(error::UNREADABLE)?.and_then(Registration::decode);
-        let (all, own) = (count(found.get(1))?, count(found.get(2))?);
-        let mut batch = Batch::new();
-        let mut row = asked.registration.clone();
-        let made = node.is_none() && all == 0;
-        match before {
-            // It counts for whom it counted for before.
-            Some(before) => row.network = before.network,
-            None if all >= asked.channel_max || own >= asked.address_max => return Err(Limit::Memberships.into()),
-            None if made && !asked.makes => return Err(Limit::Nodes.into()),
-            None => {
-                rows::put_push_count(&mut batch, &asked.actor, b"", all + 1);
-                rows::put_push_count(&mut batch, &asked.actor, &network, own + 1);
-            }
-        }
-        rows::put_push(&mut batch, &asked.actor, id, &row.encode());
-        let changes = vec![Change::Write(batch), Change::Awaited(asked.actor.clone())];
-        Ok(Step::Change(changes, vec![u8::from(made)]))
-    });
-    Step::InTurn(queries, go_on)
+    }
+    rows::put_push(&mut batch, &asked.actor, asked.id, &row.encode());
+    let changes = vec![Change::Write(batch), Change::Awaited(asked.actor.clone())];
+    Ok(Step::Change(changes, vec![u8::from(made)]))
 }
 
 /// A registration that goes.
@@ -173,45 +206,44 @@ pub fn remove(actor: &str, removals: Vec<Removal>) -> Step {
     let actor: Box<str> = actor.into();
     let queries = removals.iter().map(|removal| rows::push(&actor, removal.id));
     let queries = queries.chain([rows::push_count(&actor, b"")]).collect();
-    let go_on = move |found: &[Found]| {
-        let mut gone = Vec::new();
-        for (removal, found) in removals.iter().zip(found) {
-            match row(found) {
-                Some(Some(found)) if removal.over.as_deref().is_none_or(|over| over == found) => {
-                    gone.push((removal.id, Registration::decode(found).map(|of| of.network)));
-                }
-                Some(_) => {}
-                None => return Step::Error(error::UNREADABLE),
-            }
+    Step::InTurn(queries, super::Pending::Registration(Pending::Remove { actor, removals }).into())
+}
+
+fn remove_found(actor: Box<str>, removals: &[Removal], found: &[Found]) -> Answered {
+    let (mut gone, mut networks) = (Vec::new(), BTreeMap::<Box<[u8]>, u32>::new());
+    for (removal, found) in removals.iter().zip(found) {
+        let Some(found) = row(found).ok_or(error::UNREADABLE)? else { continue };
+        if removal.over.as_deref().is_none_or(|over| over == found) {
+            gone.push(removal.id);
+            let network = Registration::decode(found).map(|of| of.network);
+            network.into_iter().for_each(|of| *networks.entry(of).or_default() += 1);
         }
-        let all = match count(found.last()) {
-            Ok(all) if !gone.is_empty() => all,
-            Ok(_) => return Step::Result(Vec::new()),
-            Err(why) => return Step::Error(why),
-        };
-        let mut networks: BTreeMap<Box<[u8]>, u32> = BTreeMap::new();
-        gone.iter().filter_map(|(_, network)| network.clone()).for_each(|of| *networks.entry(of).or_default() += 1);
-        let queries = networks.keys().map(|network| rows::push_count(&actor, network)).collect();
-        let actor = actor.clone();
-        let go_on = move |found: &[Found]| {
-            let mut batch = Batch::new();
-            let written = networks.iter().zip(found).try_for_each(|((network, gone), found)| {
-                let before = count(Some(found))?;
-                rows::put_push_count(&mut batch, &actor, network, before.saturating_sub(*gone));
-                Ok(())
-            });
-            gone.iter().for_each(|(id, _)| rows::put_push(&mut batch, &actor, *id, b""));
-            rows::put_push_count(&mut batch, &actor, b"", all.saturating_sub(gone.len() as u32));
-            step(written.map(|()| Step::Write(batch, Vec::new())))
-        };
-        Step::Read(queries, Resume::with(go_on))
-    };
-    Step::InTurn(queries, Resume::with(go_on))
+    }
+    let all = count(found.last())?;
+    if gone.is_empty() {
+        return Ok(Step::Result(Vec::new()));
+    }
+    let queries = networks.keys().map(|network| rows::push_count(&actor, network)).collect();
+    let removed = Removed { actor, all, gone, networks };
+    Ok(Step::Read(queries, super::Pending::Registration(Pending::Removed(removed)).into()))
+}
+
+fn removed_found(removed: &Removed, found: &[Found]) -> Answered {
+    let Removed { actor, all, gone, networks } = removed;
+    let mut batch = Batch::new();
+    for ((network, gone), found) in networks.iter().zip(found) {
+        let before = count(Some(found))?;
+        rows::put_push_count(&mut batch, actor, network, before.saturating_sub(*gone));
+    }
+    gone.iter().for_each(|id| rows::put_push(&mut batch, actor, *id, b""));
+    rows::put_push_count(&mut batch, actor, b"", all.saturating_sub(gone.len() as u32));
+    Ok(Step::Write(batch, Vec::new()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::extension::tests::goes_on;
 
     #[test]
     fn rows_read_back_and_nothing_else_does() {
@@ -239,13 +271,13 @@ mod tests {
     fn what_was_made_again_meanwhile_stays() {
         let id = PushId([3; 16]);
         let removed = |over: Option<&[u8]>, now: &[u8]| {
-            let Step::InTurn(queries, resume) = remove("s/a", vec![Removal { id, over: over.map(Into::into) }]) else {
+            let Step::InTurn(queries, pending) = remove("s/a", vec![Removal { id, over: over.map(Into::into) }]) else {
                 panic!("it has a turn");
             };
             assert_eq!(queries.len(), 2);
             let count = [&[FORMAT][..], &1_u32.to_be_bytes()].concat();
             let found = [Found::Value(Some(now.into())), Found::Value(Some(count.into()))];
-            matches!(resume.go_on(&found), Step::Read(..))
+            matches!(goes_on(pending, &found), Step::Read(..))
         };
         assert!(removed(None, b"new") && removed(Some(b"old"), b"old"));
         assert!(!removed(Some(b"old"), b"new"));

@@ -5,19 +5,20 @@
 use std::sync::Arc;
 
 use super::super::super::change::Change;
-use super::super::super::iq::{Resume, Step, Then};
+use super::super::super::iq::{Step, Then};
 use super::super::event::Event;
 use super::super::member::{Member, State};
 use super::super::node::{Access, Affiliation, Node};
 use super::super::notice::Notice;
-use super::super::{Asked, range, step};
+use super::super::{Answered, Asked, range};
 use super::said::{belongs, with};
+use crate::extension;
 use crate::limits::{MEMBERSHIP_BYTES, NODE_TOLD_AT_ONCE};
 use crate::store::nodes::{self as rows, Named};
-use crate::store::{Batch, Query};
+use crate::store::{Batch, Found, Query, Row};
 
 /// Something that all subscribers of a node are told, or its end.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq)]
 struct Tale {
     actor: Box<str>,
     jid: Box<str>,
@@ -29,15 +30,9 @@ struct Tale {
 }
 
 impl Tale {
-    fn new(asked: &Asked, node: &Node, events: impl IntoIterator<Item = Event>, ends: bool) -> Arc<Tale> {
+    fn new(asked: &Asked, node: &Node, events: impl IntoIterator<Item = Event>, ends: bool) -> Tale {
         let messages = events.into_iter().map(|event| event.brief.unwrap_or(event.message).into()).collect();
-        Arc::new(Tale {
-            actor: asked.actor.clone(),
-            jid: asked.jid.clone(),
-            access: node.config.access,
-            messages,
-            ends,
-        })
+        Tale { actor: asked.actor.clone(), jid: asked.jid.clone(), access: node.config.access, messages, ends }
     }
 
     /// Whether it is for this one.
@@ -71,23 +66,33 @@ pub(super) fn end(asked: &Asked, node: &Node, batch: Batch, event: Option<Event>
     begin(Tale::new(asked, node, event, true), node, batch, Vec::new())
 }
 
-fn begin(tale: Arc<Tale>, node: &Node, batch: Batch, answer: Vec<u8>) -> Step {
+fn begin(tale: Tale, node: &Node, batch: Batch, answer: Vec<u8>) -> Step {
     let receivers = node.subscribers as usize + if tale.ends { node.affiliated as usize } else { 0 };
     let bytes: usize = tale.messages.iter().map(|message| message.len()).sum();
     let charge = Change::Charge { count: receivers * tale.messages.len().max(1), bytes: receivers * bytes };
     let changes = vec![Change::Write(batch), charge];
-    let (queries, resume) = page(tale, "");
-    Step::Then(Box::new(Then { changes, answer: Some(answer), queries, resume }))
+    let (queries, pending) = page(tale, "");
+    Step::Then(Box::new(Then { changes, answer: Some(answer), queries, pending }))
+}
+
+/// The next of a node's members are read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Pending(Tale);
+
+impl Pending {
+    pub(super) fn go_on(self, found: &[Found]) -> Answered {
+        range(found.first()).map(|(rows, more)| told(self.0, rows, more))
+    }
 }
 
 /// The next of its members.
-fn page(tale: Arc<Tale>, after: &str) -> (Vec<Query>, Resume) {
+fn page(tale: Tale, after: &str) -> (Vec<Query>, extension::Pending) {
     let most = NODE_TOLD_AT_ONCE;
     let queries = vec![Named::Members.after(&tale.actor, after, most, most * MEMBERSHIP_BYTES)];
-    (queries, Resume::with(move |found| step(range(found.first()).map(|(rows, more)| told(&tale, rows, more)))))
+    (queries, super::Pending::Tell(Pending(tale)).into())
 }
 
-fn told(tale: &Arc<Tale>, found: &[crate::store::Row], more: bool) -> Step {
+fn told(tale: Tale, found: &[Row], more: bool) -> Step {
     let (mut to, mut changes, mut batch) = (Vec::new(), Vec::new(), Batch::new());
     for row in found {
         // A row that cannot be read is of nobody.
@@ -109,8 +114,8 @@ fn told(tale: &Arc<Tale>, found: &[crate::store::Row], more: bool) -> Step {
     }
     match found.last().and_then(|row| rows::named(&row.sort)).filter(|_| more) {
         Some(last) => {
-            let (queries, resume) = page(tale.clone(), last);
-            Step::Then(Box::new(Then { changes, answer: None, queries, resume }))
+            let (queries, pending) = page(tale, last);
+            Step::Then(Box::new(Then { changes, answer: None, queries, pending }))
         }
         None => Step::Change(changes, Vec::new()),
     }
