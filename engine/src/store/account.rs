@@ -1,7 +1,9 @@
-//! The credentials record: what an account keeps of a password, one row of [`Table::Accounts`](super::Table).
+//! The credentials record: the password-derived keys of an account, one row of
+//! [`Table::Accounts`](super::Table).
 //!
-//! Only the keys of SCRAM are kept (RFC 5802 9, "StoredKey" and "ServerKey"): who reads the store can neither log in nor
-//! learn the password. This file knows nothing of connections or of who is asking.
+//! Only the keys of SCRAM are stored (RFC 5802 9, "StoredKey" and "ServerKey"): a reader of the
+//! store can neither log in nor learn the password. This file knows nothing about connections or
+//! about the client that authenticates.
 
 use std::fmt;
 
@@ -12,17 +14,18 @@ use super::{Batch, Table, keys};
 /// Version of the encoding that is written; the first byte of the record.
 const VERSION: u8 = 3;
 
-/// The version with keys of SHA-1 and SHA-256 by one salt and count: still read.
+/// The version with keys of SHA-1 and SHA-256 that share one salt and iteration count: still read.
 const VERSION_OF_TWO: u8 = 2;
 
 /// The version before accounts had an [`Incarnation`]: still read.
 const VERSION_WITHOUT_INCARNATION: u8 = 1;
 
-/// Sort key of the row in [`Table::Meta`] that says of which hash functions all accounts of the store have keys, a bit each as in
-/// [`Hashes`]. Without it nobody knows: whoever writes a record that lacks some takes it away.
+/// Sort key of the row in [`Table::Meta`] that lists the hash functions of which every account of
+/// the store has keys, one bit each as in [`Hashes`]. Without the row this is unknown. Writing a
+/// record that lacks some of these keys removes the row.
 pub const COMPLETE_KEY: &[u8] = b"complete-keys";
 
-/// Asks that an account's record is written.
+/// Writes an account's record.
 pub fn put(batch: &mut Batch, account: &str, credentials: &Credentials) {
     let mut record = Vec::with_capacity(320);
     credentials.encode(&mut record);
@@ -38,21 +41,22 @@ const APPLIES: u8 = 1;
 /// Flag bit: the operator has suspended the account.
 const SUSPENDED: u8 = 2;
 
-/// All flag bits that are known.
+/// All known flag bits.
 const KNOWN_FLAGS: u8 = APPLIES | SUSPENDED;
 
-/// Where the flags are in records of all versions.
+/// Offset of the flags in records of all versions.
 const FLAGS_AT: usize = 1;
 
-/// Whether an account may be used. Logins to one that may not fail with `<account-disabled/>` (RFC 6120 6.5.1).
+/// Whether an account may be used. A login to an account that is out of use fails with
+/// `<account-disabled/>` (RFC 6120 6.5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Standing {
-    /// It may.
+    /// The account may be used.
     #[default]
     InUse,
-    /// It waits for an administrator's approval.
+    /// The account waits for an administrator's approval.
     Applies,
-    /// The operator has suspended it.
+    /// The operator has suspended the account.
     Suspended,
 }
 
@@ -73,12 +77,12 @@ impl Standing {
         }
     }
 
-    /// That of a record, whether the rest of it can be read or not.
+    /// Reads the standing from a record, whether or not the rest of it can be read.
     pub fn of_record(record: &[u8]) -> Standing {
         record.get(FLAGS_AT).map_or(Standing::InUse, |flags| Standing::of_flags(*flags))
     }
 
-    /// Changes a record to this one, if it is known better than what was read.
+    /// Overwrites the standing in a record, if this one is more up to date than the record.
     pub fn correct(self, record: &mut [u8]) {
         if let Some(flags) = record.get_mut(FLAGS_AT) {
             *flags = self.flags();
@@ -86,34 +90,37 @@ impl Standing {
     }
 }
 
-/// Which of the accounts that have had a name one after the other: drawn when an account is made, kept when its password
-/// changes. Who has authenticated against one account is nobody at the next of that name.
+/// Distinguishes the accounts that have had the same name one after another. It is drawn when an
+/// account is created, and does not change with the password. A session authenticated against one
+/// account has no rights to the next account of that name.
 ///
-/// It is a number without order, not a time: clocks step back, and two accounts can be made in one microsecond.
+/// It is a number without order, not a time: clocks step back, and two accounts can be created
+/// within one microsecond.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Incarnation(u64);
 
 impl Incarnation {
-    /// That of accounts whose record is older than incarnations: one account a name at the most, for each one made since
-    /// has another.
+    /// The value for accounts whose record predates incarnations: at most one account per name,
+    /// because every account created since has another value.
     pub const UNNUMBERED: Incarnation = Incarnation(0);
 
-    /// One that no account of the name has had, from fresh entropy: two are the same once in 2^64.
+    /// Makes an incarnation from fresh entropy. The probability that two are equal is 2^-64.
     pub fn drawn(entropy: u64) -> Incarnation {
         Incarnation(entropy.max(1))
     }
 
-    /// The number, to make something of that is for this account alone.
+    /// The number as bytes, to derive values that belong to this account alone.
     pub fn to_bytes(self) -> [u8; 8] {
         self.0.to_be_bytes()
     }
 
-    /// The one with this number.
+    /// The incarnation with this number.
     pub fn from_bytes(bytes: [u8; 8]) -> Incarnation {
         Incarnation(u64::from_be_bytes(bytes))
     }
 
-    /// That of a record, whether the rest of it can be read or not: who cannot log in is there all the same.
+    /// Reads the incarnation from a record, whether or not the rest of it can be read: an account
+    /// that cannot log in exists all the same.
     pub fn of_record(record: &[u8]) -> Incarnation {
         let (at, rest) = match record.split_first() {
             Some((&VERSION, rest)) => (INCARNATION_AT, rest),
@@ -131,27 +138,28 @@ const INCARNATION_AT: usize = 1 + 8;
 /// The same in version 2: flags, iterations, time.
 const INCARNATION_AT_OF_TWO: usize = 1 + 4 + 8;
 
-/// What an account keeps of its password: keys of at least one hash function.
+/// The password-derived keys of an account, of at least one hash function.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Credentials {
-    /// By hash function. Those of `anchor` are there.
+    /// Indexed by hash function. The entry of `anchor` is always present.
     sets: [Option<KeySet>; HashKind::ALL.len()],
-    /// The hash function whose keys stand for the password: what rests on the password rests on them. It stays the same when
-    /// keys of another one are added.
+    /// The hash function whose keys identify the password: everything that depends on the password
+    /// depends on these keys. It does not change when keys of another hash function are added.
     anchor: HashKind,
     created_us: u64,
     incarnation: Incarnation,
     standing: Standing,
 }
 
-/// Why a record could not be read. Never the peer's fault: the store, or a newer version of this server, wrote it.
+/// Why a record could not be read. Never the peer's fault: the store, or a newer version of this
+/// server, wrote it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DecodeError {
-    /// A version that this code does not know.
+    /// This code does not know the version.
     UnknownVersion(u8),
-    /// A flag that this code does not know, so it cannot tell what it would be ignoring.
+    /// This code does not know the flag, and cannot tell what it would be ignoring.
     UnknownFlags(u8),
-    /// Cut short, too long, or a field out of its bounds.
+    /// The record is truncated, too long, or has a field out of range.
     Malformed,
 }
 
@@ -170,12 +178,13 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 impl Credentials {
-    /// Derives the keys of all hash functions from a password. Pure and expensive, milliseconds by intent: run it as a job,
-    /// never on a shard.
+    /// Derives the keys of all hash functions from a password. This is pure and expensive
+    /// (milliseconds, by intent): run it as a job, never on a shard.
     ///
     /// # Errors
-    /// If the password cannot be used ([`prepare`](super::password::prepare)), the iteration count is outside of 4,096 to
-    /// 1,000,000, or the salt outside of 8 to 64 bytes.
+    ///
+    /// If the password cannot be used ([`prepare`](super::password::prepare)), the iteration count
+    /// is outside 4,096 to 1,000,000, or the salt is outside 8 to 64 bytes.
     pub fn derive(password: &str, iterations: u32, salt: &[u8], created_us: u64) -> Result<Credentials, DeriveError> {
         let password = keys::check(password, iterations, salt)?;
         let sets = HashKind::ALL.map(|kind| Some(KeySet::of_prepared(kind, &password, iterations, salt)));
@@ -187,8 +196,9 @@ impl Credentials {
         Credentials { sets, anchor, created_us, incarnation, standing: Standing::InUse }
     }
 
-    /// Of keys that were derived elsewhere, all from one password; the later of two of a hash function. What rests on the
-    /// password will rest on those of SHA-256, or of SHA-512 or SHA-1 if there are none. `None` if there are no keys.
+    /// Builds credentials from keys that were derived elsewhere, all from one password. If a hash
+    /// function occurs twice, the later keys win. The anchor is SHA-256, or else SHA-512 or SHA-1.
+    /// Returns `None` if there are no keys.
     pub fn of_keys(given: impl IntoIterator<Item = KeySet>, created_us: u64) -> Option<Credentials> {
         let mut sets = HashKind::ALL.map(|_| None);
         for set in given {
@@ -200,10 +210,11 @@ impl Credentials {
         Some(Credentials { anchor, ..Credentials::of_all(sets, created_us) })
     }
 
-    /// Makes up the credentials of an account that does not exist: the same ones each time for a name, and told apart
-    /// from real ones by nobody without the secret. No password fits them (RFC 5802 has no answer to this; without it
-    /// the salt tells which names exist). As with new accounts, all hash functions have one salt. A name can have 2,047
-    /// bytes, so that it is hashed once.
+    /// Makes up the credentials of an account that does not exist. They are the same each time for
+    /// a name, and cannot be told apart from real ones without the secret. No password matches
+    /// them. RFC 5802 has no answer to this; without it, the salt reveals which names exist. As
+    /// with new accounts, all hash functions share one salt. A name can have 2,047 bytes, so it is
+    /// hashed only once.
     pub fn decoy(secret: &SecretKey, account: &str, iterations: u32) -> Credentials {
         let name = secret.tag(&[b"decoy", account.as_bytes()]);
         let made_up = [&b"salt"[..], b"stored", b"server"].map(|what| secret.tag(&[what, name.as_bytes()]));
@@ -216,17 +227,18 @@ impl Credentials {
         self.sets[kind as usize].as_ref()
     }
 
-    /// The keys that stand for the password.
+    /// The keys that identify the password.
     pub fn anchor(&self) -> &KeySet {
         self.keys(self.anchor).expect("the anchor's keys are there")
     }
 
-    /// The hash functions that the account has keys of.
+    /// The hash functions of which the account has keys.
     pub fn hashes(&self) -> Hashes {
         self.sets.iter().flatten().map(KeySet::kind).collect()
     }
 
-    /// Adds keys of a hash function that the account has none of (XEP-0480 3). Whether they were added.
+    /// Adds keys of a hash function of which the account has none (XEP-0480 3). Returns whether
+    /// they were added.
     pub fn gain(&mut self, set: KeySet) -> bool {
         let place = &mut self.sets[set.kind() as usize];
         let lacks = place.is_none();
@@ -241,18 +253,19 @@ impl Credentials {
         self.created_us
     }
 
-    /// The same keys, made at another time.
+    /// The same keys with another creation time.
     #[must_use]
     pub fn made_at(self, created_us: u64) -> Credentials {
         Credentials { created_us, ..self }
     }
 
-    /// Which account of its name they are of; [`Incarnation::UNNUMBERED`] until they are written for one.
+    /// The account that they belong to; [`Incarnation::UNNUMBERED`] until they are written for one.
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
 
-    /// Which account they are of, and a number that stands for their keys: another password has another one, nearly always.
+    /// The account that they belong to, and a number derived from the keys. Another password has
+    /// another number, with high probability.
     pub fn identity(&self) -> (Incarnation, u64) {
         let stored = &self.anchor().keys().stored;
         let key = stored.as_bytes().first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes));
@@ -270,14 +283,15 @@ impl Credentials {
         self.standing
     }
 
-    /// Takes the account out of use, or back.
+    /// Suspends the account, or puts it back in use.
     pub fn set_standing(&mut self, standing: Standing) {
         self.standing = standing;
     }
 
-    /// Appends the record: version, flags, created (u64), incarnation (u64), the number of the anchor's hash function, how many
-    /// sets of keys follow, and each of them: number of the hash function, iterations (u32), salt's length and salt,
-    /// StoredKey and ServerKey; numbers big endian. 318 bytes with all three and salts of 16.
+    /// Appends the record: version, flags, creation time (u64), incarnation (u64), number of the
+    /// anchor's hash function, number of key sets, and each set. A set is: number of the hash
+    /// function, iterations (u32), salt's length and salt, StoredKey and ServerKey. Numbers are big
+    /// endian. A record with all three sets and 16-byte salts has 318 bytes.
     pub fn encode(&self, out: &mut Vec<u8>) {
         out.push(VERSION);
         out.push(self.standing.flags());
@@ -298,7 +312,8 @@ impl Credentials {
     /// Reads a record.
     ///
     /// # Errors
-    /// If it is damaged, or of a version or with a flag that this code does not know.
+    ///
+    /// If it is damaged, or has a version or a flag that this code does not know.
     pub fn decode(record: &[u8]) -> Result<Credentials, DecodeError> {
         let (&version, rest) = record.split_first().ok_or(DecodeError::Malformed)?;
         if !(VERSION_WITHOUT_INCARNATION..=VERSION).contains(&version) {
@@ -317,7 +332,7 @@ impl Credentials {
     }
 }
 
-/// The rest of a record.
+/// The unread rest of a record.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -347,7 +362,8 @@ impl<'a> Reader<'a> {
         KeySet::new(kind, iterations, salt, keys).ok_or(DecodeError::Malformed)
     }
 
-    /// What follows the flags in version 3. The hash functions come in order, each once.
+    /// Reads what follows the flags in version 3. The hash functions are in order, each at most
+    /// once.
     fn keys(&mut self) -> Result<Credentials, DecodeError> {
         let created_us = u64::from_be_bytes(self.array()?);
         let incarnation = Incarnation(u64::from_be_bytes(self.array()?));
@@ -369,8 +385,9 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// What follows the flags in versions 1 and 2: iterations (u32), created (u64), incarnation (u64; not in version 1), salt's
-    /// length and salt, StoredKey and ServerKey for SHA-1, the same for SHA-256.
+    /// Reads what follows the flags in versions 1 and 2: iterations (u32), creation time (u64),
+    /// incarnation (u64; not in version 1), salt's length and salt, StoredKey and ServerKey for
+    /// SHA-1, the same for SHA-256.
     fn keys_of_two(&mut self, version: u8) -> Result<Credentials, DecodeError> {
         let iterations = u32::from_be_bytes(self.array()?);
         let created_us = u64::from_be_bytes(self.array()?);

@@ -33,8 +33,8 @@ fn a_record_reads_back_as_written() {
     }
 }
 
-/// Each hash function has a salt and a count of its own, and what rests on the password does not change with those that are
-/// gained (XEP-0480).
+/// Each hash function has its own salt and iteration count. What depends on the password does not
+/// change when keys are added (XEP-0480).
 #[test]
 fn keys_that_an_account_lacks_are_gained_once() {
     let all = sample();
@@ -52,7 +52,7 @@ fn keys_that_an_account_lacks_are_gained_once() {
     assert_eq!((again.identity(), again.keys(HashKind::Sha256)), (identity, Some(&gained)));
     assert!(again.keys(HashKind::Sha512).is_none());
     assert_eq!(Incarnation::of_record(&encoded(&again)), Incarnation(7));
-    // The anchor of a new password is the same as in records of the versions before.
+    // A new password has the same anchor as records of earlier versions.
     assert_eq!(all.anchor().kind(), HashKind::Sha256);
     assert_eq!(only(HashKind::Sha512).anchor().kind(), HashKind::Sha512);
     assert!(Credentials::of_keys([], 0).is_none());
@@ -74,7 +74,7 @@ fn a_record_without_its_anchor_or_with_keys_twice_is_damaged() {
     assert_eq!(Credentials::decode(&twice), Err(DecodeError::Malformed));
 }
 
-/// The stored form is fixed: accounts written once must read for ever.
+/// The stored form is fixed: records must stay readable for ever.
 #[test]
 fn old_versions_stay_as_they_are() {
     let mut record = vec![1, 0, 0, 0, 0x27, 0x10, 0, 0, 0, 0, 0, 0, 0, 9, 2, 0xaa, 0xbb];
@@ -121,7 +121,7 @@ fn a_decoy_is_the_same_each_time_and_differs_by_name_and_secret() {
     assert_eq!(Credentials::decoy(&a, "romeo", 10_000), Credentials::decoy(&a, "romeo", 10_000));
     assert_ne!(salt(&a, "romeo"), salt(&a, "juliet"));
     assert_ne!(salt(&a, "romeo"), salt(&b, "romeo"));
-    // As in a new account: nobody can tell by them.
+    // Both look like a new account, so that they cannot be told apart.
     let (made_up, real) = (Credentials::decoy(&a, "romeo", 10_000), sample());
     for credentials in [made_up, real] {
         let sets: Vec<_> = HashKind::ALL.map(|kind| credentials.keys(kind).unwrap().clone()).into();

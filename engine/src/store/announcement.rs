@@ -1,5 +1,5 @@
-//! The announcement for those who log in later: one row of the store itself, and for each user the number of the last one
-//! that was shown.
+//! The announcement for users who log in later: one row of the store itself, and for each user the
+//! number of the last announcement shown.
 
 use super::{Batch, Found, Query, Table, private};
 
@@ -9,21 +9,21 @@ const FORMAT: u8 = 1;
 /// Sort key of the row in [`Table::Meta`].
 pub const KEY: &[u8] = b"announcement";
 
-/// An announcement that is kept.
+/// A stored announcement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Kept {
-    /// Higher than that of any before.
+    /// Higher than the number of every earlier announcement.
     pub number: u64,
     /// When it was made, microseconds since the Unix epoch.
     pub at_us: u64,
-    /// Until when it is shown, in the same way.
+    /// When it expires, microseconds since the Unix epoch.
     pub until_us: u64,
-    /// What it says; at most [`ADHOC_TEXT_BYTES_MAX`](crate::limits::ADHOC_TEXT_BYTES_MAX) bytes.
+    /// The text; at most [`ADHOC_TEXT_BYTES_MAX`](crate::limits::ADHOC_TEXT_BYTES_MAX) bytes.
     pub text: Box<str>,
 }
 
 impl Kept {
-    /// The row.
+    /// Encodes the row.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![FORMAT];
         for number in [self.number, self.at_us, self.until_us] {
@@ -33,7 +33,7 @@ impl Kept {
         out
     }
 
-    /// Reads the row; `None` if it is none of this form.
+    /// Reads the row; `None` if it has another format.
     pub fn decode(row: &[u8]) -> Option<Kept> {
         let (format, rest) = row.split_first()?;
         let (numbers, text) = rest.split_at_checked(24)?;
@@ -51,17 +51,17 @@ pub fn put(batch: &mut Batch, kept: Option<&Kept>) {
     }
 }
 
-/// The question for the announcement.
+/// The query for the announcement.
 pub fn query() -> Query {
     Query::Get { table: Table::Meta, actor: Box::default(), sort: KEY.into() }
 }
 
-/// The question which one a user was shown last.
+/// The query for the number of the last announcement shown to a user.
 pub fn seen(account: &str) -> Query {
     private::get(account, &private::own_key("announcement"))
 }
 
-/// The number of that one; 0 for none.
+/// Reads the answer to [`seen`]; 0 for none.
 pub fn seen_number(found: &[Found]) -> u64 {
     match found {
         [Found::Value(Some(row))] => row.first_chunk().map_or(0, |bytes| u64::from_be_bytes(*bytes)),
@@ -69,7 +69,7 @@ pub fn seen_number(found: &[Found]) -> u64 {
     }
 }
 
-/// Notes which one a user was shown.
+/// Records the number of the last announcement shown to a user.
 pub fn put_seen(batch: &mut Batch, account: &str, number: u64) {
     private::put(batch, account, &private::own_key("announcement"), &number.to_be_bytes());
 }

@@ -1,11 +1,12 @@
-//! The entries of a user's log that stay: [`Table::Archive`].
+//! The permanent entries of a user's log: [`Table::Archive`].
 //!
-//! Entries stand in the order of their numbers, which say nothing of time: the clock may jump, order may not. A number is
-//! the message's stanza-id (XEP-0359). Entries that wait for the user's sessions and do not stay stand in
-//! [`waiting`](super::waiting); both are one log, of which [`log`](super::log) keeps book.
+//! Entries are ordered by number. Numbers carry no time: the clock may jump, the order may not. A
+//! number is the message's stanza-id (XEP-0359). Entries that wait for the user's sessions and are
+//! not archived are in [`waiting`](super::waiting). Both are one log, which [`log`](super::log)
+//! accounts for.
 //!
-//! Entries of one user that are written one behind the other in a turn share a row: rows are sorted in, written to tables
-//! and merged one by one, and many small ones cost more than their bytes.
+//! Consecutive entries of one user that are written in one turn share a row. Rows are inserted,
+//! written to tables and merged one by one, and many small ones cost more than their bytes.
 
 use super::{Batch, Found, OpView, Query, Row, Table};
 
@@ -13,46 +14,49 @@ use super::{Batch, Found, OpView, Query, Row, Table};
 const VERSION: u8 = 2;
 const INCOMING: u8 = 1;
 const WAITS: u8 = 2;
-/// A trail stands behind the stanza.
+/// Flag: a trail follows the stanza.
 const TRAILED: u8 = 4;
 
-/// Version byte of a row that says that an entry is void: it was refused after it had been written.
+/// Version byte of a row that marks an entry as void, because it was refused after it had been
+/// written.
 const VOID: u8 = 0x80;
 
-/// Last byte of the sort key of a row of entries. The key begins with the number of the last one: so the first row behind a
-/// number is the one that may hold the next entry.
+/// Last byte of the sort key of a row of entries. The key begins with the number of the last entry,
+/// so the first row after a number is the one that may hold the next entry.
 const SHARED: u8 = 1;
 
-/// Bytes of the sort key of a row of entries, and of one that makes an entry void.
+/// Length of the sort key of a row of entries, and of a row that voids an entry.
 pub(super) const ENTRIES_KEY_BYTES: usize = 9;
 pub(super) const VOID_KEY_BYTES: usize = 8;
 
-/// No entry is added to a row of so many bytes.
+/// A row of this size takes no further entries.
 const ROW_BYTES_MAX: usize = 8 << 10;
 
-/// Bytes of an entry before the peer: flags, distance to the number before, time, lengths of peer and stanza.
+/// Bytes of an entry before the peer: flags, distance to the previous number, time, lengths of peer
+/// and stanza.
 const HEAD_BYTES: usize = 17;
 
 /// One entry of a log: a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// Received by the user, or sent by the user.
+    /// Whether the user received the message, rather than sent it.
     pub incoming: bool,
-    /// Every session that takes messages for the bare JID gets it.
+    /// Whether every session that takes messages for the bare JID receives it.
     pub waits: bool,
-    /// When it came, milliseconds since the Unix epoch, below 2^48.
+    /// When it arrived, milliseconds since the Unix epoch, below 2^48.
     pub time_ms: u64,
     /// The other party's JID.
     pub peer: &'a str,
     /// The stanza with `from` and `to`, without stanza-id.
     pub xml: &'a [u8],
-    /// What it says of sessions that may be resumed ([`Trail`](super::sessions::Trail)), at most 255 bytes.
+    /// References to sessions that may be resumed ([`Trail`](super::sessions::Trail)), at most 255
+    /// bytes.
     pub trail: &'a [u8],
 }
 
 impl<'a> Entry<'a> {
-    /// Asks for the entry to be written for a user, in one row with what is written just before if that is an entry of the
-    /// same user. The number is above all that the user has.
+    /// Writes the entry for a user. It shares the row of the previous operation if that wrote an
+    /// entry of the same user. The number must be above all other numbers of the user.
     pub fn put(&self, batch: &mut Batch, user: &str, number: u64) {
         match Self::shared_row(batch, user, number) {
             Some(distance) => {
@@ -69,7 +73,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The distance to the last entry of the row that this one can be added to.
+    /// The distance to the last entry of the row that this entry can be added to.
     fn shared_row(batch: &Batch, user: &str, number: u64) -> Option<u32> {
         match batch.last()? {
             OpView::Put { table: Table::Archive, actor, sort, value }
@@ -81,7 +85,7 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// The length of the trail, before it; nothing if there is none.
+    /// The length prefix of the trail; empty if there is no trail.
     pub(super) fn trail_len(&self) -> &'static [u8] {
         match self.trail.len() {
             0 => &[],
@@ -102,7 +106,8 @@ impl<'a> Entry<'a> {
         head
     }
 
-    /// Reads the entry that `row` begins with; also its distance to the number before, and the rest.
+    /// Reads the first entry of `row`. Also returns its distance to the previous number, and the
+    /// rest.
     pub(super) fn decode(row: &'a [u8]) -> Option<(Entry<'a>, u32, &'a [u8])> {
         let (head, rest) = row.split_first_chunk::<HEAD_BYTES>()?;
         let peer_len = u16::from_le_bytes(head[11..13].try_into().ok()?);
@@ -122,7 +127,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// All lengths of a trail.
+/// All possible length prefixes of a trail.
 static LENGTHS: [u8; 256] = {
     let mut all = [0; 256];
     let mut at = 0;
@@ -140,18 +145,19 @@ fn row_key(number: u64) -> [u8; ENTRIES_KEY_BYTES] {
     key
 }
 
-/// Asks for an entry of what the user has sent to be made void. The row stands before the one with the entry: who reads in order meets it first.
+/// Voids an entry that the user has sent. The row sorts before the one with the entry, so a reader
+/// in order meets it first.
 pub fn put_void(batch: &mut Batch, user: &str, number: u64) {
     batch.put(Table::Archive, user.as_bytes(), &number.to_be_bytes(), &[&[VOID]]);
 }
 
-/// Whether a row says that the entry with the number of its key is void.
+/// Whether a row voids the entry with the number of its key.
 pub fn is_void(value: &[u8]) -> bool {
     value == [VOID]
 }
 
-/// The entries of a row of the archive with their numbers, in order, none in one that makes another void; `None` if it is
-/// damaged or of a later version.
+/// The entries of an archive row with their numbers, in order; empty for a row that voids an entry.
+/// Returns `None` if the row is damaged or has a later version.
 pub fn entries<'a>(sort: &[u8], value: &'a [u8]) -> Option<Vec<(u64, Entry<'a>)>> {
     let last = number_of(sort)?;
     if is_void(value) {
@@ -164,7 +170,8 @@ pub fn entries<'a>(sort: &[u8], value: &'a [u8]) -> Option<Vec<(u64, Entry<'a>)>
         entries.push((u64::from(distance), entry));
         rest = behind;
     }
-    // The key has the last number, each entry the distance to the one before: they are told from back to front.
+    // The key has the last number, and each entry the distance to the previous one, so numbers are
+    // computed from back to front.
     let mut number = last;
     for (distance, _) in entries.iter_mut().rev() {
         number = number.checked_sub(std::mem::replace(distance, number))?;
@@ -172,8 +179,8 @@ pub fn entries<'a>(sort: &[u8], value: &'a [u8]) -> Option<Vec<(u64, Entry<'a>)>
     (!entries.is_empty()).then_some(entries)
 }
 
-/// The entries of rows that stand one behind the other in the archive, without those that are void; `None` if one of the rows
-/// is damaged or of a later version.
+/// The entries of consecutive archive rows, without those that are void. Returns `None` if one of
+/// the rows is damaged or has a later version.
 pub fn live_entries<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Vec<(u64, Entry<'a>)>> {
     let (mut void, mut all) = (Vec::new(), Vec::new());
     for Row { sort, value } in rows {
@@ -182,16 +189,16 @@ pub fn live_entries<'a>(rows: impl IntoIterator<Item = &'a Row>) -> Option<Vec<(
             false => all.extend(entries(sort, value)?),
         }
     }
-    // Rows stand in the order of their numbers.
+    // Rows are in the order of their numbers.
     all.retain(|(number, _)| void.binary_search(number).is_err());
     Some(all)
 }
 
-/// Rows that say that an entry is void, and stand before the row with entries that they are of: there are no more.
+/// Maximum number of voiding rows directly before the row with the entries they refer to.
 const VOID_ROWS_MAX: u32 = 256;
 
-/// The question for the row that holds an entry, or the next one if there is none of this number, and what makes entries in it
-/// void; from this number on.
+/// The query for the row that holds the entry with this number, or else the next entry. It also
+/// returns the rows that void entries in it, from this number on.
 pub fn seek(user: &str, number: u64) -> Query {
     Query::Range {
         table: Table::Archive,
@@ -200,21 +207,23 @@ pub fn seek(user: &str, number: u64) -> Query {
         until: None,
         reverse: false,
         rows_max: VOID_ROWS_MAX,
-        // A row that makes another void has one byte: the first one with entries is the last.
+        // A voiding row has a value of one byte, so the first row with entries is the last one
+        // returned.
         bytes_max: VOID_ROWS_MAX,
     }
 }
 
-/// The question for the row whose last entry has this number. A row that is looked up by its key costs a tenth of one that is sought.
-/// Most rows have one entry; [`seek`] finds those in which other entries come behind this one.
+/// The query for the row whose last entry has this number. A lookup by key costs a tenth of a seek.
+/// Most rows have one entry; [`seek`] finds those in which other entries follow this one.
 pub fn ending(user: &str, number: u64) -> Query {
     Query::Get { table: Table::Archive, actor: user.as_bytes().into(), sort: row_key(number).into() }
 }
 
-/// The entry of this answer to [`ending`]; none if no row ends with it.
+/// The entry in this answer to [`ending`]; `None` if no row ends with it.
 ///
 /// # Errors
-/// The row cannot be read.
+///
+/// If the row cannot be read.
 pub fn last_entry(number: u64, found: &Found) -> Result<Option<Entry<'_>>, Unreadable> {
     let Found::Value(row) = found else { return Err(Unreadable) };
     let Some(row) = row else { return Ok(None) };
@@ -222,15 +231,16 @@ pub fn last_entry(number: u64, found: &Found) -> Result<Option<Entry<'_>>, Unrea
     Ok(all.into_iter().next_back().map(|(_, entry)| entry))
 }
 
-/// The question for what makes an entry void. Only what the user has sent can be.
+/// The query for the row that voids an entry. Only entries that the user has sent can be void.
 pub fn refused(user: &str, number: u64) -> Query {
     Query::Get { table: Table::Archive, actor: user.as_bytes().into(), sort: number.to_be_bytes().as_slice().into() }
 }
 
-/// Whether the answer to [`refused`] says that the entry is void.
+/// Whether the answer to [`refused`] voids the entry.
 ///
 /// # Errors
-/// The row cannot be read.
+///
+/// If the row cannot be read.
 pub fn was_refused(found: &Found) -> Result<bool, Unreadable> {
     match found {
         Found::Value(None) => Ok(false),
@@ -239,11 +249,11 @@ pub fn was_refused(found: &Found) -> Result<bool, Unreadable> {
     }
 }
 
-/// A row is damaged or of a later version.
+/// A row is damaged or has a later version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unreadable;
 
-/// The number in a sort key of the archive, of the last entry if there are several.
+/// The number in a sort key of the archive: that of the last entry if the row has several.
 pub fn number_of(sort: &[u8]) -> Option<u64> {
     let (number, rest) = sort.split_first_chunk()?;
     matches!(rest, [] | [SHARED]).then(|| u64::from_be_bytes(*number))

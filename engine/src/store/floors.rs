@@ -1,9 +1,10 @@
-//! Floors of the numbers of publications at nodes of services: a number up to a floor may have been given out before, for an item that is
-//! not there any more.
+//! Floors of the publication numbers at nodes of services. A number up to the floor may have been
+//! assigned before, to an item that no longer exists.
 //!
-//! A node that is deleted leaves no row behind. What is left is one floor per partition: nodes of the partition that are made from then on
-//! begin behind it. A store that was restored from a backup has another floor, for all nodes: numbers that were given out after the backup
-//! are not known, but they are below a number that is made of the time.
+//! A deleted node leaves no row behind. What remains is one floor per partition: nodes that are
+//! created in the partition later start after it. A store that was restored from a backup has
+//! another floor, for all nodes. The numbers assigned after the backup are unknown, but they are
+//! below a number derived from the time.
 //!
 //! The rows are facts of the store ([`Table::Meta`]):
 //!
@@ -15,7 +16,7 @@
 use super::{Batch, Found, Query, Table};
 use crate::id::partition;
 
-/// How the sort keys of the rows begin.
+/// Prefix of the sort keys of the rows.
 pub const PREFIX: &[u8] = b"node-floor/";
 
 const FORMAT: u8 = 1;
@@ -23,25 +24,27 @@ const FORMAT: u8 = 1;
 /// 2020-01-01, seconds since the Unix epoch.
 const SINCE_S: u64 = 1_577_836_800;
 
-/// Bits of a number below the second in it. No node has so many publications per second.
+/// Bits of a number below the second. No node has that many publications per second.
 const SECOND_BITS: u32 = 22;
 
-/// Numbers are below this until 2088: JavaScript has whole numbers up to there, and some clients read a number as one.
+/// Numbers stay below this until 2088. JavaScript represents whole numbers exactly up to this
+/// limit, and some clients parse a number as one.
 const EXACT_MAX: u64 = 1 << 53;
 
 const _: () = assert!((3_723_000_000 - SINCE_S) << SECOND_BITS < EXACT_MAX, "December of 2087");
 
-/// A number that no node has reached by this time, seconds since the Unix epoch, however its store was restored before.
+/// A number that no node has reached by this time, seconds since the Unix epoch, whatever restores
+/// its store has seen.
 pub fn by_time(unix_s: u64) -> u64 {
     unix_s.saturating_sub(SINCE_S).saturating_mul(1 << SECOND_BITS)
 }
 
-/// Of which nodes a floor is.
+/// The nodes that a floor applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// Of all nodes.
+    /// All nodes.
     Store,
-    /// Of those of one partition.
+    /// The nodes of one partition.
     Partition(u16),
 }
 
@@ -58,18 +61,18 @@ impl Scope {
         }
     }
 
-    /// The question for its floor.
+    /// The query for the floor.
     pub fn query(self) -> Query {
         Query::Get { table: Table::Meta, actor: Box::default(), sort: self.sort().into() }
     }
 }
 
-/// Numbers that are not given out again.
+/// Numbers that are not assigned again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Floor {
-    /// Nodes that are made begin behind this one.
+    /// New nodes start after this number.
     pub made: u64,
-    /// All nodes go on behind this one.
+    /// All nodes continue after this number.
     pub all: u64,
 }
 
@@ -95,14 +98,14 @@ impl Floor {
         batch.put(Table::Meta, b"", &scope.sort(), &[&[FORMAT], numbers.as_flattened()]);
     }
 
-    /// The floor of a node for which this one and another one count.
+    /// The floor of a node that both this floor and another one apply to.
     pub fn and(self, other: Floor) -> Floor {
         let all = self.all.max(other.all);
         Floor { made: self.made.max(other.made).max(all), all }
     }
 
-    /// The floor of nodes whose numbers up to this time are not known, seconds since the Unix epoch. It is higher than before, also if the
-    /// clock has been set back.
+    /// The floor of nodes whose numbers up to this time are unknown, seconds since the Unix epoch.
+    /// It is higher than the previous one even if the clock was set back.
     pub fn raised(self, unix_s: u64) -> Floor {
         Floor { all: by_time(unix_s).max(self.all.saturating_add(1 << SECOND_BITS)), ..self }
     }

@@ -1,4 +1,4 @@
-//! The hash functions that credentials are made with (RFC 5802 2.2), and tags that compare in constant time.
+//! The hash functions of credentials (RFC 5802 2.2), and tags that compare in constant time.
 
 use hmac::digest::{CtOutput, Digest};
 use hmac::{Hmac, Mac};
@@ -13,14 +13,15 @@ pub enum HashKind {
     Sha1,
     /// SHA-256 (RFC 7677): 32 bytes.
     Sha256,
-    /// SHA-512, as RFC 7677 has SHA-256: 64 bytes.
+    /// SHA-512, used as RFC 7677 uses SHA-256: 64 bytes.
     Sha512,
 }
 
-/// The output of a hash or MAC: 20, 32 or 64 bytes. Comparing two takes the same time wherever they differ.
+/// The output of a hash or MAC: 20, 32 or 64 bytes. Comparing two tags takes the same time wherever
+/// they differ.
 #[derive(Clone, Copy)]
 pub struct Tag {
-    /// What lies beyond `len` is zero.
+    /// The bytes beyond `len` are zero.
     bytes: [u8; Tag::BYTES_MAX],
     len: u8,
 }
@@ -35,17 +36,18 @@ impl Tag {
         Tag { bytes, len: output.len() as u8 }
     }
 
-    /// Takes back bytes that came from a tag of this kind; `None` at any other length.
+    /// Restores a tag of this kind from its bytes; `None` at any other length.
     pub fn from_bytes(kind: HashKind, bytes: &[u8]) -> Option<Tag> {
         (bytes.len() == kind.len()).then(|| Tag::new(bytes))
     }
 
-    /// The bytes.
+    /// The bytes of the tag.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.len)]
     }
 
-    /// Both tags, bit by bit: the client's proof is its key under its signature (RFC 5802 3).
+    /// The bitwise XOR of two tags: the client's proof is its key XORed with its signature (RFC
+    /// 5802 3).
     pub fn xor(&self, other: &Tag) -> Tag {
         let mut bytes = self.bytes;
         for (byte, with) in bytes.iter_mut().zip(other.bytes) {
@@ -65,14 +67,14 @@ impl PartialEq for Tag {
 impl Eq for Tag {}
 
 impl fmt::Debug for Tag {
-    /// Tags are secrets: the length is all that a log gets to see.
+    /// Tags are secrets, so only the length is logged.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Tag({} bytes)", self.len)
     }
 }
 
 impl HashKind {
-    /// All of them, the oldest first.
+    /// All hash functions, the oldest first.
     pub const ALL: [HashKind; 3] = [HashKind::Sha1, HashKind::Sha256, HashKind::Sha512];
 
     /// Bytes of an output.
@@ -85,7 +87,7 @@ impl HashKind {
         }
     }
 
-    /// `H(parts)`: the hash over all parts in a row.
+    /// `H(parts)`: the hash over the concatenated parts.
     pub fn digest(self, parts: &[&[u8]]) -> Tag {
         fn run<D: Digest>(parts: &[&[u8]]) -> Tag {
             let mut state = D::new();
@@ -99,9 +101,9 @@ impl HashKind {
         }
     }
 
-    /// `HMAC(key, parts)` over all parts in a row (RFC 2104).
+    /// `HMAC(key, parts)` over the concatenated parts (RFC 2104).
     pub fn hmac(self, key: &[u8], parts: &[&[u8]]) -> Tag {
-        // A MAC of this family takes a key of any length.
+        // A MAC of this family accepts a key of any length.
         match self {
             HashKind::Sha1 => mac(Hmac::<Sha1>::new_from_slice(key).expect("any key length"), parts),
             HashKind::Sha256 => mac(Hmac::<Sha256>::new_from_slice(key).expect("any key length"), parts),
@@ -109,8 +111,8 @@ impl HashKind {
         }
     }
 
-    /// `Hi(password, salt, iterations)` (RFC 5802 2.2), which is PBKDF2 with one block of output. Expensive by intent:
-    /// never on a shard.
+    /// `Hi(password, salt, iterations)` (RFC 5802 2.2), which is PBKDF2 with one block of output.
+    /// It is expensive by intent: never run it on a shard.
     pub fn salted_password(self, password: &str, salt: &[u8], iterations: u32) -> Tag {
         let mut bytes = [0; Tag::BYTES_MAX];
         let out = &mut bytes[..self.len()];
@@ -123,59 +125,59 @@ impl HashKind {
     }
 }
 
-/// Some of the hash functions.
+/// A set of hash functions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Hashes(u8);
 
 impl Hashes {
-    /// All of them.
+    /// The set of all hash functions.
     pub const ALL: Hashes = Hashes(0b111);
 
-    /// A bit for each.
+    /// The set as a bit mask.
     pub const fn bits(self) -> u8 {
         self.0
     }
 
-    /// Those whose bits these are; `None` if some stand for none.
+    /// The set with this bit mask; `None` if a bit is unknown.
     pub const fn of_bits(bits: u8) -> Option<Hashes> {
         if bits & !Hashes::ALL.0 == 0 { Some(Hashes(bits)) } else { None }
     }
 
-    /// Whether this one is among them.
+    /// Whether the set contains this hash function.
     pub const fn contains(self, kind: HashKind) -> bool {
         self.0 & (1 << kind as u8) != 0
     }
 
-    /// These and one more.
+    /// The set with one more hash function.
     #[must_use]
     pub const fn with(self, kind: HashKind) -> Hashes {
         Hashes(self.0 | 1 << kind as u8)
     }
 
-    /// These but for one.
+    /// The set without a hash function.
     #[must_use]
     pub const fn without(self, kind: HashKind) -> Hashes {
         Hashes(self.0 & !(1 << kind as u8))
     }
 
-    /// Those that are not among them.
+    /// The complement of the set.
     #[must_use]
     pub const fn others(self) -> Hashes {
         Hashes(!self.0 & Hashes::ALL.0)
     }
 
-    /// Those that are in both.
+    /// The intersection of two sets.
     #[must_use]
     pub const fn and(self, other: Hashes) -> Hashes {
         Hashes(self.0 & other.0)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Each of them, the oldest first.
+    /// The hash functions of the set, the oldest first.
     pub fn iter(self) -> impl Iterator<Item = HashKind> {
         HashKind::ALL.into_iter().filter(move |kind| self.contains(*kind))
     }
@@ -192,18 +194,19 @@ fn mac<M: Mac>(mut state: M, parts: &[&[u8]]) -> Tag {
     Tag::new(&state.finalize().into_bytes())
 }
 
-/// A secret of this process or host under which names and passwords are hashed, so that nobody outside can aim at a
-/// row of a table or tell a made-up salt from a real one.
+/// A secret of this process or host, with which names and passwords are hashed. Without it an
+/// attacker can neither aim at a row of a table nor tell a made-up salt from a real one.
 #[derive(Clone)]
 pub struct SecretKey(Hmac<Sha256>);
 
 impl SecretKey {
-    /// Takes 32 bytes of entropy, or of a file that keeps them.
+    /// Takes 32 bytes of entropy, or of a file that stores them.
     pub fn new(bytes: &[u8; 32]) -> SecretKey {
         SecretKey(Hmac::new_from_slice(bytes).expect("any key length"))
     }
 
-    /// HMAC-SHA-256 over the parts, each closed by its length so that no two lists of parts look the same.
+    /// HMAC-SHA-256 over the parts, each terminated by its length so that no two lists of parts
+    /// collide.
     pub fn tag(&self, parts: &[&[u8]]) -> Tag {
         let mut state = self.0.clone();
         for part in parts {
@@ -213,7 +216,7 @@ impl SecretKey {
         Tag::new(&state.finalize().into_bytes())
     }
 
-    /// The first 64 bits of [`SecretKey::tag`]: a table's key.
+    /// The first 64 bits of [`SecretKey::tag`], used as a table's key.
     pub fn short(&self, parts: &[&[u8]]) -> u64 {
         let tag = self.tag(parts);
         u64::from_be_bytes(tag.bytes[..8].try_into().expect("eight bytes"))
@@ -254,7 +257,8 @@ mod tests {
         );
     }
 
-    /// RFC 4231 4.3, case 2, and FIPS 180-4 for "abc", of SHA-512; PBKDF2 as computed by OpenSSL 3.
+    /// RFC 4231 4.3, case 2, and FIPS 180-4 for "abc", for SHA-512; PBKDF2 as computed by OpenSSL
+    /// 3.
     #[test]
     fn rfc4231_vectors_of_sha_512() {
         let question: &[&[u8]] = &[b"what do ya want ", b"for nothing?"];

@@ -1,29 +1,33 @@
-//! Ids of messages as clients see them (XEP-0359): what a number of a log's entry looks like outside.
+//! Message ids as clients see them (XEP-0359): the external form of a log entry's number.
 //!
-//! Numbers rise with everything that a server stores, so whoever sees one knows how much that is; an id "should not provide any further
-//! information besides the opaque ID itself", and is not to be guessed (XEP-0359 3, 6; XEP-0313 3.3). So outside there is a keyed
-//! permutation of the number, as sixteen letters. Inside there are numbers: an archive is paged, walked and kept in their order.
+//! Numbers increase with everything that a server stores, so a number reveals how much that is. An
+//! id "should not provide any further information besides the opaque ID itself", and must not be
+//! guessable (XEP-0359 3, 6; XEP-0313 3.3). The external form is therefore a keyed permutation of
+//! the number, written as sixteen letters. The internal form is the number: an archive is paged,
+//! walked and stored in this order.
 //!
-//! The key is the [`Incarnation`] of the account: drawn when the account is made, known to nobody outside, and stored in the account's
-//! row. So ids are the same after a restart, a restored backup, and where the account's partition is moved to, and end with the account.
-//! Accounts from before incarnations have none, and keep their numbers.
+//! The key is the [`Incarnation`] of the account: drawn when the account is created, never sent to
+//! clients, and stored in the account's row. Ids therefore survive a restart, a restored backup and
+//! a move of the account's partition, and end with the account. Accounts that predate incarnations
+//! have no key, and show their plain numbers.
 //!
-//! It is no cipher for secrets: an id is none (XEP-0359 6). What it takes is some thirty instructions per message.
+//! This is no cipher for secrets: an id is not secret (XEP-0359 6). It costs some thirty
+//! instructions per message.
 
 use super::account::Incarnation;
 
-/// How the ids of an account's messages are made.
+/// The permutation for an account's message ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ids(u64);
 
-/// Letters of an id.
+/// Length of an id in letters.
 const LETTERS: usize = 16;
 
 /// Digits of the largest number.
 const DIGITS: usize = 20;
 
-/// Each round adds the key, turned and with a constant of its own, and spreads each bit over all that are above it, and these over the
-/// lower half. The factors are those of MurmurHash3 and SplitMix64.
+/// Each round adds the key, rotated and with a round constant, then spreads each bit over all
+/// higher bits, and these over the lower half. The factors are those of MurmurHash3 and SplitMix64.
 const ROUNDS: [(u32, u64, u64); 4] = [
     (0, 0x243f_6a88_85a3_08d3, 0xff51_afd7_ed55_8ccd),
     (17, 0x1319_8a2e_0370_7344, 0xc4ce_b9fe_1a85_ec53),
@@ -31,13 +35,14 @@ const ROUNDS: [(u32, u64, u64); 4] = [
     (47, 0x082e_fa98_ec4e_6c89, 0x94d0_49bb_1331_11eb),
 ];
 
-/// The factors that undo those of [`ROUNDS`].
+/// The inverses of the factors of [`ROUNDS`].
 const UNDO: [u64; 4] = {
     let (mut all, mut at) = ([1; 4], 0);
     while at < 4 {
         let factor = ROUNDS[at].2;
         let (mut inverse, mut bits) = (factor, 3);
-        // Newton: each step doubles the bits that are right; of an odd number's own square three are.
+        // Newton's method: each step doubles the number of correct bits. An odd number is its own
+        // inverse in the lowest three.
         while bits < 64 {
             inverse = inverse.wrapping_mul(2_u64.wrapping_sub(factor.wrapping_mul(inverse)));
             bits *= 2;
@@ -56,7 +61,7 @@ pub struct Text {
 }
 
 impl Text {
-    /// Its characters, all of them ASCII letters or digits.
+    /// Its characters, all ASCII letters or digits.
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).expect("letters and digits")
     }
@@ -74,10 +79,10 @@ impl std::fmt::Display for Text {
 }
 
 impl Ids {
-    /// Numbers as they are: of accounts that have no incarnation.
+    /// The identity, for accounts that have no incarnation.
     pub const PLAIN: Ids = Ids(0);
 
-    /// Those of an account.
+    /// The permutation of an account.
     pub fn of(account: Incarnation) -> Ids {
         Ids(u64::from_be_bytes(account.to_bytes()))
     }
@@ -97,7 +102,8 @@ impl Ids {
         Text { bytes, len: LETTERS as u8 }
     }
 
-    /// The number that an id says; `None` if it is none. Earlier versions told clients the number itself, and it is still understood.
+    /// The number of an id; `None` if it is malformed. Earlier versions sent clients the number
+    /// itself, which is still accepted.
     pub fn number(self, id: &str) -> Option<u64> {
         let id = id.as_bytes();
         if self != Ids::PLAIN && id.len() == LETTERS && id.iter().all(|letter| (b'a'..=b'p').contains(letter)) {
@@ -123,7 +129,7 @@ impl Ids {
     }
 }
 
-/// Four bits each as one of the letters from a to p.
+/// Writes each four bits as one of the letters from a to p.
 fn letters(bits: u32) -> [u8; LETTERS / 2] {
     let bits = u64::from(bits);
     let bits = (bits | (bits << 16)) & 0x0000_ffff_0000_ffff;
@@ -159,7 +165,7 @@ mod tests {
         }
     }
 
-    /// XEP-0359 6: nothing can be told from an id, and nothing from one and the next.
+    /// XEP-0359 6: an id reveals nothing, nor does it together with its successor.
     #[test]
     fn neighbours_have_nothing_in_common() {
         for key in [1, 2, 3, 1 << 40, u64::MAX] {
@@ -190,7 +196,7 @@ mod tests {
         assert_eq!(Ids::PLAIN.number("abcdefghijklmnop"), None);
     }
 
-    /// Clients keep ids: what is made of a number and a key is the same in all versions.
+    /// Clients store ids: the same number and key give the same id in all versions.
     #[test]
     fn ids_stay_what_they_are() {
         let ids = of(0x0123_4567_89ab_cdef);

@@ -1,15 +1,18 @@
-//! Rows of the invitations' table: who may come onto the server by which token, and accounts that wait for approval.
+//! Rows of the invitations' table: which tokens admit new users to the server, and which accounts
+//! wait for approval.
 //!
-//! An invitation is kept by the actor whose home decides of it: who invites, or, if it is for one name, the account of that name that is
-//! to be made. Those of the operator for any name are kept by the domain. Of a token only a digest is kept: who reads the store cannot
-//! come in by it.
+//! An invitation is stored with the actor whose home decides on it: the inviter, or, if it is for
+//! one name, the account of that name that will be created. The operator's invitations for any name
+//! are stored with the domain. Only a digest of a token is stored: a reader of the store cannot use
+//! the invitation.
 //!
 //! ```text
 //! 0 | id     an invitation, by the first 16 bytes of the SHA-256 of its token
 //! 1 | jid    an account that waits for approval, by its bare JID; the actor is the domain
 //! ```
 //!
-//! An invitation to a name is kept by that name, and noted at the home of who invites ([`Invitation::note`]), where it is counted.
+//! An invitation for a name is stored with that name, and noted at the home of the inviter
+//! ([`Invitation::note`]), where it is counted.
 
 use super::account::Incarnation;
 use super::hash::HashKind;
@@ -23,18 +26,18 @@ const FORMAT: u8 = 1;
 /// Bytes of an invitation's id.
 pub const ID_BYTES: usize = 16;
 
-/// Which invitation of an actor: a digest of its token.
+/// Identifies an invitation of an actor: a digest of its token.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct InvitationId(pub [u8; ID_BYTES]);
 
 impl InvitationId {
-    /// That of a token, as it is written.
+    /// The id of a token in its written form.
     pub fn of(token: &str) -> InvitationId {
         let digest = HashKind::Sha256.digest(&[token.as_bytes()]);
         InvitationId(*digest.as_bytes().first_chunk().expect("a digest has 32 bytes"))
     }
 
-    /// That of a row, by its sort key.
+    /// Reads the id from the sort key of a row.
     pub fn of_sort(sort: &[u8]) -> Option<InvitationId> {
         let id = sort.strip_prefix(&[INVITATION])?;
         Some(InvitationId(id.try_into().ok()?))
@@ -51,14 +54,16 @@ impl std::fmt::Display for InvitationId {
     }
 }
 
-/// A use that has begun: it is over when the home of the account has said whether it was made.
+/// A use that has begun. It ends when the home of the account has reported whether the account was
+/// created.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Claim {
     /// The bare JID of the account.
     pub account: Box<str>,
-    /// Which account of that name it is to be.
+    /// The incarnation of the account to be created.
     pub incarnation: Incarnation,
-    /// The life of the shard that has begun it: one of another life was broken off, and may have come to an end or not.
+    /// The life of the shard that started it. A claim of another life was interrupted, and may or
+    /// may not have completed.
     pub life: u64,
     /// When it began, seconds since the Unix epoch.
     pub at_s: u64,
@@ -67,29 +72,29 @@ pub struct Claim {
 /// An invitation.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Invitation {
-    /// An account may be registered by it (XEP-0445).
+    /// Whether an account may be registered with it (XEP-0445).
     pub registers: bool,
-    /// Who comes by it and the inviter become contacts (XEP-0379).
+    /// Whether the new user and the inviter become contacts (XEP-0379).
     pub befriends: bool,
-    /// It is for the actor's own name, which is reserved for as long.
+    /// Whether it is for the actor's own name, which is reserved for its duration.
     pub is_named: bool,
-    /// It was made by somebody who decides of accounts: one that is registered by it waits for no approval.
+    /// Whether its maker may approve accounts: an account registered with it needs no approval.
     pub is_trusted: bool,
-    /// It was revoked.
+    /// Whether it was revoked.
     pub is_revoked: bool,
-    /// Uses that it was made for.
+    /// Number of uses that it was created with.
     pub uses: u32,
-    /// Uses that are left.
+    /// Number of uses left.
     pub left: u32,
-    /// When it was made, seconds since the Unix epoch.
+    /// When it was created, seconds since the Unix epoch.
     pub made_s: u64,
-    /// When it ends, in the same way.
+    /// When it expires, seconds since the Unix epoch.
     pub until_s: u64,
-    /// Bare JID of who invites; empty if that is the operator.
+    /// Bare JID of the inviter; empty for the operator.
     pub inviter: Box<str>,
     /// Uses that have begun.
     pub claims: Vec<Claim>,
-    /// The first that came by it, bare JIDs; at most [`INVITATION_JOINED_MAX`].
+    /// Bare JIDs of the first users that joined with it; at most [`INVITATION_JOINED_MAX`].
     pub joined: Vec<Box<str>>,
 }
 
@@ -100,27 +105,29 @@ const TRUSTED: u8 = 8;
 const REVOKED: u8 = 16;
 
 impl Invitation {
-    /// Whether it can be taken up at this time, seconds since the Unix epoch.
+    /// Whether it can be used at this time, seconds since the Unix epoch.
     pub fn is_open(&self, now_s: u64) -> bool {
         self.left > 0 && !self.is_revoked && now_s < self.until_s
     }
 
-    /// Whether its row may go: also who has begun to register by it in time has come to an end (XEP-0445 4).
+    /// Whether its row may be removed: it is over, and registrations that began in time have ended
+    /// (XEP-0445 4).
     pub fn is_over(&self, now_s: u64) -> bool {
         now_s >= self.until_s.saturating_add(INVITATION_KEPT_S)
     }
 
-    /// What is noted at the home of an inviter when it invites to an account's name for so many seconds, and the row's id: nobody comes in
-    /// by it, and it counts among what the inviter has made.
+    /// The note, and its row's id, that is stored at the home of an inviter who invites to an
+    /// account's name for this number of seconds. It admits no one, and counts among the inviter's
+    /// invitations.
     pub fn note(inviter: &str, account: &str, now_s: u64, life_s: u64) -> (InvitationId, Invitation) {
         let until_s = now_s.saturating_add(life_s);
         let joined = vec![account.into()];
         let note = Invitation { made_s: now_s, until_s, inviter: inviter.into(), joined, ..Invitation::default() };
-        // No token is written like a JID.
+        // No token has the form of a JID.
         (InvitationId::of(account), note)
     }
 
-    /// Whether it is such a note: an invitation can be used once at least.
+    /// Whether it is such a note: an invitation can be used at least once.
     pub fn is_note(&self) -> bool {
         self.uses == 0
     }
@@ -131,7 +138,8 @@ impl Invitation {
         self.claims.push(claim);
     }
 
-    /// A use that had begun is over; returns whether it had. What has not led to an account can be used again.
+    /// Ends a use; returns whether it had begun. A use that did not lead to an account becomes
+    /// available again.
     pub fn settle(&mut self, account: &str, incarnation: Incarnation, made: bool) -> bool {
         let is_it = |claim: &Claim| claim.incarnation == incarnation && *claim.account == *account;
         let Some(at) = self.claims.iter().position(is_it) else { return false };
@@ -143,7 +151,7 @@ impl Invitation {
         true
     }
 
-    /// Somebody has come by it.
+    /// Records a user that joined with it.
     pub fn join(&mut self, jid: &str) {
         if self.joined.len() < INVITATION_JOINED_MAX {
             self.joined.push(jid.into());
@@ -175,7 +183,7 @@ impl Invitation {
         out
     }
 
-    /// Reads a row; `None` if it is none of this form.
+    /// Reads a row; `None` if it has another format.
     pub fn decode(row: &[u8]) -> Option<Invitation> {
         let mut rest = row.strip_prefix(&[FORMAT])?;
         let [flags] = take(&mut rest)?;
@@ -211,48 +219,49 @@ impl Invitation {
         })
     }
 
-    /// Writes it.
+    /// Writes the row.
     pub fn put(&self, batch: &mut Batch, actor: &str, id: InvitationId) {
         batch.put(Table::Invitations, actor.as_bytes(), &id.sort(), &[&self.encode()]);
     }
 }
 
-/// A token that was shown, and lets its connection register (XEP-0445 4).
+/// A token that was presented, and lets its connection register (XEP-0445 4).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invited {
-    /// The actor that keeps the invitation: a bare JID or a domain.
+    /// The actor that the invitation is stored with: a bare JID or a domain.
     pub actor: Box<str>,
-    /// Which of the actor's.
+    /// The invitation's id.
     pub id: InvitationId,
-    /// Only the actor's own name may be registered.
+    /// Whether only the actor's own name may be registered.
     pub is_named: bool,
-    /// Who has to be there for it to be good; empty for nobody beside the actor.
+    /// The account that must exist for it to be valid; empty if only the actor's must.
     pub inviter: Box<str>,
 }
 
-/// An invitation that is to be made.
+/// An invitation to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewInvitation {
-    /// An account may be registered by it.
+    /// Whether an account may be registered with it.
     pub registers: bool,
-    /// Who comes by it becomes a contact of the inviter.
+    /// Whether the new user becomes a contact of the inviter.
     pub befriends: bool,
-    /// It is for the name of the actor, which must not be there yet.
+    /// Whether it is for the name of the actor, which must not exist yet.
     pub is_named: bool,
-    /// An account that is registered by it waits for no approval.
+    /// Whether an account registered with it needs no approval.
     pub is_trusted: bool,
-    /// How often it can be used: 1 to [`INVITATION_USES_MAX`](crate::limits::INVITATION_USES_MAX).
+    /// Number of uses: 1 to [`INVITATION_USES_MAX`](crate::limits::INVITATION_USES_MAX).
     pub uses: u32,
-    /// For how long, seconds; at most [`INVITATION_LIFE_S_MAX`](crate::limits::INVITATION_LIFE_S_MAX).
+    /// Lifetime in seconds; at most
+    /// [`INVITATION_LIFE_S_MAX`](crate::limits::INVITATION_LIFE_S_MAX).
     pub life_s: u64,
-    /// Bare JID of who invites; empty for the operator.
+    /// Bare JID of the inviter; empty for the operator.
     pub inviter: Box<str>,
-    /// Invitations that the actor may have; 0 for any number.
+    /// Maximum number of invitations of the actor; 0 for no limit.
     pub most: usize,
 }
 
 impl NewInvitation {
-    /// The invitation, made now: seconds since the Unix epoch.
+    /// The invitation, created at `now_s`, seconds since the Unix epoch.
     pub fn at(&self, now_s: u64) -> Invitation {
         Invitation {
             registers: self.registers,
@@ -272,16 +281,16 @@ impl NewInvitation {
 /// An account that waits for approval.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Applicant {
-    /// Which account of its name it is.
+    /// The account's incarnation.
     pub incarnation: Incarnation,
-    /// Since when it waits, seconds since the Unix epoch.
+    /// When it began to wait, seconds since the Unix epoch.
     pub since_s: u64,
-    /// From where it was registered: an address.
+    /// The network address that registered it.
     pub address: Box<str>,
 }
 
 impl Applicant {
-    /// Reads a row; `None` if it is none of this form.
+    /// Reads a row; `None` if it has another format.
     pub fn decode(row: &[u8]) -> Option<Applicant> {
         let mut rest = row.strip_prefix(&[FORMAT])?;
         let (incarnation, since_s) = (Incarnation::from_bytes(take(&mut rest)?), u64::from_be_bytes(take(&mut rest)?));
@@ -289,7 +298,7 @@ impl Applicant {
         rest.is_empty().then_some(Applicant { incarnation, since_s, address })
     }
 
-    /// Writes it.
+    /// Writes the row.
     pub fn put(&self, batch: &mut Batch, domain: &str, account: &str) {
         let mut row = vec![FORMAT];
         row.extend_from_slice(&self.incarnation.to_bytes());
@@ -303,7 +312,7 @@ fn applicant_sort(account: &str) -> Box<[u8]> {
     [&[WAITING], account.as_bytes()].concat().into()
 }
 
-/// The account of an applicant's row, by its sort key.
+/// Reads the account from the sort key of an applicant's row.
 pub fn applicant_of_sort(sort: &[u8]) -> Option<&str> {
     std::str::from_utf8(sort.strip_prefix(&[WAITING])?).ok()
 }
@@ -318,12 +327,12 @@ pub fn delete_applicant(batch: &mut Batch, domain: &str, account: &str) {
     batch.delete(Table::Invitations, domain.as_bytes(), &applicant_sort(account));
 }
 
-/// The question for one invitation.
+/// The query for one invitation.
 pub fn get(actor: &str, id: InvitationId) -> Query {
     Query::Get { table: Table::Invitations, actor: actor.as_bytes().into(), sort: id.sort() }
 }
 
-/// The question for one applicant.
+/// The query for one applicant.
 pub fn get_applicant(domain: &str, account: &str) -> Query {
     Query::Get { table: Table::Invitations, actor: domain.as_bytes().into(), sort: applicant_sort(account) }
 }
@@ -333,32 +342,32 @@ fn range(actor: &str, from: Box<[u8]>, until: Option<Box<[u8]>>, rows_max: u32) 
     Query::Range { table: Table::Invitations, actor, from, until, reverse: false, rows_max, bytes_max: u32::MAX }
 }
 
-/// The question for an actor's invitations.
+/// The query for an actor's invitations.
 pub fn all(actor: &str, rows_max: u32) -> Query {
     range(actor, Box::new([INVITATION]), Some(Box::new([WAITING])), rows_max)
 }
 
-/// The question for all rows of an actor.
+/// The query for all rows of an actor.
 pub fn everything(actor: &str, rows_max: u32) -> Query {
     range(actor, Box::new([INVITATION]), None, rows_max)
 }
 
-/// The question for an actor's invitations behind one of them.
+/// The query for an actor's invitations after one of them.
 pub fn all_behind(actor: &str, id: Option<InvitationId>, rows_max: u32) -> Query {
     let from = match id {
-        // The least key that is behind it.
+        // The least key after it.
         Some(id) => [&*id.sort(), &[0]].concat().into(),
         None => Box::from([INVITATION]),
     };
     range(actor, from, Some(Box::new([WAITING])), rows_max)
 }
 
-/// The question for a domain's applicants.
+/// The query for a domain's applicants.
 pub fn applicants(domain: &str, rows_max: u32) -> Query {
     range(domain, Box::new([WAITING]), Some(Box::new([WAITING + 1])), rows_max)
 }
 
-/// Whether a row is one that this server writes.
+/// Whether a row is well-formed.
 pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     match sort.first() {
         Some(&INVITATION) => InvitationId::of_sort(sort).is_some() && Invitation::decode(value).is_some(),
@@ -367,20 +376,20 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// Appends a text with its length.
+/// Appends a string with its length.
 pub(super) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&(text.len() as u16).to_be_bytes());
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Takes bytes off the front.
+/// Removes `N` bytes from the front.
 pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, after) = rest.split_first_chunk::<N>()?;
     *rest = after;
     Some(*taken)
 }
 
-/// Takes a text off the front, as [`put_text`] has written it.
+/// Removes a string from the front, as written by [`put_text`].
 pub(super) fn take_text(rest: &mut &[u8]) -> Option<Box<str>> {
     let len = usize::from(u16::from_be_bytes(take(rest)?));
     let (text, after) = rest.split_at_checked(len)?;
@@ -433,7 +442,7 @@ mod tests {
             (0..value.len()).for_each(|end| assert!(!is_whole(sort, &value[..end]), "cut at {end}"));
             assert!(!is_whole(sort, &[value, &[0]].concat()));
         }
-        // Whoever has the rows has no token.
+        // A reader of the rows learns no token.
         assert!(!value.windows(5).any(|window| window == b"token"));
     }
 

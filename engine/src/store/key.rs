@@ -1,19 +1,22 @@
-//! The one flat form of a key, the same for every storage engine.
+//! The flat form of a key, the same for every storage engine.
 //!
 //! ```text
 //! table u8 | partition u16 big endian | mix u8 | actor | NUL | sort key
 //! ```
 //!
-//! An actor is a bare JID, whose partition (`id::partition`) stands before it, and one more byte of its hash. So all rows of a table that are of one
-//! partition are one range, and all rows of an actor are one range of that: a partition can be counted, listed and handed
-//! over without a look at any other. An actor cannot hold a NUL (RFC 7622 3.3, RFC 5892), so its rows stand together, and none
-//! of an actor with a longer name falls between them.
+//! An actor is a bare JID. Its partition (`id::partition`) precedes it, with one more byte of its
+//! hash. All rows of a table that belong to one partition are therefore one range, and all rows of
+//! an actor are one range within it: a partition can be counted, listed and handed over without
+//! reading any other. An actor cannot contain a NUL (RFC 7622 3.3, RFC 5892), so its rows are
+//! contiguous, and no row of an actor with a longer name falls between them.
 //!
-//! With the mix keys of different actors differ within four bytes, nearly always. Keys are compared again and again while tables
-//! are written and merged, and an engine that has the first four bytes of a key beside its pointer need not follow it.
+//! With the mix byte, keys of different actors nearly always differ within their first four bytes.
+//! Keys are compared again and again while tables are written and merged. An engine that stores the
+//! first four bytes of a key beside its pointer need not follow the pointer.
 //!
-//! Rows of nobody, which are facts of the store itself ([`Table::Meta`]), have an empty actor and stand at [`NOBODY`], behind all
-//! partitions: they are not handed over with any.
+//! Rows that belong to no actor, which are facts of the store itself ([`Table::Meta`]), have an
+//! empty actor and the partition [`NOBODY`], after all others: they are not handed over with any
+//! partition.
 
 use std::ops::Range;
 
@@ -21,7 +24,7 @@ use super::Table;
 use crate::id::{self, PARTITIONS};
 use crate::limits::{NODE_ID_BYTES_MAX, NODE_NAME_BYTES_MAX, PRIVATE_KEY_BYTES_MAX};
 
-/// Stands in the place of a partition in the keys of rows that belong to no actor.
+/// Takes the place of a partition in the keys of rows that belong to no actor.
 pub const NOBODY: u16 = u16::MAX;
 
 const _: () = assert!(PARTITIONS < NOBODY, "no partition has the number of nobody's rows");
@@ -29,16 +32,17 @@ const _: () = assert!(PARTITIONS < NOBODY, "no partition has the number of nobod
 /// Bytes before the actor.
 const HEAD_BYTES: usize = 4;
 
-/// Longest actor in bytes: localpart, `@`, domainpart (RFC 7622 3.2, 3.3: 1,023 bytes each).
+/// Maximum length of an actor in bytes: localpart, `@`, domainpart (RFC 7622 3.2, 3.3: 1,023 bytes
+/// each).
 pub const ACTOR_BYTES_MAX: usize = 1023 + 1 + 1023;
 
-/// Longest sort key in bytes: a bare JID, or a namespace and a name.
+/// Maximum length of a sort key in bytes: a bare JID, or a namespace and a name.
 pub const SORT_KEY_BYTES_MAX: usize = 2304;
 
 const _: () = assert!(1 + NODE_NAME_BYTES_MAX + 1 + NODE_ID_BYTES_MAX <= SORT_KEY_BYTES_MAX);
 const _: () = assert!(PRIVATE_KEY_BYTES_MAX < SORT_KEY_BYTES_MAX);
 
-/// What stands in an actor's keys between table and name.
+/// The part of an actor's keys between table and name.
 fn place(actor: &[u8]) -> [u8; HEAD_BYTES - 1] {
     let (partition, mix) = if actor.is_empty() { (NOBODY, 0) } else { id::place(actor) };
     let [high, low] = partition.to_be_bytes();
@@ -57,7 +61,7 @@ pub fn encode(out: &mut Vec<u8>, table: Table, actor: &[u8], sort: &[u8]) {
     out.extend_from_slice(sort);
 }
 
-/// Takes a flat key apart again: table, actor, sort key. `None` if it is not one.
+/// Splits a flat key into table, actor and sort key. `None` if it is malformed.
 pub fn decode(key: &[u8]) -> Option<(Table, &[u8], &[u8])> {
     let (&[number, ..], rest) = key.split_first_chunk::<HEAD_BYTES>()?;
     let table = Table::from_number(number)?;
@@ -65,12 +69,12 @@ pub fn decode(key: &[u8]) -> Option<(Table, &[u8], &[u8])> {
     Some((table, &rest[..nul], &rest[nul + 1..]))
 }
 
-/// Whether a flat key stands where the rows of its actor do; one that [`decode`] refuses does not.
+/// Whether a flat key is in the range of its actor's rows; false if [`decode`] rejects it.
 pub fn is_in_place(key: &[u8]) -> bool {
     decode(key).is_some_and(|(_, actor, _)| key.get(1..HEAD_BYTES) == Some(&place(actor)[..]))
 }
 
-/// The range of flat keys that holds all rows of a partition in a table, and nothing else.
+/// The range of flat keys that contains exactly the rows of a partition in a table.
 pub fn partition_range(table: Table, partition: u16) -> Range<Vec<u8>> {
     let at = |partition: u16| [&[table as u8], &partition.to_be_bytes()[..]].concat();
     match partition.checked_add(1) {
@@ -90,7 +94,7 @@ mod tests {
         out
     }
 
-    /// Actors of one partition, of which the first is the beginning of all others' names.
+    /// Actors of one partition; the name of the first is a prefix of all others.
     fn neighbours() -> Vec<String> {
         let longer = (0..).flat_map(|n| ["", "\u{1}", "é"].map(|more| format!("a@x{more}{n}")));
         let together = longer.filter(|name| partition(name) == partition("a@x"));

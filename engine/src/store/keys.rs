@@ -1,4 +1,5 @@
-//! The keys that stand for a password under one hash function (RFC 5802 3), with the salt and the count they were made by.
+//! The keys derived from a password with one hash function (RFC 5802 3), with their salt and
+//! iteration count.
 
 use std::fmt;
 
@@ -26,7 +27,7 @@ impl ScramKeys {
     }
 }
 
-/// The keys of one hash function, and how they are derived from the password.
+/// The keys of one hash function, and the parameters that derive them from the password.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeySet {
     kind: HashKind,
@@ -40,9 +41,9 @@ pub struct KeySet {
 pub enum DeriveError {
     /// The password cannot be used.
     Password(PasswordError),
-    /// Outside of 4,096 to 1,000,000 (RFC 7677 4).
+    /// The iteration count is outside 4,096 to 1,000,000 (RFC 7677 4).
     Iterations(u32),
-    /// Outside of 8 to 64 bytes.
+    /// The salt is outside 8 to 64 bytes.
     SaltLength(usize),
 }
 
@@ -62,11 +63,12 @@ impl fmt::Display for DeriveError {
 
 impl std::error::Error for DeriveError {}
 
-/// Shortest salt in bytes of a new password.
+/// Minimum length in bytes of the salt for a new password.
 const SALT_BYTES_MIN: usize = 8;
 
 impl KeySet {
-    /// Keys that were derived elsewhere; `None` if the count is not 1 to 1,000,000, or the salt not of 1 to 64 bytes.
+    /// Takes keys that were derived elsewhere; `None` if the count is outside 1 to 1,000,000, or
+    /// the salt outside 1 to 64 bytes.
     pub fn new(kind: HashKind, iterations: u32, salt: &[u8], keys: ScramKeys) -> Option<KeySet> {
         let in_bounds =
             (1..=SCRAM_ITERATIONS_MAX).contains(&iterations) && (1..=SCRAM_SALT_BYTES_MAX).contains(&salt.len());
@@ -74,14 +76,14 @@ impl KeySet {
         (in_bounds && lengths).then(|| KeySet { kind, iterations, salt: salt.into(), keys })
     }
 
-    /// Derives the keys from a password that is prepared. Pure and expensive, milliseconds by intent: run it as a job, never on
-    /// a shard.
+    /// Derives the keys from a prepared password. This is pure and expensive (milliseconds, by
+    /// intent): run it as a job, never on a shard.
     pub(crate) fn of_prepared(kind: HashKind, password: &str, iterations: u32, salt: &[u8]) -> KeySet {
         let keys = ScramKeys::of(kind, &kind.salted_password(password, salt, iterations));
         KeySet { kind, iterations, salt: salt.into(), keys }
     }
 
-    /// Those of a name without an account, of bytes made up for its salt and its two keys: see
+    /// The keys of a name without an account, with a salt and two keys of made-up bytes: see
     /// [`Credentials::decoy`](super::account::Credentials::decoy).
     pub(super) fn decoy(kind: HashKind, iterations: u32, [salt, stored, server]: &[Tag; 3]) -> KeySet {
         let key = |made_up: &Tag| kind.digest(&[made_up.as_bytes()]);
@@ -89,12 +91,12 @@ impl KeySet {
         KeySet { kind, iterations, salt: salt.as_bytes()[..16].into(), keys }
     }
 
-    /// The hash function.
+    /// The hash function of the keys.
     pub fn kind(&self) -> HashKind {
         self.kind
     }
 
-    /// PBKDF2 iterations.
+    /// The number of PBKDF2 iterations.
     pub fn iterations(&self) -> u32 {
         self.iterations
     }
@@ -104,13 +106,13 @@ impl KeySet {
         &self.salt
     }
 
-    /// The keys.
+    /// The derived keys.
     pub fn keys(&self) -> &ScramKeys {
         &self.keys
     }
 }
 
-/// Checks what keys are to be derived from, and prepares the password.
+/// Checks the parameters of a derivation, and prepares the password.
 pub(super) fn check(password: &str, iterations: u32, salt: &[u8]) -> Result<Box<str>, DeriveError> {
     if !(SCRAM_ITERATIONS_MIN..=SCRAM_ITERATIONS_MAX).contains(&iterations) {
         return Err(DeriveError::Iterations(iterations));

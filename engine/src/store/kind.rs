@@ -1,15 +1,17 @@
-//! The kinds of rows, all of them: what a row is, by its table and its sort key.
+//! All kinds of rows: the kind of a row follows from its table and its sort key.
 //!
-//! Which kinds there are, and how each is written, is the format of a store. **Whoever adds a kind, or writes one in another way, makes
-//! a new format** (`FORMAT_VERSION` of the server): a program of before would take such a store for its own. `throng store check` and
-//! imports refuse a row of no kind, and a test compares what is written of each kind with a store that is kept.
+//! The list of kinds, and how each is encoded, is the format of a store. **Adding a kind, or
+//! encoding one differently, makes a new format** (`FORMAT_VERSION` of the server); otherwise an
+//! earlier program would take such a store for its own. `throng store check` and imports refuse a
+//! row of no known kind, and a test compares the rows written for each kind with a reference store.
 
 use super::{
     Table, account, announcement, archive, floors, invitation, nodes, peers, private, report, retractions, sessions,
     waiting,
 };
 
-/// How the sort keys of rows begin that say up to where a shard may have given out numbers of entries.
+/// Prefix of the sort keys of rows that record up to which number a shard may have assigned entry
+/// numbers.
 pub const NUMBER_FLOOR_PREFIX: &str = "number-floor/";
 
 /// A kind of rows.
@@ -17,9 +19,9 @@ pub const NUMBER_FLOOR_PREFIX: &str = "number-floor/";
 pub struct Kind {
     /// The table of its rows.
     pub table: Table,
-    /// What a row of it is.
+    /// A description of its rows.
     pub name: &'static str,
-    /// Rows of it are there only while something is under way: a store that is at rest and served has none.
+    /// Whether its rows exist only while an operation is in progress: a store at rest has none.
     pub passes: bool,
     sort: Sort,
 }
@@ -27,17 +29,18 @@ pub struct Kind {
 /// The sort keys of a kind.
 #[derive(Clone, Copy, Debug)]
 enum Sort {
-    /// This one.
+    /// Exactly this sort key.
     Is(&'static [u8]),
-    /// The server's own record of a user with this name.
+    /// The server's own record of a user, under this name.
     Own(&'static str),
-    /// All that begin so.
+    /// All sort keys with this prefix.
     Begins(&'static [u8]),
-    /// All that have this byte here, where it is the last one, or stands before a number.
+    /// All sort keys with this byte at this offset, either as the last byte or followed by a
+    /// number.
     Has(u8, usize),
-    /// All of this length.
+    /// All sort keys of this length.
     Long(usize),
-    /// Text: it is not empty, and holds no NUL at its beginning.
+    /// Non-empty text that does not begin with NUL.
     Text,
 }
 
@@ -62,9 +65,9 @@ const fn passing(table: Table, name: &'static str, sort: Sort) -> Kind {
     Kind { passes: true, ..kind(table, name, sort) }
 }
 
-/// All kinds. None fits a sort key that another one of its table fits.
+/// All kinds. No sort key matches two kinds of one table.
 pub const KINDS: &[Kind] = &[
-    // Those that the server writes of the store itself.
+    // Rows that the server writes about the store itself.
     kind(Table::Meta, "format", Sort::Is(b"format")),
     kind(Table::Meta, "main domain", Sort::Is(b"domain")),
     kind(Table::Meta, "secret of made up salts", Sort::Is(b"decoy-key")),
@@ -119,7 +122,7 @@ pub const KINDS: &[Kind] = &[
     kind(Table::Reports, "report", Sort::Long(report::KEY_BYTES)),
 ];
 
-/// The kind of a row; `None` if it is of none that this program knows.
+/// The kind of a row; `None` if this program does not know it.
 pub fn of(table: Table, sort: &[u8]) -> Option<&'static Kind> {
     KINDS.iter().find(|kind| kind.table == table && kind.sort.fits(sort))
 }

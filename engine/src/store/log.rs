@@ -1,10 +1,11 @@
-//! A user's log as a shard keeps it while there is something to keep: how far it is delivered, and which of the user's
-//! sessions follow it from behind.
+//! A user's log, as a shard tracks it while any of its state is needed: how far it is delivered,
+//! and which of the user's sessions read it from behind.
 //!
-//! Pure bookkeeping over numbers. Whoever takes messages for the bare JID is a *follower*. A follower *at the head* gets an
-//! entry in the turn that appends it and stands in no list. One that is *behind* reads the log at its own pace, and holds up
-//! nobody. Each follower has begun at or before the cursor and is handed all that waits in order, so what it has acknowledged
-//! the cursor may pass: of several the first one counts.
+//! This is pure bookkeeping over numbers. A session that takes messages for the bare JID is a
+//! *follower*. A follower *at the head* receives an entry in the turn that appends it, and is in no
+//! list. A follower that is *behind* reads the log at its own pace, and delays no other. Each
+//! follower began at or before the cursor and receives all waiting entries in order, so the cursor
+//! may pass what it has acknowledged: with several followers, the first acknowledgement counts.
 
 use super::waiting::Cursor;
 use crate::id::SessionId;
@@ -14,11 +15,11 @@ use crate::id::SessionId;
 pub struct Follower {
     /// The session.
     pub session: SessionId,
-    /// Entries for all up to this number have been handed to it.
+    /// Entries for all followers up to this number have been sent to it.
     pub seen: u64,
-    /// Messages for it alone up to this number have been handed to it.
+    /// Messages for it alone up to this number have been sent to it.
     pub apart: u64,
-    /// A read is under way.
+    /// Whether a read is in progress.
     pub reading: bool,
 }
 
@@ -26,32 +27,33 @@ pub struct Follower {
 #[derive(Clone, Debug)]
 pub struct Log {
     cursor: Cursor,
-    /// The cursor's row has changed since it was last asked to be written.
+    /// Whether the cursor's row has changed since it was last written.
     dirty: bool,
-    /// Highest number of an entry that waits, of those appended since the log is known.
+    /// Highest number of a waiting entry, among those appended since the log was loaded.
     newest: u64,
-    /// Highest number of a message for one session alone that was not handed out as it came.
+    /// Highest number of a message for one session alone that was not sent on arrival.
     newest_apart: u64,
     transients: Transients,
-    /// A follower has come to the head since the log is known, so that nothing newer than `newest` stands in it.
+    /// Whether a follower has reached the head since the log was loaded, so that the log has
+    /// nothing after `newest`.
     known: bool,
-    /// Entries up to here count as waiting no more.
+    /// Entries up to this number no longer count as waiting.
     counted: u64,
-    /// Those who are not at the head; no more than the user has sessions.
+    /// The followers that are not at the head; at most one per session of the user.
     pub behind: Vec<Follower>,
-    /// Messages that stand in no log and that several sessions hold: their marks, and how many. Bounded by what sessions may
-    /// hold unacknowledged or unsent.
+    /// Messages outside the log that several sessions hold: their marks, and the number of holders.
+    /// Bounded by what sessions may hold unacknowledged or unsent.
     unlogged: Vec<(u64, u16)>,
-    /// Whether messages that stood apart for sessions that have ended are being looked for.
+    /// The search for messages that were set apart for sessions that have ended.
     pub gathering: Gathering,
 }
 
-/// What is known of transient entries in the store.
+/// What is known about transient entries in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Transients {
-    /// The log has been read from its cursor on at most: of those before it some may be left.
+    /// The log has been read from its cursor at most: transient entries before it may be left.
     Unknown,
-    /// They are being looked for, and none has come since.
+    /// A search is in progress, and none has been added since it began.
     Sought,
     /// There may be some.
     Some,
@@ -59,14 +61,14 @@ enum Transients {
     None,
 }
 
-/// Where the search for messages without a session stands.
+/// The state of the search for messages without a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gathering {
     /// There may be some.
     Due,
-    /// A read is under way.
+    /// A read is in progress.
     Reading {
-        /// A session has ended meanwhile: it is to begin again.
+        /// Whether a session has ended meanwhile, so that the search must start again.
         again: bool,
     },
     /// There are none.
@@ -74,7 +76,7 @@ pub enum Gathering {
 }
 
 impl Log {
-    /// A log as read from the store, with no follower.
+    /// A log as read from the store, without followers.
     pub fn loaded(cursor: Cursor) -> Log {
         Log {
             cursor,
@@ -90,33 +92,34 @@ impl Log {
         }
     }
 
-    /// The log of a user of whom a session is at the head and has received all up to this number, without reading its row.
+    /// The log of a user who has a session at the head that has received everything up to this
+    /// number. Its row need not be read.
     pub fn live(number: u64) -> Log {
         let cursor = Cursor { number, ..Cursor::default() };
         Log { gathering: Gathering::Done, transients: Transients::None, known: true, ..Log::loaded(cursor) }
     }
 
-    /// The number up to which all is received.
+    /// The number up to which everything has been received.
     pub fn cursor(&self) -> u64 {
         self.cursor.number
     }
 
-    /// Messages that wait for a first session, and their bytes.
+    /// The number of messages that wait for a first session, and their bytes.
     pub fn waiting(&self) -> (u32, u64) {
         (self.cursor.count, self.cursor.bytes)
     }
 
-    /// Highest number of an entry that waits, as far as it is known.
+    /// Highest known number of a waiting entry.
     pub fn newest(&self) -> u64 {
         self.newest
     }
 
-    /// The same with messages for one session alone.
+    /// The same, including messages for one session alone.
     pub fn last(&self) -> u64 {
         self.newest.max(self.newest_apart)
     }
 
-    /// An entry that waits is appended.
+    /// Records that a waiting entry was appended.
     pub fn appended(&mut self, number: u64, transient: bool) {
         self.newest = self.newest.max(number);
         if transient {
@@ -124,8 +127,9 @@ impl Log {
         }
     }
 
-    /// The number behind which a follower that has seen all up to `seen` asks for transient entries: the first one asks for
-    /// those before the cursor as well, so that a user who has none causes no write.
+    /// The number after which a follower that has seen everything up to `seen` reads transient
+    /// entries. The first follower also reads those before the cursor, so that a user without any
+    /// causes no write.
     pub fn transients_from(&mut self, seen: u64) -> u64 {
         match self.transients {
             Transients::Unknown | Transients::Sought => {
@@ -136,26 +140,27 @@ impl Log {
         }
     }
 
-    /// Transient entries were asked for from that number on; whether there are any.
+    /// Records the result of reading transient entries from that number on: whether there were any.
     pub fn transients_found(&mut self, any: bool) {
         if self.transients == Transients::Sought {
             self.transients = if any { Transients::Some } else { Transients::None };
         }
     }
 
-    /// A message for one session alone waits for it.
+    /// Records that a message waits for one session alone.
     pub fn set_apart(&mut self, number: u64) {
         self.newest_apart = self.newest_apart.max(number);
     }
 
-    /// A message waits that nobody takes now.
+    /// Records a message that waits because no session takes it now.
     pub fn stored(&mut self, bytes: usize) {
         self.cursor.count = self.cursor.count.saturating_add(1);
         self.cursor.bytes += bytes as u64;
         self.dirty = true;
     }
 
-    /// An entry is handed to a follower from behind: the first of them takes it off those that wait.
+    /// Records that an entry was sent to a follower from behind. The first such follower removes it
+    /// from the waiting ones.
     pub fn caught_up(&mut self, number: u64, bytes: usize) {
         self.newest = self.newest.max(number);
         if number > self.counted {
@@ -164,18 +169,18 @@ impl Log {
         }
     }
 
-    /// A message does not wait any more.
+    /// Records that a message no longer waits.
     pub fn taken(&mut self, bytes: usize) {
-        // The figures may be a little low after a crash, hence saturating.
+        // The counts may be slightly low after a crash, hence saturating.
         self.cursor.count = self.cursor.count.saturating_sub(1);
         self.cursor.bytes = self.cursor.bytes.saturating_sub(bytes as u64);
         self.dirty = true;
     }
 
-    /// A follower has come to the head: nothing waits for a first session.
+    /// Records that a follower has reached the head: nothing waits for a first session.
     pub fn drained(&mut self) {
         self.known = true;
-        // Of the transient entries before the cursor some may be left.
+        // Some of the transient entries before the cursor may be left.
         self.dirty |= self.transients != Transients::None;
         if (self.cursor.count, self.cursor.bytes) != (0, 0) {
             (self.cursor.count, self.cursor.bytes) = (0, 0);
@@ -183,7 +188,7 @@ impl Log {
         }
     }
 
-    /// A follower has received all up to this number that waited for it.
+    /// Records that a follower has received everything up to this number that waited for it.
     pub fn received(&mut self, number: u64) {
         if number > self.cursor.number {
             self.cursor.number = number;
@@ -192,12 +197,12 @@ impl Log {
         }
     }
 
-    /// All who follow have gone: what was handed out and not received waits again.
+    /// Records that all followers have ended: entries that were sent but not received wait again.
     pub fn forsaken(&mut self) {
         self.counted = self.cursor.number;
     }
 
-    /// A session that is not at the head.
+    /// Returns a session that is not at the head.
     pub fn follower(&mut self, session: SessionId) -> Option<&mut Follower> {
         self.behind.iter_mut().find(|follower| follower.session == session)
     }
@@ -207,14 +212,14 @@ impl Log {
         self.behind.iter().any(|follower| follower.session == session)
     }
 
-    /// A session follows from behind, or comes to rest there, after what it has been handed.
+    /// Makes a session read from behind, after what has been sent to it.
     pub fn fall_behind(&mut self, session: SessionId, seen: u64, apart: u64) {
         if !self.is_behind(session) {
             self.behind.push(Follower { session, seen, apart, reading: false });
         }
     }
 
-    /// A session is at the head, or follows no more. What is known of its place.
+    /// Removes a session that has reached the head or no longer follows. Returns its position.
     pub fn leave(&mut self, session: SessionId) -> Option<Follower> {
         let index = self.behind.iter().position(|follower| follower.session == session)?;
         Some(self.behind.swap_remove(index))
@@ -225,17 +230,18 @@ impl Log {
         follower.apart < self.newest_apart
     }
 
-    /// Messages of whom several sessions hold one that stands in no log.
+    /// Records that this number of sessions hold a message outside the log.
     pub fn share(&mut self, mark: u64, holders: u16) {
         self.unlogged.push((mark, holders));
     }
 
-    /// A session has received the message of this mark: nobody else need.
+    /// Records that a session has received the message with this mark: no other session needs to.
     pub fn shared_received(&mut self, mark: u64) {
         self.unlogged.retain(|(other, _)| *other != mark);
     }
 
-    /// A session has ended with the message of this mark. Returns whether now nobody has it.
+    /// Records that a session has ended while holding the message with this mark. Returns whether
+    /// it was the last holder.
     pub fn shared_lost(&mut self, mark: u64) -> bool {
         let Some(index) = self.unlogged.iter().position(|(other, _)| *other == mark) else { return false };
         let holders = &mut self.unlogged[index].1;
@@ -247,16 +253,19 @@ impl Log {
         last
     }
 
-    /// Whether nothing is lost when this state is dropped and the user stays `live`, or away with its row in the store.
+    /// Whether this state can be dropped without loss: the user stays `live`, or is away with its
+    /// row in the store.
     pub fn is_settled(&self, live: bool) -> bool {
         let gathering = matches!(self.gathering, Gathering::Reading { .. });
-        // What is made anew for a live user knows of no transient entries, what is read anew looks for them.
+        // State rebuilt for a live user knows of no transient entries; state that is read again
+        // looks for them.
         let forgets = live && self.transients != Transients::None;
         !self.dirty && !gathering && !forgets && self.behind.is_empty() && self.unlogged.is_empty()
     }
 
-    /// The row to be written, if it has changed, and the number up to which transient entries go with it.
-    /// `follows` tells whether a session that is not at the head takes what waits.
+    /// The row to be written, if it has changed, and the number up to which transient entries are
+    /// deleted with it. `follows` tells whether a session that is not at the head takes waiting
+    /// messages.
     pub fn poll_row(&mut self, follows: impl Fn(SessionId) -> bool) -> Option<(Cursor, Option<u64>)> {
         if !std::mem::take(&mut self.dirty) {
             return None;
@@ -264,14 +273,14 @@ impl Log {
         let last = self.behind.iter().filter(|f| follows(f.session)).map(|f| f.seen).min();
         let until = last.unwrap_or(u64::MAX).min(self.cursor.number);
         let goes = (self.transients != Transients::None).then_some(until);
-        // Of those before the cursor some are left for one that is behind.
+        // Some before the cursor are left for a follower that is behind.
         if self.known && until >= self.newest.max(self.cursor.number) {
             self.transients = Transients::None;
         }
         Some((self.cursor, goes))
     }
 
-    /// The row is to be written with the next round.
+    /// Marks the row to be written in the next round.
     pub fn touch(&mut self) {
         self.dirty = true;
     }
@@ -326,7 +335,8 @@ mod tests {
     #[test]
     fn transient_entries_of_an_earlier_process_stay_for_those_behind() {
         let mut log = Log::loaded(Cursor { number: 5, count: 1, bytes: 10 });
-        // One has come back after a restart and has received all up to 20, the other one has not come yet.
+        // One session has returned after a restart and has received everything up to 20; the other
+        // has not returned yet.
         log.fall_behind(session(1), 9, 9);
         log.received(20);
         log.drained();

@@ -1,8 +1,8 @@
-//! What must survive: tables, keys, and the operations that a shard asks its host to carry out.
+//! Durable state: tables, keys, and the operations that a shard asks its host to carry out.
 //!
-//! The model is `(table, actor, sort key) -> bytes`: put, get, ordered range in either direction, delete range,
-//! and one batch of writes a turn. This module only builds requests and reads answers; it never touches a disk, and it
-//! does not know which engine keeps the rows.
+//! The model is `(table, actor, sort key) -> bytes`: put, get, ordered range in either direction,
+//! delete range, and one batch of writes per turn. This module only builds requests and reads
+//! answers. It never touches a disk, and does not know which engine stores the rows.
 
 pub mod account;
 pub mod announcement;
@@ -33,25 +33,27 @@ pub use op::{Batch, Found, OpView, Query, Row};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 #[repr(u8)]
 pub enum Table {
-    /// Facts of the store itself, such as its form: they belong to no actor ([`key::NOBODY`]).
+    /// Facts of the store itself, such as its format; they belong to no actor ([`key::NOBODY`]).
     Meta = 0,
-    /// One row a user: credentials. Sort key is empty.
+    /// One row per user: credentials. The sort key is empty.
     Accounts = 1,
-    /// Roster items of a user, sort key is the contact's bare JID; the row with an empty sort key is the roster's version.
+    /// Roster items of a user; the sort key is the contact's bare JID. The row with an empty sort
+    /// key is the roster's version.
     Roster = 2,
-    /// Entries of a user's log that stay, in order; see [`archive`].
+    /// Permanent entries of a user's log, in order; see [`archive`].
     Archive = 3,
-    /// How far the user's log is delivered, and entries that go when they are; see [`waiting`].
+    /// How far the user's log is delivered, and entries that are deleted on delivery; see
+    /// [`waiting`].
     Waiting = 4,
-    /// Private XML (XEP-0049), sort key is the element's namespace and name.
+    /// Private XML (XEP-0049); the sort key is the element's namespace and name.
     Private = 5,
     /// What actors publish (XEP-0060); see [`nodes`].
     Nodes = 6,
     /// Sessions that may be resumed after a restart; see [`sessions`].
     Sessions = 7,
-    /// Who may come by which token, and who waits for approval; see [`invitation`].
+    /// Invitations, and accounts that wait for approval; see [`invitation`].
     Invitations = 8,
-    /// Whom users have reported to the operator; see [`report`].
+    /// Reports from users to the operator; see [`report`].
     Reports = 9,
 }
 
@@ -70,7 +72,7 @@ impl Table {
         Table::Reports,
     ];
 
-    /// The table of a stored number.
+    /// The table with this stored number.
     pub fn from_number(number: u8) -> Option<Table> {
         Table::ALL.get(usize::from(number)).copied()
     }

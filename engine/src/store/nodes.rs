@@ -1,37 +1,41 @@
 //! Rows of the nodes' table: what an actor publishes (XEP-0060), in the order of publication.
 //!
-//! Sort keys begin with a byte that says what the row is. A node's name is followed by NUL, which neither a name nor an id can hold
-//! (XML 1.0 2.2).
+//! Sort keys begin with a byte for the kind of row. A node's name is followed by NUL, which neither
+//! a name nor an id can contain (XML 1.0 2.2).
 //!
 //! ```text
 //! 0                                the directory: all nodes of the actor, with their configuration
-//! 1 | node                         who is affiliated with the node or subscribed to it
-//! 2 | node | NUL | number          an item, by its number (u64 big endian): numbers of an actor grow with each publication
-//! 3 | node | NUL | id              the number and size of the item with this id, and what its publisher knows the publication by
+//! 1 | node                         affiliations with the node and subscriptions to it
+//! 2 | node | NUL | number          an item, by its number (u64 big endian), which grows with
+//!                                  each publication of the actor
+//! 3 | node | NUL | id              the number and size of the item with this id, and the
+//!                                  publisher's key of the publication
 //! ```
 //!
-//! A node of a service with a domain of its own is an actor: `service/node`. It has the rows above, of one node, but for the second
-//! kind; whoever is subscribed or affiliated there has a row alone, because there may be very many:
+//! A node of a service with a domain of its own is an actor: `service/node`. It has the rows above,
+//! of one node, except the second kind. Each subscriber or affiliate has a row of its own instead,
+//! because there may be very many:
 //!
 //! ```text
-//! 4 | bare JID                     who is subscribed to the node, or affiliated with it, and how
-//! 5 | bare JID                     that somebody is affiliated, so that those can be listed alone
+//! 4 | bare JID                     the subscription and affiliation of one JID
+//! 5 | bare JID                     marks a JID as affiliated, to list affiliates alone
 //! ```
 //!
-//! Users have rows of the nodes that know them, and the service one of each node that is shown. They follow the node's own rows:
+//! Users have a row for each node that knows them, and the service one for each public node. They
+//! are derived from the node's own rows:
 //!
 //! ```text
-//! 6 | service/node                 a node that the user has made or subscribed to; also while that is under way
-//! 7 | service/node                 a node with which the user is affiliated by others' doing
-//! 8 | node                         at the service: a node that is shown to all, with its title
+//! 6 | service/node                 a node that the user has created, subscribed to, or is about to
+//! 7 | service/node                 a node with which others have affiliated the user
+//! 8 | node                         at the service: a public node, with its title
 //! ```
 //!
-//! A node of a service has rows of the pages that are told of its items by web push:
+//! A node of a service has rows for the pages that receive its items by web push:
 //!
 //! ```text
-//! 9 | id                           a registration: 16 bytes of the hash of the address at which its push service takes pushes
-//! 10                               how many there are
-//! 10 | network                     how many of an address: its 4 bytes, or the first 8 of IPv6
+//! 9 | id                           a registration, by 16 bytes of its push address's hash
+//! 10                               the number of registrations
+//! 10 | network                     the number for one address: its 4 bytes, or the first 8 of IPv6
 //! ```
 
 use super::{Batch, OpView, Query, Table};
@@ -46,9 +50,9 @@ const FORMAT: u8 = 1;
 const FORMAT_EXPIRES: u8 = 2;
 const FORMAT_OWNED: u8 = 3;
 const FORMAT_KEYED: u8 = 4;
-/// The place of an item whose publication has a key of its own beside the id.
+/// Format of the place of an item whose publication has a key besides the id.
 const FORMAT_BY: u8 = 2;
-/// How the ids begin of items of which each replaces the one before of the same key.
+/// Prefix of the ids of items that each replace the previous item with the same key.
 const KEY: &str = "key-";
 pub(super) const MEMBER: u8 = 4;
 pub(super) const AFFILIATED: u8 = 5;
@@ -59,19 +63,19 @@ pub(super) const PUSH: u8 = 9;
 pub(super) const PUSHES: u8 = 10;
 const END: u8 = 11;
 
-/// What a row says.
+/// What a row contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowKind {
-    /// It is the directory.
+    /// The row is the directory.
     Directory,
-    /// It is an item, or says where one is.
+    /// The row is an item, or the place of one.
     Item,
-    /// It is something else, perhaps of another table.
+    /// The row is something else, perhaps of another table.
     Other,
 }
 
 impl RowKind {
-    /// By its key.
+    /// The kind of a row, by its key.
     pub fn of(table: Table, sort: &[u8]) -> RowKind {
         match sort {
             [DIRECTORY] if table == Table::Nodes => RowKind::Directory,
@@ -85,7 +89,7 @@ fn sort(kind: u8, node: &str, rest: &[u8]) -> Box<[u8]> {
     [&[kind], node.as_bytes(), &[0], rest].concat().into()
 }
 
-/// What is behind all keys of a node's items or ids.
+/// The upper bound of the keys of a node's items or ids.
 fn end(kind: u8, node: &str) -> Box<[u8]> {
     [&[kind], node.as_bytes(), &[1]].concat().into()
 }
@@ -94,7 +98,7 @@ fn get(actor: &str, sort: Box<[u8]>) -> Query {
     Query::Get { table: Table::Nodes, actor: actor.as_bytes().into(), sort }
 }
 
-/// The question for the directory.
+/// The query for the directory.
 pub fn directory(actor: &str) -> Query {
     get(actor, Box::new([DIRECTORY]))
 }
@@ -107,7 +111,7 @@ pub fn put_directory(batch: &mut Batch, actor: &str, row: &[u8]) {
     }
 }
 
-/// Directories that are among these writes.
+/// The directories that these writes contain.
 pub fn directory_in(batch: &Batch) -> impl Iterator<Item = &[u8]> {
     batch.iter().filter_map(|op| match op {
         OpView::Put { table: Table::Nodes, sort: [DIRECTORY], value, .. } => Some(value),
@@ -115,12 +119,12 @@ pub fn directory_in(batch: &Batch) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The question for who is affiliated with a node or subscribed to it.
+/// The query for the affiliations with a node and the subscriptions to it.
 pub fn affiliates(actor: &str, node: &str) -> Query {
     get(actor, [&[AFFILIATES], node.as_bytes()].concat().into())
 }
 
-/// The question for that of all nodes. The answer's sort keys are [`affiliates_node`]'s.
+/// The same query for all nodes. [`affiliates_node`] reads the answer's sort keys.
 pub fn all_affiliates(actor: &str, rows_max: u32) -> Query {
     Query::Range {
         table: Table::Nodes,
@@ -133,12 +137,13 @@ pub fn all_affiliates(actor: &str, rows_max: u32) -> Query {
     }
 }
 
-/// The node that a row of [`all_affiliates`] is of.
+/// The node of a row of [`all_affiliates`].
 pub fn affiliates_node(sort: &[u8]) -> Option<&str> {
     std::str::from_utf8(sort.strip_prefix(&[AFFILIATES])?).ok()
 }
 
-/// Writes who is affiliated with a node or subscribed to it, or removes it if it is empty.
+/// Writes the affiliations with a node and the subscriptions to it, or removes the row if it is
+/// empty.
 pub fn put_affiliates(batch: &mut Batch, actor: &str, node: &str, row: &[u8]) {
     let sort = [&[AFFILIATES], node.as_bytes()].concat();
     match row.is_empty() {
@@ -147,7 +152,7 @@ pub fn put_affiliates(batch: &mut Batch, actor: &str, node: &str, row: &[u8]) {
     }
 }
 
-/// The question for what somebody is to a node of a service.
+/// The query for the affiliation and subscription of a JID at a node of a service.
 pub fn member(actor: &str, bare: &str) -> Query {
     get(actor, key(MEMBER, bare))
 }
@@ -156,23 +161,23 @@ fn key(kind: u8, name: &str) -> Box<[u8]> {
     [&[kind], name.as_bytes()].concat().into()
 }
 
-/// The name that stands in a key of the rows with one: a bare JID, or a node.
+/// The name in the key of a row that has one: a bare JID, or a node.
 pub fn named(sort: &[u8]) -> Option<&str> {
     std::str::from_utf8(sort.get(1..)?).ok()
 }
 
-/// Rows with a name, in the order of names.
+/// Rows with a name, ordered by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Named {
-    /// Those who are subscribed to a node or affiliated with it.
+    /// Subscribers and affiliates of a node.
     Members,
-    /// Those who are affiliated.
+    /// Affiliates of a node.
     Affiliated,
-    /// Nodes that a user has made or subscribed to.
+    /// Nodes that a user has created or subscribed to.
     Own,
-    /// Nodes with which a user is affiliated otherwise.
+    /// Nodes with which others have affiliated a user.
     Given,
-    /// Nodes that a service shows.
+    /// Public nodes of a service.
     Shown,
 }
 
@@ -187,7 +192,7 @@ impl Named {
         }
     }
 
-    /// The question for those of an actor behind a name; all if it is empty.
+    /// The query for the rows of an actor after a name; for all rows if the name is empty.
     pub fn after(self, actor: &str, name: &str, rows_max: u32, bytes_max: u32) -> Query {
         let behind: &[u8] = if name.is_empty() { b"" } else { b"\0" };
         let from: Box<[u8]> = [&[self.kind()], name.as_bytes(), behind].concat().into();
@@ -196,7 +201,7 @@ impl Named {
         Query::Range { table: Table::Nodes, actor, from, until, reverse: false, rows_max, bytes_max }
     }
 
-    /// Writes one, or removes it if it is empty.
+    /// Writes a row, or removes it if it is empty.
     pub fn put(self, batch: &mut Batch, actor: &str, name: &str, row: &[u8]) {
         match row.is_empty() {
             true => batch.delete(Table::Nodes, actor.as_bytes(), &key(self.kind(), name)),
@@ -204,24 +209,24 @@ impl Named {
         }
     }
 
-    /// Removes all of an actor's.
+    /// Removes all rows of an actor.
     pub fn delete_all(self, batch: &mut Batch, actor: &str) {
         batch.delete_range(Table::Nodes, actor.as_bytes(), &[self.kind()], &[self.kind() + 1]);
     }
 }
 
-/// Removes what an account has published, and not yet which nodes of services know it.
+/// Removes what an account has published, but not the rows for nodes of services that know it.
 pub fn delete_published(batch: &mut Batch, actor: &str) {
     batch.delete_range(Table::Nodes, actor.as_bytes(), &[DIRECTORY], &[OWN]);
     batch.delete_range(Table::Nodes, actor.as_bytes(), &[SHOWN], &[END]);
 }
 
-/// The question for a registration for pushes.
+/// The query for a push registration.
 pub fn push(actor: &str, id: PushId) -> Query {
     get(actor, [&[PUSH][..], &id.0].concat().into())
 }
 
-/// The question for registrations behind one; from the first one on if there is none.
+/// The query for the registrations after one, or for the first ones if `after` is `None`.
 pub fn pushes(actor: &str, after: Option<PushId>, rows_max: u32, bytes_max: u32) -> Query {
     let from: Box<[u8]> = match after {
         None => Box::new([PUSH]),
@@ -231,7 +236,7 @@ pub fn pushes(actor: &str, after: Option<PushId>, rows_max: u32, bytes_max: u32)
     Query::Range { table: Table::Nodes, actor, from, until, reverse: false, rows_max, bytes_max }
 }
 
-/// Whose registration a row of [`pushes`] is.
+/// The registration's id in a row of [`pushes`].
 pub fn push_id(sort: &[u8]) -> Option<PushId> {
     Some(PushId(sort.strip_prefix(&[PUSH])?.try_into().ok()?))
 }
@@ -245,12 +250,13 @@ pub fn put_push(batch: &mut Batch, actor: &str, id: PushId, row: &[u8]) {
     }
 }
 
-/// The question for how many registrations there are of an address, or of all if it is empty.
+/// The query for the number of registrations from an address, or of all registrations if it is
+/// empty.
 pub fn push_count(actor: &str, network: &[u8]) -> Query {
     get(actor, [&[PUSHES], network].concat().into())
 }
 
-/// Reads the answer.
+/// Reads the answer to [`push_count`].
 pub fn read_push_count(row: Option<&[u8]>) -> Option<u32> {
     match row {
         None => Some(0),
@@ -258,7 +264,7 @@ pub fn read_push_count(row: Option<&[u8]>) -> Option<u32> {
     }
 }
 
-/// Writes it.
+/// Writes the number of registrations.
 pub fn put_push_count(batch: &mut Batch, actor: &str, network: &[u8], count: u32) {
     let sort = [&[PUSHES], network].concat();
     match count {
@@ -272,28 +278,28 @@ pub fn delete_pushes(batch: &mut Batch, actor: &str) {
     batch.delete_range(Table::Nodes, actor.as_bytes(), &[PUSH], &[END]);
 }
 
-/// The question for an item by its number.
+/// The query for an item by its number.
 pub fn item(actor: &str, node: &str, number: u64) -> Query {
     get(actor, sort(ITEM, node, &number.to_be_bytes()))
 }
 
-/// Which items of a node are asked for.
+/// The range of items that a query asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Behind this number.
+    /// Items after this number.
     pub after: u64,
-    /// Before this number.
+    /// Items before this number.
     pub before: u64,
-    /// The last of them, from the last backwards.
+    /// Whether to read from the last item backwards.
     pub reverse: bool,
-    /// Most items.
+    /// Maximum number of items.
     pub rows_max: u32,
     /// Stop after the item that reaches this many bytes.
     pub bytes_max: u32,
 }
 
 impl Span {
-    /// All items of a node, as far as these bounds go.
+    /// All items of a node, within these bounds.
     pub const fn all(rows_max: u32, bytes_max: u32) -> Span {
         Span { after: 0, before: u64::MAX, reverse: false, rows_max, bytes_max }
     }
@@ -302,7 +308,7 @@ impl Span {
     pub const LAST: Span = Span { reverse: true, ..Span::all(1, NODE_ITEM_ROW_BYTES_MAX as u32) };
 }
 
-/// The question for items of a node, in the order of publication.
+/// The query for items of a node, in the order of publication.
 pub fn items(actor: &str, node: &str, span: Span) -> Query {
     Query::Range {
         table: Table::Nodes,
@@ -315,7 +321,7 @@ pub fn items(actor: &str, node: &str, span: Span) -> Query {
     }
 }
 
-/// The question for the places of a node's items, in the order of their ids.
+/// The query for the places of a node's items, in the order of their ids.
 pub fn ids(actor: &str, node: &str, rows_max: u32) -> Query {
     Query::Range {
         table: Table::Nodes,
@@ -339,22 +345,22 @@ pub fn number_of(sort: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*sort.split_last_chunk::<8>()?.1))
 }
 
-/// The question for the place of the item with this id.
+/// The query for the place of the item with this id.
 pub fn place(actor: &str, node: &str, id: &str) -> Query {
     get(actor, sort(ID, node, id.as_bytes()))
 }
 
-/// Where an item is, and how many bytes it counts for.
+/// The number of an item, and the bytes it counts for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its number.
+    /// The item's number.
     pub number: u64,
-    /// What it counts for, bytes.
+    /// The bytes it counts for.
     pub bytes: u32,
 }
 
 impl Place {
-    /// Reads a row; `None` if it is not one of a known format.
+    /// Reads a row; `None` if its format is unknown.
     pub fn decode(row: &[u8]) -> Option<Place> {
         let (format, rest) = row.split_first()?;
         let (number, rest) = rest.split_first_chunk::<8>()?;
@@ -367,7 +373,8 @@ impl Place {
         }
     }
 
-    /// What the publisher knows the publication by, in a row that [`Place::decode`] reads; empty for nothing.
+    /// The publisher's key of the publication, in a row that [`Place::decode`] reads; empty if it
+    /// has none.
     pub fn by(row: &[u8]) -> &str {
         row.get(13..).and_then(|by| std::str::from_utf8(by).ok()).unwrap_or_default()
     }
@@ -378,14 +385,14 @@ impl Place {
 pub struct Item<'a> {
     /// When it was published, microseconds since the Unix epoch.
     pub at_us: u64,
-    /// Its id.
+    /// The item's id.
     pub id: &'a str,
     /// The payload, one element.
     pub payload: &'a [u8],
 }
 
 impl<'a> Item<'a> {
-    /// Reads a row; `None` if it is not one of a known format.
+    /// Reads a row; `None` if its format is unknown.
     pub fn decode(row: &'a [u8]) -> Option<Item<'a>> {
         let (&FORMAT, rest) = row.split_first()? else { return None };
         let (at_us, rest) = rest.split_first_chunk::<8>()?;
@@ -394,12 +401,12 @@ impl<'a> Item<'a> {
         Some(Item { at_us: u64::from_be_bytes(*at_us), id: std::str::from_utf8(id).ok()?, payload })
     }
 
-    /// What it counts for, bytes: its two rows, and what a store keeps beside each.
+    /// The bytes it counts for: its two rows, and the store's overhead for each.
     pub fn bytes(&self) -> u32 {
         (self.payload.len() + 2 * self.id.len()) as u32 + 64
     }
 
-    /// The key by which it replaces the item before, if it has one.
+    /// The key by which it replaces the previous item, if it has one.
     pub fn key(&self) -> Option<&'a str> {
         key_of(self.id)
     }
@@ -409,7 +416,7 @@ impl<'a> Item<'a> {
         self.put_by(batch, actor, node, number, "");
     }
 
-    /// The same, with what the publisher knows the publication by.
+    /// The same, with the publisher's key of the publication.
     pub fn put_by(&self, batch: &mut Batch, actor: &str, node: &str, number: u64, by: &str) {
         let len = u16::try_from(self.id.len()).expect("an id is bounded").to_be_bytes();
         let row: [&[u8]; 5] = [&[FORMAT], &self.at_us.to_be_bytes(), &len, self.id.as_bytes(), self.payload];
@@ -443,12 +450,12 @@ pub fn delete_items(batch: &mut Batch, actor: &str, node: &str) {
     }
 }
 
-/// Whether a row of the table is one that this server writes.
+/// Whether a row of the table is well-formed.
 pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     match sort.first() {
         Some(&ITEM) => Item::decode(value).is_some(),
         Some(&ID) => Place::decode(value).is_some(),
-        // A directory in which a node has a time after which its items are gone is of the second format.
+        // A directory that contains a node whose items expire has the second format.
         Some(&DIRECTORY) => matches!(value.first(), Some(&(FORMAT | FORMAT_EXPIRES | FORMAT_OWNED | FORMAT_KEYED))),
         Some(&(AFFILIATES | MEMBER | AFFILIATED | OWN | GIVEN | SHOWN | PUSH)) => value.first() == Some(&FORMAT),
         Some(&PUSHES) => read_push_count(Some(value)).is_some(),

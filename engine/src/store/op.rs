@@ -1,19 +1,20 @@
-//! Writes and reads as data: a [`Batch`] is what one turn wants to be durable, a [`Query`] what it wants to know.
+//! Writes and reads as data: a [`Batch`] holds the writes of one turn, a [`Query`] is one read.
 
 use super::Table;
 
-/// The writes of one turn, in order, applied all or none. One growing buffer holds all keys and values.
+/// The writes of one turn, in order, applied atomically. One growing buffer holds all keys and
+/// values.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Batch {
     bytes: Vec<u8>,
     ops: Vec<Entry>,
-    /// Tables that the operations concern, a bit each.
+    /// Tables of the operations, one bit each.
     tables: u16,
-    /// Bytes that it is likely to hold in the end.
+    /// Expected final size in bytes.
     expects: usize,
 }
 
-/// No more memory than this is taken before it is needed, bytes.
+/// Maximum memory reserved in advance, bytes.
 const EXPECTS_MAX: usize = 64 << 10;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ enum Kind {
     DeleteActor,
 }
 
-/// Lengths of the parts of one operation; they stand in `bytes` one behind the other, from `start`.
+/// Lengths of the parts of one operation; they are consecutive in `bytes`, from `start`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Entry {
     kind: Kind,
@@ -35,16 +36,16 @@ struct Entry {
     value: u32,
 }
 
-/// One operation of a batch, as it is read back.
+/// A view of one operation of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpView<'a> {
-    /// Writes a row, over an earlier one with this key.
+    /// Writes a row, replacing an earlier one with the same key.
     Put {
         /// The table.
         table: Table,
-        /// Actor.
+        /// The actor.
         actor: &'a [u8],
-        /// Sort key.
+        /// The sort key.
         sort: &'a [u8],
         /// The row's bytes.
         value: &'a [u8],
@@ -53,38 +54,37 @@ pub enum OpView<'a> {
     Delete {
         /// The table.
         table: Table,
-        /// Actor.
+        /// The actor.
         actor: &'a [u8],
-        /// Sort key.
+        /// The sort key.
         sort: &'a [u8],
     },
     /// Removes the rows of one actor with `from <= sort key < until`.
     DeleteRange {
         /// The table.
         table: Table,
-        /// Actor.
+        /// The actor.
         actor: &'a [u8],
-        /// First sort key to go.
+        /// The first sort key to remove.
         from: &'a [u8],
-        /// First sort key to stay.
+        /// The first sort key to keep.
         until: &'a [u8],
     },
-    /// Removes all rows of one actor of one table.
+    /// Removes all rows of one actor in one table.
     DeleteActor {
         /// The table.
         table: Table,
-        /// Actor.
+        /// The actor.
         actor: &'a [u8],
     },
 }
 
-/// A table's bit.
 fn bit(table: Table) -> u16 {
     1 << table as u16
 }
 
 impl<'a> OpView<'a> {
-    /// The actor.
+    /// The actor of the operation.
     pub fn actor(&self) -> &'a [u8] {
         match *self {
             OpView::Put { actor, .. }
@@ -101,12 +101,13 @@ impl Batch {
         Batch::default()
     }
 
-    /// An empty batch that is likely to become as large as `other`. It takes memory with its first operation, at once.
+    /// An empty batch that is expected to grow to the size of `other`. It allocates once, with its
+    /// first operation.
     pub fn like(other: &Batch) -> Batch {
         Batch { expects: other.bytes.len().min(EXPECTS_MAX), ..Batch::default() }
     }
 
-    /// Whether there is nothing to write.
+    /// Whether there are no operations.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }
@@ -116,12 +117,12 @@ impl Batch {
         self.ops.len()
     }
 
-    /// Bytes of keys and values held.
+    /// Bytes of the keys and values.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Empties the batch and keeps its memory.
+    /// Empties the batch but keeps its memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.ops.clear();
@@ -153,7 +154,8 @@ impl Batch {
         self.ops.last().map(|op| self.view(op))
     }
 
-    /// Adds to the value of the last operation, which is a put, and changes its sort key for another one of this length.
+    /// Appends to the value of the last operation, which must be a put, and replaces its sort key
+    /// with another one of the same length.
     pub fn extend_last(&mut self, sort: &[u8], value: &[&[u8]]) {
         let op = self.ops.last_mut().filter(|op| op.kind == Kind::Put).expect("the last operation is a put");
         let sort_start = op.start as usize + usize::from(op.actor);
@@ -199,7 +201,7 @@ impl Batch {
         }
     }
 
-    /// Adds the operations of another batch behind the own ones.
+    /// Appends the operations of another batch.
     pub fn append(&mut self, other: &Batch) {
         self.tables |= other.tables;
         let shift = u32::try_from(self.bytes.len()).expect("a batch stays below 4 GiB");
@@ -209,7 +211,8 @@ impl Batch {
 
     fn push(&mut self, kind: Kind, table: Table, start: usize, actor: usize, sort: usize, value: usize) {
         self.tables |= bit(table);
-        // A batch is bounded by the turn's limits far below 4 GiB, and keys by `key`'s constants below 64 KiB.
+        // The turn's limits keep a batch far below 4 GiB, and the constants of `key` keep keys
+        // below 64 KiB.
         self.ops.push(Entry {
             kind,
             table,
@@ -239,33 +242,34 @@ impl Batch {
     }
 }
 
-/// One question to the store. It sees every write that the same shard has asked for before it.
+/// A query to the store. It sees every write that the same shard has requested before it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Query {
     /// One row.
     Get {
         /// The table.
         table: Table,
-        /// Actor.
+        /// The actor.
         actor: Box<[u8]>,
-        /// Sort key.
+        /// The sort key.
         sort: Box<[u8]>,
     },
     /// Rows of one actor with `from <= sort key < until`, in order.
     Range {
         /// The table.
         table: Table,
-        /// Actor.
+        /// The actor.
         actor: Box<[u8]>,
-        /// First sort key wanted.
+        /// The first sort key of the range.
         from: Box<[u8]>,
-        /// First sort key not wanted; `None` goes to the actor's end.
+        /// The first sort key after the range; `None` for the actor's last row.
         until: Option<Box<[u8]>>,
-        /// From the last row backwards.
+        /// Whether to read from the last row backwards.
         reverse: bool,
-        /// Most rows to return.
+        /// Maximum number of rows to return.
         rows_max: u32,
-        /// Stop after the row that reaches this many bytes of values (at least one row comes).
+        /// Stop after the row that reaches this many bytes of values (at least one row is
+        /// returned).
         bytes_max: u32,
     },
 }
@@ -273,14 +277,14 @@ pub enum Query {
 /// A row of a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Sort key.
+    /// The sort key.
     pub sort: Box<[u8]>,
     /// The row's bytes.
     pub value: Box<[u8]>,
 }
 
 impl Query {
-    /// The table that it asks.
+    /// The table that it reads.
     pub fn table(&self) -> Table {
         match self {
             Query::Get { table, .. } | Query::Range { table, .. } => *table,
@@ -291,16 +295,17 @@ impl Query {
 /// The answer to one [`Query`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
-    /// To a `Get`: the row's bytes, if there is one.
+    /// The answer to `Get`: the row's bytes, if it exists.
     Value(Option<Box<[u8]>>),
-    /// To a `Range`: the rows in the order asked for.
+    /// The answer to `Range`: the rows in the requested order.
     Rows {
         /// The rows.
         rows: Vec<Row>,
-        /// Whether the range holds more rows than the limits let through.
+        /// Whether the range has more rows than the limits permit.
         more: bool,
     },
-    /// What is stored there cannot be read: it is damaged. It must be taken neither for no rows nor for free to be written.
+    /// The stored data is damaged and cannot be read. It must be treated neither as absent nor as
+    /// free to overwrite.
     Damaged,
 }
 
@@ -314,7 +319,7 @@ impl Found {
         }
     }
 
-    /// The row's bytes, if it is the answer to a question for one row and there is such a row.
+    /// The row's bytes, if this answers a `Get` and the row exists.
     pub fn value(self) -> Option<Box<[u8]>> {
         match self {
             Found::Value(value) => value,

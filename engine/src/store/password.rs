@@ -1,10 +1,11 @@
-//! Passwords as they enter a hash.
+//! Preparation of passwords before hashing.
 //!
-//! SCRAM clients prepare the password themselves, by SASLprep (RFC 5802 2.2, RFC 4013), so what the server derives keys
-//! from has to be prepared the same way: NFKC and SASLprep's mappings, not the OpaqueString profile that superseded it
-//! elsewhere (RFC 8265 4.2 composes by NFC, and would lock out whoever has an "ﬁ" or a soft hyphen in the password).
-//! Code points younger than Unicode 3.2 are taken as they are, as a query string (RFC 3454 7), since clients do so; the
-//! check of mixed writing directions (RFC 3454 6) is left to the client.
+//! SCRAM clients prepare the password themselves, with SASLprep (RFC 5802 2.2, RFC 4013). The
+//! server must derive keys from the same form: NFKC and SASLprep's mappings, not the OpaqueString
+//! profile that superseded it elsewhere. That profile normalises to NFC (RFC 8265 4.2), and would
+//! lock out users with an "ﬁ" or a soft hyphen in the password. Code points newer than Unicode 3.2
+//! are accepted unchanged, as in a query string (RFC 3454 7), since clients do the same. The check
+//! of mixed writing directions (RFC 3454 6) is left to the client.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,11 +18,11 @@ use crate::limits::PASSWORD_BYTES_MAX;
 /// Why a password cannot be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PasswordError {
-    /// Nothing, or nothing after preparation.
+    /// It is empty, before or after preparation.
     Empty,
-    /// Over 1,024 bytes, before or after preparation.
+    /// It exceeds 1,024 bytes, before or after preparation.
     TooLong,
-    /// Holds a control character or another that RFC 4013 2.3 prohibits.
+    /// It contains a control character or another character that RFC 4013 2.3 prohibits.
     Prohibited,
 }
 
@@ -37,17 +38,18 @@ impl fmt::Display for PasswordError {
 
 impl std::error::Error for PasswordError {}
 
-/// Prepares a password (RFC 4013 2). Printable ASCII is borrowed as it stands.
+/// Prepares a password (RFC 4013 2). Printable ASCII is borrowed unchanged.
 ///
 /// # Errors
-/// If it is empty, over 1,024 bytes, or holds a prohibited character.
+///
+/// If it is empty, exceeds 1,024 bytes, or contains a prohibited character.
 pub fn prepare(password: &str) -> Result<Cow<'_, str>, PasswordError> {
     check_length(password)?;
     if password.bytes().all(|byte| (0x20..0x7f).contains(&byte)) {
         return Ok(Cow::Borrowed(password));
     }
     let mapped: String = password.chars().filter(|&c| is_space(c) || !is_mapped_to_nothing(c)).map(space).collect();
-    // The normalisation step of this profile is NFKC and nothing else (RFC 8266 2.1).
+    // The normalisation step of this profile is exactly NFKC (RFC 8266 2.1).
     let text = Nickname::new().normalization_rule(mapped).map_err(|_| PasswordError::Prohibited)?;
     if text.chars().any(is_prohibited) {
         return Err(PasswordError::Prohibited);
@@ -82,7 +84,7 @@ fn is_mapped_to_nothing(c: char) -> bool {
     )
 }
 
-/// RFC 4013 2.3: RFC 3454 C.2 to C.9, except surrogates, which text cannot hold.
+/// RFC 4013 2.3: RFC 3454 C.2 to C.9, except surrogates, which text cannot contain.
 fn is_prohibited(c: char) -> bool {
     let noncharacter = u32::from(c) & 0xfffe == 0xfffe || matches!(c, '\u{fdd0}'..='\u{fdef}');
     noncharacter

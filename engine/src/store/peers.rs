@@ -1,12 +1,13 @@
-//! An index of a user's archive by peer, made lazily by whoever asks for the messages with one: rows of [`Table::Private`] that
-//! clients do not see.
+//! An index of a user's archive by peer, built lazily by requests for the messages with one peer:
+//! rows of [`Table::Private`] that clients do not see.
 //!
-//! The archive is cut into *segments* of [`SEGMENT_ENTRIES`] entries, the last one of which is open. A segment has [`PARTS`] rows,
-//! its *parts*, each with the entries of those peers whose hash falls into it. A [`Directory`] names the segments and says up to
-//! where the archive is indexed. Entries behind that are looked at one by one.
+//! The archive is divided into *segments* of [`SEGMENT_ENTRIES`] entries, of which the last is
+//! open. A segment has [`PARTS`] rows, its *parts*; each lists the entries of those peers whose
+//! hash falls into it. A [`Directory`] lists the segments and records up to which number the
+//! archive is indexed. Later entries are examined one by one.
 //!
-//! Sort keys are the prefix and the number of a segment's last entry, so that retention removes one range of them; the open segment
-//! stands last. What a part names need not be there any more.
+//! Sort keys are the prefix and the number of a segment's last entry, so that retention removes one
+//! range of them; the open segment sorts last. An entry that a part lists may no longer exist.
 
 use super::{Batch, Query, Table};
 use crate::id;
@@ -15,16 +16,17 @@ pub(super) const DIRECTORY: &[u8] = b"\0peers";
 pub(super) const PART: &[u8] = b"\0peers/";
 const FORMAT: u8 = 1;
 
-/// Rows of a segment.
+/// Rows per segment.
 pub const PARTS: usize = 16;
 
-/// Entries of a segment: a part of it names some 256, in 2 KiB.
+/// Entries per segment: one of its parts lists about 256, in 2 KiB.
 pub const SEGMENT_ENTRIES: u32 = 4_096;
 
-/// Stands in the key of the open segment in the place of its last number.
+/// Takes the place of the last number in the key of the open segment.
 pub const OPEN: u64 = u64::MAX;
 
-/// What a peer is known by in the index: which part it is in, and its hash there. Others may share it.
+/// How the index identifies a peer: its part, and its hash within the part. Other peers may share
+/// both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
     /// The part.
@@ -33,38 +35,38 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// A peer's, by its bare JID.
+    /// The peer with this bare JID.
     pub fn of(bare: &str) -> Peer {
         let hash = id::hash(bare.as_bytes());
         Peer { part: (hash >> 32) as u8 % PARTS as u8, hash: hash as u32 }
     }
 }
 
-/// Which segments there are.
+/// The list of segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Directory {
     /// All entries up to this number are indexed.
     pub until: u64,
-    /// Entries in the open segment.
+    /// Number of entries in the open segment.
     pub open: u32,
-    /// Numbers of the last entries of the others, in their order.
+    /// Numbers of the last entries of the closed segments, in order.
     pub closed: Vec<u64>,
 }
 
 impl Directory {
-    /// The question for it.
+    /// The query for the directory.
     pub fn query(user: &str) -> Query {
         Query::Get { table: Table::Private, actor: user.as_bytes().into(), sort: DIRECTORY.into() }
     }
 
-    /// Asks for the row to be written.
+    /// Writes the row.
     pub fn put(&self, batch: &mut Batch, user: &str) {
         let closed: Vec<u8> = self.closed.iter().flat_map(|last| last.to_le_bytes()).collect();
         let head: [&[u8]; 4] = [&[FORMAT], &self.until.to_le_bytes(), &self.open.to_le_bytes(), &closed];
         batch.put(Table::Private, user.as_bytes(), DIRECTORY, &head);
     }
 
-    /// Reads the row; `None` if it is not one of a known form.
+    /// Reads the row; `None` if its format is unknown.
     pub fn decode(row: &[u8]) -> Option<Directory> {
         let (until, rest) = row.strip_prefix(&[FORMAT])?.split_first_chunk::<8>()?;
         let (open, rest) = rest.split_first_chunk::<4>()?;
@@ -77,14 +79,14 @@ impl Directory {
     }
 }
 
-/// A part of a segment: its row as it is stored.
+/// A part of a segment: its row as stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Part {
     row: Vec<u8>,
     last: u64,
 }
 
-/// Bytes of a part's row before what it names: form, and up to where the segment goes.
+/// Bytes of a part's row before its list: version, and the number up to which the segment goes.
 const HEAD_BYTES: usize = 9;
 
 impl Default for Part {
@@ -94,7 +96,7 @@ impl Default for Part {
 }
 
 impl Part {
-    /// Adds an entry of a peer, with a number above those before.
+    /// Adds an entry of a peer, with a number above all previous ones.
     pub fn add(&mut self, peer: Peer, number: u64) {
         self.row.extend_from_slice(&peer.hash.to_le_bytes());
         let mut distance = number - self.last;
@@ -106,19 +108,20 @@ impl Part {
         self.last = number;
     }
 
-    /// Whether it names nothing.
+    /// Whether it lists nothing.
     pub fn is_empty(&self) -> bool {
         self.row.len() == HEAD_BYTES
     }
 
-    /// Asks for the row to be written: of the segment whose last entry has the number `key`, or of the open one; it goes up to
-    /// `until`.
+    /// Writes the row of the segment whose last entry has the number `key`, or of the open one. The
+    /// segment goes up to `until`.
     pub fn put(&self, batch: &mut Batch, user: &str, part: usize, key: u64, until: u64) {
         let value: [&[u8]; 3] = [&[FORMAT], &until.to_le_bytes(), &self.row[HEAD_BYTES..]];
         batch.put(Table::Private, user.as_bytes(), &part_key(key, part as u8), &value);
     }
 
-    /// Reads a row; also up to where its segment goes. `None` if it is damaged or of another form.
+    /// Reads a row, and up to which number its segment goes. `None` if it is damaged or has another
+    /// format.
     pub fn decode(row: &[u8]) -> Option<(Part, u64)> {
         let until = u64::from_le_bytes(*row.strip_prefix(&[FORMAT])?.first_chunk()?);
         let mut last = 0;
@@ -127,7 +130,8 @@ impl Part {
     }
 }
 
-/// The numbers that a part's row names for a peer, in order; `None` if it is damaged or of another form.
+/// The numbers that a part's row lists for a peer, in order; `None` if it is damaged or has another
+/// format.
 pub fn numbers(row: &[u8], peer: Peer) -> Option<Vec<u64>> {
     let mut all = Vec::new();
     each_named(row, |hash, number| {
@@ -138,7 +142,7 @@ pub fn numbers(row: &[u8], peer: Peer) -> Option<Vec<u64>> {
     Some(all)
 }
 
-/// Goes through what a part's row names: hashes and numbers.
+/// Calls `name` with each hash and number in a part's row.
 fn each_named(row: &[u8], mut name: impl FnMut(u32, u64)) -> Option<()> {
     let mut rest = row.strip_prefix(&[FORMAT])?.get(HEAD_BYTES - 1..)?;
     let mut number = 0u64;
@@ -152,10 +156,10 @@ fn each_named(row: &[u8], mut name: impl FnMut(u32, u64)) -> Option<()> {
     Some(())
 }
 
-/// Reads a distance, seven bits a byte with the lowest first; also what is behind it.
+/// Reads a varint distance, seven bits per byte with the lowest first. Also returns the rest.
 #[inline]
 fn distance(bytes: &[u8]) -> Option<(u64, &[u8])> {
-    // Nearly all of them are short.
+    // Nearly all distances fit one byte.
     if let [low, rest @ ..] = bytes
         && *low < 0x80
     {
@@ -165,7 +169,7 @@ fn distance(bytes: &[u8]) -> Option<(u64, &[u8])> {
     for (at, byte) in bytes.iter().enumerate().take(10) {
         let bits = u64::from(byte & 0x7f);
         let shifted = bits << (7 * at);
-        // The tenth byte has the highest bit alone.
+        // The tenth byte contributes only the highest bit.
         if shifted >> (7 * at) != bits {
             return None;
         }
@@ -181,12 +185,12 @@ fn part_key(key: u64, part: u8) -> Vec<u8> {
     [PART, &key.to_be_bytes(), &[part]].concat()
 }
 
-/// The question for a part of a segment.
+/// The query for a part of a segment.
 pub fn part(user: &str, key: u64, part: u8) -> Query {
     Query::Get { table: Table::Private, actor: user.as_bytes().into(), sort: part_key(key, part).into() }
 }
 
-/// Asks for segments to go whose entries have all numbers below this.
+/// Removes segments whose entries all have numbers below this.
 pub fn delete_below(batch: &mut Batch, user: &str, number: u64) {
     batch.delete_range(Table::Private, user.as_bytes(), &part_key(0, 0), &part_key(number, 0));
 }

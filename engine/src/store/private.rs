@@ -1,14 +1,14 @@
-//! Rows of the private table: XML that a client keeps for itself (XEP-0049), and what the server notes of an account
-//! beside its roster.
+//! Rows of the private table: XML that a client stores for itself (XEP-0049), and what the server
+//! records for an account besides its roster.
 //!
-//! Sort keys of stored elements are namespace, NUL, name; neither can hold a NUL (XML 1.0 2.2). Sort keys that begin
-//! with NUL are the server's own.
+//! Sort keys of stored elements are namespace, NUL, name; neither can contain a NUL (XML 1.0 2.2).
+//! Sort keys that begin with NUL are the server's own.
 
 use super::{Batch, Query, Table};
 use crate::limits::{LAST_STATUS_BYTES_MAX, PRIVATE_BYTES_MAX, PRIVATE_ELEMENTS_MAX, beginning};
 
 pub(super) const LAST: &[u8] = b"\0last";
-/// How the sort keys of extensions' records begin.
+/// Prefix of the sort keys of extensions' records.
 pub(super) const OWN: &[u8] = b"\0extension/";
 const FORMAT: u8 = 1;
 
@@ -17,17 +17,17 @@ pub fn key(namespace: &str, name: &str) -> Box<[u8]> {
     [namespace.as_bytes(), b"\0", name.as_bytes()].concat().into()
 }
 
-/// The sort key of the record that an extension of this name keeps of a user.
+/// The sort key of the record that the extension of this name stores for a user.
 pub fn own_key(extension: &str) -> Box<[u8]> {
     [OWN, extension.as_bytes()].concat().into()
 }
 
-/// The question for one stored element.
+/// The query for one stored element.
 pub fn get(account: &str, key: &[u8]) -> Query {
     Query::Get { table: Table::Private, actor: account.as_bytes().into(), sort: key.into() }
 }
 
-/// The question for all stored elements, one more than there may be.
+/// The query for all stored elements, one more than the limit.
 pub fn all(account: &str) -> Query {
     Query::Range {
         table: Table::Private,
@@ -50,17 +50,17 @@ pub fn delete(batch: &mut Batch, account: &str, key: &[u8]) {
     batch.delete(Table::Private, account.as_bytes(), key);
 }
 
-/// When an account was last logged in (XEP-0012 3).
+/// When the last session of an account ended (XEP-0012 3).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LastLogout<'a> {
-    /// The end of its last session, in microseconds since the Unix epoch.
+    /// The end of its last session, microseconds since the Unix epoch.
     pub at_us: u64,
     /// The status of its unavailable presence; empty if there was none.
     pub status: &'a str,
 }
 
 impl<'a> LastLogout<'a> {
-    /// Reads the row; `None` if it is not one of a known format.
+    /// Reads the row; `None` if its format is unknown.
     pub fn decode(row: &'a [u8]) -> Option<LastLogout<'a>> {
         let (&FORMAT, rest) = row.split_first()? else {
             return None;
@@ -70,12 +70,12 @@ impl<'a> LastLogout<'a> {
     }
 }
 
-/// The question for the last logout.
+/// The query for the last logout.
 pub fn get_last(account: &str) -> Query {
     get(account, LAST)
 }
 
-/// Writes the last logout, of a long status only the beginning.
+/// Writes the last logout; a long status is truncated.
 pub fn put_last(batch: &mut Batch, account: &str, last: LastLogout<'_>) {
     let status = beginning(last.status, LAST_STATUS_BYTES_MAX);
     batch.put(Table::Private, account.as_bytes(), LAST, &[&[FORMAT], &last.at_us.to_be_bytes(), status.as_bytes()]);

@@ -1,4 +1,5 @@
-//! Rows of the reports' table: whom users have reported to the operator (XEP-0377). The actor is the domain of those who have.
+//! Rows of the reports' table: JIDs that users have reported to the operator (XEP-0377). The actor
+//! is the domain of the reporting users.
 //!
 //! ```text
 //! seconds since the Unix epoch u64 big endian | id u64 big endian     a report
@@ -14,7 +15,7 @@ const FORMAT: u8 = 1;
 /// Bytes of a sort key.
 pub(super) const KEY_BYTES: usize = 16;
 
-/// Which report of a domain: drawn at random.
+/// Identifies a report of a domain: drawn at random.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ReportId(pub u64);
 
@@ -25,19 +26,19 @@ impl fmt::Display for ReportId {
 }
 
 impl ReportId {
-    /// Reads one as it is shown.
+    /// Parses an id in the form in which it is shown.
     pub fn read(text: &str) -> Option<ReportId> {
         let digits = text.len() == 16 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
         digits.then(|| u64::from_str_radix(text, 16).ok().map(ReportId)).flatten()
     }
 }
 
-/// The place of a report among those of its domain: the oldest first.
+/// The position of a report among those of its domain, the oldest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct ReportKey {
-    /// When it came, seconds since the Unix epoch.
+    /// When it arrived, seconds since the Unix epoch.
     pub at_s: u64,
-    /// Which it is.
+    /// The report's id.
     pub id: ReportId,
 }
 
@@ -46,7 +47,7 @@ impl ReportKey {
         [self.at_s.to_be_bytes(), self.id.0.to_be_bytes()].concat().into()
     }
 
-    /// That of a row, by its sort key.
+    /// Reads the position from the sort key of a row.
     pub fn of_sort(sort: &[u8]) -> Option<ReportKey> {
         let (at_s, id) = sort.split_first_chunk()?;
         let (at_s, id) = (u64::from_be_bytes(*at_s), u64::from_be_bytes(id.try_into().ok()?));
@@ -54,26 +55,27 @@ impl ReportKey {
     }
 }
 
-/// What a user reports to the operator (XEP-0377 3). All of it is as the client wrote it.
+/// A user's report to the operator (XEP-0377 3). All of it is as the client wrote it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Who is reported: a normalised JID.
+    /// The reported JID, normalised.
     pub jid: Box<str>,
-    /// The reason, a URN; at most [`REPORT_TEXT_BYTES_MAX`](crate::limits::REPORT_TEXT_BYTES_MAX) bytes.
+    /// The reason, a URN; at most [`REPORT_TEXT_BYTES_MAX`](crate::limits::REPORT_TEXT_BYTES_MAX)
+    /// bytes.
     pub reason: Box<str>,
-    /// What the user says to it, if anything; as long at most.
+    /// The user's comment, if any; the same limit applies.
     pub text: Box<str>,
-    /// Stanza-ids of the messages in question, separated by spaces; as long at most.
+    /// Stanza-ids of the reported messages, separated by spaces; the same limit applies.
     pub messages: Box<str>,
 }
 
 impl Report {
-    /// Bytes that it has, about.
+    /// Its approximate size in bytes.
     pub fn bytes(&self) -> usize {
         self.jid.len() + self.reason.len() + self.text.len() + self.messages.len()
     }
 
-    /// The reason in a word: those of XEP-0377 3 have one.
+    /// The reason in one word; the reasons of XEP-0377 3 have one.
     pub fn reason_word(&self) -> &str {
         match &*self.reason {
             "urn:xmpp:reporting:spam" => "spam",
@@ -82,7 +84,7 @@ impl Report {
         }
     }
 
-    /// Writes it.
+    /// Writes the row.
     pub fn put(&self, batch: &mut Batch, domain: &str, key: ReportKey, by: &str) {
         let mut row = vec![FORMAT];
         for text in [by, &self.jid, &self.reason, &self.text, &self.messages] {
@@ -92,7 +94,7 @@ impl Report {
     }
 }
 
-/// Reads a row: who has reported (bare JID), and what; `None` if it is none of this form.
+/// Reads a row: the reporting user's bare JID, and the report. `None` if it has another format.
 pub fn decode(row: &[u8]) -> Option<(Box<str>, Report)> {
     let mut rest = row.strip_prefix(&[FORMAT])?;
     let mut next = || take_text(&mut rest);
@@ -100,12 +102,12 @@ pub fn decode(row: &[u8]) -> Option<(Box<str>, Report)> {
     rest.is_empty().then_some((by, Report { jid, reason, text, messages }))
 }
 
-/// Removes one.
+/// Removes a report.
 pub fn delete(batch: &mut Batch, domain: &str, key: ReportKey) {
     batch.delete(Table::Reports, domain.as_bytes(), &key.sort());
 }
 
-/// The question for a domain's reports that came before one of them, or for all: the latest first.
+/// The query for a domain's reports before one of them, or for all; the latest first.
 pub fn before(domain: &str, key: Option<ReportKey>, rows_max: u32, bytes_max: u32) -> Query {
     Query::Range {
         table: Table::Reports,
@@ -118,7 +120,7 @@ pub fn before(domain: &str, key: Option<ReportKey>, rows_max: u32, bytes_max: u3
     }
 }
 
-/// Whether a row is one that this server writes.
+/// Whether a row is well-formed.
 pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     ReportKey::of_sort(sort).is_some() && decode(value).is_some()
 }

@@ -1,37 +1,45 @@
-//! Which messages of a user's archive were retracted (XEP-0424): rows of [`Table::Private`] that clients do not see, one for each
-//! retraction in the archive.
+//! The retracted messages of a user's archive (XEP-0424): rows of [`Table::Private`] that clients
+//! do not see, one for each retraction in the archive.
 //!
-//! The sort key is the prefix, a hash of who has sent the message, to or from whom, and its `id`, and the retraction's number: so the
-//! row is written without looking for the message, and found with it. One that was refused, or that goes from the archive because it came long
-//! before its message, is not in the place of another one. The value has the number, the time and the `id` of the retraction. Which row is of
-//! a message in the archive is for the reader to say: the message stands before the retraction, and that is still there.
+//! The sort key is the prefix, a hash, and the retraction's number. The hash covers the sender of
+//! the message, the recipient, and its `id`. The row is therefore written without looking up the
+//! message, and found with it. A retraction that was refused, or that expires from the archive long
+//! before its message arrives, does not displace another one. The value has the number, the time
+//! and the `id` of the retraction. The reader decides which row applies to an archived message: the
+//! message must precede the retraction, and the retraction must still exist.
 //!
-//! Rows of what a user has received had no number in their keys once, and stood for the latest retraction. They are read like the others.
+//! Rows for received messages once had no number in their keys, and held only the latest
+//! retraction. They are read like the others.
 
 use super::hash::HashKind;
 use super::{Batch, Query, Row, Table};
 
 pub(super) const PREFIX: &[u8] = b"\0retract/";
-/// Behind all of them.
+/// The upper bound of all keys.
 const END: &[u8] = b"\0retract0";
 const FORMAT: u8 = 1;
-/// What is hashed before an address whose resources are not one person's; before others it is whether the message was received.
+/// Hashed before an address whose resources belong to different people. For other addresses this
+/// byte is whether the message was received.
 const ADDRESS: u8 = 2;
 
-/// Retractions of one message that are looked at, the latest ones: with so many that were refused behind it, one does not count.
+/// Number of retractions that are examined per message, the latest ones. If that many later ones
+/// were refused, an earlier one has no effect.
 pub const LATEST: usize = 4;
 
-/// What a retracted message is known by. It is a cryptographic hash, because others choose the ids of their messages.
+/// Identifies a retracted message. It is a cryptographic hash, because other users choose the ids
+/// of their messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key([u8; 16]);
 
 impl Key {
-    /// That of a message that the user has received from a peer, or sent to one, by the peer's bare JID and the message's `id`.
+    /// The key of a message that the user has received from a peer, or sent to one, by the peer's
+    /// bare JID and the message's `id`.
     pub fn of(incoming: bool, peer: &str, id: &str) -> Key {
         Key::hashed(u8::from(incoming), peer, id)
     }
 
-    /// That of a message that the user has received from just this address: a full JID, or one that is another's than all full JIDs.
+    /// The key of a message that the user has received from exactly this address: a full JID, or a
+    /// bare JID that is a different entity from its resources, such as a room.
     pub fn of_address(peer: &str, id: &str) -> Key {
         Key::hashed(ADDRESS, peer, id)
     }
@@ -48,12 +56,12 @@ impl Key {
         [PREFIX, &self.0, &number.to_be_bytes()].concat()
     }
 
-    /// What the sort keys of its rows begin with, and the whole key of an early row.
+    /// The prefix of the sort keys of its rows, which is also the whole key of an early row.
     fn begins(&self) -> Vec<u8> {
         [PREFIX, &self.0].concat()
     }
 
-    /// The question for the latest retractions, the last one first.
+    /// The query for the latest retractions, the last one first.
     pub fn query(&self, user: &str) -> Query {
         Query::Range {
             table: Table::Private,
@@ -66,7 +74,7 @@ impl Key {
         }
     }
 
-    /// Whether a row of [`first`] is that of the message.
+    /// Whether a row of [`first`] belongs to this message.
     pub fn is_of(&self, row: &Row) -> bool {
         row.sort.strip_prefix(PREFIX).is_some_and(|rest| rest.starts_with(&self.0))
     }
@@ -78,7 +86,7 @@ impl Key {
     }
 }
 
-/// The question for the first rows, at most so many: of most users it is all of them.
+/// The query for the first rows, at most `rows_max`: all of them for most users.
 pub fn first(user: &str, rows_max: u32) -> Query {
     Query::Range {
         table: Table::Private,
@@ -96,7 +104,7 @@ pub fn first(user: &str, rows_max: u32) -> Query {
 pub struct Retraction<'a> {
     /// Its number in the archive.
     pub number: u64,
-    /// When it came, milliseconds since the Unix epoch.
+    /// When it arrived, milliseconds since the Unix epoch.
     pub time_ms: u64,
     /// Its `id`.
     pub id: &'a str,
@@ -110,7 +118,7 @@ impl<'a> Retraction<'a> {
         batch.put(Table::Private, user.as_bytes(), &key.sort(self.number), &value);
     }
 
-    /// Reads a row; `None` if it is not one of a known format.
+    /// Reads a row; `None` if its format is unknown.
     pub fn decode(row: &'a [u8]) -> Option<Retraction<'a>> {
         let (number, rest) = row.strip_prefix(&[FORMAT])?.split_first_chunk::<8>()?;
         let (time_ms, id) = rest.split_first_chunk::<8>()?;

@@ -1,17 +1,19 @@
-//! Roster rows: one a contact (sort key: the contact's bare JID), one for the roster's version (empty sort key).
+//! Roster rows: one per contact (sort key: the contact's bare JID), and one for the roster's
+//! version (empty sort key).
 //!
-//! Compact, versioned, read back without trust: a row that is not well-formed is `None`, never a panic. What the fields
-//! mean for subscriptions is `extension::subscription`'s business.
+//! The encoding is compact and versioned. Rows are not trusted when read: a malformed row is
+//! `None`, never a panic. `extension::subscription` defines what the fields mean for subscriptions.
 //!
-//! Item: format (1 byte), flags (1), state (1), then as varints the roster version of the last change, the numbers
-//! `asked` and `seen`, then that of what is not confirmed if a flag says that there is something, then name, groups (their
-//! number first) and the pending request, each as length and bytes.
+//! Item: format (1 byte), flags (1), state (1); then varints: the roster version of the last
+//! change, the numbers `asked` and `seen`, and the number of the unconfirmed change if a flag says
+//! that there is one; then name, groups (preceded by their count) and the pending request, each as
+//! length and bytes.
 
 use super::{Batch, Query, Table};
 use crate::limits::{ROSTER_BYTES_MAX, ROSTER_ITEMS_MAX, ROSTER_PENDING_MAX};
 
 const FORMAT: u8 = 1;
-/// That of a version row which names histories; earlier ones are of [`FORMAT`].
+/// Format of a version row with histories; earlier rows have [`FORMAT`].
 const FORMAT_OF_HISTORIES: u8 = 2;
 /// Bytes of such a row.
 const VERSION_BYTES: usize = 1 + 6 * 8;
@@ -20,11 +22,11 @@ const FLAG_APPROVED: u8 = 2;
 const FLAG_LEFT: u8 = 4;
 const FLAG_ENDED: u8 = 8;
 
-/// One contact's row. Borrowed from its bytes, so that reading a flag copies nothing.
+/// One contact's row. It borrows from the bytes, so that reading a flag copies nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ItemView<'a> {
-    /// Whether the roster shows it; if not, the row only remembers that the contact has asked (RFC 6121 A.1), or what it has
-    /// not confirmed.
+    /// Whether the roster shows it. If not, the row only records that the contact has asked (RFC
+    /// 6121 A.1), or what its home has not confirmed.
     pub listed: bool,
     /// Pre-approval (RFC 6121 3.4).
     pub approved: bool,
@@ -36,20 +38,21 @@ pub struct ItemView<'a> {
     pub asked: u64,
     /// Number of the contact's latest `subscribe`; 0 if there was none or it had no number.
     pub seen: u64,
-    /// What the contact's home has been told and has not confirmed.
+    /// Changes sent to the contact's home and not confirmed by it.
     pub unconfirmed: Unconfirmed,
     /// The handle (RFC 6121 2.1.2.4); empty if there is none.
     pub name: &'a str,
     /// The groups as stored; see [`ItemView::groups`].
     pub groups: Groups<'a>,
-    /// The contact's unanswered `subscribe` stanza for delivery at login (RFC 6121 3.1.3); empty if there is none.
+    /// The contact's unanswered `subscribe` stanza for delivery at login (RFC 6121 3.1.3); empty if
+    /// there is none.
     pub pending: &'a [u8],
 }
 
-/// The ends of subscriptions that the contact's home has not confirmed to have noted: a crash may have lost them.
+/// The ends of subscriptions that the contact's home has not confirmed: a crash may have lost them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unconfirmed {
-    /// The number of the latest, which the confirmation bears; 0 if there is none.
+    /// The number of the latest change, which the confirmation carries; 0 if there is none.
     pub number: u64,
     /// `unsubscribe`: the user's own subscription or request has ended.
     pub left: bool,
@@ -58,24 +61,25 @@ pub struct Unconfirmed {
 }
 
 impl Unconfirmed {
-    /// Whether there is nothing.
+    /// Whether nothing is unconfirmed.
     pub fn is_empty(self) -> bool {
         !self.left && !self.ended
     }
 
-    /// The same with the `new` number if there is one, and without a number if there is nothing.
+    /// The same with the number `new` if there is one, and without a number if nothing is
+    /// unconfirmed.
     #[must_use]
     pub fn numbered(self, new: Option<u64>) -> Unconfirmed {
         Unconfirmed { number: if self.is_empty() { 0 } else { new.unwrap_or(self.number) }, ..self }
     }
 }
 
-/// The groups of an item, still encoded and known to be well-formed.
+/// The groups of an item, still encoded and checked to be well-formed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Groups<'a>(&'a [u8]);
 
 impl<'a> Groups<'a> {
-    /// The groups' names in the order in which the client gave them.
+    /// The groups' names in the client's order.
     pub fn iter(self) -> impl Iterator<Item = &'a str> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -91,7 +95,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// Takes what [`Groups::encode`] wrote; `None` if it is anything else.
+    /// Takes the output of [`Groups::encode`]; `None` for anything else.
     pub fn from_encoded(bytes: &'a [u8]) -> Option<Groups<'a>> {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -123,7 +127,7 @@ impl<'a> ItemView<'a> {
         put_bytes(out, self.pending);
     }
 
-    /// The state of a row and nothing else: for who goes over all contacts; `None` if it is not one of a known format.
+    /// Reads only the state of a row, for scans over all contacts; `None` if the format is unknown.
     pub fn decode_state(bytes: &[u8]) -> Option<u8> {
         let &[FORMAT, _, state] = bytes.first_chunk::<3>()? else {
             return None;
@@ -131,7 +135,7 @@ impl<'a> ItemView<'a> {
         Some(state)
     }
 
-    /// Reads a row; `None` if it is not one of a known format.
+    /// Reads a row; `None` if its format is unknown.
     pub fn decode(bytes: &'a [u8]) -> Option<ItemView<'a>> {
         let (&[FORMAT, flags, state], mut rest) = bytes.split_first_chunk::<3>()? else {
             return None;
@@ -158,29 +162,33 @@ impl<'a> ItemView<'a> {
 
 /// The roster's version row.
 ///
-/// A number alone does not say which roster it is of: a backup may be brought back, or the account removed and made anew, and then the
-/// same numbers count other changes. So a version is a number in a *history*, which has a random name. Each life of the server begins a
-/// new one with its first change, and knows up to where the one before is its own past.
+/// A number alone does not identify a roster. After a backup is restored, or the account is removed
+/// and created again, the same numbers count other changes. A version is therefore a number in a
+/// *history*, which has a random name. Each life of the server begins a new history with its first
+/// change, and records up to which version the previous history is part of its past.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Version {
-    /// Counts up from 1 with each change and each request; never starts again while the account exists.
+    /// Increases from 1 with each change and each request; never restarts while the account exists.
     pub current: u64,
-    /// The version at the last removal of an item: a client with an older one needs the whole roster.
+    /// The version at the last removal of an item: a client with an older version needs the whole
+    /// roster.
     pub removal: u64,
-    /// The name of the history; 0 for one that has none, of a roster without changes or as earlier versions wrote it.
+    /// The name of the history; 0 for none: a roster without changes or one written by an earlier
+    /// version.
     pub history: u64,
-    /// The life of the server that has begun it.
+    /// The life of the server that began it.
     pub life: u64,
-    /// The history before, and the last version of it that is this one's past as well.
+    /// The previous history, and its last version that is also part of this history's past.
     pub before: (u64, u64),
 }
 
-/// What a life of the server gives a roster that it changes for the first time.
+/// The name that a life of the server gives to the history of a roster that it changes for the
+/// first time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Life {
-    /// Which life it is.
+    /// The life of the server.
     pub life: u64,
-    /// A name for a history that no other has, not 0.
+    /// A unique name for a history, not 0.
     pub history: u64,
 }
 
@@ -191,7 +199,7 @@ impl Default for Version {
 }
 
 impl Version {
-    /// A higher number, in the history of this life.
+    /// Raises the number, in the history of this life.
     pub fn raise(&mut self, current: u64, now: Life) {
         if self.history == 0 || self.life != now.life {
             self.before = (self.history, self.current);
@@ -200,7 +208,7 @@ impl Version {
         self.current = current;
     }
 
-    /// A version of this history as clients know it (RFC 6121 2.6.1).
+    /// A version of this history in the form that clients see (RFC 6121 2.6.1).
     pub fn text(&self, number: u64) -> String {
         match self.history {
             0 => number.to_string(),
@@ -208,7 +216,7 @@ impl Version {
         }
     }
 
-    /// The number of a version that a client knows; `None` if it is none that this roster has had.
+    /// The number of a version that a client sends; `None` if this roster never had it.
     pub fn known(&self, text: &str) -> Option<u64> {
         let (number, history) = match text.split_once('.') {
             Some((number, history)) => (number, u64::from_str_radix(history, 16).ok().filter(|history| *history != 0)?),
@@ -224,7 +232,7 @@ impl Version {
         number.parse().ok().filter(|number| *number <= until)
     }
 
-    /// The row's bytes.
+    /// Encodes the row.
     pub fn encode(self) -> [u8; VERSION_BYTES] {
         let mut out = [FORMAT_OF_HISTORIES; VERSION_BYTES];
         let Version { current, removal, history, life, before: (before, until) } = self;
@@ -234,7 +242,7 @@ impl Version {
         out
     }
 
-    /// Reads the row; `None` if it is not one of a known format.
+    /// Reads the row; `None` if its format is unknown.
     pub fn decode(bytes: &[u8]) -> Option<Version> {
         let (format, rest) = bytes.split_first()?;
         let (numbers, []) = rest.as_chunks::<8>() else { return None };
@@ -252,7 +260,7 @@ impl Version {
     }
 }
 
-/// The question that brings a user's whole roster, the version row first.
+/// The query for a user's whole roster, the version row first.
 pub fn query(owner: &str) -> Query {
     Query::Range {
         table: Table::Roster,
@@ -340,7 +348,7 @@ mod tests {
             prop_assert_eq!(ItemView::decode(&row), Some(item));
             prop_assert_eq!(ItemView::decode_state(&row), Some(state));
             prop_assert_eq!(item.groups.iter().collect::<Vec<_>>(), groups);
-            // A row that was cut off is refused, whatever is missing.
+            // A truncated row is rejected, whatever is missing.
             for len in 0..row.len() {
                 prop_assert_eq!(ItemView::decode(&row[..len]), None);
             }
@@ -362,7 +370,7 @@ mod tests {
         assert_eq!(Version::decode(&version.encode()), Some(version));
         assert_eq!(Version::decode(&version.encode()[..17]), None);
         assert_eq!(Version::decode(&version.encode()[..48]), None);
-        // One of an earlier version of the server.
+        // A row of an earlier version of the server.
         let early = [&[FORMAT][..], &7_u64.to_be_bytes(), &3_u64.to_be_bytes()].concat();
         assert_eq!(Version::decode(&early), Some(Version { current: 7, removal: 3, ..Version::default() }));
         assert_eq!(Version::decode(&[3; VERSION_BYTES]), None);
@@ -370,7 +378,8 @@ mod tests {
         assert_eq!(Version::decode(b""), None);
     }
 
-    /// RFC 6121 2.6: a version is of one content, also when a backup is brought back or the account is made anew.
+    /// RFC 6121 2.6: a version identifies one content, even after a backup is restored or the
+    /// account is created again.
     #[test]
     fn a_version_is_known_in_its_own_history_alone() {
         let life = |life, history| Life { life, history };
@@ -384,12 +393,12 @@ mod tests {
         assert_eq!(version.known("9.a"), Some(9), "the same life goes on in its history");
         version.raise(10, life(2, 0xc));
         assert_eq!((version.known("10.c"), version.known("9.a"), version.known("10.a")), (Some(10), Some(9), None));
-        // The backup is brought back: nothing behind it is known, whatever the numbers come to.
+        // After the backup is restored, no later version is known, whatever the numbers reach.
         let mut restored = backup;
         assert_eq!((restored.known("5.a"), restored.known("9.a"), restored.known("10.c")), (Some(5), None, None));
         (6..=12).for_each(|number| restored.raise(number, life(3, 0xd)));
         assert_eq!((restored.known("5.a"), restored.known("9.a"), restored.known("10.c")), (Some(5), None, None));
-        // The account is made anew, in the same life.
+        // The account is created again, in the same life.
         let mut anew = Version::default();
         (2..=12).for_each(|number| anew.raise(number, life(3, 0xe)));
         assert_eq!((anew.known("12.d"), anew.known("5"), anew.known("12.e")), (None, None, Some(12)));

@@ -1,15 +1,17 @@
-//! Sessions that may be resumed after a restart (XEP-0198 5): [`Table::Sessions`]. Each has its rows under the key that its
-//! token hashes to:
+//! Sessions that may be resumed after a restart (XEP-0198 5): [`Table::Sessions`]. Each session has
+//! its rows under the hash of its token:
 //!
-//! - `S`: what the session is ([`Kept`]), with its counts as they were then;
-//! - `C`: its counts alone ([`Counts`]), written when they have come further than logs tell;
-//! - `P` and a number: a roster push that came while it waited since before its process began.
+//! - `S`: the session's state ([`Kept`]), with its counts at that time;
+//! - `C`: its counts alone ([`Counts`]), written when they have advanced further than the logs
+//!   show;
+//! - `P` and a number: a roster push that arrived while it waited since before its process began.
 //!
-//! A user with sessions has one row more, of no session: `T`, up to where the log has been dropped for its age.
+//! A user with sessions has one more row, which belongs to no session: `T`, the number up to which
+//! the log has been dropped because of its age.
 //!
-//! Of the counts those with the higher serial number apply. What has happened since they were written stands in the user's log: an
-//! entry that a session has sent, or was handed, names the session and the count ([`Trail`]). So a message costs no row of its own
-//! here.
+//! Of the counts, those with the higher serial number apply. Later events are in the user's log: an
+//! entry that a session has sent, or was sent, names the session and the count ([`Trail`]). A
+//! message therefore costs no row of its own here.
 
 use super::hash::HashKind;
 use super::{Batch, Found, Query, Table};
@@ -22,24 +24,25 @@ pub(super) const COUNTS: u8 = b'C';
 pub(super) const PUSH: u8 = b'P';
 pub(super) const DROPPED: u8 = b'T';
 
-/// Where a row stands that is of no session.
+/// The key of a row that belongs to no session.
 const NO_SESSION: Key = Key([0; KEY_BYTES]);
 
-/// Bytes of the secret that a session is resumed by.
+/// Bytes of the secret that resumes a session.
 pub const TOKEN_BYTES: usize = 16;
 
 /// Bytes of a session's key.
 pub const KEY_BYTES: usize = 16;
 
-/// JIDs with directed presence that are kept of a session.
+/// Maximum number of JIDs with directed presence that are stored per session.
 pub const DIRECTED_KEPT_MAX: usize = 64;
 
-/// Rows that are read of a user: more than the most sessions that a user may have.
+/// Rows that are read per user: more than the sessions that a user may have.
 const ROWS_MAX: u32 = 2_048;
-/// Bytes of these.
+/// Bytes of these rows.
 const BYTES_MAX: u32 = 8 << 20;
 
-/// What a session is known by in the store: nobody who reads it there can resume the session.
+/// Identifies a session in the store. It is a hash, so that a reader of the store cannot resume the
+/// session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key(pub [u8; KEY_BYTES]);
 
@@ -50,7 +53,7 @@ impl Key {
         Key(*digest.as_bytes().first_chunk().expect("32 bytes"))
     }
 
-    /// What its user's log names the session by; never 0.
+    /// The session's name in its user's log; never 0.
     pub fn tag(&self) -> u32 {
         u32::from_le_bytes(*self.0.first_chunk().expect("16 bytes")).max(1)
     }
@@ -62,53 +65,54 @@ impl Key {
     }
 }
 
-/// What stands in the store of a session, beside its counts.
+/// The stored state of a session, apart from its counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kept {
-    /// The shard that has written this, told from those of all other processes.
+    /// The shard that wrote this, distinguished from those of all other processes.
     pub life: u64,
-    /// Which account of its name it is of.
+    /// The incarnation of its account.
     pub incarnation: u64,
     /// Seconds for which it may be resumed.
     pub resume_s: u32,
-    /// Resourcepart.
+    /// The resourcepart.
     pub resource: Box<str>,
-    /// Its presence, unaddressed, while it is available.
+    /// Its unaddressed presence, while it is available.
     pub presence: Option<Box<[u8]>>,
-    /// Priority of that.
+    /// Priority of the presence.
     pub priority: i8,
-    /// It gets roster pushes.
+    /// Whether it receives roster pushes.
     pub interested: bool,
-    /// It follows its user's log.
+    /// Whether it follows its user's log.
     pub follows: bool,
-    /// Names of extensions with a mark on it.
+    /// Names of extensions that have set a mark on it.
     pub marks: Vec<Box<str>>,
     /// JIDs with directed presence, at most [`DIRECTED_KEPT_MAX`].
     pub directed: Vec<Box<str>>,
-    /// Language of its stanzas, if it is not the server's.
+    /// Language of its stanzas, if it differs from the server's.
     pub lang: Option<Box<str>>,
 }
 
-/// Counts of a session, and its place in its user's log.
+/// Counts of a session, and its position in its user's log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Its place among those of the session.
+    /// The serial number of these counts.
     pub serial: u32,
-    /// Stanzas of the client that were handled.
+    /// Number of stanzas from the client that were handled.
     pub handled: u32,
-    /// Entries of stanzas behind these have higher numbers.
+    /// Entries of later stanzas have numbers above this.
     pub from: u64,
-    /// Stanzas sent.
+    /// Number of stanzas sent.
     pub sent: u32,
     /// The highest number of an entry when this was written.
     pub number: u64,
-    /// Entries up to this number have been handed to it.
+    /// Entries up to this number have been sent to it.
     pub seen: u64,
     /// When it lost its connection, seconds since the Unix epoch; 0 while it has one.
     pub detached_s: u64,
-    /// Messages that it was sent and has not acknowledged: their place in the count, and their marks ([`mark`](crate::id::mark)).
+    /// Messages that were sent to it and not acknowledged: their place in the count, and their
+    /// marks ([`mark`](crate::id::mark)).
     pub held: Vec<(u32, u64)>,
-    /// Roster pushes of which the same is so, which stand in no log.
+    /// Roster pushes that were sent and not acknowledged; they are in no log.
     pub pushes: Vec<(u32, Box<[u8]>)>,
 }
 
@@ -136,21 +140,21 @@ impl Counts {
         let (serial, handled, sent) = (from.u32()?, from.u32()?, from.u32()?);
         let (first, number, seen, detached_s) = (from.u64()?, from.u64()?, from.u64()?, from.u64()?);
         let len = from.u32()? as usize;
-        // Of a length that is damaged no memory is taken.
+        // A damaged length must not reserve memory.
         let held = (0..len).map(|_| Some((from.u32()?, from.u64()?))).collect::<Option<Vec<_>>>()?;
         let len = from.u32()? as usize;
         let pushes = (0..len).map(|_| Some((from.u32()?, from.bytes()?.into()))).collect::<Option<Vec<_>>>()?;
         Some(Counts { serial, handled, from: first, sent, number, seen, detached_s, held, pushes })
     }
 
-    /// Asks for the row to be written.
+    /// Writes the row.
     pub fn put(&self, batch: &mut Batch, user: &str, key: Key) {
         let mut value = vec![VERSION];
         self.write(&mut value);
         batch.put(Table::Sessions, user.as_bytes(), &key.sort(COUNTS), &[&value]);
     }
 
-    /// Reads the row back; `None` if it is damaged or of a later version.
+    /// Reads the row; `None` if it is damaged or has a later version.
     pub fn decode(value: &[u8]) -> Option<Counts> {
         let mut from = Reader(value.strip_prefix(&[VERSION])?);
         Counts::read(&mut from).filter(|_| from.0.is_empty())
@@ -163,7 +167,7 @@ const PRESENT: u8 = 4;
 const SPOKEN: u8 = 8;
 
 impl Kept {
-    /// Asks for the row to be written, with the counts.
+    /// Writes the row, with the counts.
     pub fn put(&self, counts: &Counts, batch: &mut Batch, user: &str, key: Key) {
         let mut value = vec![VERSION];
         counts.write(&mut value);
@@ -192,7 +196,7 @@ impl Kept {
         batch.put(Table::Sessions, user.as_bytes(), &key.sort(STATE), &[&value]);
     }
 
-    /// Reads the row back; `None` if it is damaged or of a later version.
+    /// Reads the row; `None` if it is damaged or has a later version.
     pub fn decode(value: &[u8]) -> Option<(Kept, Counts)> {
         let mut from = Reader(value.strip_prefix(&[VERSION])?);
         let counts = Counts::read(&mut from)?;
@@ -262,17 +266,17 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Asks for all rows of a session to go.
+/// Removes all rows of a session.
 pub fn delete(batch: &mut Batch, user: &str, key: Key) {
     batch.delete_range(Table::Sessions, user.as_bytes(), &key.sort(0), &key.sort(u8::MAX));
 }
 
-/// The question for all rows of a user.
+/// The query for all rows of a user.
 pub fn query(user: &str) -> Query {
     first(user, ROWS_MAX, BYTES_MAX)
 }
 
-/// The question whether a user has rows of sessions: these are the first.
+/// The query whether a user has rows of sessions, which sort first.
 pub fn query_any(user: &str) -> Query {
     first(user, 2, 16 << 10)
 }
@@ -289,7 +293,8 @@ fn first(user: &str, rows_max: u32, bytes_max: u32) -> Query {
     }
 }
 
-/// A roster push came for a session that has waited since before its process began: it is the one of this number.
+/// Writes a roster push for a session that has waited since before its process began. `number` is
+/// the push's number.
 pub fn put_push(batch: &mut Batch, user: &str, key: Key, number: u32, push: &[u8]) {
     let sort = [&key.sort(PUSH)[..], &number.to_be_bytes()].concat();
     let mut value = vec![VERSION];
@@ -297,18 +302,19 @@ pub fn put_push(batch: &mut Batch, user: &str, key: Key, number: u32, push: &[u8
     batch.put(Table::Sessions, user.as_bytes(), &sort, &[&value]);
 }
 
-/// All of these go: they stand among its counts.
+/// Removes all of these pushes: they are now part of the session's counts.
 pub fn delete_pushes(batch: &mut Batch, user: &str, key: Key) {
     batch.delete_range(Table::Sessions, user.as_bytes(), &key.sort(PUSH), &key.sort(PUSH + 1));
 }
 
-/// Entries of the user's log below this number have been dropped for their age: what a session of an earlier process has done since its
-/// counts were written nobody can tell, if that was before them.
+/// Records that entries of the user's log below this number have been dropped because of their age.
+/// If the counts of a session of an earlier process are older than that, its later events are
+/// unknown.
 pub fn put_dropped(batch: &mut Batch, user: &str, below: u64) {
     batch.put(Table::Sessions, user.as_bytes(), &NO_SESSION.sort(DROPPED), &[&[VERSION], &below.to_le_bytes()]);
 }
 
-/// It need not be known any more.
+/// Removes that record.
 pub fn delete_dropped(batch: &mut Batch, user: &str) {
     delete(batch, user, NO_SESSION);
 }
@@ -323,13 +329,13 @@ fn is_dropped(row: &super::Row) -> bool {
     matches!(key_of(&row.sort), Some((_, DROPPED)))
 }
 
-/// The question below which number entries of a user's log have been dropped.
+/// The query for the number below which entries of a user's log have been dropped.
 pub fn query_dropped(user: &str) -> Query {
     let sort = NO_SESSION.sort(DROPPED).as_slice().into();
     Query::Get { table: Table::Sessions, actor: user.as_bytes().into(), sort }
 }
 
-/// The answer to [`query_dropped`]: 0 if none have been dropped. All, if that cannot be read.
+/// Reads the answer to [`query_dropped`]: 0 if none have been dropped, all if it cannot be read.
 pub fn dropped(found: Option<&Found>) -> u64 {
     match found {
         Some(Found::Value(None)) => 0,
@@ -338,7 +344,7 @@ pub fn dropped(found: Option<&Found>) -> u64 {
     }
 }
 
-/// Whether these rows have any of a session.
+/// Whether any of these rows belongs to a session.
 pub fn any(rows: &[super::Row]) -> bool {
     rows.iter().any(|row| !is_dropped(row))
 }
@@ -349,16 +355,16 @@ fn decode_push(value: &[u8]) -> Option<Box<[u8]>> {
     from.0.is_empty().then_some(push)
 }
 
-/// A session as its rows have it.
+/// A session as read from its rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// What it is known by.
+    /// Its key.
     pub key: Key,
-    /// What it is.
+    /// Its state.
     pub kept: Kept,
     /// Its counts.
     pub counts: Counts,
-    /// Roster pushes that have come since those were written.
+    /// Roster pushes that arrived after the counts were written.
     pub pushes: Vec<Box<[u8]>>,
 }
 
@@ -373,7 +379,7 @@ pub fn read(rows: &[super::Row]) -> (Vec<Stored>, Vec<Key>) {
                 Some((kept, counts)) => sessions.push(Stored { key, kept, counts, pushes: Vec::new() }),
                 None => damaged.push(key),
             },
-            // They stand behind it in the order of keys: it has another first letter.
+            // These sort after it: their first letter differs.
             PUSH => pushes.push((key, decode_push(&row.value))),
             DROPPED => {}
             _ => counts.push((key, Counts::decode(&row.value))),
@@ -390,7 +396,7 @@ pub fn read(rows: &[super::Row]) -> (Vec<Stored>, Vec<Key>) {
         match (session, counts) {
             (Some(stored), Some(counts)) if counts.serial > stored.counts.serial => stored.counts = counts,
             (Some(_), Some(_)) => {}
-            // Without counts that are true nobody can go on.
+            // A session cannot be resumed without correct counts.
             (_, None) | (None, _) => damaged.push(key),
         }
     }
@@ -406,7 +412,7 @@ fn key_of(sort: &[u8]) -> Option<(Key, u8)> {
     }
 }
 
-/// Whether a row is one of this table that this version can read.
+/// Whether a row of this table can be read by this version.
 pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     match key_of(sort) {
         Some((_, STATE)) => Kept::decode(value).is_some(),
@@ -417,7 +423,7 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// The highest number of an entry that a row speaks of.
+/// The highest number of an entry that a row refers to.
 pub fn number_of(sort: &[u8], value: &[u8]) -> Option<u64> {
     let counts = match key_of(sort)? {
         (_, STATE) => Kept::decode(value)?.1,
@@ -430,29 +436,31 @@ pub fn number_of(sort: &[u8], value: &[u8]) -> Option<u64> {
 const SENT: u8 = 1;
 const HANDED: u8 = 2;
 
-/// What an entry of a log says of sessions that are counted and may be resumed: whose stanza it is, and to whom it was handed.
-/// Empty for all others.
+/// The references of a log entry to sessions that are counted and may be resumed: the session that
+/// sent the stanza, and those that it was sent to. Empty for all other entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trail(smallvec::SmallVec<[u8; 32]>);
 
-/// Bytes of an entry's trail at the most: its length has one byte.
+/// Maximum bytes of an entry's trail: its length has one byte.
 const TRAIL_BYTES_MAX: usize = 255;
 
-/// One thing that a trail says.
+/// One item of a trail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The session of this tag has sent it, as its stanza of this number; so many of its stanzas before were not handled yet.
+    /// The session with this tag sent the entry, as its stanza of this number; `open` of its
+    /// stanzas, up to this one, were not handled yet.
     Sent {
-        /// The session.
+        /// The session's tag.
         tag: u32,
         /// The stanza's number.
         seq: u32,
-        /// Stanzas under way, this one included.
+        /// Stanzas in progress, this one included.
         open: u16,
     },
-    /// The session of this tag was handed it, as the stanza of this number in the count of what it was sent.
+    /// The entry was sent to the session with this tag, as the stanza of this number in its count
+    /// of sent stanzas.
     Handed {
-        /// The session.
+        /// The session's tag.
         tag: u32,
         /// The stanza's number.
         count: u32,
@@ -460,7 +468,8 @@ pub enum Step {
 }
 
 impl Trail {
-    /// Adds a step. One more than fit is left out: who was handed the entry may be handed it again after a crash.
+    /// Adds a step. A step beyond the limit is omitted: its session may receive the entry twice
+    /// after a crash.
     pub fn add(&mut self, step: Step) {
         let mut bytes = [0; 11];
         let (kind, tag, number) = match step {
@@ -479,13 +488,13 @@ impl Trail {
         }
     }
 
-    /// As an entry has it.
+    /// The encoded form.
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
 }
 
-/// The steps of an entry's trail; what cannot be read ends them.
+/// The steps of an entry's trail, up to the first one that cannot be read.
 pub fn steps(trail: &[u8]) -> impl Iterator<Item = Step> + '_ {
     let mut from = Reader(trail);
     std::iter::from_fn(move || {

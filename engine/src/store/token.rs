@@ -1,10 +1,11 @@
-//! The record of the tokens that an account's clients may log in with in the place of its password (XEP-0484): one row beside
-//! the account's private XML, under a key that no client can name.
+//! The record of the tokens that an account's clients may use to log in instead of its password
+//! (XEP-0484): one row beside the account's private XML, under a key that no client can name.
 //!
-//! A token itself is in no row. It is made of the row's random part and of what it is for, under a secret of the store (see
-//! `session::sasl::token`): of the row alone nobody can make it.
+//! A token itself is in no row. It is derived from the row's random part and its purpose, under a
+//! secret of the store (see `session::sasl::token`): the row alone does not yield it.
 //!
-//! Each client has two places (XEP-0484 5.1): for the token that it used last, and for a newer one that it may not have got.
+//! Each client has two places (XEP-0484 5.1): one for the token that it used last, and one for a
+//! newer token that it may not have received.
 
 use super::account::{Incarnation, Standing};
 use super::hash::Tag;
@@ -17,10 +18,10 @@ const VERSION: u8 = 1;
 /// Bytes of a token's random part.
 pub const TOKEN_NONCE_BYTES: usize = 16;
 
-/// A client's installation, by the UUID that it names itself with (XEP-0388 2.4).
+/// A client's installation, by the UUID that it sends (XEP-0388 2.4).
 pub type Agent = [u8; 16];
 
-/// What a token is bound to beside its account and its client (XEP-0484 3.4).
+/// What a token is bound to besides its account and its client (XEP-0484 3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum TokenKind {
@@ -36,38 +37,39 @@ impl TokenKind {
     const ALL: [TokenKind; 3] = [TokenKind::Exporter, TokenKind::EndPoint, TokenKind::Unbound];
 }
 
-/// A token as a client shows it.
+/// A token as a client presents it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TokenShown {
     /// What the mechanism binds it to.
     pub kind: TokenKind,
     /// The client.
     pub agent: Agent,
-    /// The client's proof that it has the token: an HMAC, and nothing that the token could be made of.
+    /// The client's proof that it has the token: an HMAC, from which the token cannot be derived.
     pub proof: Tag,
-    /// The channel's data that the proof is bound to; empty for none.
+    /// The channel data that the proof is bound to; empty for none.
     pub binding: Box<[u8]>,
     /// The client's count of attempts with this token (XEP-0484 3.4).
     pub count: Option<u32>,
-    /// The token is to be void from now on (XEP-0484 3.6).
+    /// Whether the token is to be invalidated (XEP-0484 3.6).
     pub invalidate: bool,
 }
 
-/// What the account's home says to a [`TokenShown`].
+/// The response of the account's home to a [`TokenShown`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TokenAnswer {
-    /// It fits.
+    /// The token is valid.
     Fits {
-        /// Which account of the name it is, and under which keys.
+        /// The incarnation of the account, and a number derived from its keys.
         identity: (Incarnation, u64),
-        /// The server's proof that it has the token, too.
+        /// The server's proof that it also has the token.
         answer: Tag,
-        /// A new one is due (XEP-0484 3.5).
+        /// Whether a new token is due (XEP-0484 3.5).
         due: bool,
     },
-    /// It fits, and the account is out of use.
+    /// The token is valid, but the account is out of use.
     OutOfUse(Standing),
-    /// It is not trusted: there is no such account, client or token, or not any more; it is too old; or the count was there before.
+    /// The token is invalid: the account, client or token does not exist or no longer exists, the
+    /// token has expired, or the count was used before.
     Wrong,
 }
 
@@ -78,9 +80,9 @@ pub struct Token {
     pub kind: TokenKind,
     /// The random part.
     pub nonce: [u8; TOKEN_NONCE_BYTES],
-    /// Second since the Unix epoch from which on it is void.
+    /// When it expires, seconds since the Unix epoch.
     pub expires_s: u64,
-    /// The highest count that was shown with it; 0 if none was.
+    /// The highest count that was presented with it; 0 for none.
     pub count: u32,
 }
 
@@ -88,18 +90,18 @@ pub struct Token {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Client {
     agent: Agent,
-    /// Second since the Unix epoch when it last got or used one, give or take [`TOKEN_USED_S`].
+    /// When it last received or used one, seconds since the Unix epoch, to within [`TOKEN_USED_S`].
     used_s: u64,
-    /// The one that it may not have got, and the one that it has used.
+    /// The token that it may not have received, and the one that it has used.
     places: [Option<Token>; 2],
 }
 
-/// In which of a client's two places a token is.
+/// One of a client's two places for a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
-    /// That of the newer one, which was not used yet.
+    /// The newer token, which has not been used yet.
     New = 0,
-    /// That of the one used last.
+    /// The token used last.
     Current = 1,
 }
 
@@ -115,18 +117,19 @@ fn key() -> Box<[u8]> {
     private::own_key("fast")
 }
 
-/// The question for an account's tokens.
+/// The query for an account's tokens.
 pub fn get(account: &str) -> Query {
     private::get(account, &key())
 }
 
 impl Tokens {
-    /// The tokens of a row, or none: of a row that cannot be read nobody logs in by token, and the next one begins a new row.
+    /// Reads the tokens of a row. A row that cannot be read counts as empty: no login by token
+    /// succeeds, and the next token begins a new row.
     pub fn of_row(row: Option<&[u8]>) -> Tokens {
         row.and_then(Tokens::decode).unwrap_or_default()
     }
 
-    /// Writes the row, or removes it when nothing is left.
+    /// Writes the row, or removes it if no tokens are left.
     pub fn write(&self, batch: &mut Batch, account: &str) {
         if self.clients.is_empty() {
             return private::delete(batch, account, &key());
@@ -144,8 +147,8 @@ impl Tokens {
         self.clients.iter().find(|client| client.agent == *agent)?.places[place as usize].as_ref()
     }
 
-    /// The token in this place has been shown and fits: it is the current one, and what is older is void. Whether anything has
-    /// changed.
+    /// Records that the token in this place was presented and is valid: it becomes the current one,
+    /// and older ones are void. Returns whether anything has changed.
     pub fn used(&mut self, agent: &Agent, place: Place, count: Option<u32>, now_s: u64) -> bool {
         let Some(client) = self.clients.iter_mut().find(|client| client.agent == *agent) else { return false };
         let before = client.clone();
@@ -161,15 +164,16 @@ impl Tokens {
         before != *client
     }
 
-    /// A client's tokens are void (XEP-0484 3.6). Whether there were any.
+    /// Invalidates a client's tokens (XEP-0484 3.6). Returns whether there were any.
     pub fn forget(&mut self, agent: &Agent) -> bool {
         let before = self.clients.len();
         self.clients.retain(|client| client.agent != *agent);
         before != self.clients.len()
     }
 
-    /// A client gets a new token. One that it has got before and not used is void, the one that it uses is not (XEP-0484 3.5).
-    /// If too many clients have tokens, those whose tokens were not used for longest have none any more.
+    /// Gives a client a new token. An earlier token that it has not used becomes void; the one that
+    /// it uses does not (XEP-0484 3.5). If too many clients have tokens, the least recently used
+    /// clients lose theirs.
     pub fn add(&mut self, agent: &Agent, token: Token, now_s: u64) {
         let mut client = match self.clients.iter().position(|client| client.agent == *agent) {
             Some(at) => self.clients.swap_remove(at),
@@ -184,8 +188,9 @@ impl Tokens {
         self.clients.push(client);
     }
 
-    /// Version, and for each client: UUID, when used (u64), and for each place a byte, 0 if it is empty, otherwise the kind,
-    /// with random part, expiry (u64) and count (u32) behind it; numbers big endian.
+    /// Version, and for each client: UUID, time of last use (u64), and a byte for each place. The
+    /// byte is 0 for an empty place, otherwise the kind, followed by random part, expiry (u64) and
+    /// count (u32). Numbers are big endian.
     fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         for client in &self.clients {
@@ -258,7 +263,7 @@ mod tests {
         assert_eq!(Tokens::of_row(Some(&newer)), Tokens::default(), "of a version that is not known");
     }
 
-    /// The stored form is fixed: rows written once must read for ever.
+    /// The stored form is fixed: rows must stay readable for ever.
     #[test]
     fn the_first_version_stays_as_it_is() {
         let client = [&[9; 16][..], &[0, 0, 0, 0, 0, 0, 0, 5]].concat();
@@ -271,7 +276,7 @@ mod tests {
         assert_eq!(tokens.encode(), row);
     }
 
-    /// XEP-0484 3.5, 5.1: the newer token does not end the one in use before it is used itself.
+    /// XEP-0484 3.5, 5.1: a newer token does not invalidate the one in use until it is used itself.
     #[test]
     fn xep0484_3_5_a_token_stays_until_the_next_is_used() {
         let (mut tokens, agent) = (Tokens::default(), [1; 16]);

@@ -1,10 +1,12 @@
-//! What waits for a user's sessions: [`Table::Waiting`]. Its rows, by the first byte of their sort keys:
+//! Messages that wait for a user's sessions: [`Table::Waiting`]. Its rows, by the first byte of
+//! their sort keys:
 //!
 //! - none: the user's *cursor* ([`Cursor`]);
-//! - `T` and a number: an entry of the log that goes when it is delivered ([`Transient`]), where the archive keeps none or the
-//!   sender wants none kept (XEP-0334 4.1), or one that comes again;
-//! - `W` and a number: a message for one session, that of its full JID, beside which the user had others ([`Apart`]). The cursor,
-//!   which follows whoever is first, cannot speak for it.
+//! - `T` and a number: a log entry that is deleted on delivery ([`Transient`]), because the archive
+//!   stores none or the sender wants none stored (XEP-0334 4.1), or an entry that is delivered
+//!   again;
+//! - `W` and a number: a message for the session of its full JID alone, sent while the user had
+//!   other sessions ([`Apart`]). The cursor, which follows the foremost session, does not cover it.
 
 use super::archive::Entry;
 use super::{Batch, Query, Table};
@@ -16,19 +18,19 @@ const VERSION: u8 = 2;
 pub(super) const TRANSIENT: u8 = b'T';
 pub(super) const APART: u8 = b'W';
 
-/// How far a user's log is delivered, and what waits behind.
+/// How far a user's log is delivered, and how much waits after that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// Every entry up to this number has been received by a session, or stands apart.
+    /// Every entry up to this number has been received by a session, or is set apart.
     pub number: u64,
-    /// Messages that wait; may be a little low after a crash.
+    /// Number of waiting messages; may be slightly low after a crash.
     pub count: u32,
-    /// Bytes of these.
+    /// Bytes of the waiting messages.
     pub bytes: u64,
 }
 
 impl Cursor {
-    /// Asks for the row to be written.
+    /// Writes the row.
     pub fn put(&self, batch: &mut Batch, user: &str) {
         let mut value = [0u8; 21];
         value[0] = VERSION;
@@ -38,7 +40,7 @@ impl Cursor {
         batch.put(Table::Waiting, user.as_bytes(), &[], &[&value]);
     }
 
-    /// Reads the row back; `None` if it is damaged or of a later version.
+    /// Reads the row; `None` if it is damaged or has a later version.
     pub fn decode(value: &[u8]) -> Option<Cursor> {
         let value: &[u8; 21] = value.try_into().ok()?;
         if value[0] != VERSION {
@@ -52,17 +54,17 @@ impl Cursor {
     }
 }
 
-/// An entry of the log that goes when it is delivered.
+/// A log entry that is deleted on delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transient<'a> {
-    /// The number that it is known by (XEP-0359), if it had one before this.
+    /// Its earlier number (XEP-0359), if it had one before this.
     pub of: Option<u64>,
     /// The message.
     pub entry: Entry<'a>,
 }
 
 impl<'a> Transient<'a> {
-    /// Asks for the row to be written.
+    /// Writes the row.
     pub fn put(&self, batch: &mut Batch, user: &str, number: u64) {
         let Transient { of, entry } = self;
         let of = of.unwrap_or(0).to_le_bytes();
@@ -72,7 +74,7 @@ impl<'a> Transient<'a> {
         batch.put(Table::Waiting, user.as_bytes(), &key(TRANSIENT, number), &value);
     }
 
-    /// Reads the row back; `None` if it is damaged or of a later version.
+    /// Reads the row; `None` if it is damaged or has a later version.
     pub fn decode(value: &'a [u8]) -> Option<Transient<'a>> {
         let (of, rest) = value.strip_prefix(&[VERSION])?.split_first_chunk::<8>()?;
         let of = u64::from_le_bytes(*of);
@@ -82,7 +84,7 @@ impl<'a> Transient<'a> {
         }
     }
 
-    /// Asks for all up to a number to go.
+    /// Removes all entries up to a number.
     pub fn delete_up_to(batch: &mut Batch, user: &str, number: u64) {
         let until = key(TRANSIENT, number.saturating_add(1));
         batch.delete_range(Table::Waiting, user.as_bytes(), &[TRANSIENT], &until);
@@ -98,20 +100,20 @@ pub struct Apart<'a> {
     pub entry: Entry<'a>,
 }
 
-/// A session, told from all others, those of other processes included.
+/// A session, distinguished from all others, including those of other processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Drawn by the shard when it begins.
+    /// Drawn by the shard when it starts.
     pub life: u64,
     /// The session.
     pub session: SessionId,
 }
 
-/// Stands in the upper half of the life of a session that is stored, and outlives its process.
+/// Upper half of the life for a session that is stored and outlives its process.
 const STORED: u64 = 0xffff_ffff << 32;
 
 impl Holder {
-    /// A session that is stored, by what logs name it by.
+    /// A stored session, by its name in logs.
     pub fn of_tag(tag: u32) -> Holder {
         Holder { life: STORED | u64::from(tag), session: SessionId { slot: 0, generation: 0 } }
     }
@@ -121,7 +123,7 @@ impl Holder {
 const HOLDER_BYTES: usize = 16;
 
 impl<'a> Apart<'a> {
-    /// Asks for the row to be written.
+    /// Writes the row.
     pub fn put(&self, batch: &mut Batch, user: &str, number: u64) {
         let Apart { holder: Holder { life, session }, entry } = self;
         let mut holder = [0; HOLDER_BYTES];
@@ -134,7 +136,7 @@ impl<'a> Apart<'a> {
         batch.put(Table::Waiting, user.as_bytes(), &key(APART, number), &value);
     }
 
-    /// Reads the row back; `None` if it is damaged or of a later version.
+    /// Reads the row; `None` if it is damaged or has a later version.
     pub fn decode(value: &'a [u8]) -> Option<Apart<'a>> {
         let (holder, rest) = value.strip_prefix(&[VERSION])?.split_first_chunk::<HOLDER_BYTES>()?;
         let word = |at: usize| Some(u32::from_le_bytes(holder[at..at + 4].try_into().ok()?));
@@ -146,7 +148,7 @@ impl<'a> Apart<'a> {
         }
     }
 
-    /// Asks for the row to go: the message is received, or waits for others.
+    /// Removes the row: the message has been received, or waits for other sessions.
     pub fn delete(batch: &mut Batch, user: &str, number: u64) {
         batch.delete(Table::Waiting, user.as_bytes(), &key(APART, number));
     }
@@ -164,7 +166,7 @@ pub fn number_of(sort: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(number.try_into().ok()?))
 }
 
-/// Whether a row is one of this table that this version can read.
+/// Whether a row of this table can be read by this version.
 pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     match sort.first() {
         None => Cursor::decode(value).is_some(),
@@ -174,12 +176,12 @@ pub fn is_whole(sort: &[u8], value: &[u8]) -> bool {
     }
 }
 
-/// The question for transient entries of a user behind a number.
+/// The query for transient entries of a user after a number.
 pub fn transients(user: &str, after: u64, rows_max: u32, bytes_max: u32) -> Query {
     range(user, TRANSIENT, after, rows_max, bytes_max)
 }
 
-/// The question for messages that stand apart, behind a number.
+/// The query for messages that are set apart, after a number.
 pub fn aparts(user: &str, after: u64, rows_max: u32, bytes_max: u32) -> Query {
     range(user, APART, after, rows_max, bytes_max)
 }
