@@ -1,6 +1,6 @@
-//! The attributes of a start tag, from where the scanner has noted them or read again from its bytes.
+//! The attributes of a start tag, either as recorded by the scanner or read again from its bytes.
 //!
-//! It must never judge: their grammar has been checked by the scanner.
+//! This file must never validate: the scanner has checked the grammar.
 
 use super::chars;
 use super::span::AttributeSpan;
@@ -24,12 +24,12 @@ impl<'a> Attribute<'a> {
         valid(&self.span.name(self.bytes)[self.span.local as usize..])
     }
 
-    /// The prefix; empty for none.
+    /// The prefix of the name; empty for none.
     pub fn prefix(&self) -> &'a str {
         valid(self.span.prefix(self.bytes))
     }
 
-    /// The value, decoded.
+    /// The decoded value.
     pub fn value(&self) -> Cow<'a, str> {
         decode_value(self.raw_value())
     }
@@ -48,7 +48,7 @@ impl<'a> Attribute<'a> {
     }
 }
 
-/// Reads the attributes of a scanned start tag, declarations of namespaces included.
+/// Reads the attributes of a scanned start tag, including namespace declarations.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RawAttributes<'a> {
     bytes: &'a [u8],
@@ -56,7 +56,7 @@ pub(super) struct RawAttributes<'a> {
 }
 
 impl<'a> RawAttributes<'a> {
-    /// From `at` on, which stands behind the tag's name.
+    /// Starts at `at`, the offset after the tag's name.
     pub(super) fn new(bytes: &'a [u8], at: usize) -> RawAttributes<'a> {
         RawAttributes { bytes, at }
     }

@@ -3,15 +3,15 @@
 use super::fault::Fault;
 use crate::limits::wire::MAX_NAME_BYTES;
 
-/// A byte below 0x20 that is no XML character.
+/// A byte below 0x20 that is not an XML character.
 pub(super) const CONTROL: u8 = 1;
-/// Part of a character beyond ASCII: the run needs a check of its UTF-8.
+/// Part of a non-ASCII character: the UTF-8 of the run must be checked.
 pub(super) const HIGH: u8 = 2;
-/// `&`: the run has references.
+/// `&`: the run contains references.
 pub(super) const REFERENCE: u8 = 4;
 /// `]`: the run may contain `]]>`.
 pub(super) const BRACKET: u8 = 8;
-/// `<`
+/// `<`.
 pub(super) const LESS: u8 = 16;
 /// 0xEF: the run may contain U+FFFE or U+FFFF.
 pub(super) const LAST_PLANE_ROW: u8 = 32;
@@ -52,10 +52,10 @@ const NAMES: [u8; 256] = {
     names
 };
 
-/// Bytes that are looked at as one block, so that the compiler can use vector instructions.
+/// Bytes that are examined as one block, so that the compiler can use vector instructions.
 const BLOCK: usize = 32;
 
-/// Whether a block has nothing to look at more closely: no mark-up, no reference, plain ASCII.
+/// Whether a block needs no closer examination: no markup, no reference, plain ASCII.
 #[inline]
 fn plain(block: &[u8; BLOCK], end: u8) -> bool {
     let mut special = 0u8;
@@ -70,12 +70,14 @@ fn plain(block: &[u8; BLOCK], end: u8) -> bool {
     special == 0
 }
 
-/// From `from`, the offset of the first `end` and the classes of all bytes before it; none if there is
-/// no `end` yet.
+/// Starting at `from`, returns the offset of the first `end` and the classes of all bytes before
+/// it; `None` if there is no `end` yet.
 ///
-/// `short` says that the run is expected to be shorter than a block: then it is read byte by byte at first. A run that
-/// is long and not plain is read twice, by two loops that the processor's vector instructions help with.
-// Always: it has two callers, each with a constant `short`, and left to itself the compiler calls it in some builds.
+/// `short` means that the run is expected to be shorter than a block: it is then read byte by byte
+/// at first. A run that is long and not plain is read twice, by two loops that use vector
+/// instructions.
+// Always: both callers pass a constant `short`, and by default the compiler does not inline it in
+// some builds.
 #[inline(always)]
 pub(super) fn find_end(bytes: &[u8], from: usize, end: u8, short: bool) -> Option<(usize, u8)> {
     let mut at = from;
@@ -100,7 +102,7 @@ fn find_end_of_long(bytes: &[u8], from: usize, end: u8, classes: u8) -> Option<(
     Some((found, classes | survey(&bytes[at..found])))
 }
 
-/// Length of the plain blocks from `from` on.
+/// Length of the plain blocks starting at `from`.
 #[inline]
 fn plain_blocks(bytes: &[u8], from: usize, end: u8) -> usize {
     let mut length = 0;
@@ -122,7 +124,7 @@ pub(super) fn survey(run: &[u8]) -> u8 {
     rest.iter().fold(classes, |sum, &byte| sum | CLASS[byte as usize])
 }
 
-/// Checks characters and encoding of a run of these classes (XML 2.2).
+/// Checks the characters and the encoding of a run with these classes (XML 2.2).
 #[inline]
 pub(super) fn check_characters(run: &[u8], classes: u8) -> Result<(), Fault> {
     if classes & (CONTROL | HIGH) == 0 {
@@ -188,17 +190,17 @@ pub(super) fn skip_space(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// A qualified name: where it ends, and where its local part begins (as an offset into the name; 0 without
-/// a prefix).
+/// A qualified name: its end, and the start of its local part (an offset into the name; 0 without a
+/// prefix).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub(super) end: usize,
     pub(super) local: usize,
 }
 
-/// Reads the qualified name at `from` (Namespaces in XML 4); none while its end is not there.
+/// Reads the qualified name at `from` (Namespaces in XML 4); `None` while it is incomplete.
 ///
-/// An incomplete name is read again from its start: names are bounded, so that stays linear.
+/// An incomplete name is read again from its start. Names are bounded, so this stays linear.
 #[inline]
 pub(super) fn name(bytes: &[u8], from: usize) -> Result<Option<Name>, Fault> {
     let mut at = from;
@@ -217,7 +219,7 @@ pub(super) fn name(bytes: &[u8], from: usize) -> Result<Option<Name>, Fault> {
     unusual_name(bytes, from, stop)
 }
 
-/// Names with a prefix or with characters beyond ASCII.
+/// Reads names with a prefix or with non-ASCII characters.
 fn unusual_name(bytes: &[u8], from: usize, stop: usize) -> Result<Option<Name>, Fault> {
     let mut at = from;
     let mut local = 0;
@@ -248,7 +250,7 @@ fn unusual_name(bytes: &[u8], from: usize, stop: usize) -> Result<Option<Name>, 
     Ok(None)
 }
 
-/// The character at the start of `bytes` and its length; none while it is not all there.
+/// The character at the start of `bytes` and its length; `None` while it is incomplete.
 fn character(bytes: &[u8]) -> Result<Option<(char, usize)>, Fault> {
     let Some(&first) = bytes.first() else {
         return Ok(None);
@@ -280,7 +282,7 @@ pub(super) fn check_references(run: &[u8]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The character that the reference behind an `&` stands for, and its length with the `;`.
+/// The character of the reference after an `&`, and the length of the reference with its `;`.
 pub(super) fn reference(rest: &[u8]) -> Result<Option<(char, usize)>, Fault> {
     if rest.first() == Some(&b'#') {
         return character_reference(rest);
@@ -320,7 +322,7 @@ fn character_reference(rest: &[u8]) -> Result<Option<(char, usize)>, Fault> {
 mod tests {
     use super::{Fault, reference};
 
-    /// XML 4.1: the digits of a reference may be led by any number of zeros.
+    /// XML 4.1: the digits of a character reference may have any number of leading zeros.
     #[test]
     fn a_character_reference_may_have_leading_zeros() {
         assert_eq!(reference(b"#0001111110;"), Ok(Some(('\u{10f446}', 12))));

@@ -1,6 +1,7 @@
-//! A walk through a scanned element, deeper than its direct children. It allocates nothing.
+//! A traversal of a scanned element, deeper than its direct children. It allocates nothing.
 //!
-//! It must never be given bytes that the scanner has not accepted: it relies on their grammar and bounds.
+//! It must never be given bytes that the scanner has not accepted: it relies on their grammar and
+//! bounds.
 
 use super::attribute::{Attribute, RawAttributes};
 use super::chars;
@@ -11,12 +12,12 @@ use crate::limits::wire::{MAX_DECLARATIONS, MAX_DEPTH};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// What stands next in an element.
+/// One step of the traversal.
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
     /// A start tag, or the first half of an empty element.
     Start(Start<'a>),
-    /// A run of text or a CDATA section, decoded. Never empty; adjoining runs come one by one.
+    /// A decoded run of text or CDATA section. Never empty; adjacent runs are separate events.
     Text(Cow<'a, str>),
     /// An end tag, or the second half of an empty element.
     End,
@@ -35,7 +36,7 @@ pub struct Start<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Namespace<'a> {
     Known(&'a str),
-    /// As an attribute of the element has it.
+    /// As written in an attribute of the element.
     Written(&'a [u8]),
 }
 
@@ -50,7 +51,8 @@ impl<'a> Start<'a> {
         self.name() == name && self.namespace() == namespace
     }
 
-    /// The name of the element's namespace; empty for none. Decoded when it is asked for, so ask once.
+    /// The name of the element's namespace; empty for none. It is decoded on each call, so call it
+    /// once.
     pub fn namespace(&self) -> Cow<'a, str> {
         match self.namespace {
             Namespace::Known(name) => Cow::Borrowed(name),
@@ -63,7 +65,7 @@ impl<'a> Start<'a> {
         self.attributes().find(|a| a.prefix().is_empty() && a.name() == name).map(|a| a.value())
     }
 
-    /// All attributes in the order written, declarations of namespaces left out.
+    /// All attributes in document order, without namespace declarations.
     pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         RawAttributes::new(self.bytes, self.name.end).filter(|attribute| !attribute.declares())
     }
@@ -78,24 +80,24 @@ struct Declaration {
     value_length: u32,
 }
 
-/// Gives the events of a scanned element one by one, the element's own tags included.
+/// Yields the events of a scanned element one by one, including the element's own tags.
 #[derive(Clone, Debug)]
 pub struct Cursor<'a> {
     bytes: &'a [u8],
     scope: &'a StreamScope,
     at: usize,
     end: usize,
-    /// The element just started has no content: its end comes next.
+    /// Whether the element just started is empty: its end comes next.
     empty: bool,
     declarations: [Declaration; MAX_DECLARATIONS],
     declared: usize,
-    /// For each open element, the declarations in scope around it.
+    /// For each open element, the number of declarations in scope around it.
     open: [u8; MAX_DEPTH],
     depth: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// Over a whole element.
+    /// Traverses a whole element.
     pub(super) fn new(bytes: &'a [u8], scope: &'a StreamScope) -> Cursor<'a> {
         Cursor {
             bytes,
@@ -110,7 +112,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Over the child at `range` of an element whose name has `name_length` bytes.
+    /// Traverses the child at `range` of an element whose name has `name_length` bytes.
     pub(super) fn of_child(
         bytes: &'a [u8],
         scope: &'a StreamScope,
@@ -124,23 +126,23 @@ impl<'a> Cursor<'a> {
         cursor
     }
 
-    /// Elements open around what comes next, counted from where the walk began.
+    /// Number of open elements around the next event, counted from the start of the traversal.
     pub fn depth(&self) -> usize {
         self.depth
     }
 
-    /// Where in [`Element::bytes`](super::Element::bytes) the next event begins.
+    /// The offset in [`Element::bytes`](super::Element::bytes) of the next event.
     pub fn offset(&self) -> usize {
         self.at
     }
 
-    /// Leaves out the rest of the innermost open element, its end included.
+    /// Skips the rest of the innermost open element, including its end.
     pub fn skip_element(&mut self) {
         let around = self.depth.saturating_sub(1);
         while self.depth > around && self.next().is_some() {}
     }
 
-    /// The text directly inside the element just started; leaves the element.
+    /// The text directly inside the element just started. Skips the rest of the element.
     pub fn take_text(&mut self) -> Cow<'a, str> {
         let mut text = Cow::Borrowed("");
         let inside = self.depth;
@@ -177,7 +179,7 @@ impl<'a> Cursor<'a> {
         let bytes = self.bytes;
         let slice = |at: u32, length: u32| &bytes[at as usize..][..length as usize];
         let mut inner = self.declarations[..self.declared].iter().rev();
-        // Without a prefix the length is zero, and the offset may stand anywhere.
+        // Without a prefix the length is zero, and the offset is arbitrary.
         let found = inner.find(|d| {
             d.prefix_length as usize == prefix.len()
                 && (prefix.is_empty() || slice(d.prefix, d.prefix_length) == prefix)

@@ -1,12 +1,13 @@
-//! The XML declaration, the one piece of a prolog that a stream may have.
+//! The XML declaration, the only part of a prolog that a stream may have.
 //!
-//! It must never look behind its own `?>`.
+//! It must never look beyond its own `?>`.
 
 use super::chars::{is_space, skip_space};
 use super::fault::Fault;
 use crate::limits::wire::MAX_DECLARATION_BYTES;
 
-/// Reads the XML declaration (XML 2.8, RFC 6120 11.4 and 11.5): its length in bytes, none while it is not all there.
+/// Reads the XML declaration (XML 2.8, RFC 6120 11.4 and 11.5). Returns its length in bytes, `None`
+/// while it is incomplete.
 pub(super) fn declaration(bytes: &[u8]) -> Result<Option<usize>, Fault> {
     const START: &[u8] = b"<?xml";
     let there = bytes.len().min(START.len());
@@ -26,7 +27,7 @@ pub(super) fn declaration(bytes: &[u8]) -> Result<Option<usize>, Fault> {
     Ok(Some(end + 2))
 }
 
-/// Checks what stands between `<?xml` and `?>`: version, encoding, standalone, in this order.
+/// Checks the text between `<?xml` and `?>`: version, encoding, standalone, in this order.
 fn check_declaration(mut rest: &[u8]) -> Result<(), Fault> {
     let version = pseudo_attribute(&mut rest, b"version")?.ok_or(Fault::Syntax)?;
     // XML 2.8: a processor of 1.0 reads any 1.x as if it were 1.0.
@@ -51,7 +52,7 @@ fn check_declaration(mut rest: &[u8]) -> Result<(), Fault> {
     if skip_space(rest, 0) == rest.len() { Ok(()) } else { Err(Fault::Syntax) }
 }
 
-/// Takes ` name = 'value'` from the front; none if another name stands there.
+/// Removes ` name = 'value'` from the front; `None` if another name is there.
 fn pseudo_attribute<'a>(rest: &mut &'a [u8], name: &[u8]) -> Result<Option<&'a [u8]>, Fault> {
     let start = skip_space(rest, 0);
     if start == 0 || !rest[start..].starts_with(name) {

@@ -1,6 +1,7 @@
-//! A view of one scanned item: names, attributes, direct children, all as slices of the bytes that were read.
+//! A view of one scanned item: names, attributes and direct children, all as slices of the bytes
+//! that were read.
 //!
-//! It must never judge: what it shows has been checked by the scanner.
+//! It must never validate: the scanner has checked everything that it shows.
 
 use super::attribute::{Attribute, RawAttributes};
 use super::cursor::Cursor;
@@ -10,7 +11,7 @@ use super::text::{decode_content, decode_value, valid};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// An element that is complete, or a stream header. Cheap to copy.
+/// A complete element, or a stream header. Cheap to copy.
 #[derive(Clone, Copy, Debug)]
 pub struct Element<'a> {
     layout: &'a Layout,
@@ -23,12 +24,12 @@ impl<'a> Element<'a> {
         Element { layout, scope, bytes }
     }
 
-    /// All bytes of the element, tags included.
+    /// All bytes of the element, including its tags.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// What the stream's header declared around the element.
+    /// The declarations of the stream header around the element.
     pub fn scope(&self) -> &'a StreamScope {
         self.scope
     }
@@ -59,27 +60,27 @@ impl<'a> Element<'a> {
         &self.raw_name()[self.node().local as usize..] == name.as_bytes() && raw == namespace.as_bytes()
     }
 
-    /// The address in `to`.
+    /// The value of `to`.
     pub fn to(&self) -> Option<Cow<'a, str>> {
         self.known(TO)
     }
 
-    /// The address in `from`.
+    /// The value of `from`.
     pub fn from(&self) -> Option<Cow<'a, str>> {
         self.known(FROM)
     }
 
-    /// The `id`.
+    /// The value of `id`.
     pub fn id(&self) -> Option<Cow<'a, str>> {
         self.known(ID)
     }
 
-    /// The `type`.
+    /// The value of `type`.
     pub fn kind(&self) -> Option<Cow<'a, str>> {
         self.known(TYPE)
     }
 
-    /// The `xml:lang`.
+    /// The value of `xml:lang`.
     pub fn lang(&self) -> Option<Cow<'a, str>> {
         self.known(LANG)
     }
@@ -90,7 +91,7 @@ impl<'a> Element<'a> {
         Some(decode_value(found.value(self.bytes)))
     }
 
-    /// All attributes in the order written, declarations of namespaces left out.
+    /// All attributes in document order, without namespace declarations.
     pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         let bytes = self.bytes;
         let others = self.spans().iter().filter(move |span| !span.declares(bytes));
@@ -107,7 +108,7 @@ impl<'a> Element<'a> {
         })
     }
 
-    /// The direct children in order.
+    /// The direct children in document order.
     pub fn children(&self) -> impl ExactSizeIterator<Item = Child<'a>> + DoubleEndedIterator + use<'a> {
         let element = *self;
         element.layout.children.iter().map(move |node| Child { element, node })
@@ -123,12 +124,12 @@ impl<'a> Element<'a> {
         &self.bytes[self.node().tag_end as usize..self.node().inner_end as usize]
     }
 
-    /// The text directly inside the element, decoded.
+    /// The decoded text directly inside the element.
     pub fn text(&self) -> Cow<'a, str> {
         decode_content(self.inner())
     }
 
-    /// Walks through the element from its own start tag.
+    /// Traverses the element, beginning with its own start tag.
     pub fn cursor(&self) -> Cursor<'a> {
         Cursor::new(self.bytes, self.scope)
     }
@@ -141,12 +142,12 @@ impl<'a> Element<'a> {
         &self.layout.attributes[..self.layout.root_attributes]
     }
 
-    /// Whether something in the element has the stream's default namespace.
+    /// Whether any name in the element is in the stream's default namespace.
     pub(super) fn uses_default(&self) -> bool {
         self.layout.uses_default
     }
 
-    /// The stream's own prefixes that are used in the element, with their namespaces.
+    /// The prefixes of the stream header that the element uses, with their namespaces.
     pub(super) fn used_prefixes(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let (scope, used) = (self.scope, self.layout.uses_prefixes);
         (0..64u8).filter(move |index| used >> index & 1 != 0).map(move |index| scope.declared(index))
@@ -180,7 +181,7 @@ impl<'a> Child<'a> {
         self.node.namespace.resolve(self.element.scope, &self.element.layout.decoded, self.element.bytes)
     }
 
-    /// Namespace and local name as bytes, for comparing: what the scanner has checked is not looked at as text again.
+    /// Namespace and local name as bytes, for comparison: avoids validating them as UTF-8 again.
     pub fn raw(&self) -> (&'a [u8], &'a [u8]) {
         let Element { scope, layout, bytes } = self.element;
         (self.node.namespace.raw(scope, &layout.decoded, bytes), &self.raw_name()[self.node.local as usize..])
@@ -191,23 +192,24 @@ impl<'a> Child<'a> {
         self.raw() == (namespace.as_bytes(), name.as_bytes())
     }
 
-    /// Where the child stands in [`Element::bytes`], tags included.
+    /// The child's range in [`Element::bytes`], including its tags.
     pub fn range(&self) -> Range<usize> {
         self.node.start as usize..self.node.end as usize
     }
 
-    /// Where the child's content stands in [`Element::bytes`].
+    /// The range of the child's content in [`Element::bytes`].
     pub fn inner_range(&self) -> Range<usize> {
         self.node.tag_end as usize..self.node.inner_end as usize
     }
 
-    /// The child's bytes, tags included. They may rely on declarations around them: see [`Child::is_self_contained`].
+    /// The child's bytes, including its tags. They may rely on declarations around them: see
+    /// [`Child::is_self_contained`].
     pub fn bytes(&self) -> &'a [u8] {
         &self.element.bytes[self.range()]
     }
 
-    /// Whether the child itself declares its default namespace, as nearly every extension does. If it has no prefixed
-    /// names either, its bytes mean the same anywhere.
+    /// Whether the child itself declares its default namespace, as nearly every extension does. If
+    /// it also has no prefixed names, its bytes mean the same anywhere.
     pub fn is_self_contained(&self) -> bool {
         let span = |at: u32| self.range().contains(&(at as usize));
         self.node.local == 0 && matches!(self.node.namespace, NamespaceRef::Declared { at, .. } if span(at))
@@ -218,7 +220,7 @@ impl<'a> Child<'a> {
         &self.element.bytes[self.inner_range()]
     }
 
-    /// The text directly inside the child, decoded.
+    /// The decoded text directly inside the child.
     pub fn text(&self) -> Cow<'a, str> {
         decode_content(self.inner())
     }
@@ -233,13 +235,13 @@ impl<'a> Child<'a> {
         self.attributes().find(|a| a.prefix() == "xml" && a.name() == "lang").map(|a| a.value())
     }
 
-    /// All attributes in the order written, declarations of namespaces left out.
+    /// All attributes in document order, without namespace declarations.
     pub fn attributes(&self) -> impl Iterator<Item = Attribute<'a>> + use<'a> {
         let behind_name = self.node.start as usize + 1 + self.node.name_length as usize;
         RawAttributes::new(self.element.bytes, behind_name).filter(|attribute| !attribute.declares())
     }
 
-    /// Walks through the child from its own start tag.
+    /// Traverses the child, beginning with its own start tag.
     pub fn cursor(&self) -> Cursor<'a> {
         Cursor::of_child(self.element.bytes, self.element.scope, self.element.raw_name().len(), self.range())
     }

@@ -1,7 +1,8 @@
 //! Errors as the peer sees them: the defined conditions of RFC 6120.
 //!
-//! Three tables (stream 4.9.3, stanza 8.3.3, SASL 6.5), each one row a condition, and writers that append the XML. This file must never
-//! know what happens to the stream or stanza afterwards.
+//! There are three tables (stream 4.9.3, stanza 8.3.3, SASL 6.5), each with one row per condition,
+//! and functions that append the XML. This file must never know what happens to the stream or
+//! stanza afterwards.
 
 use super::text::escape_into;
 use std::fmt;
@@ -15,7 +16,7 @@ pub const NS_SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
 /// Namespace of stream management (XEP-0198).
 pub const NS_SM: &str = "urn:xmpp:sm:3";
 
-/// A closed set of conditions from one table: name on the wire and the clause that defines it.
+/// A closed set of conditions from one table: the name on the wire and the clause that defines it.
 macro_rules! conditions {
     ($(#[$doc:meta])* $set:ident: $($(#[$row:meta])* $case:ident = $name:literal,)*) => {
         $(#[$doc])*
@@ -31,7 +32,7 @@ macro_rules! conditions {
                 match self { $($set::$case => $name,)* }
             }
 
-            /// The condition of an element's name.
+            /// The condition with this element name.
             pub fn from_name(name: &str) -> Option<$set> {
                 $set::ALL.iter().copied().find(|condition| condition.name() == name)
             }
@@ -48,90 +49,90 @@ macro_rules! conditions {
 conditions! {
     /// Why a stream ends (RFC 6120 4.9.3). A stream error is always final.
     StreamCondition:
-    /// RFC 6120 4.9.3.1: XML that cannot be processed, where nothing more specific fits.
+    /// RFC 6120 4.9.3.1: XML that cannot be processed, if no other condition is more specific.
     BadFormat = "bad-format",
     /// RFC 6120 4.9.3.2: an unknown or missing prefix.
     BadNamespacePrefix = "bad-namespace-prefix",
-    /// RFC 6120 4.9.3.3: another stream of the same entity stands in the way, or took this one's place.
+    /// RFC 6120 4.9.3.3: another stream of the same entity conflicts with this one or replaced it.
     Conflict = "conflict",
-    /// RFC 6120 4.9.3.4: nothing was heard for too long.
+    /// RFC 6120 4.9.3.4: the peer was silent for too long.
     ConnectionTimeout = "connection-timeout",
-    /// RFC 6120 4.9.3.5: the domain is no longer served here.
+    /// RFC 6120 4.9.3.5: the server no longer serves the domain.
     HostGone = "host-gone",
-    /// RFC 6120 4.9.3.6: the domain is not served here.
+    /// RFC 6120 4.9.3.6: the server does not serve the domain.
     HostUnknown = "host-unknown",
-    /// RFC 6120 4.9.3.7: no `to` or `from` between servers.
+    /// RFC 6120 4.9.3.7: a stanza between servers lacks `to` or `from`.
     ImproperAddressing = "improper-addressing",
-    /// RFC 6120 4.9.3.8: our fault.
+    /// RFC 6120 4.9.3.8: an error of this server.
     InternalServerError = "internal-server-error",
-    /// RFC 6120 4.9.3.9: the `from` is not the sender's.
+    /// RFC 6120 4.9.3.9: the `from` does not belong to the sender.
     InvalidFrom = "invalid-from",
-    /// RFC 6120 4.9.3.10: the stream's or the content's namespace is not a known one.
+    /// RFC 6120 4.9.3.10: the stream or content namespace is unknown.
     InvalidNamespace = "invalid-namespace",
-    /// RFC 6120 4.9.3.11: invalid over against a schema.
+    /// RFC 6120 4.9.3.11: the XML does not conform to its schema.
     InvalidXml = "invalid-xml",
-    /// RFC 6120 4.9.3.12: something that needs authentication came before it.
+    /// RFC 6120 4.9.3.12: the peer sent data before it authenticated.
     NotAuthorized = "not-authorized",
-    /// RFC 6120 4.9.3.13: not well-formed XML, or not namespace-well-formed.
+    /// RFC 6120 4.9.3.13: XML that is not well-formed or not namespace-well-formed.
     NotWellFormed = "not-well-formed",
-    /// RFC 6120 4.9.3.14: a local rule was broken, for example a size limit.
+    /// RFC 6120 4.9.3.14: the peer violated a local policy, for example a size limit.
     PolicyViolation = "policy-violation",
-    /// RFC 6120 4.9.3.15: another server, needed for authentication, is out of reach.
+    /// RFC 6120 4.9.3.15: another server that is needed for authentication cannot be reached.
     RemoteConnectionFailed = "remote-connection-failed",
-    /// RFC 6120 4.9.3.16: the stream has to be negotiated anew, for example under new TLS material.
+    /// RFC 6120 4.9.3.16: the stream must be negotiated again, for example under a new certificate.
     Reset = "reset",
-    /// RFC 6120 4.9.3.17: the server lacks what it takes to serve the stream.
+    /// RFC 6120 4.9.3.17: the server lacks the resources to serve the stream.
     ResourceConstraint = "resource-constraint",
-    /// RFC 6120 4.9.3.18: comment, processing instruction, DTD or entity reference (11.1).
+    /// RFC 6120 4.9.3.18: a comment, processing instruction, DTD or entity reference (11.1).
     RestrictedXml = "restricted-xml",
-    /// RFC 6120 4.9.3.19: to be served elsewhere; the element holds where.
+    /// RFC 6120 4.9.3.19: the client should use another server, which the element names.
     SeeOtherHost = "see-other-host",
-    /// RFC 6120 4.9.3.20: the server goes down.
+    /// RFC 6120 4.9.3.20: the server is shutting down.
     SystemShutdown = "system-shutdown",
-    /// RFC 6120 4.9.3.21: what an application-specific condition says.
+    /// RFC 6120 4.9.3.21: defined by an application-specific condition.
     UndefinedCondition = "undefined-condition",
-    /// RFC 6120 4.9.3.22: not UTF-8.
+    /// RFC 6120 4.9.3.22: an encoding other than UTF-8.
     UnsupportedEncoding = "unsupported-encoding",
-    /// RFC 6120 4.9.3.23: a mandatory feature is not there.
+    /// RFC 6120 4.9.3.23: a mandatory feature is not supported.
     UnsupportedFeature = "unsupported-feature",
-    /// RFC 6120 4.9.3.24: a first-level element that is no known stanza.
+    /// RFC 6120 4.9.3.24: a first-level element that is not a known stanza.
     UnsupportedStanzaType = "unsupported-stanza-type",
-    /// RFC 6120 4.9.3.25: another version of XMPP.
+    /// RFC 6120 4.9.3.25: an unsupported version of XMPP.
     UnsupportedVersion = "unsupported-version",
 }
 
 conditions! {
-    /// Why a stanza was not served (RFC 6120 8.3.3). The stream goes on.
+    /// Why a stanza was rejected (RFC 6120 8.3.3). The stream continues.
     StanzaCondition:
     /// RFC 6120 8.3.3.1: malformed content.
     BadRequest = "bad-request",
-    /// RFC 6120 8.3.3.2: something of that name exists.
+    /// RFC 6120 8.3.3.2: an entity with this name exists.
     Conflict = "conflict",
-    /// RFC 6120 8.3.3.3: understood in general, but not implemented.
+    /// RFC 6120 8.3.3.3: the feature is not implemented.
     FeatureNotImplemented = "feature-not-implemented",
-    /// RFC 6120 8.3.3.4: the sender lacks the right.
+    /// RFC 6120 8.3.3.4: the sender lacks permission.
     Forbidden = "forbidden",
-    /// RFC 6120 8.3.3.5: no longer at this address; the element may hold the new one.
+    /// RFC 6120 8.3.3.5: the recipient has left this address; the element may hold the new one.
     Gone = "gone",
-    /// RFC 6120 8.3.3.6: our fault.
+    /// RFC 6120 8.3.3.6: an error of this server.
     InternalServerError = "internal-server-error",
     /// RFC 6120 8.3.3.7: the address or item does not exist.
     ItemNotFound = "item-not-found",
-    /// RFC 6120 8.3.3.8: the address is no JID.
+    /// RFC 6120 8.3.3.8: the address is not a valid JID.
     JidMalformed = "jid-malformed",
-    /// RFC 6120 8.3.3.9: understood, but does not meet the criteria.
+    /// RFC 6120 8.3.3.9: the request is understood, but does not meet the criteria.
     NotAcceptable = "not-acceptable",
-    /// RFC 6120 8.3.3.10: nobody may do this.
+    /// RFC 6120 8.3.3.10: the action is not allowed for any sender.
     NotAllowed = "not-allowed",
-    /// RFC 6120 8.3.3.11: needs credentials first.
+    /// RFC 6120 8.3.3.11: the sender must present credentials first.
     NotAuthorized = "not-authorized",
-    /// RFC 6120 8.3.3.12: a local rule was broken.
+    /// RFC 6120 8.3.3.12: the sender violated a local policy.
     PolicyViolation = "policy-violation",
-    /// RFC 6120 8.3.3.13: the recipient is not there for the moment.
+    /// RFC 6120 8.3.3.13: the recipient is temporarily unavailable.
     RecipientUnavailable = "recipient-unavailable",
-    /// RFC 6120 8.3.3.14: ask elsewhere; the element holds where.
+    /// RFC 6120 8.3.3.14: the sender should use another address, which the element names.
     Redirect = "redirect",
-    /// RFC 6120 8.3.3.15: registration comes first.
+    /// RFC 6120 8.3.3.15: the sender must register first.
     RegistrationRequired = "registration-required",
     /// RFC 6120 8.3.3.16: the other server does not exist or was not found.
     RemoteServerNotFound = "remote-server-not-found",
@@ -141,49 +142,50 @@ conditions! {
     ResourceConstraint = "resource-constraint",
     /// RFC 6120 8.3.3.19: the service is not provided.
     ServiceUnavailable = "service-unavailable",
-    /// RFC 6120 8.3.3.20: a subscription comes first.
+    /// RFC 6120 8.3.3.20: the sender must subscribe first.
     SubscriptionRequired = "subscription-required",
-    /// RFC 6120 8.3.3.21: what an application-specific condition says.
+    /// RFC 6120 8.3.3.21: defined by an application-specific condition.
     UndefinedCondition = "undefined-condition",
-    /// RFC 6120 8.3.3.22: understood, but not at this point.
+    /// RFC 6120 8.3.3.22: the request is understood, but unexpected at this point.
     UnexpectedRequest = "unexpected-request",
 }
 
 conditions! {
     /// Why an authentication attempt failed (RFC 6120 6.5). The peer may try again.
     SaslCondition:
-    /// RFC 6120 6.5.1: the peer gave up.
+    /// RFC 6120 6.5.1: the peer aborted the exchange.
     Aborted = "aborted",
-    /// RFC 6120 6.5.2: the account is out of use.
+    /// RFC 6120 6.5.2: the account is disabled.
     AccountDisabled = "account-disabled",
-    /// RFC 6120 6.5.3: the credentials are too old.
+    /// RFC 6120 6.5.3: the credentials have expired.
     CredentialsExpired = "credentials-expired",
-    /// RFC 6120 6.5.4: this mechanism only over TLS.
+    /// RFC 6120 6.5.4: the mechanism requires TLS.
     EncryptionRequired = "encryption-required",
-    /// RFC 6120 6.5.5: not base64, or padded badly.
+    /// RFC 6120 6.5.5: invalid base64 or wrong padding.
     IncorrectEncoding = "incorrect-encoding",
-    /// RFC 6120 6.5.6: the authorization identity is not the peer's to take.
+    /// RFC 6120 6.5.6: the peer may not use this authorization identity.
     InvalidAuthzid = "invalid-authzid",
-    /// RFC 6120 6.5.7: not an offered mechanism.
+    /// RFC 6120 6.5.7: the mechanism was not offered.
     InvalidMechanism = "invalid-mechanism",
-    /// RFC 6120 6.5.8: not a message of the mechanism.
+    /// RFC 6120 6.5.8: a malformed message of the mechanism.
     MalformedRequest = "malformed-request",
-    /// RFC 6120 6.5.9: weaker than local rules allow for this peer.
+    /// RFC 6120 6.5.9: the mechanism is weaker than local policy allows for this peer.
     MechanismTooWeak = "mechanism-too-weak",
-    /// RFC 6120 6.5.10: wrong credentials; says nothing on which part was wrong.
+    /// RFC 6120 6.5.10: wrong credentials; does not reveal which part was wrong.
     NotAuthorized = "not-authorized",
-    /// RFC 6120 6.5.11: cannot tell for the moment, or too many failures of late.
+    /// RFC 6120 6.5.11: the server cannot decide at the moment, or there were too many recent
+    /// failures.
     TemporaryAuthFailure = "temporary-auth-failure",
 }
 
-/// What the sender of a stanza that failed can do about it (RFC 6120 8.3.2).
+/// What the sender of a failed stanza can do about it (RFC 6120 8.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum ErrorType {
-    /// Retry after giving credentials.
+    /// Retry after providing credentials.
     Auth,
     /// Do not retry.
     Cancel,
-    /// Proceed: it was only a warning.
+    /// Proceed: the error was only a warning.
     Continue,
     /// Retry after changing the data.
     Modify,
@@ -205,7 +207,7 @@ impl ErrorType {
 }
 
 impl StanzaCondition {
-    /// The error type that RFC 6120 8.3.3 gives as the usual one ("the associated error type SHOULD be").
+    /// The error type that RFC 6120 8.3.3 recommends ("the associated error type SHOULD be").
     pub const fn default_type(self) -> ErrorType {
         use StanzaCondition as C;
         match self {
@@ -227,36 +229,36 @@ impl StanzaCondition {
     }
 }
 
-/// What an extension's own condition has beside its name.
+/// The content of an extension's own condition, besides its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Detail {
-    /// Nothing.
+    /// No content.
     #[default]
     Nothing,
-    /// The longest file, bytes (XEP-0363 6).
+    /// The maximum file size in bytes (XEP-0363 6).
     MaxFileSize(u64),
-    /// When to try again, as XEP-0082 writes it with seconds in UTC.
+    /// When to retry, in the format of XEP-0082 with seconds in UTC.
     Stamp([u8; 20]),
 }
 
 /// A condition of an extension, written beside the defined one (RFC 6120 4.9.4, 8.3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AppCondition<'a> {
-    /// XEP-0198 4: the peer has acknowledged more stanzas than were sent. Goes with
+    /// XEP-0198 4: the peer has acknowledged more stanzas than were sent. Used with
     /// [`StreamCondition::UndefinedCondition`].
     HandledCountTooHigh {
-        /// The `h` that the peer has sent.
+        /// The `h` that the peer sent.
         h: u32,
         /// The number of stanzas sent to it.
         send_count: u32,
     },
-    /// Any element; both texts are constants of a feature and are written as they stand.
+    /// Any element. Both strings are constants of a feature and are written unescaped.
     Extension {
         /// The element's name.
         name: &'a str,
-        /// Its namespace.
+        /// The element's namespace.
         xmlns: &'a str,
-        /// What it says.
+        /// The element's content.
         detail: Detail,
     },
 }
@@ -283,7 +285,8 @@ impl AppCondition<'_> {
     }
 }
 
-/// Appends a stream error (RFC 6120 4.9.2). The `stream` prefix must be bound in the stream's header. Closing the stream is the caller's.
+/// Appends a stream error (RFC 6120 4.9.2). The `stream` prefix must be bound in the stream's
+/// header. The caller closes the stream.
 pub fn write_stream_error(
     out: &mut Vec<u8>,
     condition: StreamCondition,
@@ -298,12 +301,14 @@ pub fn write_stream_error(
     put(out, &["</stream:error>"]);
 }
 
-/// Appends the `<error/>` child of a stanza of type `error`, with the condition's usual type (RFC 6120 8.3.2).
+/// Appends the `<error/>` child of a stanza of type `error`, with the condition's default type (RFC
+/// 6120 8.3.2).
 pub fn write_stanza_error(out: &mut Vec<u8>, condition: StanzaCondition, text: Option<&str>) {
     write_typed_stanza_error(out, condition.default_type(), condition, text, None);
 }
 
-/// Appends the `<error/>` child of a stanza of type `error` with all that it can hold (RFC 6120 8.3.2).
+/// Appends the `<error/>` child of a stanza of type `error`, with all optional parts (RFC 6120
+/// 8.3.2).
 pub fn write_typed_stanza_error(
     out: &mut Vec<u8>,
     error_type: ErrorType,

@@ -2,7 +2,7 @@ use minidom::Element;
 
 use super::*;
 
-/// Parses what was written the way a client would: inside an open stream.
+/// Parses the output as a client would: inside an open stream.
 fn parse(xml: &[u8]) -> Element {
     let xml = std::str::from_utf8(xml).unwrap();
     let stream = format!(
@@ -13,7 +13,7 @@ fn parse(xml: &[u8]) -> Element {
     stream.children().next().unwrap().clone()
 }
 
-/// The names of RFC 6120 4.9.3, 8.3.3 and 6.5 in their order, apart from the table under test.
+/// The names of RFC 6120 4.9.3, 8.3.3 and 6.5 in order, independent of the table under test.
 const STREAM_NAMES: &str = "bad-format bad-namespace-prefix conflict connection-timeout host-gone host-unknown \
     improper-addressing internal-server-error invalid-from invalid-namespace invalid-xml not-authorized \
     not-well-formed policy-violation remote-connection-failed reset resource-constraint restricted-xml see-other-host \
@@ -64,7 +64,7 @@ fn rfc6120_4_9_3_every_stream_condition_parses() {
     assert_eq!(StreamCondition::from_name("no-such-thing"), None);
 }
 
-/// RFC 6120 8.3.2 and each clause of 8.3.3, with the type that the clause gives.
+/// RFC 6120 8.3.2 and each clause of 8.3.3, with the type that the clause recommends.
 #[test]
 fn rfc6120_8_3_3_every_stanza_condition_has_its_usual_type() {
     let rows: Vec<_> = StanzaCondition::ALL.iter().map(|c| (c.name(), c.default_type().name())).collect();

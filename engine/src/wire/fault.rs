@@ -1,12 +1,12 @@
-//! Why input was refused, and the one mapping to the stream error a peer is told.
+//! Why input was rejected, and the one mapping to the stream error that the peer receives.
 
 use std::fmt;
 
-/// Why the scanner refused its input. Every fault ends the stream (RFC 6120 4.9.1.1: stream errors are
-/// unrecoverable); [`Fault::condition`] names the condition to send.
+/// Why the scanner rejected its input. Every fault ends the stream (RFC 6120 4.9.1.1: stream errors
+/// are unrecoverable); [`Fault::condition`] is the condition to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// Something other than white space, an XML declaration or a tag where the stream header belongs:
+    /// Something other than white space, an XML declaration or a tag in place of the stream header:
     /// TLS records, HTTP requests, noise.
     NotXml,
     /// Text between stanzas that is not white space.
@@ -17,24 +17,25 @@ pub enum Fault {
     Name,
     /// An end tag that does not match its start tag (XML 3, "Element Type Match").
     MismatchedTag,
-    /// A prefix that is declared nowhere (Namespaces in XML 5, "Prefix Declared").
+    /// An undeclared prefix (Namespaces in XML 5, "Prefix Declared").
     UnboundPrefix,
-    /// A declaration that Namespaces in XML 3 forbids: of `xmlns`, of `xml` with another name, of another
-    /// prefix with their names, or of a prefix with an empty name.
+    /// A declaration that Namespaces in XML 3 forbids: of `xmlns`, of `xml` with another name, of
+    /// another prefix with their names, or of a prefix with an empty name.
     ReservedNamespace,
-    /// An attribute twice in one element, by its name or by its expanded name (Namespaces in XML 6.3).
+    /// A duplicate attribute of one element, by its name or by its expanded name (Namespaces in XML
+    /// 6.3).
     DuplicateAttribute,
     /// `<` in an attribute's value (XML 3.1).
     LessThanInValue,
     /// `]]>` in text (XML 2.4).
     CdataEndInText,
-    /// A character that XML 2.2 excludes, as itself or by a character reference.
+    /// A character that XML 2.2 excludes, either literally or as a character reference.
     IllegalCharacter,
-    /// `&` that begins neither an entity nor a character reference.
+    /// An `&` that begins neither an entity nor a character reference.
     MalformedReference,
     /// Bytes that are not UTF-8.
     InvalidUtf8,
-    /// An encoding other than UTF-8 declared, or a byte order mark of UTF-16.
+    /// A declared encoding other than UTF-8, or a byte order mark of UTF-16.
     UnsupportedEncoding,
     /// A comment (RFC 6120 11.1).
     Comment,
@@ -44,11 +45,11 @@ pub enum Fault {
     DocumentType,
     /// A reference to an entity other than the five predefined ones (RFC 6120 11.1).
     EntityReference,
-    /// A stream header that closes itself.
+    /// A stream header that is an empty element.
     ClosedHeader,
     /// An item larger than the caller allows.
     TooLarge,
-    /// More than `MAX_DEPTH` elements open at once.
+    /// More than `MAX_DEPTH` open elements.
     TooDeep,
     /// More than `MAX_ATTRIBUTES` attributes in one element.
     TooManyAttributes,
@@ -93,15 +94,15 @@ impl Fault {
         Fault::NamespaceTooLong,
     ];
 
-    /// The stream error condition of RFC 6120 4.9.3 that this fault is answered with.
+    /// The stream error condition of RFC 6120 4.9.3 for this fault.
     ///
     /// | condition | faults |
     /// | --- | --- |
     /// | `bad-format` (4.9.3.1) | [`Fault::StrayText`], [`Fault::ClosedHeader`]: well-formed, but not a stream |
-    /// | `not-well-formed` (4.9.3.13) | whatever violates XML or Namespaces in XML |
-    /// | `policy-violation` (4.9.3.14) | whatever passes a bound |
+    /// | `not-well-formed` (4.9.3.13) | violations of XML or Namespaces in XML |
+    /// | `policy-violation` (4.9.3.14) | input over a limit |
     /// | `restricted-xml` (4.9.3.18) | comments, processing instructions, document types, other entities |
-    /// | `unsupported-encoding` (4.9.3.22) | another encoding, and bytes that break the rules of UTF-8 |
+    /// | `unsupported-encoding` (4.9.3.22) | another encoding, and bytes that are not valid UTF-8 |
     pub fn condition(self) -> &'static str {
         match self {
             Fault::StrayText | Fault::ClosedHeader => "bad-format",

@@ -1,10 +1,12 @@
-//! Addresses: a JID parsed, normalised and compared as RFC 7622 asks.
+//! Addresses: JIDs, parsed, normalised and compared as RFC 7622 requires.
 //!
-//! What everything else keys on: two addresses are the same exactly if their normalised texts are the same bytes. This
-//! file knows text only; it must never know whether an address exists, is local, or where its home is.
+//! Everything else uses normalised addresses as keys: two addresses are equal if and only if their
+//! normalised texts are the same bytes. This file knows text only. It must never know whether an
+//! address exists, is local, or where its home is.
 //!
-//! Most addresses on the way of a message are lowercase ASCII already. For those one pass over the bytes proves that
-//! the text is its own normal form ([`parse_into`], [`normalise`]); only the others pay for PRECIS and UTS-46.
+//! Most addresses on the path of a message are lowercase ASCII already. For those, one pass over
+//! the bytes proves that the text is its own normal form ([`parse_into`], [`normalise`]). Only the
+//! others pay for PRECIS and UTS-46.
 
 use std::borrow::{Borrow, Cow};
 use std::cmp::Ordering;
@@ -19,35 +21,36 @@ use precis_profiles::{OpaqueString, UsernameCaseMapped};
 
 use crate::limits::{JID_CONTEXT_MAX, JID_PART_BYTES_MAX};
 
-/// Longest normalised address in bytes: three full parts, `@` and `/`.
+/// Maximum length of a normalised address in bytes: three full parts, `@` and `/`.
 pub const JID_BYTES_MAX: usize = 3 * JID_PART_BYTES_MAX + 2;
 
 // The offsets of a `Jid` are u16.
 const _: () = assert!(JID_BYTES_MAX <= u16::MAX as usize);
 
-/// PRECIS may need a few rounds before its output stands still; what still moves after this many is refused
-/// (RFC 8264 7).
+/// PRECIS may need a few rounds before its output is stable. Text that is still unstable after this
+/// many rounds is rejected (RFC 8264 7).
 const PRECIS_ROUNDS_MAX: usize = 4;
 
-/// Which part of an address an error is about.
+/// The part of an address that an error concerns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum Part {
-    /// Before the `@` (RFC 7622 3.3).
+    /// The localpart, before the `@` (RFC 7622 3.3).
     Local,
-    /// The mandatory part (RFC 7622 3.2).
+    /// The domainpart, which is mandatory (RFC 7622 3.2).
     Domain,
-    /// After the first `/` (RFC 7622 3.4).
+    /// The resourcepart, after the first `/` (RFC 7622 3.4).
     Resource,
 }
 
-/// Why a text is no address. Always the peer's fault: a stanza answers it with `<jid-malformed/>` (RFC 6120 8.3.3.8).
+/// Why a text is not a valid address. It is always the peer's fault: a stanza is answered with
+/// `<jid-malformed/>` (RFC 6120 8.3.3.8).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum JidError {
-    /// The part is there, but holds nothing.
+    /// The part is present but empty.
     Empty(Part),
     /// The part, after normalisation, is longer than 1,023 bytes.
     TooLong(Part),
-    /// The part holds something that its profile forbids.
+    /// The part contains a character that its profile forbids.
     Forbidden(Part),
 }
 
@@ -75,7 +78,8 @@ impl fmt::Display for JidError {
 
 impl std::error::Error for JidError {}
 
-/// Where the domainpart stands in a text. `from` is 0 without a localpart, else one past the `@`.
+/// The range of the domainpart in a text. `from` is 0 without a localpart, otherwise the offset
+/// after the `@`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Cut {
     from: u16,
@@ -83,12 +87,13 @@ struct Cut {
 }
 
 impl Cut {
-    /// RFC 7622 3.1: the first `/` starts the resourcepart; before it, the first `@` ends the localpart.
+    /// RFC 7622 3.1: the first `/` starts the resourcepart; before it, the first `@` ends the
+    /// localpart.
     fn find(text: &str) -> Cut {
         let bytes = text.as_bytes();
         let until = memchr::memchr(b'/', bytes).unwrap_or(bytes.len());
         let from = memchr::memchr(b'@', &bytes[..until]).map_or(0, |at| at + 1);
-        // Only called with texts of at most `JID_BYTES_MAX` bytes, see the assertion above.
+        // Only called with texts of at most `JID_BYTES_MAX` bytes; see the assertion above.
         Cut { from: from as u16, until: until as u16 }
     }
 
@@ -128,10 +133,11 @@ pub struct JidRef<'a> {
 }
 
 impl Jid {
-    /// Parses and normalises.
+    /// Parses and normalises an address.
     ///
     /// # Errors
-    /// If a part is empty, longer than 1,023 bytes, or not allowed by its profile (RFC 7622 3.2-3.4).
+    /// If a part is empty, longer than 1,023 bytes, or not allowed by its profile (RFC 7622
+    /// 3.2-3.4).
     pub fn parse(input: &str) -> Result<Jid, JidError> {
         let mut scratch = String::new();
         parse_into(input, &mut scratch).map(JidRef::to_jid)
@@ -140,7 +146,7 @@ impl Jid {
     /// Joins parts that may not be normalised yet.
     ///
     /// # Errors
-    /// As [`Jid::parse`], for the part at fault.
+    /// As [`Jid::parse`], for the invalid part.
     pub fn from_parts(local: Option<&str>, domain: &str, resource: Option<&str>) -> Result<Jid, JidError> {
         let local = local.map(normalise_local).transpose()?;
         let domain = normalise_domain(domain)?;
@@ -150,8 +156,8 @@ impl Jid {
         Ok(Jid::from_normalised(text))
     }
 
-    /// Takes a text that is known to be normalised: one that came from a `Jid`, for example out of the store. The
-    /// parts are found again, but not checked.
+    /// Takes a text that is known to be normalised: one that came from a `Jid`, for example out of
+    /// the store. The text is split into its parts again, but not validated.
     pub fn from_normalised(text: impl Into<Box<str>>) -> Jid {
         let text = text.into();
         debug_assert!(matches!(normalise(&text), Ok(Cow::Borrowed(_))), "{text:?} is not normalised");
@@ -168,7 +174,7 @@ impl Jid {
         &self.text
     }
 
-    /// The localpart; a server's or service's own address has none.
+    /// The localpart; the address of a server or service has none.
     pub fn local(&self) -> Option<&str> {
         self.cut.local(&self.text)
     }
@@ -193,12 +199,12 @@ impl Jid {
         self.as_ref().bare()
     }
 
-    /// The address without its resourcepart, as text: what homes and keys are made of.
+    /// The address without its resourcepart, as text: the basis of homes and keys.
     pub fn bare_str(&self) -> &str {
         self.cut.bare(&self.text)
     }
 
-    /// The bare address with this resourcepart, which is normalised.
+    /// The bare address with this resourcepart, which is normalised first.
     ///
     /// # Errors
     /// If the resourcepart is not allowed.
@@ -224,7 +230,7 @@ impl<'a> JidRef<'a> {
         self.text
     }
 
-    /// The localpart; a server's or service's own address has none.
+    /// The localpart; the address of a server or service has none.
     pub fn local(self) -> Option<&'a str> {
         self.cut.local(self.text)
     }
@@ -249,7 +255,7 @@ impl<'a> JidRef<'a> {
         JidRef { text: self.cut.bare(self.text), cut: self.cut }
     }
 
-    /// The bare address with this resourcepart, which is normalised.
+    /// The bare address with this resourcepart, which is normalised first.
     ///
     /// # Errors
     /// If the resourcepart is not allowed.
@@ -264,8 +270,8 @@ impl<'a> JidRef<'a> {
     }
 }
 
-/// Parses an address. A text that is its own normal form is borrowed as it stands and nothing is allocated; any other
-/// is normalised into `scratch`, whose former content is dropped.
+/// Parses an address. A text that is its own normal form is borrowed without an allocation. Any
+/// other is normalised into `scratch`, whose previous content is dropped.
 ///
 /// # Errors
 /// As [`Jid::parse`].
@@ -277,7 +283,7 @@ pub fn parse_into<'a>(input: &'a str, scratch: &'a mut String) -> Result<JidRef<
     Ok(JidRef { cut: Cut::find(scratch), text: scratch })
 }
 
-/// The normal form of an address: the input itself, borrowed, if it is one.
+/// The normal form of an address; borrows the input if it is normal already.
 ///
 /// # Errors
 /// As [`Jid::parse`].
@@ -290,7 +296,7 @@ pub fn normalise(input: &str) -> Result<Cow<'_, str>, JidError> {
     Ok(if text == input { Cow::Borrowed(input) } else { Cow::Owned(text) })
 }
 
-/// The normal form of a localpart (RFC 7622 3.3): also what a user name at login becomes.
+/// The normal form of a localpart (RFC 7622 3.3); also applied to user names at login.
 ///
 /// # Errors
 /// As [`Jid::parse`].
@@ -298,7 +304,8 @@ pub fn normalise_local(input: &str) -> Result<Cow<'_, str>, JidError> {
     if is_plain(input, LOCAL) { Ok(Cow::Borrowed(input)) } else { local_slow(input) }
 }
 
-/// The normal form of a domainpart (RFC 7622 3.2): U-labels in lower case, or an address literal, without a final dot.
+/// The normal form of a domainpart (RFC 7622 3.2): U-labels in lower case, or an address literal,
+/// without a final dot.
 ///
 /// # Errors
 /// As [`Jid::parse`].
@@ -314,12 +321,13 @@ pub fn normalise_resource(input: &str) -> Result<Cow<'_, str>, JidError> {
     if is_plain(input, RESOURCE) { Ok(Cow::Borrowed(input)) } else { resource_slow(input) }
 }
 
-/// Bits of [`CLASS`]: in which parts a byte stands for itself.
+/// Bits of [`CLASS`]: the parts in which a byte is unchanged by normalisation.
 const LOCAL: u8 = 1;
 const DOMAIN: u8 = 2;
 const RESOURCE: u8 = 4;
 
-/// For each byte the parts in which it is its own normal form, wherever it stands (in a domainpart: within a label).
+/// For each byte, the parts in which it is its own normal form at any position (in a domainpart:
+/// within a label).
 const CLASS: [u8; 256] = {
     let mut class = [0; 256];
     let mut byte = 0x20u8;
@@ -335,19 +343,19 @@ const CLASS: [u8; 256] = {
     class
 };
 
-/// The characters that RFC 7622 3.3.1 excludes from localparts on top of the profile.
+/// The characters that RFC 7622 3.3.1 excludes from localparts in addition to the profile.
 const fn is_excluded(byte: u8) -> bool {
     matches!(byte, b'"' | b'&' | b'\'' | b'/' | b':' | b'<' | b'>' | b'@')
 }
 
 fn is_plain(part: &str, class: u8) -> bool {
     let within = (1..=JID_PART_BYTES_MAX).contains(&part.len());
-    // Without an early exit the loop has no branch a byte; parts are short.
+    // Without an early exit the loop has no branch per byte; parts are short.
     within && part.bytes().fold(class, |all, byte| all & CLASS[usize::from(byte)]) != 0
 }
 
-/// Whether a domainpart is lowercase letters, digits and hyphens in labels that neither start nor end with a hyphen
-/// and are not A-labels. IPv4 literals are among these.
+/// Whether a domainpart consists of labels of lowercase letters, digits and hyphens that neither
+/// start nor end with a hyphen and are not A-labels. This includes IPv4 literals.
 fn is_plain_domain(domain: &str) -> bool {
     if !(1..=JID_PART_BYTES_MAX).contains(&domain.len()) {
         return false;
@@ -370,7 +378,7 @@ fn is_plain_domain(domain: &str) -> bool {
     before != b'.' && before != b'-'
 }
 
-/// The cut of a text that is plain in all its parts.
+/// The cut of a text whose parts are all plain.
 fn fast_cut(input: &str) -> Option<Cut> {
     if input.len() > JID_BYTES_MAX {
         return None;
@@ -410,7 +418,7 @@ fn join(text: &mut String, local: Option<&str>, domain: &str, resource: Option<&
 }
 
 fn local_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
-    // Of ASCII the profile does nothing but map letter case.
+    // For ASCII the profile only maps letter case.
     let graphic = |byte: u8| byte.is_ascii_graphic() && !is_excluded(byte);
     if (1..=JID_PART_BYTES_MAX).contains(&input.len()) && input.bytes().all(graphic) {
         return Ok(Cow::Owned(input.to_ascii_lowercase()));
@@ -427,7 +435,8 @@ fn resource_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
 /// The UsernameCaseMapped profile (RFC 8265 3.3).
 fn username(text: &str) -> Option<Cow<'_, str>> {
     let profile = UsernameCaseMapped::new();
-    // Rules that look each character up in a table are asked only where there are characters that they are about.
+    // Rules that look up each character in a table are applied only if the text has characters that
+    // they concern.
     let mut text = Cow::Borrowed(text);
     if text.contains(has_width) {
         text = profile.width_mapping_rule(text).ok()?;
@@ -440,20 +449,22 @@ fn username(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The first character that is written from right to left (Unicode 3.5: Hebrew is the first such block).
+/// The first right-to-left character (Unicode 3.5: Hebrew is the first such block).
 const FIRST_FROM_THE_RIGHT: char = '\u{590}';
 
-/// Whether a character may have another one of another width (Unicode, "wide" and "narrow" decompositions).
+/// Whether a character may have a counterpart of another width (Unicode, "wide" and "narrow"
+/// decompositions).
 fn has_width(c: char) -> bool {
     matches!(c, '\u{3000}' | '\u{ff00}'..='\u{ffef}')
 }
 
-/// What the rules of context (RFC 5892 A) are asked about in place of a text, with the same answer; none if there is too
-/// much to ask. Each character with such a rule has the library go through the whole text, so a text of nothing else would
-/// cost the square of its length.
+/// A text that can replace the original one for the context rules (RFC 5892 A), with the same
+/// result; `None` if it would need too many checks. The library scans the whole text for each
+/// character with a context rule, so a text of only such characters would take quadratic time.
 ///
-/// Where a rule is about the text as a whole, the first such character is asked for all: the others give way to a letter
-/// that no rule is about. Where it is about the neighbours, a part may have a few.
+/// If a rule concerns the text as a whole, the first such character is checked for all of them: the
+/// others are replaced by a letter without a rule. If it concerns the neighbours, a part may have a
+/// few.
 fn asked_of_context(text: &str) -> Option<Cow<'_, str>> {
     let has_rule = |c: char| {
         matches!(c, '\u{b7}' | '\u{375}' | '\u{5f3}' | '\u{5f4}' | '\u{660}'..='\u{669}' | '\u{6f0}'..='\u{6f9}'
@@ -479,15 +490,16 @@ fn asked_of_context(text: &str) -> Option<Cow<'_, str>> {
     (neighbours <= JID_CONTEXT_MAX).then_some(Cow::Owned(asked))
 }
 
-/// The OpaqueString profile (RFC 8265 4.2). The registry that its classes are generated from stands at Unicode 6.3;
-/// letters and pictographs that were assigned since count here as what they are, or nicknames of today are refused.
+/// The OpaqueString profile (RFC 8265 4.2). The registry from which its classes are generated is of
+/// Unicode 6.3. Letters and pictographs that were assigned later are classified by their current
+/// properties; otherwise present-day nicknames would be rejected.
 fn opaque_string(text: &str) -> Option<Cow<'_, str>> {
     let class = FreeformClass::default();
     let (mut in_context, mut asked) = (false, String::with_capacity(text.len()));
     for c in text.chars() {
         asked.push(match class.get_value_from_char(c) {
             DerivedPropertyValue::PValid | DerivedPropertyValue::SpecClassPval => c,
-            // The library is asked with an older pictograph in the place of each new one.
+            // The library is given an older pictograph in place of each new one.
             DerivedPropertyValue::Unassigned if is_new(c) => '\u{2603}',
             DerivedPropertyValue::ContextJ | DerivedPropertyValue::ContextO => {
                 in_context = true;
@@ -504,12 +516,13 @@ fn opaque_string(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text)
 }
 
-/// A letter, digit or pictograph of today's Unicode: where the registry does not know it, it was assigned after version 6.3.
+/// Whether a character is a letter, digit or pictograph of current Unicode. If the registry does
+/// not know it, it was assigned after version 6.3.
 fn is_new(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '\u{1f000}'..='\u{1faff}')
 }
 
-/// Runs a profile until its output stands still (RFC 8264 7) and keeps the length within bounds.
+/// Applies a profile until its output is stable (RFC 8264 7), and enforces the length limit.
 fn enforce<'a>(
     input: &'a str,
     part: Part,
@@ -534,12 +547,14 @@ fn domain_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
     if let Some(rest) = input.strip_prefix('[') {
         return ipv6_literal(rest).map(|text| if text == input { Cow::Borrowed(input) } else { Cow::Owned(text) });
     }
-    // They stand for sentences with spaces, which are refused, but only when eighteen letters have been made of each.
+    // They decompose to sentences with spaces, which are rejected, but only after each has been
+    // expanded to eighteen letters.
     if input.contains(['\u{fdfa}', '\u{fdfb}']) {
         return Err(JidError::Forbidden(Part::Domain));
     }
-    // The deny list leaves letters, digits, hyphens and dots of ASCII, after mapping: U+2100 does not smuggle in a
-    // slash. Hyphens in third and fourth place are let through: such names stand in the DNS.
+    // The deny list leaves ASCII letters, digits, hyphens and dots, after mapping: U+2100 cannot
+    // smuggle in a slash. Hyphens in the third and fourth position are permitted, because such
+    // names exist in the DNS.
     let (domain, result) = Uts46::new().to_unicode(input.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast);
     result.map_err(|_| JidError::Forbidden(Part::Domain))?;
     let mut domain = if *domain == *input { Cow::Borrowed(input) } else { Cow::Owned(domain.into_owned()) };
@@ -552,14 +567,16 @@ fn domain_slow(input: &str) -> Result<Cow<'_, str>, JidError> {
             }
         };
     }
-    // What still starts like an A-label came out of one, and would be read as another one the next time (UTS-46 4.1).
+    // A label that still starts like an A-label was decoded from one, and would be decoded again
+    // the next time (UTS-46 4.1).
     if domain.split('.').any(|label| label.is_empty() || label.starts_with("xn--")) {
         return Err(if domain.is_empty() { JidError::Empty(Part::Domain) } else { JidError::Forbidden(Part::Domain) });
     }
     check_length(&domain, Part::Domain).map(|()| domain)
 }
 
-/// An IPv6 literal after its opening bracket (RFC 7622 3.2, RFC 3986 3.2.2), in the one form of RFC 5952.
+/// Parses an IPv6 literal after its opening bracket (RFC 7622 3.2, RFC 3986 3.2.2), and writes it
+/// in the canonical form of RFC 5952.
 fn ipv6_literal(rest: &str) -> Result<String, JidError> {
     let address: Option<Ipv6Addr> = rest.strip_suffix(']').and_then(|text| text.parse().ok());
     address.map(|address| format!("[{address}]")).ok_or(JidError::Forbidden(Part::Domain))
@@ -611,7 +628,7 @@ impl Borrow<str> for Jid {
     }
 }
 
-/// Equality, order and hash by text, for both forms and between them.
+/// Implements equality, order and hash by text, for both types and between them.
 macro_rules! compare_by_text {
     ($($type:ty),*) => {$(
         impl PartialEq for $type {
@@ -662,9 +679,10 @@ impl PartialEq<Jid> for JidRef<'_> {
     }
 }
 
-/// A JID cut at its first slash (RFC 7622 3.2): the bare JID, and the resourcepart if it has one.
+/// Splits a JID at its first slash (RFC 7622 3.2) into the bare JID and the resourcepart, if it has
+/// one.
 pub fn split_resource(jid: &str) -> (&str, Option<&str>) {
-    // A third of what a search for a character costs: every message asks several times.
+    // This costs a third of a search for a character, and runs several times per message.
     match memchr::memchr(b'/', jid.as_bytes()) {
         Some(at) => (&jid[..at], Some(&jid[at + 1..])),
         None => (jid, None),
@@ -686,8 +704,8 @@ pub fn local_of(jid: &str) -> &str {
     jid.split_once('@').map_or("", |(local, _)| local)
 }
 
-/// Whether a JID is one that a normalised pattern stands for: itself, any resource of a bare JID, and of a domain any JID at it
-/// (XEP-0191 5, XEP-0016 2.1).
+/// Whether a JID matches a normalised pattern: the JID itself, for a bare JID also any of its
+/// resources, for a domain any JID at it (XEP-0191 5, XEP-0016 2.1).
 pub fn matches(pattern: &str, jid: &str) -> bool {
     let bare = bare_of(jid);
     pattern == jid || pattern == bare || pattern == bare.split_once('@').map_or(bare, |(_, domain)| domain)

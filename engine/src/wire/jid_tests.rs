@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// RFC 8265 3.3.2: the short ways for text to which some rules do not apply lead where all rules lead.
+/// RFC 8265 3.3.2: skipping rules that do not apply to a text gives the same result as applying all
+/// rules.
 #[test]
 fn rfc8265_3_3_2_short_ways_and_the_profile_agree() {
     let all_rules = |text: &str| {
@@ -13,11 +14,11 @@ fn rfc8265_3_3_2_short_ways_and_the_profile_agree() {
         profile.directionality_rule(text).ok().filter(|text| !text.is_empty() && !text.bytes().any(is_excluded))
     };
     for c in (0..0x3_0000).filter_map(char::from_u32) {
-        // Each character before a letter, so that rules on how a text begins are asked, too.
+        // Each character precedes a letter, so that rules on the start of a text are covered too.
         let text = format!("{c}a");
         let short = normalise_local(&text).ok();
         let Some(short) = short else {
-            // What does not stand still, or needs its context, is refused for that.
+            // A character that is unstable or depends on its context is rejected for that reason.
             continue;
         };
         assert_eq!(Some(&short), all_rules(&text).as_ref(), "U+{:04X}", u32::from(c));
@@ -56,13 +57,15 @@ fn rfc7622_3_5_examples_of_addresses() {
         ("romeo@B\u{dc}CHER.example", Some("romeo"), "b\u{fc}cher.example", None),
         ("ROMEO@EXAMPLE.Net./Orchard", Some("romeo"), "example.net", Some("Orchard")),
         ("example.net.", None, "example.net", None),
-        // OpaqueString keeps spaces where they stand (RFC 8265 4.2.2), although the examples frown on this one.
+        // OpaqueString keeps leading spaces (RFC 8265 4.2.2), although the examples discourage this
+        // one.
         ("juliet@example.com/ foo", Some("juliet"), "example.com", Some(" foo")),
-        // RFC 8265 3.3: width and case are mapped; RFC 8265 4.2: spaces are mapped, letter case stays.
+        // RFC 8265 3.3: width and case are mapped; RFC 8265 4.2: spaces are mapped, letter case is
+        // kept.
         ("\u{ff52}omeo@example.net", Some("romeo"), "example.net", None),
         ("romeo@example.net/my\u{a0}Phone", Some("romeo"), "example.net", Some("my Phone")),
         ("romeo@example.net/e\u{301}", Some("romeo"), "example.net", Some("\u{e9}")),
-        // Pictographs and letters younger than Unicode 6.3.
+        // Pictographs and letters newer than Unicode 6.3.
         ("romeo@example.net/\u{1f951}", Some("romeo"), "example.net", Some("\u{1f951}")),
         ("romeo@example.net/\u{1e921}\u{a0}\u{1f9d0}", Some("romeo"), "example.net", Some("\u{1e921} \u{1f9d0}")),
         // RFC 7622 3.2-3.4: 1,023 bytes each.
@@ -76,8 +79,9 @@ fn rfc7622_3_5_examples_of_addresses() {
     }
 }
 
-/// RFC 5892 A: characters that are allowed in some context only, however many there are of those whose context is the
-/// whole part. The work for a part of nothing else grew with the square of its length.
+/// RFC 5892 A: characters that are allowed in some contexts only, with any number of those whose
+/// context is the whole part. Without the replacement, the work for a part of only such characters
+/// is quadratic in its length.
 #[test]
 fn rfc5892_a_context_is_asked_for_once() {
     let resource = |text: &str| normalise_resource(text).map(|text| text.into_owned());
@@ -99,7 +103,7 @@ fn rfc5892_a_context_is_asked_for_once() {
     assert_eq!(normalise_local(&format!("{ela}l")).as_deref(), Ok(&*format!("{ela}l")));
 }
 
-/// RFC 7622 3.5, table 2: "is not a JID", and more of the same kinds.
+/// RFC 7622 3.5, table 2: "is not a JID", and more examples of the same kinds.
 #[test]
 fn rfc7622_3_5_examples_of_what_is_no_address() {
     use JidError::{Empty, Forbidden, TooLong};
@@ -153,7 +157,7 @@ fn rfc7622_3_5_examples_of_what_is_no_address() {
     assert_eq!(Jid::parse(&format!("example.com/{long}")), Err(TooLong(Resource)));
     // The bound is in bytes, not in characters.
     assert_eq!(Jid::parse(&format!("{}@example.com", "\u{3c0}".repeat(512))), Err(TooLong(Local)));
-    // One letter that lower case makes longer: U+023A, two bytes, becomes U+2C65, three.
+    // A letter that grows in lower case: U+023A, two bytes, becomes U+2C65, three.
     assert_eq!(Jid::parse(&format!("{}@example.com", "\u{23a}".repeat(511))), Err(TooLong(Local)));
 }
 
@@ -171,7 +175,8 @@ fn an_address_takes_24_bytes_and_compares_by_text() {
     assert_eq!(phone.to_string(), "romeo@example.net/phone");
 }
 
-/// The clause of the hot path: an address in normal form costs no allocation, any other is normalised into `scratch`.
+/// The guarantee for the hot path: an address in normal form costs no allocation, any other is
+/// normalised into `scratch`.
 #[test]
 fn only_what_is_not_normal_is_copied() {
     let mut scratch = String::new();
@@ -185,7 +190,7 @@ fn only_what_is_not_normal_is_copied() {
     assert!(matches!(normalise("b\u{fc}cher.example"), Ok(Cow::Borrowed(_))));
 }
 
-/// Texts that look like addresses often enough to reach deep into each part.
+/// Texts that are often enough similar to addresses to reach deep into each part.
 fn addresses() -> impl Strategy<Value = String> {
     prop_oneof![
         "[a-z0-9!-~]{0,6}@?[a-zA-Z0-9.-]{1,12}(/[ -~]{0,6})?",
@@ -201,7 +206,8 @@ fn addresses() -> impl Strategy<Value = String> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4096))]
 
-    /// RFC 8264 7: applying the rules again changes nothing. And the parts stand where the text says.
+    /// RFC 8264 7: applying the rules again changes nothing. The parts are also at the right
+    /// offsets.
     #[test]
     fn a_normal_form_is_its_own_normal_form(input in addresses()) {
         if let Ok(text) = normalise(&input) {
@@ -215,7 +221,7 @@ proptest! {
         }
     }
 
-    /// What the fast path lets through is exactly what the full rules leave unchanged.
+    /// The fast path accepts exactly what the full rules leave unchanged.
     #[test]
     fn the_fast_path_agrees_with_the_full_rules(
         local in "[ -~]{1,5}", domain in "[a-z0-9.x-]{1,10}", resource in "[ -~]{1,5}",

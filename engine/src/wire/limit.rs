@@ -1,7 +1,8 @@
-//! The limits that somebody can run into, as they are named to peers and operators.
+//! The limits that users can reach, as they are named to peers and operators.
 //!
-//! A refusal tells its peer which limit it was and when to try again, and nothing on accounts that a stranger could not
-//! know: a name without an account is refused with the same words. This file must never know how a limit is kept.
+//! A refusal tells its peer which limit was reached and when to retry, and nothing about accounts
+//! that a stranger could not know: a name without an account is refused with the same text. This
+//! file must never know how a limit is enforced.
 
 use std::fmt;
 
@@ -14,25 +15,25 @@ macro_rules! limits {
         pub enum Limit { $($(#[$doc])* $case,)* }
 
         impl Limit {
-            /// All of them.
+            /// All limits.
             pub const ALL: &'static [Limit] = &[$(Limit::$case),*];
 
-            /// Its name, for operators: stable.
+            /// The limit's name for operators; stable.
             pub const fn name(self) -> &'static str {
                 match self { $(Limit::$case => $name,)* }
             }
 
-            /// The stanza error of a refusal.
+            /// The condition of the stanza error that refuses.
             pub const fn condition(self) -> StanzaCondition {
                 match self { $(Limit::$case => StanzaCondition::$condition,)* }
             }
 
-            /// What it says to who is refused.
+            /// The text for the refused peer.
             pub const fn text(self) -> &'static str {
                 match self { $(Limit::$case => $text,)* }
             }
 
-            /// When to try again, where no time is known.
+            /// When to retry, if no time is known.
             pub const fn again(self) -> &'static str {
                 match self { $(Limit::$case => $again,)* }
             }
@@ -41,67 +42,67 @@ macro_rules! limits {
 }
 
 limits! {
-    /// What waits for a component, of all and of one sender.
+    /// Stanzas queued for a component, in total and per sender.
     Component = "component-queue", ResourceConstraint,
         "the component takes no more stanzas for now", "try again in a few seconds";
-    /// Failed logins of an address.
+    /// Failed logins per address.
     AddressLogins = "address-logins", ResourceConstraint,
         "too many failed logins from this address", "try again later";
-    /// Failed logins of an address to one account.
+    /// Failed logins per address and account.
     PairLogins = "pair-logins", ResourceConstraint,
         "too many failed logins to this account from this address", "try again later";
-    /// Failed logins to an account, of addresses from which no login has succeeded lately.
+    /// Failed logins per account, from addresses without a recent successful login.
     AccountLogins = "account-logins", ResourceConstraint,
         "too many failed logins to this account", "try again later";
-    /// Questions about users who are kept elsewhere, and whether somebody answers them.
+    /// Queries to an external user back end, and its availability.
     Outside = "external-authentication", ResourceConstraint,
         "passwords of this domain cannot be checked at the moment", "try again in a minute";
-    /// Registration, changes of passwords and removal where users are kept elsewhere.
+    /// Registration, password changes and removal of users kept in an external back end.
     KeptElsewhere = "kept-elsewhere", NotAllowed,
         "the accounts of this domain are kept elsewhere", "its operator says where they are made and changed";
-    /// Accounts registered from an address.
+    /// Accounts registered per address.
     Registrations = "registrations", ResourceConstraint,
         "too many accounts were registered from this address", "try again later";
-    /// A token that does not let in (XEP-0445 4).
+    /// An invitation token that is not valid (XEP-0445 4).
     Invitation = "invitation", ItemNotFound,
         "the invitation is unknown, used up, revoked or expired", "ask for another one";
-    /// Registration without an invitation, where it takes one.
+    /// Registration without an invitation where one is required.
     Invited = "invited", NotAllowed,
         "accounts are registered here by invitation only", "ask somebody who has an account for an invitation";
-    /// Another name than the one that an invitation is for.
+    /// A name other than the one that the invitation is for.
     InvitedName = "invited-name", NotAcceptable,
         "the invitation is for another name", "register the name that is in its address";
-    /// A name that nobody may register.
+    /// A name that may not be registered.
     ReservedName = "reserved-name", NotAcceptable,
         "the name is reserved, or looks like one that is", "choose another";
-    /// Invitations of a user.
+    /// Invitations per user.
     Invitations = "invitations", ResourceConstraint,
         "this account has made as many invitations as it may", "try again when the time of one of them is over";
     /// Accounts that wait for approval.
     Applicants = "applicants", ResourceConstraint,
         "too many accounts wait for approval", "try again later";
-    /// Resources of a user.
+    /// Resources per user.
     Sessions = "sessions-per-user", ResourceConstraint,
         "this user has as many sessions as a user may have", "try again when one of them has ended";
     /// Messages and bytes that wait for a user.
     WaitingMessages = "waiting-messages", ServiceUnavailable,
         "the receiver takes no more messages for now", "try again when the receiver has been online";
-    /// Stanzas that an account sends, over all its sessions: more are read later.
+    /// Stanzas that an account sends, over all its sessions; further ones are read later.
     Stanzas = "account-stanzas", ResourceConstraint,
         "this account sends faster than it may", "what it has sent waits, and is read in time";
-    /// Messages that an account puts into logs in a day, and their bytes.
+    /// Messages that an account adds to logs per day, and their bytes.
     LogQuota = "log-quota", ResourceConstraint,
         "this account has sent as much as it may in a day", "try again later";
-    /// Connections of an address that have not logged in.
+    /// Unauthenticated connections per address.
     Unauthenticated = "unauthenticated-connections", ResourceConstraint,
         "too many connections from this address have not logged in", "try again when some of them have";
-    /// Space on the server's disk.
+    /// Disk space of the server.
     Disk = "disk", ResourceConstraint,
         "the server's disk is full", "try again when there is space";
-    /// Stanzas that wait until a receiver is looked up.
+    /// Stanzas that wait for the lookup of a recipient.
     Waiting = "waiting-stanzas", ResourceConstraint,
         "too many stanzas wait for this receiver", "try again in a few seconds";
-    /// Changes of an account's password.
+    /// Password changes per account.
     PasswordChanges = "password-changes", ResourceConstraint,
         "the password was changed too often", "try again later";
     /// Passwords that wait to be hashed.
@@ -110,16 +111,16 @@ limits! {
     /// Items of a roster and their bytes.
     Roster = "roster", PolicyViolation,
         "the roster has as many items as it may have", "remove one before adding another";
-    /// Parts of one item of a roster.
+    /// Parts of one roster item.
     RosterItem = "roster-item", NotAcceptable,
         "a name or group of the item is too long, or it has too many groups", "try again with less";
-    /// Private XML of a user.
+    /// Private XML per user.
     Private = "private-storage", PolicyViolation,
         "the private storage is full", "remove an element before adding another";
-    /// One request's private XML.
+    /// Private XML per request.
     PrivateElement = "private-element", NotAcceptable,
         "the element's name is too long, or there are too many elements in one request", "try again with less";
-    /// Entries of a list that an extension keeps for a user, and their bytes.
+    /// Entries of a list that an extension stores for a user, and their bytes.
     Record = "list", PolicyViolation,
         "the list is as long as it may be", "remove an entry before adding another";
     /// Files that a user may upload.
@@ -131,31 +132,31 @@ limits! {
     /// A user's vCard.
     VCard = "vcard", PolicyViolation,
         "the vCard is longer than 128 KiB", "try again with a smaller photo";
-    /// Archive queries of a user that wait.
+    /// Waiting archive queries per user.
     ArchiveQueries = "archive-queries", ResourceConstraint,
         "too many archive queries wait", "try again when one of them is answered";
-    /// What an archive query looks through.
+    /// Entries that an archive query examines.
     ArchiveScan = "archive-scan", ResourceConstraint,
         "the query looks through too many messages that do not match", "try again with a shorter time";
-    /// Ids that an archive query asks for, and the length of its own.
+    /// Ids that an archive query requests, and the length of its own id.
     ArchiveIds = "archive-ids", NotAcceptable,
         "the query asks for too many ids, or its own is too long", "try again with fewer, or a shorter one";
-    /// Nodes of a user, and the bytes of their items and configuration.
+    /// Nodes per user, and the bytes of their items and configuration.
     Nodes = "nodes", PolicyViolation,
         "the nodes of this account are as many or as large as they may be", "remove a node or an item before adding another";
-    /// Nodes of services that a user has subscribed to or made.
+    /// Nodes of services that a user has subscribed to or created.
     Memberships = "memberships", PolicyViolation,
         "this account has subscribed to as many nodes as it may", "unsubscribe from one before adding another";
-    /// Bookmarks of a user, all together.
+    /// All bookmarks of a user.
     Bookmarks = "bookmarks", PolicyViolation,
         "the bookmarks of this account are as many or as large as they may be", "remove one before adding another";
-    /// Elements of a request to the server, for its length.
+    /// Elements of a request to the server, relative to its length.
     Elements = "request-elements", NotAcceptable,
         "the request has too many elements for its length", "try again with fewer";
-    /// Open command sessions, and commands that are being carried out.
+    /// Open command sessions, and commands in progress.
     Commands = "commands", ResourceConstraint,
         "too many commands are open or being carried out", "try again in a minute";
-    /// A presence's payload, and all those of a shard.
+    /// The payload of a presence, and of all presences of a shard.
     Presence = "presence", PolicyViolation,
         "the presence is too large", "try again with less";
     /// Length of a name or password.
@@ -164,7 +165,8 @@ limits! {
 }
 
 impl Limit {
-    /// Whether a refusal says that it was this one. A refusal by this one must look like a name that nobody has (RFC 6121 8.5.1).
+    /// Whether a refusal names this limit. Otherwise it must be indistinguishable from the reply
+    /// for a name that does not exist (RFC 6121 8.5.1).
     pub const fn is_told(self) -> bool {
         !matches!(self, Limit::WaitingMessages)
     }
@@ -176,28 +178,28 @@ impl fmt::Display for Limit {
     }
 }
 
-/// Somebody is refused by a limit.
+/// A refusal because of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Held {
-    /// Which.
+    /// The limit that was reached.
     pub limit: Limit,
-    /// How long, milliseconds; none where no time is known.
+    /// Time until a retry can succeed, milliseconds; `None` if no time is known.
     pub left_ms: Option<u64>,
 }
 
 impl Held {
-    /// By a limit that lets go when something is freed.
+    /// A refusal by a limit without a known retry time: it ends when something is freed.
     pub const fn by(limit: Limit) -> Held {
         Held { limit, left_ms: None }
     }
 }
 
-/// Why a stanza is refused: the condition, and the limit if it was one.
+/// Why a stanza is refused: the condition, and the limit if there was one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// For the peer (RFC 6120 8.3.3).
+    /// The condition sent to the peer (RFC 6120 8.3.3).
     pub condition: StanzaCondition,
-    /// By which limit, if by one.
+    /// The limit that was reached, if any.
     pub held: Option<Held>,
     /// An extension's own condition (RFC 6120 8.3.4).
     pub app: Option<AppError>,
@@ -210,14 +212,14 @@ pub struct AppError {
     pub name: &'static str,
     /// Its namespace.
     pub xmlns: &'static str,
-    /// The error's type, where it is not the usual one of its condition.
+    /// The error's type, if it is not the default of its condition.
     pub kind: ErrorType,
-    /// What it says beside that.
+    /// The element's content.
     pub detail: Detail,
 }
 
 impl Refusal {
-    /// What the peer is told beside the condition.
+    /// The text that the peer receives beside the condition.
     pub fn text(&self) -> Option<String> {
         self.held.filter(|held| held.limit.is_told()).map(|held| held.to_string())
     }
@@ -241,7 +243,7 @@ impl From<Limit> for Refusal {
     }
 }
 
-/// A sentence for the peer: which limit, and when to try again.
+/// A sentence for the peer: which limit was reached, and when to retry.
 impl fmt::Display for Held {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.left_ms.map(|ms| ms.div_ceil(1_000)) {

@@ -1,16 +1,17 @@
-//! Bytes to stanzas and back.
+//! Conversion between bytes and stanzas.
 //!
-//! This module turns what a peer sent into checked, bounded slices and writes what a peer is told. It copies no
-//! payload, builds no tree and keeps nothing between stanzas. It must never know who the peer is, what state its
-//! stream is in, or what a stanza is for.
+//! This module turns a peer's input into validated, bounded slices, and writes the output. It
+//! copies no payload, builds no tree and keeps no state between stanzas. It must never know who the
+//! peer is, what state its stream is in, or what a stanza is for.
 //!
-//! - [`scanner`] finds the next item of a stream, whole or not at all, and checks it as it goes.
-//! - [`element`] looks at a scanned item; [`cursor`] walks through one.
-//! - [`mod@splice`] copies a stanza with another `from` and `to`; [`text`] decodes, escapes and writes XML.
-//! - [`stream`] reads and writes stream headers; [`scope`] keeps what a header declared.
-//! - [`jid`] reads addresses; [`limit`] names the limits that refuse somebody.
-//! - [`datetime`] reads and writes moments (XEP-0082).
-//! - [`fault`] names what can be wrong and the stream error it is answered with.
+//! - [`scanner`] finds the next complete item of a stream and validates it in the same pass.
+//! - [`element`] is a view of a scanned item; [`cursor`] traverses one.
+//! - [`mod@splice`] copies a stanza with another `from` and `to`; [`text`] decodes, escapes and
+//!   writes XML.
+//! - [`stream`] reads and writes stream headers; [`scope`] holds the declarations of a header.
+//! - [`jid`] parses addresses; [`limit`] names the limits that a refusal can cite.
+//! - [`datetime`] reads and writes timestamps (XEP-0082).
+//! - [`fault`] lists the possible faults of input and the stream error for each.
 
 mod attribute;
 mod chars;
@@ -39,7 +40,7 @@ pub use scanner::{Expect, Progress, Scanner};
 pub use scope::StreamScope;
 pub use splice::{Splice, splice};
 
-/// Namespaces that the wire itself has to know.
+/// Namespaces that this module itself uses.
 pub mod ns {
     /// Content of a client's stream (RFC 6120 4.8.2).
     pub const CLIENT: &str = "jabber:client";
@@ -49,8 +50,8 @@ pub mod ns {
     pub const SERVER: &str = "jabber:server";
     /// The stream itself (RFC 6120 4.8.1).
     pub const STREAM: &str = "http://etherx.jabber.org/streams";
-    /// What the prefix `xml` is bound to (Namespaces in XML 3).
+    /// The namespace of the prefix `xml` (Namespaces in XML 3).
     pub const XML: &str = "http://www.w3.org/XML/1998/namespace";
-    /// What the prefix `xmlns` is bound to (Namespaces in XML 3).
+    /// The namespace of the prefix `xmlns` (Namespaces in XML 3).
     pub const XMLNS: &str = "http://www.w3.org/2000/xmlns/";
 }

@@ -1,12 +1,14 @@
-//! The streaming scanner: finds the next item of a stream and checks it in one pass.
+//! The streaming scanner: finds the next item of a stream and validates it in one pass.
 //!
-//! It must never know what a stanza is for. It reads XML 1.0 (fifth edition) with Namespaces in XML 1.0, less what
-//! RFC 6120 11.1 takes away, and bounds everything by [`limits::wire`](crate::limits::wire).
+//! It must never know what a stanza is for. It reads XML 1.0 (fifth edition) with Namespaces in XML
+//! 1.0, without the features that RFC 6120 11.1 excludes, and bounds everything by
+//! [`limits::wire`](crate::limits::wire).
 //!
-//! The unit of work is the token: a name, an attribute's value, a run of text, an end tag. A token is judged when all
-//! of it is there, and not before; until then the scanner remembers where the token starts and how far it has looked.
-//! So what is reported depends on the bytes alone and never on how they were split into reads, and every byte is
-//! looked at a bounded number of times however small the reads are.
+//! The unit of work is the token: a name, an attribute's value, a run of text, an end tag. A token
+//! is validated only when it is complete. Until then the scanner remembers where the token starts
+//! and how far it has searched. The result therefore depends on the bytes alone, not on how they
+//! were split into reads, and every byte is examined a bounded number of times however small the
+//! reads are.
 
 use super::chars::{self, is_space, skip_space};
 use super::declaration::declaration;
@@ -16,10 +18,10 @@ use super::scope::StreamScope;
 use super::span::{AttributeSpan, Layout, NamespaceRef};
 use crate::limits::wire::{MAX_CHILDREN, MAX_DEPTH};
 
-/// What may come next on a stream.
+/// What the stream may contain next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expect {
-    /// The very first byte of a stream: an XML declaration or what [`Expect::Header`] allows.
+    /// The very first byte of a stream: an XML declaration or whatever [`Expect::Header`] allows.
     Opening,
     /// The stream header.
     Header,
@@ -27,39 +29,41 @@ pub enum Expect {
     Content,
 }
 
-/// What a scan found. `consumed` counts the item's bytes from the start of the slice; the next item begins behind.
+/// The result of a scan. `consumed` counts the item's bytes from the start of the slice; the next
+/// item begins after them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Nothing whole yet: call again with the same bytes and more behind them.
+    /// No complete item yet: call again with the same bytes and more after them.
     Incomplete,
-    /// White space between stanzas (RFC 6120 4.6.1: keepalives). A longer run may come in pieces.
+    /// White space between stanzas (RFC 6120 4.6.1: keepalives). A longer run may be split into
+    /// several items.
     Whitespace {
-        /// Bytes of the item.
+        /// Length of the item in bytes.
         consumed: usize,
     },
     /// The XML declaration.
     Declaration {
-        /// Bytes of the item.
+        /// Length of the item in bytes.
         consumed: usize,
     },
     /// The start tag of the stream.
     Header {
-        /// Bytes of the item.
+        /// Length of the item in bytes.
         consumed: usize,
     },
-    /// A whole element: a stanza or what else a stream carries at its first level.
+    /// A complete element: a stanza or another first-level element of a stream.
     Element {
-        /// Bytes of the item.
+        /// Length of the item in bytes.
         consumed: usize,
     },
     /// The end tag of the stream.
     StreamEnd {
-        /// Bytes of the item.
+        /// Length of the item in bytes.
         consumed: usize,
     },
 }
 
-/// Where the scanner stands inside an item.
+/// The scanner's position inside an item.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Mode {
     /// Before an item.
@@ -69,19 +73,19 @@ pub(super) enum Mode {
     Content,
     /// In a CDATA section; `at` is the start of its content.
     Cdata,
-    /// In a start tag, behind its name or an attribute.
+    /// In a start tag, after its name or an attribute.
     Tag,
-    /// Behind an attribute's name.
+    /// After an attribute's name.
     Equals,
-    /// Behind an attribute's `=`.
+    /// After an attribute's `=`.
     Quote,
     /// In an attribute's value; `at` is its start.
     Value,
-    /// In the end tag of the stream, behind its name.
+    /// In the end tag of the stream, after its name.
     StreamEnd,
 }
 
-/// An element that waits for its end tag, with what to go back to behind it.
+/// An element that waits for its end tag, with the state to restore after it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Open {
     pub(super) name: u32,
@@ -95,14 +99,15 @@ pub(super) struct Open {
 pub(super) struct Declaration {
     pub(super) prefix: u32,
     pub(super) prefix_length: u16,
-    /// The same for all declarations in scope that bind to the same name; [`NO_NUMBER`] until somebody asks.
+    /// The same for all declarations in scope that bind to the same name; [`NO_NUMBER`] until it is
+    /// needed.
     pub(super) number: u8,
-    /// What tells most prefixes apart at a glance: see [`key`](super::tag::key).
+    /// Distinguishes most prefixes with one comparison: see [`key`](super::tag::key).
     pub(super) key: u64,
     pub(super) namespace: NamespaceRef,
 }
 
-/// A declaration whose name has not been compared with the others yet.
+/// The number of a declaration whose name has not been compared with the others yet.
 pub(super) const NO_NUMBER: u8 = u8::MAX;
 
 /// The start tag that is being read.
@@ -110,9 +115,10 @@ pub(super) const NO_NUMBER: u8 = u8::MAX;
 pub(super) struct Pending {
     pub(super) open: Open,
     pub(super) local: u16,
-    /// One bit for each attribute name seen, by a small hash: most tags prove so that they have no duplicate.
+    /// One bit per attribute name seen, by a small hash; it proves for most tags that there is no
+    /// duplicate.
     pub(super) seen: u64,
-    /// Two names have the same bit in `seen`: whether they are the same is looked at behind the last attribute.
+    /// Whether two names have the same bit in `seen`: they are compared after the last attribute.
     pub(super) suspect: bool,
     pub(super) prefixed: bool,
     /// The attribute that is being read.
@@ -120,49 +126,49 @@ pub(super) struct Pending {
     pub(super) quote: u8,
 }
 
-/// No default namespace declared inside the item.
+/// The index when no default namespace is declared inside the item.
 const NO_DEFAULT: u8 = u8::MAX;
 
-/// Finds and checks the items of a stream, one after the other.
+/// Finds and validates the items of a stream, one after the other.
 ///
-/// One scanner serves any number of streams as long as items come whole; its state belongs to one stream only from an
-/// [`Progress::Incomplete`] to the end of that item, so a caller keeps a scanner a connection only in between.
-/// Its memory is bounded by `limits::wire` and reused.
+/// One scanner serves any number of streams as long as items are complete. Its state belongs to one
+/// stream only from an [`Progress::Incomplete`] to the end of that item, so a caller keeps a
+/// scanner per connection only in between. Its memory is bounded by `limits::wire` and reused.
 #[derive(Clone, Debug, Default)]
 pub struct Scanner {
     pub(super) mode: Mode,
     pub(super) header: bool,
     pub(super) failed: Option<Fault>,
-    /// Start of the token that is not complete.
+    /// Start of the incomplete token.
     pub(super) at: usize,
-    /// How far that token has been looked at; 0 for not yet.
+    /// How far that token has been searched; 0 for not yet.
     pub(super) searched: usize,
     pub(super) pending: Pending,
     /// Index of the default namespace in scope.
     pub(super) default: u8,
     pub(super) open: Vec<Open>,
     pub(super) declarations: Vec<Declaration>,
-    /// What has been found of the item.
+    /// The parts of the item found so far.
     pub(super) layout: Layout,
 }
 
-/// How a step of the scanner ended.
+/// The result of a step of the scanner.
 pub(super) enum Step {
     /// More bytes are needed.
     Pause,
     /// The next token can be read.
     Next,
-    /// The item is whole.
+    /// The item is complete.
     Done(Progress),
 }
 
 impl Scanner {
-    /// A scanner before its first item. Allocates with use only.
+    /// A scanner before its first item. It does not allocate until it is used.
     pub fn new() -> Scanner {
         Scanner::default()
     }
 
-    /// Forgets the item that was being read, as for a stream that starts anew.
+    /// Discards the item in progress, as for a stream that restarts.
     pub fn reset(&mut self) {
         self.mode = Mode::Idle;
         self.failed = None;
@@ -170,16 +176,16 @@ impl Scanner {
         self.searched = 0;
     }
 
-    /// Whether an item has been begun and not finished.
+    /// Whether an item has begun and is incomplete.
     pub fn in_item(&self) -> bool {
         self.mode != Mode::Idle
     }
 
     /// Scans the item that begins at the first byte of `bytes`, at most `max_bytes` long.
     ///
-    /// After [`Progress::Incomplete`] it has to be called with the same bytes and more behind; it goes on where it
-    /// stood. `scope` is what the stream header declared (ignored before the header). After a fault it gives the same
-    /// fault until [`Scanner::reset`].
+    /// After [`Progress::Incomplete`], call it with the same bytes and more after them; it resumes
+    /// where it stopped. `scope` holds the declarations of the stream header (ignored before the
+    /// header). After a fault it returns the same fault until [`Scanner::reset`].
     pub fn scan(
         &mut self,
         scope: &StreamScope,
@@ -190,7 +196,8 @@ impl Scanner {
         if let Some(fault) = self.failed {
             return Err(fault);
         }
-        // Offsets have 32 bits. An item is cut at the limit, so a token behind it is never complete.
+        // Offsets have 32 bits. An item is cut at the limit, so a token beyond it is never
+        // complete.
         let max_bytes = max_bytes.min(u32::MAX as usize - 1);
         let window = bytes.get(..max_bytes).unwrap_or(bytes);
         let result = match self.item(scope, expect, window) {
@@ -207,7 +214,7 @@ impl Scanner {
 
     /// A view of the element or header that the last scan of `bytes` found.
     ///
-    /// `scope` and `bytes` have to be those of that scan.
+    /// `scope` and `bytes` must be those of that scan.
     pub fn element<'a>(&'a self, scope: &'a StreamScope, bytes: &'a [u8]) -> Element<'a> {
         let scope = if self.header { &StreamScope::None } else { scope };
         Element::new(&self.layout, scope, &bytes[..self.layout.root.end as usize])
@@ -237,7 +244,7 @@ impl Scanner {
         }
     }
 
-    /// Begins an item: reads what is no element; none if an element begins.
+    /// Begins an item. Reads it if it is not an element; returns `None` if an element begins.
     fn begin(&mut self, scope: &StreamScope, expect: Expect, bytes: &[u8]) -> Result<Option<Progress>, Fault> {
         let Some(&first) = bytes.first() else {
             return Ok(Some(Progress::Incomplete));
@@ -247,7 +254,8 @@ impl Scanner {
         }
         if first != b'<' {
             return Err(match (expect, first) {
-                // No character of UTF-8 begins so, but the byte order marks of UTF-16 do.
+                // No UTF-8 character begins with these bytes, but the byte order marks of UTF-16
+                // do.
                 (_, 0xfe | 0xff) => Fault::UnsupportedEncoding,
                 (Expect::Content, _) => Fault::StrayText,
                 _ => Fault::NotXml,
@@ -276,7 +284,7 @@ impl Scanner {
         self.open.clear();
         self.declarations.clear();
         self.layout.clear();
-        // The mode stays idle until the root's name is known: nothing has to be kept before.
+        // The mode stays idle until the root's name is known: no state is needed before.
         match self.start_tag(bytes)? {
             Step::Next => Ok(None),
             _ => Ok(Some(Progress::Incomplete)),
@@ -368,7 +376,7 @@ impl Scanner {
     fn cdata(&mut self, bytes: &[u8]) -> Result<Step, Fault> {
         let from = self.searched.max(self.at);
         let Some(found) = memchr::memmem::find(&bytes[from..], b"]]>") else {
-            // The last two bytes may belong to the end.
+            // The last two bytes may belong to the terminator.
             self.searched = bytes.len().saturating_sub(2).max(self.at);
             return Ok(Step::Pause);
         };
@@ -380,7 +388,7 @@ impl Scanner {
         Ok(Step::Next)
     }
 
-    /// Reads an end tag and goes back to the element around it.
+    /// Reads an end tag and returns to the parent element.
     fn close(&mut self, bytes: &[u8]) -> Result<Step, Fault> {
         let Some(&open) = self.open.last() else {
             return Err(Fault::MismatchedTag);
@@ -412,7 +420,7 @@ impl Scanner {
         Ok(Step::Next)
     }
 
-    /// Reads `<` and the name behind it.
+    /// Reads `<` and the name after it.
     fn start_tag(&mut self, bytes: &[u8]) -> Result<Step, Fault> {
         let start = self.at + 1;
         let Some(name) = chars::name(bytes, start)? else {
@@ -440,7 +448,8 @@ impl Scanner {
     }
 }
 
-/// Reads the end tag at `at`, which has to name `name`; the offset behind it, or none while it is not all there.
+/// Reads the end tag at `at`, which must have the name `name`. Returns the offset after it, `None`
+/// while it is incomplete.
 fn end_tag(bytes: &[u8], at: usize, searched: &mut usize, name: &[u8]) -> Result<Option<usize>, Fault> {
     let rest = &bytes[at + 2..];
     let there = rest.len().min(name.len());
@@ -465,7 +474,7 @@ fn end_tag(bytes: &[u8], at: usize, searched: &mut usize, name: &[u8]) -> Result
     }
 }
 
-/// What is wrong with `<!` and this byte behind it, where no CDATA section begins.
+/// The fault of `<!` followed by this byte, if no CDATA section begins there.
 fn markup_declaration(byte: u8) -> Fault {
     match byte {
         b'-' => Fault::Comment,
@@ -474,7 +483,7 @@ fn markup_declaration(byte: u8) -> Fault {
     }
 }
 
-/// `<!` outside of stanzas: restricted, or text that is no white space.
+/// Handles `<!` outside stanzas: restricted XML, or text that is not white space.
 fn outer_declaration(expect: Expect, bytes: &[u8]) -> Result<Option<Progress>, Fault> {
     match bytes.get(2) {
         None => Ok(Some(Progress::Incomplete)),

@@ -1,23 +1,24 @@
-//! What a stream header declared, for as long as the stream lives.
+//! The declarations of a stream header, for the lifetime of the stream.
 
 use super::ns;
 use std::sync::Arc;
 
-/// The declarations that a stanza inherits from its stream's header (RFC 6120 4.8). One word; the usual header
-/// costs no heap.
+/// The declarations that a stanza inherits from its stream's header (RFC 6120 4.8). One word; the
+/// usual header needs no heap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum StreamScope {
-    /// Nothing is declared: before the header, and where each stanza is a document (RFC 7395 3.3.3).
+    /// Nothing is declared: before the header, and where each stanza is a document (RFC 7395
+    /// 3.3.3).
     None,
-    /// `<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>`, as nearly every
-    /// client has it.
+    /// `<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams'>`, as
+    /// sent by nearly every client.
     #[default]
     Usual,
-    /// Anything else. Shared, because it is taken along with each item of the stream.
+    /// Any other header. It is shared, because each item of the stream carries it.
     Declared(Arc<Declared>),
 }
 
-/// The declarations of an unusual header. Bounded by what a header may hold
+/// The declarations of an unusual header. Bounded by the size limit of a header
 /// ([`MAX_HEADER_BYTES`](crate::limits::wire::MAX_HEADER_BYTES)).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Declared {
@@ -29,7 +30,8 @@ pub struct Declared {
 const STREAM_PREFIX: (&str, &str) = ("stream", ns::STREAM);
 
 impl StreamScope {
-    /// The scope of a header with this element's name, default namespace (empty for none) and other declarations.
+    /// The scope of a header with this element name, default namespace (empty for none) and other
+    /// declarations.
     pub(super) fn declared_by(root: &str, default: &str, prefixes: Vec<(Box<str>, Box<str>)>) -> StreamScope {
         let usual = default == ns::CLIENT
             && root == "stream:stream"
@@ -69,7 +71,7 @@ impl StreamScope {
         }
     }
 
-    /// The names that prefixes are bound to, by their index.
+    /// The namespaces that prefixes are bound to, by index.
     pub(super) fn names(&self) -> impl Iterator<Item = &str> {
         let count = match self {
             StreamScope::None => 0,
@@ -79,7 +81,7 @@ impl StreamScope {
         (0..count).map(|index| self.declared(index).1)
     }
 
-    /// The index of a prefix's declaration. A header has it once: attributes are unique.
+    /// The index of a prefix's declaration. A header declares it once: attributes are unique.
     pub(super) fn find(&self, prefix: &[u8]) -> Option<u8> {
         match self {
             StreamScope::None => None,
@@ -91,7 +93,7 @@ impl StreamScope {
         }
     }
 
-    /// The name of the header's element as the end of the stream has to repeat it.
+    /// The name of the header's element, which the end of the stream must repeat.
     pub(super) fn root_name(&self) -> &str {
         match self {
             StreamScope::None => "",

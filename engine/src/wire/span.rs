@@ -1,4 +1,4 @@
-//! Where the parts of an item stand: offsets from its first byte.
+//! The positions of an item's parts: offsets from its first byte.
 //!
 //! It must never hold bytes: a span means nothing without the item it was taken from.
 
@@ -6,7 +6,7 @@ use super::ns;
 use super::scope::StreamScope;
 use super::text::valid;
 
-/// Where a namespace's name is found.
+/// The location of a namespace's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum NamespaceRef {
     /// The stream's default namespace.
@@ -14,16 +14,17 @@ pub(super) enum NamespaceRef {
     StreamDefault,
     /// A prefix that the stream header declared, by its index.
     Stream(u8),
-    /// The value of an attribute of this item, which is the name as it stands.
+    /// The value of an attribute of this item, which is the name verbatim.
     Declared { at: u32, length: u32 },
-    /// The same, where the value has references or white space: a part of [`Layout::decoded`].
+    /// The same, if the value has references or white space: a part of [`Layout::decoded`].
     Decoded { at: u32, length: u32 },
     /// The prefix `xml`.
     Xml,
 }
 
 impl NamespaceRef {
-    /// The namespace's name. Nothing is decoded here, so it costs the same whatever the peer has written.
+    /// The namespace's name. Nothing is decoded here, so the cost does not depend on the peer's
+    /// notation.
     pub(super) fn resolve<'a>(self, scope: &'a StreamScope, decoded: &'a str, bytes: &'a [u8]) -> &'a str {
         match self {
             NamespaceRef::StreamDefault => scope.default_namespace(),
@@ -34,7 +35,7 @@ impl NamespaceRef {
         }
     }
 
-    /// The same as bytes, for comparing: what was declared is not looked at as text again.
+    /// The same as bytes, for comparison: avoids validating the name as UTF-8 again.
     pub(super) fn raw<'a>(self, scope: &'a StreamScope, decoded: &'a str, bytes: &'a [u8]) -> &'a [u8] {
         match self {
             NamespaceRef::Declared { at, length } => &bytes[at as usize..][..length as usize],
@@ -43,7 +44,7 @@ impl NamespaceRef {
     }
 }
 
-/// An element's place in the item: offsets from the item's first byte.
+/// An element's position in the item: offsets from the item's first byte.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Node {
     pub(super) start: u32,
@@ -55,7 +56,7 @@ pub(super) struct Node {
     pub(super) namespace: NamespaceRef,
 }
 
-/// An attribute's place in the item. A declaration of a namespace is one, too.
+/// An attribute's position in the item. A namespace declaration is one, too.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct AttributeSpan {
     pub(super) name: u32,
@@ -74,7 +75,7 @@ impl AttributeSpan {
         &bytes[self.value as usize..][..self.value_length as usize]
     }
 
-    /// Offset behind the closing quote.
+    /// Offset after the closing quote.
     pub(super) fn end(&self) -> usize {
         (self.value + self.value_length + 1) as usize
     }
@@ -89,7 +90,7 @@ impl AttributeSpan {
     }
 }
 
-/// Attributes of a stanza that everyone asks for, by their place in [`Layout::known`].
+/// Frequently used attributes of a stanza, by their index in [`Layout::known`].
 pub(super) const TO: usize = 0;
 pub(super) const FROM: usize = 1;
 pub(super) const ID: usize = 2;
@@ -97,26 +98,26 @@ pub(super) const TYPE: usize = 3;
 pub(super) const LANG: usize = 4;
 const UNKNOWN: u8 = u8::MAX;
 
-/// What a scan finds of an item, and all that a view of the item needs beside its bytes.
+/// The result of scanning an item: all that a view of the item needs besides its bytes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Layout {
-    /// The root's attributes, and behind them, while a start tag is read, that tag's.
+    /// The root's attributes, followed by those of the start tag that is being read.
     pub(super) attributes: Vec<AttributeSpan>,
     pub(super) root_attributes: usize,
     pub(super) root: Node,
     pub(super) children: Vec<Node>,
-    /// Names of namespaces that were not written as they are, decoded once where they were declared.
+    /// Names of namespaces that were not written verbatim, decoded once at their declaration.
     pub(super) decoded: String,
     /// Indices into `attributes`.
     pub(super) known: [u8; 5],
-    /// Some element has the stream's default namespace.
+    /// Whether any element is in the stream's default namespace.
     pub(super) uses_default: bool,
-    /// The stream's prefixes in use, a bit each.
+    /// The stream's prefixes in use, one bit each.
     pub(super) uses_prefixes: u64,
 }
 
 impl Layout {
-    /// Before an item; keeps the memory.
+    /// Resets the layout for a new item, and keeps the memory.
     pub(super) fn clear(&mut self) {
         self.attributes.clear();
         self.children.clear();

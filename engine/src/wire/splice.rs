@@ -1,30 +1,32 @@
-//! Copies a scanned stanza with another address on it, slice by slice.
+//! Copies a scanned stanza with changed addresses, slice by slice.
 //!
-//! It must never look into the payload: what is not replaced is copied as it was written.
+//! It must never look into the payload: what is not replaced is copied verbatim.
 
 use super::element::Element;
 use super::ns;
 use super::text::{escape_value_into, write_attribute, write_attribute_of};
 use std::ops::Range;
 
-/// What is different in the copy. The default changes nothing.
+/// The changes to make in the copy. The default changes nothing.
 #[derive(Clone, Copy, Debug)]
 pub struct Splice<'a> {
-    /// Leaves `from` and `to` out, for a stanza that is kept or goes to many and is addressed by [`address`] later.
+    /// Whether to omit `from` and `to`, for a stanza that is stored or sent to many recipients and
+    /// addressed by [`address`] later.
     pub unaddressed: bool,
     /// Sets `from`.
     pub from: Option<&'a str>,
-    /// Sets `to`, or takes it away.
+    /// Sets or removes `to`.
     pub to: Option<Option<&'a str>>,
-    /// Sets `id`, or takes it away.
+    /// Sets or removes `id`.
     pub id: Option<Option<&'a str>>,
     /// Sets `xml:lang` if the stanza has none (RFC 6120 8.1.5).
     pub lang: Option<&'a str>,
-    /// Ranges of [`Element::bytes`] to leave out, in order and apart: those of direct children.
+    /// Ranges of [`Element::bytes`] to omit, in order and disjoint: those of direct children.
     pub drop: &'a [Range<usize>],
-    /// XML to add behind the last child, one piece after the other. It declares its own namespaces.
+    /// XML to add after the last child, one piece after the other. It declares its own namespaces.
     pub append: &'a [&'a [u8]],
-    /// The default namespace where the copy will stand: that of a client's stream, or of a wrapping element.
+    /// The default namespace at the destination of the copy: that of a client's stream, or of a
+    /// wrapping element.
     pub within: &'a str,
 }
 
@@ -45,8 +47,8 @@ impl Default for Splice<'_> {
 
 /// Appends the stanza to `out` with the changes of `splice`.
 ///
-/// Namespaces that the stanza inherited from its own stream are declared on the copy where they are not the same in a
-/// client's stream, so that the copy means there what the original meant.
+/// Namespaces that the stanza inherited from its own stream are declared on the copy if they differ
+/// in a client's stream, so that the copy has the same meaning there as the original.
 pub fn splice(out: &mut Vec<u8>, element: &Element<'_>, splice: &Splice<'_>) {
     let bytes = element.bytes();
     let node = element.node();
@@ -76,7 +78,7 @@ pub fn splice(out: &mut Vec<u8>, element: &Element<'_>, splice: &Splice<'_>) {
     out.push(b'>');
 }
 
-/// Writes the attributes that stay as they were written, then those that are set.
+/// Writes the unchanged attributes verbatim, then those that are set.
 fn write_attributes(out: &mut Vec<u8>, element: &Element<'_>, splice: &Splice<'_>) {
     let bytes = element.bytes();
     let mut default_declared = false;
@@ -120,8 +122,8 @@ fn write_attributes(out: &mut Vec<u8>, element: &Element<'_>, splice: &Splice<'_
     }
 }
 
-/// Declares a prefix of the stream's header on the copy. The root has no declaration of the same prefix: it would cover
-/// the whole stanza, and nothing in it could mean the header's.
+/// Declares a prefix of the stream's header on the copy. The root has no declaration of the same
+/// prefix: it would cover the whole stanza, and nothing in it could refer to the header's.
 fn declare_prefix(out: &mut Vec<u8>, element: &Element<'_>, prefix: &str, name: &str) {
     debug_assert!(element.declarations().all(|(own, _)| own != prefix));
     out.extend_from_slice(b" xmlns:");
@@ -131,12 +133,13 @@ fn declare_prefix(out: &mut Vec<u8>, element: &Element<'_>, prefix: &str, name: 
     out.push(b'\'');
 }
 
-/// Appends a stanza that was kept unaddressed, with `from` and `to` put behind its root's name.
+/// Appends a stanza that was stored unaddressed, with `from` and `to` inserted after its root's
+/// name.
 pub fn address(out: &mut Vec<u8>, unaddressed: &[u8], from: &str, to: &str) {
     address_to(out, unaddressed, from, &[to]);
 }
 
-/// The same to an address in parts, which need not be put together for that.
+/// The same with a `to` in parts, which need not be concatenated first.
 pub fn address_to(out: &mut Vec<u8>, unaddressed: &[u8], from: &str, to: &[&str]) {
     let ends_name = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\r' | b'\n' | b'>' | b'/');
     let name_end = unaddressed.iter().position(ends_name).unwrap_or(unaddressed.len());

@@ -1,6 +1,7 @@
 //! Stream headers: reading a peer's, writing the server's (RFC 6120 4.7, 4.8).
 //!
-//! It must never decide whether a peer is welcome: hosts, versions to refuse and languages are the session's.
+//! It must never decide whether to accept a peer: hosts, versions to refuse and languages are the
+//! session's concern.
 
 use super::element::Element;
 use super::jid::bare_of;
@@ -13,13 +14,13 @@ use std::borrow::Cow;
 /// Why a well-formed header does not open a client's stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HeaderFault {
-    /// The element is `stream` without the prefix that its namespace needs (RFC 6120 4.9.3.2).
+    /// The element is `stream` without the prefix that its namespace requires (RFC 6120 4.9.3.2).
     BadNamespacePrefix,
-    /// The element is no `stream` (RFC 6120 4.9.3.1).
+    /// The element is not a `stream` (RFC 6120 4.9.3.1).
     NotStream,
-    /// The stream's or the content's namespace is another one (RFC 6120 4.9.3.10).
+    /// The stream or content namespace is a different one (RFC 6120 4.9.3.10).
     InvalidNamespace,
-    /// More is declared for stanzas than may be repeated on each of them (RFC 6120 4.9.3.14).
+    /// The header declares more than may be repeated on each stanza (RFC 6120 4.9.3.14).
     DeclaresTooMuch,
 }
 
@@ -34,7 +35,7 @@ impl HeaderFault {
         }
     }
 
-    /// A sentence for the error's `<text/>`, where the condition does not say it all.
+    /// A sentence for the error's `<text/>`, if the condition is not specific enough.
     pub fn text(self) -> Option<&'static str> {
         match self {
             HeaderFault::DeclaresTooMuch => {
@@ -50,17 +51,18 @@ impl HeaderFault {
 pub struct Version {
     /// The number before the dot.
     pub major: u16,
-    /// The number behind it.
+    /// The number after the dot.
     pub minor: u16,
 }
 
 impl Version {
-    /// What this server speaks.
+    /// The version that this server speaks.
     pub const XMPP_1_0: Version = Version { major: 1, minor: 0 };
-    /// What a header without a version stands for.
+    /// The version implied by a header without one.
     pub const UNSTATED: Version = Version { major: 0, minor: 9 };
 
-    /// Reads `major.minor`; leading zeros do not count (RFC 6120 4.7.5). None if it is anything else.
+    /// Parses `major.minor`, ignoring leading zeros (RFC 6120 4.7.5). `None` if it is anything
+    /// else.
     pub fn parse(text: &str) -> Option<Version> {
         let (major, minor) = text.split_once('.')?;
         let number = |digits: &str| {
@@ -71,21 +73,23 @@ impl Version {
     }
 }
 
-/// What a peer's stream header says.
+/// The content of a peer's stream header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// The host that the peer wants.
+    /// The host that the peer addresses.
     pub to: Option<Cow<'a, str>>,
-    /// Who the peer says it is.
+    /// The address that the peer claims.
     pub from: Option<Cow<'a, str>>,
-    /// The version; none if it is not two numbers, which `<unsupported-version/>` answers (RFC 6120 4.9.3.25).
+    /// The version; `None` if it is not two numbers, which is answered with
+    /// `<unsupported-version/>` (RFC 6120 4.9.3.25).
     pub version: Option<Version>,
     /// The default language of the stream's stanzas.
     pub lang: Option<Cow<'a, str>>,
 }
 
 impl StreamScope {
-    /// The scope that a header opens. What a component sends counts as a client's content from then on.
+    /// The scope that a header opens. A component's content is treated as a client's content from
+    /// then on.
     pub fn of_header(header: &Element<'_>) -> StreamScope {
         let mut default = Cow::Borrowed("");
         let mut prefixes: Vec<(Box<str>, Box<str>)> = Vec::new();
@@ -100,7 +104,8 @@ impl StreamScope {
         StreamScope::declared_by(header.qualified_name(), &default, prefixes)
     }
 
-    /// The scope of an element around stanzas whose own namespace, `own`, counts as a client's content (XEP-0206 2).
+    /// The scope of an element around stanzas whose own namespace, `own`, is treated as a client's
+    /// content (XEP-0206 2).
     pub fn of_wrapper(wrapper: &Element<'_>, own: &str) -> StreamScope {
         let mut default = Cow::Borrowed("");
         let mut prefixes: Vec<(Box<str>, Box<str>)> = Vec::new();
@@ -157,8 +162,8 @@ fn read<'a>(header: &Element<'a>, leads: impl Fn(&Element<'_>) -> bool) -> Resul
     Ok(Header { to: header.to(), from: header.from(), version, lang: header.lang() })
 }
 
-/// Bytes that a stanza grows by if it uses all that the header has declared beside what every client's has: its copy
-/// declares them itself.
+/// Bytes that a stanza grows by if it uses everything that the header declares beyond the usual
+/// declarations: its copy declares them itself.
 fn declared_bytes(header: &Element<'_>) -> usize {
     let mut out = Vec::new();
     let all = header.declarations().filter(|(prefix, _)| !prefix.is_empty() && *prefix != "xml");
@@ -169,8 +174,8 @@ fn declared_bytes(header: &Element<'_>) -> usize {
     out.len()
 }
 
-/// Whether the content namespace is a client's, or is left to each first-level element to declare: then the stream's own
-/// namespace is the default, or there is none (RFC 6120 4.8.2, 4.8.3).
+/// Whether the content namespace is a client's, or each first-level element must declare it. In the
+/// latter case the stream's own namespace is the default, or there is none (RFC 6120 4.8.2, 4.8.3).
 fn leads_to_client_content(header: &Element<'_>) -> bool {
     matches!(&*default_namespace(header), ns::CLIENT | ns::STREAM | "")
 }
@@ -186,16 +191,17 @@ pub struct Response<'a> {
     pub from: &'a str,
     /// The peer's bare JID, if its header had a `from` (RFC 6120 4.7.2).
     pub to: Option<&'a str>,
-    /// The lower one of both sides' versions; none towards a peer of before XMPP 1.0 (RFC 6120 4.7.5).
+    /// The lower of both sides' versions; `None` for a peer that predates XMPP 1.0 (RFC 6120
+    /// 4.7.5).
     pub version: Option<Version>,
-    /// The stream's identifier: unique and not to be guessed (RFC 6120 4.7.3).
+    /// The stream's identifier: unique and unpredictable (RFC 6120 4.7.3).
     pub id: &'a str,
-    /// The language of what the server says (RFC 6120 4.7.4).
+    /// The language of the server's texts (RFC 6120 4.7.4).
     pub lang: &'a str,
 }
 
 impl<'a> Response<'a> {
-    /// The answer of the host `from` to a peer's header.
+    /// The response of the host `from` to a peer's header.
     pub fn answering(header: &'a Header<'_>, id: &'a str, from: &'a str, lang: &'a str) -> Response<'a> {
         let lower = header.version.map_or(Version::XMPP_1_0, |version| version.min(Version::XMPP_1_0));
         let version = (lower != Version::UNSTATED).then_some(lower);
@@ -220,7 +226,8 @@ pub fn write_header(out: &mut Vec<u8>, response: &Response<'_>) {
     out.push(b'>');
 }
 
-/// Appends the server's stream header for a component (XEP-0114 3): from the component's own domain, and of no version.
+/// Appends the server's stream header for a component (XEP-0114 3): from the component's own
+/// domain, without a version.
 pub fn write_component_header(out: &mut Vec<u8>, id: &str, from: &str) {
     out.extend_from_slice(b"<?xml version='1.0'?><stream:stream");
     write_attribute(out, "xmlns", ns::COMPONENT);
@@ -230,5 +237,5 @@ pub fn write_component_header(out: &mut Vec<u8>, id: &str, from: &str) {
     out.push(b'>');
 }
 
-/// The end of a stream.
+/// The end tag of a stream.
 pub const STREAM_END: &[u8] = b"</stream:stream>";

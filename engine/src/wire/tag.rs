@@ -1,6 +1,6 @@
-//! Start tags: attributes, namespaces and the way into an element. The scanner's other half.
+//! Start tags: attributes, namespaces and entering an element. The other half of the scanner.
 //!
-//! It must never read content: it begins behind a tag's name and ends behind its `>`.
+//! It must never read content: it begins after a tag's name and ends after its `>`.
 
 use super::chars::{self, is_space, skip_space};
 use super::fault::Fault;
@@ -12,14 +12,14 @@ use super::text::decode_value;
 use crate::limits::wire::{MAX_ATTRIBUTES, MAX_DECLARATIONS, MAX_NAMESPACE_BYTES};
 
 impl Scanner {
-    /// Keeps the place inside a start tag.
+    /// Saves the position inside a start tag.
     fn pause(&mut self, mode: Mode, at: usize) -> Step {
         self.mode = mode;
         self.at = at;
         Step::Pause
     }
 
-    /// Reads a start tag from behind its name, or from where it stood.
+    /// Reads a start tag after its name, or resumes where it stopped.
     pub(super) fn tag(&mut self, scope: &StreamScope, bytes: &[u8]) -> Result<Step, Fault> {
         let mut at = self.at;
         let mut mode = self.mode;
@@ -65,7 +65,8 @@ impl Scanner {
                             Some(_) => Err(Fault::Syntax),
                         };
                     }
-                    // White space has to stand before an attribute (XML 3.1); a quote or a name does else.
+                    // White space must precede an attribute (XML 3.1); otherwise a quote or a name
+                    // does.
                     if !is_space(bytes[at - 1]) {
                         return Err(Fault::Syntax);
                     }
@@ -98,12 +99,12 @@ impl Scanner {
         Some((end, chars::survey(&bytes[at..end])))
     }
 
-    /// Where the attributes of the tag being read begin: the root's are kept.
+    /// The index of the current tag's first attribute: the root's are kept.
     fn first_attribute(&self) -> usize {
         if self.open.is_empty() { 0 } else { self.layout.root_attributes }
     }
 
-    /// Checks and keeps an attribute.
+    /// Checks and records an attribute.
     fn attribute(&mut self, bytes: &[u8], at: usize, end: usize, classes: u8) -> Result<(), Fault> {
         if classes != 0 {
             let run = &bytes[at..end];
@@ -159,8 +160,8 @@ impl Scanner {
             return Err(Fault::TooManyDeclarations);
         }
         let prefix = if span.local == 0 { &[] } else { &span.name(bytes)[6..] };
-        // Few names are written with references or white space. They are decoded here, once, however many elements and
-        // attributes are in the namespace.
+        // Few names are written with references or white space. They are decoded here, once,
+        // regardless of how many elements and attributes are in the namespace.
         let namespace = if referring || value.iter().any(|&byte| byte < b' ') {
             let at = self.layout.decoded.len();
             self.layout.decoded.push_str(&decode_value(value));
@@ -194,7 +195,7 @@ impl Scanner {
         Ok(())
     }
 
-    /// The namespace of a prefix in scope; the default namespace for none.
+    /// The namespace of a prefix in scope; the default namespace for an empty prefix.
     #[inline]
     fn namespace(&mut self, scope: &StreamScope, bytes: &[u8], prefix: &[u8]) -> Result<NamespaceRef, Fault> {
         if !prefix.is_empty() {
@@ -213,7 +214,7 @@ impl Scanner {
         }
     }
 
-    /// What a prefix is bound by.
+    /// The binding of a prefix.
     fn binding(&mut self, scope: &StreamScope, bytes: &[u8], prefix: &[u8]) -> Result<Binding, Fault> {
         if prefix == b"xml" {
             return Ok(Binding::Xml);
@@ -221,7 +222,8 @@ impl Scanner {
         if prefix == b"xmlns" {
             return Err(Fault::ReservedNamespace);
         }
-        // Up to seven bytes the key is the prefix; only longer ones with one key are compared byte by byte.
+        // Up to seven bytes the key equals the prefix; only longer prefixes with equal keys are
+        // compared byte by byte.
         let key = key(prefix);
         let same = |declared: &Declaration| {
             declared.key == key
@@ -236,14 +238,15 @@ impl Scanner {
         Ok(Binding::Stream(index))
     }
 
-    /// A number that two bindings in scope have in common exactly if they are to the same name.
+    /// A number that two bindings in scope share if and only if they are to the same name.
     ///
-    /// It is the place of the first declaration in scope with that name, the stream's before the item's. Those before a
-    /// declaration stay in scope for as long as it does, so its number is found once and kept.
+    /// It is the position of the first declaration in scope with that name, the stream's before the
+    /// item's. The declarations before another one stay in scope for as long as it does, so its
+    /// number is computed once and kept.
     fn number(&mut self, scope: &StreamScope, bytes: &[u8], binding: Binding) -> u8 {
         let first_in_stream = |name: &[u8]| scope.names().position(|other| other.as_bytes() == name).map(|at| at as u8);
         match binding {
-            // Nothing else is bound to that name: see `declare`.
+            // No other prefix is bound to that name: see `declare`.
             Binding::Xml => XML_NUMBER,
             Binding::Stream(index) => first_in_stream(scope.declared(index).1.as_bytes()).unwrap_or(index),
             Binding::Item(index) => {
@@ -313,7 +316,7 @@ impl Scanner {
         Ok(Step::Next)
     }
 
-    /// Compares the names of all attributes of a tag as they are written (XML 3.1, "Unique Att Spec").
+    /// Compares the names of all attributes of a tag as written (XML 3.1, "Unique Att Spec").
     #[cold]
     fn compare_names(&self, bytes: &[u8]) -> Result<(), Fault> {
         let mut names = [&[][..]; MAX_ATTRIBUTES];
@@ -324,7 +327,8 @@ impl Scanner {
         unique(&mut names[..spans.len()])
     }
 
-    /// Resolves the prefixes of attributes and compares their expanded names (Namespaces in XML 6.3).
+    /// Resolves the prefixes of attributes and compares their expanded names (Namespaces in XML
+    /// 6.3).
     fn resolve_attributes(&mut self, scope: &StreamScope, bytes: &[u8]) -> Result<(), Fault> {
         let mut bound = [(Binding::Xml, &[][..]); MAX_ATTRIBUTES];
         let mut count = 0;
@@ -348,12 +352,12 @@ impl Scanner {
     }
 }
 
-/// What a prefix of an attribute or element is bound by.
+/// The binding of an attribute's or element's prefix.
 #[derive(Clone, Copy)]
 enum Binding {
-    /// XML itself.
+    /// The prefix `xml`.
     Xml,
-    /// A declaration in the item, by its place among those in scope.
+    /// A declaration in the item, by its index among those in scope.
     Item(usize),
     /// A declaration of the stream's header, by its index.
     Stream(u8),
@@ -363,18 +367,18 @@ enum Binding {
 const XML_NUMBER: u8 = u8::MAX - 1;
 const _: () = assert!(2 * MAX_DECLARATIONS <= XML_NUMBER as usize);
 
-/// Bytes of a prefix that its key holds whole.
+/// Length of the longest prefix that fits its key completely.
 const KEY_BYTES: usize = 7;
 
-/// A word that differs where two prefixes of up to [`KEY_BYTES`] do, and nearly always where longer ones do: the length
-/// and the last bytes.
+/// A word that differs between different prefixes of up to [`KEY_BYTES`], and nearly always between
+/// longer ones: the length and the last bytes.
 fn key(prefix: &[u8]) -> u64 {
     let last = &prefix[prefix.len().saturating_sub(KEY_BYTES)..];
     last.iter().fold(prefix.len() as u64, |key, &byte| key << 8 | u64::from(byte))
 }
 
-/// Refuses names of which two are the same. It sorts them: the work grows with their bytes and hardly with their number,
-/// whatever they have in common.
+/// Rejects names if two are equal. It sorts them: the work grows with their total length and hardly
+/// with their number, whatever they have in common.
 fn unique<T: Ord>(names: &mut [T]) -> Result<(), Fault> {
     names.sort_unstable();
     if names.windows(2).any(|pair| pair[0] == pair[1]) { Err(Fault::DuplicateAttribute) } else { Ok(()) }

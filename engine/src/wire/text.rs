@@ -1,9 +1,10 @@
-//! Text of XML: decoding what was scanned, escaping and writing what is sent.
+//! XML text: decoding of scanned text, escaping and writing of output.
 
 use super::chars::{is_char, reference};
 use std::borrow::Cow;
 
-/// Checked bytes as text. The scanner has checked every token of an item, and a token never ends inside a character.
+/// Checked bytes as text. The scanner has checked every token of an item, and a token never ends
+/// inside a character.
 pub(super) fn valid(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("the scanner checked these bytes")
 }
@@ -33,8 +34,8 @@ pub(super) fn decode_value(raw: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The text directly inside an element whose content is `inner`: references and line ends replaced, CDATA sections
-/// opened, child elements left out.
+/// The text directly inside an element whose content is `inner`: references and line ends replaced,
+/// CDATA sections unwrapped, child elements omitted.
 pub(super) fn decode_content(inner: &[u8]) -> Cow<'_, str> {
     if memchr::memchr3(b'<', b'&', b'\r', inner).is_none() {
         return Cow::Borrowed(valid(inner));
@@ -68,7 +69,7 @@ pub(super) fn decode_content(inner: &[u8]) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// One run of text, without mark-up: references and line ends replaced.
+/// One run of text, without markup: references and line ends replaced.
 pub(super) fn decode_text(raw: &[u8]) -> Cow<'_, str> {
     if memchr::memchr2(b'&', b'\r', raw).is_none() {
         return Cow::Borrowed(valid(raw));
@@ -96,7 +97,7 @@ fn push_text(out: &mut String, mut rest: &[u8]) {
     push_lines(out, rest);
 }
 
-/// Line ends as XML 2.11 has them: each CR LF and each CR is one LF.
+/// Normalises line ends (XML 2.11): each CR LF and each CR becomes one LF.
 fn push_lines(out: &mut String, mut rest: &[u8]) {
     while let Some(at) = memchr::memchr(b'\r', rest) {
         out.push_str(valid(&rest[..at]));
@@ -113,7 +114,7 @@ fn push_reference<'a>(out: &mut String, rest: &'a [u8]) -> &'a [u8] {
             out.push(c);
             &rest[length..]
         }
-        // Not of a scanned item; kept as it is.
+        // Not from a scanned item; kept verbatim.
         _ => {
             out.push('&');
             rest
@@ -121,7 +122,7 @@ fn push_reference<'a>(out: &mut String, rest: &'a [u8]) -> &'a [u8] {
     }
 }
 
-/// Length of the scanned tag at the start of `bytes`, with its `>`.
+/// Length of the scanned tag at the start of `bytes`, including its `>`.
 pub(super) fn tag_end(bytes: &[u8]) -> usize {
     let mut at = 0;
     while let Some(found) = memchr::memchr3(b'>', b'"', b'\'', &bytes[at..]) {
@@ -137,12 +138,14 @@ pub(super) fn tag_end(bytes: &[u8]) -> usize {
     bytes.len()
 }
 
-/// Appends `text` escaped for the content of an element. Characters that XML excludes become U+FFFD.
+/// Appends `text` escaped for the content of an element. Characters that XML excludes become
+/// U+FFFD.
 pub fn escape_into(out: &mut Vec<u8>, text: &str) {
     escape(out, text, false);
 }
 
-/// Appends `text` escaped for the value of an attribute in either kind of quotes, so that decoding gives it back.
+/// Appends `text` escaped for an attribute value in either kind of quotes, so that decoding
+/// restores it.
 pub fn escape_value_into(out: &mut Vec<u8>, text: &str) {
     escape(out, text, true);
 }
@@ -186,10 +189,11 @@ fn escape(out: &mut Vec<u8>, text: &str, value: bool) {
     out.extend_from_slice(&bytes[copied..]);
 }
 
-/// Elements that a [`Writer`] can have open at once.
+/// Maximum number of open elements of a [`Writer`].
 pub const WRITER_DEPTH: usize = 16;
 
-/// Writes XML to the end of a buffer. Names are the caller's own and not checked; everything else is escaped.
+/// Writes XML to the end of a buffer. Names come from the caller and are not checked; everything
+/// else is escaped.
 ///
 /// ```
 /// let mut out = Vec::new();
@@ -219,7 +223,8 @@ impl<'o> Writer<'o> {
     /// Opens an element.
     ///
     /// # Panics
-    /// With more than [`WRITER_DEPTH`] open: depth is the program's, never a peer's.
+    /// With more than [`WRITER_DEPTH`] open elements: the depth depends on the program, never on a
+    /// peer.
     pub fn open(&mut self, name: &'o str) -> &mut Self {
         self.finish_tag();
         assert!(self.depth < WRITER_DEPTH, "elements written too deeply");
@@ -234,7 +239,7 @@ impl<'o> Writer<'o> {
     /// Adds an attribute to the element just opened.
     ///
     /// # Panics
-    /// After content has been written.
+    /// If content has been written since.
     pub fn attribute(&mut self, name: &str, value: &str) -> &mut Self {
         assert!(self.in_tag, "attribute outside of a start tag");
         write_attribute(self.out, name, value);
@@ -256,7 +261,7 @@ impl<'o> Writer<'o> {
         self
     }
 
-    /// Adds XML that is whole and declares its own namespaces.
+    /// Adds complete XML that declares its own namespaces.
     pub fn raw(&mut self, xml: &[u8]) -> &mut Self {
         if !xml.is_empty() {
             self.finish_tag();
@@ -278,7 +283,7 @@ impl<'o> Writer<'o> {
     /// Closes the innermost element; as an empty one if nothing was written into it.
     ///
     /// # Panics
-    /// With none open.
+    /// If no element is open.
     pub fn close(&mut self) -> &mut Self {
         assert!(self.depth > 0, "closed more elements than opened");
         self.depth -= 1;

@@ -1,11 +1,11 @@
-//! Stanzas that this server writes: errors, answers, and what is added to others.
+//! Stanzas that this server writes: errors, results, and additions to other stanzas.
 
 use crate::wire::error::{AppCondition, write_typed_stanza_error};
 use crate::wire::limit::Refusal;
 use crate::wire::text::write_attribute;
 use crate::wire::{Element, Expect, Scanner, StreamScope, ns};
 
-/// The three kinds (RFC 6120 8.2).
+/// The three kinds of stanzas (RFC 6120 8.2).
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stanza {
     Message,
@@ -14,7 +14,7 @@ pub(crate) enum Stanza {
 }
 
 impl Stanza {
-    /// That of one of these.
+    /// Selects the argument for this kind.
     pub(crate) fn of<T>(self, message: T, presence: T, iq: T) -> T {
         match self {
             Stanza::Message => message,
@@ -23,7 +23,8 @@ impl Stanza {
         }
     }
 
-    /// The kind of a stanza that this server wrote: their names differ in the first letter behind a prefix.
+    /// The kind of a stanza that this server wrote: the names differ in their first letter after a
+    /// prefix.
     pub(crate) fn written(xml: &[u8]) -> Stanza {
         let end = |b: &u8| b.is_ascii_whitespace() || matches!(b, b':' | b'/' | b'>');
         let local = match xml.iter().position(end) {
@@ -38,7 +39,7 @@ impl Stanza {
     }
 }
 
-/// Writes an error stanza (RFC 6120 8.3). `from` and `to` as it goes out.
+/// Writes an error stanza (RFC 6120 8.3). `from` and `to` are those of the outgoing stanza.
 pub(crate) fn write_error(
     out: &mut Vec<u8>,
     name: &str,
@@ -65,7 +66,7 @@ pub(crate) fn write_error(
     out.push(b'>');
 }
 
-/// Writes an answer without an error (RFC 6120 8.2.3).
+/// Writes a result stanza (RFC 6120 8.2.3).
 pub(crate) fn write_result(out: &mut Vec<u8>, id: Option<&str>, from: Option<&str>, to: &str, payload: &[u8]) {
     out.extend_from_slice(b"<iq type='result'");
     for (name, value) in [("id", id), ("from", from), ("to", Some(to))] {
@@ -82,7 +83,7 @@ pub(crate) fn write_result(out: &mut Vec<u8>, id: Option<&str>, from: Option<&st
     out.extend_from_slice(b"</iq>");
 }
 
-/// Reads a stanza that this server wrote; none if it is no stanza, which it always is.
+/// Reads a stanza that this server wrote; `None` if it is not a stanza, which cannot happen.
 pub(crate) fn read_back<T>(xml: &[u8], read: impl FnOnce(&Element<'_>) -> T) -> Option<T> {
     let (mut scanner, scope) = (Scanner::new(), StreamScope::Usual);
     let scanned = scanner.scan(&scope, Expect::Content, usize::MAX, xml);
@@ -95,49 +96,52 @@ pub(crate) fn from_of_stanza(xml: &[u8]) -> Option<String> {
     read_back(xml, |element| element.from().map(|from| from.into_owned())).flatten()
 }
 
-/// The `id` of a stanza that this server wrote: only errors need it, so it is looked for only then.
+/// The `id` of a stanza that this server wrote. Only errors need it, so only they pay for the
+/// search.
 pub(crate) fn id_of_stanza(xml: &[u8]) -> Option<String> {
     read_back(xml, |element| element.id().map(|id| id.into_owned())).flatten()
 }
 
-/// Appends a complete stanza with what `extra` writes before its end tag; an empty one gets an end tag.
+/// Appends a complete stanza with the output of `extra` before its end tag; an empty one gets an
+/// end tag.
 pub(crate) fn insert_at_end(out: &mut Vec<u8>, xml: &[u8], extra: impl FnOnce(&mut Vec<u8>)) {
     let (name, rest) = split_at_name(xml);
     out.extend_from_slice(name);
     end_with(out, name, rest, extra);
 }
 
-/// Appends a stanza that this server wrote for a client's stream so that it means the same inside of another element: its
-/// namespace is preserved (XEP-0297 3.2), which its sender may have declared or not, with a prefix or without.
+/// Appends a stanza that this server wrote for a client's stream so that it means the same inside
+/// another element. It keeps its namespace (XEP-0297 3.2), which its sender may have declared or
+/// not, with or without a prefix.
 pub(crate) fn write_forwarded(out: &mut Vec<u8>, xml: &[u8]) {
     let rest = forwarded_name(out, xml);
     out.extend_from_slice(rest);
 }
 
-/// The same, with what `extra` writes before its end tag.
+/// The same, with the output of `extra` before its end tag.
 pub(crate) fn write_forwarded_with(out: &mut Vec<u8>, xml: &[u8], extra: impl FnOnce(&mut Vec<u8>)) {
     let rest = forwarded_name(out, xml);
     end_with(out, split_at_name(xml).0, rest, extra);
 }
 
-/// Appends the name of a stanza that is to be forwarded, and its namespace; what is behind them.
+/// Appends the name of a stanza that is to be forwarded, and its namespace. Returns the rest.
 fn forwarded_name<'a>(out: &mut Vec<u8>, xml: &'a [u8]) -> &'a [u8] {
     let (name, rest) = split_at_name(xml);
     out.extend_from_slice(name);
-    // What has no prefix in it has this namespace, whatever the stanza itself has.
+    // Unprefixed names in it have this namespace, whatever the stanza's own is.
     if !declares(rest, b"xmlns") {
         write_attribute(out, "xmlns", ns::CLIENT);
     }
     rest
 }
 
-/// A stanza's `<` and name, and what is behind them.
+/// Splits a stanza after its `<` and name.
 fn split_at_name(xml: &[u8]) -> (&[u8], &[u8]) {
     let end = xml.iter().position(|b| b.is_ascii_whitespace() || matches!(b, b'/' | b'>'));
     xml.split_at(end.unwrap_or(xml.len()))
 }
 
-/// Appends what is behind the name of a stanza, with what `extra` writes before its end tag.
+/// Appends the part after the name of a stanza, with the output of `extra` before its end tag.
 fn end_with(out: &mut Vec<u8>, name: &[u8], rest: &[u8], extra: impl FnOnce(&mut Vec<u8>)) {
     if let Some(attributes) = rest.strip_suffix(b"/>") {
         out.extend_from_slice(attributes);
@@ -154,7 +158,7 @@ fn end_with(out: &mut Vec<u8>, name: &[u8], rest: &[u8], extra: impl FnOnce(&mut
     out.extend_from_slice(&rest[end..]);
 }
 
-/// Whether a start tag, from behind its name on, has this declaration: `xmlns`, or one of a prefix.
+/// Whether a start tag, after its name, has this declaration: `xmlns`, or one of a prefix.
 pub(crate) fn declares(mut rest: &[u8], declaration: &[u8]) -> bool {
     while let Some(at) = memchr::memchr2(b'=', b'>', rest)
         && rest[at] == b'='
