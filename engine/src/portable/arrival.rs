@@ -1,4 +1,5 @@
-//! A user who moves in: the children of a `<user/>` element in any order, and the rows that they become.
+//! An account being imported: the children of a `<user/>` element in any order, and the rows that
+//! they become.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,14 +19,14 @@ use crate::store::account::KeySet;
 use crate::store::archive::Entry;
 use crate::store::waiting::{Cursor, Transient};
 
-/// Messages of the archive, the last ones, among which those that wait are looked for.
+/// Number of archived messages, the latest ones, among which waiting messages are looked up.
 const KNOWN_MAX: usize = WAITING_MAX;
 
-/// Bytes of a name that is repeated in a word.
+/// Maximum bytes of a name that is repeated in a warning.
 const NAMED_BYTES_MAX: usize = 128;
 
-/// An account as it comes. Its row in [`Table::Accounts`](crate::store::Table) is the caller's to write, after all others: then an
-/// account that is there is there as a whole.
+/// An account being imported. Its row in [`Table::Accounts`](crate::store::Table) is written by the
+/// caller, after all others: an account that exists is therefore complete.
 #[derive(Debug)]
 pub struct Arrival {
     user: Box<str>,
@@ -37,7 +38,8 @@ pub struct Arrival {
     nodes: nodes::Arriving,
     waiting: Vec<Stored>,
     waiting_bytes: usize,
-    /// Ids that the other server knew archived messages by, and their numbers here: the last ones, at most [`KNOWN_MAX`].
+    /// Ids of archived messages on the other server, and their numbers here. Bounded: the latest
+    /// [`KNOWN_MAX`].
     known: VecDeque<(Box<str>, u64)>,
     /// The last archived message: its number and its time.
     archived: Option<(u64, u64)>,
@@ -47,19 +49,20 @@ pub struct Arrival {
     words: Vec<Word>,
 }
 
-/// What has come of an account.
+/// The result of importing an account.
 #[derive(Debug)]
 pub struct Arrived {
-    /// The keys of its password, at most one set for each hash function.
+    /// The keys of its password, at most one set per hash function.
     pub keys: Vec<KeySet>,
-    /// What was taken.
+    /// What was imported.
     pub counts: Counts,
-    /// What was not.
+    /// Warnings about what was not.
     pub words: Vec<Word>,
 }
 
 impl Arrival {
-    /// The account of a bare JID, normalised, of a server of these domains, now in microseconds since the Unix epoch. It has no rows.
+    /// Starts an account with a normalised bare JID, on a server with these domains. `now_us` is in
+    /// microseconds since the Unix epoch. It has no rows yet.
     pub fn new(user: &str, domains: &Domains, now_us: u64) -> Arrival {
         Arrival {
             user: user.into(),
@@ -80,7 +83,7 @@ impl Arrival {
         }
     }
 
-    /// Takes what stands where a password does; the password, if it is one.
+    /// Takes the text of a password attribute; returns it if it is a password rather than keys.
     pub fn password(&mut self, given: String) -> Option<String> {
         match keys::in_password(&given) {
             None => return Some(given),
@@ -90,7 +93,8 @@ impl Arrival {
         None
     }
 
-    /// Takes an element and writes what can be written already. `number` gives numbers of log entries, each above the one before.
+    /// Takes an element and writes what can be written already. `number` supplies numbers of log
+    /// entries, each above the previous one.
     pub fn element(&mut self, place: Place<'_>, element: &Element, number: &mut dyn FnMut() -> u64, batch: &mut Batch) {
         match place {
             Place::User => self.child(element, batch),
@@ -180,17 +184,17 @@ impl Arrival {
         }
     }
 
-    /// What is noteworthy so far, handed out once.
+    /// The warnings so far; each is returned once.
     pub fn words(&mut self) -> Vec<Word> {
         std::mem::take(&mut self.words)
     }
 
-    /// The element has ended: writes the rest.
+    /// Ends the element: writes the rest.
     pub fn finish(self, number: &mut dyn FnMut() -> u64, batch: &mut Batch) -> Arrived {
         let Arrival {
             user, keys, roster, private, mut nodes, waiting, waiting_bytes, card, mut counts, mut words, ..
         } = self;
-        // The photo of a vCard and the avatar of a node are one here (XEP-0398).
+        // This server keeps the photo of a vCard and the avatar of a node in sync (XEP-0398).
         let meeting = avatars::meet(nodes.avatar(card.as_ref()));
         if let Some((id, data, metadata)) = &meeting.items {
             nodes.publish_avatar(&user, id, [data, metadata], self.now_us, batch);

@@ -1,4 +1,4 @@
-//! A user who moves out: the rows of an account, read bit by bit, as a `<user/>` element.
+//! The export of a user: the rows of an account, read in pages, as a `<user/>` element.
 
 use std::collections::BTreeMap;
 
@@ -19,40 +19,40 @@ use crate::store::{Found, Query, Row, Table, nodes as node_rows, private, roster
 use crate::wire::jid::local_of;
 use crate::wire::text::write_attribute;
 
-/// Bytes that are collected before they are handed out.
+/// Bytes that are collected before they are passed to the output.
 const PORTION_BYTES: usize = 64 << 10;
 
-/// Rows, and their bytes, of one read.
+/// Maximum number of rows, and of their bytes, per read.
 const ROWS_MAX: u32 = 512;
 const BYTES_MAX: u32 = 1 << 20;
 
-/// What of an account is wanted, and how.
+/// Which parts of an account are exported, and how.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Portion {
-    /// The archive as well.
+    /// Whether to include the archive.
     pub archive: bool,
-    /// Keys and salts are in base64 twice, which is how ejabberd writes and reads them.
+    /// Whether keys and salts are encoded in base64 twice, as ejabberd writes and reads them.
     pub keys_twice: bool,
-    /// The element declares its namespace: it begins a file.
+    /// Whether the element declares its namespace, because it begins a file.
     pub begins: bool,
-    /// Now, in microseconds since the Unix epoch.
+    /// The current time, microseconds since the Unix epoch.
     pub now_us: u64,
 }
 
-/// What was written of an account.
+/// The result of exporting an account.
 #[derive(Debug, Default)]
 pub struct Departed {
-    /// How much.
+    /// What was written.
     pub counts: Counts,
-    /// What is not in it.
+    /// Warnings about what was omitted.
     pub words: Vec<Word>,
 }
 
-/// Writes the `<user/>` element of an account, a bare JID, whose row is `record`, of a server of these domains. `read` answers questions to the store, `out` takes
-/// the text in pieces.
+/// Writes the `<user/>` element of an account on a server with these domains. `user` is a bare JID
+/// and `record` its row. `read` answers queries to the store, `out` takes the text in pieces.
 ///
 /// # Errors
-/// Those of the two.
+/// Those of `read` and `out`.
 pub fn export<E>(
     user: &str,
     domains: &Domains,
@@ -81,7 +81,7 @@ pub fn export<E>(
 
 struct Departure<'a, E> {
     user: &'a str,
-    /// How its messages are called.
+    /// The ids of its messages.
     ids: Ids,
     domains: &'a Domains,
     portion: Portion,
@@ -117,7 +117,7 @@ impl<E> Departure<'_, E> {
         self.text.extend_from_slice(format!("</{name}>\n").as_bytes());
     }
 
-    /// One row; none if it cannot be read, of which there is a word.
+    /// One row; `None` if it cannot be read, which adds a warning.
     fn value(&mut self, query: &Query, what: &'static str) -> Result<Option<Box<[u8]>>, E> {
         Ok(match (self.read)(query)? {
             Found::Value(row) => row,
@@ -149,7 +149,8 @@ impl<E> Departure<'_, E> {
         write_attribute(&mut self.text, "name", local_of(self.user));
         self.text.extend_from_slice(b">\n");
         match Credentials::decode(record) {
-            // Whoever reads this knows nothing of accounts out of use, and would let the user in.
+            // The importing server does not know about suspended accounts, and would let the user
+            // in.
             Ok(credentials) if credentials.standing() != Standing::InUse => {
                 self.word("credentials", "the account is out of use: it is written without credentials");
             }
@@ -158,12 +159,12 @@ impl<E> Departure<'_, E> {
         }
     }
 
-    /// XEP-0227 4.5.
+    /// Writes the waiting messages (XEP-0227 4.5).
     fn waiting(&mut self) -> Result<(), E> {
         const WHAT: &str = "waiting message";
         let cursor = Query::Get { table: Table::Waiting, actor: self.user.as_bytes().into(), sort: Box::default() };
         let cursor = self.value(&cursor, WHAT)?.and_then(|row| Cursor::decode(&row)).unwrap_or_default();
-        // By their numbers: the xml, the id in the archive, when it came. They are bounded by what may wait.
+        // By number: the XML, the id in the archive, the time of arrival. Bounded by what may wait.
         let mut all: BTreeMap<u64, (Vec<u8>, Option<u64>, u64)> = BTreeMap::new();
         for apart in [false, true] {
             let mut after = if apart { 0 } else { cursor.number };
@@ -208,14 +209,14 @@ impl<E> Departure<'_, E> {
         Ok(())
     }
 
-    /// Entries of the archive that are not void, from this number on.
+    /// Calls a function for each valid archive entry, from this number on.
     fn each_archived(
         &mut self,
         from: u64,
         visit: &mut dyn FnMut(&mut Self, u64, &Entry<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut start: Box<[u8]> = from.to_be_bytes().into();
-        // What makes an entry void stands before the row with the entry.
+        // The row that voids an entry precedes the row with the entry.
         let mut kept: Vec<Row> = Vec::new();
         loop {
             let query = Query::Range {
@@ -248,7 +249,7 @@ impl<E> Departure<'_, E> {
         }
     }
 
-    /// XEP-0227 4.4; the requests of 4.9 are returned.
+    /// Writes the roster (XEP-0227 4.4); returns the requests of 4.9.
     fn roster(&mut self) -> Result<Vec<u8>, E> {
         let (rows, more) = self.rows(&roster_rows::query(self.user), "contact")?;
         if more {
@@ -280,7 +281,7 @@ impl<E> Departure<'_, E> {
         Ok(requests)
     }
 
-    /// XEP-0227 4.6.
+    /// Writes the private XML (XEP-0227 4.6).
     fn private(&mut self) -> Result<(), E> {
         let (rows, more) = self.rows(&private::all(self.user), "private element")?;
         if more {
@@ -299,7 +300,7 @@ impl<E> Departure<'_, E> {
         Ok(())
     }
 
-    /// XEP-0227 4.7, 4.8.
+    /// Writes the vCard and the block list (XEP-0227 4.7, 4.8).
     fn records(&mut self) -> Result<(), E> {
         if let Some(row) = self.value(&vcard::query(self.user), "vCard")? {
             match vcard::in_row(&row) {
@@ -325,7 +326,7 @@ impl<E> Departure<'_, E> {
         self.flush(PORTION_BYTES)
     }
 
-    /// XEP-0227 4.10.
+    /// Writes the nodes (XEP-0227 4.10).
     fn nodes(&mut self) -> Result<(), E> {
         let row = self.value(&node_rows::directory(self.user), "node")?;
         let Some(directory) = Directory::decode(row.as_deref()) else {
@@ -382,7 +383,8 @@ impl<E> Departure<'_, E> {
         Ok(())
     }
 
-    /// XEP-0227 4.11. A message that its sender has retracted is written as clients see it (XEP-0424).
+    /// Writes the archive (XEP-0227 4.11). A message that its sender has retracted is written as
+    /// clients see it (XEP-0424).
     fn archive(&mut self) -> Result<(), E> {
         let (any, _) = self.rows(&retractions::first(self.user, 1), "archived message")?;
         let mut open = false;
@@ -405,7 +407,7 @@ impl<E> Departure<'_, E> {
         Ok(())
     }
 
-    /// What stands in the place of a message that was retracted.
+    /// The replacement for a retracted message.
     fn retracted(&mut self, number: u64, entry: &Entry<'_>) -> Result<Option<Vec<u8>>, E> {
         let Some(tombstone) = Tombstone::of(self.domains, entry) else { return Ok(None) };
         let (rows, _) = self.rows(&tombstone.key.query(self.user), "archived message")?;
@@ -417,7 +419,7 @@ impl<E> Departure<'_, E> {
         Ok(None)
     }
 
-    /// Whether an entry is in the archive: it may have been refused.
+    /// Whether an entry is valid in the archive: it may have been refused.
     fn is_archived(&mut self, number: u64) -> Result<bool, E> {
         let (rows, _) = self.rows(&seek(self.user, number), "archived message")?;
         Ok(live_entries(&rows).is_some_and(|all| all.iter().any(|(other, _)| *other == number)))

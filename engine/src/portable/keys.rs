@@ -20,13 +20,14 @@ fn name(kind: HashKind) -> &'static str {
     }
 }
 
-/// What a `password` begins with that is none: earlier versions of ejabberd wrote keys so.
+/// Prefix of a `password` that is not a password: earlier versions of ejabberd wrote keys this way.
 const IN_PASSWORD: &str = "scram:";
 
-/// Reads keys that stand where a password would: those of SCRAM-SHA-1, or of the hash function that is named first.
+/// Reads keys in place of a password: those of SCRAM-SHA-1, or of the hash function that is named
+/// first. Returns `None` if it is a password.
 ///
 /// # Errors
-/// It begins as such keys do, and holds none; `None` if it is a password.
+/// If the text has the prefix of such keys, but does not contain any.
 pub(super) fn in_password(password: &str) -> Option<Result<KeySet, Word>> {
     let parts: Vec<&str> = password.strip_prefix(IN_PASSWORD)?.split(',').collect();
     let (kind, [stored, server, salt, count]) = match parts[..] {
@@ -40,7 +41,7 @@ pub(super) fn in_password(password: &str) -> Option<Result<KeySet, Word>> {
 /// Reads the keys of one mechanism.
 ///
 /// # Errors
-/// The mechanism is not one of this server's, or what the element has are no keys of it.
+/// If this server does not support the mechanism, or the element does not contain valid keys.
 pub(super) fn read(element: &Element) -> Result<KeySet, Word> {
     let mechanism = element.attr("mechanism").unwrap_or_default();
     let Some(kind) = HashKind::ALL.into_iter().find(|kind| name(*kind) == mechanism) else {
@@ -52,7 +53,8 @@ pub(super) fn read(element: &Element) -> Result<KeySet, Word> {
 }
 
 fn key_set(kind: HashKind, stored: &str, server: &str, salt: &str, count: &str) -> Result<KeySet, Word> {
-    // ejabberd keeps them in base64, and writes that in base64. No key is as long as one in base64.
+    // ejabberd stores the keys in base64, and encodes that in base64 again. No key is as long as
+    // its base64 form.
     let set = |twice: bool| {
         let bytes = |text: &str| {
             let once = STANDARD.decode(text).ok()?;
@@ -73,12 +75,12 @@ fn key_set(kind: HashKind, stored: &str, server: &str, salt: &str, count: &str) 
     })
 }
 
-/// Whether an element holds keys.
+/// Whether an element contains keys.
 pub(super) fn is_keys(element: &Element) -> bool {
     element.is("scram-credentials", NS_SCRAM)
 }
 
-/// Appends the keys of all mechanisms that an account has; in base64 twice for ejabberd.
+/// Appends the keys of all mechanisms of an account; in base64 twice for ejabberd.
 pub(super) fn write(out: &mut Vec<u8>, credentials: &Credentials, twice: bool) {
     for set in HashKind::ALL.into_iter().filter_map(|kind| credentials.keys(kind)) {
         out.extend_from_slice(b"<scram-credentials");

@@ -1,4 +1,5 @@
-//! Messages that wait, and those of archives (XEP-0227 4.5, 4.11): as others write them, and as they are stored.
+//! Waiting and archived messages (XEP-0227 4.5, 4.11): conversion between the exchange format and
+//! the stored form.
 
 use minidom::Element;
 
@@ -16,25 +17,25 @@ pub(super) struct Stored {
     pub(super) incoming: bool,
     /// The other party's JID.
     pub(super) peer: Box<str>,
-    /// Without stanza-id.
+    /// Without its stanza-id.
     pub(super) xml: Vec<u8>,
-    /// The id that the other server knew it by (XEP-0359).
+    /// The id on the other server (XEP-0359).
     pub(super) id: Option<Box<str>>,
-    /// When it came, milliseconds since the Unix epoch.
+    /// When it arrived, milliseconds since the Unix epoch.
     pub(super) time_ms: u64,
 }
 
-/// Times before 2^48 milliseconds are stored.
+/// Maximum time that can be stored: 2^48 - 1 milliseconds.
 const TIME_MS_MAX: u64 = (1 << 48) - 1;
 
-/// Reads a message of a user (a bare JID). `time_us` is when it came if something around it says so; otherwise it is what a delay
-/// says, or now.
+/// Reads a message of a user (a bare JID). `time_us` is the time of arrival if the enclosing
+/// element gives it; otherwise the time is that of the delay, or now.
 fn read(user: &str, message: &Element, time_us: Option<u64>, now_us: u64) -> Result<Stored, &'static str> {
     if message.name() != "message" {
         return Err("it is no message");
     }
     let address = |name: &str| match message.attr(name) {
-        // RFC 6120 8.1.1.1, 8.1.2.1: none is the account's own.
+        // RFC 6120 8.1.1.1, 8.1.2.1: a missing address is the account's own.
         None => Ok(user.into()),
         Some(jid) => Jid::parse(jid).map(|jid| Box::from(jid.as_str())).map_err(|_| "`from` or `to` is no valid JID"),
     };
@@ -46,7 +47,7 @@ fn read(user: &str, message: &Element, time_us: Option<u64>, now_us: u64) -> Res
     let host = user.split_once('@').map_or(user, |(_, host)| host);
     let own = |by: Option<&str>| by.is_some_and(|by| by == user || by == host);
     let is_id = |child: &Element| child.is("stanza-id", ns::STANZA_ID) && own(child.attr("by"));
-    // The delay of the server that had it is said again, from the time that is stored.
+    // The delay of the original server is written again from the stored time.
     let is_delay = |child: &Element| child.is("delay", NS_DELAY) && own(child.attr("from"));
     let id = message.children().find(|child| is_id(child)).and_then(|child| child.attr("id")).map(Box::from);
     let delay = message.children().find(|child| is_delay(child)).and_then(|child| child.attr("stamp"));
@@ -61,7 +62,7 @@ fn read(user: &str, message: &Element, time_us: Option<u64>, now_us: u64) -> Res
     Ok(Stored { incoming, peer, xml, id, time_ms: (time_us / 1_000).min(TIME_MS_MAX) })
 }
 
-/// Reads a message that waits.
+/// Reads a waiting message.
 pub(super) fn waiting(user: &str, message: &Element, now_us: u64) -> Result<Stored, Word> {
     let stored = read(user, message, None, now_us).map_err(|why| Word::new("waiting message", why))?;
     match stored.incoming {
@@ -70,7 +71,7 @@ pub(super) fn waiting(user: &str, message: &Element, now_us: u64) -> Result<Stor
     }
 }
 
-/// Reads a result of an archive (XEP-0313 4.2), with the id that it has there.
+/// Reads an archive result (XEP-0313 4.2), with its id in the archive.
 pub(super) fn result(user: &str, result: &Element, now_us: u64) -> Result<Stored, Word> {
     let word = |why: &str| Word::new("archived message", why);
     if !result.is("result", NS_MAM) {
@@ -85,7 +86,8 @@ pub(super) fn result(user: &str, result: &Element, now_us: u64) -> Result<Stored
     Ok(Stored { id: result.attr("id").map(Box::from).or(stored.id), ..stored })
 }
 
-/// Appends what stands before and behind a stored message: its namespace, and what it is known by.
+/// Appends a stored message with its namespace and, after its content, its id and the output of
+/// `more`.
 fn write(out: &mut Vec<u8>, user: &str, message: &[u8], id: Option<Text>, more: impl FnOnce(&mut Vec<u8>)) {
     let mut whole = Vec::with_capacity(message.len() + 160);
     insert_at_end(&mut whole, message, |out| {
@@ -114,13 +116,13 @@ fn write_delay(out: &mut Vec<u8>, from: Option<&str>, time_ms: u64) {
     out.extend_from_slice(b"'/>");
 }
 
-/// Appends a message that waits, known by `id` if it is in the archive.
+/// Appends a waiting message, with the id `id` if it is in the archive.
 pub(super) fn write_waiting(out: &mut Vec<u8>, user: &str, xml: &[u8], id: Option<Text>, time_ms: u64) {
     let host = user.split_once('@').map(|(_, host)| host);
     write(out, user, xml, id, |out| write_delay(out, host, time_ms));
 }
 
-/// Appends a result of an archive.
+/// Appends an archive result.
 pub(super) fn write_result(out: &mut Vec<u8>, user: &str, xml: &[u8], id: Text, incoming: bool, time_ms: u64) {
     out.extend_from_slice(b"<result");
     write_attribute(out, "xmlns", NS_MAM);

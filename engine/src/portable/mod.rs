@@ -1,11 +1,13 @@
-//! Accounts as other servers read and write them: the Portable Import/Export Format (XEP-0227), on data alone.
+//! Accounts in the exchange format of other servers: the Portable Import/Export Format (XEP-0227),
+//! on data alone.
 //!
-//! [`Arrival`] takes the parts of one `<user/>` element as they come and writes the rows of an account. [`export`] does the
-//! reverse. Neither sees the file: the host reads it, element by element, and carries out the writes. Nothing of a user is kept in
-//! memory but what is bounded: rosters, waiting messages, private XML, and the ids of items of nodes.
+//! [`Arrival`] takes the parts of one `<user/>` element in sequence and writes the rows of an
+//! account. [`export`] does the reverse. Neither accesses the file: the host reads it, element by
+//! element, and carries out the writes. The memory per user is bounded: rosters, waiting messages,
+//! private XML, and the ids of items of nodes.
 //!
-//! What cannot be taken is left out with a [`Word`] on it (XEP-0227 4: "SHOULD ignore the unknown data, SHOULD notify the
-//! operator").
+//! Data that cannot be imported is skipped with a warning, a [`Word`] (XEP-0227 4: "SHOULD ignore
+//! the unknown data, SHOULD notify the operator").
 
 mod arrival;
 mod export;
@@ -34,13 +36,15 @@ const NS_MAM: &str = "urn:xmpp:mam:2";
 const NS_FORWARD: &str = "urn:xmpp:forward:0";
 const NS_DELAY: &str = "urn:xmpp:delay";
 
-/// Messages of a user that may wait for a first session: far more than a server lets wait.
+/// Maximum number of a user's messages that wait for a first session: far more than a server
+/// allows.
 pub const WAITING_MAX: usize = 10_000;
 
-/// Bytes of these.
+/// Maximum bytes of these messages.
 pub const WAITING_BYTES_MAX: usize = 32 << 20;
 
-/// The children of a `<user/>` element whose own children come one by one, however many there are.
+/// Children of a `<user/>` element whose own children are processed one by one, however many there
+/// are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Container {
     /// `<query xmlns='jabber:iq:roster'/>` (XEP-0227 4.4).
@@ -51,13 +55,14 @@ pub enum Container {
     Private,
     /// `<pubsub xmlns='http://jabber.org/protocol/pubsub#owner'/>` (4.10.1).
     Owner,
-    /// `<pubsub xmlns='http://jabber.org/protocol/pubsub'/>` (4.10.2): its children are containers again.
+    /// `<pubsub xmlns='http://jabber.org/protocol/pubsub'/>` (4.10.2): its children are containers,
+    /// too.
     Nodes,
     /// `<archive xmlns='urn:xmpp:pie:0#mam'/>` (4.11).
     Archive,
 }
 
-/// Which container an element is, as a child of a `<user/>`.
+/// The container that an element represents as a child of `<user/>`, if any.
 pub fn container(namespace: &str, name: &str) -> Option<Container> {
     Some(match (namespace, name) {
         (NS_ROSTER, "query") => Container::Roster,
@@ -70,10 +75,10 @@ pub fn container(namespace: &str, name: &str) -> Option<Container> {
     })
 }
 
-/// Where a complete element comes from.
+/// The position of a complete element.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place<'a> {
-    /// A child of `<user/>` that is no container.
+    /// A child of `<user/>` that is not a container.
     User,
     /// A child of a container.
     In(Container),
@@ -81,12 +86,12 @@ pub enum Place<'a> {
     Node(&'a str),
 }
 
-/// What was left out, or changed on the way.
+/// A warning about data that was skipped or changed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Word {
-    /// What it was, such as `contact`.
+    /// The kind of data, such as `contact`.
     pub what: &'static str,
-    /// Why, and what became of it.
+    /// The reason, and how the data was treated.
     pub why: String,
 }
 
@@ -96,7 +101,7 @@ impl Word {
     }
 }
 
-/// How much of each kind was taken, or written.
+/// Number of items of each kind that were imported or exported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Contacts in rosters.
@@ -120,7 +125,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// All of them by name.
+    /// All counts by name.
     pub fn named(&self) -> [(&'static str, u64); 9] {
         [
             ("contacts", self.contacts),
@@ -135,7 +140,7 @@ impl Counts {
         ]
     }
 
-    /// Adds others.
+    /// Adds other counts.
     pub fn add(&mut self, other: &Counts) {
         self.contacts += other.contacts;
         self.requests += other.requests;

@@ -18,19 +18,19 @@ use crate::store::nodes::{self as rows, Item, Place};
 use crate::wire::jid::Jid;
 use crate::wire::text::write_attribute;
 
-/// A node as it comes.
+/// A node being imported.
 #[derive(Clone, Debug, Default)]
 struct Coming {
-    /// None until its configuration has come.
+    /// `None` until its configuration has arrived.
     config: Option<Config>,
     affiliates: Affiliates,
-    /// Items that are written, the oldest first, at most [`NODE_ITEMS_MAX`].
+    /// Items that have been written, the oldest first, at most [`NODE_ITEMS_MAX`].
     items: VecDeque<(Box<str>, Place)>,
-    /// The payload of the last one, of the nodes that an avatar has.
+    /// The payload of the last item, for nodes of an avatar.
     payload: Option<Vec<u8>>,
 }
 
-/// The nodes of a user as they come.
+/// The nodes of a user being imported.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arriving {
     nodes: BTreeMap<Box<str>, Coming>,
@@ -60,7 +60,8 @@ impl Arriving {
         Some(self.nodes.entry(name.into()).or_default())
     }
 
-    /// A child of the owner's element: what a node is, and who is affiliated with it or subscribed to it.
+    /// Reads a child of the owner's element: the configuration of a node, its affiliations or
+    /// subscriptions.
     pub(super) fn owner(&mut self, element: &Element, words: &mut Vec<Word>) {
         let Some(node) = self.node(element.attr("node"), words) else { return };
         let mut word = |why: String| words.push(Word::new("node", why));
@@ -119,7 +120,7 @@ impl Arriving {
         }
     }
 
-    /// An item of a node: it is written at once.
+    /// Writes an item of a node immediately.
     pub(super) fn item(
         &mut self,
         (owner, name): (&str, &str),
@@ -170,7 +171,7 @@ impl Arriving {
         self.last = number;
     }
 
-    /// What the account has of an avatar.
+    /// The parts of the account's avatar.
     pub(super) fn avatar<'a>(&'a self, card: Option<&'a Element>) -> Parts<'a> {
         let (data, metadata) = (self.nodes.get(DATA_NODE), self.nodes.get(METADATA_NODE));
         let open = |node: &&Coming| node.config.as_ref().is_some_and(|config| config.access == Access::Open);
@@ -182,7 +183,7 @@ impl Arriving {
         }
     }
 
-    /// Makes the nodes of an avatar with an item each, as far as the user may have them.
+    /// Creates the nodes of an avatar with an item each, within the limits of the user.
     pub(super) fn publish_avatar(
         &mut self,
         owner: &str,
@@ -208,7 +209,7 @@ impl Arriving {
         }
     }
 
-    /// Writes the directory, and who is affiliated with nodes.
+    /// Writes the directory, and the affiliations and subscriptions.
     pub(super) fn finish(mut self, owner: &str, batch: &mut Batch, counts: &mut Counts, words: &mut Vec<Word>) {
         let mut word = |why: &str| words.push(Word::new("node", why));
         let mut directory = Directory::default();
@@ -237,7 +238,8 @@ impl Arriving {
         if directory.nodes().is_empty() {
             return;
         }
-        // As many as fit; names and texts are bounded, so that it is nearly always all of them.
+        // Writes as many nodes as fit. Names and texts are bounded, so this is nearly always all of
+        // them.
         while directory.put(batch, owner).is_err() {
             let Some(name) = directory.nodes().last().map(|node| node.name.clone()) else { return };
             word("there is no room for the configuration of all nodes");
@@ -250,14 +252,14 @@ impl Arriving {
     }
 }
 
-/// Takes out an item that was written; the bytes that it counted for.
+/// Removes an item that was written. Returns the bytes that it counted for.
 fn forget(node: &mut Coming, at: usize, owner: &str, name: &str, batch: &mut Batch) -> u64 {
     let Some((id, place)) = node.items.remove(at) else { return 0 };
     rows::delete_item(batch, owner, name, &id, place.number);
     u64::from(place.bytes)
 }
 
-/// Appends what the owner of nodes sees of one (XEP-0227 4.10.1).
+/// Appends the owner's view of a node (XEP-0227 4.10.1).
 pub(super) fn write_owner(out: &mut Vec<u8>, node: &Node, affiliates: &Affiliates) {
     out.extend_from_slice(b"<configure");
     write_attribute(out, "node", &node.name);

@@ -11,7 +11,7 @@ use crate::store::{Batch, private as rows};
 use crate::wire::jid::Jid;
 use crate::wire::text::write_attribute;
 
-/// Private XML as it comes.
+/// Private XML being imported.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Private {
     elements: BTreeMap<Box<[u8]>, Vec<u8>>,
@@ -19,7 +19,7 @@ pub(super) struct Private {
 }
 
 impl Private {
-    /// A child of the query (XEP-0049 2.3: each has a namespace of its own).
+    /// Reads a child of the query (XEP-0049 2.3: each has a namespace of its own).
     pub(super) fn element(&mut self, element: &Element, words: &mut Vec<Word>) {
         let mut word = |why: &str| words.push(Word::new("private element", why));
         let own = element.ns();
@@ -47,7 +47,8 @@ impl Private {
     }
 }
 
-/// What privacy lists keep from a user for good: the addresses that the default list denies everything.
+/// The addresses that privacy lists block permanently: those to which the default list denies
+/// everything.
 pub(super) fn blocked(query: &Element, words: &mut Vec<Word>) -> Vec<Box<str>> {
     let mut word = |why: &str| words.push(Word::new("privacy list", why));
     let named = |list: &&Element| list.is("list", NS_PRIVACY);
@@ -65,7 +66,7 @@ pub(super) fn blocked(query: &Element, words: &mut Vec<Word>) -> Vec<Box<str>> {
     for item in items {
         let kinds = item.children().count();
         match (item.attr("action"), item.attr("type"), item.attr("value")) {
-            // XEP-0016 2.1: none of the four, or all of them, is everything.
+            // XEP-0016 2.1: none of the four kinds, or all of them, means everything.
             (Some("deny"), Some("jid"), Some(jid)) if kinds == 0 || kinds == 4 => match Jid::parse(jid) {
                 Ok(jid) => jids.push(jid.as_str().into()),
                 Err(_) => word("an item has no valid JID"),
@@ -80,7 +81,7 @@ pub(super) fn blocked(query: &Element, words: &mut Vec<Word>) -> Vec<Box<str>> {
     jids
 }
 
-/// Writes what is blocked.
+/// Writes the block list.
 pub(super) fn block(owner: &str, jids: Vec<Box<str>>, batch: &mut Batch, counts: &mut Counts, words: &mut Vec<Word>) {
     let count = jids.len() as u64;
     match blocking::put(batch, owner, jids) {
@@ -89,7 +90,7 @@ pub(super) fn block(owner: &str, jids: Vec<Box<str>>, batch: &mut Batch, counts:
     }
 }
 
-/// Appends what is blocked as the default privacy list.
+/// Appends the block list as the default privacy list.
 pub(super) fn write_blocked(out: &mut Vec<u8>, jids: &[&str]) {
     out.extend_from_slice(b"<query");
     write_attribute(out, "xmlns", NS_PRIVACY);

@@ -1,4 +1,4 @@
-//! Rosters and requests for a subscription (XEP-0227 4.4, 4.9).
+//! Rosters and subscription requests (XEP-0227 4.4, 4.9).
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::store::roster::{self as rows, Groups, ItemView, Version};
 use crate::wire::jid::Jid;
 use crate::wire::text::{escape_into, write_attribute};
 
-/// A contact as it comes.
+/// A contact being imported.
 #[derive(Clone, Debug, Default)]
 struct Contact {
     listed: bool,
@@ -24,9 +24,9 @@ struct Contact {
     from: bool,
     asked: bool,
     name: String,
-    /// As they are stored.
+    /// In their stored form.
     groups: Vec<u8>,
-    /// The request of the contact, if one waits for an answer.
+    /// The contact's unanswered request, if any.
     request: Option<Vec<u8>>,
 }
 
@@ -46,7 +46,7 @@ impl Contact {
     }
 }
 
-/// A roster as it comes: contacts and requests in any order.
+/// A roster being imported: contacts and requests in any order.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Arriving {
     contacts: BTreeMap<Box<str>, Contact>,
@@ -56,7 +56,7 @@ pub(super) struct Arriving {
 }
 
 impl Arriving {
-    /// A child of the roster's query.
+    /// Reads a child of the roster's query.
     pub(super) fn item(&mut self, owner: &str, element: &Element, words: &mut Vec<Word>) {
         const WHAT: &str = "contact";
         let mut word = |why: &str| words.push(Word::new(WHAT, why));
@@ -121,7 +121,7 @@ impl Arriving {
         };
     }
 
-    /// A request of somebody for a subscription.
+    /// Reads a subscription request.
     pub(super) fn request(&mut self, owner: &str, element: &Element, words: &mut Vec<Word>) {
         const WHAT: &str = "request";
         let mut word = |why: &str| words.push(Word::new(WHAT, why));
@@ -131,7 +131,7 @@ impl Arriving {
         let Some(jid) = element.attr("from").and_then(bare).filter(|jid| **jid != *owner) else {
             return word("it has no valid `from`");
         };
-        // It is kept without the addresses, which are its place.
+        // It is stored without addresses, which follow from its key.
         let mut stanza = element.clone();
         for name in ["from", "to"] {
             stanza.attrs_mut().remove("", name);
@@ -139,7 +139,7 @@ impl Arriving {
         let mut request = Vec::new();
         xml::write(&mut request, &stanza, &stanza.ns());
         if request.len() > ROSTER_REQUEST_BYTES_MAX || !xml::is_stanza(&request) {
-            // Of a longer one only its kind and sender are kept (RFC 6121 3.1.3).
+            // Of a longer request only type and sender are stored (RFC 6121 3.1.3).
             word("it is long: only who asks is kept");
             request.clear();
         }
@@ -153,7 +153,8 @@ impl Arriving {
         self.contacts.entry(jid).or_default().request = Some(request);
     }
 
-    /// Writes the rows. The time names the roster's history: no other account of the name has come then.
+    /// Writes the rows. The time names the roster's history: no other account of this name is
+    /// imported at that time.
     pub(super) fn finish(self, owner: &str, now_us: u64, batch: &mut Batch, counts: &mut Counts) {
         if self.contacts.is_empty() {
             return;
@@ -161,7 +162,7 @@ impl Arriving {
         rows::put_version(batch, owner, Version { history: now_us.max(1), ..Version::default() });
         for (jid, contact) in &self.contacts {
             let state = contact.state();
-            // A contact who sees the presence already has nothing to ask for.
+            // A contact that already receives the presence has nothing to request.
             let pending = contact.request.as_deref().filter(|_| state.pending_in());
             if !contact.listed && pending.is_none() {
                 continue;
@@ -185,12 +186,12 @@ impl Arriving {
     }
 }
 
-/// The bare JID of an address, normalised.
+/// The normalised bare JID of an address.
 pub(super) fn bare(jid: &str) -> Option<Box<str>> {
     Some(Jid::parse(jid).ok()?.bare_str().into())
 }
 
-/// Appends a contact's item; nothing for one that the roster does not list.
+/// Appends a contact's item; nothing if the roster does not list it.
 pub(super) fn write_item(out: &mut Vec<u8>, contact: &str, item: &ItemView<'_>) {
     let Some(state) = State::from_number(item.state).filter(|_| item.listed) else { return };
     out.extend_from_slice(b"<item");
@@ -214,7 +215,7 @@ pub(super) fn write_item(out: &mut Vec<u8>, contact: &str, item: &ItemView<'_>) 
     out.extend_from_slice(b"</item>");
 }
 
-/// Appends the request of a contact, if one waits; whether it does.
+/// Appends the unanswered request of a contact. Returns whether there is one.
 pub(super) fn write_request(out: &mut Vec<u8>, owner: &str, contact: &str, item: &ItemView<'_>) -> bool {
     if !State::from_number(item.state).is_some_and(State::pending_in) {
         return false;
@@ -223,7 +224,7 @@ pub(super) fn write_request(out: &mut Vec<u8>, owner: &str, contact: &str, item:
     write_attribute(out, "xmlns", NS_CLIENT);
     write_attribute(out, "from", contact);
     write_attribute(out, "to", owner);
-    // A request that was not kept whole says only who asks.
+    // A request that was not stored in full has only its type.
     out.extend_from_slice(item.pending.strip_prefix(b"<presence").unwrap_or(b" type='subscribe'/>"));
     true
 }

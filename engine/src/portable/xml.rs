@@ -1,4 +1,4 @@
-//! Elements as XML that stands in a certain default namespace.
+//! Elements as XML in the context of a given default namespace.
 
 use minidom::{Element, Node};
 
@@ -8,12 +8,13 @@ use crate::wire::{Expect, Progress, Scanner, StreamScope};
 
 const NS_XML: &str = "http://www.w3.org/XML/1998/namespace";
 
-/// Appends an element where `inherited` is the default namespace. No prefix is used but for attributes.
+/// Appends an element where `inherited` is the default namespace. Prefixes are used for attributes
+/// only.
 pub(super) fn write(out: &mut Vec<u8>, element: &Element, inherited: &str) {
     write_with(out, element, inherited, &[], &|_| true);
 }
 
-/// The same with other values of some attributes, and without some children.
+/// The same with other values for some attributes, and without some children.
 pub(super) fn write_with(
     out: &mut Vec<u8>,
     element: &Element,
@@ -56,16 +57,16 @@ pub(super) fn write_with(
     out.push(b'>');
 }
 
-/// An element that stands for itself: it declares its namespace, also if that is none.
+/// A standalone element: it declares its namespace, even if that is empty.
 pub(super) fn whole(element: &Element) -> Vec<u8> {
-    /// The name of no namespace.
+    /// A name that equals no namespace.
     const UNKNOWN: &str = "\0";
     let mut out = Vec::new();
     write(&mut out, element, UNKNOWN);
     out
 }
 
-/// Whether a stanza is one that could have come from a client: what is stored is read by the scanner again.
+/// Whether a stanza could have come from a client: the scanner will read the stored form again.
 pub(super) fn is_stanza(xml: &[u8]) -> bool {
     let scanned = Scanner::new().scan(&StreamScope::Usual, Expect::Content, MAX_STANZA_BYTES_DEFAULT, xml);
     matches!(scanned, Ok(Progress::Element { consumed }) if consumed == xml.len())
