@@ -1,43 +1,45 @@
-//! The sessions with most stanzas and bytes, found with little memory: the Space-Saving algorithm (Metwally, Agrawal, El Abbadi,
-//! "Efficient Computation of Frequent and Top-k Elements in Data Streams", 2005).
+//! The sessions with the most stanzas and bytes, found with little memory: the Space-Saving
+//! algorithm (Metwally, Agrawal, El Abbadi, "Efficient Computation of Frequent and Top-k Elements
+//! in Data Streams", 2005).
 //!
-//! [`COUNTED`] sessions are counted. One that is not among them takes the place of the one with the least weight and inherits
-//! it, so that whoever has more than a [`COUNTED`]th of all is among them. Figures are those since a session has had its place: they
-//! may be too small, never too large. Counting begins with the first question and ends when nobody has asked for
-//! [`LEASE_MS`].
+//! [`COUNTED`] sessions are counted. A session that is not among them replaces the one with the
+//! least weight and inherits that weight. Every session with more than a [`COUNTED`]th of the total
+//! is therefore counted. A session's figures cover the time since it was added: they may be too
+//! small, never too large. Counting begins with the first query and ends [`LEASE_MS`] after the
+//! last one.
 
 use hashbrown::HashMap;
 
 use crate::id::SessionId;
 
-/// Sessions that are counted at once.
+/// Number of sessions that are counted at once.
 pub const COUNTED: usize = 256;
-/// Counting ends when nobody has asked for so long, milliseconds.
+/// Counting ends this long after the last query, milliseconds.
 pub const LEASE_MS: u64 = 5_000;
-/// Figures are of so long, or of as long as it was between two looks, milliseconds.
+/// Length of a window in milliseconds; it extends to the next query.
 pub const WINDOW_MS: u64 = 2_000;
-/// The first one: who asks only once does not wait for long.
+/// Length of the first window in milliseconds, so that a single query gets a result soon.
 pub const FIRST_WINDOW_MS: u64 = 400;
-/// So many bytes weigh as much as a stanza.
+/// Number of bytes that weigh as much as a stanza.
 const STANZA_BYTES: u64 = 512;
 
-/// Hash state without entropy: keys are numbers that the shard itself gives out.
+/// Hash state without entropy: keys are numbers that the shard itself assigns.
 type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
-/// What one session did.
+/// The counts of one session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counted {
     /// The session.
     pub session: SessionId,
-    /// What it is ordered by: stanzas, and bytes in pieces of 512, with what it has inherited.
+    /// The sort key: stanzas, and bytes in units of 512, including the inherited weight.
     pub weight: u64,
     /// Stanzas from its client.
     pub stanzas_in: u64,
     /// Stanzas to its client.
     pub stanzas_out: u64,
-    /// Bytes of these from its client.
+    /// Bytes of the stanzas from its client.
     pub bytes_in: u64,
-    /// Bytes of these to its client.
+    /// Bytes of the stanzas to its client.
     pub bytes_out: u64,
 }
 
@@ -47,15 +49,15 @@ impl Counted {
     }
 }
 
-/// Sessions with their counts, a bounded number of them.
+/// A bounded number of sessions with their counts.
 #[derive(Debug, Default)]
 struct Sketch {
     /// At most [`COUNTED`].
     counted: Vec<Counted>,
     places: HashMap<SessionId, usize, Fixed>,
-    /// No weight is below this one, ...
+    /// A lower bound of all weights, ...
     least: u64,
-    /// ... and whoever has it stands behind this place, or nobody has.
+    /// ... and any session with that weight is at or after this index.
     hand: usize,
 }
 
@@ -79,8 +81,8 @@ impl Sketch {
         &mut self.counted[place]
     }
 
-    /// The place with the least weight. Weights only grow, so one round over the places finds all that have the same: most
-    /// often the next place or one soon behind it is it.
+    /// The index with the least weight. Weights only grow, so one pass over the slots finds all
+    /// that have the same weight: the next one is usually at or soon after `hand`.
     fn least(&mut self) -> usize {
         loop {
             if let Some(ahead) = self.counted[self.hand..].iter().position(|counted| counted.weight <= self.least) {
@@ -93,28 +95,28 @@ impl Sketch {
     }
 }
 
-/// Counting under way.
+/// A count in progress.
 #[derive(Debug)]
 pub struct Busiest {
     asked_ms: u64,
     began_ms: u64,
     sketch: Sketch,
-    /// The last whole window, and how long it was.
+    /// The last complete window, and its length.
     last: (u64, Vec<Counted>),
 }
 
 impl Busiest {
-    /// Begins.
+    /// Starts counting.
     pub fn new(now_ms: u64) -> Busiest {
         Busiest { asked_ms: now_ms, began_ms: now_ms, sketch: Sketch::default(), last: (0, Vec::new()) }
     }
 
-    /// Nobody has asked for too long.
+    /// Whether the last query was too long ago.
     pub fn is_over(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.asked_ms) > LEASE_MS
     }
 
-    /// A stanza of so many bytes from a session's client, or to it.
+    /// Counts a stanza of this size from a session's client, or to it.
     pub fn count(&mut self, now_ms: u64, session: SessionId, from_client: bool, bytes: usize) {
         self.turn_over(now_ms);
         let (counted, bytes) = (self.sketch.entry(session), bytes as u64);
@@ -137,7 +139,8 @@ impl Busiest {
         }
     }
 
-    /// The last whole window: how long it was, in milliseconds, 0 while there is none, and who was counted, the busiest first.
+    /// The last complete window: its length in milliseconds, 0 if there is none, and the counted
+    /// sessions, the busiest first.
     pub fn ask(&mut self, now_ms: u64) -> (u64, &[Counted]) {
         self.asked_ms = now_ms;
         self.turn_over(now_ms);
@@ -149,7 +152,7 @@ impl Busiest {
 mod tests {
     use super::*;
 
-    /// A generator of numbers that a test can repeat (Knuth's MMIX).
+    /// A pseudorandom generator that a test can repeat (Knuth's MMIX).
     fn next(state: &mut u64) -> u64 {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         *state >> 33
@@ -177,7 +180,7 @@ mod tests {
         let (mut busiest, mut state) = (Busiest::new(0), 7);
         let mut exact = [0_u64; 8];
         for _ in 0..400_000 {
-            // Eight sessions have a third of all, and 100,000 others the rest.
+            // Eight sessions have a third of the total, and 100,000 others the rest.
             let heavy = next(&mut state).is_multiple_of(3);
             let slot = if heavy { (next(&mut state) % 36).isqrt() } else { 100 + next(&mut state) % 100_000 };
             if let Some(count) = exact.get_mut(slot as usize) {

@@ -1,8 +1,8 @@
-//! One user's stanzas as they come and go, until an operator's command fetches them.
+//! A trace of one user's stanzas, stored until an operator's command fetches it.
 //!
-//! A [`Record`] is a stanza, what became of an earlier one, or news of a session. What a stanza carries is left out where it is
-//! not asked for: then neither text nor anything else that a client has chosen is in the record, but for the addresses, the `id`
-//! and the `type`. Payloads that the server knows are named.
+//! A [`Record`] is a stanza, the fate of an earlier one, or a session event. Without `bodies`, the
+//! content of stanzas is omitted: the record then contains no text or other choice of a client,
+//! except the addresses, the `id` and the `type`. Payloads that the server knows are named.
 
 use std::collections::VecDeque;
 
@@ -10,76 +10,76 @@ use crate::id::{Now, SessionId};
 use crate::ns;
 use crate::wire::Element;
 
-/// Records that wait to be fetched at most; what comes beyond is counted.
+/// Maximum number of records that wait to be fetched; further ones are only counted.
 pub const RECORDS_MAX: usize = 4_096;
-/// Bytes of text of these at most.
+/// Maximum bytes of text of these records.
 pub const BYTES_MAX: usize = 4 << 20;
-/// Stanzas of a trace whose fate is waited for at most; of others it is not told.
+/// Maximum number of stanzas per trace whose fate is pending; the fate of others is not reported.
 const FOLLOWED_MAX: usize = 1_024;
-/// Bytes of a stanza that are kept, where what it carries is asked for.
+/// Maximum bytes of a stanza that are recorded, if content is requested.
 pub const XML_BYTES_MAX: usize = 64 << 10;
-/// Bytes of text of one page, unless its first record alone has more.
+/// Maximum bytes of text per page, unless its first record alone has more.
 const PAGE_BYTES_MAX: usize = 128 << 10;
-/// Longest `id` or `type` that is kept, in characters.
+/// Maximum length of a recorded `id` or `type`, in characters.
 const WORD_CHARS_MAX: usize = 256;
-/// Longest address that is kept, in characters: three parts at their bound.
+/// Maximum length of a recorded address, in characters: three parts of maximum length.
 const ADDRESS_CHARS_MAX: usize = 3 * crate::limits::JID_PART_BYTES_MAX + 2;
-/// A trace that nobody has fetched from for so long ends, milliseconds.
+/// A trace ends this long after the last fetch, milliseconds.
 pub const ABANDONED_MS: u64 = 10_000;
 
-/// Which way a stanza went.
+/// The direction of a stanza.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
     /// From the client.
     In,
     /// To the client.
     Out,
-    /// For the user, but to none of the sessions.
+    /// For the user, but sent to none of the sessions.
     Aside,
 }
 
-/// What became of a stanza.
+/// What happened to a stanza.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// The server has done what it asks for.
+    /// The server has processed it.
     Taken,
-    /// It is on its way to its receiver's home, which has not confirmed it yet.
+    /// It is on its way to its recipient's home, which has not confirmed it yet.
     UnderWay,
-    /// Its receiver's home has it (XEP-0198: it counts as handled).
+    /// Its recipient's home has received it (XEP-0198: it counts as handled).
     Safe,
-    /// Its sender gets an error with this condition.
+    /// Its sender receives an error with this condition.
     Refused(&'static str),
-    /// It waits to be sent, behind so many bytes.
+    /// It waits to be sent, after this number of bytes.
     Queued(usize),
     /// Its session has no connection and may be resumed (XEP-0198 5).
     Held,
-    /// The kernel has its bytes.
+    /// The kernel has accepted its bytes.
     Sent,
-    /// The client has it (XEP-0198 4).
+    /// The client has acknowledged it (XEP-0198 4).
     Acknowledged,
-    /// It waits in the receiver's log.
+    /// It waits in the recipient's log.
     Stored,
 }
 
-/// News of a session.
+/// A session event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
     /// Its resource was bound.
     Bound,
-    /// It has lost its connection and waits to be resumed.
+    /// The session lost its connection and waits to be resumed.
     Disconnected,
-    /// It was resumed, and so many stanzas were sent again.
+    /// It was resumed, and this number of stanzas was sent again.
     Resumed(u32),
-    /// It is over.
+    /// The session ended.
     Ended,
 }
 
-/// A stanza as it is traced.
+/// A traced stanza.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stanza {
-    /// Full JID of the session that it came from or goes to.
+    /// Full JID of the session that sent it or that it is sent to.
     pub session: Option<Box<str>>,
-    /// Which way.
+    /// Its direction.
     pub way: Way,
     /// `message`, `presence` or `iq`.
     pub name: &'static str,
@@ -87,51 +87,51 @@ pub struct Stanza {
     pub from: Option<Box<str>>,
     /// Its `to`, as written.
     pub to: Option<Box<str>>,
-    /// Its `id`, of which no more than 256 characters are kept.
+    /// Its `id`, truncated to 256 characters.
     pub id: Option<Box<str>>,
-    /// Its `type`, likewise.
+    /// Its `type`, truncated likewise.
     pub kind: Option<Box<str>>,
-    /// What it carries, as far as the server has a name for it; `other` stands for the rest.
+    /// The names of its payloads, if the server knows them; `other` for the rest.
     pub payload: Vec<&'static str>,
-    /// Its length.
+    /// Its length in bytes.
     pub bytes: usize,
-    /// What became of it at once.
+    /// Its immediate fate.
     pub fate: Fate,
-    /// All of it, if that is asked for, up to [`XML_BYTES_MAX`].
+    /// The whole stanza if requested, up to [`XML_BYTES_MAX`].
     pub xml: Option<Box<str>>,
 }
 
-/// What a record tells.
+/// The content of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum What {
     /// A stanza.
     Stanza(Box<Stanza>),
-    /// What became of the stanza with this number.
+    /// The fate of an earlier stanza.
     Fate {
-        /// Its number.
+        /// The number of the stanza's record.
         of: u64,
-        /// What became of it.
+        /// Its fate.
         fate: Fate,
-        /// How long after it was seen, microseconds.
+        /// Time since the stanza was recorded, microseconds.
         after_us: u64,
     },
-    /// News of a session.
+    /// A session event.
     Session {
-        /// Its full JID.
+        /// The session's full JID.
         session: Box<str>,
-        /// The news.
+        /// The event.
         news: News,
     },
 }
 
-/// One thing that a trace has seen.
+/// One entry of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Counted from 1 in a trace, those that were left out included.
+    /// Counted from 1 in a trace, including records that were dropped.
     pub number: u64,
-    /// When, microseconds since the Unix epoch.
+    /// When it was recorded, microseconds since the Unix epoch.
     pub at_us: u64,
-    /// What.
+    /// Its content.
     pub what: What,
 }
 
@@ -150,31 +150,31 @@ impl Record {
     }
 }
 
-/// What is fetched at once.
+/// The records of one fetch.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Page {
-    /// In order.
+    /// The records in order.
     pub records: Vec<Record>,
-    /// There are more already.
+    /// Whether there are more already.
     pub more: bool,
-    /// Records that were left out so far, because too many waited.
+    /// Records dropped so far, because too many waited.
     pub dropped: u64,
-    /// Stanzas seen so far, those that were left out included.
+    /// Stanzas seen so far, including those that were dropped.
     pub stanzas: u64,
-    /// Its time is over: nothing is added any more.
+    /// Whether the trace has ended: no more records are added.
     pub over: bool,
 }
 
-/// Where a stanza is whose fate is waited for.
+/// The state of a stanza whose fate is pending.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
-    /// With its receiver's home; the number in its session's inbound count.
+    /// At its recipient's home; with the number in its session's inbound count.
     UnderWay(u32),
-    /// Behind a send, or behind the end of a turn.
+    /// Waiting for a send to finish, or for the end of a turn.
     Queued,
-    /// In the send that is under way.
+    /// Part of the send in progress.
     Sending,
-    /// Gone out.
+    /// Accepted by the kernel.
     Sent,
 }
 
@@ -184,11 +184,11 @@ struct Followed {
     at_us: u64,
     session: SessionId,
     place: Place,
-    /// The number in the session's outbound count (XEP-0198 4); none without stream management.
+    /// The number in the session's outbound count (XEP-0198 4); `None` without stream management.
     counted: Option<u32>,
 }
 
-/// A stanza that the shard is at.
+/// The stanza that the shard is processing.
 #[derive(Debug)]
 struct Current {
     number: u64,
@@ -196,14 +196,14 @@ struct Current {
     refused: Option<&'static str>,
 }
 
-/// A trace under way.
+/// A trace in progress.
 #[derive(Debug)]
 pub struct Trace {
-    /// Its number.
+    /// The trace's number.
     pub id: u64,
     account: Box<str>,
     resource: Option<Box<str>>,
-    /// Whether all of each stanza is kept.
+    /// Whether whole stanzas are recorded.
     pub bodies: bool,
     until_ms: u64,
     asked_ms: u64,
@@ -219,7 +219,8 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of a user's sessions, or of the one with a resource, for so long.
+    /// Starts a trace of a user's sessions, or of the one with this resource, for `ms`
+    /// milliseconds.
     pub fn new(id: u64, account: &str, resource: Option<&str>, bodies: bool, now_ms: u64, ms: u64) -> Trace {
         Trace {
             id,
@@ -238,18 +239,18 @@ impl Trace {
         }
     }
 
-    /// Nobody has fetched from it for too long.
+    /// Whether the last fetch was too long ago.
     pub fn is_abandoned(&self, now_ms: u64) -> bool {
         now_ms.saturating_sub(self.asked_ms) > ABANDONED_MS
     }
 
-    /// Whether it is of this user.
+    /// Whether it traces this user.
     pub fn is_of(&self, account: &str) -> bool {
         *self.account == *account
     }
 
-    /// Whether a session with this resource, or what is addressed to it, belongs to the trace; without a resource what is for
-    /// the user as a whole.
+    /// Whether the trace covers a session with this resource, or a stanza addressed to it; without
+    /// a resource, a stanza for the user as a whole.
     pub fn takes(&self, account: &str, resource: Option<&str>) -> bool {
         self.is_of(account) && (self.resource.is_none() || self.resource.as_deref() == resource)
     }
@@ -258,7 +259,7 @@ impl Trace {
         now.mono_ms >= self.until_ms
     }
 
-    /// Adds a record, if there is room; its number, and whether there was.
+    /// Adds a record if there is room. Returns its number, and whether there was room.
     fn add(&mut self, now: Now, what: What) -> (u64, bool) {
         self.numbered += 1;
         let record = Record { number: self.numbered, at_us: now.wall_us, what };
@@ -272,7 +273,7 @@ impl Trace {
         (self.numbered, true)
     }
 
-    /// A stanza; its number if there was room for it.
+    /// Adds a stanza. Returns its number if there was room.
     fn stanza(&mut self, now: Now, stanza: Stanza) -> Option<u64> {
         self.stanzas += 1;
         let (number, added) = self.add(now, What::Stanza(Box::new(stanza)));
@@ -285,7 +286,7 @@ impl Trace {
         }
     }
 
-    /// A stanza comes from a session; [`Trace::taken`] follows.
+    /// Records a stanza from a session; [`Trace::taken`] follows.
     pub fn came(&mut self, now: Now, stanza: Stanza) {
         if self.is_over(now) {
             return;
@@ -293,15 +294,15 @@ impl Trace {
         self.current = self.stanza(now, stanza).map(|number| Current { number, at_us: now.wall_us, refused: None });
     }
 
-    /// The stanza that has just come is answered with an error.
+    /// Records that the current stanza is answered with an error.
     pub fn refused(&mut self, condition: &'static str) {
         if let Some(current) = &mut self.current {
             current.refused = Some(condition);
         }
     }
 
-    /// The shard is done with the stanza that has just come. With `under_way` another home has to confirm it, under this number
-    /// if the session counts; 0 if it does not.
+    /// Records that the shard has processed the current stanza. With `under_way` another home must
+    /// confirm it, under this number if the session counts, otherwise 0.
     pub fn taken(&mut self, session: SessionId, under_way: Option<u32>) {
         let Some(Current { number, at_us, refused }) = self.current.take() else { return };
         let fate = match (refused, under_way) {
@@ -318,7 +319,7 @@ impl Trace {
         }
     }
 
-    /// A stanza goes to a session, with this number in its outbound count.
+    /// Records a stanza to a session, with this number in its outbound count.
     pub fn goes(&mut self, now: Now, session: SessionId, stanza: Stanza, counted: Option<u32>) {
         if self.is_over(now) {
             return;
@@ -330,7 +331,7 @@ impl Trace {
         }
     }
 
-    /// A stanza goes ahead of those from this number in the outbound count on.
+    /// Records that a stanza is sent before those from this number in the outbound count on.
     pub fn overtakes(&mut self, session: SessionId, counted: u32) {
         for followed in self.followed.iter_mut().filter(|followed| followed.session == session) {
             if let Some(number) = followed.counted.as_mut().filter(|number| !is_before(**number, counted)) {
@@ -339,14 +340,14 @@ impl Trace {
         }
     }
 
-    /// A stanza for the user that no session gets now.
+    /// Records a stanza for the user that no session receives now.
     pub fn aside(&mut self, now: Now, stanza: Stanza) {
         if !self.is_over(now) {
             self.stanza(now, stanza);
         }
     }
 
-    /// News of a session.
+    /// Records a session event.
     pub fn news(&mut self, now: Now, id: SessionId, session: &str, news: News) {
         if self.is_over(now) {
             return;
@@ -362,7 +363,7 @@ impl Trace {
                     }
                 });
             }
-            // What is not counted is not sent again.
+            // Stanzas that are not counted are not sent again.
             News::Disconnected => self.followed.retain(|followed| {
                 followed.session != id || followed.counted.is_some() || matches!(followed.place, Place::UnderWay(_))
             }),
@@ -370,7 +371,8 @@ impl Trace {
         }
     }
 
-    /// Goes through what is followed of a session; what `step` gives a fate is told, and what it ends is not followed any more.
+    /// Applies `step` to each pending stanza of a session. A fate that it returns is recorded; with
+    /// `true` the stanza is no longer pending.
     fn step(&mut self, now: Now, session: SessionId, mut step: impl FnMut(&mut Followed) -> (Option<Fate>, bool)) {
         if self.followed.is_empty() {
             return;
@@ -389,7 +391,7 @@ impl Trace {
         }
     }
 
-    /// The receiver's home has confirmed this stanza of a session.
+    /// Records that the recipient's home has confirmed this stanza of a session.
     pub fn safe(&mut self, now: Now, session: SessionId, seq: u32) {
         self.step(now, session, |followed| match followed.place == Place::UnderWay(seq) {
             true => (Some(Fate::Safe), false),
@@ -397,7 +399,8 @@ impl Trace {
         });
     }
 
-    /// All that waits for a session's connection is in the send that is made now.
+    /// Records that everything that waits for a session's connection is part of the send now
+    /// starting.
     pub fn sending(&mut self, now: Now, session: SessionId) {
         self.step(now, session, |followed| {
             if followed.place == Place::Queued {
@@ -407,7 +410,7 @@ impl Trace {
         });
     }
 
-    /// The send under way is with the kernel.
+    /// Records that the kernel has accepted the send in progress.
     pub fn sent(&mut self, now: Now, session: SessionId) {
         self.step(now, session, |followed| match followed.place == Place::Sending {
             true => {
@@ -418,7 +421,7 @@ impl Trace {
         });
     }
 
-    /// The client has acknowledged up to this number.
+    /// Records that the client has acknowledged stanzas up to this number.
     pub fn acknowledged(&mut self, now: Now, session: SessionId, h: u32) {
         self.step(now, session, |followed| match followed.counted.is_some_and(|counted| !is_before(h, counted)) {
             true => (Some(Fate::Acknowledged), false),
@@ -426,7 +429,7 @@ impl Trace {
         });
     }
 
-    /// Takes what has come, a page of it.
+    /// Removes and returns one page of records.
     pub fn fetch(&mut self, now: Now) -> Page {
         self.asked_ms = now.mono_ms;
         let (mut records, mut bytes) = (Vec::new(), 0);
@@ -444,12 +447,12 @@ impl Trace {
     }
 }
 
-/// Whether a number of stream management is before another: they wrap around (XEP-0198 4).
+/// Whether a stream management count precedes another: counts wrap around (XEP-0198 4).
 fn is_before(a: u32, b: u32) -> bool {
     a != b && b.wrapping_sub(a) < 1 << 31
 }
 
-/// Payloads with a name of their own: what most stanzas carry, and what this server answers.
+/// Payloads with a name of their own: the most frequent ones, and those that this server answers.
 const KNOWN: &[(&str, &str)] = &[
     ("body", ns::CLIENT),
     ("subject", ns::CLIENT),
@@ -479,7 +482,7 @@ const KNOWN: &[(&str, &str)] = &[
     ("vCard", "vcard-temp"),
 ];
 
-/// Requests whose element is called `query`, by their namespace.
+/// Requests whose element is `query`, by their namespace.
 const QUERIES: &[(&str, &str)] = &[
     ("roster", "jabber:iq:roster"),
     ("private", "jabber:iq:private"),
@@ -490,9 +493,9 @@ const QUERIES: &[(&str, &str)] = &[
     ("disco#items", "http://jabber.org/protocol/disco#items"),
 ];
 
-/// What stands for payloads that have no name here.
+/// The name of all payloads without an entry here.
 const OTHER: &str = "other";
-/// Payloads of a stanza that are named at most.
+/// Maximum number of payloads of a stanza that are named.
 const PAYLOADS_MAX: usize = 16;
 
 fn payload(name: &str, namespace: &str) -> &'static str {
@@ -509,7 +512,7 @@ fn cut(text: &str, chars_max: usize) -> Box<str> {
 }
 
 impl Stanza {
-    /// Of an element; with `bodies` all of it.
+    /// Describes an element; includes all of it with `bodies`.
     pub fn of(element: &Element<'_>, session: Option<&str>, way: Way, fate: Fate, bodies: bool) -> Stanza {
         let name = match element.name() {
             "message" => "message",
@@ -536,7 +539,7 @@ impl Stanza {
     }
 }
 
-/// The last place up to `at` where no character is cut in two.
+/// The last index up to `at` that is a character boundary.
 fn boundary(bytes: &[u8], mut at: usize) -> usize {
     while at < bytes.len() && at > 0 && bytes[at] & 0xc0 == 0x80 {
         at -= 1;
