@@ -1,4 +1,5 @@
-//! Logins as other shards and the log hear of them: who is asked, who is charged, and what is noted.
+//! Logins from the point of view of other shards and the log: which shard is asked, what is
+//! charged, and what is recorded.
 
 use std::net::IpAddr;
 
@@ -10,8 +11,9 @@ use crate::session::conn::{Attempt, ConnState, Stage};
 use crate::session::sasl::Refused;
 use crate::store::hash::Tag;
 
-/// A login that has waited so long for the server, and is given up, is not held against its address, milliseconds: in a storm
-/// of logins those who come late must not lock out those behind the same address.
+/// An aborted login that has waited this long for the server is not charged to its address,
+/// milliseconds. In a storm of logins, slow responses must not lock out other users behind the same
+/// address.
 const SERVER_SLOW_MS: u64 = 2_000;
 
 impl Kernel {
@@ -20,7 +22,8 @@ impl Kernel {
         self.settings.partitions.owner(peer.key as u16)
     }
 
-    /// Asks the shard that counts for an address; the dispatch goes on.
+    /// Sends a question to the shard that counts for an address; the dispatch continues with its
+    /// answer.
     pub(crate) fn ask_counting(&mut self, conn: ConnId, peer: Peer, account: &str, question: Question) {
         let conn = ConnRef { shard: self.id, conn };
         let counting = self.counting(peer);
@@ -29,7 +32,7 @@ impl Kernel {
         letters.push(Letter::Login(LoginLetter::Ask { conn, account, question }));
     }
 
-    /// Asks an account's home; the dispatch goes on where the connection is.
+    /// Sends a question to an account's home; the dispatch continues at the connection's shard.
     pub(crate) fn ask_home(&mut self, conn: ConnRef, account: &str, question: Question) {
         let home = self.home(account);
         let letters = self.letters_to(home);
@@ -42,8 +45,8 @@ impl Kernel {
         self.letters_to(counting).push(Letter::Login(LoginLetter::Failed { peer }));
     }
 
-    /// The account and its pair with the address get back what they were charged when a login began. The home remembers
-    /// where from it was, and the password that was right.
+    /// Refunds the account, and its pair with the address, what the login was charged when it
+    /// began. The home remembers the address, and the password that was correct.
     pub(crate) fn spare_account(&mut self, account: &str, peer: Peer, seen: Option<Tag>) {
         let home = self.home(account);
         let letters = self.letters_to(home);
@@ -51,7 +54,7 @@ impl Kernel {
         letters.push(Letter::Login(LoginLetter::Spared { account, peer, seen: seen.map(Box::new) }));
     }
 
-    /// An account gains keys that its password was shown to be right for.
+    /// Adds keys to an account whose password was verified.
     pub(crate) fn give_keys(&mut self, account: &str, gained: Gained) {
         let home = self.home(account);
         let letters = self.letters_to(home);
@@ -59,12 +62,13 @@ impl Kernel {
         letters.push(Letter::Login(LoginLetter::KeysGained { account, gained: Box::new(gained) }));
     }
 
-    /// A connection has ended before authentication did: account and pair stay charged, and so is the address unless it was
-    /// the server that took long.
+    /// Handles a connection that has ended before its authentication did. Account and pair stay
+    /// charged, and so does the address unless the server was slow.
     pub(crate) fn login_broken_off(&mut self, state: &ConnState) {
         let ConnState::Opening(opening) = state else { return };
         let Some(attempt) = &opening.attempt else { return };
-        // A question to whoever keeps users elsewhere has an answer in bounded time: who gives up before has it asked for nothing.
+        // An external back end answers within a bounded time: a client that gives up before that
+        // has made it work for nothing.
         let waits_for_peer = matches!(opening.stage(), Stage::ExpectProof(_) | Stage::ExpectVerdict(_));
         if waits_for_peer || self.now.mono_ms < attempt.asked_ms + SERVER_SLOW_MS {
             self.charge_address(attempt.peer);
@@ -77,13 +81,13 @@ impl Kernel {
         self.note(what, &attempt.account, Some(attempt.peer.address));
     }
 
-    /// Notes for the log what has happened to an account, by a peer with this address. It leaves when what it rests on is
-    /// durable.
+    /// Records an account event for the log, caused by a peer with this address. It is emitted when
+    /// the writes it depends on are durable.
     pub(crate) fn note(&mut self, what: Happened, account: &str, peer: Option<IpAddr>) {
         self.effects.push(Effect::Note(Box::new(Note { what, account: account.into(), peer, conn: None })));
     }
 
-    /// A limit has refused somebody: noted if it begins to hold.
+    /// Records a refusal by a limit, if the limit takes effect with it.
     pub(crate) fn note_held(&mut self, refused: Refused, account: &str, peer: Peer) {
         if refused.begins {
             let (limit, left_ms) = (refused.held.limit, refused.held.left_ms.unwrap_or_default());

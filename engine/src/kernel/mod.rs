@@ -1,4 +1,5 @@
-//! What a turn reads, and what it leaves: time, settings, letters, reads, writes and counters. The module knows no connections.
+//! The inputs and outputs of a turn: time, settings, letters, reads, writes and counters. The
+//! module knows nothing about connections.
 
 pub(crate) mod attempts;
 pub(crate) mod homes;
@@ -23,10 +24,11 @@ use crate::store::hash::SecretKey;
 use crate::store::{Batch, Query, Table};
 use crate::wire::limit::Refusal;
 
-/// Hash state without entropy: keys are tokens that the shard itself gives out.
+/// Hash state without entropy: keys are tokens that the shard itself assigns.
 pub(crate) type Fixed = std::hash::BuildHasherDefault<std::hash::DefaultHasher>;
 
-/// One turn of one shard, and what lasts from turn to turn without belonging to anybody.
+/// One turn of one shard, and the state that lasts from turn to turn without belonging to any
+/// session.
 #[derive(Debug)]
 pub(crate) struct Kernel {
     pub(crate) id: ShardId,
@@ -34,38 +36,40 @@ pub(crate) struct Kernel {
     pub(crate) counters: Arc<Counters>,
     pub(crate) now: Now,
     pub(crate) entropy: ChaCha12Rng,
-    /// What the features tell about the server.
+    /// The server's features, as they report them.
     pub(crate) facts: ServerFacts,
-    /// Letters of this turn, by destination; the own entry has those to itself.
+    /// Letters of this turn, by destination; the shard's own entry holds those to itself.
     pub(crate) letters: Vec<Letters>,
-    /// Memory for letters to itself.
+    /// Reusable memory for letters to itself.
     own_letters_spare: Letters,
     pub(crate) writes: Batch,
     pub(crate) effects: Vec<Effect>,
-    /// Memory for one stanza at a time.
+    /// Reusable memory for one stanza at a time.
     pub(crate) scratch: Vec<u8>,
-    /// What is asked of the store, or handed out as work.
+    /// Outstanding store reads and jobs.
     pub(crate) pending: HashMap<u64, Pending, Fixed>,
     next_token: u64,
     pub(crate) storage: StorageState,
     pub(crate) shutting_down: bool,
-    /// Drawn at the start: sessions of other lives have gone.
+    /// Drawn at the start. Sessions of other lives have ended.
     pub(crate) life: u64,
-    /// All sessions of earlier processes are there that may be resumed.
+    /// Whether all resumable sessions of earlier processes have been restored.
     pub(crate) restored: bool,
-    /// Numbers of entries are given out above this.
+    /// Numbers of entries are assigned above this.
     pub(crate) last_number: u64,
-    /// Up to here they are reserved in the store, so that none is given twice after a restart.
+    /// Numbers up to this one are reserved in the store, so that none is assigned twice after a
+    /// restart.
     numbers_reserved: u64,
-    /// Who ran into limits lately.
+    /// Recent refusals by limits.
     pub(crate) refusals: Refusals,
 }
 
-/// Memory for stamping that a shard keeps, bytes.
+/// Maximum memory that a shard keeps for stamping stanzas, bytes.
 const SCRATCH_BYTES_MAX: usize = 16 << 10;
 
 impl Kernel {
-    /// The first turn of a shard. `seed` feeds all that must not be guessed.
+    /// The state before the first turn of a shard. `seed` feeds everything that must be
+    /// unpredictable.
     pub(crate) fn new(id: ShardId, settings: Arc<Settings>, counters: Arc<Counters>, seed: [u8; 32]) -> Kernel {
         Kernel {
             id,
@@ -95,33 +99,33 @@ impl Kernel {
         }
     }
 
-    /// How many numbers are reserved at once: a row for so many entries.
+    /// Number of entry numbers that are reserved at once, with one row.
     const NUMBERS_RESERVED: u64 = 1 << 16;
 
-    /// What has come for the shard itself in this turn, if anything.
+    /// Letters to the shard itself from this turn, if any.
     pub(crate) fn take_own_letters(&mut self) -> Option<Letters> {
         let own = &mut self.letters[self.id.index()];
         if own.is_empty() {
             return None;
         }
         let batch = own.take();
-        // Two take turns: one is read while the other is written.
+        // Two buffers alternate: one is read while the other is written.
         own.take_memory(std::mem::take(&mut self.own_letters_spare));
         self.counters.letters_own.add(batch.len() as u64);
         Some(batch)
     }
 
-    /// Own letters have been read.
+    /// Returns the memory of own letters that have been read.
     pub(crate) fn keep_own_letters(&mut self, batch: Letters) {
         self.own_letters_spare = batch.recycle();
     }
 
-    /// Whether there are letters to itself.
+    /// Whether there are letters to the shard itself.
     pub(crate) fn own_letters_wait(&self) -> bool {
         !self.letters[self.id.index()].is_empty()
     }
 
-    /// Hands over what the turn leaves: letters, other effects, and writes.
+    /// Moves the results of the turn to the output: letters, other effects, and writes.
     pub(crate) fn leave(&mut self, out: &mut Output) {
         for (index, batch) in self.letters.iter_mut().enumerate() {
             if index != self.id.index() && !batch.is_empty() {
@@ -132,23 +136,23 @@ impl Kernel {
             }
         }
         self.counters.writes.add(self.writes.len() as u64);
-        // The host has taken the last turn's and left an empty batch, whose memory is used again.
+        // The host has taken the last turn's batch and left an empty one, whose memory is reused.
         debug_assert!(out.writes.is_empty(), "writes of a turn were left behind");
         std::mem::swap(&mut out.writes, &mut self.writes);
         out.effects.append(&mut self.effects);
     }
 
-    /// The shard that is home to an actor.
+    /// The home shard of an actor.
     pub(crate) fn home(&self, bare: &str) -> ShardId {
         self.settings.home(bare)
     }
 
-    /// The batch that goes to a shard with this turn.
+    /// The batch of letters to a shard that is sent with this turn.
     pub(crate) fn letters_to(&mut self, shard: ShardId) -> &mut Letters {
         &mut self.letters[shard.index()]
     }
 
-    /// Asks the store; the answer comes back to the dispatch.
+    /// Reads from the store; the answer returns to the dispatch.
     pub(crate) fn read(&mut self, pending: Pending, queries: Vec<Query>) {
         let token = self.token(pending);
         self.counters.reads.one();
@@ -162,7 +166,8 @@ impl Kernel {
         token
     }
 
-    /// The next number of an entry. Numbers of a shard strictly increase, also across restarts; they say nothing of time.
+    /// The next number of an entry. Numbers of a shard strictly increase, even across restarts.
+    /// They carry no time.
     pub(crate) fn next_number(&mut self) -> u64 {
         self.last_number += 1;
         if self.last_number >= self.numbers_reserved {
@@ -173,13 +178,14 @@ impl Kernel {
         self.last_number
     }
 
-    /// Numbers from here on are above this one: an entry of a receiver has a higher one than the sender's.
+    /// Makes the following numbers greater than this one: a recipient's entry has a higher number
+    /// than the sender's.
     #[inline]
     pub(crate) fn number_after(&mut self, number: u64) {
         self.last_number = self.last_number.max(number);
     }
 
-    /// 20 digits that cannot be guessed.
+    /// 20 unpredictable digits.
     pub(crate) fn random_name(&mut self) -> String {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut bytes = [0u8; 10];
@@ -188,7 +194,7 @@ impl Kernel {
         digits.map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
     }
 
-    /// Memory for one stanza is used again, if it is not too much to keep.
+    /// Keeps the memory of a stanza for reuse, unless it is too large.
     pub(crate) fn keep_scratch(&mut self, mut stanza: Vec<u8>) {
         if stanza.capacity() <= SCRATCH_BYTES_MAX {
             stanza.clear();
@@ -196,7 +202,7 @@ impl Kernel {
         }
     }
 
-    /// Notes who was refused, if it was by a limit that remembers nothing itself.
+    /// Records a refused user, if the limit keeps no record itself.
     pub(crate) fn limited(&mut self, refusal: Refusal, who: impl FnOnce() -> String) {
         if let Some(held) = refusal.held
             && held.left_ms.is_none()
@@ -206,7 +212,8 @@ impl Kernel {
     }
 }
 
-/// Sort key of the [`Table::Meta`] row that says up to where a shard may have given out numbers of entries.
+/// Sort key of the [`Table::Meta`] row that records up to which number a shard may have assigned
+/// entry numbers.
 pub fn number_floor_sort_key(shard: ShardId) -> Vec<u8> {
     format!("{NUMBER_FLOOR_PREFIX}{shard}").into_bytes()
 }

@@ -1,4 +1,4 @@
-//! What an answer of the store, or of long work, is for: all that is waited for, as data.
+//! The purpose of each outstanding answer from the store or a job, as data.
 
 use std::sync::Arc;
 
@@ -14,54 +14,54 @@ use crate::store::floors::Scope;
 use crate::store::invitation::{InvitationId, Invited, NewInvitation};
 use crate::store::{Found, Query, Table};
 
-/// What an answer from elsewhere is for. That it can be copied and compared keeps it plain data: no closure can.
+/// The purpose of an outstanding answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Pending {
     /// Rows of a user, for the user's state.
     User(UserRead),
     /// Rows of a session of an earlier process, and of what it may have sent.
     Session(SessionRead),
-    /// Rows of an account, or of what decides of one.
+    /// Rows of an account, or of something that a decision about an account depends on.
     Login(LoginRead),
-    /// Rows that an extension has asked for.
+    /// Rows that an extension has requested.
     Request(RequestRead),
     /// Rows of a channel.
     Channel(ChannelRead),
-    /// Rows that an operator's command has asked for.
+    /// Rows that an operator's command has requested.
     Operator(OperatorRead),
-    /// Work that is done outside of the shard and the store: by jobs, by the network, at other shards.
+    /// Work outside the shard and the store: by jobs, the network or other shards.
     Elsewhere(Elsewhere),
 }
 
 /// See [`Pending::User`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum UserRead {
-    /// Account and cursor of a user that a stanza is for.
+    /// Account and cursor of a stanza's recipient.
     Receiver(Box<str>),
     /// The roster of a user.
     Roster(Box<str>),
-    /// How far the log of a user who comes online is delivered.
+    /// The cursor of the log of a user that comes online.
     Log(Box<str>),
     /// A page of the user's log.
     Page {
-        /// The user.
+        /// The user's bare JID.
         account: Box<str>,
-        /// For whom.
+        /// The session that reads.
         session: SessionId,
-        /// The number of the last message that waited when it was asked for.
+        /// The number of the last waiting message at the time of the read.
         last: u64,
-        /// Whether it asked for what waits for all, not only for what waits for that session.
+        /// Whether it reads everything that waits, not only messages for that session.
         all: bool,
     },
-    /// Messages of the user that stand apart.
+    /// Messages of the user that are set apart for single sessions.
     Aparts(Box<str>),
     /// Nodes of a user, for a session that has become available.
     Last(LastRead),
-    /// Which announcement a user was shown last, for a session that has become available.
+    /// The last announcement shown to a user, for a session that has become available.
     Announcement {
         /// The user.
         user: u32,
-        /// The session that is told.
+        /// The session that receives the announcement.
         session: SessionId,
     },
 }
@@ -71,7 +71,7 @@ pub(crate) enum UserRead {
 pub(crate) enum SessionRead {
     /// The tail of a log, for a session of an earlier process that is being resumed.
     Tail(TailRead),
-    /// What a receiver has of a message that is sent again.
+    /// The recipient's copy of a message that is sent again.
     Again(Box<AgainRead>),
 }
 
@@ -80,7 +80,8 @@ pub(crate) enum SessionRead {
 pub(crate) enum LoginRead {
     /// The account's record, for a login, a registration or a change of password.
     Account(AccountRead),
-    /// The same for a login, with all else that a session of the user needs: what is asked of a receiver, and the roster.
+    /// The same for a login, with everything else that a session of the user needs: the rows of a
+    /// recipient, and the roster.
     Coming(AccountRead),
     /// An actor's invitations.
     Invitation(InvitationRead),
@@ -91,31 +92,31 @@ pub(crate) enum LoginRead {
 /// See [`Pending::Request`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum RequestRead {
-    /// Nodes of services that know a user whose account is gone.
+    /// Nodes of services that know a user whose account was removed.
     Memberships(Box<str>),
-    /// A feature's read.
+    /// An extension's read.
     Feature(Box<FeatureRead>),
-    /// What a client is told of its account with its session.
+    /// The account information that a client receives with its new session.
     Bound(ConnId, extension::Pending),
 }
 
 /// See [`Pending::Channel`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ChannelRead {
-    /// Registrations of a channel, of which the next are told.
+    /// Registrations of a channel, of which the next ones are notified.
     Registrations(Arc<str>),
-    /// A look at registrations for those that are over.
+    /// A scan of registrations for expired ones.
     Ends(EndsRead),
 }
 
 /// See [`Pending::Operator`].
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum OperatorRead {
-    /// An operator's look at an account before it is written.
+    /// An account record that an operator's command reads before it is written.
     Account(AccountChangeRead),
-    /// Waiting messages that are to be dropped.
+    /// Waiting messages to be dropped.
     Flush(Flush),
-    /// A look at archives for what is too old.
+    /// A scan of archives for expired entries.
     Retention(RetentionRead),
 }
 
@@ -124,9 +125,10 @@ pub(crate) enum OperatorRead {
 pub(crate) enum Elsewhere {
     /// Keys derived for a connection's PLAIN login or registration.
     Keys(ConnId),
-    /// What whoever keeps a user elsewhere says, for a connection's login.
+    /// The verdict of an external back end on a connection's login.
     Verdict(ConnId),
-    /// Whether a request of a connection for channels may be done, and by what the same question is known again.
+    /// Whether a connection's request for channels is allowed, and the key under which the same
+    /// inquiry is recognised.
     Inquiry(ConnId, Box<[u8; 32]>),
     /// Keys derived for a session's change of password.
     SessionKeys(PasswordChange),
@@ -134,76 +136,78 @@ pub(crate) enum Elsewhere {
     OrderKeys(OrderKeys),
     /// An order that the host carries out.
     Order(Ordering),
-    /// A bytestream that a user (bare JID) wants to begin.
+    /// A bytestream that a user (bare JID) wants to activate.
     Activation(Asker, Box<str>),
-    /// A push to one of them.
+    /// A push to one registration.
     Push {
         /// The channel's node.
         node: Arc<str>,
         /// The registration.
         id: PushId,
-        /// By which entry of the operator's list.
+        /// Index in the operator's list of push services.
         service: u8,
     },
-    /// Reports that the home of the asker's domain is to keep.
+    /// Reports that the home of the asker's domain stores.
     Filed(Asker),
 }
 
-/// A session of an earlier process is being resumed: something is read of what it had written.
+/// A session of an earlier process is being resumed: part of its stored state is read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct TailRead {
     /// The session.
     pub(crate) session: SessionId,
-    /// Which attempt it is.
+    /// The number of the attempt.
     pub(crate) attempt: u64,
-    /// Its rows are read; otherwise a page of the log.
+    /// Whether its rows are read, rather than a page of the log.
     pub(crate) rows: bool,
 }
 
-/// A message is sent again after a crash: its receiver's log is looked through.
+/// A message is sent again after a crash: its recipient's log is searched.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AgainRead {
     /// The message.
     pub(crate) stanza: Parked,
-    /// Entries behind this number are looked at.
+    /// Entries after this number are examined.
     pub(crate) after: u64,
-    /// Pages that are looked at still.
+    /// Number of pages left to examine.
     pub(crate) pages: u8,
 }
 
-/// Who waits for the answer to a request, and where.
+/// The requester that waits for an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Asker {
-    /// A session of this shard, with the request's number in its inbound count; otherwise a user elsewhere.
+    /// A session of this shard, with the request's number in its inbound count; `None` for a user
+    /// elsewhere.
     pub(crate) session: Option<(SessionId, u32)>,
-    /// Who is told that the request is in safe hands.
+    /// The home that is informed when the request is safe.
     pub(crate) origin: Option<Origin>,
     /// The request's `id`.
     pub(crate) id: Option<Box<str>>,
     /// Full JID of the asker.
     pub(crate) from: Box<str>,
-    /// The address asked, as far as one was given.
+    /// The requested address, as far as one was given.
     pub(crate) to: Option<Box<str>>,
-    /// The user, if the request is paced: then the stanza counts as handled since it waits.
+    /// The user, if the request is paced: the stanza counts as handled as soon as it waits.
     pub(crate) paced: Option<u32>,
-    /// The connection that waits for it, if it was asked by HTTP.
+    /// The connection that waits for it, if the request came over HTTP.
     pub(crate) front: Option<Front>,
 }
 
-/// A request by HTTP that waits for an answer of this home.
+/// A request over HTTP that waits for an answer of this home.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Front {
     /// The connection.
     pub(crate) conn: ConnRef,
-    /// What its shard knows the request by.
+    /// The number of the request at the connection's shard.
     pub(crate) number: u32,
 }
 
-/// Who has shown the operator's token: no network, so that nobody is charged.
+/// Takes the place of a network for a client that presented the operator's token: it is not
+/// charged.
 const OPERATOR: &str = "token";
 
 impl Asker {
-    /// The server itself: nobody waits for the answer.
+    /// The server itself: no client waits for the answer.
     pub(crate) fn nobody(account: &str) -> Asker {
         Asker {
             session: None,
@@ -216,25 +220,26 @@ impl Asker {
         }
     }
 
-    /// Who asks at a node on behalf of a connection: by its network, or empty for who has shown the operator's token.
+    /// The requester at a node on behalf of a connection: identified by its network, or empty for
+    /// the operator's token.
     pub(crate) fn at_node(front: Front, network: &str, node: &str) -> Asker {
         let service = node.split_once('/').map_or(node, |(service, _)| service);
         let from = if network.is_empty() { OPERATOR } else { network };
         Asker { front: Some(front), from: from.into(), ..Asker::nobody(service) }
     }
 
-    /// Whether it has shown the operator's token.
+    /// Whether it presented the operator's token.
     pub(crate) fn is_operator(&self) -> bool {
         self.front.is_some() && *self.from == *OPERATOR
     }
 
-    /// Whether the server itself has asked.
+    /// Whether the request is the server's own.
     pub(crate) fn is_nobody(&self) -> bool {
         self.session.is_none() && self.from.is_empty()
     }
 }
 
-/// An account's record is read, and why.
+/// The purpose of reading an account's record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AccountRead {
     pub(crate) account: Box<str>,
@@ -243,31 +248,34 @@ pub(crate) struct AccountRead {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Why {
-    /// A login that shows this. With a token the account's tokens are read, too.
+    /// A login that presents these credentials. With a token, the account's tokens are read, too.
     LogIn { conn: ConnRef, shows: Shows },
-    /// A connection of this shard that has authenticated gets a token; the account's tokens are read, too.
+    /// An authenticated connection of this shard receives a token; the account's tokens are read,
+    /// too.
     Token { conn: ConnId },
-    /// A connection of this shard that has authenticated may give the account keys that it lacks.
+    /// An authenticated connection of this shard may add keys that the account lacks.
     Upgrade { conn: ConnId },
-    /// The account gains keys; the connection goes on then.
+    /// The account gains keys; then the connection continues.
     Gain { gained: Gained, conn: Option<ConnId> },
-    /// A user who is kept elsewhere has shown the right password: an account is made if there is none.
+    /// A user of an external back end has shown the correct password: an account is created if
+    /// there is none.
     Admit { conn: ConnRef },
-    /// An account is to be made, by somebody's leave or not; invitations for its name are read, too.
+    /// An account is to be created, with or without a leave; invitations for its name are read,
+    /// too.
     Register { conn: ConnRef, credentials: Box<Credentials>, leave: Option<Box<Leave>> },
-    /// Whether who invites is there.
+    /// Whether the inviter exists.
     Vouch { conn: ConnRef, invited: Box<Invited> },
-    /// Whether an account was made by this leave.
+    /// Whether an account was created with this leave.
     WasMade { conn: ConnRef, leave: Box<Leave> },
     /// An account has waited for approval for too long.
     Expired(Incarnation),
-    /// A session wants another password: whose it changes is settled before its keys are derived.
+    /// A session changes its password: its account is determined before the keys are derived.
     ChangePassword { asker: Asker, job: Job },
-    /// The keys are there.
+    /// The keys have been derived.
     NewPassword { change: PasswordChange, credentials: Box<Credentials> },
 }
 
-/// A change of password waits for its keys.
+/// A change of password that waits for its keys.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PasswordChange {
     pub(crate) asker: Asker,
@@ -276,52 +284,53 @@ pub(crate) struct PasswordChange {
     pub(crate) incarnation: Incarnation,
 }
 
-/// Who waits for the end of a removal.
+/// The requester that waits for the end of a removal.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Remover {
     /// A session of the account.
     Session(Asker),
     /// The operator, by the command's token.
     Operator(u64),
-    /// Nobody: the server removes an account that was not approved in time.
+    /// The server itself, which removes an account that was not approved in time.
     Server,
 }
 
-/// The turn of an account that a request has.
+/// An account's turn, held by a request.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Held {
     pub(crate) account: Box<str>,
-    /// Which account of its name it was, if that was known.
+    /// The incarnation of the account, if it was known.
     pub(crate) which: Option<Incarnation>,
-    /// Others have asked: what is known of the account is kept until they are answered.
+    /// Whether others have asked: the known state of the account is kept until they are answered.
     pub(crate) looks: bool,
 }
 
-/// The turn that a request has, if it has one.
+/// The turn that a request holds, if any.
 pub(crate) type InTurn = Option<Held>;
 
-/// A feature waits for rows.
+/// An extension waits for rows.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct FeatureRead {
     pub(crate) asker: Asker,
-    /// The place of the extension in the table.
+    /// Index of the extension in the table.
     pub(crate) place: usize,
     pub(crate) pending: extension::Pending,
     /// What its session was charged for it.
     pub(crate) charged: u64,
     pub(crate) turn: InTurn,
-    /// Who answers each question, if some of the rows are not in the store.
+    /// The source of each answer, if some of the rows are not in the store.
     pub(crate) asked: Vec<Ask>,
-    /// Directories among the rows that may be below a floor, and floors that are read behind all rows.
+    /// Directories among the rows that may be below a floor, and floors, which are read after all
+    /// rows.
     pub(crate) numbered: Vec<Numbered>,
 }
 
-/// What concerns the numbers of nodes among what is read.
+/// An answer that concerns the numbers of nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Numbered {
-    /// The answer at this place is the directory of a node of a partition.
+    /// The answer at this index is the directory of a node of a partition.
     Directory(usize, u16),
-    /// A floor was asked for.
+    /// The answer is a floor.
     Floor(Scope),
 }
 
@@ -329,11 +338,12 @@ pub(crate) enum Numbered {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LastRead {
     pub(crate) look: Look,
-    /// The nodes whose items are read, and how their owner's roster has the session's user; none while the directory is read.
+    /// The nodes whose items are read, and the state of the session's user in their owner's roster;
+    /// `None` while the directory is read.
     pub(crate) chosen: Option<(Vec<Node>, Seen)>,
 }
 
-/// An account is looked at before it is written or removed.
+/// An account is read before it is written or removed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct AccountChangeRead {
     pub(crate) token: u64,
@@ -348,17 +358,17 @@ pub(crate) enum AccountChange {
         mode: PutMode,
     },
     Delete,
-    /// It is suspended, or may be used again.
+    /// The account is suspended, or put back in use.
     Suspend {
         suspended: bool,
     },
-    /// One that waits is approved, or goes.
+    /// A waiting account is approved or removed.
     Decide {
         approve: bool,
     },
 }
 
-/// A command that is being carried out.
+/// A command in progress.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Ordering {
     pub(crate) asker: Asker,
@@ -368,16 +378,16 @@ pub(crate) struct Ordering {
     pub(crate) id: Box<str>,
 }
 
-/// An account that an administrator puts waits for its keys.
+/// An account that an administrator creates or changes waits for its keys.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct OrderKeys {
     pub(crate) ordering: Ordering,
     pub(crate) account: Box<str>,
-    /// It is to be made; otherwise its password changes.
+    /// Whether it is created; otherwise its password changes.
     pub(crate) create: bool,
 }
 
-/// A user whose waiting messages are being looked at before they are dropped.
+/// A user whose waiting messages are examined before they are dropped.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Flush {
     pub(crate) token: u64,
@@ -388,13 +398,13 @@ pub(crate) struct Flush {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Retained {
     pub(crate) user: Box<str>,
-    /// The first number that is read now.
+    /// The first number of the current read.
     pub(crate) from: u64,
-    /// What has a lower number is known to be too old.
+    /// Entries with lower numbers are known to be too old.
     pub(crate) old_until: u64,
-    /// Pages read in a row of which no stamp says anything.
+    /// Number of consecutive pages without a usable time stamp.
     pub(crate) pages: u32,
-    /// Something has gone of this user.
+    /// Whether any of this user's entries were removed.
     pub(crate) counted: bool,
 }
 
@@ -403,23 +413,24 @@ pub(crate) struct Retained {
 pub(crate) struct RetentionRead {
     pub(crate) token: u64,
     pub(crate) users: Vec<Retained>,
-    /// Users of whom something has gone.
+    /// Number of users with removed entries.
     pub(crate) trimmed: u32,
 }
 
-/// Channels of which the registrations for pushes are being read, for those that are over.
+/// Channels whose push registrations are scanned for expired ones.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct EndsRead {
     pub(crate) token: u64,
-    /// The nodes that were not looked at yet. Before the first one, how many registrations each has.
+    /// The nodes that have not been scanned yet. Before the first one, their numbers of
+    /// registrations are read.
     pub(crate) nodes: Vec<Box<str>>,
-    /// The one that is looked at, and behind which registration.
+    /// The node being scanned, and the registration after which the scan continues.
     pub(crate) at: Option<(Box<str>, Option<PushId>)>,
-    /// Registrations that have ended.
+    /// Number of registrations that have expired.
     pub(crate) ended: u32,
 }
 
-/// Who waits for an invitation to be made.
+/// The requester that waits for the creation of an invitation.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Maker {
     /// The operator, by the command's token.
@@ -428,16 +439,17 @@ pub(crate) enum Maker {
     User(Ordering),
 }
 
-/// What is to be done with an actor's rows.
+/// The operation on an actor's invitations.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Work {
-    /// Make an invitation.
+    /// Create an invitation.
     Make { maker: Maker, new: NewInvitation },
-    /// Note that the actor invites to an account's name for so many seconds, if it has made fewer than so many.
+    /// Note that the actor invites to an account's name for `life_s` seconds, if it has fewer than
+    /// `most` invitations.
     Name { reply: u64, account: Box<str>, life_s: u64, most: usize },
-    /// Remove what is over.
+    /// Remove invitations that are over.
     Sweep,
-    /// Revoke one, for the operator.
+    /// Revoke an invitation, for the operator.
     Revoke { reply: u64, id: InvitationId },
     /// See [`Question::Redeem`].
     Redeem { conn: ConnRef, redeem: Box<Redeem> },
@@ -445,11 +457,11 @@ pub(crate) enum Work {
     Apply { conn: ConnRef, apply: Box<Apply> },
     /// See [`Question::Settle`].
     Settle { conn: ConnRef, settle: Box<Settle> },
-    /// A contact has asked for a subscription with a token.
+    /// A contact has requested a subscription with a token.
     Vouch { contact: Box<str>, id: InvitationId },
 }
 
-/// Rows of an actor that are read.
+/// An actor's invitations are being read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct InvitationRead {
     pub(crate) actor: Box<str>,
@@ -458,13 +470,13 @@ pub(crate) struct InvitationRead {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Looking {
-    /// A token was shown: nothing is written.
+    /// A token was presented: nothing is written.
     Shown { conn: ConnRef, id: InvitationId },
-    /// Its turn has come.
+    /// The operation, whose turn has come.
     Work(Work),
 }
 
-/// The question for a single row without sort key.
+/// The query for a single row without a sort key.
 pub(crate) fn get(table: Table, actor: &str) -> Query {
     Query::Get { table, actor: actor.as_bytes().into(), sort: Box::default() }
 }

@@ -1,4 +1,4 @@
-//! Who was refused lately by limits that remember nothing themselves: for operators, who see it and let go.
+//! Recent refusals by limits that keep no record themselves: operators list them and lift them.
 
 use hashbrown::HashMap;
 
@@ -7,12 +7,12 @@ use crate::kernel::Fixed;
 
 use crate::wire::limit::Limit;
 
-/// Of each limit so many are listed; the one not refused for longest gives way.
+/// Maximum number of entries per limit; the least recently refused one is replaced.
 const LISTED_MAX: usize = 32;
 
 const LISTED_MS: u64 = 600_000;
 
-/// Those who were refused lately by limits that remember nothing themselves.
+/// The recent refusals by limits that keep no record themselves.
 #[derive(Debug, Default)]
 pub(crate) struct Refusals {
     seen: HashMap<(Limit, String), Seen, Fixed>,
@@ -41,7 +41,8 @@ impl Refusals {
         self.seen.insert(key, Seen { since_ms: now_ms, last_ms: now_ms, refused: 1 });
     }
 
-    /// Those whom a limit has refused within so many milliseconds: who, milliseconds since the first time, and how often since.
+    /// The refusals by a limit within the last `within_ms` milliseconds: the refused name, the time
+    /// since the first refusal in milliseconds, and the number of refusals.
     pub(crate) fn lately(&self, now_ms: u64, limit: Limit, within_ms: u64) -> impl Iterator<Item = (&str, u64, u64)> {
         let lately = self
             .seen
@@ -50,7 +51,7 @@ impl Refusals {
         lately.map(move |((_, who), seen)| (who.as_str(), now_ms.saturating_sub(seen.since_ms), seen.refused))
     }
 
-    /// Those who were refused not too long ago, a row for each.
+    /// The recent refusals, one row each.
     pub(crate) fn rows(&mut self, now_ms: u64) -> impl Iterator<Item = LimitRow> {
         self.seen.retain(|_, seen| now_ms.saturating_sub(seen.last_ms) < LISTED_MS);
         self.seen.iter().map(move |((limit, who), seen)| LimitRow {
