@@ -1,54 +1,59 @@
-//! The guard of the wall clock: a clock that is set wrong must not destroy data.
+//! The guard of the wall clock: a wrongly set clock must not destroy data.
 //!
-//! Whatever deletes by age goes by [`Now::expiry_us`](crate::id::Now::expiry_us). That is the wall clock's time, unless the
-//! clock is far ahead of what is expected: the time that the process has seen before plus what its monotonic clock has counted
-//! since, and at a start the durable mark of the process before. While the clock is in doubt, the expected time counts. It
-//! goes on at the monotonic clock's pace, so nothing goes that is not old by both.
+//! Everything that deletes by age uses [`Now::expiry_us`](crate::id::Now::expiry_us). That is the
+//! wall clock's time, unless the clock is far ahead of the expected time. The expected time is what
+//! the process has seen before, plus the time counted by its monotonic clock since then. At a start
+//! it is the durable mark of the previous process. While the clock is in doubt, the expected time
+//! is used. It advances with the monotonic clock, so nothing is deleted unless it is old by both.
 //!
-//! A doubt ends when the clock agrees again, when the operator confirms its time, or when it has kept that time for as long
-//! as it is off, at most a week. A clock that is far behind needs no pause, as nothing looks old by it. It is in doubt all
-//! the same, so that the right time is not doubted when it comes back.
+//! A doubt ends when the clock agrees again, when the operator confirms its time, or when the clock
+//! has kept its time for as long as its offset, at most a week. A clock that is far behind needs no
+//! delay, because nothing looks old by it. It is in doubt all the same, so that the correct time is
+//! not doubted when it returns.
 //!
-//! Stamps are of the wall clock, and a stamp that is later than now counts as now. Access is refused by the wall clock:
-//! grants, invitations and slots that are over by it are not taken. Tokens for logins are the exception, because a client
-//! that hears that its token has expired forgets it.
+//! Time stamps come from the wall clock, and a stamp in the future counts as now. Access control
+//! uses the wall clock: expired grants, invitations and slots are not accepted. Login tokens are
+//! the exception, because a client discards its token when it is reported as expired.
 
-/// How far the wall clock may be from what is expected: an hour, microseconds.
+/// Maximum offset of the wall clock from the expected time without doubt: an hour, microseconds.
 pub const DOUBT_US: u64 = 3_600_000_000;
 
-/// How long a doubt lasts at the most: a week, microseconds.
+/// Maximum duration of a doubt: a week, microseconds.
 pub const DOUBT_US_MAX: u64 = 7 * 24 * 3_600_000_000;
 
-/// A jump of so much is reported: a minute, microseconds.
+/// Minimum jump that is reported: a minute, microseconds.
 const JUMP_US: u64 = 60_000_000;
 
-/// What the next process has to know.
+/// The state that the next process needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Mark {
     /// The expected time, microseconds since the Unix epoch.
     pub expected_us: u64,
-    /// How far the wall clock is from it while that is in doubt, microseconds, positive if it is ahead; otherwise 0.
+    /// Offset of the wall clock from the expected time while it is in doubt, microseconds, positive
+    /// if it is ahead; otherwise 0.
     pub off_us: i64,
-    /// For how long it has been, microseconds.
+    /// Duration of the doubt so far, microseconds.
     pub doubted_us: u64,
 }
 
-/// That the wall clock is in doubt.
+/// A doubt about the wall clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Doubt {
-    /// How far it was from what was expected when the doubt began, microseconds; positive if it is ahead.
+    /// Offset from the expected time when the doubt began, microseconds; positive if the clock was
+    /// ahead.
     pub off_us: i64,
-    /// Since when, microseconds of the monotonic clock; negative if an earlier process has begun it.
+    /// When it began, microseconds of the monotonic clock; negative if in an earlier process.
     since_us: i64,
 }
 
 impl Doubt {
-    /// For how long the clock has to keep its time until it is believed: as long as it is off, at most [`DOUBT_US_MAX`].
+    /// How long the clock must keep its time until it is trusted: as long as its offset, at most
+    /// [`DOUBT_US_MAX`].
     fn lasts_us(&self) -> u64 {
         self.off_us.unsigned_abs().min(DOUBT_US_MAX)
     }
 
-    /// Microseconds until the clock is believed, by the monotonic clock.
+    /// Microseconds until the clock is trusted, by the monotonic clock.
     pub fn left_us(&self, mono_us: u64) -> u64 {
         self.lasts_us().saturating_sub(self.doubted_us(mono_us))
     }
@@ -58,35 +63,36 @@ impl Doubt {
     }
 }
 
-/// What a look at the clock has found.
+/// The result of a check of the clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum News {
-    /// It was set by so many microseconds, and is believed.
+    /// The clock was set by this many microseconds, and is trusted.
     Jumped(i64),
-    /// It is in doubt from now on.
+    /// The clock is in doubt from now on.
     Doubted(Doubt),
-    /// It is near what is expected again.
+    /// The clock is close to the expected time again.
     Agrees,
-    /// It has kept its time for long enough, so many microseconds from what was expected.
+    /// The clock has kept its time for long enough, at this offset in microseconds from the
+    /// expected time.
     Kept(i64),
 }
 
-/// Watches one wall clock beside a monotonic one.
+/// Watches a wall clock with the help of a monotonic one.
 #[derive(Clone, Debug)]
 pub struct Guard {
     /// The expected time minus the monotonic one.
     expected_us: i64,
-    /// The wall clock's time minus the monotonic one, at the last look.
+    /// The wall clock's time minus the monotonic one, at the last check.
     last_us: i64,
     doubt: Option<Doubt>,
 }
 
-/// Times of thousands of centuries fit.
+/// Times up to thousands of centuries fit.
 fn signed(us: u64) -> i64 {
     i64::try_from(us).unwrap_or(i64::MAX / 2)
 }
 
-/// The time by which things expire, from both clocks and [`Guard::expected_us`].
+/// The time for expiry, from both clocks and [`Guard::expected_us`].
 #[inline]
 pub fn expiry_us(mono_us: u64, wall_us: u64, expected_us: i64) -> u64 {
     let now_us = u64::try_from(signed(mono_us).saturating_add(expected_us)).unwrap_or(0);
@@ -94,7 +100,8 @@ pub fn expiry_us(mono_us: u64, wall_us: u64, expected_us: i64) -> u64 {
 }
 
 impl Guard {
-    /// From now on, after what an earlier process has left. Without a mark the wall clock is believed.
+    /// Starts the guard with the mark of an earlier process. Without a mark the wall clock is
+    /// trusted.
     pub fn new(mono_us: u64, wall_us: u64, mark: Option<Mark>) -> (Guard, Option<News>) {
         let at_us = signed(wall_us) - signed(mono_us);
         let mut guard = Guard { expected_us: at_us, last_us: at_us, doubt: None };
@@ -108,8 +115,8 @@ impl Guard {
         (guard, news.or(still))
     }
 
-    /// Looks at both clocks. It is to be called often: what the wall clock is set by within [`DOUBT_US`] of one look counts as
-    /// believed before the next.
+    /// Checks both clocks. It must be called often: changes of the wall clock within [`DOUBT_US`]
+    /// of one check are trusted at the next.
     pub fn look(&mut self, mono_us: u64, wall_us: u64) -> Option<News> {
         let at_us = signed(wall_us) - signed(mono_us);
         let jumped_us = at_us - std::mem::replace(&mut self.last_us, at_us);
@@ -137,7 +144,8 @@ impl Guard {
         }
     }
 
-    /// The operator says that the wall clock is right. How far it was from what was expected, if it was in doubt.
+    /// Records the operator's confirmation that the wall clock is right. Returns its offset from
+    /// the expected time if it was in doubt.
     pub fn confirm(&mut self, mono_us: u64, wall_us: u64) -> Option<i64> {
         let at_us = signed(wall_us) - signed(mono_us);
         (self.expected_us, self.last_us) = (at_us, at_us);
@@ -149,12 +157,12 @@ impl Guard {
         self.expected_us
     }
 
-    /// Whether the clock is in doubt.
+    /// The doubt, if the clock is in doubt.
     pub fn doubt(&self) -> Option<Doubt> {
         self.doubt
     }
 
-    /// What the next process has to know.
+    /// The state that the next process needs.
     pub fn mark(&self, mono_us: u64) -> Mark {
         let expected_us = u64::try_from(signed(mono_us) + self.expected_us).unwrap_or(0);
         match self.doubt {
@@ -188,7 +196,7 @@ mod tests {
         assert_eq!(guard.look(2 * SECOND, THEN + 62 * SECOND), Some(News::Jumped(60 * SECOND as i64)));
         assert_eq!(guard.look(3 * SECOND, THEN - 3_000 * SECOND), Some(News::Jumped(-3_063 * SECOND as i64)));
         assert_eq!((expiry(&guard, 4 * SECOND, THEN), guard.doubt()), (THEN, None));
-        // Clocks that drift apart by a second a day.
+        // Clocks that drift apart by a second per day.
         guard.confirm(4 * SECOND, THEN + 4 * SECOND);
         for n in 1..10_000 {
             assert_eq!(guard.look(n * (DAY - SECOND), THEN + n * DAY), None);
@@ -230,7 +238,7 @@ mod tests {
         before.look(DAY, THEN + DAY);
         let mark = before.mark(DAY);
         assert_eq!(mark, Mark { expected_us: THEN + DAY, ..Mark::default() });
-        // It was down for some minutes: the wall clock is believed.
+        // It was down for some minutes: the wall clock is trusted.
         let later = THEN + DAY + 600 * SECOND;
         let (guard, news) = Guard::new(5, later, Some(mark));
         assert_eq!((news, expiry(&guard, 5, later)), (None, later));
@@ -239,7 +247,7 @@ mod tests {
         let (guard, news) = Guard::new(5, ahead, Some(mark));
         assert!(matches!(news, Some(News::Doubted(_))));
         assert_eq!(expiry(&guard, 5, ahead), THEN + DAY);
-        // Another restart does not begin the doubt anew, and says that there is one.
+        // Another restart does not restart the doubt, and reports it again.
         let mark = guard.mark(6 * DAY + 5);
         assert_eq!((mark.expected_us, mark.doubted_us), (THEN + 7 * DAY, 6 * DAY));
         let (mut again, news) = Guard::new(5, ahead + 6 * DAY, Some(mark));

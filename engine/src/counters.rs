@@ -1,5 +1,6 @@
-//! Every counter and gauge of a shard, declared once: name, kind and a sentence. Written by the shard's thread only, readable
-//! by anyone without a lock. What else counts declares its own table in the same way.
+//! Every counter and gauge of a shard, declared once: name, kind and description. Only the shard's
+//! thread writes them; any thread can read them without a lock. Other modules declare their own
+//! tables in the same way.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,14 +9,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Nothing counted.
+    /// A counter at zero.
     pub const fn new() -> Counter {
         Counter(AtomicU64::new(0))
     }
 
-    /// Adds; only the owning shard may.
+    /// Adds to the counter; only the owning shard may call this.
     pub fn add(&self, n: u64) {
-        // One writer: a plain load and store, no locked instruction on the way of a message.
+        // Single writer: a plain load and store, no locked instruction on the path of a message.
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
     }
 
@@ -35,28 +36,30 @@ impl Counter {
     }
 }
 
-/// Whether a number only grows.
+/// Whether a number is monotonic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CounterKind {
-    /// Only grows.
+    /// Only increases.
     Count,
-    /// A level that goes up and down.
+    /// A level that increases and decreases.
     Gauge,
 }
 
-/// What a counter says of itself, and its value: name, kind, sentence, value.
+/// A counter's metadata and value: name, kind, description, value.
 pub type Row = (&'static str, CounterKind, &'static str, u64);
 
-/// A table of counters, as others read it: without a lock, and without disturbing who writes them.
+/// A table of counters from a reader's point of view: without a lock, and without disturbing the
+/// writer.
 pub trait Counted: Send + Sync {
-    /// Name, kind, sentence and value of each.
+    /// Name, kind, description and value of each counter.
     fn list(&self) -> Vec<Row>;
 
-    /// The values in the order of the list, as many as there is room for.
+    /// Reads the values in the order of the list, as many as fit.
     fn read(&self, into: &mut [u64]);
 }
 
-/// Declares a struct of [`Counter`]s, each with its name, its kind and a sentence, that is [`Counted`].
+/// Declares a struct of [`Counter`]s, each with its name, kind and description, that implements
+/// [`Counted`].
 #[macro_export]
 macro_rules! counter_table {
     ($(#[$doc:meta])* $table:ident: $($name:ident $kind:ident $help:literal;)*) => {
@@ -79,16 +82,17 @@ macro_rules! counter_table {
     };
 }
 
-/// Values of a [`Latencies`] below this have a bucket each.
+/// Values of [`Latencies`] below this have a bucket each.
 const EXACT: u64 = 16;
 
-/// Buckets between a power of two and the next.
+/// Buckets between two consecutive powers of two.
 const PARTS: usize = 8;
 
-/// The power of two from which on all is in the last bucket: of microseconds, 67 seconds.
+/// The power of two from which on all values share the last bucket: for microseconds, 67 seconds.
 const LAST_POWER: usize = 26;
 
-/// How often things took how long: counters in buckets, each an eighth wider than the one before or less. One writer.
+/// A histogram of durations: counters in buckets, each at most an eighth wider than the previous
+/// one. Single writer.
 #[derive(Debug)]
 pub struct Latencies {
     buckets: [Counter; Latencies::BUCKETS],
@@ -102,21 +106,21 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// Buckets there are.
+    /// Number of buckets.
     pub const BUCKETS: usize = EXACT as usize + (LAST_POWER - 4) * PARTS + 1;
 
-    /// Notes one; only the owner may.
+    /// Records a value; only the owner may call this.
     pub fn note(&self, value: u64) {
         self.note_many(value, 1);
     }
 
-    /// Notes so many that took as long; only the owner may.
+    /// Records `count` equal values; only the owner may call this.
     pub fn note_many(&self, value: u64, count: u64) {
         self.buckets[Latencies::bucket(value)].add(count);
         self.sum.add(value.saturating_mul(count));
     }
 
-    /// All values together.
+    /// The sum of all values.
     pub fn sum(&self) -> u64 {
         self.sum.get()
     }
@@ -130,7 +134,7 @@ impl Latencies {
         (EXACT as usize + (power - 4) * PARTS + part).min(Latencies::BUCKETS - 1)
     }
 
-    /// The largest value of a bucket; of the last one, which has no bound, the smallest.
+    /// The largest value of a bucket; for the last bucket, which is unbounded, the smallest.
     pub fn most(bucket: usize) -> u64 {
         let Some(above) = bucket.checked_sub(EXACT as usize) else { return bucket as u64 };
         let (power, part) = (above / PARTS + 4, above % PARTS);
@@ -138,14 +142,14 @@ impl Latencies {
         if bucket + 1 < Latencies::BUCKETS { next - 1 } else { 1 << LAST_POWER }
     }
 
-    /// How many are in each bucket.
+    /// Reads the count of each bucket.
     pub fn read(&self, into: &mut [u64; Latencies::BUCKETS]) {
         into.iter_mut().zip(&self.buckets).for_each(|(slot, counter)| *slot = counter.get());
     }
 }
 
 counter_table! {
-    /// The numbers of one shard.
+    /// The counters of one shard.
     Counters:
     turns Count "Turns of the shard's loop.";
     events Count "Events of the network handled.";

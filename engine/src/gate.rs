@@ -1,33 +1,38 @@
-//! Outputs of a turn leave when the writes of that turn are durable.
+//! Holds the outputs of a turn until the writes of that turn are durable.
 //!
-//! One mechanism for the server's threads and the simulated world: effects that the outside could take as a promise wait
-//! here, in order, until the commit that their turn rests on is durable. A turn rests on its own writes, on those of
-//! earlier turns of its shard, and on the gates that came with the letters it has read. Letters themselves do not wait: they
-//! carry the gate along, so that two shards' writes for one message share one commit.
+//! One mechanism serves the server's threads and the simulated world. Effects that the outside
+//! could take as a promise wait here, in order, until the commit that their turn depends on is
+//! durable. A turn depends on its own writes, on those of earlier turns of its shard, and on the
+//! gates of the letters it has read. Letters themselves do not wait: they carry the gate, so that
+//! two shards' writes for one message share one commit.
 //!
-//! What promises nothing does not wait ([`Effect::rests`]), so that a disk that stands still silences nobody: who has not logged in
-//! is talked to and refused, streams that have nothing else to be told end with their error, and operators are answered about
-//! what is in memory. Such an effect never overtakes one of the same connection: a connection of which nothing was promised has none
-//! here that waits. Questions about accounts alone wait for the shard's writes to accounts alone.
+//! Effects that promise nothing do not wait ([`Effect::rests`]), so that a stalled disk does not
+//! silence the server. Unauthenticated clients are answered and refused, streams without other
+//! pending output end with their error, and operators are answered about state in memory. Such an
+//! effect never overtakes another one of the same connection: a connection that has been promised
+//! nothing has no effect waiting here. Queries about accounts wait only for those writes of the
+//! shard that concern accounts.
 //!
-//! A `Pause` passes at once, and a `Resume` that waits for its connection counts no more then ([`GateQueue::paused`]). Let out behind it,
-//! it would have the connection read from while the shard looks at nothing of it, and all that comes would be kept.
+//! A `Pause` passes at once, and cancels a `Resume` that waits for the same connection
+//! ([`GateQueue::paused`]). If that `Resume` were released afterwards, the driver would read from
+//! the connection while the shard processes none of it, and all input would be buffered.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::id::{ConnId, Gate};
 use crate::io::{Effect, Input, Rests};
 
-/// So much waits that a shard tells no more subscribers of a channel until it is durable. All that waits leaves at once, a send in some
-/// 5 to 10 µs: everybody else waits for so long.
+/// Number of waiting effects from which a shard pauses fan-out to subscribers of channels until
+/// they are durable. All waiting effects are released at once, at 5 to 10 µs per send; all other
+/// work waits meanwhile.
 pub const GATED_MANY: usize = 256;
 
-/// An effect that waits: for what, and since which second.
+/// A waiting effect, its gate, and the second since which it has waited.
 #[derive(Debug)]
 struct Held {
     gate: Gate,
     since_s: u32,
-    /// Of a `Resume`: it counts if it is the connection's last one.
+    /// For a `Resume`: it is valid if it is the connection's last one.
     number: u64,
     effect: Effect,
 }
@@ -35,32 +40,35 @@ struct Held {
 /// The waiting effects of one shard.
 #[derive(Debug, Default)]
 pub struct GateQueue {
-    /// What the shard's state rests on so far.
+    /// The commits that the shard's state depends on so far.
     gate: Gate,
-    /// The last commit of this shard's that concerned accounts.
+    /// The shard's last commit that concerned accounts.
     accounts: Gate,
-    /// What waits for nothing, until the host takes it. Bounded as `waiting` is.
+    /// Effects that wait for nothing, until the host takes them. Bounded as `waiting` is.
     free: VecDeque<Held>,
-    /// Questions about accounts. Bounded as `waiting` is.
+    /// Queries about accounts. Bounded as `waiting` is.
     questions: VecDeque<Held>,
-    /// Bounded by what is bounded elsewhere: one send a connection, one read a user, one reply a command.
+    /// Bounded by limits elsewhere: one send per connection, one read per user, one reply per
+    /// command.
     waiting: VecDeque<Held>,
-    /// Connections that are to be read from again, each with the number of the `Resume` that counts. Bounded as `waiting` is.
+    /// Connections to be read from again, each with the number of the valid `Resume`. Bounded as
+    /// `waiting` is.
     resumes: BTreeMap<ConnId, u64>,
-    /// `Resume`s that have come.
+    /// Number of `Resume`s queued so far.
     numbered: u64,
-    /// What the shard was told last: since when something waits, and whether much does.
+    /// The last state reported to the shard: since when an effect waits, and whether many do.
     told: (Option<u32>, bool),
     bytes: usize,
 }
 
 impl GateQueue {
-    /// The shard has read letters that rest on `after`.
+    /// Records that the shard has read letters that depend on `after`.
     pub fn rests_on(&mut self, after: Gate) {
         self.gate = self.gate.max(after);
     }
 
-    /// The shard has handed in writes; `accounts`: some of them concern accounts.
+    /// Records that the shard has submitted writes. `accounts` means that some of them concern
+    /// accounts.
     pub fn wrote(&mut self, ticket: Gate, accounts: bool) {
         self.rests_on(ticket);
         if accounts {
@@ -68,7 +76,7 @@ impl GateQueue {
         }
     }
 
-    /// The shard's state rests on this.
+    /// The gate that the shard's state depends on.
     pub fn gate(&self) -> Gate {
         self.gate
     }
@@ -88,7 +96,7 @@ impl GateQueue {
         queue.push_back(Held { gate, since_s, number: self.numbered, effect });
     }
 
-    /// A connection is not read from any more: what waits here does not change that.
+    /// Cancels the waiting `Resume` of a connection that is no longer to be read from.
     pub fn paused(&mut self, conn: ConnId) {
         self.resumes.remove(&conn);
     }
@@ -105,7 +113,7 @@ impl GateQueue {
         }
     }
 
-    /// To which connections the next of these go that wait for commits, of so many effects.
+    /// The connections of the next sends that wait for commits, among the first `effects` effects.
     pub fn next_sends(&self, effects: usize) -> impl Iterator<Item = ConnId> {
         self.waiting.iter().take(effects).filter_map(|held| match &held.effect {
             Effect::Send { conn, .. } => Some(*conn),
@@ -128,8 +136,8 @@ impl GateQueue {
         [&self.free, &self.questions, &self.waiting].iter().filter_map(|queue| Some(queue.front()?.gate)).min()
     }
 
-    /// What the shard is to be told before its turn ends: since when what it sends waits here, if that is not this second, and
-    /// whether it is much; if either is not what it was told last.
+    /// The input for the shard before its turn ends: since when its output waits here, if not since
+    /// this second, and whether many effects wait. `None` if neither differs from the last report.
     pub fn news(&mut self, now_s: u32, durable: Gate) -> Option<Input<'static>> {
         let since_s = self.waiting.front().map(|held| held.since_s).filter(|since_s| *since_s < now_s);
         let many = self.holds_many(durable);
@@ -137,13 +145,14 @@ impl GateQueue {
         (told != (since_s, many)).then_some(Input::Held { since_s, many })
     }
 
-    /// Whether the shard was told that much waits, and that is so no more: it goes on once it hears that.
+    /// Whether the shard was told that many effects wait, and that has ended. The shard continues
+    /// its fan-out when it is informed.
     pub fn let_go(&self, durable: Gate) -> bool {
         self.told.1 && !self.holds_many(durable)
     }
 
     fn holds_many(&self, durable: Gate) -> bool {
-        // Gates never fall along the queue: if this one is not durable, those behind it are not.
+        // Gates never decrease along the queue: if this one is not durable, the later ones are not.
         let first_of_many = self.waiting.len().checked_sub(GATED_MANY).and_then(|at| self.waiting.get(at));
         first_of_many.is_some_and(|held| held.gate > durable)
     }
@@ -153,7 +162,8 @@ impl GateQueue {
         self.len() == 0
     }
 
-    /// Effects that wait. Bounded by what is bounded elsewhere: one send a connection, one read a user, one reply a command.
+    /// Number of waiting effects. Bounded by limits elsewhere: one send per connection, one read
+    /// per user, one reply per command.
     pub fn len(&self) -> usize {
         self.free.len() + self.questions.len() + self.waiting.len()
     }
@@ -215,12 +225,12 @@ mod tests {
             _ => None,
         };
         let mut queue = GateQueue::default();
-        // In one turn: what was kept made the connection wait again.
+        // In one turn: the kept input made the connection wait again.
         queue.push(resume(1), 9);
         queue.push(resume(2), 9);
         queue.paused(conn(1));
         assert_eq!((next(&mut queue, 9), next(&mut queue, 9)), (Some(2), None));
-        // Later, and it goes on once more: with what the last one rests on.
+        // Later it resumes once more, with the gate of the last `Resume`.
         queue.wrote(Gate(3), false);
         queue.push(resume(1), 9);
         queue.paused(conn(1));
@@ -238,7 +248,7 @@ mod tests {
             None => None,
         };
         let mut queue = GateQueue::default();
-        // What is durable leaves with this turn, however much it is.
+        // Durable effects leave with this turn, however many there are.
         (0..GATED_MANY as u32).for_each(|slot| queue.push(send(slot, true), 9));
         assert_eq!(many(queue.news(9, Gate(0))), None);
         while queue.pop(Gate(0)).is_some() {}

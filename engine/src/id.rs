@@ -1,6 +1,7 @@
-//! Names of things that live in one process: connections, sessions, shards, and the home of an address.
+//! Identifiers within one process: connections, sessions, shards, and the home of an address.
 //!
-//! Plain numbers with a meaning each, so that they cannot be mixed up. Nothing here knows what stands behind them.
+//! They are plain numbers with a type each, so that they cannot be mixed up. Nothing here knows
+//! what they refer to.
 
 mod domain;
 mod map;
@@ -11,27 +12,28 @@ use std::net::IpAddr;
 pub use domain::{ActorKind, DomainId, Domains, OUTSIDE_DOMAINS_MAX, Service};
 pub use map::PartitionMap;
 
-/// One connection of one shard: a slot of the driver's table and the slot's generation, so that a late event for an
-/// earlier connection in the same slot is told apart.
+/// One connection of one shard: a slot of the driver's table and the slot's generation, which
+/// distinguishes it from earlier connections in the same slot when an event is late.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct ConnId {
     /// Index in the driver's table of connections, dense from zero.
     pub slot: u32,
-    /// Counts the connections that the slot has held.
+    /// Number of connections that the slot has held.
     pub generation: u32,
 }
 
-/// The bit of a slot that says that no socket is behind the connection: the driver does not know it. A BOSH session has one (XEP-0124).
+/// The bit of a slot that marks a connection without a socket, unknown to the driver. A BOSH
+/// session has one (XEP-0124).
 pub const NO_SOCKET: u32 = 1 << 31;
 
 impl ConnId {
-    /// Whether the driver knows the connection.
+    /// Whether the connection has a socket, so that the driver knows it.
     pub fn has_socket(self) -> bool {
         self.slot & NO_SOCKET == 0
     }
 }
 
-/// One thread's world, numbered from zero.
+/// One shard, which is one thread; numbered from zero.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct ShardId(pub u16);
 
@@ -48,12 +50,12 @@ impl fmt::Display for ShardId {
     }
 }
 
-/// The other end of a connection, as limits count it.
+/// The remote end of a connection, as limits count it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Peer {
-    /// Its address.
+    /// Its IP address.
     pub address: IpAddr,
-    /// A keyed hash of its address (IPv6: of its /64), the same at all shards of the process.
+    /// A keyed hash of its address (for IPv6, of its /64), equal at all shards of the process.
     pub key: u64,
 }
 
@@ -62,16 +64,16 @@ pub struct Peer {
 pub struct SessionId {
     /// Index in the shard's table of sessions.
     pub slot: u32,
-    /// Counts the sessions that the slot has held.
+    /// Number of sessions that the slot has held.
     pub generation: u32,
 }
 
-/// A page's registration for pushes, at any channel: a part of the hash of the address at which its push service takes them.
+/// A page's registration for pushes, at any channel: part of the hash of its push service address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct PushId(pub [u8; 16]);
 
-/// Position in the one sequence of commits of a process. What carries a gate must not leave the process before all
-/// commits up to it are durable; zero waits for nothing.
+/// A position in the one sequence of commits of a process. An output that carries a gate must not
+/// leave the process before all commits up to it are durable; zero waits for nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Gate(pub u64);
 
@@ -80,9 +82,11 @@ pub struct Gate(pub u64);
 pub struct Now {
     /// Milliseconds on a monotonic clock since the process started.
     pub mono_ms: u64,
-    /// Microseconds since the Unix epoch, UTC: for stamps. Steps back, or far ahead, when the host's clock is set.
+    /// Microseconds since the Unix epoch, UTC: for time stamps. It can step back, or far ahead,
+    /// when the host's clock is set.
     pub wall_us: u64,
-    /// What goes by age goes by this: [`Now::wall_us`], or less while the wall clock is in doubt ([`crate::clock`]).
+    /// The time for everything that expires by age: [`Now::wall_us`], or less while the wall clock
+    /// is in doubt ([`crate::clock`]).
     pub expiry_us: u64,
 }
 
@@ -92,7 +96,7 @@ impl Now {
         Now { mono_ms, wall_us, expiry_us: wall_us }
     }
 
-    /// So many microseconds pass on the wall clock, and it is not in doubt.
+    /// Advances the wall clock by this many microseconds, without doubt.
     pub const fn pass_wall(&mut self, us: u64) {
         self.wall_us += us;
         self.expiry_us += us;
@@ -103,7 +107,7 @@ impl Now {
         Wall { wall_us: self.wall_us, expiry_us: self.expiry_us }
     }
 
-    /// Whole seconds on the monotonic clock: the coarse stamp that idle sessions keep.
+    /// Whole seconds on the monotonic clock: the coarse time stamp of idle sessions.
     pub fn mono_s(self) -> u32 {
         u32::try_from(self.mono_ms / 1000).unwrap_or(u32::MAX)
     }
@@ -121,19 +125,22 @@ pub struct Wall {
 /// Number of partitions that all bare JIDs hash to.
 pub const PARTITIONS: u16 = 4096;
 
-/// The partition of a bare JID (or of a bare domain): stable across versions and hosts, because data is placed by it.
-/// FNV-1a over the bytes, finished with an avalanche step so that the low bits depend on all of them.
+/// The partition of a bare JID (or of a bare domain). It is stable across versions and hosts,
+/// because it determines where data is stored. FNV-1a over the bytes, finished with an avalanche
+/// step so that the low bits depend on all of them.
 pub fn partition(bare: impl AsRef<[u8]>) -> u16 {
     place(bare.as_ref()).0
 }
 
-/// The partition of a bare JID, and eight further bits of its hash, which tell it from most others of the partition.
+/// The partition of a bare JID, and eight further bits of its hash, which distinguish it from most
+/// others of the partition.
 pub fn place(bare: &[u8]) -> (u16, u8) {
     let h = hash(bare);
     ((h % u64::from(PARTITIONS)) as u16, (h / u64::from(PARTITIONS)) as u8)
 }
 
-/// A hash of an address: stable across versions and hosts. It is not keyed: who wants to, finds two that share it.
+/// A hash of an address, stable across versions and hosts. It is not keyed: an attacker can find
+/// collisions.
 pub fn hash(bare: &[u8]) -> u64 {
     let mut h: u64 = 0xcbf2_9ce4_8422_2325;
     for byte in bare {
@@ -144,21 +151,21 @@ pub fn hash(bare: &[u8]) -> u64 {
     h ^ (h >> 33)
 }
 
-/// What a session's queues know a message by until it is received: its number in the log, with bits that say how it stands
-/// there; 0 is a stanza that waits nowhere.
+/// How a session's queues identify a message until it is received: its number in the log, with flag
+/// bits for its state there. 0 is a stanza that waits nowhere.
 pub mod mark {
-    /// It stands in no log: if nobody receives it, it takes the place of its number there.
+    /// It is in no log: if no session receives it, it is stored there under its number.
     pub const UNLOGGED: u64 = 1 << 63;
-    /// Several sessions hold it, and it stands in no log.
+    /// Several sessions hold it, and it is in no log.
     pub const SHARED: u64 = 1 << 62;
     /// It has a row of its own.
     pub const APART: u64 = 1 << 61;
-    /// A copy of it, which nothing waits for.
+    /// A copy of a message; nothing waits for it.
     pub const COPY: u64 = 1 << 60;
-    /// A roster push, which nothing waits for.
+    /// A roster push; nothing waits for it.
     pub const PUSH: u64 = 1 << 59;
 
-    /// The number, without what it says.
+    /// The number, without the flag bits.
     pub fn number(mark: u64) -> u64 {
         mark & !(UNLOGGED | SHARED | APART | COPY | PUSH)
     }

@@ -1,4 +1,4 @@
-//! The Throng engine: one shard's world as a pure state machine.
+//! The Throng engine: one shard as a pure state machine.
 #![forbid(unsafe_code)]
 
 mod accounts;

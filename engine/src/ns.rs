@@ -1,4 +1,4 @@
-//! XML namespaces that more than one module speaks of.
+//! XML namespaces that more than one module uses.
 
 pub use crate::wire::ns::{CLIENT, COMPONENT, SERVER, STREAM};
 
@@ -8,9 +8,9 @@ pub const TLS: &str = "urn:ietf:params:xml:ns:xmpp-tls";
 pub const SASL: &str = "urn:ietf:params:xml:ns:xmpp-sasl";
 /// SASL 2 (XEP-0388).
 pub const SASL2: &str = "urn:xmpp:sasl:2";
-/// Tasks by which an account gains keys (XEP-0480 2).
+/// Upgrade tasks, by which an account gains keys (XEP-0480 2).
 pub const SASL_UPGRADE: &str = "urn:xmpp:sasl:upgrade:0";
-/// Those of SCRAM (XEP-0480 3).
+/// Upgrade tasks of SCRAM (XEP-0480 3).
 pub const SCRAM_UPGRADE: &str = "urn:xmpp:scram-upgrade:0";
 /// Bind 2 (XEP-0386).
 pub const BIND2: &str = "urn:xmpp:bind:0";

@@ -1,5 +1,6 @@
-//! What an administrator who is a user orders of the service (XEP-0133), and what came of it: the closed types between an
-//! extension, the shard and its host, which carries orders out as it does those of operators. This module never knows how.
+//! Orders of administrators that are users (XEP-0133), and their outcomes: the closed types between
+//! an extension, the shard and its host. The host carries them out like those of operators; this
+//! module never knows how.
 
 use crate::store::account::Credentials;
 
@@ -8,212 +9,220 @@ use crate::store::account::Credentials;
 pub struct Order {
     /// Full JID of the administrator.
     pub by: Box<str>,
-    /// What is to be done.
+    /// The requested action.
     pub what: Wanted,
 }
 
-/// What is to be done. JIDs are normalised, and may be of domains that are not served.
+/// A requested action. JIDs are normalised, and may belong to domains that are not served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// Make an account, or change its password.
+    /// Create an account, or change its password.
     Put {
-        /// Bare JID.
+        /// The account's bare JID.
         account: Box<str>,
         /// The keys of its password.
         credentials: Box<Credentials>,
-        /// Make it; there must be none. Otherwise there must be one.
+        /// Whether to create it, in which case it must not exist. Otherwise it must exist.
         create: bool,
     },
-    /// Invite somebody to an account.
+    /// Create an invitation to an account.
     Invite {
-        /// The localpart that it is for, normalised, if it is for one.
+        /// The normalised localpart that it is for, if it is for one.
         local: Option<Box<str>>,
-        /// Who gives the order becomes a contact of the account.
+        /// Whether the administrator becomes a contact of the new account.
         befriends: bool,
     },
-    /// Say which accounts wait for approval.
+    /// List the accounts that wait for approval.
     ListApplicants,
-    /// Put accounts to use that wait for approval, or remove them; as many bare JIDs at most.
+    /// Approve or remove waiting accounts; at most
+    /// [`ADHOC_JIDS_MAX`](crate::limits::ADHOC_JIDS_MAX) bare JIDs.
     Decide {
-        /// Which.
+        /// The accounts.
         accounts: Vec<Box<str>>,
-        /// Put them to use.
+        /// Whether to approve rather than remove them.
         approve: bool,
     },
     /// Remove accounts; at most [`ADHOC_JIDS_MAX`](crate::limits::ADHOC_JIDS_MAX) bare JIDs.
     Delete(Vec<Box<str>>),
-    /// Suspend accounts, which ends their sessions, or let them be used again; as many bare JIDs.
+    /// Suspend accounts, which ends their sessions, or put them back in use; the same limit
+    /// applies.
     Suspend {
-        /// Which.
+        /// The accounts.
         accounts: Vec<Box<str>>,
-        /// Suspend them.
+        /// Whether to suspend them.
         suspended: bool,
     },
-    /// End sessions: as many bare or full JIDs at most.
+    /// End sessions of bare or full JIDs; the same limit applies.
     End(Vec<Box<str>>),
-    /// Say which sessions an account has, and how long its roster is; its bare JID.
+    /// Return the sessions of an account and the size of its roster, by its bare JID.
     Statistics(Box<str>),
-    /// Say whom accounts have in their rosters; as many bare JIDs.
+    /// Return the rosters of accounts; the same limit applies.
     Rosters(Vec<Box<str>>),
-    /// Say when accounts have logged in last; as many bare JIDs.
+    /// Return the times of the last logins of accounts; the same limit applies.
     LastLogins(Vec<Box<str>>),
-    /// Count them: accounts, or the sessions of those who are online.
+    /// Count accounts, or the sessions of users that are online.
     Count(Users),
-    /// List them.
+    /// List accounts or sessions.
     List {
-        /// Which.
+        /// Which users.
         of: Users,
-        /// Go on from this place, as [`Outcome::Users`] has named it.
+        /// Continue after this position, as given by [`Outcome::Users`].
         after: Option<Box<str>>,
-        /// Most accounts or sessions to look at: [`ADHOC_ROWS_MAX`](crate::limits::ADHOC_ROWS_MAX) at most.
+        /// Maximum number of accounts or sessions to examine: at most
+        /// [`ADHOC_ROWS_MAX`](crate::limits::ADHOC_ROWS_MAX).
         most: usize,
     },
-    /// Tell everybody who is online; at most [`ADHOC_TEXT_BYTES_MAX`](crate::limits::ADHOC_TEXT_BYTES_MAX) bytes.
+    /// Send a text to all users that are online; at most
+    /// [`ADHOC_TEXT_BYTES_MAX`](crate::limits::ADHOC_TEXT_BYTES_MAX) bytes.
     Announce(Box<str>),
-    /// The same, and everybody once who logs in later.
+    /// The same, and once to each user that logs in later.
     SetMotd(Box<str>),
-    /// Another text for those who log in later and have not seen the one before.
+    /// Replace the text for users that log in later and have not seen the previous one.
     EditMotd(Box<str>),
-    /// Tell nobody any more who logs in.
+    /// Withdraw the text for users that log in later.
     DeleteMotd,
-    /// What accounts that are made later are sent, at most [`ADHOC_WELCOME_BYTES_MAX`](crate::limits::ADHOC_WELCOME_BYTES_MAX) bytes; empty
-    /// for nothing.
+    /// Set the text that new accounts receive, at most
+    /// [`ADHOC_WELCOME_BYTES_MAX`](crate::limits::ADHOC_WELCOME_BYTES_MAX) bytes; empty for none.
     SetWelcome(Box<str>),
-    /// Send a headline to sessions of these, as many bare or full JIDs as [`Wanted::End`] may have.
+    /// Send a headline to sessions; the number of bare or full JIDs is limited as for
+    /// [`Wanted::End`].
     Say {
-        /// Whose.
+        /// The recipients.
         to: Vec<Box<str>>,
-        /// The text; as long as an announcement.
+        /// The text; limited like an announcement.
         text: Box<str>,
     },
-    /// List what users have reported, the latest first.
+    /// List the reports of users, the latest first.
     ListReports {
-        /// Go on from this place, as [`Listing::next`] has named it.
+        /// Continue after this position, as given by [`Listing::next`].
         after: Option<Box<str>>,
-        /// Most reports: [`ADHOC_ROWS_MAX`](crate::limits::ADHOC_ROWS_MAX) at most.
+        /// Maximum number of reports: at most [`ADHOC_ROWS_MAX`](crate::limits::ADHOC_ROWS_MAX).
         most: usize,
     },
-    /// Let reports go, by their ids.
+    /// Dismiss reports by their ids.
     DismissReports(Vec<Box<str>>),
-    /// Say how the server is.
+    /// Return the status of the server.
     Status,
     /// List the external components that are configured.
     ListComponents,
-    /// List who is held by limits.
+    /// List the addresses and accounts that limits hold back.
     ListLimits,
-    /// Let go of those who are held by failed logins or registrations: an IP address, a bare JID, or all.
+    /// Lift the limits on failed logins or registrations: for an IP address, a bare JID, or all.
     Release(Box<str>),
-    /// List the options that can be set by [`Wanted::SetKnob`].
+    /// List the options that [`Wanted::SetKnob`] can set.
     ListKnobs,
     /// Set an option of the running server.
     SetKnob {
-        /// Its name.
+        /// The option's name.
         key: Box<str>,
-        /// As the configuration would have it; that of the configuration when none.
+        /// The value in the notation of the configuration; `None` for the configured value.
         value: Option<Box<str>>,
-        /// Seconds after which it is put back; it stays when none.
+        /// Seconds after which the option is reset; `None` for never.
         for_s: Option<u64>,
     },
-    /// Cut the connections of sessions: as many bare or full JIDs as [`Wanted::End`] may have.
+    /// Close the connections of sessions; the number of bare or full JIDs is limited as for
+    /// [`Wanted::End`].
     FlushQueue(Vec<Box<str>>),
-    /// Drop what waits for users who are away; as many bare JIDs.
+    /// Drop messages that wait for users that are away; the limit of bare JIDs is the same.
     FlushWaiting(Vec<Box<str>>),
-    /// Read certificates and the configuration again.
+    /// Reload certificates and the configuration.
     Reload,
     /// Stop the server.
     Shutdown {
-        /// In so many seconds.
+        /// Seconds until the stop.
         after_s: u64,
-        /// What everybody is told now, if anything; as long as an announcement.
+        /// The text sent to all users now, if any; limited like an announcement.
         text: Option<Box<str>>,
     },
-    /// Go on: a stop that is to come does not.
+    /// Cancel a planned stop.
     CancelShutdown,
 }
 
-/// Which users are counted or listed (XEP-0133 4.13 to 4.22).
+/// The users to count or list (XEP-0133 4.13 to 4.22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Users {
-    /// All who have an account.
+    /// All users with an account.
     Registered,
-    /// Those of them whose accounts are suspended.
+    /// Users with a suspended account.
     Disabled,
-    /// Those who are online.
+    /// Users that are online.
     Online,
-    /// Those of them who have sent something in the last [`ADHOC_IDLE_S`](crate::limits::ADHOC_IDLE_S).
+    /// Online users that have sent something in the last
+    /// [`ADHOC_IDLE_S`](crate::limits::ADHOC_IDLE_S).
     Active,
-    /// Those of them who have not.
+    /// Online users that have not.
     Idle,
 }
 
-/// Rows of values, as operators are shown them.
+/// Rows of values, as shown to operators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// The names of its columns.
+    /// The names of the columns.
     pub columns: &'static [&'static str],
-    /// The rows, each with a value for each column.
+    /// The rows, each with a value per column.
     pub rows: Vec<Vec<String>>,
-    /// Where to go on, if there are more and one can.
+    /// Where to continue, if there are more rows and continuing is possible.
     pub next: Option<String>,
-    /// How many more there are, if one cannot.
+    /// Number of further rows, if continuing is not possible.
     pub more: u64,
 }
 
-/// What came of an order.
+/// The outcome of an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done, and durable.
+    /// The order was carried out, and its result is durable.
     Done,
-    /// Of several addresses some were not dealt with.
+    /// The order failed for some of several addresses.
     Partly {
-        /// What came of the others.
+        /// The outcome for the other addresses.
         rest: Box<Outcome>,
-        /// A line for each that was not.
+        /// A line for each failed address.
         failed: Vec<String>,
     },
-    /// An invitation.
+    /// A new invitation.
     Invited {
-        /// Its address (RFC 5122).
+        /// Its URI (RFC 5122).
         uri: String,
-        /// The address of a page, if there is one.
+        /// The address of its web page, if there is one.
         page: Option<String>,
-        /// When it ends, seconds since the Unix epoch.
+        /// When it expires, seconds since the Unix epoch.
         until_s: u64,
     },
-    /// Accounts that wait for approval: the first [`ADHOC_ROWS_MAX`](crate::limits::ADHOC_ROWS_MAX).
+    /// The first accounts that wait for approval, at most
+    /// [`ADHOC_ROWS_MAX`](crate::limits::ADHOC_ROWS_MAX).
     Applicants {
-        /// Bare JIDs.
+        /// Their bare JIDs.
         jids: Vec<String>,
     },
-    /// A number.
+    /// A count.
     Count(u64),
-    /// What there is to tell: a name and its values each.
+    /// Facts: a name with its values each.
     Facts(Vec<(&'static str, Vec<String>)>),
-    /// Rows.
+    /// A listing.
     Listing(Listing),
-    /// Of an account.
+    /// The statistics of an account.
     Statistics {
         /// Its sessions.
         sessions: Vec<SessionSeen>,
-        /// How many contacts it has.
+        /// Number of its contacts.
         contacts: u64,
     },
-    /// Rosters: a bare JID each, and its `<query/>` (RFC 6121 2.1).
+    /// Rosters: each a bare JID and its `<query/>` (RFC 6121 2.1).
     Rosters(Vec<(String, Vec<u8>)>),
-    /// It is done, and this should be known.
+    /// The order was carried out, with a remark for the administrator.
     Noted(String),
     /// A page of users.
     Users {
-        /// Bare JIDs, sorted, each once in this page.
+        /// Bare JIDs, sorted, each once on this page.
         jids: Vec<String>,
-        /// Where to go on.
+        /// Where to continue.
         next: Option<String>,
     },
-    /// It was not carried out.
+    /// The order was not carried out.
     Refused {
-        /// Why.
+        /// The reason.
         why: Why,
-        /// For a person.
+        /// A description for humans.
         text: String,
     },
 }
@@ -232,12 +241,12 @@ pub struct SessionSeen {
 pub enum Why {
     /// There is no such user or session.
     NotFound,
-    /// There is one already.
+    /// It exists already.
     Exists,
-    /// It cannot be meant so.
+    /// The order is not valid.
     Invalid,
-    /// Not now.
+    /// It is not possible at the moment.
     Busy,
-    /// The server's own failure.
+    /// An error of the server.
     Internal,
 }

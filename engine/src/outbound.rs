@@ -1,56 +1,58 @@
-//! What waits to be sent to one connection, and what follows when it does not drain.
+//! Output that waits for one connection, and the handling of a connection that does not drain.
 //!
-//! An idle connection has none of this: the buffer is taken from the shard's pool with the first byte of a turn and goes
-//! back when all is sent. At most one send is under way; what comes meanwhile collects here and leaves as one.
+//! An idle connection has no buffer: it is taken from the shard's pool with the first byte of a
+//! turn and returned when everything is sent. At most one send is in progress; further output
+//! collects here and is sent as one.
 
 use crate::id::mark;
 
 /// A message in the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Mark {
-    /// What the user's log knows it by ([`mark`]), or 0.
+    /// Its mark in the user's log ([`mark`]), or 0.
     id: u64,
     start: u32,
     end: u32,
 }
 
-/// A message that did not get out.
+/// A message that was not sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unsent {
-    /// What the user's log knows it by ([`mark`]), or 0 if it is not a message that may wait.
+    /// Its mark in the user's log ([`mark`]), or 0 if it is not a message that may wait.
     pub id: u64,
-    /// Its bytes; empty if it was in a send under way.
+    /// Its bytes; empty if it was part of a send in progress.
     pub xml: Vec<u8>,
 }
 
 /// Waiting output of one connection.
 #[derive(Debug, Default)]
 pub struct Outbound {
-    /// Bytes not yet handed to the driver.
+    /// Bytes not yet passed to the driver.
     pending: Vec<u8>,
-    /// Messages among `pending`.
+    /// Messages in `pending`.
     pending_messages: Vec<Mark>,
-    /// Ids of messages that may wait in the send that is under way.
+    /// Marks of messages that may wait, in the send in progress.
     sending_ids: Vec<u64>,
-    /// Bytes of the send that is under way.
+    /// Bytes of the send in progress.
     sending_bytes: usize,
-    /// Second (monotonic) when the send under way was made, or last went on.
+    /// Second (monotonic) when the send in progress was started or last progressed.
     since_s: u32,
-    /// Where among `pending` something urgent may go: behind what streams are begun with, and what was urgent before.
+    /// Offset in `pending` where an urgent stanza may be inserted: after the stream's opening and
+    /// earlier urgent stanzas.
     first: usize,
-    /// Stanzas behind that which stream management counts.
+    /// Number of stanzas after that offset which stream management counts.
     counted: usize,
-    /// Bytes whose send has ended since something began to wait here.
+    /// Bytes whose send has completed since output began to wait here.
     sent_bytes: u64,
-    /// Bytes that the next send is likely to have: as many as the one before it.
+    /// Expected size of the next send: that of the previous one.
     expects: u32,
 }
 
-/// No more memory than this is taken before it is needed, bytes.
+/// Maximum memory reserved in advance, bytes.
 const EXPECTS_MAX: usize = 4096;
 
 impl Outbound {
-    /// The buffer that output is appended to.
+    /// The buffer to which output is appended.
     pub fn buffer(&mut self) -> &mut Vec<u8> {
         if self.pending.capacity() == 0 {
             self.pending.reserve(self.expects as usize);
@@ -58,24 +60,26 @@ impl Outbound {
         &mut self.pending
     }
 
-    /// Notes that the last `bytes` of the buffer are the message with this id (0: it may not wait).
+    /// Records that the last `bytes` of the buffer are the message with this mark (0: it may not
+    /// wait).
     pub fn note(&mut self, id: u64, bytes: usize) {
         let end = self.pending.len() as u32;
         self.pending_messages.push(Mark { id, start: end - bytes as u32, end });
     }
 
-    /// What is in the buffer now stays ahead of everything urgent: the answer that begins a session, or its counts.
+    /// Keeps the current content of the buffer ahead of everything urgent: the answer that begins a
+    /// session, or its counts.
     pub fn hold(&mut self) {
         (self.first, self.counted) = (self.pending.len(), 0);
     }
 
-    /// Notes that the end of the buffer is a stanza that stream management counts (XEP-0198 4).
+    /// Records that the buffer ends with a stanza that stream management counts (XEP-0198 4).
     pub fn count(&mut self) {
         self.counted += 1;
     }
 
-    /// Puts a stanza ahead of what waits and may be overtaken, never into the send that is under way. Returns how many
-    /// counted stanzas it has overtaken.
+    /// Inserts a stanza before waiting output that may be overtaken, never into the send in
+    /// progress. Returns the number of counted stanzas that it has overtaken.
     pub fn put_first(&mut self, xml: &[u8]) -> usize {
         let at = self.first;
         self.pending.splice(at..at, xml.iter().copied());
@@ -87,31 +91,33 @@ impl Outbound {
         self.counted
     }
 
-    /// The number of the first message of the send under way that the cursor of the user's log waits for.
+    /// The number of the first message in the send in progress that the cursor of the user's log
+    /// waits for.
     pub fn first_sending(&self) -> Option<u64> {
         self.sending_ids.iter().copied().find(|&id| mark::holds_cursor(id)).map(mark::number)
     }
 
-    /// The same of all that waits or is under way.
+    /// The same for all output that waits or is being sent.
     pub fn first_held(&self) -> Option<u64> {
         let pending = || self.pending_messages.iter().map(|m| m.id).find(|&id| mark::holds_cursor(id));
         self.first_sending().or_else(|| pending().map(mark::number))
     }
 
-    /// Takes the messages of the send that is under way.
+    /// Takes the messages of the send in progress.
     pub fn take_sending(&mut self) -> Vec<Unsent> {
         self.sending_ids.drain(..).map(|id| Unsent { id, xml: Vec::new() }).collect()
     }
 
-    /// Takes the messages that are not known to be with the kernel.
+    /// Takes the messages that the kernel is not known to have accepted.
     pub fn take_unsent(&mut self) -> Vec<Unsent> {
         let mut unsent = self.take_sending();
         unsent.extend(self.take_last().0);
         unsent
     }
 
-    /// Takes what waits behind the send that may be under way: its messages, and the last words of a connection, which go
-    /// without them. What is said to have been lost must not arrive all the same.
+    /// Takes what waits after the send in progress, if any: its messages, and the final output of
+    /// the connection, which is sent without them. A message that is reported as lost must not
+    /// arrive nevertheless.
     pub fn take_last(&mut self) -> (Vec<Unsent>, Vec<u8>) {
         let pending = std::mem::take(&mut self.pending);
         (self.first, self.counted) = (0, 0);
@@ -126,12 +132,12 @@ impl Outbound {
         (unsent, last)
     }
 
-    /// Bytes that wait or are under way.
+    /// Bytes that wait or are being sent.
     pub fn bytes(&self) -> usize {
         self.pending.len() + self.sending_bytes
     }
 
-    /// Memory of one with nothing in it, bytes.
+    /// Memory of an empty value, bytes.
     pub fn memory_bytes(&self) -> usize {
         size_of::<Outbound>()
             + self.pending.capacity()
@@ -139,32 +145,32 @@ impl Outbound {
             + self.sending_ids.capacity() * size_of::<u64>()
     }
 
-    /// Whether something waits that is not in a send under way.
+    /// Whether output waits that is not in the send in progress.
     pub fn is_waiting(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Whether a send is under way.
+    /// Whether a send is in progress.
     pub fn is_sending(&self) -> bool {
         self.sending_bytes > 0
     }
 
-    /// The send under way goes on, in this second.
+    /// Records that the send in progress has progressed, in this second.
     pub fn progressed(&mut self, now_s: u32) {
         self.since_s = now_s;
     }
 
-    /// Second when the send under way was made, or last went on.
+    /// Second when the send in progress was started or last progressed.
     pub fn since_s(&self) -> u32 {
         self.since_s
     }
 
-    /// Whether there is nothing at all.
+    /// Whether there is no output at all.
     pub fn is_empty(&self) -> bool {
         self.bytes() == 0
     }
 
-    /// Takes the pending bytes for one send, if there are any and none is under way.
+    /// Takes the pending bytes for one send, if there are any and no send is in progress.
     pub fn take(&mut self, now_s: u32) -> Option<Vec<u8>> {
         if self.is_sending() || self.pending.is_empty() {
             return None;
@@ -177,8 +183,9 @@ impl Outbound {
         Some(std::mem::take(&mut self.pending))
     }
 
-    /// Takes the pending bytes, which leave as one of several sends whose peer says itself what it has got; and how many messages that
-    /// may wait are among them, of which [`Outbound::got`] is told later.
+    /// Takes the pending bytes as one of several sends whose receipt the peer confirms itself. Also
+    /// returns the number of messages among them that may wait; [`Outbound::got`] confirms them
+    /// later.
     pub fn take_part(&mut self) -> (Vec<u8>, usize) {
         (self.first, self.counted) = (0, 0);
         let before = self.sending_ids.len();
@@ -186,30 +193,30 @@ impl Outbound {
         (std::mem::take(&mut self.pending), self.sending_ids.len() - before)
     }
 
-    /// The peer has got the next so many messages: returns their ids.
+    /// Records that the peer has received the next `messages` messages. Returns their marks.
     pub fn got(&mut self, messages: usize) -> impl Iterator<Item = u64> + '_ {
         let messages = messages.min(self.sending_ids.len());
         self.sending_ids.drain(..messages)
     }
 
-    /// Whether nothing waits, and nobody is to say that something has been got.
+    /// Whether no output waits, and no receipt is outstanding.
     pub fn is_done(&self) -> bool {
         self.is_empty() && self.sending_ids.is_empty()
     }
 
-    /// The send is done: returns the ids of messages that it carried.
+    /// Records that the send has completed. Returns the marks of the messages in it.
     pub fn sent(&mut self) -> impl Iterator<Item = u64> + '_ {
         self.sent_bytes += self.sending_bytes as u64;
         self.sending_bytes = 0;
         self.sending_ids.drain(..)
     }
 
-    /// Bytes whose send has ended since something began to wait here.
+    /// Bytes whose send has completed since output began to wait here.
     pub fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
-    /// Forgets everything and keeps a little memory, for the pool.
+    /// Resets the value for the pool, and keeps a little memory.
     pub fn recycle(&mut self) {
         if self.pending.capacity() > 4096 {
             self.pending = Vec::new();

@@ -1,4 +1,5 @@
-//! What an operator may turn, as the engine needs it: one value shared by all shards of a process.
+//! The operator's settings in the form that the engine needs: one value shared by all shards of a
+//! process.
 
 use std::sync::Arc;
 
@@ -13,13 +14,13 @@ use crate::store::announcement::Kept;
 use crate::store::hash::Hashes;
 use crate::web::policy::Policy;
 
-/// Seconds within which a peer has to take something of what it is sent, unless the operator says otherwise.
+/// Default number of seconds within which a peer must accept some of the output.
 pub const SEND_STALL_S_DEFAULT: u32 = 60;
 
-/// Bytes that may wait for one connection, unless the operator says otherwise.
+/// Default number of bytes that may wait for one connection.
 pub const OUTBOUND_BYTES_DEFAULT: usize = 2 << 20;
 
-/// Bytes of an available presence as clients of today send it.
+/// Typical size in bytes of an available presence from current clients.
 const PRESENCE_BYTES_USUAL: usize = 350;
 
 const _: () = assert!(
@@ -27,35 +28,35 @@ const _: () = assert!(
     "the largest roster and the presence of all its contacts come with a login"
 );
 
-/// Bytes that may wait for one component, unless the operator says otherwise.
+/// Default number of bytes that may wait for one component.
 pub const COMPONENT_QUEUE_BYTES_DEFAULT: usize = 16 << 20;
 
-/// What happens when a resource is bound twice (RFC 6120 7.7.2.2).
+/// The behaviour when a resource is bound twice (RFC 6120 7.7.2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResourceConflict {
     /// The old session ends with `<conflict/>`.
     ReplaceOld,
-    /// The new one is refused with `<conflict/>`.
+    /// The new session is refused with `<conflict/>`.
     RefuseNew,
 }
 
-/// Who gets a message to a bare JID (RFC 6121 8.5.2.1.1).
+/// The recipients of a message to a bare JID (RFC 6121 8.5.2.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BareDelivery {
     /// Every available resource of non-negative priority.
     All,
-    /// The one of highest priority, the latest active among equals.
+    /// The resource of highest priority, the most recently active among equals.
     MostAvailable,
 }
 
-/// What services that wake devices are told of a message (XEP-0357 7).
+/// The content of notifications to push services about a message (XEP-0357 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PushDetails {
-    /// How many wait.
+    /// The number of waiting messages.
     Count,
-    /// And who has sent the last one.
+    /// Additionally the sender of the last message.
     Sender,
-    /// And the beginning of its text.
+    /// Additionally the beginning of its text.
     Body,
 }
 
@@ -64,134 +65,142 @@ pub enum PushDetails {
 pub struct Settings {
     /// The domains served.
     pub domains: Arc<Domains>,
-    /// What is told about the server (XEP-0030, XEP-0092).
+    /// Public facts about the server (XEP-0030, XEP-0092).
     pub facts: crate::extension::ServerFacts,
-    /// Bare JIDs of those who administer the service by commands (XEP-0133).
+    /// Bare JIDs of the administrators, which manage the service by commands (XEP-0133).
     pub admins: Arc<[Box<str>]>,
-    /// Bare JIDs of those who may invite to accounts beside administrators (XEP-0401 6.3).
+    /// Bare JIDs of further users that may invite to new accounts (XEP-0401 6.3).
     pub inviters: Arc<[Box<str>]>,
-    /// What everybody may invite to.
+    /// What every user may invite to.
     pub invitations: Invitations,
-    /// For how long what users make is good, seconds.
+    /// Lifetime of users' invitations, seconds.
     pub invitation_s: u64,
-    /// The address of a page for who is invited, with what stands for the token: see
+    /// The address of a web page for invited users, with a placeholder for the token: see
     /// [`links`](crate::extension::invite::links).
     pub invitation_page: Option<Box<str>>,
-    /// Localparts that nobody may register in band, nor others that look like them, unless the operator or an administrator has invited to
-    /// them; normalised.
+    /// Normalised localparts that may not be registered in band, nor may similar ones, without an
+    /// invitation by the operator or an administrator.
     pub reserved_names: Arc<[Box<str>]>,
-    /// Accounts of a domain that may wait for approval.
+    /// Maximum number of accounts per domain that wait for approval.
     pub applicants_max: u32,
-    /// For how long each may, seconds.
+    /// How long each may wait, seconds.
     pub applicants_s: u64,
-    /// What each account that is made is sent; empty for nothing.
+    /// The text that each new account receives; empty for none.
     pub welcome: Arc<str>,
-    /// Reports of a domain's users that are kept for the operator: [`REPORTS_MAX`](crate::limits::REPORTS_MAX) at the most.
+    /// Maximum number of stored reports per domain: at most
+    /// [`REPORTS_MAX`](crate::limits::REPORTS_MAX).
     pub reports_max: u32,
-    /// For how long each is, seconds.
+    /// How long a report is stored, seconds.
     pub reports_s: u64,
-    /// The announcement for those who log in later, as of the start.
+    /// The announcement for users that log in later, as of the start.
     pub kept: Option<Arc<Kept>>,
-    /// By which secret the component of a domain, normalised, is known (XEP-0114 3).
+    /// The secret by which the component of each normalised domain authenticates (XEP-0114 3).
     pub component_secrets: Arc<[(Box<str>, SharedSecret)]>,
     /// Bytes that may wait for one component.
     pub component_queue_bytes_max: usize,
-    /// Which shard is home to whom, and how many shards there are.
+    /// The assignment of partitions to shards, and the number of shards.
     pub partitions: Arc<PartitionMap>,
     /// Largest stanza, and largest stream header, in bytes (XEP-0478 `max-bytes`).
     pub stanza_bytes_max: usize,
-    /// Resources of one user at once.
+    /// Maximum number of simultaneous resources per user.
     pub sessions_per_user_max: u16,
-    /// Binding a resource that is taken.
+    /// The behaviour when a resource is bound twice.
     pub resource_conflict: ResourceConflict,
-    /// Messages to a bare JID.
+    /// The recipients of messages to a bare JID.
     pub bare_delivery: BareDelivery,
-    /// The store has sessions of an earlier process, which come back until the host says that all have.
+    /// Whether the store has sessions of an earlier process, which are being restored until the
+    /// host reports completion.
     pub restores: bool,
-    /// Longest time a session waits to be resumed (XEP-0198 5), seconds.
+    /// Maximum time that a session waits to be resumed (XEP-0198 5), seconds.
     pub resume_s_max: u32,
-    /// A session that has sent nothing for this long is pinged, and ended after as much again, seconds; 0 never.
+    /// Seconds after which a silent session is pinged, and after as many again ended; 0 for never.
     pub idle_s_max: u32,
-    /// A connection that has not bound a resource by then is closed, seconds.
+    /// Seconds after which a connection without a bound resource is closed.
     pub preauth_s_max: u32,
-    /// A connection whose peer takes no bytes for this long is closed, seconds.
+    /// Seconds after which a connection whose peer accepts no bytes is closed.
     pub send_stall_s_max: u32,
-    /// Bytes that wait for one connection, or are unacknowledged, beyond which nothing more from others is sent; a session that
-    /// asks on, and leaves twice as much unacknowledged, ends.
+    /// Waiting or unacknowledged bytes per connection above which no more output from others is
+    /// sent to it. A session that continues to send requests, and leaves twice as much
+    /// unacknowledged, ends.
     pub outbound_bytes_max: usize,
-    /// From this many waiting or unacknowledged bytes on messages stay in the log until the peer has caught up, and what a
-    /// connection asks for waits until it has read the rest.
+    /// Waiting or unacknowledged bytes per connection above which messages stay in the log until
+    /// the peer has caught up, and the connection's requests wait until it has read the rest.
     pub outbound_bytes_soft: usize,
-    /// Stanzas that a managed session may leave unacknowledged before messages stay in the log.
+    /// Unacknowledged stanzas of a managed session from which messages stay in the log.
     pub unacked_max: usize,
-    /// Stanzas of one session under way to other homes before it is no longer read from.
+    /// Unconfirmed stanzas of one session to other homes from which it is no longer read from.
     pub in_flight_max: u16,
-    /// Bytes of one session's stanzas that may come before what they led to is durable; then it is not read from until
-    /// it is.
+    /// Bytes of one session's stanzas that may arrive before their effects are durable; from then
+    /// on it is not read from until they are.
     pub in_flight_bytes_max: usize,
-    /// Keep every message in the users' archives; otherwise only while it waits to be delivered.
+    /// Whether to store every message in the users' archives, rather than only while it waits for
+    /// delivery.
     pub archive: bool,
-    /// Age at which archived, delivered messages go, seconds; 0 keeps them.
+    /// Age at which archived, delivered messages are deleted, seconds; 0 for never.
     pub retention_s: u64,
-    /// Messages that may wait for one user.
+    /// Maximum number of messages that wait for one user.
     pub waiting_messages_max: u32,
-    /// Bytes that may wait for one user.
+    /// Maximum bytes of messages that wait for one user.
     pub waiting_bytes_max: u64,
-    /// Messages that one account may put into logs in a day; 0 sets no limit.
+    /// Messages that one account may add to logs per day; 0 for no limit.
     pub log_messages_day: u64,
-    /// Bytes of these; 0 sets no limit.
+    /// Bytes of messages that one account may add to logs per day; 0 for no limit.
     pub log_bytes_day: u64,
-    /// Stanzas that one account may send over all its sessions; faster ones are read later. [`Allowances::NONE`] until the host says
-    /// otherwise.
+    /// The rate of stanzas that one account may send over all its sessions; faster ones are read
+    /// later. [`Allowances::NONE`] until the host sets it.
     pub paces: Allowances,
-    /// Bare JIDs of those who may send as busy accounts may, beside administrators.
+    /// Bare JIDs of further accounts with the rate of busy accounts, which administrators have.
     pub busy_accounts: Arc<[Box<str>]>,
-    /// A user's services are told of messages this often at most, milliseconds (XEP-0357).
+    /// Minimum interval between notifications to a user's push services, milliseconds (XEP-0357).
     pub push_interval_ms: u64,
-    /// What they are told.
+    /// The content of these notifications.
     pub push_details: PushDetails,
-    /// Bytes that all sessions of the process together may leave unacknowledged (XEP-0198) before messages stay in the log of whoever
-    /// leaves some; 0 sets no limit.
+    /// Unacknowledged bytes (XEP-0198) of all sessions of the process from which messages stay in
+    /// the logs of users that leave some unacknowledged; 0 for no limit.
     pub unacked_bytes_max: u64,
-    /// Connections of one address that have not logged in, by the whole process; 0 sets no limit.
+    /// Unauthenticated connections per address, for the whole process; 0 for no limit.
     pub opening_per_address_max: u32,
     /// Iterations of SCRAM keys of new passwords (RFC 7677 4).
     pub scram_iterations: u32,
-    /// Hash functions with which SCRAM is offered, to everybody.
+    /// Hash functions with which SCRAM is offered to all clients.
     pub scram_hashes: Hashes,
-    /// Those of which accounts may lack keys, and gain them (XEP-0480).
+    /// Hash functions of which accounts may lack keys, and gain them (XEP-0480).
     pub scram_upgrades: Hashes,
-    /// Users who are kept elsewhere may have tokens (XEP-0484), which are good while their user is there.
+    /// Whether users of an external back end may have tokens (XEP-0484), which are valid as long as
+    /// the user exists.
     pub outside_tokens: bool,
-    /// Note each login that succeeded, for a log that is read that closely.
+    /// Whether to record each successful login, for a detailed log.
     pub note_logins: bool,
-    /// Failed SASL attempts on one stream (RFC 6120 6.4.5).
+    /// Failed SASL attempts per stream (RFC 6120 6.4.5).
     pub auth_attempts_max: u8,
-    /// Passwords that a shard remembers as digests, so that a storm of PLAIN logins is cheap.
+    /// Number of passwords that a shard remembers as digests, so that a storm of PLAIN logins is
+    /// cheap.
     pub plain_cache_max: usize,
     /// Limits on failed logins.
     pub throttle: ThrottleParams,
     /// Limits on registrations by address (XEP-0077 6): the address columns count registrations.
     pub registration_throttle: ThrottleParams,
-    /// Secret of this process, for digests of remembered passwords.
+    /// A secret of this process, for digests of remembered passwords.
     pub process_key: [u8; 32],
-    /// Secret of this store, from which the salts of names without an account are made up.
+    /// A secret of this store, from which the salts of names without an account are derived.
     pub decoy_key: [u8; 32],
-    /// No entry gets a number at or below this: the highest one that may have been given before a restart.
+    /// Entry numbers are assigned above this: the highest one that may have been assigned before a
+    /// restart.
     pub number_floor: u64,
-    /// Idle users keep loaded state (roster, figures of waiting messages) this long, seconds.
+    /// How long the loaded state (roster, counts of waiting messages) of idle users is kept,
+    /// seconds.
     pub cache_s: u32,
-    /// Users whose loaded state a shard keeps at once.
+    /// Maximum number of users whose loaded state a shard keeps.
     pub cached_users_max: usize,
-    /// What is wanted of HTTP and WebSocket.
+    /// The policy for HTTP and WebSocket.
     pub web: Arc<Policy>,
-    /// Every connection, session and user is looked at for time-outs once in this time, or more often where a time-out is
-    /// shorter than eight times this, seconds.
+    /// Interval in which every connection, session and user is checked for time-outs, seconds;
+    /// shorter if a time-out is less than eight times this.
     pub sweep_s_max: u32,
 }
 
 impl Settings {
-    /// Serves another domain with accounts, normalised.
+    /// Serves another normalised domain with accounts.
     ///
     /// # Panics
     /// With the 65,537th.
@@ -199,7 +208,7 @@ impl Settings {
         Arc::make_mut(&mut self.domains).serve(domain, ActorKind::Users);
     }
 
-    /// The users of a domain that is served are kept elsewhere.
+    /// Marks a served domain as having an external user back end.
     ///
     /// # Panics
     /// With more than [`OUTSIDE_DOMAINS_MAX`](crate::id::OUTSIDE_DOMAINS_MAX).
@@ -207,7 +216,7 @@ impl Settings {
         Arc::make_mut(&mut self.domains).keep_outside(domain);
     }
 
-    /// Serves a domain, normalised, that is a service.
+    /// Serves the normalised domain of a service.
     ///
     /// # Panics
     /// With the 65,537th.
@@ -217,7 +226,7 @@ impl Settings {
         self.facts.entities = known.chain([(domain.into(), service)]).collect();
     }
 
-    /// Serves a domain, normalised, that is an external component's, which proves itself by the secret.
+    /// Serves the normalised domain of an external component, which authenticates with the secret.
     ///
     /// # Panics
     /// With the 65,537th.
@@ -227,12 +236,12 @@ impl Settings {
         self.component_secrets = known.chain([(domain.into(), secret)]).collect();
     }
 
-    /// Names that the operator and administrators alone can give away.
+    /// Names that only the operator and administrators can assign.
     pub fn withheld(&self) -> Withheld<'_> {
         Withheld { admins: &self.admins, inviters: &self.inviters, reserved: &self.reserved_names }
     }
 
-    /// The shard that is home to an actor: of a component's domain they all have one.
+    /// The home shard of an actor; all actors of a component's domain have the same one.
     pub fn home(&self, bare: &str) -> ShardId {
         match self.domains.component_of(bare) {
             Some(domain) => self.partitions.home(self.domains.name(domain)),
@@ -240,8 +249,9 @@ impl Settings {
         }
     }
 
-    /// What a publication by HTTP takes of its address' time, by what the address may, milliseconds: connections of a port are shared
-    /// evenly by the shards, and each shard counts its own.
+    /// The cost of a publication by HTTP in its address' time, from the permitted rate,
+    /// milliseconds. The connections of a port are distributed evenly over the shards, and each
+    /// shard counts its own.
     pub fn each_publication_ms(&self) -> f64 {
         match self.web.channels.publications_s {
             0 => 0.0,
@@ -249,7 +259,8 @@ impl Settings {
         }
     }
 
-    /// What a question to the service of `notify_ask` takes of its address' time, milliseconds; counted in the same way.
+    /// The cost of a query to the service of `notify_ask` in its address' time, milliseconds;
+    /// counted in the same way.
     pub fn each_question_ms(&self) -> u64 {
         match self.web.channels.asks.questions_s {
             0 => 0,
@@ -257,12 +268,14 @@ impl Settings {
         }
     }
 
-    /// What a token whose signature is wrong takes of its address' time, milliseconds; counted in the same way.
+    /// The cost of a token with a wrong signature in its address' time, milliseconds; counted in
+    /// the same way.
     pub fn each_wrong_ms(&self) -> u64 {
         NOTIFY_JWT_WRONG_MS * u64::from(self.shards())
     }
 
-    /// What a channel that is made by HTTP takes of its address' time, milliseconds; counted in the same way.
+    /// The cost of creating a channel by HTTP in its address' time, milliseconds; counted in the
+    /// same way.
     pub fn each_channel_ms(&self) -> u64 {
         NOTIFY_MAKE_MS * u64::from(self.shards())
     }
@@ -272,8 +285,8 @@ impl Settings {
         self.partitions.shards()
     }
 
-    /// Defaults for a domain on a host whose partitions are spread over so many shards, with `process_key` and `number_floor`
-    /// given by the host.
+    /// Defaults for a domain on a host whose partitions are distributed over this number of shards.
+    /// The host provides `process_key` and `number_floor`.
     pub fn new(domain: &str, shards: u16, process_key: [u8; 32], number_floor: u64) -> Settings {
         Settings {
             domains: Arc::new(Domains::of_users(domain)),

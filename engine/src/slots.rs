@@ -1,20 +1,22 @@
-//! A table by index that grows in chunks, for what there may be a million of.
+//! An indexed table that grows in chunks, for collections of up to a million elements.
 //!
-//! A vector doubles: in the turn in which it is full, all of it is copied while the old and the new one are both in memory,
-//! and up to half of the new one is never used. Here a chunk is added, nothing moves, and at most one chunk is not full.
-//! What is in the slots, and which of them are free, is the owner's.
+//! A vector doubles: in the turn in which it is full, it is copied as a whole while the old and the
+//! new one are both in memory, and up to half of the new one is never used. This table adds a
+//! chunk, nothing moves, and at most one chunk is not full. The owner manages the content of the
+//! slots and knows which of them are free.
 //!
-//! [`Sparse`] is for what only some of those have that are numbered so: a page of pointers is there as long as one of them is.
+//! [`Sparse`] is for data that only some of the numbered elements have: a page of pointers exists
+//! as long as one of its elements does.
 
 use std::ops::{Index, IndexMut};
 
-/// Slots of a chunk.
+/// Slots per chunk.
 const CHUNK: usize = 512;
 
-/// Slots that are numbered from 0 and never taken away.
+/// Slots that are numbered from 0 and never removed.
 #[derive(Debug)]
 pub struct Slots<T> {
-    /// Each but the last is full; each has room for [`CHUNK`].
+    /// All but the last are full; each has capacity for [`CHUNK`].
     chunks: Vec<Vec<T>>,
 }
 
@@ -25,7 +27,7 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Slots there are.
+    /// Number of slots.
     pub fn len(&self) -> usize {
         match self.chunks.split_last() {
             Some((last, full)) => full.len() * CHUNK + last.len(),
@@ -33,7 +35,7 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no slots.
     pub fn is_empty(&self) -> bool {
         self.chunks.is_empty()
     }
@@ -65,35 +67,37 @@ impl<T> Slots<T> {
         self.chunks.get_mut(index / CHUNK)?.get_mut(index % CHUNK)
     }
 
-    /// Reads something of each of these slots, which are needed next. They are far apart in memory: so the processor fetches many of them at
-    /// once, where it would otherwise wait for one after the other.
+    /// Reads from each of these slots, which are needed next. They are far apart in memory: this
+    /// way the processor fetches many of them in parallel, instead of waiting for each in turn.
     pub fn fetch(&self, indexes: impl Iterator<Item = usize>, read: impl Fn(&T) -> u32) {
         let seen = indexes.filter_map(|index| self.get(index)).fold(0, |seen, slot| seen ^ read(slot));
         std::hint::black_box(seen);
     }
 
-    /// Memory that it takes, bytes, without what its slots point to.
+    /// Memory in bytes, without what its slots point to.
     pub fn memory_bytes(&self) -> usize {
         self.chunks.len() * CHUNK * size_of::<T>() + self.chunks.capacity() * size_of::<Vec<T>>()
     }
 
-    /// All of them, by index.
+    /// All slots, by index.
     pub fn iter(&self) -> impl Iterator<Item = &T> {
         self.chunks.iter().flatten()
     }
 }
 
-/// Pointers of a page.
+/// Pointers per page.
 const PAGE: usize = 256;
 
-/// What some have of those who are numbered densely from 0, by their numbers.
+/// Values for some of a range of elements that are numbered densely from 0.
 ///
-/// A hash map doubles, keeps its room for ever, and has room for twice as many when it has just grown. Here one has a pointer and its own
-/// block, and what is not there any more takes nothing: pages go with the last one in them.
+/// A hash map doubles, never releases its capacity, and has room for twice as many elements when it
+/// has just grown. Here an element has a pointer and a block of its own, and a removed element
+/// takes no memory: a page is freed with its last element.
 #[derive(Debug)]
 pub struct Sparse<T> {
     pages: Vec<Option<Box<Page<T>>>>,
-    /// One that has emptied last: who comes and goes alone makes none anew.
+    /// The page that was emptied last, so that a single element that is added and removed
+    /// repeatedly allocates no new one.
     spare: Option<Box<Page<T>>>,
     len: usize,
 }
@@ -111,23 +115,23 @@ impl<T> Default for Sparse<T> {
 }
 
 impl<T> Sparse<T> {
-    /// How many there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// The one of this number, if there is one.
+    /// The value with this number, if any.
     pub fn get(&self, index: u32) -> Option<&T> {
         let index = index as usize;
         self.pages.get(index / PAGE)?.as_ref()?.all[index % PAGE].as_deref()
     }
 
-    /// The same, to change it.
+    /// The same, for modification.
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
         let index = index as usize;
         self.pages.get_mut(index / PAGE)?.as_mut()?.all[index % PAGE].as_deref_mut()
@@ -139,7 +143,7 @@ impl<T> Sparse<T> {
         std::hint::black_box(seen);
     }
 
-    /// Puts one in, and returns what was there.
+    /// Inserts a value, and returns the previous one.
     pub fn insert(&mut self, index: u32, own: T) -> Option<T> {
         let index = index as usize;
         if index / PAGE >= self.pages.len() {
@@ -153,7 +157,7 @@ impl<T> Sparse<T> {
         before.map(|before| *before)
     }
 
-    /// Takes one out.
+    /// Removes and returns a value.
     pub fn remove(&mut self, index: u32) -> Option<T> {
         let index = index as usize;
         let place = self.pages.get_mut(index / PAGE)?;
@@ -167,7 +171,7 @@ impl<T> Sparse<T> {
         Some(*own)
     }
 
-    /// Memory that it takes, bytes, without what those in it point to.
+    /// Memory in bytes, without what its values point to.
     pub fn memory_bytes(&self) -> usize {
         let pages = self.pages.iter().chain([&self.spare]).flatten().count() * size_of::<Page<T>>();
         self.pages.capacity() * size_of::<Option<Box<Page<T>>>>() + pages + self.len * size_of::<T>()

@@ -1,24 +1,27 @@
-//! The domains that a process serves: what an address of this host ends in (RFC 7622 3.2).
+//! The domains that a process serves: the domainparts of this host's addresses (RFC 7622 3.2).
 //!
-//! Whatever has a home is an *actor*: a bare JID with its domain. What an actor is, is said by its domain, so an address is known for
-//! what it is before anything of it is loaded. Two actors of one localpart at two domains have nothing in common.
+//! Everything that has a home is an *actor*: a bare JID with its domain. The domain determines the
+//! kind of an actor, so the kind of an address is known before any of its state is loaded. Two
+//! actors with the same localpart at two domains are unrelated.
 
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
 use hashbrown::HashMap;
 
-/// A domain's place among those that are served. It is of this process: what is stored has the name.
+/// The index of a domain among those that are served. It is valid in this process only; the store
+/// holds the name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct DomainId(u16);
 
-/// What the actors of a domain are.
+/// The kind of a domain's actors.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ActorKind {
     /// Accounts with a roster, sessions and a log (RFC 6121).
     Users,
-    /// None: the domain itself is a service of this server, and nobody logs in there.
+    /// None: the domain itself is a service of this server, and has no accounts.
     Service(Service),
-    /// Whatever an external component says there is (XEP-0114). All of them live where the domain does.
+    /// Whatever an external component defines (XEP-0114). All of them have the same home as the
+    /// domain.
     Component,
 }
 
@@ -33,35 +36,36 @@ pub enum Service {
     PubSub,
 }
 
-/// The domains served.
+/// The served domains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domains {
     all: Vec<(Box<str>, ActorKind)>,
     others: HashMap<Box<str>, DomainId, BuildHasherDefault<DefaultHasher>>,
-    /// Some are components': where none is, nobody looks.
+    /// Whether any domain is a component's, to skip lookups otherwise.
     components: bool,
-    /// Those whose users are kept elsewhere: at most [`OUTSIDE_DOMAINS_MAX`].
+    /// Domains with an external user back end: at most [`OUTSIDE_DOMAINS_MAX`].
     outside: Vec<DomainId>,
 }
 
-/// Most domains whose users are kept elsewhere: each has processes or connections of its own.
+/// Maximum number of domains with an external user back end: each has processes or connections of
+/// its own.
 pub const OUTSIDE_DOMAINS_MAX: usize = 64;
 
 impl DomainId {
-    /// A hash of what there is one of at each domain.
+    /// Mixes the domain into a hash, so that equal names at different domains differ.
     pub fn mix(self, hash: u64) -> u64 {
         hash ^ u64::from(self.0).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
 impl Domains {
-    /// A domain with accounts, normalised, which is meant where none is named.
+    /// A set with one normalised domain with accounts, which is the main domain.
     pub fn of_users(main: &str) -> Domains {
         let all = vec![(main.into(), ActorKind::Users)];
         Domains { all, others: HashMap::default(), components: false, outside: Vec::new() }
     }
 
-    /// Another domain, normalised. One that is there already stays what it is.
+    /// Adds another normalised domain. A domain that is already served keeps its kind.
     ///
     /// # Panics
     /// With the 65,537th.
@@ -74,12 +78,13 @@ impl Domains {
         }
     }
 
-    /// The domain that is meant where none is named: by a stream header without `to`, by an operator's command.
+    /// The main domain, which is used if none is named: by a stream header without `to`, or by an
+    /// operator's command.
     pub fn main(&self) -> &str {
         &self.all[0].0
     }
 
-    /// A domain that is served.
+    /// The id of a served domain.
     pub fn find(&self, domain: &str) -> Option<DomainId> {
         if *domain == *self.all[0].0 {
             return Some(DomainId(0));
@@ -87,7 +92,8 @@ impl Domains {
         self.others.get(domain).copied()
     }
 
-    /// The domain that this begins with: a domain, or what is behind the `@` of a JID, bare or full.
+    /// The served domain at the start of a text. The text is a domain, or what follows the `@` of a
+    /// bare or full JID.
     #[inline]
     pub fn find_in(&self, text: &str) -> Option<DomainId> {
         if let Some(rest) = text.strip_prefix(self.main())
@@ -98,17 +104,18 @@ impl Domains {
         self.find(text.split_once('/').map_or(text, |(domain, _)| domain))
     }
 
-    /// Its name.
+    /// The domain's name.
     pub fn name(&self, id: DomainId) -> &str {
         &self.all[usize::from(id.0)].0
     }
 
-    /// What its actors are.
+    /// The kind of the domain's actors.
     pub fn kind(&self, id: DomainId) -> ActorKind {
         self.all[usize::from(id.0)].1
     }
 
-    /// Whether an actor (`service/node`), or a domain, is of a service whose nodes have homes of their own.
+    /// Whether an actor (`service/node`), or a domain, belongs to a service whose nodes have homes
+    /// of their own.
     pub fn has_nodes(&self, actor: &str) -> bool {
         let domain = actor.split_once('/').map_or(actor, |(domain, _)| domain);
         self.find(domain).is_some_and(|id| self.kind(id) == ActorKind::Service(Service::PubSub))
@@ -119,19 +126,20 @@ impl Domains {
         self.all.iter().find(|(_, kind)| *kind == ActorKind::Service(service)).map(|(name, _)| &**name)
     }
 
-    /// A domain that is served and has accounts.
+    /// The id of a served domain with accounts.
     pub fn find_users(&self, domain: &str) -> Option<DomainId> {
         self.find(domain).filter(|id| self.kind(*id) == ActorKind::Users)
     }
 
-    /// Whether an address, bare or full, is that of a user here, all of whose resources are one person's.
+    /// Whether a bare or full address belongs to a user of this server, whose resources all belong
+    /// to one person.
     pub fn is_of_user(&self, jid: &str) -> bool {
         let bare = jid.split_once('/').map_or(jid, |(bare, _)| bare);
         bare.split_once('@').is_some_and(|(_, domain)| self.find_users(domain).is_some())
     }
 
-    /// The users of a domain are kept elsewhere, and whoever keeps them is asked about their passwords. Without effect for a domain that
-    /// has none.
+    /// Marks a domain as having an external user back end, which is asked about passwords. No
+    /// effect for a domain without accounts.
     ///
     /// # Panics
     /// With more than [`OUTSIDE_DOMAINS_MAX`].
@@ -142,23 +150,23 @@ impl Domains {
         }
     }
 
-    /// Whether the users of a domain are kept elsewhere.
+    /// Whether a domain has an external user back end.
     pub fn is_outside(&self, id: DomainId) -> bool {
         self.outside.contains(&id)
     }
 
-    /// Whether the user with this JID, or those of this domain, are kept elsewhere.
+    /// Whether the user with this JID, or the users of this domain, are in an external back end.
     pub fn keeps_outside(&self, jid: &str) -> bool {
         !self.outside.is_empty()
             && self.find_in(jid.split_once('@').map_or(jid, |(_, rest)| rest)).is_some_and(|id| self.is_outside(id))
     }
 
-    /// Whether some are components'.
+    /// Whether any domain is a component's.
     pub fn has_components(&self) -> bool {
         self.components
     }
 
-    /// The component whose domain a JID is at, if it is one's.
+    /// The component whose domain a JID is at, if any.
     #[inline]
     pub fn component_of(&self, jid: &str) -> Option<DomainId> {
         if !self.components {
@@ -169,7 +177,7 @@ impl Domains {
         self.find(domain).filter(|id| self.kind(*id) == ActorKind::Component)
     }
 
-    /// Those with accounts, the main one first.
+    /// The domains with accounts, the main one first.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.all.iter().filter(|(_, kind)| *kind == ActorKind::Users).map(|(name, _)| &**name)
     }

@@ -1,7 +1,8 @@
-//! Which shard is home to which partition: a table of owners, and the epoch that it is of.
+//! The assignment of partitions to shards: a table of owners and its epoch.
 //!
-//! A map is never changed. When partitions change hands, a new one with the next epoch takes its place, so that of two
-//! maps the later one is known. It has one owner for each partition, and each owner is below the number of shards.
+//! A map is immutable. When partitions move, a new map with the next epoch replaces it, so that the
+//! later of two maps is known. It has one owner per partition, and each owner is below the number
+//! of shards.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ const VERSION: u8 = 1;
 /// Bytes before the owners: version, epoch, number of shards.
 const HEAD_BYTES: usize = 1 + 8 + 2;
 
-/// Bytes of the checksum behind them.
+/// Bytes of the checksum after the owners.
 const CHECKSUM_BYTES: usize = 8;
 
 const OWNERS: usize = PARTITIONS as usize;
@@ -23,7 +24,7 @@ const OWNERS: usize = PARTITIONS as usize;
 pub struct PartitionMap {
     epoch: u64,
     shards: u16,
-    /// Numbers of shards, below `shards`.
+    /// Shard numbers, below `shards`.
     owners: [u16; OWNERS],
 }
 
@@ -31,7 +32,8 @@ impl PartitionMap {
     /// Bytes of the encoded form.
     pub const BYTES: usize = HEAD_BYTES + 2 * OWNERS + CHECKSUM_BYTES;
 
-    /// The first map of a host with so many shards: each owns as many partitions as any other, or one more.
+    /// The first map of a host with this number of shards: the numbers of partitions per shard
+    /// differ by at most one.
     ///
     /// # Panics
     /// Without a shard, or with more shards than partitions.
@@ -41,7 +43,7 @@ impl PartitionMap {
         PartitionMap::new(1, shards, owners)
     }
 
-    /// The map after this one, for another number of shards. No map of as even a spread moves fewer partitions.
+    /// The next map, for another number of shards. No equally even map moves fewer partitions.
     ///
     /// # Panics
     /// As [`PartitionMap::spread`].
@@ -60,8 +62,8 @@ impl PartitionMap {
         PartitionMap::new(self.epoch + 1, shards, owners)
     }
 
-    /// How many partitions each of so many shards is to own. Those that own most keep one more where it does not come out
-    /// even.
+    /// The number of partitions that each shard is to own. If they do not divide evenly, the shards
+    /// that own the most keep one more.
     fn quotas(&self, shards: u16) -> Vec<usize> {
         let own = |shard: u16| self.owners.iter().filter(|owner| **owner == shard).count();
         let mut by_own: Vec<(usize, u16)> = (0..shards).map(|shard| (own(shard), shard)).collect();
@@ -78,7 +80,7 @@ impl PartitionMap {
         PartitionMap { epoch, shards, owners }
     }
 
-    /// Rises by one with each map that takes the place of another.
+    /// Increases by one with each replacement of a map.
     pub fn epoch(&self) -> u64 {
         self.epoch
     }
@@ -88,22 +90,23 @@ impl PartitionMap {
         self.shards
     }
 
-    /// The shard that owns a partition. Numbers beyond the last partition begin anew.
+    /// The shard that owns a partition. Numbers beyond the last partition wrap around.
     pub fn owner(&self, partition: u16) -> ShardId {
         ShardId(self.owners[usize::from(partition % PARTITIONS)])
     }
 
-    /// The shard that is home to a bare JID.
+    /// The home shard of a bare JID.
     pub fn home(&self, bare: &str) -> ShardId {
         self.owner(partition(bare))
     }
 
-    /// How many partitions have another owner than in `before`.
+    /// Number of partitions whose owner differs from that in `before`.
     pub fn moved_since(&self, before: &PartitionMap) -> usize {
         self.owners.iter().zip(&before.owners).filter(|(now, before)| now != before).count()
     }
 
-    /// As it is stored: version, epoch, number of shards, an owner for each partition, all little endian, and a checksum.
+    /// The stored form: version, epoch, number of shards, an owner for each partition, all little
+    /// endian, and a checksum.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(PartitionMap::BYTES);
         out.push(VERSION);
@@ -114,10 +117,10 @@ impl PartitionMap {
         out
     }
 
-    /// Reads it back.
+    /// Reads the stored form.
     ///
     /// # Errors
-    /// In a few words, why this is no such map.
+    /// A short reason why the bytes are not a valid map.
     pub fn decode(bytes: &[u8]) -> Result<PartitionMap, &'static str> {
         if bytes.first().is_some_and(|version| *version != VERSION) {
             return Err("it is of a form that is not known here");
@@ -145,7 +148,7 @@ impl PartitionMap {
 }
 
 impl fmt::Debug for PartitionMap {
-    /// The owners would fill pages.
+    /// The owners would fill pages, so they are omitted.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PartitionMap(epoch {}, {} shards)", self.epoch, self.shards)
     }
@@ -169,7 +172,7 @@ mod tests {
 
     #[test]
     fn partitions_are_stable_and_spread() {
-        // Data is placed by these, in every version.
+        // These determine where data is stored, in every version.
         assert_eq!([partition("romeo@localhost"), partition("juliet@localhost")], [2022, 1291]);
         let map = PartitionMap::spread(64);
         let mut seen = [0u32; 64];
@@ -191,8 +194,8 @@ mod tests {
                 let next = map.respread(shards);
                 prop_assert!(is_even(&next), "{:?}", owned(&next));
                 prop_assert_eq!((next.epoch(), next.shards()), (map.epoch() + 1, shards));
-                // Whatever is beyond what a shard may keep has to go: of the even spreads, the one that lets those that
-                // own most keep most.
+                // Whatever exceeds a shard's quota must move. Of the even distributions, the best
+                // one gives the largest quotas to the shards that own the most.
                 let mut had = owned(&map);
                 had.truncate(usize::from(shards));
                 had.sort_unstable_by(|a, b| b.cmp(a));
@@ -217,7 +220,7 @@ mod tests {
         }
         assert!(PartitionMap::decode(&bytes[..PartitionMap::BYTES - 1]).is_err());
         assert!(PartitionMap::decode(&[]).is_err());
-        // Whole, but of nobody who is there.
+        // Intact, but with owners that do not exist.
         for shards in [0, 4, 4097_u16] {
             let mut wrong = bytes[..PartitionMap::BYTES - CHECKSUM_BYTES].to_vec();
             wrong[9..11].copy_from_slice(&shards.to_le_bytes());
