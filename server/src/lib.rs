@@ -1,5 +1,5 @@
-//! The modules of the Throng server: everything that touches a socket, a file, a thread or the clock, around the
-//! pure shards of `throng-engine`.
+//! The modules of the Throng server: everything that uses sockets, files, threads or the clock,
+//! around the pure shards of `throng-engine`.
 
 #![forbid(unsafe_code)]
 

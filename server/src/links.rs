@@ -1,8 +1,8 @@
-//! The way between a shard and its driver: TLS, and the order of what a connection is still to be told before it is
-//! closed or moved.
+//! The path between a shard and its driver: TLS, and the order of what remains to be sent before a
+//! connection is closed or moved.
 //!
-//! A shard has one send under way; TLS may have something to say at any time, and a close or a move waits for both. Here
-//! is one small state for each connection, and nothing of what bytes mean.
+//! A shard has one send in flight; TLS may have output at any time, and a close or a move waits for
+//! both. This module keeps one small state per connection, and does not interpret the bytes.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use throng_engine::slots::Slots;
 use crate::driver::{Close, Driver};
 use crate::tls::{TlsConfig, TlsConnection};
 
-/// Time that a closing connection has to take its last words, before it is cut off.
+/// Time in which the peer of a closing connection must take its last bytes, before it is reset.
 const LAST_WORDS: Duration = Duration::from_secs(10);
 
-/// What follows when all is sent.
+/// What follows when everything has been sent.
 pub enum Then {
     /// Close.
     Close,
@@ -30,12 +30,12 @@ pub enum Then {
     },
 }
 
-/// What only a connection in action has.
+/// State that only an active connection has.
 #[derive(Default)]
 struct Busy {
-    /// Bytes for the socket behind the send in flight.
+    /// Bytes for the socket after the send in flight.
     out: Vec<u8>,
-    /// `out` holds a send of the shard's.
+    /// `out` contains a send of the shard.
     owes_next: bool,
     then: Option<Then>,
 }
@@ -46,20 +46,20 @@ struct Link {
     generation: u32,
     open: bool,
     in_flight: bool,
-    /// The send in flight is one that the shard waits for.
+    /// Whether the shard waits for the send in flight.
     owes: bool,
-    /// The keys of its TLS are nearly used up, which has been told.
+    /// Its TLS keys are nearly used up, and this has been reported.
     worn: bool,
     busy: Option<Box<Busy>>,
     tls: Option<Box<TlsConnection>>,
 }
 
-/// What came of a finished send.
+/// The outcome of a finished send.
 #[derive(Default)]
 pub struct AfterSend {
     /// The shard's send is done.
     pub sent: bool,
-    /// The connection leaves for another shard now, with this state.
+    /// The connection now leaves for another shard, with this state.
     pub depart: Option<(ShardId, Box<Moved>)>,
 }
 
@@ -67,17 +67,19 @@ pub struct AfterSend {
 #[derive(Default)]
 pub struct Links {
     links: Slots<Link>,
-    /// Closing connections and when their patience ends; bounded by the slots and their turnover in `LAST_WORDS`.
+    /// Closing connections and their deadlines; bounded by the slots and their turnover in
+    /// `LAST_WORDS`.
     closing: VecDeque<(Instant, ConnId)>,
     scratch: Vec<u8>,
-    /// Connections that speak TLS.
+    /// Number of connections that use TLS.
     encrypted: usize,
-    /// Those whose keys are nearly used up, since it was asked last; bounded by the slots.
+    /// Connections whose keys have become nearly used up since the last query; bounded by the
+    /// slots.
     worn: Vec<ConnId>,
 }
 
 impl Links {
-    /// A connection was accepted or has arrived.
+    /// Adds a connection that was accepted or has arrived.
     pub fn open(&mut self, conn: ConnId, tls: Option<Box<TlsConnection>>) {
         let index = conn.slot as usize;
         self.encrypted += usize::from(tls.is_some());
@@ -85,12 +87,12 @@ impl Links {
         self.links[index] = Link { generation: conn.generation, open: true, tls, ..Link::default() };
     }
 
-    /// These are needed next, see [`Slots::fetch`].
+    /// Prefetches connections that are needed next, see [`Slots::fetch`].
     pub fn fetch(&self, conns: impl Iterator<Item = ConnId>) {
         self.links.fetch(conns.map(|conn| conn.slot as usize), |link| link.generation);
     }
 
-    /// All connections that are open here.
+    /// All open connections of this thread.
     pub fn open_connections(&self) -> impl Iterator<Item = ConnId> + '_ {
         let numbered = (0..).zip(self.links.iter()).filter(|(_, link)| link.open);
         numbered.map(|(slot, link)| ConnId { slot, generation: link.generation })
@@ -100,7 +102,7 @@ impl Links {
         self.links.get_mut(conn.slot as usize).filter(|l| l.open && l.generation == conn.generation)
     }
 
-    /// The connection is gone here. Returns its TLS, for one that lives on elsewhere.
+    /// Removes the connection. Returns its TLS, for one that has moved elsewhere.
     pub fn closed(&mut self, conn: ConnId) -> Option<Box<TlsConnection>> {
         let link = self.get(conn)?;
         link.open = false;
@@ -110,7 +112,8 @@ impl Links {
         tls
     }
 
-    /// Memory of the table, bytes, with what an idle connection keeps of TLS, and without what is being sent.
+    /// Memory of the table, in bytes, including the TLS state of idle connections, without pending
+    /// sends.
     pub fn memory_bytes(&self) -> usize {
         let closing = self.closing.capacity() * size_of::<(Instant, ConnId)>();
         self.links.memory_bytes() + closing + self.scratch.capacity() + self.encrypted * size_of::<TlsConnection>()
@@ -121,7 +124,7 @@ impl Links {
         self.get(conn)?.tls.as_deref_mut()
     }
 
-    /// From here on the connection speaks TLS; `last` goes before in the clear.
+    /// Starts TLS on the connection; `last` is sent before it in clear text.
     pub fn start_tls(&mut self, driver: &mut dyn Driver, conn: ConnId, last: Vec<u8>, config: &TlsConfig) {
         self.raw(driver, conn, last, false);
         if let Some(link) = self.get(conn) {
@@ -130,7 +133,7 @@ impl Links {
         }
     }
 
-    /// Sends what the shard wants sent.
+    /// Sends bytes of the shard.
     pub fn send(&mut self, driver: &mut dyn Driver, conn: ConnId, bytes: Vec<u8>) {
         match self.encrypt(conn, &bytes) {
             Some(records) => self.raw(driver, conn, records, true),
@@ -138,12 +141,12 @@ impl Links {
         }
     }
 
-    /// The bytes as records, if the connection speaks TLS.
+    /// The bytes as records, if the connection uses TLS.
     fn encrypt(&mut self, conn: ConnId, bytes: &[u8]) -> Option<Vec<u8>> {
         let link = self.get(conn)?;
         let tls = link.tls.as_mut()?;
         let mut records = Vec::with_capacity(bytes.len() + 64);
-        // A connection whose TLS has ended gets nothing more; its end is on the way.
+        // A connection whose TLS has ended is sent nothing more; its close follows.
         if tls.send(bytes, &mut records).is_err() {
             records.clear();
         }
@@ -154,17 +157,18 @@ impl Links {
         Some(records)
     }
 
-    /// Whether there is something for [`Links::take_worn`].
+    /// Whether [`Links::take_worn`] would return something.
     pub fn has_worn(&self) -> bool {
         !self.worn.is_empty()
     }
 
-    /// Connections whose streams have to end because nothing more may soon be encrypted with their keys; each once.
+    /// Connections whose streams must end because their keys may soon encrypt nothing more; each
+    /// once.
     pub fn take_worn(&mut self) -> Vec<ConnId> {
         std::mem::take(&mut self.worn)
     }
 
-    /// Bytes for the socket as they are. `owes`: the shard waits for them.
+    /// Sends bytes to the socket unchanged. `owes`: the shard waits for them.
     pub fn raw(&mut self, driver: &mut dyn Driver, conn: ConnId, bytes: Vec<u8>, owes: bool) {
         let Some(link) = self.get(conn) else { return };
         if bytes.is_empty() && !owes {
@@ -181,7 +185,7 @@ impl Links {
         driver.send(conn, bytes);
     }
 
-    /// Closes after the last words, or with `abort` at once.
+    /// Closes after the last bytes, or with `abort` at once.
     pub fn close(&mut self, driver: &mut dyn Driver, conn: ConnId, last: Vec<u8>, abort: bool) {
         if abort {
             return driver.close(conn, Close::Now);
@@ -193,14 +197,14 @@ impl Links {
         self.close_raw(driver, conn, last);
     }
 
-    /// Closes after the last words, which are as they go to the socket: those of TLS itself.
+    /// Closes after the last bytes, which go to the socket unchanged: those of TLS itself.
     pub fn close_raw(&mut self, driver: &mut dyn Driver, conn: ConnId, last: Vec<u8>) {
         self.raw(driver, conn, last, false);
         self.closing.push_back((Instant::now() + LAST_WORDS, conn));
         self.then(driver, conn, Then::Close);
     }
 
-    /// Hands the connection over after the last words. Returns the state if it can go at once.
+    /// Hands the connection over after the last bytes. Returns the state if it can leave at once.
     pub fn depart(
         &mut self,
         driver: &mut dyn Driver,
@@ -229,7 +233,7 @@ impl Links {
         }
     }
 
-    /// The driver has finished a send.
+    /// Handles a send that the driver has finished.
     pub fn sent(&mut self, driver: &mut dyn Driver, conn: ConnId) -> AfterSend {
         let Some(link) = self.get(conn) else { return AfterSend::default() };
         link.in_flight = false;
@@ -248,7 +252,7 @@ impl Links {
         AfterSend { sent, depart }
     }
 
-    /// Cuts off closing connections whose peers do not take their last words.
+    /// Resets closing connections whose peers do not take the last bytes.
     pub fn end_patience(&mut self, driver: &mut dyn Driver, now: Instant) {
         while let Some(&(end, conn)) = self.closing.front() {
             if end > now {
@@ -261,7 +265,7 @@ impl Links {
         }
     }
 
-    /// A buffer of the thread's.
+    /// A buffer of the thread.
     pub fn scratch(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.scratch)
     }

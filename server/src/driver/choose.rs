@@ -5,31 +5,33 @@ use super::uring::Uring;
 use super::{Driver, Settings};
 use std::io;
 
-/// What the operator wants.
+/// The operator's choice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Preference {
-    /// io_uring if it works here, epoll otherwise.
+    /// io_uring if it works on this host, epoll otherwise.
     #[default]
     Auto,
-    /// io_uring, or an error that says what is missing.
+    /// io_uring, or an error that names what is missing.
     Uring,
     /// epoll.
     Epoll,
 }
 
-/// A driver that works here.
+/// A driver that works on this host.
 pub struct Choice {
-    /// The driver, for the thread that called.
+    /// The driver, for the calling thread.
     pub driver: Box<dyn Driver>,
-    /// Why it is not io_uring, when that was tried: a sentence for the log.
+    /// Why io_uring was not chosen, if it was tried: a sentence for the log.
     pub fallback: Option<String>,
 }
 
-/// Makes a driver for the calling thread. io_uring is taken only after each of the operations it needs has been tried:
-/// seccomp filters, `kernel.io_uring_disabled` and old kernels each refuse in their own way.
+/// Creates a driver for the calling thread. io_uring is chosen only after each operation it needs
+/// has been tried: seccomp filters, `kernel.io_uring_disabled` and old kernels each refuse in a
+/// different way.
 ///
 /// # Errors
-/// With [`Preference::Uring`], why it does not work here; otherwise that the process has no descriptors left.
+/// With [`Preference::Uring`], why it does not work on this host; otherwise, that the process has
+/// no descriptors left.
 pub fn choose(preference: Preference, settings: &Settings) -> io::Result<Choice> {
     let fallback = match preference {
         Preference::Epoll => None,

@@ -1,8 +1,9 @@
-//! The driver on epoll, level-triggered: one read a readiness into the shared buffer, one write at once in `send`.
+//! The epoll driver, level-triggered: one read per readiness event into the shared buffer, one
+//! immediate write in `send`.
 //!
-//! Level-triggered because a message then costs one read: edge-triggered needs a second one that finds nothing. A
-//! connection that is paused, or whose end has been seen, is taken out of the interest only when it fires, so that a
-//! short pause costs no system call.
+//! Level-triggered, because a message then costs one read; edge-triggered mode needs a second read
+//! that finds nothing. A paused connection, or one whose end has been seen, is removed from the
+//! interest list only when it fires. A short pause therefore costs no system call.
 
 use super::alarms::Alarms;
 use super::peer::{Door, take_room};
@@ -21,7 +22,7 @@ use throng_sys::{Advance, NONE, Sends, calls};
 use crate::waits::{self, Place};
 use crate::waking::Arrivals;
 
-/// Connections taken from one listener in a row.
+/// Maximum number of connections accepted from one listener in a row.
 const ACCEPTS_PER_EVENT: usize = 64;
 
 const LISTENER: u64 = 1 << 63;
@@ -33,7 +34,7 @@ const OUT: u8 = 2;
 const PAUSED: u8 = 1;
 const ENDED: u8 = 2;
 const BROKEN: u8 = 4;
-/// All bytes of a send are with the kernel, `Sent` waits to be handed over.
+/// The kernel has all bytes of a send, but `Sent` has not been delivered.
 const UNTOLD: u8 = 8;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,13 +43,13 @@ enum State {
     Open,
     /// Close after the send in flight.
     Finishing,
-    /// FIN sent, the peer's is awaited.
+    /// FIN sent; waiting for the peer's.
     Lingering,
     /// Move after the send in flight.
     Departing,
-    /// `Closed` waits to be handed over.
+    /// `Closed` has not been delivered.
     Closed,
-    /// `Departed` waits to be handed over.
+    /// `Departed` has not been delivered.
     Departed,
 }
 
@@ -77,16 +78,16 @@ struct Listener {
     resting: Option<Exhausted>,
 }
 
-/// See the module.
+/// The epoll driver; see the module.
 pub(super) struct Epoll {
     epoll: OwnedFd,
     events: Vec<libc::epoll_event>,
     buffer: Box<[u8]>,
     slots: Slots<Slot>,
     free: Vec<u32>,
-    /// Connections at most.
+    /// Maximum number of connections.
     connections_max: u32,
-    /// Free room from which on a table that was full takes connections again: a 64th of it.
+    /// Free room at which a table that was full accepts connections again: a 64th of it.
     room_again: i64,
     sends: Sends,
     listeners: Vec<Listener>,
@@ -101,7 +102,7 @@ pub(super) struct Epoll {
 
 impl Epoll {
     /// # Errors
-    /// When the process has no descriptors left.
+    /// If the process has no descriptors left.
     pub(super) fn new(settings: &Settings) -> io::Result<Epoll> {
         let epoll = calls::epoll_create()?;
         let slots = u64::from(settings.slots.min(settings.descriptors)).min(calls::descriptor_limit()).min(1 << 24);
@@ -141,7 +142,7 @@ impl Epoll {
         ConnId { slot: index, generation: self.slots[index as usize].generation }
     }
 
-    /// The slot of a connection that still is.
+    /// The slot of a connection that still exists.
     fn find(&self, conn: ConnId) -> Option<u32> {
         let slot = self.slots.get(conn.slot as usize)?;
         (slot.generation == conn.generation && !matches!(slot.state, State::Free | State::Closed | State::Departed))
@@ -152,7 +153,7 @@ impl Epoll {
         &mut self.slots[index as usize]
     }
 
-    /// Gives a socket a slot; its place has been taken from `room` already.
+    /// Gives a socket a slot; its place has already been taken from `room`.
     fn take_in(&mut self, fd: OwnedFd) -> (ConnId, io::Result<()>) {
         let index = self.free.pop().unwrap_or_else(|| {
             let fresh = Slot { fd: None, generation: 0, sending: NONE, state: State::Free, flags: 0, armed: 0 };
@@ -165,7 +166,7 @@ impl Epoll {
         (conn, calls::epoll_ctl(&self.epoll, libc::EPOLL_CTL_ADD, raw, libc::EPOLLIN as u32, data(conn)))
     }
 
-    /// Brings the kernel's interest in line with what the connection waits for.
+    /// Updates the kernel's interest list to what the connection waits for.
     fn arm(&mut self, index: u32, wanted: u8) {
         let conn = self.id(index);
         let slot = self.slot(index);
@@ -181,7 +182,7 @@ impl Epoll {
         }
     }
 
-    /// Something is wrong with the connection: nothing goes in or out any more.
+    /// Handles a connection error: nothing is received or sent any more.
     fn broken(&mut self, index: u32, cause: Cause) {
         let conn = self.id(index);
         let (raw, state, sending) = {
@@ -207,7 +208,7 @@ impl Epoll {
         }
     }
 
-    /// Closes the socket; the slot is freed when `Closed` is handed over.
+    /// Closes the socket; the slot is freed when `Closed` is delivered.
     fn drop_socket(&mut self, index: u32) {
         let conn = self.id(index);
         let slot = self.slot(index);
@@ -232,7 +233,7 @@ impl Epoll {
         slot.state = State::Free;
         slot.generation = slot.generation.wrapping_add(1);
         self.free.push(index);
-        // Not for each one that goes, while as many come.
+        // Not on every close, while as many connections arrive.
         if self.room().fetch_add(1, Ordering::AcqRel) >= self.room_again {
             self.wake_listeners(Exhausted::Slots);
         }
@@ -247,7 +248,7 @@ impl Epoll {
     ) -> io::Result<()> {
         let gathers = !self.gather.is_zero();
         if gathers {
-            // Who rings meanwhile need not wake it: it looks anyway.
+            // A ring during this time need not wake the thread: it checks anyway.
             let _at = waits::at(Place::Network);
             std::thread::sleep(timeout.map_or(self.gather, |timeout| timeout.min(self.gather)));
             calls::epoll_wait(&self.epoll, events, 0)?;
@@ -267,7 +268,7 @@ impl Epoll {
         waited
     }
 
-    /// What comes after the last byte of a send.
+    /// What follows the last byte of a send.
     fn sent(&mut self, index: u32, bytes: Vec<u8>) {
         let conn = self.id(index);
         match self.slot(index).state {
@@ -357,7 +358,8 @@ impl Epoll {
                         self.room().fetch_add(1, Ordering::AcqRel);
                         return;
                     }
-                    // The connection was gone before it was taken, or its network is: the next may be fine.
+                    // The connection was gone before it was accepted, or its network is: the next
+                    // may work.
                     Some(
                         libc::ECONNABORTED
                         | libc::EINTR
@@ -408,7 +410,7 @@ impl Epoll {
         }
     }
 
-    /// A connection fired.
+    /// Handles an event of a connection.
     fn ready(&mut self, conn: ConnId, events: u32, on_event: &mut dyn FnMut(Event<'_>)) {
         let Some(index) = self.find(conn) else { return };
         let hurt = events & (libc::EPOLLERR | libc::EPOLLHUP) as u32 != 0;
@@ -416,7 +418,8 @@ impl Epoll {
         if events & libc::EPOLLOUT as u32 != 0 && slot.sending != NONE {
             let leaves = slot.state == State::Departing;
             self.write(index);
-            // It has gone; or it stays, and hears of that before its peer's bytes.
+            // Either the connection has departed, or it stays: that must be reported before its
+            // peer's bytes.
             if leaves {
                 return;
             }
@@ -499,7 +502,7 @@ impl Epoll {
                 Notice::Sent(conn, _) | Notice::Failed(conn, _) => {
                     let slot = self.slot(conn.slot);
                     slot.flags &= !UNTOLD;
-                    // Closed meanwhile: nobody waits for it any more.
+                    // Closed in the meantime: its owner expects nothing more.
                     if matches!(slot.state, State::Finishing | State::Lingering | State::Closed) {
                         continue;
                     }
@@ -516,7 +519,7 @@ impl Epoll {
         any
     }
 
-    /// Ends what has waited long enough, and tells how long until the next.
+    /// Ends connections whose time is over. Returns the time until the next one.
     fn expire(&mut self) -> Option<Duration> {
         let now = self.alarms.look()?;
         if self.alarms.rested(now) {
@@ -536,7 +539,7 @@ fn data(conn: ConnId) -> u64 {
     u64::from(conn.slot) << 32 | u64::from(conn.generation)
 }
 
-/// Rounded up: waking early would make the caller spin until the time has come.
+/// Rounds up: waking early would make the caller spin until the deadline.
 fn milliseconds(timeout: Option<Duration>) -> i32 {
     timeout.map_or(-1, |t| i32::try_from(t.as_nanos().div_ceil(1_000_000)).unwrap_or(i32::MAX))
 }
@@ -558,7 +561,7 @@ impl Driver for Epoll {
     }
 
     fn close_listeners(&mut self) {
-        // With the last descriptor the kernel's interest goes, too.
+        // Closing the last descriptor also removes the kernel's interest.
         self.listeners.clear();
     }
 
@@ -602,7 +605,7 @@ impl Driver for Epoll {
         let waited = calls::epoll_wait(&self.epoll, &mut events, 0);
         for event in &events {
             let data = event.u64;
-            // What else there is the kernel tells again.
+            // The kernel reports all other conditions again.
             if data & LISTENER == 0 && data != WAKER && event.events & libc::EPOLLOUT as u32 != 0 {
                 let conn = ConnId { slot: (data >> 32) as u32, generation: data as u32 };
                 if let Some(index) = self.find(conn).filter(|index| self.slots[*index as usize].sending != NONE) {
@@ -738,7 +741,8 @@ impl Drop for Epoll {
         let Door::Epoll { room, arrivals } = self.peer.door() else {
             return;
         };
-        // Nobody finds room here any more; who took some a moment ago has its socket closed with the queue.
+        // From here on no thread finds room; a socket that took some a moment ago is closed with
+        // the queue.
         room.store(i64::MIN / 2, Ordering::Release);
         drop(arrivals.take());
     }

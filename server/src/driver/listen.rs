@@ -1,11 +1,14 @@
-//! Makes the listening sockets: one per thread and address, sharing the port, so that the kernel spreads connections.
+//! Creates the listening sockets: one per thread and address, sharing the port, so that the kernel
+//! distributes connections.
 //!
-//! The port is shared with nobody else. The first socket of an address listens *without* `SO_REUSEPORT`. The kernel
-//! refuses that while anybody listens there, and refuses anybody else who comes this way while one of ours does. Only
-//! then is the option switched on, and the other threads' sockets join. The kernel checks at `listen`, so of two servers
-//! that start at once at most one gets through.
+//! The port is shared with no other process. The first socket of an address listens *without*
+//! `SO_REUSEPORT`. The kernel refuses that while any socket listens on the port, and refuses any
+//! other socket that tries the same while one of ours listens. Only then is the option switched on,
+//! and the other threads' sockets join. The kernel checks at `listen`, so of two servers that start
+//! at the same time at most one succeeds.
 //!
-//! `SO_REUSEADDR` lets a server start while connections of an earlier one are still open or in TIME_WAIT.
+//! `SO_REUSEADDR` lets a server start while connections of an earlier one are still open or in
+//! TIME_WAIT.
 
 mod holder;
 
@@ -17,15 +20,17 @@ use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, Instant};
 
-/// How long a taken port is tried again: its holder may be about to end, or be another starting server that fails too.
+/// How long to retry a port that is in use: its holder may be about to end, or may be another
+/// starting server that also fails.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The same when no process holds the socket any more: the kernel closes the rings of a killed server, each with very many
-/// connections, after the process is gone.
+/// The same if no process holds the socket any more. After a killed server's process is gone, the
+/// kernel takes time to close its rings with their many connections.
 const PATIENCE_ORPHAN: Duration = Duration::from_secs(10);
-/// Between two tries; each server's is another, so that two that have met do not meet again.
+/// Time between two attempts; it differs per server, so that two servers that collided do not
+/// collide again.
 const RETRY: Duration = Duration::from_millis(20);
 
-/// Who may have the same port.
+/// Which sockets may share the port.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sharing {
     Nobody,
@@ -47,21 +52,23 @@ fn open(addr: SocketAddr, backlog: u32, only_v6: bool, sharing: Sharing) -> io::
     Ok(socket.into())
 }
 
-/// A listening socket that shares its port with others of the same user (`SO_REUSEPORT`). Accepted sockets inherit
-/// `TCP_NODELAY` and [`UNSENT_BYTES`] from it. An IPv6 wildcard takes IPv4 peers, too. `backlog` is cut by `net.core.somaxconn`.
+/// A listening socket that shares its port with others of the same user (`SO_REUSEPORT`). Accepted
+/// sockets inherit `TCP_NODELAY` and [`UNSENT_BYTES`] from it. An IPv6 wildcard also accepts IPv4
+/// peers. `backlog` is limited by `net.core.somaxconn`.
 ///
 /// # Errors
-/// What the kernel says; `AddrInUse` when someone holds the port without sharing it.
+/// The kernel's; `AddrInUse` if another socket holds the port without sharing it.
 pub fn shared_listener(addr: SocketAddr, backlog: u32) -> io::Result<TcpListener> {
     open(addr, backlog, false, Sharing::OwnSockets)
 }
 
-/// `count` listeners of one address (at least one), which share the port with each other and with nobody else. With port
-/// 0 the first is given a port by the kernel. An IPv6 wildcard takes IPv4 peers, too, unless `only_v6`.
+/// Opens `count` listeners on one address (at least one), which share the port with each other and
+/// with no other socket. With port 0 the kernel chooses the port of the first. An IPv6 wildcard
+/// also accepts IPv4 peers, unless `only_v6`.
 ///
 /// # Errors
-/// What the kernel says. `AddrInUse` with a sentence that names the holder, after a second of trying; ten seconds when it
-/// is a process that has just ended.
+/// The kernel's. `AddrInUse`, with a sentence that names the holder, after a second of retries; ten
+/// seconds if the holder is a process that has just ended.
 pub fn own_listeners(addr: SocketAddr, only_v6: bool, count: usize, backlog: u32) -> io::Result<Vec<TcpListener>> {
     retried(addr, true, || {
         let first = open(addr, backlog, only_v6, Sharing::Nobody)?;
@@ -75,15 +82,16 @@ pub fn own_listeners(addr: SocketAddr, only_v6: bool, count: usize, backlog: u32
     })
 }
 
-/// The one listener of an address, for who has one thread only. Blocking, as those of the standard library.
+/// The only listener of an address, for a single-threaded caller. Blocking, like those of the
+/// standard library.
 ///
 /// # Errors
-/// As [`own_listeners`]; without trying again unless it is to be `patient`.
+/// As [`own_listeners`]; without retries unless `patient`.
 pub fn own_listener(addr: SocketAddr, patient: bool) -> io::Result<TcpListener> {
     retried(addr, patient, || TcpListener::bind(addr))
 }
 
-/// Tries for a while if the address is in use, and then says by whom.
+/// Retries for a while if the address is in use, then names the holder in the error.
 fn retried<T>(addr: SocketAddr, patient: bool, mut open: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     let (start, retry) = (Instant::now(), RETRY + Duration::from_millis(u64::from(std::process::id() % 16)));
     loop {
@@ -133,11 +141,12 @@ mod tests {
             assert!(error.to_string().starts_with(&expected), "{error}");
         }
         assert!(own_listener(address, false).is_err());
-        // The wildcard of IPv6 alone is another address, and what an operator means who gives both.
+        // The IPv6 wildcard alone is a different address, as intended by an operator who configures
+        // both.
         own_listeners(dual, true, 2, 16).expect("no IPv4 in it");
     }
 
-    /// TIME_WAIT is at the end that closes first (RFC 9293 3.6.1).
+    /// TIME_WAIT is on the side that closes first (RFC 9293 3.6.1).
     #[test]
     fn a_port_with_connections_of_an_earlier_server_is_free() {
         let first = own_listeners(HERE.parse().unwrap(), false, 2, 16).unwrap();
@@ -153,7 +162,8 @@ mod tests {
         drop((second, open, clients));
     }
 
-    /// Of servers that start at once at most one has the port; the others' sockets are closed again.
+    /// Of servers that start at the same time at most one gets the port; the sockets of the others
+    /// are closed again.
     #[test]
     fn of_servers_that_start_at_once_at_most_one_gets_the_port() {
         for _ in 0..50 {

@@ -1,11 +1,12 @@
-//! One thread's network: sockets in, events out, the same over io_uring and over epoll.
+//! One thread's network: sockets in, events out, with the same interface over io_uring and epoll.
 //!
-//! A driver belongs to one thread. It accepts, receives, sends, closes, and moves sockets between threads; it must never
-//! know what the bytes mean (no TLS, no XML), nor who a connection belongs to.
+//! A driver belongs to one thread. It accepts, receives, sends, closes, and moves sockets between
+//! threads. It must never know what the bytes mean (no TLS, no XML), nor to which user a connection
+//! belongs.
 //!
-//! Two verbs: the methods put orders in ([`Driver::send`], [`Driver::close`], ...), [`Driver::wait`] takes events out.
-//! Orders never call back and never fail towards the caller: what goes wrong comes out as an event. They leave the process
-//! with the next `wait` at the latest.
+//! Two verbs: the methods put orders in ([`Driver::send`], [`Driver::close`], ...),
+//! [`Driver::wait`] takes events out. Orders never call back and never return errors: failures are
+//! reported as events. Orders reach the kernel with the next `wait` at the latest.
 //!
 //! # Life of a connection
 //!
@@ -29,18 +30,21 @@
 //!    Closed   slot free, generation counted up: no event carries this ConnId any more
 //! ```
 //!
-//! * [`Event::Failed`] with [`Cause::PeerClosed`] is a half-close: sending still works. After any other cause nothing works.
-//!   Either way the slot stays taken until [`Driver::close`].
-//! * After `close` the only event of a connection is `Closed`; after `depart` only `Sent` (for the send in flight),
-//!   `Failed` together with `DepartureFailed`, or `Departed`. Bytes that arrive during a move stay in the socket and are
-//!   received at the other thread: a driver never has a receive pending between two calls of `wait`.
-//! * An order for a connection that is gone (stale generation) or leaving is ignored: the peer may always be faster.
+//! * [`Event::Failed`] with [`Cause::PeerClosed`] is a half-close: sending still works. After any
+//!   other cause nothing works. In both cases the slot stays taken until [`Driver::close`].
+//! * After `close` the only event of a connection is `Closed`; after `depart` only `Sent` (for the
+//!   send in flight), `Failed` together with `DepartureFailed`, or `Departed`. Bytes that arrive
+//!   during a move stay in the socket and are received at the other thread: a driver never has a
+//!   receive pending between two calls of `wait`.
+//! * An order for a connection that is closed (stale generation) or leaving is ignored: the peer
+//!   may always be faster.
 //!
 //! # What a connection costs
 //!
-//! An idle connection has 16 bytes in the driver's table and no buffer: io_uring keeps one multishot poll in the kernel,
-//! epoll one entry. Received bytes go through one buffer a thread. A `Vec` given to `send` is held until the kernel has
-//! taken all of it and then handed back in [`Event::Sent`] for the next use.
+//! An idle connection has 16 bytes in the driver's table and no buffer: io_uring maintains one
+//! multishot poll in the kernel, epoll one entry. Received bytes go through one buffer per thread.
+//! A `Vec` given to `send` is held until the kernel has taken all of it, and is then returned in
+//! [`Event::Sent`] for reuse.
 
 mod alarms;
 mod choose;
@@ -56,20 +60,22 @@ pub use listen::{own_listener, own_listeners, shared_listener};
 pub use peer::Peer;
 pub use throng_engine::id::ConnId;
 use throng_engine::settings::SEND_STALL_S_DEFAULT;
-/// Bytes of a send between two [`Event::Progressed`]: a peer that takes less than these within its time is taken for one that
-/// takes nothing. It may be told of up to [`SEND_BYTES_MAX`] at a time.
+/// Bytes of a send between two [`Event::Progressed`]. A peer that takes fewer within the send
+/// timeout is treated as stalled. One event may stand for up to [`SEND_BYTES_MAX`].
 pub use throng_sys::PROGRESS_BYTES;
 use throng_sys::uring::SEND_BYTES_MAX;
 
-/// Bytes that the kernel takes of a send beyond what it has sent to the peer (`TCP_NOTSENT_LOWAT`). It says that there is room again when
-/// half of them have gone. Without this bound it takes up to 4 MiB, and says so only when a third of that has gone: of a
-/// slow peer that takes all the while nothing would be heard for minutes.
+/// Bytes of a send that the kernel buffers beyond what it has sent to the peer
+/// (`TCP_NOTSENT_LOWAT`). The socket becomes writable again when half of them have been sent.
+/// Without this limit the kernel buffers up to 4 MiB and reports room only after a third of that: a
+/// slow but steady peer would show no progress for minutes.
 pub const UNSENT_BYTES: u32 = 64 << 10;
 
-/// A link of so many bytes per second, which takes them all the while, is not taken for one that stands.
+/// A link with this throughput in bytes per second is not treated as stalled.
 const SLOW_LINK_BYTES_S: usize = 4 << 10;
 
-// It is heard of twice within its time: io_uring says how far a send has come when one of its operations is over.
+// Such a link shows progress twice within the timeout: io_uring reports how far a send has come
+// when one of its operations completes.
 const _: () =
     assert!(2 * (UNSENT_BYTES as usize / 2 + SEND_BYTES_MAX) <= SLOW_LINK_BYTES_S * SEND_STALL_S_DEFAULT as usize);
 const _: () = assert!(PROGRESS_BYTES <= SEND_BYTES_MAX);
@@ -78,134 +84,145 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-/// Which of the owner's listeners a connection came in by (plain, TLS, component, ...); the driver only carries it.
+/// The owner's listener on which a connection was accepted (plain, TLS, component, ...); opaque to
+/// the driver.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ListenerTag(pub u8);
 
-/// How to close, for [`Driver::close`].
+/// How to close a connection, for [`Driver::close`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Close {
-    /// Finish the send in flight, then say goodbye (FIN) and throw away what the peer still sends until it closes too,
-    /// [`Settings::linger`] has passed or [`LINGER_BYTES`] have come. A send that never finishes is the caller's to end, with [`Close::Now`].
+    /// Finish the send in flight, then send FIN. Discard what the peer still sends until it closes
+    /// too, [`Settings::linger`] has passed or [`LINGER_BYTES`] have arrived. The caller must end a
+    /// send that never finishes, with [`Close::Now`].
     AfterSend,
-    /// Drop everything, what the kernel has not yet delivered too (RST): for peers that misbehave or do not read.
+    /// Drop everything, including what the kernel has not yet delivered (RST): for peers that
+    /// misbehave or do not read.
     Now,
 }
 
-/// So many bytes are thrown away of a connection that lingers, before it is reset: much more than a peer that keeps the rules
-/// has under way when it learns of the end, and little enough that one that floods on costs nothing to speak of.
+/// Bytes of a lingering connection that are discarded before it is reset: far more than a
+/// well-behaved peer has in flight when it learns of the close, and few enough that a flooding peer
+/// costs little.
 pub const LINGER_BYTES: usize = 1 << 20;
 
-/// Why nothing more is received from a connection.
+/// Why a connection receives nothing more.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// The peer has closed its direction (FIN); it may still read.
     PeerClosed,
     /// The connection was reset (RST, or a send into a closed socket).
     Reset,
-    /// Anything else the kernel says, such as a time-out of keepalive.
+    /// Any other error of the kernel, such as a keepalive timeout.
     Error(io::ErrorKind),
 }
 
-/// Why accepting stands still for a moment, for [`Event::AcceptPaused`].
+/// Why accepting pauses, for [`Event::AcceptPaused`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exhausted {
-    /// This thread's table is full ([`Settings::slots`]). Accepting goes on when connections have gone.
+    /// This thread's table is full ([`Settings::slots`]). Accepting resumes when connections have
+    /// closed.
     Slots,
-    /// The process or the host has no descriptor or no memory left. Accepting is tried again after 100 ms.
+    /// The process or the host has no descriptors or memory left. Accepting is retried after 100
+    /// ms.
     Descriptors,
 }
 
-/// What [`Driver::wait`] hands over, in the order in which it happened for each connection.
+/// An event delivered by [`Driver::wait`]; ordered per connection.
 #[derive(Debug)]
 pub enum Event<'a> {
     /// A new connection; received bytes follow.
     Accepted {
-        /// Its name from now on.
+        /// Its id from now on.
         conn: ConnId,
-        /// The listener it came in by.
+        /// The listener that accepted it.
         tag: ListenerTag,
         /// The peer's address; an IPv4 peer of an IPv6 listener is given as IPv4.
         peer: SocketAddr,
     },
-    /// Bytes from the peer, at least one, in the thread's shared buffer: free to change, gone after the call.
+    /// Bytes from the peer, at least one, in the thread's shared buffer: the receiver may modify
+    /// them, and they are invalid after the call.
     Received {
-        /// From whom.
+        /// The connection that received them.
         conn: ConnId,
         /// At most [`Tuning::receive_buffer_bytes`].
         bytes: &'a mut [u8],
     },
-    /// The kernel has taken all bytes of the send in flight: the next may go.
+    /// The kernel has taken all bytes of the send in flight: the next may be sent.
     Sent {
-        /// To whom.
+        /// The connection that sent.
         conn: ConnId,
-        /// The vector that was sent, emptied, for the next use.
+        /// The vector that was sent, emptied, for reuse.
         buffer: Vec<u8>,
     },
     /// The kernel has taken [`PROGRESS_BYTES`] more of the send in flight, and has not taken all.
     Progressed {
-        /// To whom.
+        /// The connection that sent.
         conn: ConnId,
     },
-    /// Nothing more is received; unless it is [`Cause::PeerClosed`], a send in flight is lost and nothing more is sent.
-    /// Waits for [`Driver::close`]. At most one `PeerClosed` and one other cause a connection.
+    /// The connection receives nothing more. Unless the cause is [`Cause::PeerClosed`], a send in
+    /// flight is lost and nothing more is sent. It waits for [`Driver::close`]. At most one
+    /// `PeerClosed` and one other cause per connection.
     Failed {
-        /// Which connection.
+        /// The connection.
         conn: ConnId,
-        /// Why.
+        /// The cause.
         cause: Cause,
     },
-    /// The connection is gone and its slot free: its last event.
+    /// The connection is closed and its slot free: its last event.
     Closed {
-        /// Which connection.
+        /// The connection.
         conn: ConnId,
     },
-    /// Another thread's connection has moved here; received bytes follow.
+    /// A connection of another thread has moved to this one; received bytes follow.
     Arrived {
         /// The key that was given to [`Driver::depart`].
         key: u64,
-        /// Its name from now on.
+        /// Its id from now on.
         conn: ConnId,
     },
-    /// The connection lives at the other thread now and its slot here is free: its last event here.
+    /// The connection now belongs to the other thread and its slot at this one is free: its last
+    /// event at this thread.
     Departed {
-        /// Its name here, until now.
+        /// Its former id at this thread.
         conn: ConnId,
         /// The key that was given to [`Driver::depart`].
         key: u64,
     },
-    /// The other thread had no room, or is gone: the connection stays, open as before.
+    /// The other thread had no room, or has ended: the connection stays, open as before.
     DepartureFailed {
-        /// Its name, still valid.
+        /// Its id, still valid.
         conn: ConnId,
         /// The key that was given to [`Driver::depart`].
         key: u64,
-        /// What the kernel said.
+        /// The kernel's error.
         error: io::ErrorKind,
     },
-    /// Accepting stands still; it goes on by itself.
+    /// Accepting has paused; it resumes without an order.
     AcceptPaused {
         /// The listener.
         tag: ListenerTag,
-        /// What there is none of.
+        /// The exhausted resource.
         cause: Exhausted,
     },
     /// [`Peer::wake`] was called since the last `wait`; the last event of a `wait`.
     Woken,
-    /// The thread has slept in this `wait`, and is awake again: the first event of those that the sleep was for.
+    /// The thread slept in this `wait` and is awake again: the first of the events that ended the
+    /// sleep.
     Slept,
 }
 
-/// Bounds of one driver.
+/// Limits of one driver.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Connections at most; up to as many more as make a ring's tables equal. Of epoll lowered to what the process may have
-    /// (`RLIMIT_NOFILE`).
+    /// Maximum number of connections; rounded up to make a ring's tables equal. For epoll, lowered
+    /// to the process's limit (`RLIMIT_NOFILE`).
     pub slots: u32,
-    /// Connections at most in one table of direct descriptors (io_uring), lowered to `RLIMIT_NOFILE`, which bounds each table.
+    /// Maximum number of connections in one table of direct descriptors (io_uring), lowered to
+    /// `RLIMIT_NOFILE`, which bounds each table.
     pub table_slots: u32,
-    /// Descriptors of the process that connections may take at most, where each takes one (epoll). What else the process
-    /// opens needs some, too.
+    /// Maximum number of the process's descriptors that connections may take, if each takes one
+    /// (epoll). Other files of the process need descriptors, too.
     pub descriptors: u32,
     /// How long a connection closed [`Close::AfterSend`] may keep its slot after its last send.
     pub linger: Duration,
@@ -217,17 +234,19 @@ impl Default for Settings {
     }
 }
 
-/// What may change between two waits, for [`Driver::tune`].
+/// Settings that may change between two waits, for [`Driver::tune`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// Events handed over by one `wait` at most, roughly, because a turn must end for the rest of the thread's work. At least 8, so
-    /// that there is room for connections of both sorts.
+    /// Approximate maximum number of events delivered by one `wait`, because a turn must end for
+    /// the rest of the thread's work. At least 8, so that there is room for both favoured and other
+    /// connections.
     pub events: usize,
-    /// Of these, events of connections that are not favoured ([`Driver::favour`]) at most, roughly; at least 1. A storm of logins or
-    /// of ends makes no long turns for those who are there. Of no effect over epoll.
+    /// Approximate maximum number of these events from connections that are not favoured
+    /// ([`Driver::favour`]); at least 1. A storm of logins or closes thus does not lengthen the
+    /// turns of established sessions. Has no effect over epoll.
     pub others: usize,
-    /// The thread's one buffer for received bytes; at least 64 KiB. One receive takes it all over epoll, and a share of it over
-    /// io_uring, where those of a batch stand side by side.
+    /// Size of the thread's one buffer for received bytes; at least 64 KiB. Over epoll one receive
+    /// uses all of it; over io_uring the receives of a batch share it.
     pub receive_buffer_bytes: usize,
 }
 
@@ -238,7 +257,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// Within its bounds.
+    /// Clamps the settings to their limits.
     fn bounded(self) -> Tuning {
         Tuning {
             events: self.events.max(8),
@@ -247,7 +266,7 @@ impl Tuning {
         }
     }
 
-    /// A buffer as large as it says, the old one if it is.
+    /// A buffer of the configured size; the old one if it has that size.
     fn buffer(&self, old: &mut Box<[u8]>) {
         if old.len() != self.receive_buffer_bytes {
             *old = vec![0; self.receive_buffer_bytes].into_boxed_slice();
@@ -255,12 +274,13 @@ impl Tuning {
     }
 }
 
-/// Which of the two.
+/// The implementation of a driver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// io_uring with direct descriptors: a connection takes no descriptor of the process. Linux 6.7 or newer.
+    /// io_uring with direct descriptors: a connection takes no descriptor of the process. Linux 6.7
+    /// or newer.
     Uring,
-    /// epoll: everywhere.
+    /// epoll: works on every kernel.
     Epoll,
 }
 
@@ -273,34 +293,37 @@ impl std::fmt::Display for Kind {
     }
 }
 
-/// One thread's network; see the module for the life of a connection. To be used on the thread that made it.
+/// One thread's network; see the module for the life of a connection. Must be used on the thread
+/// that created it.
 pub trait Driver {
-    /// Which of the two it is.
+    /// The implementation.
     fn kind(&self) -> Kind;
 
-    /// Accepts connections from `listener` (see [`shared_listener`]) until the driver is dropped. At most 256 listeners.
+    /// Accepts connections from `listener` (see [`shared_listener`]) until the driver is dropped.
+    /// At most 256 listeners.
     ///
     /// # Errors
-    /// What the kernel says, or `InvalidInput` beyond 256 listeners.
+    /// The kernel's, or `InvalidInput` beyond 256 listeners.
     fn listen(&mut self, listener: TcpListener, tag: ListenerTag) -> io::Result<()>;
 
-    /// Accepts nobody any more, for good: whoever connects now is refused, and so are those whom the kernel has but nobody has
-    /// accepted. At most one `Accepted` a listener may still come, of a connection that was taken before.
+    /// Stops accepting for good: new connections are refused, and so are those in the kernel's
+    /// queue. At most one `Accepted` per listener may still follow, for a connection that was
+    /// accepted before.
     fn close_listeners(&mut self);
 
-    /// Submits what is pending, waits at most `timeout` (`None`: for ever) for something to happen, and hands over each
-    /// event. Returns early when woken, and without any event when interrupted.
+    /// Submits what is pending, waits at most `timeout` (`None`: forever) for an event, and
+    /// delivers all events. Returns early when woken, and without any event when interrupted.
     ///
     /// # Errors
-    /// Only when the driver itself is broken; what concerns one connection is an event.
+    /// Only if the driver itself is broken; failures of one connection are events.
     fn wait(&mut self, timeout: Option<Duration>, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()>;
 
-    /// How long the next sleeps put off what comes right after they have begun, so that they hand over more at once; zero, as at first,
-    /// for not at all.
+    /// How long later sleeps defer completions that follow soon after they begin, so that one
+    /// wake-up delivers more. Zero, the initial value, disables this.
     fn gather(&mut self, time: Duration);
 
-    /// [`Driver::wait`] without waiting for anything, and without receiving from anybody or accepting anybody: hands over what
-    /// has become of sends, closes and moves. For a caller that can take nothing more in.
+    /// [`Driver::wait`] without waiting, receiving or accepting: delivers the results of sends,
+    /// closes and moves. For a caller that can take no more input.
     ///
     /// # Errors
     /// As `wait`.
@@ -309,55 +332,58 @@ pub trait Driver {
     /// Sends all of `bytes`; completes with [`Event::Sent`], or [`Event::Failed`].
     ///
     /// # Panics
-    /// When a send of this connection is in flight: the caller lost count.
+    /// If a send of this connection is in flight: an error of the caller.
     fn send(&mut self, conn: ConnId, bytes: Vec<u8>);
 
-    /// Stops receiving: the peer's bytes stay in the kernel and TCP holds the peer back. Costs no wake-ups.
+    /// Stops receiving: the peer's bytes stay in the kernel, and TCP flow control holds the peer
+    /// back. Costs no wake-ups.
     fn pause(&mut self, conn: ConnId);
 
-    /// Goes on receiving after [`Driver::pause`].
+    /// Resumes receiving after [`Driver::pause`].
     fn resume(&mut self, conn: ConnId);
 
-    /// What comes from it is received ahead of what comes from others, and of ends, as long as the connection is this
-    /// thread's. A hint: over epoll, where the kernel's list is the order, it changes nothing.
+    /// Receives from this connection before others, and before ends of connections, as long as it
+    /// belongs to this thread. A hint: no effect over epoll, where the kernel determines the order.
     fn favour(&mut self, conn: ConnId);
 
-    /// Closes; completes with [`Event::Closed`], and the slot is free only then. [`Close::Now`] may follow
-    /// [`Close::AfterSend`]. On a departing connection it wins if the socket has not gone yet: then `Closed` comes,
-    /// and `Departed` otherwise.
+    /// Closes; completes with [`Event::Closed`], and only then is the slot free. [`Close::Now`] may
+    /// follow [`Close::AfterSend`]. On a departing connection the close wins if the socket has not
+    /// left yet: then `Closed` follows, and `Departed` otherwise.
     fn close(&mut self, conn: ConnId, how: Close);
 
-    /// Moves the connection to the thread of `to`, where [`Event::Arrived`] tells `key`. A send in flight is finished
-    /// first. What the peer sends meanwhile is received over there, in order. A pause is not carried over.
+    /// Moves the connection to the thread of `to`, where [`Event::Arrived`] carries `key`. A send
+    /// in flight is finished first. What the peer sends in the meantime is received at the other
+    /// thread, in order. A pause is not carried over.
     fn depart(&mut self, conn: ConnId, to: &Peer, key: u64);
 
-    /// The other ends of open connections, asked of the kernel now: an answer each, none for one that is gone or that the
-    /// kernel knows no peer of any more. An IPv4 peer of an IPv6 listener is given as IPv4.
+    /// The peer addresses of open connections, queried from the kernel now: one answer each, `None`
+    /// for a closed connection or one without a known peer. An IPv4 peer of an IPv6 listener is
+    /// given as IPv4.
     fn peer_addresses(&mut self, conns: &[ConnId]) -> Vec<Option<SocketAddr>>;
 
-    /// This driver's address for other threads.
+    /// This driver's handle for other threads.
     fn peer(&self) -> Peer;
 
-    /// Slots taken now.
+    /// Number of slots in use.
     fn connections(&self) -> u32;
 
-    /// Connections that it has room for.
+    /// Number of connections that it has room for.
     fn connections_max(&self) -> u32 {
         u32::MAX
     }
 
-    /// Why a listener accepts nobody for now, if one does not. Descriptors are tried for again every 100 ms, and then none
-    /// is said to be missing until the next attempt fails.
+    /// Why some listener has paused accepting, if one has. Descriptors are tried every 100 ms;
+    /// during a retry nothing is reported as exhausted until the attempt fails.
     fn resting(&self) -> Option<Exhausted> {
         None
     }
 
-    /// Memory of its tables and buffers, bytes, without what is being sent.
+    /// Memory of its tables and buffers, in bytes, without pending sends.
     fn memory_bytes(&self) -> usize {
         0
     }
 
-    /// Goes by these from the next `wait` on.
+    /// Applies these settings from the next `wait` on.
     fn tune(&mut self, tuning: &Tuning);
 }
 
@@ -370,13 +396,13 @@ impl Cause {
     }
 }
 
-/// How long accepting rests after the process ran out of descriptors.
+/// How long accepting pauses after the process ran out of descriptors.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Listeners of one driver at most.
+/// Maximum number of listeners per driver.
 const LISTENERS_MAX: usize = 256;
 
-/// An event made outside `wait`, or one that must wait for its turn.
+/// An event produced outside `wait`, or one that must wait for its turn.
 enum Notice {
     Sent(ConnId, Vec<u8>),
     Progressed(ConnId),

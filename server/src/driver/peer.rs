@@ -1,4 +1,5 @@
-//! A driver's address for other threads: wakes it, and is where departing sockets go.
+//! A driver's handle for other threads: wakes the driver, and is the destination of departing
+//! sockets.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -9,7 +10,7 @@ use throng_sys::calls;
 
 use crate::waking::{Arrivals, Bell};
 
-/// Another thread's view of a driver. Cheap to clone; outlives the driver harmlessly.
+/// Another thread's handle of a driver. Cheap to clone; may outlive the driver.
 #[derive(Clone)]
 pub struct Peer(Arc<Inner>);
 
@@ -19,12 +20,13 @@ struct Inner {
     door: Door,
 }
 
-/// How a socket gets in.
+/// How a socket enters a driver.
 pub(super) enum Door {
-    /// By a message from ring to ring, into one of the other's tables, each time the next; the descriptors are duplicates,
-    /// so that they never name another file. The slot that it got comes through the queue.
+    /// By a message from ring to ring, into the tables of the receiving ring in rotation. The
+    /// descriptors are duplicates, so that they never name another file. The queue carries the slot
+    /// that the socket got.
     Uring { tables: Vec<OwnedFd>, next: AtomicU32, arrivals: Arrivals<u32> },
-    /// Through a queue, once room has been taken.
+    /// Through a queue, once room has been reserved.
     Epoll { room: AtomicI64, arrivals: Arrivals<OwnedFd> },
 }
 
@@ -33,20 +35,21 @@ impl Peer {
         Ok(Peer(Arc::new(Inner { bell: Bell::default(), event: calls::eventfd()?, door })))
     }
 
-    /// Makes the driver's `wait` return with [`Event::Woken`](super::Event::Woken), now or the next time. What was
-    /// written before this call is seen after that event. A system call only if the driver sleeps.
+    /// Makes the driver's `wait` return with [`Event::Woken`](super::Event::Woken), now or the next
+    /// time. Writes before this call are visible after that event. Costs a system call only if the
+    /// driver sleeps.
     pub fn wake(&self) {
         if self.0.bell.ring() {
             calls::eventfd_signal(self.0.event.as_fd());
         }
     }
 
-    /// Whether both are the address of the same driver.
+    /// Whether both refer to the same driver.
     pub fn is(&self, other: &Peer) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// The driver tells it when it is about to wait, and when it has.
+    /// The bell that the driver informs before and after it waits.
     pub(super) fn bell(&self) -> &Bell {
         &self.0.bell
     }
@@ -59,7 +62,8 @@ impl Peer {
         &self.0.door
     }
 
-    /// The table for the next one who moves there, and how many others there are; zeros where there are no tables.
+    /// The table for the next arrival, and the number of other tables; zeros if the driver has no
+    /// tables.
     pub(super) fn next_table(&self) -> (u32, u32) {
         match &self.0.door {
             Door::Uring { tables, next, .. } if tables.len() > 1 => {
@@ -69,7 +73,8 @@ impl Peer {
         }
     }
 
-    /// The descriptor of a table of its ring, counted on over all that there are; none if sockets go in otherwise.
+    /// The descriptor of one of its ring's tables, by a running number modulo their count; `None`
+    /// if sockets enter otherwise.
     pub(super) fn table(&self, number: u32) -> Option<BorrowedFd<'_>> {
         match &self.0.door {
             Door::Uring { tables, .. } => Some(tables[number as usize % tables.len()].as_fd()),
@@ -79,7 +84,8 @@ impl Peer {
 }
 
 impl Peer {
-    /// A socket has been put into a table of its ring, counted on as in [`Peer::table`], at this place.
+    /// Reports that a socket has been put at this place of a table of its ring, numbered as in
+    /// [`Peer::table`].
     pub(super) fn has_got(&self, key: u64, table: u32, place: u32) {
         if let Door::Uring { tables, arrivals, .. } = &self.0.door {
             let count = tables.len() as u32;
@@ -88,7 +94,7 @@ impl Peer {
         }
     }
 
-    /// The slots of sockets that have come into its ring's tables, with their keys.
+    /// The slots of sockets that have arrived in its ring's tables, with their keys.
     pub(super) fn arrived(&self) -> Vec<(u64, u32)> {
         match &self.0.door {
             Door::Uring { arrivals, .. } => arrivals.take(),
@@ -103,7 +109,7 @@ impl std::fmt::Debug for Peer {
     }
 }
 
-/// Takes one place at an epoll driver, if there is one.
+/// Reserves one place at an epoll driver, if there is one.
 pub(super) fn take_room(room: &AtomicI64) -> bool {
     room.fetch_update(Ordering::AcqRel, Ordering::Acquire, |left| (left > 0).then(|| left - 1)).is_ok()
 }

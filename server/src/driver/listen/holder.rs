@@ -1,22 +1,22 @@
-//! Who listens at an address, as `/proc` tells: for the words of an error only.
+//! Finds the process that listens on an address, from `/proc`; used only in error messages.
 
 use std::fmt;
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::MetadataExt;
 
-/// Who holds a listening socket.
+/// The holder of a listening socket.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Holder {
-    /// A listener of this very process at this address.
+    /// A listener of this process at this address.
     Own(SocketAddr),
-    /// A process by number and name.
+    /// A process, by pid and name.
     Process(u32, String),
-    /// A process of this other user, which this one may not look into.
+    /// A process of this other user, which this process may not inspect.
     User(u32),
-    /// No process: the one it belonged to has ended, and the kernel has not closed it yet.
+    /// No process: the owner has ended, and the kernel has not closed the socket yet.
     Orphan,
-    /// Nobody any more, or in another network namespace's view of things.
+    /// No longer held, or held in another network namespace.
     Unknown,
 }
 
@@ -29,7 +29,7 @@ struct Row {
 }
 
 impl Holder {
-    /// Who listens where a listener of `addr` would.
+    /// The holder of a listening socket that conflicts with `addr`.
     pub(super) fn of(addr: SocketAddr) -> Holder {
         let tables =
             ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
@@ -43,7 +43,7 @@ impl Holder {
                 Holder::Process(pid, name.trim().to_owned())
             }
             None => {
-                // Root sees everything; others see their own.
+                // Root sees all processes; other users see their own.
                 let me = fs::metadata("/proc/self").map_or(0, |own| own.uid());
                 if me == 0 || me == row.user { Holder::Orphan } else { Holder::User(row.user) }
             }
@@ -63,7 +63,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The process that has a descriptor of the socket with this inode, if this one may look.
+/// The process that has a descriptor of the socket with this inode, if this process may inspect it.
 fn process_with(inode: u64) -> Option<u32> {
     let wanted = format!("socket:[{inode}]");
     let holds = |pid: u32| {
@@ -74,21 +74,21 @@ fn process_with(inode: u64) -> Option<u32> {
     pids.into_iter().find_map(holds)
 }
 
-/// Whether one of two listeners would be in the other's way. An IPv6 wildcard may stand for IPv4, too.
+/// Whether two listeners conflict. An IPv6 wildcard may also cover IPv4.
 fn overlap(held: SocketAddr, wanted: SocketAddr) -> bool {
     let (a, b) = (held.ip().to_canonical(), wanted.ip().to_canonical());
     let covers = |any: IpAddr, other: IpAddr| any.is_unspecified() && (any.is_ipv6() || other.is_ipv4());
     held.port() == wanted.port() && (a == b || covers(a, b) || covers(b, a))
 }
 
-/// A row that is of a listening socket (`man 5 proc_pid_net`).
+/// Parses a row of a listening socket (`man 5 proc_pid_net`).
 fn listening(line: &str) -> Option<Row> {
     const LISTEN: &str = "0A";
     let words: Vec<&str> = line.split_whitespace().collect();
     let (&local, &state, user, inode) = (words.get(1)?, words.get(3)?, words.get(7)?, words.get(9)?);
     let (ip, port) = local.split_once(':').filter(|_| state == LISTEN)?;
     let port = u16::from_str_radix(port, 16).ok()?;
-    // Words of four bytes, each in the order of the host.
+    // Words of four bytes, each in the byte order of the host.
     let word = |at: usize| u32::from_str_radix(ip.get(at * 8..at * 8 + 8)?, 16).ok().map(u32::to_ne_bytes);
     let ip: IpAddr = match ip.len() {
         8 => word(0)?.into(),

@@ -1,11 +1,11 @@
-//! Accepting: whom, up to where, and what happens at the bounds.
+//! Accepting: addresses, limits, and behaviour at the limits.
 
 use super::*;
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
-/// Runs the test `name` of this suite again in a process of its own; true in that process.
+/// Runs the test `name` of this suite again in its own process; true in that process.
 fn in_a_process_of_its_own(kind: On, name: &str) -> bool {
     const MARK: &str = "THRONG_TEST_CHILD";
     if std::env::var_os(MARK).is_some() {
@@ -49,7 +49,7 @@ fn a_full_table_pauses_accepting(kind: On) {
         world.driver.close(conn, Close::AfterSend);
     }
     drop(clients);
-    // And goes on by itself.
+    // Accepting resumes by itself.
     let (conn, mut client) = world.connect();
     client.write_all(b"in").unwrap();
     world.until_bytes(conn, b"in");
@@ -70,7 +70,7 @@ fn without_descriptors_accepting_rests(kind: On) {
     assert!(!hoard.is_empty());
     let accepted = |seen: &[Seen]| seen.iter().filter(|event| matches!(event, Seen::Accepted(..))).count();
     if kind != On::Epoll {
-        // A direct descriptor is none of the process's.
+        // A direct descriptor does not count as one of the process's.
         world.until("accepted", |seen| (accepted(seen) == 5).then_some(()));
         return;
     }
@@ -92,7 +92,7 @@ fn without_descriptors_accepting_rests(kind: On) {
 
 fn peers_are_told_by_their_address(kind: On) {
     let mut driver = make(kind, &Settings::default());
-    // An IPv6 wildcard, with peers of both kinds.
+    // An IPv6 wildcard, with peers of both families.
     let listener = shared_listener("[::]:0".parse().unwrap(), 16).unwrap();
     let port = listener.local_addr().unwrap().port();
     driver.listen(listener, ListenerTag(7)).unwrap();
@@ -154,7 +154,7 @@ fn more_drivers_than_cores(kind: On) {
     assert_eq!(accepted, CLIENTS);
 }
 
-/// Serves and lets go of everyone who is accepted, until `count` have been.
+/// Serves and closes every accepted connection, until `count` have been.
 fn serve(world: &mut World, count: usize) {
     let (start, mut served) = (Instant::now(), 0);
     while served < count {
@@ -174,7 +174,7 @@ fn serve(world: &mut World, count: usize) {
     }
 }
 
-/// Who is beyond the bound waits in the kernel's queue; nobody is closed without having been told of.
+/// Connections beyond the limit wait in the kernel's queue; none is closed without an event.
 fn a_full_table_loses_nobody(kind: On) {
     const COUNT: usize = 200;
     let mut world = World::with(kind, &Settings { slots: 8, linger: Duration::ZERO, ..Settings::default() });
@@ -224,7 +224,7 @@ fn a_table_full_of_arrivals_loses_nobody(kind: On) {
     }
 }
 
-/// Where a connection takes a descriptor of the process, no more are taken than are given for it.
+/// If a connection takes a descriptor of the process, connections take no more than their share.
 fn the_descriptors_of_others_are_left_to_them(kind: On) {
     let mut world = World::with(kind, &Settings { descriptors: 4, linger: Duration::ZERO, ..Settings::default() });
     let clients: Vec<TcpStream> = (0..20).map(|_| TcpStream::connect(world.addr).unwrap()).collect();

@@ -1,11 +1,11 @@
-//! Orders and peers in no sensible order.
+//! Orders and peers in random order.
 
 use super::moving::Other;
 use super::*;
 use std::io::Write;
 use std::net::Shutdown;
 
-/// Seeded, without a crate for it (xorshift64).
+/// A seeded generator, without a crate for it (xorshift64).
 struct Dice(u64);
 
 impl Dice {
@@ -17,7 +17,7 @@ impl Dice {
     }
 }
 
-/// Orders and peers in no sensible order: whatever happens, each connection ends once, and all slots come back.
+/// Random orders and peers: each connection ends exactly once, and all slots become free again.
 fn chaos_leaves_nothing_behind(kind: On) {
     let seeds = std::env::var("THRONG_TEST_SEEDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3);
     for seed in 1..=seeds {

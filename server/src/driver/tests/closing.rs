@@ -1,4 +1,4 @@
-//! The ends of connections, and what comes into their slots.
+//! The ends of connections, and the reuse of their slots.
 
 use super::*;
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::net::Shutdown;
 fn close_after_send_delivers_everything(kind: On) {
     let mut world = World::new(kind);
     let (conn, mut client) = world.connect();
-    // Bytes that nobody will read must not turn the close into a reset that destroys the answer.
+    // Unread bytes must not turn the close into a reset that destroys the answer.
     client.write_all(&pattern(100_000)).unwrap();
     let answer = pattern(8 << 20);
     world.driver.send(conn, answer.clone());
@@ -59,7 +59,8 @@ fn lingering_ends(kind: On) {
     assert!(took >= Duration::from_millis(290) && took < Duration::from_secs(5), "{took:?}");
 }
 
-/// A peer that sends on after the goodbye is let finish what it had under way, and cut off when it floods.
+/// A peer that sends on after the FIN may finish what it had in flight, and is reset when it
+/// floods.
 fn lingering_is_no_sink(kind: On) {
     let mut world = World::with(kind, &Settings { linger: Duration::from_secs(600), ..Settings::default() });
     let (conn, mut client) = world.connect();
@@ -85,7 +86,7 @@ fn lingering_is_no_sink(kind: On) {
     });
     world.until_seen(&Seen::Closed(conn));
     let taken = flooding.join().unwrap();
-    // The kernel's buffers of both sides stand between what was taken and what was thrown away.
+    // The kernel's buffers of both sides lie between the bytes taken and the bytes discarded.
     assert!(taken > LINGER_BYTES && taken < LINGER_BYTES + (32 << 20), "{taken}");
     assert_eq!(world.driver.connections(), 0);
 }
@@ -114,7 +115,7 @@ fn a_slot_is_used_again_under_another_generation(kind: On) {
         let (conn, mut client) = world.connect();
         assert!(!earlier.contains(&conn), "a name is used once");
         for old in &earlier {
-            // Orders for what is gone do nothing to what is.
+            // Orders for a closed connection do not affect its successor.
             world.driver.send(*old, b"wrong".to_vec());
             world.driver.pause(*old);
             world.driver.close(*old, Close::Now);
@@ -131,7 +132,7 @@ fn a_slot_is_used_again_under_another_generation(kind: On) {
     assert!(earlier.iter().any(|a| { earlier.iter().any(|b| a.slot == b.slot && a.generation != b.generation) }));
 }
 
-/// What is done to end a connection ends no other, however fast its slot is filled again.
+/// Ending a connection never ends another one, however fast its slot is reused.
 fn a_goodbye_reaches_its_own_connection_only(kind: On) {
     let mut world = World::with(kind, &Settings { slots: 2, ..Settings::default() });
     let (mut conn, mut client) = world.connect();

@@ -1,4 +1,4 @@
-//! One suite, run on both drivers: what `Driver` promises.
+//! One suite, run on both drivers: the guarantees of `Driver`.
 
 use super::*;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-/// Each of the tests named, on each driver.
+/// Runs each of the named tests on each driver.
 macro_rules! on_both {
     ($($name:ident)*) => {
         mod uring { $(#[test] fn $name() { super::$name(super::On::Uring) })* }
@@ -22,7 +22,7 @@ mod moving;
 mod names;
 mod traffic;
 
-/// What a test runs on.
+/// The driver under test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum On {
     Uring,
@@ -31,7 +31,7 @@ enum On {
     Epoll,
 }
 
-/// An event that may be kept.
+/// An owned copy of an event.
 #[derive(Debug, PartialEq, Eq, Clone)]
 enum Seen {
     Accepted(ConnId, ListenerTag, SocketAddr),
@@ -46,7 +46,7 @@ enum Seen {
     Woken,
 }
 
-/// None of what happens to no connection and to nobody's wish.
+/// `None` for events that concern no connection and follow no order.
 fn keep(event: Event<'_>) -> Option<Seen> {
     let seen = match event {
         Event::Accepted { conn, tag, peer } => Seen::Accepted(conn, tag, peer),
@@ -103,7 +103,7 @@ impl World {
         self.driver.wait(Some(timeout), &mut |event| seen.extend(keep(event))).unwrap();
     }
 
-    /// Turns until `what` finds what it looks for among all events so far.
+    /// Runs turns until `what` finds what it looks for among all events so far.
     fn until<T>(&mut self, text: &str, what: impl Fn(&[Seen]) -> Option<T>) -> T {
         let start = Instant::now();
         loop {
@@ -157,7 +157,7 @@ impl World {
         assert!(self.bytes(conn) == bytes, "other bytes than were sent");
     }
 
-    /// Turns until nothing has happened for a while.
+    /// Runs turns until nothing has happened for a while.
     fn quiet(&mut self, for_ms: u64) {
         let start = Instant::now();
         while start.elapsed() < Duration::from_millis(for_ms) {
@@ -171,7 +171,7 @@ impl World {
 }
 
 fn pattern(length: usize) -> Vec<u8> {
-    // Megabytes are asked for, in a build that is not optimised: what comes again is copied.
+    // Tests ask for megabytes in an unoptimised build: the repeating part is copied.
     static PERIOD: LazyLock<Vec<u8>> =
         LazyLock::new(|| (0..251 * 256).map(|i| (i % 251) as u8 ^ (i / 251) as u8).collect());
     let mut all = Vec::with_capacity(length);
@@ -191,6 +191,6 @@ fn what_was_asked_for_is_chosen() {
     let chosen = choose(Preference::Epoll, &Settings::default()).unwrap();
     assert_eq!((chosen.driver.kind(), chosen.fallback), (Kind::Epoll, None));
     let chosen = choose(Preference::Auto, &Settings::default()).unwrap();
-    // Either io_uring works here, or it is said why not.
+    // Either io_uring works, or the reason is given.
     assert_eq!(chosen.fallback.is_some(), chosen.driver.kind() == Kind::Epoll);
 }

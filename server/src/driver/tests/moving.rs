@@ -7,7 +7,7 @@ use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 
-/// A thread that takes connections over and echoes on them until their peer closes.
+/// A thread that takes connections over and echoes on them until the peer closes.
 pub(super) struct Other {
     pub(super) peer: Peer,
     stop: Arc<AtomicBool>,
@@ -75,8 +75,8 @@ fn a_move_loses_nothing(kind: On) {
     for round in 0..ROUNDS {
         world.seen.clear();
         let (conn, mut client) = world.connect();
-        // Bytes in flight in both directions when the order comes: the client writes without a pause, and what is sent
-        // to it is more than the kernel takes at once.
+        // Bytes are in flight in both directions when the order arrives: the client writes without
+        // a pause, and is sent more than the kernel takes at once.
         let upstream = pattern(300_000 + round as usize * 1000);
         let hello = pattern(6 << 20);
         let (mut writer, copy) = (client.try_clone().unwrap(), upstream.clone());
@@ -176,7 +176,7 @@ fn closing_a_departing_connection_ends_it_once(kind: On) {
     let mut world = World::new(kind);
     let other = Other::start(kind, Settings::default());
     for (key, how) in [(1, Close::Now), (2, Close::AfterSend)] {
-        // A send that is not finished holds the departure back.
+        // An unfinished send delays the departure.
         let (conn, client) = world.connect();
         world.driver.send(conn, pattern(48 << 20));
         world.driver.depart(conn, &other.peer, key);
@@ -232,8 +232,8 @@ fn five_thousand_connections_moved(kind: On) {
     assert_eq!(keys, (0..COUNT as u64).collect::<Vec<_>>());
 }
 
-/// Whoever moves is sent to the other's tables in turn, and to all others while one of them has room: the last place over
-/// there is found from wherever it is looked for.
+/// Departing connections are sent to the other ring's tables in rotation, and to the remaining ones
+/// while one of them has room: the last free place is found from any starting point.
 fn moving_fills_the_other_thread_to_its_last_place_and_back(kind: On) {
     const SLOTS: usize = 40;
     let few = Settings { slots: SLOTS as u32, linger: Duration::ZERO, ..Settings::default() };
@@ -268,7 +268,7 @@ fn moving_fills_the_other_thread_to_its_last_place_and_back(kind: On) {
                 assert!(there_now.insert(key, conn).is_none(), "arrived twice");
             }
         }
-        // All that have moved are heard over there, and come back.
+        // Every moved connection works at the other thread, and returns.
         let back = here.driver.peer();
         for (key, conn) in &there_now {
             let client = &mut conns[*key as usize].1;

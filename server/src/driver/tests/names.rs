@@ -1,9 +1,9 @@
-//! What `Driver::peer_addresses` promises.
+//! Tests of `Driver::peer_addresses`.
 
 use super::*;
 use std::io::Write;
 
-/// Turns until `done`; appends accepted connections and received bytes.
+/// Runs turns until `done`; appends accepted connections and received bytes.
 fn turn(
     driver: &mut dyn Driver,
     accepted: &mut Vec<(ConnId, SocketAddr)>,
@@ -23,7 +23,7 @@ fn turn(
 }
 
 fn peers_are_asked_for_and_nothing_is_lost(kind: On) {
-    // More than are asked for at a time, of both families, and events that come meanwhile.
+    // More than one query's batch, of both families, with events in between.
     const EACH: usize = 70;
     let mut driver = make(kind, &Settings::default());
     let mut addresses = Vec::new();
@@ -51,7 +51,7 @@ fn peers_are_asked_for_and_nothing_is_lost(kind: On) {
     let sent = clients.len() * b"while they are asked for".len();
     turn(&mut *driver, &mut accepted, &mut received, |accepted, received| accepted == 3 * EACH + 1 && received == sent);
     drop(more);
-    // One that is gone has none, also when another has its slot; the rest have theirs.
+    // A closed connection has no address, even when its slot is reused; the others have theirs.
     driver.close(conns[1], Close::Now);
     assert_eq!(driver.peer_addresses(&conns[..3]), [told[0], None, told[2]]);
     let stale = ConnId { generation: conns[0].generation.wrapping_add(1), ..conns[0] };

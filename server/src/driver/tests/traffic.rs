@@ -1,4 +1,4 @@
-//! Bytes in, bytes out, pauses and wake-ups.
+//! Receiving, sending, pauses and wake-ups.
 
 use super::*;
 use std::cell::Cell;
@@ -76,7 +76,7 @@ fn what_comes_right_after_falling_asleep_is_taken_together(kind: On) {
     let expected = [Seen::Received(one, b"one".to_vec()), Seen::Received(two, b"two".to_vec()), Seen::Woken];
     assert!(expected.iter().all(|event| came.contains(event)), "one wait has all: {came:?}");
     let (mut first, _second) = sender.join().unwrap();
-    // What comes later than that waits for nothing.
+    // What arrives later is not gathered.
     let sender = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(600));
         first.write_all(b"late").unwrap();
@@ -229,7 +229,7 @@ fn a_slow_reader_holds_sent_back(kind: On) {
     world.driver.send(conn, large.clone());
     world.quiet(150);
     assert!(!world.has(&Seen::Sent(conn)), "Sent although most of it is not with the kernel");
-    // Reading from it goes on meanwhile.
+    // Reading from it continues in the meantime.
     client.write_all(b"still here").unwrap();
     world.until_bytes(conn, b"still here");
     let reader = std::thread::spawn(move || {
@@ -241,7 +241,8 @@ fn a_slow_reader_holds_sent_back(kind: On) {
     assert!(reader.join().unwrap() == large);
 }
 
-/// A peer that takes what it is sent, however slowly, is told from one that takes nothing (`send_timeout_seconds`).
+/// A peer that takes bytes, however slowly, is distinguished from one that takes none
+/// (`send_timeout_seconds`).
 fn a_send_that_goes_on_is_told_and_one_that_stands_is_not(kind: On) {
     const BYTES: usize = 4 << 20;
     const READ_BYTES: usize = 512 << 10;
@@ -275,7 +276,8 @@ fn a_send_that_goes_on_is_told_and_one_that_stands_is_not(kind: On) {
         client.read_exact(piece).unwrap();
         turn(&mut world, 1);
     }
-    // Room is heard of when half of what the kernel keeps has gone, and what was on its way; io_uring then takes all of an operation.
+    // The kernel reports room when half of what it buffers, and what was in flight, has been taken;
+    // io_uring then completes a whole operation.
     let wanted = READ_BYTES / (4 * UNSENT_BYTES as usize);
     assert!(steps.get() - before >= wanted, "{} steps of {wanted}", steps.get() - before);
     assert_eq!((steps_while_nothing_is_read(&mut world), sent.get()), (0, 0));
@@ -298,7 +300,7 @@ fn a_reset_during_a_send_fails_it(kind: On) {
     drop(client);
     world.until_seen(&Seen::Failed(conn, Cause::Reset));
     assert!(!world.has(&Seen::Sent(conn)));
-    // Nothing more goes, and nothing more is told but the end.
+    // Nothing more is sent, and the only further event is the end.
     world.seen.clear();
     world.driver.send(conn, b"lost".to_vec());
     world.quiet(30);
@@ -317,7 +319,7 @@ fn pause_and_resume(kind: On) {
         client.write_all(b"held").unwrap();
         world.quiet(50);
         client.write_all(b" back").unwrap();
-        // Costs no wake-ups: every turn of the next 100 ms lasts its whole time.
+        // Costs no wake-ups: every turn of the next 100 ms lasts its full time.
         world.quiet(20);
         let (start, mut turns) = (Instant::now(), 0);
         while start.elapsed() < Duration::from_millis(100) {
@@ -327,7 +329,7 @@ fn pause_and_resume(kind: On) {
         }
         assert!(turns <= 7, "{turns} turns in round {round}");
         assert!(world.bytes(conn).is_empty(), "received while paused");
-        // A send goes on.
+        // A send continues.
         world.driver.send(conn, b"go".to_vec());
         world.until_seen(&Seen::Sent(conn));
         client.read_exact(&mut [0; 2]).unwrap();
@@ -336,7 +338,7 @@ fn pause_and_resume(kind: On) {
         whole.extend(std::iter::repeat_n(b'.', turns));
         world.until_bytes(conn, &whole);
     }
-    // A pause that nobody notices, and bytes after it.
+    // A pause without any effect, and bytes after it.
     world.seen.clear();
     world.driver.pause(conn);
     world.driver.resume(conn);

@@ -1,8 +1,9 @@
-//! Accepting: one accept a listener is in the kernel, with room for the peer's address.
+//! Accepting: one accept per listener is in the kernel, with room for the peer's address.
 //!
-//! A multishot accept would save an operation a connection. It takes everyone who waits, though, beyond the last free slot
-//! of the table too, and then closes the connection that it has no slot for: nobody could have said a word to that one. One
-//! at a time is taken only while there is a slot.
+//! A multishot accept would save an operation per connection. However, it accepts every waiting
+//! connection, also beyond the last free slot of the table, and then closes the connection for
+//! which it has no slot. That connection could not be answered. Single accepts are submitted only
+//! while there is a slot.
 
 use super::Uring;
 use super::conn::State;
@@ -12,24 +13,25 @@ use std::os::fd::AsRawFd;
 use throng_sys::uring::{Done, Kernel, Op, Word};
 
 pub(super) struct Listener {
-    /// None once the listener is closed; an accept that is in the kernel may still find somebody.
+    /// `None` once the listener is closed; an accept in the kernel may still complete with a
+    /// connection.
     pub(super) socket: Option<TcpListener>,
     pub(super) tag: ListenerTag,
-    /// An accept is in the kernel, into this table.
+    /// The table of the accept that is in the kernel.
     pub(super) armed: Option<u32>,
-    /// The last accept found its table full, though this thread thought otherwise.
+    /// Whether the last accept found its table full, contrary to this thread's count.
     pub(super) refused: bool,
     pub(super) resting: Option<Exhausted>,
 }
 
 impl<K: Kernel> Uring<K> {
-    /// The table with the most free places; none if all are full.
+    /// The table with the most free places; `None` if all are full.
     fn roomiest(&self) -> Option<u32> {
         let (table, used) = (0u32..).zip(&self.used_of).min_by_key(|(_, used)| **used)?;
         (*used < self.ceiling).then_some(table)
     }
 
-    /// Accepts the next one, or rests if all tables are full.
+    /// Accepts the next connection, or pauses if all tables are full.
     pub(super) fn arm_listener(&mut self, index: usize) {
         let table = self.roomiest();
         let listener = &mut self.listeners[index];
@@ -62,7 +64,8 @@ impl<K: Kernel> Uring<K> {
             self.more_to_accept |= done.sock_nonempty;
         } else if !matches!(-result, libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN | libc::EPROTO) {
             let other = self.roomiest();
-            // One table may be full of arrivals that nobody has looked at, and another not; once, for the host may be full, too.
+            // One table may be full of arrivals that have not been processed, while another has
+            // room. Only once, as the host may also be full.
             let again = self.listeners[index].refused && !refused && self.ring.tables() > 1;
             if other.is_none() || !again {
                 let cause = if other.is_none() { Exhausted::Slots } else { Exhausted::Descriptors };
@@ -74,7 +77,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// A connection has moved into the table: accepts into it end if it is full, and go to another one, if there is one.
+    /// A connection has moved into the table. If the table is now full, accepts into it end and are
+    /// moved to another table with room.
     pub(super) fn rest_if_full(&mut self, table: u32) {
         if self.used_of[table as usize] < self.ceiling {
             return;
@@ -89,12 +93,13 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Closes all listeners: accepts that are under way end.
+    /// Closes all listeners: accepts in the kernel end.
     pub(super) fn end_listeners(&mut self) {
         for index in 0..self.listeners.len() {
             let listener = &mut self.listeners[index];
             let armed = listener.armed.filter(|_| listener.socket.is_some());
-            // The kernel holds it as long as the accept is not cancelled, which leaves with the next call.
+            // The kernel holds the socket until the accept is cancelled, which is submitted with
+            // the next call.
             listener.socket = None;
             if let Some(table) = armed {
                 self.ring.cancel(accept_word(index, table));
@@ -119,7 +124,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Accepts again where `why` is over.
+    /// Resumes accepting where `why` no longer applies.
     pub(super) fn wake_listeners(&mut self, why: Exhausted) {
         for index in 0..self.listeners.len() {
             if self.listeners[index].resting == Some(why) {
@@ -129,7 +134,7 @@ impl<K: Kernel> Uring<K> {
     }
 }
 
-/// The word of a listener's accept: the room is the listener's.
+/// The word of a listener's accept: the address room is the listener's.
 fn accept_word(index: usize, table: u32) -> Word {
     Word::new(Op::Accept, table, index as u32)
 }

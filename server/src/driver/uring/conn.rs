@@ -8,33 +8,35 @@ use throng_sys::{Advance, NONE};
 
 /// The multishot poll is in the kernel.
 pub(super) const POLLING: u16 = 1;
-/// It is being cancelled.
+/// The poll is being cancelled.
 pub(super) const CANCELLING: u16 = 1 << 1;
-/// The owner wants nothing.
+/// The owner has paused receiving.
 pub(super) const PAUSED: u16 = 1 << 2;
-/// It fired while nothing was wanted.
+/// It fired while paused.
 pub(super) const READABLE: u16 = 1 << 3;
-/// In the list of those to receive from.
+/// In the list of connections to receive from.
 pub(super) const QUEUED: u16 = 1 << 4;
 /// The peer has sent its FIN.
 pub(super) const ENDED: u16 = 1 << 5;
 pub(super) const BROKEN: u16 = 1 << 6;
 /// To be closed with a RST.
 pub(super) const ABORT: u16 = 1 << 7;
-/// Received from ahead of others ([`crate::driver::Driver::favour`]).
+/// Received from before others ([`crate::driver::Driver::favour`]).
 pub(super) const FAVOURED: u16 = 1 << 8;
-/// Its owner has closed it on its way to another thread: it ends here if it does not get there.
+/// Closed by its owner while moving to another thread: it ends at this thread if the move fails.
 pub(super) const UNWANTED: u16 = 1 << 9;
-/// What is broken is not the connection: there may be somebody to reset.
+/// The connection itself is not broken: there may be a peer to reset.
 pub(super) const ALIVE: u16 = 1 << 10;
 
-/// How often the kernel has had no memory to make the close a reset, counted in the bits from here on.
+/// The number of times that the kernel had no memory to make the close a reset, counted in the bits
+/// from this one on.
 const REFUSED: u16 = 1 << 11;
-/// So often it is tried, once a turn; the next one is a plain close. Who cannot be reset must not keep slot and thread busy.
+/// Maximum number of attempts to reset, one per turn; the next one is a plain close. A connection
+/// that cannot be reset must not keep its slot and the thread busy.
 const RESETS_MAX: u16 = 15;
 const _: () = assert!(ALIVE < REFUSED && u16::MAX / REFUSED >= RESETS_MAX, "the count has bits of its own");
 
-/// Of what a poll tells: an end or an error, and nothing that is worth going ahead of others.
+/// Poll results that are an end or an error, which get no priority over others.
 const ENDS: i32 = (libc::POLLHUP | libc::POLLERR) as i32;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,15 +45,15 @@ pub(super) enum State {
     Open,
     /// Close after the send in flight.
     Finishing,
-    /// FIN sent, the peer's is awaited.
+    /// FIN sent; waiting for the peer's.
     Lingering,
     /// Close as soon as nothing is pending.
     Closing,
-    /// Taken out of the table, the completion awaited.
+    /// Taken out of the table; waiting for the completion.
     Freeing,
     /// Move as soon as nothing is pending.
     Departing,
-    /// Under way to the other ring.
+    /// In flight to the other ring.
     Moving,
 }
 
@@ -63,13 +65,13 @@ pub(super) struct Slot {
     pub(super) flags: u16,
 }
 
-/// Where a departing connection goes.
+/// The destination of a departing connection.
 pub(super) struct Leaving {
     pub(super) key: u64,
     pub(super) to: Peer,
-    /// The table over there that is tried; counted on without end, over all that there are.
+    /// The table of the other ring that is tried: a running number modulo the number of tables.
     pub(super) table: u32,
-    /// So many others may be tried when that one is full.
+    /// Number of other tables that may be tried if that one is full.
     pub(super) tries_left: u32,
 }
 
@@ -79,7 +81,7 @@ impl Slot {
     }
 }
 
-/// In place of a send in flight: the FIN is under way.
+/// Instead of a send in flight: the FIN is being sent.
 const SHUTTING: u32 = NONE - 1;
 
 const _: () = assert!(size_of::<Slot>() <= 12, "an idle connection costs this much");
@@ -93,7 +95,7 @@ impl<K: Kernel> Uring<K> {
         ConnId { slot: index, generation: self.slots[index as usize].generation }
     }
 
-    /// The slot of a connection that the owner may still speak of.
+    /// The slot of a connection that the owner may still use.
     pub(super) fn find(&self, conn: ConnId) -> Option<u32> {
         let slot = self.slots.get(conn.slot as usize)?;
         let known = !matches!(slot.state, State::Free | State::Freeing);
@@ -104,17 +106,17 @@ impl<K: Kernel> Uring<K> {
         Word::new(op, index, self.slots[index as usize].generation)
     }
 
-    /// Whether a completion is of the connection that is in the slot now.
+    /// The slot, if the completion belongs to the connection that is in it now.
     fn current(&self, word: Word) -> Option<u32> {
         let slot = self.slots.get(word.slot() as usize)?;
         (slot.generation == word.low() && slot.state != State::Free).then_some(word.slot())
     }
 
-    /// A socket has come into the table at `index`.
+    /// Handles a socket that has entered the table at `index`.
     pub(super) fn occupy(&mut self, index: u32, state: State, on_event: &mut dyn FnMut(Event<'_>)) -> ConnId {
         self.slots.reach(index as usize, || Slot { generation: 0, sending: NONE, state: State::Free, flags: 0 });
         if self.slot(index).state != State::Free {
-            // The kernel has freed the place, and filled it, before it told so.
+            // The kernel freed the place and filled it again before it reported the former.
             self.release(index, on_event);
         }
         self.used += 1;
@@ -125,7 +127,7 @@ impl<K: Kernel> Uring<K> {
         self.id(index)
     }
 
-    /// The socket has left the table.
+    /// Frees the slot of a socket that has left the table.
     fn release(&mut self, index: u32, on_event: &mut dyn FnMut(Event<'_>)) {
         let conn = self.id(index);
         let slot = self.slot(index);
@@ -149,7 +151,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Puts the poll into the kernel, unless it is there.
+    /// Arms the poll, unless it is armed.
     pub(super) fn arm_poll(&mut self, index: u32) {
         let slot = &mut self.slots[index as usize];
         if !slot.has(POLLING) {
@@ -194,12 +196,12 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Receives from the connection in this `wait`, or the next.
+    /// Queues the connection to be received from in this `wait` or the next.
     pub(super) fn enqueue(&mut self, index: u32) {
         self.enqueue_as(index, true);
     }
 
-    /// The same; the favour of a connection counts only if it `lives`.
+    /// The same; the priority of a favoured connection counts only if it `lives`.
     fn enqueue_as(&mut self, index: u32, lives: bool) {
         let slot = self.slot(index);
         if !slot.has(QUEUED | BROKEN) {
@@ -210,8 +212,8 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Receives from the connection again, in the next `wait`: one receive a connection a turn, so that who sends without
-    /// end neither makes a turn long nor keeps the others waiting.
+    /// Queues another receive in the next `wait`. One receive per connection and turn, so that a
+    /// peer that sends without pause neither lengthens a turn nor delays the others.
     fn enqueue_again(&mut self, index: u32) {
         let slot = self.slot(index);
         if !slot.has(QUEUED | BROKEN) {
@@ -221,8 +223,9 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Submits a receive for each connection that has something, as many as the buffer has room for: the favoured ones, and
-    /// at most `others_max` others, which always get a part of the room. Tells how many others.
+    /// Submits a receive for each readable connection, as many as the buffer has room for: the
+    /// favoured ones, and at most `others_max` others, which always get a part of the room. Returns
+    /// the number of others.
     pub(super) fn queue_receives(&mut self, others_max: usize) -> usize {
         const LEAST: usize = 2048;
         const MOST: usize = 64 << 10;
@@ -310,7 +313,7 @@ impl<K: Kernel> Uring<K> {
         self.settle(index);
     }
 
-    /// Something is wrong with the connection: nothing goes in or out any more.
+    /// Handles a connection error: nothing is received or sent any more.
     pub(super) fn broken(&mut self, index: u32, cause: Cause, on_event: &mut dyn FnMut(Event<'_>)) {
         let conn = self.id(index);
         let slot = self.slot(index);
@@ -329,7 +332,7 @@ impl<K: Kernel> Uring<K> {
         self.settle(index);
     }
 
-    /// Goes as far towards its end as a leaving connection can.
+    /// Advances a leaving connection as far as possible.
     pub(super) fn settle(&mut self, index: u32) {
         let slot = self.slot(index);
         let (state, busy) = (slot.state, slot.sending != NONE);
@@ -368,14 +371,14 @@ impl<K: Kernel> Uring<K> {
         slot.sending = SHUTTING;
         self.ring.shutdown_write(index, conn.generation);
         self.alarms.linger(conn, self.linger);
-        // What came before, while it was paused or finishing, must not hide the peer's FIN.
+        // What arrived before, while it was paused or finishing, must not hide the peer's FIN.
         self.enqueue(index);
         if !self.slot(index).has(CANCELLING) {
             self.arm_poll(index);
         }
     }
 
-    /// The FIN is out.
+    /// Handles the completion of the FIN.
     pub(super) fn shut(&mut self, done: &Done) {
         if let Some(index) = self.current(done.word) {
             self.slot(index).sending = NONE;
@@ -397,7 +400,7 @@ impl<K: Kernel> Uring<K> {
     pub(super) fn close_how(&mut self, index: u32, how: Close) {
         let slot = self.slot(index);
         match (how, slot.state) {
-            // It may be over there already.
+            // It may already be at the other thread.
             (_, State::Moving) => slot.flags |= if how == Close::Now { UNWANTED | ABORT } else { UNWANTED },
             (Close::Now, State::Closing) => slot.flags |= ABORT,
             (Close::Now, _) => {
@@ -419,7 +422,7 @@ impl<K: Kernel> Uring<K> {
             return;
         };
         if done.result == -libc::ECANCELED {
-            // It is to be a reset, and the kernel had no memory to make it one.
+            // It should be a reset, and the kernel had no memory to make it one.
             let slot = self.slot(index);
             slot.state = State::Closing;
             if slot.flags / REFUSED < RESETS_MAX {
@@ -464,14 +467,15 @@ impl<K: Kernel> Uring<K> {
         self.stay(index, io::Error::from_raw_os_error(-done.result).kind());
     }
 
-    /// The socket is out of the table, and in the other's. After a failed departure this is cancelled: the socket stays.
+    /// The socket has left the table for the other ring's. After a failed departure this operation
+    /// is cancelled: the socket stays.
     pub(super) fn left(&mut self, done: &Done, on_event: &mut dyn FnMut(Event<'_>)) {
         if let Some(index) = self.current(done.word).filter(|_| done.result >= 0) {
             self.release(index, on_event);
         }
     }
 
-    /// The departure has failed: the connection goes on here.
+    /// The departure has failed: the connection stays at this thread.
     pub(super) fn stay(&mut self, index: u32, error: ErrorKind) {
         let Some(leaving) = self.departing.remove(&index) else {
             return;

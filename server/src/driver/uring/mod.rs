@@ -1,17 +1,20 @@
-//! The driver on io_uring: a ring a thread, sockets in the ring's own tables ("direct descriptors"), which count against
-//! no limit of the process but each table's size: there are as many tables as the slots need ([`throng_sys::uring::Ring`]).
+//! The io_uring driver: one ring per thread, with sockets in the ring's own tables ("direct
+//! descriptors"). These count only against the size of each table, not against a limit of the
+//! process; there are as many tables as the slots need ([`throng_sys::uring::Ring`]).
 //!
-//! An idle connection has one multishot poll in the kernel and nothing else: a pending receive would hold 0.6 KB of kernel
-//! memory each. When polls fire, one batch of non-blocking receives goes into slices of the shared buffer; those are done
-//! when the submitting call returns, so that between two calls of `wait` no receive is ever pending, and a departure or a
-//! pause loses nothing. Sends leave with the next `wait`, all in one system call.
+//! An idle connection has one multishot poll in the kernel and nothing else: a pending receive
+//! would hold 0.6 KB of kernel memory each. When polls fire, one batch of non-blocking receives
+//! goes into slices of the shared buffer. Those complete before the submitting call returns.
+//! Between two calls of `wait` no receive is ever pending, so a departure or a pause loses nothing.
+//! Sends are submitted with the next `wait`, all in one system call.
 //!
-//! A multishot receive for as long as a connection is busy would save one operation a message, and would need buffers that
-//! the kernel chooses from, a sweep back to polling, and somewhere to keep what arrives during a pause or a departure. It is
-//! not built: relaying over this driver costs what the bare relay costs (tools/bench/results/driver.json).
+//! A multishot receive for as long as a connection is busy would save one operation per message. It
+//! would need buffers that the kernel chooses from, a sweep back to polling, and storage for what
+//! arrives during a pause or a departure. It is not implemented: relaying over this driver costs
+//! what the bare relay costs (tools/bench/results/driver.json).
 //!
-//! A place in the table is given back only when no operation of its connection is pending, and each completion names the
-//! generation it belongs to.
+//! A place in the table is released only when no operation of its connection is pending, and each
+//! completion names its generation.
 
 mod accept;
 mod conn;
@@ -40,18 +43,18 @@ use throng_sys::{NONE, calls};
 use crate::waits::{self, Place};
 use crate::waking::Arrivals;
 
-/// Pieces of deferred work that the kernel does in one call at most (`IO_LOCAL_TW_DEFAULT_MAX`): so many completions, and
-/// there may be more.
+/// Maximum pieces of deferred work that the kernel does in one call (`IO_LOCAL_TW_DEFAULT_MAX`):
+/// after this many completions there may be more.
 const WORK_PER_ENTER: usize = 20;
 
-/// Polls and accepts looked at in one `wait`, about. More than can be received from: who is favoured may be behind many
-/// who are not.
+/// Approximate number of polls and accepts processed in one `wait`. More than can be received from,
+/// because a favoured connection may be queued behind many others.
 const FIRED_PER_WAIT: usize = 1024;
 
-/// Slots of one driver at most: they have 24 bits, and all tables are made equal.
+/// Maximum number of slots per driver: they have 24 bits, and all tables are equal.
 const SLOTS_MAX: u32 = 1 << 23;
 
-/// See the module.
+/// The io_uring driver; see the module.
 pub(super) struct Uring<K: Kernel = Ring> {
     ring: K,
     done: Vec<Done>,
@@ -59,20 +62,21 @@ pub(super) struct Uring<K: Kernel = Ring> {
     fired: usize,
     slots: Slots<Slot>,
     used: u32,
-    /// The same of each of the ring's tables.
+    /// Slots in use in each of the ring's tables.
     used_of: Vec<u32>,
-    /// No more is accepted into a table from here on; the rest is for arrivals and for accepts on their way.
+    /// Places in use at which a table accepts no more; the rest is reserved for arrivals and for
+    /// accepts in flight.
     ceiling: u32,
     listeners: Vec<Listener>,
-    /// A listener has told that more connections wait.
+    /// A listener has reported that more connections wait.
     more_to_accept: bool,
-    /// Favoured connections that have something; bounded by the slots.
+    /// Favoured connections with something to receive; bounded by the slots.
     favoured: VecDeque<ConnId>,
-    /// All others that have; bounded by the slots.
+    /// All others with something to receive; bounded by the slots.
     ready: VecDeque<ConnId>,
-    /// Those of both that had more than one receive took; bounded by the slots.
+    /// Connections of both lists that had more than one receive took; bounded by the slots.
     again: Vec<ConnId>,
-    /// Bytes of the ring's buffer for each receive of the present batch.
+    /// Bytes of the ring's buffer per receive of the present batch.
     share: usize,
     departing: HashMap<u32, Leaving>,
     alarms: Alarms,
@@ -86,7 +90,7 @@ pub(super) struct Uring<K: Kernel = Ring> {
 
 impl Uring {
     /// # Errors
-    /// A sentence saying what this kernel refuses.
+    /// A sentence that names what this kernel refuses.
     pub(super) fn new(settings: &Settings) -> io::Result<Uring> {
         let limit = u32::try_from(calls::descriptor_limit()).unwrap_or(u32::MAX);
         let ring =
@@ -97,7 +101,7 @@ impl Uring {
 }
 
 impl<K: Kernel> Uring<K> {
-    /// Over this ring; `tables` are what others send to.
+    /// A driver over this ring; `tables` are the descriptors that other threads send to.
     fn over(ring: K, tables: Vec<OwnedFd>, linger: Duration) -> io::Result<Uring<K>> {
         let peer = Peer::new(Door::Uring { tables, next: AtomicU32::new(0), arrivals: Arrivals::default() })?;
         let (used_of, table_slots) = (vec![0; ring.tables() as usize], ring.table_slots());
@@ -133,7 +137,7 @@ impl<K: Kernel> Uring<K> {
         self.ring.arm_descriptor(event);
     }
 
-    /// Takes the completions there are and handles each.
+    /// Takes and handles all available completions.
     fn reap(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
         let mut done = std::mem::take(&mut self.done);
         self.ring.collect(&mut done);
@@ -162,11 +166,12 @@ impl<K: Kernel> Uring<K> {
         }
         done.clear();
         self.done = done;
-        // Before more is received: who stays hears of that before its peer's bytes.
+        // Before more is received: a failed departure must be reported before its peer's bytes.
         self.deliver(on_event);
     }
 
-    /// Takes in what others have sent: behind the completions, which say that a slot was given up before it was filled again.
+    /// Takes in what other threads have sent. This runs after the completions, which report a freed
+    /// slot before it is filled again.
     fn arrive(&mut self, on_event: &mut dyn FnMut(Event<'_>)) {
         for (key, slot) in self.peer.arrived() {
             let conn = self.occupy(slot, State::Open, on_event);
@@ -176,7 +181,7 @@ impl<K: Kernel> Uring<K> {
         }
     }
 
-    /// Receives from all that have something, and accepts all that wait.
+    /// Receives from all readable connections and accepts all waiting ones.
     fn second_half(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         let (mut handed, mut others) = (0, 0);
         let others_max = self.tuning.others;
@@ -192,7 +197,8 @@ impl<K: Kernel> Uring<K> {
             })?;
             self.reap(on_event);
             while self.ring.receiving() > 0 {
-                // Not seen: a receive that must not wait is done at once. The buffer is the kernel's until it is.
+                // Never observed: a receive that must not wait is done at once. Until it is done,
+                // the kernel owns the buffer.
                 self.ring.sleep(Some(Duration::from_millis(1)), Duration::ZERO)?;
                 self.reap(on_event);
             }
@@ -209,7 +215,7 @@ impl<K: Kernel> Uring<K> {
         let any = !self.notices.is_empty();
         while let Some(notice) = self.notices.pop_front() {
             if let Notice::Failed(conn, _) | Notice::DepartureFailed(conn, ..) = &notice {
-                // Closed meanwhile: nobody waits for it any more.
+                // Closed in the meantime: its owner expects nothing more.
                 if self.find(*conn).is_none_or(|index| self.slot(index).state != State::Open) {
                     continue;
                 }
@@ -219,7 +225,7 @@ impl<K: Kernel> Uring<K> {
         any
     }
 
-    /// Ends what has waited long enough, and tells how long until the next.
+    /// Ends connections whose time is over. Returns the time until the next one.
     fn expire(&mut self) -> Option<Duration> {
         let now = self.alarms.look()?;
         if self.alarms.rested(now) {
@@ -262,11 +268,11 @@ impl<K: Kernel> Driver for Uring<K> {
         if self.listeners.len() >= LISTENERS_MAX {
             return Err(ErrorKind::InvalidInput.into());
         }
-        // The ring would answer at once, instead of waiting, for a socket that says not to block.
+        // With a non-blocking socket the ring would complete at once instead of waiting.
         listener.set_nonblocking(false)?;
         let socket = Some(listener);
         self.listeners.push(Listener { socket, tag, armed: None, refused: false, resting: None });
-        // Each listener may take a last one when a table is full but for the rest.
+        // Each listener may accept a last connection when a table is otherwise full.
         self.ceiling = self.ceiling.min(self.ring.table_slots().saturating_sub(self.listeners.len() as u32)).max(1);
         self.arm_listener(self.listeners.len() - 1);
         Ok(())
@@ -312,7 +318,7 @@ impl<K: Kernel> Driver for Uring<K> {
     fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         self.expire();
         self.ring.poll()?;
-        // Those of which there is something to receive stay in their lists.
+        // Readable connections stay in their lists.
         self.reap(on_event);
         self.deliver(on_event);
         Ok(())
@@ -407,7 +413,7 @@ impl<K: Kernel> Driver for Uring<K> {
 
     fn tune(&mut self, tuning: &Tuning) {
         self.tuning = tuning.bounded();
-        // No receive is pending between two waits: the buffer is nobody's.
+        // No receive is pending between two waits: the buffer is not lent.
         self.ring.set_buffer_bytes(self.tuning.receive_buffer_bytes);
     }
 }

@@ -1,8 +1,9 @@
-//! The driver over a kernel that a seed plays: any order of completions, short sends, cancellations that come too late,
-//! full tables, no memory. Held against it is what [`Driver`] promises of a connection's life, and that nothing is left
-//! anywhere when all have ended.
+//! The driver over a kernel simulated from a seed: any order of completions, short sends, late
+//! cancellations, full tables, exhausted memory. It checks the guarantees of [`Driver`] for a
+//! connection's life, and that nothing remains when all connections have ended.
 //!
-//! A seed that fails is named; `URING_SIM_SEEDS=first..last` runs others than the usual ones.
+//! A failing seed is reported; `URING_SIM_SEEDS=first..last` runs other seeds than the default
+//! ones.
 
 use super::*;
 use crate::driver::{Cause, own_listener};
@@ -25,7 +26,7 @@ enum Pending {
     Shutdown(Word),
     Close(Word, bool),
     Depart(Word, Word),
-    /// A departure's second half.
+    /// The second half of a departure.
     Leave(Word),
 }
 
@@ -56,7 +57,7 @@ struct Socket {
 enum Fate {
     Closed,
     Reset,
-    /// Closed after an error: there is nobody to reset.
+    /// Closed after an error: there is no peer to reset.
     Broken,
     Gone,
 }
@@ -64,7 +65,7 @@ enum Fate {
 struct World {
     random: u64,
     tables: u32,
-    /// All goes well from here on.
+    /// No more failures are injected.
     calm: bool,
     /// No close can be made a reset.
     irresettable: bool,
@@ -77,7 +78,7 @@ struct World {
     places: u32,
 }
 
-/// The driver has one with the memory that is lent; others only look.
+/// The driver's handle, with the lent memory; other handles only inspect.
 struct Sim(Rc<RefCell<World>>, Lent);
 
 impl Clone for Sim {
@@ -87,7 +88,7 @@ impl Clone for Sim {
 }
 
 impl World {
-    /// Below `most`.
+    /// A number below `most`.
     fn draw(&mut self, most: usize) -> usize {
         // SplitMix64.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -97,7 +98,7 @@ impl World {
         ((z ^ (z >> 31)) % most.max(1) as u64) as usize
     }
 
-    /// In so many of a hundred cases, and never once it is calm.
+    /// True in this percentage of cases, and never once it is calm.
     fn fails(&mut self, percent: usize) -> bool {
         self.draw(100) < percent && !self.calm
     }
@@ -132,7 +133,7 @@ impl World {
         self.fates.insert(socket.number, fate);
     }
 
-    /// Some of what is pending happens, in any order.
+    /// Completes some of the pending operations, in any order.
     fn advance(&mut self, all: bool) {
         for _ in 0..self.pending.len() {
             if self.pending.is_empty() {
@@ -161,7 +162,7 @@ impl World {
             Pending::Send(word, length) => self.send(word, length),
             Pending::Shutdown(word) => self.tell(word, 0, false),
             Pending::Close(word, abort) => {
-                // No memory for the option: what is linked to it does not happen.
+                // No memory for the option: what is linked to it is not executed.
                 if abort && (self.irresettable || self.fails(30)) {
                     return self.tell(word, -libc::ECANCELED, false);
                 }
@@ -190,7 +191,7 @@ impl World {
 
     fn accept(&mut self, word: Word) {
         if self.fails(10) {
-            // After the latter there is a rest, which is long for a play.
+            // The latter causes a pause, which is long for a simulation.
             let error = if self.draw(20) > 0 { libc::ECONNABORTED } else { libc::EMFILE };
             return self.tell(word, -error, false);
         }
@@ -203,7 +204,7 @@ impl World {
         self.tell(word, slot as i32, false);
     }
 
-    /// A multishot poll tells and stays, or ends.
+    /// A multishot poll reports and stays armed, or ends.
     fn fire(&mut self, word: Word) {
         let kinds = [libc::POLLIN, libc::POLLIN | libc::POLLRDHUP, libc::POLLIN | libc::POLLHUP | libc::POLLERR];
         let result = if self.fails(5) { -libc::ENOMEM } else { i32::from(kinds[self.draw(kinds.len())]) };
@@ -254,7 +255,7 @@ impl World {
     }
 
     fn cancel(&mut self, word: Word) {
-        // Too late, in a worker of the kernel: it ends by itself.
+        // Too late: a worker thread of the kernel has it, and it ends by itself.
         if self.fails(20) {
             return;
         }
@@ -298,7 +299,7 @@ impl Kernel for Sim {
 
     fn collect(&mut self, into: &mut Vec<Done>) {
         let mut world = self.0.borrow_mut();
-        // Not all that is there is always seen.
+        // Not every completion is always seen.
         let all = world.done.len();
         let count = if world.fails(20) { world.draw(all + 1) } else { all };
         for done in world.done.drain(..count) {
@@ -413,7 +414,7 @@ impl Kernel for Sim {
     }
 }
 
-/// What an owner knows of a connection.
+/// The owner's knowledge of a connection.
 #[derive(Default)]
 struct Known {
     socket: u64,
@@ -428,13 +429,13 @@ struct Known {
 struct Play {
     sim: Sim,
     driver: Uring<Sim>,
-    /// Where connections depart to.
+    /// The destination of departures.
     other: Peer,
     conns: BTreeMap<(u32, u32), Known>,
     keys: u64,
-    /// Sockets sent here that have not been told yet, by key.
+    /// Sockets sent to this driver that have not been reported yet, by key.
     coming: BTreeMap<u64, u64>,
-    /// Keys of connections that have gone.
+    /// Keys of departed connections.
     gone: Vec<u64>,
 }
 
@@ -522,7 +523,7 @@ impl Play {
         driver.wait(Some(Duration::from_millis(1)), &mut on_event).expect("the driver itself does not break");
     }
 
-    /// The owner, or another thread, does something.
+    /// The owner, or another thread, acts.
     fn act(&mut self) {
         let what = self.draw(16);
         if what == 0 {
@@ -541,7 +542,7 @@ impl Play {
         let Some((&(slot, generation), known)) = self.conns.iter_mut().nth(at) else { return };
         let conn = ConnId { slot, generation };
         let is_open = known.closed.is_none() && known.departs.is_none();
-        // What is being closed is told so too late.
+        // A socket that is being closed also gets this report too late.
         let freeing = self.driver.slots[slot as usize].state == State::Freeing;
         match what {
             1..=5 if is_open && !known.sending && !known.broken => {
@@ -569,7 +570,7 @@ impl Play {
         }
     }
 
-    /// All come to an end, and nothing is left.
+    /// Ends all connections and checks that nothing remains.
     fn end(mut self) {
         self.sim.0.borrow_mut().calm = true;
         let begin = std::time::Instant::now();
@@ -598,7 +599,7 @@ impl Play {
         let world = self.sim.0.borrow();
         assert!(world.sockets.is_empty(), "sockets that nobody knows");
         assert!(world.pending.iter().all(|pending| matches!(pending, Pending::Accept(..))), "operations of nobody");
-        // Each that has gone is known over there, by its key.
+        // Each departed connection is known at the other thread, by its key.
         let mut there: Vec<u64> = self.other.arrived().into_iter().map(|(key, _)| key).collect();
         there.sort_unstable();
         self.gone.sort_unstable();
@@ -630,7 +631,7 @@ fn each_connection_has_one_end_and_leaves_nothing_whatever_the_kernel_does() {
     }
 }
 
-/// A connection that was sent here, of a play in which nothing goes wrong by itself.
+/// A connection that was sent to this driver, in a simulation without injected failures.
 fn arrived() -> (Play, ConnId) {
     let mut play = Play::new(0);
     play.sim.0.borrow_mut().calm = true;
@@ -648,8 +649,8 @@ fn arrived() -> (Play, ConnId) {
     (play, conn.expect("just seen"))
 }
 
-/// The option that makes a close a reset needs memory of the kernel's, which may never come: the slot must not be tried
-/// again in each turn for ever.
+/// The option that makes a close a reset needs kernel memory, which may never become available: the
+/// slot must not be retried forever, once per turn.
 #[test]
 fn a_reset_that_can_never_be_made_becomes_a_close() {
     let (mut play, conn) = arrived();

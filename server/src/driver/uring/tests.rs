@@ -1,12 +1,12 @@
-//! What cannot be seen from outside: operations that are under way in the kernel.
+//! Internal behaviour: operations that are in progress in the kernel.
 
 use super::conn::POLLING;
 use super::*;
 use crate::driver::shared_listener;
 use std::net::TcpStream;
 
-/// The kernel ends our direction by a worker of its own, some time after it was asked to, and looks the slot up only then:
-/// the FIN must not be able to hit a connection that has the slot by that time.
+/// The kernel ends our direction in a worker thread, some time after the request, and looks the
+/// slot up only then. The FIN must not reach a connection that has the slot by that time.
 #[test]
 fn a_slot_is_kept_until_its_fin_is_out() {
     let mut driver = Uring::new(&Settings::default()).expect("this host has io_uring");
@@ -26,7 +26,7 @@ fn a_slot_is_kept_until_its_fin_is_out() {
     let conn = accepted.unwrap();
     driver.close(conn, Close::AfterSend);
     driver.close(conn, Close::Now);
-    // The poll may be over long before the worker gets to the FIN.
+    // The poll may end long before the worker gets to the FIN.
     driver.slot(conn.slot).flags &= !POLLING;
     driver.settle(conn.slot);
     assert_eq!(driver.slot(conn.slot).state, State::Closing, "the slot is not given up");
@@ -39,14 +39,14 @@ fn a_slot_is_kept_until_its_fin_is_out() {
     assert_eq!(driver.slot(conn.slot).state, State::Free);
 }
 
-/// A send that waits for its peer very often is given to a thread of the kernel, which then waits for as long as the peer
-/// pleases: a peer that reads by drops must not get one.
+/// A send that waits for its peer very often is given to a kernel thread, which then waits for as
+/// long as the peer pleases. A peer that reads in small amounts must not occupy one.
 #[test]
 fn a_peer_that_reads_by_drops_takes_no_thread_of_the_kernel() {
     use std::io::Read;
     let mut driver = Uring::new(&Settings::default()).expect("this host has io_uring");
     let listener = shared_listener("127.0.0.1:0".parse().unwrap(), 16).unwrap();
-    // Little room, so that there is room again very often: accepted sockets inherit it.
+    // Small buffers, so that room becomes available very often: accepted sockets inherit the size.
     socket2::SockRef::from(&listener).set_send_buffer_size(8 << 10).unwrap();
     let client = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     client.set_recv_buffer_size(4 << 10).unwrap();
@@ -80,7 +80,7 @@ fn with_tables(slots: u32, table_slots: u32) -> (Uring, std::net::SocketAddr) {
     (driver, address)
 }
 
-/// Waits until so many connections are there.
+/// Waits until this many connections exist.
 fn until(driver: &mut Uring, count: u32) {
     for _ in 0..1000 {
         if driver.connections() == count {
@@ -101,7 +101,8 @@ fn accepting_fills_all_tables_evenly() {
     assert!(driver.listeners[0].resting.is_some());
 }
 
-/// A table that fills up with arrivals while an accept waits in it gives the accept to another: who comes next is taken.
+/// If arrivals fill a table while an accept waits in it, the accept moves to another table: the
+/// next connection is accepted.
 #[test]
 fn an_accept_moves_from_a_table_that_has_filled_up() {
     let (mut driver, address) = with_tables(16, 8);
@@ -137,7 +138,7 @@ fn an_accept_moves_from_a_table_that_has_filled_up() {
     until(&mut driver, 9);
 }
 
-/// A thread that sleeps is woken by bytes for a connection of any table, at once, and sleeps when there are none.
+/// Bytes for a connection of any table wake a sleeping thread at once; without any, it sleeps.
 #[test]
 fn a_sleeping_thread_hears_all_tables() {
     use std::io::Write;
@@ -166,8 +167,8 @@ fn a_sleeping_thread_hears_all_tables() {
     clients.clear();
 }
 
-/// Completions that were taken with the answers to other questions are held for the next turn, which must not sleep until
-/// others come.
+/// Completions that were taken along with other answers are kept for the next turn, which must not
+/// sleep until further ones arrive.
 #[test]
 fn no_sleep_on_completions_that_are_held() {
     use std::io::Write;
@@ -177,7 +178,7 @@ fn no_sleep_on_completions_that_are_held() {
         until(&mut driver, 4);
         let open = driver.slots.iter().enumerate().filter(|(_, slot)| slot.state == State::Open);
         let conns: Vec<ConnId> = open.map(|(slot, _)| slot as u32).map(|slot| driver.id(slot)).collect();
-        // What is left of accepting is not what the sleep is to be about.
+        // Leftovers of accepting must not end the sleep.
         driver.wait(Some(Duration::from_millis(10)), &mut |_| {}).unwrap();
         clients[0].write_all(b"x").unwrap();
         assert!(driver.peer_addresses(&conns).iter().all(Option::is_some));
@@ -189,8 +190,8 @@ fn no_sleep_on_completions_that_are_held() {
     }
 }
 
-/// Of what there is at once, bytes of favoured connections come first; of all others, an end of a favoured one among them,
-/// a `wait` takes only some.
+/// Bytes of favoured connections are received first; of all others, including an end of a favoured
+/// one, one `wait` handles only some.
 #[test]
 fn a_storm_of_others_goes_behind_favoured_connections() {
     use std::io::Write;
