@@ -1,4 +1,4 @@
-//! One shard's thread: wait, handle, flush.
+//! The thread of one shard: wait, handle, flush.
 //!
 //! ```text
 //! driver events, letters, answers of the store, finished jobs, commands
@@ -7,7 +7,7 @@
 //!                 sends, closes, moves, reads, replies ──> gate queue ──> out, once durable
 //! ```
 //!
-//! This module knows the order of a turn and nothing of what is said.
+//! This module knows the order of a turn; it does not know what stanzas mean.
 
 mod accepting;
 mod clients;
@@ -55,74 +55,77 @@ pub use timings::Timings;
 use timings::Watch;
 pub use tuning::Tuning;
 
-/// Sleep while letters wait for room in another shard's ring and nothing is received any more.
+/// Sleep while letters wait for room in another shard's ring and nothing more is received.
 const SLEEP_LETTERS_KEPT: Duration = Duration::from_millis(1);
-/// Sleep while jobs wait for room in the queue that all shards share, so that no answer of the own may be on its way.
+/// Sleep while jobs wait for room in the queue that all shards share, when no answer for this shard
+/// may be pending.
 const SLEEP_JOBS_KEPT: Duration = Duration::from_millis(5);
-/// Connections of which what is needed next is fetched together: as much as the processor's nearest memory holds with what else is needed.
+/// Number of connections prefetched together: as many as fit into the processor's first-level cache
+/// with the other data of a turn.
 const FETCHED_AT_ONCE: usize = 64;
 
-/// An operator's question to one shard.
+/// An operator's request to one shard.
 pub struct Ask {
-    /// The question.
+    /// The command.
     pub command: Command,
-    /// What the thread itself goes by from now on, if that is to change.
+    /// The new settings of the thread itself, if they change.
     pub tuning: Option<Tuning>,
-    /// Where the answer goes.
+    /// The channel for the answer.
     pub reply: SyncSender<Answer>,
 }
 
 /// The answer to an [`Ask`].
 pub struct Answer {
-    /// The shard's.
+    /// The shard's reply.
     pub reply: Reply,
-    /// Of each row of [`Reply::Sessions`], [`Reply::Backlogs`] and [`Reply::Components`], what only the thread knows.
+    /// For each row of [`Reply::Sessions`], [`Reply::Backlogs`] and [`Reply::Components`], what
+    /// only the thread knows.
     pub streams: Vec<Stream>,
 }
 
-/// What a thread is started with.
+/// The parts that a thread is started with.
 pub struct Parts {
     /// The shard.
     pub shard: Shard,
-    /// Its network.
+    /// Its network driver.
     pub driver: Box<dyn Driver>,
-    /// Way into the store.
+    /// Hands writes to the store.
     pub submitter: Submitter,
-    /// Questions to the store.
+    /// Hands reads to the store.
     pub reads: ReadPort,
-    /// Long work.
+    /// Hands out long-running work.
     pub jobs: JobPort,
-    /// To whoever keeps users elsewhere.
+    /// Asks external back ends about users.
     pub outside: AskPort,
-    /// Orders of administrators.
+    /// Hands out administrators' orders.
     pub orders: OrderPort,
-    /// Bytestreams that users begin.
+    /// Activates bytestreams that users begin.
     pub activations: ActivationPort,
-    /// To push services.
+    /// Hands pushes to push services.
     pub pushes: PushPort,
-    /// Letters.
+    /// Its ends of the letter rings.
     pub letters: LetterRings,
     /// All shards' drivers, by shard.
     pub peers: Vec<Peer>,
-    /// What each listener's connections are, by tag.
+    /// The kind of each listener's connections, by tag.
     pub listeners: Vec<Entrance>,
-    /// TLS of connections by STARTTLS and of direct ones.
+    /// TLS for STARTTLS and for direct TLS.
     pub tls: Option<TlsEntries>,
-    /// What an operator does for more room for connections.
+    /// Advice for an operator who needs room for more connections.
     pub more_room: Arc<str>,
-    /// Operator's questions.
+    /// Requests of operators.
     pub asks: Receiver<Ask>,
-    /// What it goes by until it is told otherwise.
+    /// The initial settings.
     pub tuning: Tuning,
     /// The process's clock.
     pub clock: Clock,
-    /// How far the end of all threads has come.
+    /// Progress of the shutdown of all threads.
     pub ending: Arc<Ending>,
-    /// How long things take.
+    /// Latency histograms.
     pub timings: Arc<Timings>,
 }
 
-/// One thread.
+/// A shard's thread.
 pub struct Thread {
     p: Parts,
     links: Links,
@@ -130,36 +133,37 @@ pub struct Thread {
     gate: GateQueue,
     watch: Watch,
     moving: Moving,
-    /// Connections whose sends are done, while these are told. Empty between events.
+    /// Connections whose finished sends are being reported to the shard. Empty between events.
     sent: Vec<ConnId>,
     accepting: Accepting,
     fronted: Fronted,
-    /// Bounded by the users with something to read, one or two each.
+    /// Reads that wait for the port. Bounded by the users with something to read, one or two each.
     reads_kept: VecDeque<ReadRequest>,
     replies: HashMap<u64, SyncSender<Answer>>,
     asked: u64,
-    /// Empty between two waits; its memory, as large as the events of one, is used again until memory is given back.
+    /// Empty between two waits. Its memory, as large as one wait's events, is reused until memory
+    /// is given back.
     orders: Vec<Order>,
     storage: StorageState,
     tidied: Instant,
     /// When the last turn ended.
     turned: Instant,
-    /// How long it has slept in all.
+    /// Total time slept.
     slept: Duration,
-    /// When the network had something last; kept only while there is [`Tuning::busy_poll`].
+    /// When the network last had an event; maintained only while [`Tuning::busy_poll`] is set.
     busy: Option<Instant>,
-    /// More letters wait in the rings than one turn takes.
+    /// Whether more letters wait in the rings than one turn takes.
     letters_left: bool,
-    /// So do answers of the store.
+    /// The same for answers of the store.
     answers_left: bool,
-    /// How far it has followed [`Parts::ending`].
+    /// The stage of [`Parts::ending`] that this thread has reached.
     stage: Stage,
-    /// Connections that it has cut off at the end; bounded by the slots.
+    /// Connections that were reset at shutdown; bounded by the slots.
     cut: HashSet<ConnId>,
 }
 
 impl Thread {
-    /// Puts the parts together.
+    /// Creates the thread's state from its parts.
     pub fn new(parts: Parts) -> Thread {
         let (tuning, accepting) = (parts.tuning, Accepting::new(parts.more_room.clone()));
         let mut thread = Thread {
@@ -195,7 +199,7 @@ impl Thread {
     /// Runs until all threads end.
     ///
     /// # Errors
-    /// When the driver itself breaks.
+    /// If the driver itself breaks.
     pub fn run(mut self) -> std::io::Result<()> {
         loop {
             self.turn()?;
@@ -213,7 +217,8 @@ impl Thread {
             crate::plant::driver(self.shard_id().index())?;
         }
         let round = self.p.ending.round();
-        // At the end clients are not read from anyway, and their connections must be able to go.
+        // During shutdown clients are not read from anyway, and their connections must be able to
+        // close.
         let congested = self.is_congested() && self.stage == Stage::Serving;
         if congested {
             let _at = waits::at(Place::Congested);
@@ -249,7 +254,7 @@ impl Thread {
         let now = Instant::now();
         self.watch.left(durable, now);
         self.links.end_patience(&mut *self.p.driver, now);
-        // A sum costs a third of a difference.
+        // Adding to an instant costs a third of subtracting two.
         if now >= self.tidied + self.p.tuning.tidy_every {
             self.tidied = now;
             self.orders = Vec::new();
@@ -261,7 +266,7 @@ impl Thread {
         Ok(())
     }
 
-    /// The thread has slept since its last turn.
+    /// Accounts for a sleep that ended now.
     fn slept_until(&mut self, now: Instant) {
         let slept = now.duration_since(self.turned);
         self.slept += slept;
@@ -282,18 +287,18 @@ impl Thread {
         self.p.shard.id()
     }
 
-    /// Whether so much waits elsewhere that clients must not be read from.
+    /// Whether so much work waits elsewhere that clients must not be read from.
     fn is_congested(&mut self) -> bool {
         let peers = &self.p.peers;
         let kept = self.p.letters.push_on(|to| peers[to.index()].wake());
         kept || self.p.submitter.is_full() || self.gate.bytes() > self.p.tuning.gate_bytes_max
     }
 
-    /// Does what the end wants of a shard, each thing once.
+    /// Carries out the steps of the shutdown stage, each once.
     fn follow_the_end(&mut self, stage: Stage, now: Now) {
         if self.stage == Stage::Serving {
             self.p.driver.close_listeners();
-            // Nobody waits for the answer.
+            // The answer is not needed.
             self.p.shard.handle(now, Input::Command { token: 0, command: Command::Shutdown }, &mut self.out);
         }
         self.stage = stage;
@@ -306,12 +311,12 @@ impl Thread {
         }
     }
 
-    /// Says what is left of the shard's, if that was asked for before this turn began.
+    /// Reports the shard's remaining work, if the round began before this turn.
     fn report(&self, round: u64) {
         let p = &self.p;
         let counters = p.shard.counters();
         let (connections, commits) = (u64::from(p.driver.connections()), p.submitter.queued_batches());
-        // A move whose other half has been cut off does not come to its end.
+        // A move whose other half has been reset never completes.
         let waiting = counters.reads_pending.get() + counters.jobs_pending.get();
         let report = Report {
             quiet: connections == 0
@@ -332,13 +337,14 @@ impl Thread {
         p.ending.report(self.shard_id().index(), round, report);
     }
 
-    /// Time until the thread must look again by itself.
+    /// Time until the thread must look again on its own.
     fn patience(&self) -> Duration {
-        // Reads that are kept need no look: the port has as many outstanding as it may, and each answer wakes the thread.
-        // Letters that have come since the rings were looked at have woken this thread's driver.
+        // Pending reads need no look: the port has as many outstanding as permitted, and each
+        // answer wakes the thread. Letters that arrived after the rings were checked have woken
+        // this thread's driver.
         let busy = self.p.shard.has_more_to_do() || self.letters_left || self.answers_left || self.links.has_worn();
         let busy = busy || self.gate.let_go(self.p.submitter.durable());
-        // Asked last, so that the committer knows of the sleeper before it sleeps.
+        // Asked last, so that the committer knows that this thread waits before it sleeps.
         let gated = self.gate.front().is_some_and(|gate| self.p.submitter.wake_at(gate));
         match self.p.jobs.kept() {
             _ if busy || gated => Duration::ZERO,
@@ -349,7 +355,7 @@ impl Thread {
         }
     }
 
-    /// Whether the network had something so lately that the thread does not sleep.
+    /// Whether the network had an event so recently that the thread does not sleep.
     fn is_awake(&mut self) -> bool {
         let lately = self.busy.is_some_and(|busy| busy.elapsed() < self.p.tuning.busy_poll);
         if !lately {
@@ -358,27 +364,28 @@ impl Thread {
         lately
     }
 
-    /// The driver, and what its events may touch meanwhile.
+    /// The driver, and the state that its event handlers may touch.
     fn driver_and_hands(&mut self, now: Now) -> (&mut dyn Driver, Hands<'_>) {
         let Thread { p, links, out, moving, accepting, fronted, .. } = self;
         let Parts { driver, shard, listeners, tls, .. } = p;
         (&mut **driver, Hands { shard, links, out, moving, accepting, listeners, fronted, tls, now })
     }
 
-    /// Handles what happened in the network; with `receives`, waits for it. Without, clients are not read from, but what was sent
-    /// to them goes on: a peer must not seem to take nothing because its server cannot take more in. When the first of it was handled,
-    /// if anything was.
+    /// Handles network events; with `receives`, waits for them. Without it, clients are not read
+    /// from, but sends to them continue: a peer must not appear stalled because its server is busy.
+    /// Returns when the first event was handled, if there was one.
     fn network(&mut self, receives: bool) -> std::io::Result<Option<Instant>> {
         let timeout = if !receives || self.is_awake() { Duration::ZERO } else { self.patience() };
         let mut events = Events::reusing(std::mem::take(&mut self.orders));
         let (clock, busy_poll) = (self.p.clock, !self.p.tuning.busy_poll.is_zero());
-        // Their time is that of the first event.
+        // All events get the time of the first.
         let (driver, mut hands) = self.driver_and_hands(Now::default());
         let (mut first, mut now, mut awake, mut handled) = (None, None, None, 0);
-        // Orders to the driver cannot be given while it hands over events: they are noted and carried out after.
+        // Orders must not be given to the driver while it delivers events: they are collected and
+        // carried out afterwards.
         let on_event = &mut |event: Event<'_>| {
             match event {
-                // The one time of both: what the sleep was for is handled now.
+                // The one clock reading for both: the events that ended the sleep are handled now.
                 Event::Slept => return awake = Some(Instant::now()),
                 Event::Woken => {
                     handled += 1;
@@ -398,7 +405,8 @@ impl Thread {
             self.busy = Some(Instant::now());
         }
         if let Some(now) = now.filter(|_| !events.orders.is_empty()) {
-            // One time for all, that of the events: a clock read for each send would cost more than the rest of its way back.
+            // One time for all events: reading the clock per send would cost more than the rest of
+            // its return path.
             self.carry_out_all(&mut events.orders, now);
         }
         self.orders = events.orders;
@@ -450,11 +458,11 @@ impl Thread {
 
     fn depart(&mut self, conn: ConnId, to: ShardId, moved: Box<Moved>) {
         let key = self.moving.depart(self.shard_id(), conn, moved);
-        // The destination is found again by its home when the socket has gone.
+        // The destination is looked up again by the user's home when the socket has left.
         self.p.driver.depart(conn, &self.p.peers[to.index()], key);
     }
 
-    /// The socket has gone: its state follows.
+    /// The socket has left: sends its state after it.
     fn left(&mut self, mut link: Box<MovedLink>) {
         link.after = self.gate.gate();
         let to = self.p.shard.home(link.moved.home());
@@ -462,7 +470,7 @@ impl Thread {
         self.p.peers[to.index()].wake();
     }
 
-    /// Socket and state are both here.
+    /// Takes over a connection whose socket and state have both arrived.
     fn arrive(&mut self, link: MovedLink, conn: ConnId, early: Early, now: Now) {
         let mut bytes = link.bytes;
         bytes.extend_from_slice(&early.bytes);
@@ -570,7 +578,8 @@ impl Thread {
         self.p.tuning = tuning;
     }
 
-    /// Ends the turn, which began then: writes go to the committer, letters to the rings, the rest behind the gate.
+    /// Ends the turn that began at `began`: writes go to the committer, letters to the rings, the
+    /// rest behind the gate.
     fn end_turn(&mut self, now: Now, began: Instant) {
         self.p.shard.handle(now, Input::EndOfTurn, &mut self.out);
         self.watch.came(self.p.shard.counters(), began);
@@ -618,7 +627,7 @@ impl Thread {
         counters.jobs_kept.set(self.p.jobs.kept() as u64);
     }
 
-    /// Lets out what is durable; up to which gate.
+    /// Releases what is durable; returns the gate up to which it is.
     fn release(&mut self, now: Now) -> Gate {
         let durable = self.p.submitter.durable();
         let mut fetched = 0;
@@ -632,7 +641,7 @@ impl Thread {
             match effect {
                 Effect::Send { conn, bytes, .. } => {
                     if since_s != now.mono_s() {
-                        // The peer has time to take it from now on.
+                        // The peer's time to take the data starts now.
                         self.p.shard.handle(now, Input::Progressed { conn }, &mut self.out);
                     }
                     self.links.send(driver, conn, bytes);
@@ -648,7 +657,7 @@ impl Thread {
                     }
                 }
                 Effect::Read { token, queries } => {
-                    // What it rests on is durable, so the read sees it.
+                    // The writes it depends on are durable, so the read sees them.
                     let request = ReadRequest { token, after: durable, queries };
                     if !self.reads_kept.is_empty() {
                         self.reads_kept.push_back(request);
@@ -673,7 +682,7 @@ impl Thread {
                             }
                             _ => Vec::new(),
                         };
-                        // Whoever asked may have given up.
+                        // The requester may have given up.
                         let _ = sender.try_send(Answer { reply, streams });
                     }
                 }

@@ -1,6 +1,7 @@
-//! Whether a thread takes connections in, and what an operator has to know when it does not.
+//! Whether a thread accepts connections, and what an operator is told when it does not.
 //!
-//! A pause may come and go with every few connections: the log has it once in a while, the counters always.
+//! Accepting may pause and resume with every few connections. The counters record every pause; the
+//! log is rate-limited.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,20 +11,21 @@ use throng_engine::id::ShardId;
 
 use crate::driver::Exhausted;
 
-/// Least time between two lines of the log that say that accepting is paused, milliseconds.
+/// Minimum time between two log lines about paused accepting, milliseconds.
 const TOLD_EVERY_MS: u64 = 10_000;
 
-/// A pause for want of descriptors is over when none was missing for so long, milliseconds: it is tried ten times a second.
+/// A pause for lack of descriptors is over when none has been missing for this long, milliseconds:
+/// accepting is retried ten times a second.
 const CALM_MS: u64 = 1_000;
 
-/// What the counter `accepting_paused` is while there is no room for more connections.
+/// Value of the counter `accepting_paused` while there is no room for more connections.
 pub const PAUSED_SLOTS: u64 = 1;
-/// The same while no descriptors or no memory is left.
+/// Its value while no descriptors or no memory is left.
 const PAUSED_DESCRIPTORS: u64 = 2;
 
-/// What a thread knows of it.
+/// A thread's state of paused accepting.
 pub(super) struct Accepting {
-    /// What an operator does for more room.
+    /// Advice on how to make more room.
     remedy: Arc<str>,
     paused: Option<Paused>,
     told_ms: Option<u64>,
@@ -33,7 +35,7 @@ struct Paused {
     at: SocketAddr,
     cause: Exhausted,
     since_ms: u64,
-    /// When it was so the last time.
+    /// When accepting was last paused.
     last_ms: u64,
     is_told: bool,
 }
@@ -47,7 +49,7 @@ impl Accepting {
         self.paused.is_some()
     }
 
-    /// A listener has no room for those who wait at it.
+    /// Records that a listener has no room for waiting connections.
     pub(super) fn pause(&mut self, shard: ShardId, at: SocketAddr, cause: Exhausted, counters: &Counters, now_ms: u64) {
         if self.paused.is_none() {
             counters.accept_pauses.one();
@@ -62,7 +64,8 @@ impl Accepting {
         self.tell(shard, counters, now_ms);
     }
 
-    /// Looks whether it goes on. `resting` is why the driver does not accept now, if it does not.
+    /// Checks whether accepting has resumed. `resting` is why the driver does not accept now, if it
+    /// does not.
     pub(super) fn look(&mut self, shard: ShardId, resting: Option<Exhausted>, counters: &Counters, now_ms: u64) {
         let Some(paused) = &mut self.paused else { return };
         if resting.is_some() {
@@ -113,7 +116,7 @@ mod tests {
         assert_eq!(paused(&accepting), (true, PAUSED_SLOTS));
         accepting.look(shard, None, &counters, 9_001);
         assert_eq!(paused(&accepting), (false, 0));
-        // Tried again each 100 ms, and in vain: not one pause each time.
+        // Retried every 100 ms, in vain: this is one pause, not one per attempt.
         for now_ms in (20_000..25_000).step_by(100) {
             accepting.pause(shard, at, Exhausted::Descriptors, &counters, now_ms);
             accepting.look(shard, None, &counters, now_ms + 50);

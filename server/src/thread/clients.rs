@@ -1,4 +1,4 @@
-//! What is at the other ends of connections, for operators: asked of the driver, the shard and TLS when somebody wants to know.
+//! Peer information for operators, collected on request from the driver, the shard and TLS.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -11,12 +11,12 @@ use crate::driver::Driver;
 use crate::links::Links;
 use crate::tls::TlsVersion;
 
-/// The other end of a connection, as operators are told.
+/// The peer of a connection, as shown to operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Client {
-    /// The kernel, or a proxy by the PROXY protocol, has said where it is.
+    /// The address of its socket, as reported by the kernel, or by a proxy with the PROXY protocol.
     Socket(SocketAddr),
-    /// It has no connection of its own to the server: who it is for has come by HTTP.
+    /// The session has no connection of its own to the server: its client uses HTTP.
     Named(IpAddr),
 }
 
@@ -39,17 +39,17 @@ impl fmt::Display for Client {
     }
 }
 
-/// What a thread knows of a session's connection; nothing of one that is gone.
+/// What a thread knows of a session's connection; empty for a closed one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Stream {
-    /// The other end.
+    /// The peer.
     pub peer: Option<Client>,
-    /// How it is encrypted.
+    /// Its TLS version, if encrypted.
     pub tls: Option<TlsVersion>,
 }
 
-/// What is known of connections. No idle connection keeps its peer's address: the kernel does, and is asked. Whom a proxy's are for is
-/// kept.
+/// Collects the facts of connections. Peer addresses of idle connections are not stored: the kernel
+/// is queried. Clients' addresses reported by a proxy are stored.
 pub(super) fn streams(
     driver: &mut dyn Driver,
     links: &mut Links,

@@ -1,5 +1,5 @@
-//! The end of all shards' threads, which is one for all of them: no shard waits for another's, and a shard that stands still is
-//! seen by its silence.
+//! The shutdown of all shards' threads, in common stages: no shard waits for another one's, and a
+//! stalled shard is recognised by its silence.
 //!
 //! ```text
 //! Serving ──> Closing ───────────────> Cutting ────────────────────> Over
@@ -8,60 +8,61 @@
 //!             `────── letters, commits and reads are carried out ──'
 //! ```
 //!
-//! Shards are quiet when none of them has anything left *and* no letter is on its way between them. Each shard reports once a
-//! round, at the end of a turn that began after the round did. If all were quiet in two rounds, and as many letters had been taken
-//! out of the rings by the end of the first as had been put in by the end of the second, then none was on its way in between
-//! (F. Mattern, "Algorithms for distributed termination detection", 1987: four counters).
+//! The shards are quiet when none of them has work left *and* no letter is in flight between them.
+//! Each shard reports once per round, at the end of a turn that began after the round did. Suppose
+//! that all were quiet in two rounds. If as many letters had been taken out of the rings by the end
+//! of the first round as had been put in by the end of the second, then none was in flight in
+//! between (F. Mattern, "Algorithms for distributed termination detection", 1987: four counters).
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How far the end has come.
+/// The stage of the shutdown.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Stage {
     /// It has not begun.
     Serving,
-    /// Nobody is accepted any more, and all streams have been ended.
+    /// New connections are refused, and all streams have been ended.
     Closing,
-    /// Connections that did not close are cut off.
+    /// Connections that did not close are reset.
     Cutting,
     /// Threads end.
     Over,
 }
 
-/// What a shard still has.
+/// A shard's remaining work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// Nothing.
+    /// Whether there is none.
     pub quiet: bool,
-    /// Envelopes that it has sent to other shards, such as wait for room included.
+    /// Envelopes that it has sent to other shards, including those that wait for room.
     pub sent: u64,
     /// Envelopes that it has taken from other shards.
     pub received: u64,
     /// Open connections.
     pub connections: u64,
-    /// Batches of writes that are not durable.
+    /// Batches of writes that are not durable yet.
     pub commits: u64,
 }
 
-/// The end of all threads.
+/// The shutdown of all threads.
 #[derive(Debug)]
 pub struct Ending {
     stage: AtomicU8,
     round: AtomicU64,
-    /// By shard: the round that it has reported in last, and what.
+    /// By shard: the last round in which it reported, and its report.
     reports: Vec<Mutex<(u64, Report)>>,
 }
 
 impl Ending {
-    /// For so many shards.
+    /// The state for this number of shards.
     pub fn new(shards: usize) -> Ending {
         let reports = (0..shards).map(|_| Mutex::default()).collect();
         Ending { stage: AtomicU8::new(Stage::Serving as u8), round: AtomicU64::new(0), reports }
     }
 
-    /// How far it has come: one load a turn.
+    /// The stage: one load per turn.
     #[inline]
     pub fn stage(&self) -> Stage {
         match self.stage.load(Ordering::Acquire) {
@@ -72,17 +73,17 @@ impl Ending {
         }
     }
 
-    /// Goes on to this stage, never back. Threads have to be woken.
+    /// Advances to this stage, never back. The caller must wake the threads.
     pub fn go_on(&self, to: Stage) {
         self.stage.fetch_max(to as u8, Ordering::AcqRel);
     }
 
-    /// Begins a round; threads have to be woken.
+    /// Begins a round; the caller must wake the threads.
     pub fn begin_round(&self) {
         self.round.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// The round that is under way.
+    /// The current round.
     pub fn round(&self) -> u64 {
         self.round.load(Ordering::Acquire)
     }
@@ -91,7 +92,8 @@ impl Ending {
         self.reports[shard].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A shard says what it has at the end of a turn that began in this round. Its first report of a round counts.
+    /// Records a shard's report at the end of a turn that began in this round. Only its first
+    /// report of a round counts.
     pub fn report(&self, shard: usize, round: u64, report: Report) {
         let mut own = self.own(shard);
         if own.0 < round {
@@ -99,7 +101,7 @@ impl Ending {
         }
     }
 
-    /// What each shard has reported last, and whether that was in the round under way.
+    /// The last report of each shard, and whether it belongs to the current round.
     pub fn reports(&self) -> Vec<(bool, Report)> {
         let round = self.round();
         (0..self.reports.len()).map(|shard| *self.own(shard)).map(|(of, report)| (of == round, report)).collect()

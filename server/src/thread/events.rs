@@ -1,4 +1,4 @@
-//! What a driver's events are to a shard, and what they lead to.
+//! Translates driver events into shard inputs and orders.
 
 use std::net::SocketAddr;
 
@@ -14,22 +14,22 @@ use crate::letters::MovedLink;
 use crate::links::Links;
 use crate::tls::{ClientNames, TlsConnection, TlsEntries};
 
-/// A listener, as those who come in by it are treated.
+/// A listener, and how its connections are treated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Entrance {
-    /// For the shard.
+    /// Its kind, for the shard.
     pub kind: ListenerKind,
-    /// Each connection begins with a header of the PROXY protocol.
+    /// Whether each connection begins with a header of the PROXY protocol.
     pub proxied: bool,
-    /// Components connect here (XEP-0114), and no clients.
+    /// Whether components connect to it (XEP-0114) instead of clients.
     pub component: bool,
-    /// Connections begin with HTTP.
+    /// Whether connections begin with HTTP.
     pub http: bool,
-    /// Where it listens.
+    /// Its address.
     pub address: SocketAddr,
 }
 
-/// What a driver's event leads to, carried out after the driver has handed over all events.
+/// An effect of a driver event, carried out after the driver has delivered all events.
 pub(super) enum Order {
     Raw(ConnId, Vec<u8>),
     Close(ConnId),
@@ -41,7 +41,7 @@ pub(super) enum Order {
     Left(Box<MovedLink>),
 }
 
-/// What an event may touch.
+/// The state that an event handler may touch.
 pub(super) struct Hands<'a> {
     pub(super) shard: &'a mut Shard,
     pub(super) links: &'a mut Links,
@@ -54,16 +54,16 @@ pub(super) struct Hands<'a> {
     pub(super) now: Now,
 }
 
-/// Orders of one wait.
+/// The orders of one wait.
 #[derive(Default)]
 pub(super) struct Events {
     pub(super) orders: Vec<Order>,
-    /// An [`Order::Arrive`] is among them: most waits have none, and nobody need look for it.
+    /// Whether an [`Order::Arrive`] is among them. Most waits have none, which saves the search.
     arriving: bool,
 }
 
 impl Events {
-    /// None yet, in memory that was used before.
+    /// No orders, reusing this memory.
     pub(super) fn reusing(orders: Vec<Order>) -> Events {
         Events { orders, arriving: false }
     }
@@ -73,7 +73,7 @@ impl Events {
         self.orders.push(order);
     }
 
-    /// Tells the shard of an event, or notes what has to be done about it.
+    /// Passes an event to the shard, or records the orders that it leads to.
     pub(super) fn handle(&mut self, h: &mut Hands<'_>, event: Event<'_>) {
         match event {
             Event::Accepted { conn, tag, peer } => {
@@ -100,9 +100,9 @@ impl Events {
             Event::Sent { conn, buffer: _ } => self.order(Order::Sent(conn)),
             Event::Progressed { conn } => h.shard.handle(h.now, Input::Progressed { conn }, h.out),
             Event::Failed { conn, cause: Cause::PeerClosed } => match self.early(h, conn) {
-                // The session that it is of has to be there to be ended.
+                // The session must exist before it can be ended.
                 Some(early) => early.ended = true,
-                // The peer has ended its direction: XMPP has no use for the other one.
+                // The peer has closed its direction: XMPP has no use for a half-open stream.
                 None => self.lose(h, conn, Lost::Finished, Order::Close(conn)),
             },
             Event::Failed { conn, cause: _ } => self.lose(h, conn, Lost::Broken, Order::Abort(conn)),
@@ -116,11 +116,12 @@ impl Events {
             }
             Event::Arrived { key, conn } => self.order(match h.moving.socket(key, conn) {
                 Some(link) => Order::Arrive(link, conn, Early::default()),
-                // No byte is looked at before the state is there.
+                // No byte is processed before the state has arrived.
                 None => Order::Pause(conn),
             }),
             Event::Departed { conn, key } => {
-                // At once, not as an order: the next event may be a newcomer in the same slot.
+                // At once, not as an order: the next event may be a new connection in the same
+                // slot.
                 let (tls, client) = (h.links.closed(conn), h.fronted.closed(conn));
                 h.shard.handle(h.now, Input::Closed { conn }, h.out);
                 if let Some((moved, bytes)) = h.moving.take(conn) {
@@ -144,18 +145,18 @@ impl Events {
         }
     }
 
-    /// The connection is to end, for a reason that only this side of the shard knows.
+    /// Ends the connection for a reason found on the driver's side of the shard.
     fn lose(&mut self, h: &mut Hands<'_>, conn: ConnId, how: Lost, order: Order) {
         h.shard.handle(h.now, Input::Lost { conn, how }, h.out);
         self.order(order);
     }
 
-    /// Of a connection whose state is not there yet, or not looked at, what has happened so far.
+    /// For a connection whose state is missing or not processed yet: what has happened so far.
     fn early<'a>(&'a mut self, h: &'a mut Hands<'_>, conn: ConnId) -> Option<&'a mut Early> {
         if let Some(early) = h.moving.early(conn) {
             return Some(early);
         }
-        // A connection that arrives in this very wait has its order ahead of what it brings.
+        // A connection that arrives in this same wait has its order before its bytes.
         let mut orders = self.orders.iter_mut().filter(|_| self.arriving);
         orders.find_map(|order| match order {
             Order::Arrive(_, arriving, early) if *arriving == conn => Some(early),
@@ -167,8 +168,9 @@ impl Events {
         if let Some(early) = self.early(h, conn) {
             return early.bytes.extend_from_slice(bytes);
         }
-        // The shard has let go of it and its new home has not got it yet: its reading is paused, so this is at most what
-        // was under way then. TLS is taken off over there, in order.
+        // The shard has given the connection up and its new home has not received it yet. Reading
+        // is paused, so this is at most what was in flight. Its TLS is decrypted at the new home,
+        // in order.
         if h.shard.is_departing(conn) {
             return h.moving.hold(conn, bytes);
         }
@@ -229,7 +231,7 @@ impl Events {
     }
 }
 
-/// Whose certificate a client has shown, as the engine takes it.
+/// Converts a client certificate's names for the engine.
 fn named(names: &ClientNames) -> ClientCertificate {
     let boxed = |names: &[String]| names.iter().map(|name| name.as_str().into()).collect();
     ClientCertificate { addresses: boxed(&names.addresses), mapped: boxed(&names.mapped) }

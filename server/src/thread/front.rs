@@ -1,5 +1,5 @@
-//! Connections that a proxy has made for clients: their first bytes say for whom (the PROXY protocol, versions 1 and 2, of
-//! HAProxy's `doc/proxy-protocol.txt`).
+//! Connections that a proxy makes on behalf of clients: the first bytes name the client (the PROXY
+//! protocol, versions 1 and 2, of HAProxy's `doc/proxy-protocol.txt`).
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -7,47 +7,49 @@ use std::net::SocketAddr;
 use ppp::{v1, v2};
 use throng_engine::id::ConnId;
 
-/// Bytes that a header may have: 16, two addresses, and what a proxy tells besides (TLVs), which is passed over.
+/// Maximum bytes of a header: 16, two addresses, and additional fields (TLVs), which are ignored.
 const HEADER_BYTES_MAX: usize = 2_048;
 
-/// The longest header of version 1, its end of line included (2.1).
+/// The longest header of version 1, including its end of line (2.1).
 const V1_BYTES_MAX: usize = 107;
 
-/// The connections of one thread that came through a proxy. Others cost nothing.
+/// The proxied connections of one thread. Other connections cost nothing.
 #[derive(Default)]
 pub(super) struct Fronted {
-    /// Headers that have come in part; bounded by the connections that the shard lets open at once, and `HEADER_BYTES_MAX`.
-    /// None for one whose header was wrong: nothing more of it is looked at until it is gone.
+    /// Incomplete headers; bounded by the connections that the shard lets open at once, and
+    /// `HEADER_BYTES_MAX`. `None` after a malformed header: further bytes are ignored until the
+    /// connection is closed.
     heads: HashMap<ConnId, Option<Vec<u8>>>,
-    /// Whom the others are for, where the kernel knows the proxy only.
+    /// The clients' addresses, where the kernel knows only the proxy.
     clients: HashMap<ConnId, SocketAddr>,
 }
 
-/// What the first bytes were.
+/// The result of parsing the first bytes.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Head {
-    /// There is none to come: all bytes are the client's.
+    /// No header is expected: all bytes are the client's.
     No,
-    /// More of it has to come.
+    /// The header is incomplete.
     Partial,
-    /// It was for this client, or for the proxy itself (`LOCAL`, `UNKNOWN`); the rest are the client's bytes.
+    /// The header is complete. It names a client, or the proxy itself (`LOCAL`, `UNKNOWN`); the
+    /// rest are the client's bytes.
     Whole {
         /// The client.
         client: Option<SocketAddr>,
-        /// What came behind the header.
+        /// The bytes after the header.
         rest: Vec<u8>,
     },
-    /// It is none: the connection has to end.
+    /// The header is malformed: the connection must end.
     Wrong,
 }
 
 impl Fronted {
-    /// A proxy's connection was accepted.
+    /// Registers a proxy's connection that was accepted.
     pub(super) fn expect(&mut self, conn: ConnId) {
         self.heads.insert(conn, Some(Vec::new()));
     }
 
-    /// Takes bytes of a connection as long as its header is not whole.
+    /// Processes bytes of a connection until its header is complete.
     pub(super) fn received(&mut self, conn: ConnId, bytes: &[u8]) -> Head {
         if self.heads.is_empty() {
             return Head::No;
@@ -71,7 +73,7 @@ impl Fronted {
         Head::Whole { client, rest }
     }
 
-    /// A connection has come from another thread.
+    /// Registers a connection that arrived from another thread.
     pub(super) fn arrived(&mut self, conn: ConnId, client: Option<SocketAddr>) {
         if let Some(client) = client {
             self.clients.insert(conn, client);
@@ -83,22 +85,23 @@ impl Fronted {
         self.clients.get(&conn).copied()
     }
 
-    /// The connection is gone here. Returns its client, for one that lives on elsewhere.
+    /// Removes a connection. Returns its client, for one that has moved to another thread.
     pub(super) fn closed(&mut self, conn: ConnId) -> Option<SocketAddr> {
         self.heads.remove(&conn);
         self.clients.remove(&conn)
     }
 }
 
-/// How far a header has come.
+/// Progress in a header.
 enum Parsed {
-    /// For this client, and so many bytes.
+    /// Complete: the client, and the length in bytes.
     Whole(Option<SocketAddr>, usize),
     Partial,
     Wrong,
 }
 
-/// The first bytes tell the version; the library takes a part of neither for a part of version 1.
+/// The first bytes identify the version; the library takes a prefix of neither for a prefix of
+/// version 1.
 fn parse(head: &[u8]) -> Parsed {
     let signature = v2::PROTOCOL_PREFIX;
     if head.len() < signature.len() && signature.starts_with(head) {
@@ -150,7 +153,8 @@ mod tests {
     }
 
     fn v2_header() -> Vec<u8> {
-        // 2.2: signature, version and command, family, length; 192.0.2.7:40000 to 198.51.100.1:5222, and a TLV.
+        // 2.2: signature, version and command, family, length; 192.0.2.7:40000 to
+        // 198.51.100.1:5222, and a TLV.
         let mut bytes = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\x00\x10".to_vec();
         bytes.extend([192, 0, 2, 7, 198, 51, 100, 1, 0x9c, 0x40, 0x14, 0x66, 0x04, 0x00, 0x01, 0x00]);
         bytes

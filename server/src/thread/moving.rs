@@ -1,4 +1,5 @@
-//! Connections on their way between threads: a socket goes by the drivers, its state by letter, and either may come first.
+//! Connections that move between threads: the drivers transfer the socket, a letter carries the
+//! state, and either may arrive first.
 
 use std::collections::HashMap;
 
@@ -10,60 +11,65 @@ use crate::letters::MovedLink;
 /// Bits of a key that count departures; the shard's number is above them.
 const KEY_BITS: u32 = 40;
 
-/// The connections that one thread sends away or waits for. Others cost nothing.
+/// The connections that one thread sends or expects. Others cost nothing.
 #[derive(Default)]
 pub(super) struct Moving {
-    /// Those that have not got their other half. Each gets it: a state is sent once its socket has gone over.
+    /// Connections whose other half is missing. It always arrives: a state is sent once its socket
+    /// has been transferred.
     halves: HashMap<u64, Half>,
-    /// Sockets that have arrived and wait for their state, and their keys.
+    /// Sockets that have arrived and wait for their state, with their keys.
     waiting: HashMap<ConnId, u64>,
-    /// Connections that the driver is to move, and their states: until they have gone, have to stay, or have ended.
+    /// Connections that the driver is to move, and their states: until they have left, failed to
+    /// leave, or ended.
     departing: HashMap<ConnId, Box<Moved>>,
-    /// What leaving connections have sent since their shard let go of them, as it came from the socket.
+    /// Raw bytes that departing connections have received since their shard gave them up.
     leaving: HashMap<ConnId, Vec<u8>>,
     departures: u64,
 }
 
-/// A socket that has come before its state, or the other way round.
+/// A socket that arrived before its state, or the reverse.
 enum Half {
     Socket {
         conn: ConnId,
         early: Early,
     },
     State(Box<MovedLink>),
-    /// The connection has ended: its state is to be dropped when it comes.
+    /// The connection has ended: its state is dropped when it arrives.
     Gone,
 }
 
-/// What has happened on a connection before its state was there.
+/// Events of a connection before its state arrived.
 #[derive(Default)]
 pub(super) struct Early {
-    /// As they came from the socket.
+    /// The bytes, as received from the socket.
     pub(super) bytes: Vec<u8>,
-    /// The peer has ended its direction behind them.
+    /// Whether the peer closed its direction after them.
     pub(super) ended: bool,
 }
 
 impl Moving {
-    /// The driver is to move a connection of this shard. Returns what both ends know it by.
+    /// Registers a connection of this shard that the driver is to move. Returns the key by which
+    /// both threads know it.
     pub(super) fn depart(&mut self, shard: ShardId, conn: ConnId, moved: Box<Moved>) -> u64 {
         self.departures += 1;
         self.departing.insert(conn, moved);
         (u64::from(shard.0) << KEY_BITS) | (self.departures & ((1 << KEY_BITS) - 1))
     }
 
-    /// Keeps what a connection sends that the shard has let go of.
+    /// Keeps received bytes of a connection that the shard has given up.
     pub(super) fn hold(&mut self, conn: ConnId, bytes: &[u8]) {
         self.leaving.entry(conn).or_default().extend_from_slice(bytes);
     }
 
-    /// The driver has moved a connection, or has failed to. Returns its state, unless it has ended, and what it has sent.
+    /// Handles a finished or failed move. Returns the connection's state, unless it has ended, and
+    /// its received bytes.
     pub(super) fn take(&mut self, conn: ConnId) -> Option<(Box<Moved>, Vec<u8>)> {
         let bytes = self.leaving.remove(&conn).unwrap_or_default();
         Some((self.departing.remove(&conn)?, bytes))
     }
 
-    /// A socket has arrived. Returns its state if that is here; otherwise the socket waits.
+    /// Handles a socket that has arrived. Returns its state if that is present; otherwise the
+    /// socket waits.
     pub(super) fn socket(&mut self, key: u64, conn: ConnId) -> Option<Box<MovedLink>> {
         if let Some(Half::State(link)) = self.halves.remove(&key) {
             return Some(link);
@@ -73,8 +79,8 @@ impl Moving {
         None
     }
 
-    /// A state has arrived. Returns it with its socket if that is here; otherwise it waits, or is dropped with a connection that
-    /// has ended.
+    /// Handles a state that has arrived. Returns it with its socket if that is present; otherwise
+    /// it waits, or is dropped with a connection that has ended.
     pub(super) fn state(&mut self, link: Box<MovedLink>) -> Option<(Box<MovedLink>, ConnId, Early)> {
         match self.halves.remove(&link.key) {
             Some(Half::Socket { conn, early }) => {
@@ -89,7 +95,7 @@ impl Moving {
         }
     }
 
-    /// What has happened so far on a connection that waits for its state.
+    /// The events so far of a connection that waits for its state.
     pub(super) fn early(&mut self, conn: ConnId) -> Option<&mut Early> {
         match self.halves.get_mut(self.waiting.get(&conn)?)? {
             Half::Socket { early, .. } => Some(early),
@@ -97,7 +103,8 @@ impl Moving {
         }
     }
 
-    /// A connection has ended. Returns whether the shard had it: otherwise it still waited for its state.
+    /// Handles the end of a connection. Returns whether the shard had it; otherwise it was still
+    /// waiting for its state.
     pub(super) fn closed(&mut self, conn: ConnId) -> bool {
         self.leaving.remove(&conn);
         self.departing.remove(&conn);
@@ -111,12 +118,13 @@ impl Moving {
         self.waiting.keys().copied()
     }
 
-    /// Whether any is on its way.
+    /// Whether no connection is moving.
     pub(super) fn is_empty(&self) -> bool {
         self.halves.is_empty() && self.departing.is_empty()
     }
 
-    /// How many it keeps: halves, sockets that wait, connections that depart, and those of them that have sent something.
+    /// Sizes of its tables: halves, waiting sockets, departing connections, and those of them with
+    /// received bytes.
     #[cfg(test)]
     pub(super) fn kept(&self) -> [usize; 4] {
         [self.halves.len(), self.waiting.len(), self.departing.len(), self.leaving.len()]

@@ -1,5 +1,5 @@
-//! Connections that move from one thread to another, with each event of the two drivers where the test wants it. What a
-//! socket does by chance is done here on purpose.
+//! Connections that move from one thread to another, with each event of the two drivers at a moment
+//! that the test chooses. Races of real sockets are reproduced deterministically.
 
 use std::cell::RefCell;
 use std::io::{Read, Write};
@@ -29,7 +29,7 @@ const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://
 /// The listener of direct TLS.
 const TLS: ListenerTag = ListenerTag(0);
 
-/// An event that may be kept.
+/// An owned event.
 enum Happens {
     Accepted(ConnId),
     Received(ConnId, Vec<u8>),
@@ -49,17 +49,17 @@ enum Did {
     Depart(ConnId, u64),
 }
 
-/// What is between a test and the driver of one thread.
+/// The state shared by a test and the driver of one thread.
 #[derive(Default)]
 struct Stage {
     /// The events of the next wait.
     next: Vec<Happens>,
     did: Vec<Did>,
-    /// Sends are not finished before the test says so.
+    /// Sends finish only when the test says so.
     holds: bool,
-    /// How long it was allowed to sleep last.
+    /// The timeout of the last wait.
     timeout: Option<Duration>,
-    /// What the driver was told last.
+    /// The last settings given to the driver.
     tuning: driver::Tuning,
 }
 
@@ -147,7 +147,7 @@ impl Driver for Puppet {
     }
 }
 
-/// Two threads, whose turns are the test's, over a store in memory.
+/// Two threads, whose turns the test controls, over a store in memory.
 struct World {
     threads: Vec<Thread>,
     stages: Vec<Rc<RefCell<Stage>>>,
@@ -235,13 +235,13 @@ impl World {
         self.until("the account", |_| replied.try_recv().ok().map(|answer| assert_eq!(answer.reply, Reply::Done(1))));
     }
 
-    /// One turn of a thread, with these events.
+    /// Runs one turn of a thread, with these events.
     fn turn(&mut self, thread: usize, events: Vec<Happens>) {
         self.stages[thread].borrow_mut().next.extend(events);
         self.threads[thread].turn().unwrap();
     }
 
-    /// Turns of both until the test finds what it looks for.
+    /// Runs turns of both until the test finds what it looks for.
     fn until<T>(&mut self, what: &str, mut found: impl FnMut(&mut World) -> Option<T>) -> T {
         let start = Instant::now();
         loop {
@@ -255,7 +255,7 @@ impl World {
         }
     }
 
-    /// What a thread's driver is told to do next of the sort that `which` finds.
+    /// The next order of a thread's driver for which `which` returns something.
     fn next_order<T>(&mut self, thread: usize, what: &str, which: impl Fn(&Did) -> Option<T>) -> T {
         self.until(what, |world| {
             let mut stage = world.stages[thread].borrow_mut();
@@ -270,7 +270,7 @@ impl World {
     }
 }
 
-/// One client and where it is.
+/// One client and its location.
 struct Client {
     thread: usize,
     conn: ConnId,
@@ -285,7 +285,7 @@ impl Client {
         (Client { thread: 0, conn, tls, heard: String::new() }, Happens::Accepted(conn))
     }
 
-    /// What it has to say, as records.
+    /// Its pending output, as records.
     fn records(&mut self, text: &str) -> Vec<u8> {
         self.tls.writer().write_all(text.as_bytes()).unwrap();
         let mut bytes = Vec::new();
@@ -300,7 +300,7 @@ impl Client {
         world.turn(self.thread, vec![Happens::Received(self.conn, bytes)]);
     }
 
-    /// Hears what is sent to it until `mark` has come.
+    /// Receives until `mark` has arrived.
     fn until(&mut self, world: &mut World, mark: &str) {
         world.until(mark, |world| {
             self.hear(world);
@@ -322,7 +322,7 @@ impl Client {
                 other => stage.did.push(other),
             }
         }
-        // An end of file and an empty buffer are both the end of what there is.
+        // An end of file and an empty buffer both mean that nothing more is available.
         let _ = self.tls.reader().read_to_end(&mut to_send);
         self.heard.push_str(std::str::from_utf8(&to_send).unwrap());
         to_send.clear();
@@ -334,8 +334,8 @@ impl Client {
         }
     }
 
-    /// Logs in up to the `<success/>` that the client has read and the server does not know to be sent. The connection is
-    /// leaving by then.
+    /// Logs in up to the point where the client has read `<success/>` and the server does not know
+    /// yet that it was sent. The connection is leaving by then.
     fn log_in(world: &mut World, conn: ConnId) -> Client {
         let (mut client, accepted) = Client::accept(world, conn);
         world.turn(0, vec![accepted]);
@@ -351,7 +351,7 @@ impl Client {
         client
     }
 
-    /// The key of its departure, once its last words are sent.
+    /// The key of its departure, once its last bytes are sent.
     fn departure(&self, world: &mut World, sent: Vec<Happens>) -> u64 {
         world.stages[0].borrow_mut().holds = false;
         world.turn(0, sent);
@@ -367,7 +367,7 @@ fn conn(slot: u32, generation: u32) -> ConnId {
     ConnId { slot, generation }
 }
 
-/// The kernel may fill a slot as soon as it has given it back, and tell of both in one go.
+/// The kernel may refill a slot as soon as it is free, and report both at the same time.
 #[test]
 fn a_slot_filled_again_in_the_wait_of_a_departure_is_the_newcomers() {
     let mut world = World::new();
@@ -378,7 +378,8 @@ fn a_slot_filled_again_in_the_wait_of_a_departure_is_the_newcomers() {
     assert_eq!(world.connections(0), 1, "the newcomer");
     (leaver.thread, leaver.conn) = (1, conn(5, 7));
     world.turn(1, vec![Happens::Arrived(key, leaver.conn)]);
-    // The one who has left goes on with its own keys, and the newcomer is served (RFC 6120 6.4.6, 4.3.2).
+    // The departed client continues with its own keys, and the new one is served (RFC 6120 6.4.6,
+    // 4.3.2).
     leaver.say(&mut world, HEADER);
     leaver.until(&mut world, "<bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'");
     newcomer.say(&mut world, HEADER);
@@ -388,10 +389,11 @@ fn a_slot_filled_again_in_the_wait_of_a_departure_is_the_newcomers() {
     assert_eq!(world.connections(0), 0, "nothing is kept of either");
 }
 
-/// Moments of a move at which bytes of the peer may come in.
+/// Moments of a move at which bytes of the peer may arrive.
 const MOMENTS: usize = 7;
 
-/// RFC 6120 6.4.6: the new stream header may come as soon as `<success/>` is read, at whatever moment of the move.
+/// RFC 6120 6.4.6: the new stream header may arrive as soon as `<success/>` is read, at any moment
+/// of the move.
 #[test]
 fn a_stream_header_is_kept_at_every_moment_of_a_move() {
     let mut world = World::new();
@@ -403,7 +405,7 @@ fn a_stream_header_is_kept_at_every_moment_of_a_move() {
                 let header = client.records(HEADER);
                 let (early, late) = header.split_at(header.len() / 2);
                 let halves = [(first, early.to_vec()), (second, late.to_vec())];
-                // What comes at a moment, as events of the connection that it has then.
+                // The input at a moment, as events of the connection's id at that time.
                 let at = |moment: usize, conn: ConnId| {
                     halves
                         .iter()
@@ -411,12 +413,13 @@ fn a_stream_header_is_kept_at_every_moment_of_a_move() {
                         .map(move |(_, b)| Happens::Received(conn, b.clone()))
                 };
                 let here = client.conn;
-                // Before the last words are known to be sent, in the same wait, behind it, and in the one of the end.
+                // Before the last bytes are known to be sent, in the same wait, after it, and
+                // together with the departure.
                 world.turn(0, at(0, here).collect());
                 let key = client.departure(&mut world, [Happens::Sent(here)].into_iter().chain(at(1, here)).collect());
                 world.turn(0, at(2, here).collect());
                 world.turn(0, at(3, here).chain([Happens::Departed(here, key)]).collect());
-                // At the new home: with the arrival, behind it, and when all is over.
+                // At the new home: with the arrival, after it, and when the move is complete.
                 let there = conn(0, generation);
                 (client.thread, client.conn) = (1, there);
                 let arrival: Vec<Happens> = [Happens::Arrived(key, there)].into_iter().chain(at(4, there)).collect();
@@ -436,7 +439,8 @@ fn a_stream_header_is_kept_at_every_moment_of_a_move() {
     assert_eq!((world.connections(0), world.connections(1)), (0, 0));
 }
 
-/// RFC 6120 4.9.3.17, 4.9.1.2: a home without a free slot is told to the client, on a stream that the server opens.
+/// RFC 6120 4.9.3.17, 4.9.1.2: if the home has no free slot, the client is told on a stream that
+/// the server opens.
 #[test]
 fn a_move_that_fails_is_told() {
     let mut world = World::new();
@@ -455,7 +459,7 @@ fn a_move_that_fails_is_told() {
     assert_eq!(world.connections(0), 0);
 }
 
-/// The state is on its way when its connection dies: keys and all go with it.
+/// The connection dies while its state is in flight: the keys and all other state are dropped.
 #[test]
 fn of_a_moved_connection_that_dies_before_its_state_comes_nothing_is_kept() {
     let mut world = World::new();
@@ -476,11 +480,12 @@ fn of_a_moved_connection_that_dies_before_its_state_comes_nothing_is_kept() {
     assert_eq!([0, 1].map(|thread| world.threads[thread].moving.kept()), [[0; 4]; 2]);
 }
 
-/// A peer that has gone before its state came must not leave a session that nobody ends.
+/// If a peer disconnects before its state arrives, no session may remain that is never ended.
 #[test]
 fn an_end_seen_before_the_state_of_a_moved_connection_ends_it() {
     let mut world = World::new();
-    // The state comes later, or in the same wait as the end; with bytes before the end, or without.
+    // The state arrives later, or in the same wait as the end; with bytes before the end, or
+    // without.
     for (generation, later, bytes) in [(0, true, false), (1, true, true), (2, false, false), (3, false, true)] {
         let mut client = Client::log_in(&mut world, conn(5, generation));
         let header = client.records(HEADER);
@@ -510,7 +515,7 @@ fn an_end_seen_before_the_state_of_a_moved_connection_ends_it() {
     }
 }
 
-/// A departure that its driver has been told of ends with the connection, if that is closed before it goes.
+/// A departure that was ordered ends with the connection, if it closes before it leaves.
 #[test]
 fn of_a_departing_connection_that_is_closed_nothing_is_kept() {
     let mut world = World::new();
@@ -522,7 +527,8 @@ fn of_a_departing_connection_that_is_closed_nothing_is_kept() {
     assert_eq!(world.threads[0].moving.kept(), [0; 4]);
 }
 
-/// The alert that says why may wait for a peer that does not read, but not for ever (RFC 8446 6.2).
+/// The alert with the reason may wait for a peer that does not read, but not forever (RFC 8446
+/// 6.2).
 #[test]
 fn a_close_after_a_fault_of_tls_has_a_limit_of_time() {
     let mut world = World::new();
@@ -548,8 +554,8 @@ fn a_close_after_a_fault_of_tls_has_a_limit_of_time() {
     assert_eq!(closes(&world), [Close::Now]);
 }
 
-/// RFC 5246 has no change of keys, and RFC 8446 5.5 says how much AES-GCM may encrypt with one. RFC 6120 4.9.3.16 has the
-/// condition for it.
+/// RFC 5246 has no key update, and RFC 8446 5.5 limits what AES-GCM may encrypt with one key. RFC
+/// 6120 4.9.3.16 defines the condition for it.
 #[test]
 fn a_stream_is_ended_with_a_word_before_the_keys_of_tls_1_2_are_used_up() {
     let mut world = World::new();
@@ -560,7 +566,7 @@ fn a_stream_is_ended_with_a_word_before_the_keys_of_tls_1_2_are_used_up() {
     client.say(&mut world, HEADER);
     client.until(&mut world, "</stream:features>");
     let traffic = world.threads[0].links.tls(at).expect("TLS").traffic_mut();
-    // As if so many records had gone out: one more may go before the end begins.
+    // As if this many records had been sent: one more may be sent before the end begins.
     traffic.set_sent(throng_tls::testing::SEALED_RECORDS_MAX - (1 << 16) - 1);
     let mut peer = traffic.peer();
     let mut bytes = Vec::new();

@@ -1,9 +1,10 @@
-//! How long messages, logins and publications take, measured where they leave: behind the gate.
+//! Latencies of messages, logins and publications, measured where they leave: behind the gate.
 //!
-//! A message carries no stamp. Letters of one turn travel together with the moment at which that turn began, and a shard's counter of
-//! messages handed to sessions says how many of them came with a batch. So a batch costs two looks at a counter, and a turn with
-//! messages a mark at the gate. The engine names logins and publications itself ([`throng_engine::io::Effect::Timed`]): they
-//! last several turns.
+//! A message carries no timestamp. Letters of one turn travel together with the moment at which
+//! that turn began, and a shard's counter of messages handed to sessions gives the number in each
+//! batch. A batch thus costs two reads of a counter, and a turn with messages one mark at the gate.
+//! The engine marks logins and publications itself ([`throng_engine::io::Effect::Timed`]), as they
+//! span several turns.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,46 +15,48 @@ use throng_engine::id::Gate;
 use throng_engine::io::Timed;
 use throng_recorder::clock::wall_us;
 
-/// Marks at the most: what comes on top is noted with the last of them. A commit of several seconds has no more.
+/// Maximum number of marks: further messages are counted with the last one. A commit of several
+/// seconds has no more.
 const MARKS_MAX: usize = 4_096;
 
-/// What a shard's thread notes, microseconds; read by anybody.
+/// Histograms of one shard's thread, in microseconds; any thread may read them.
 #[derive(Default, Debug)]
 pub struct Timings {
-    /// From the turn that has read a message to the turn in which it leaves for the receiver's connection.
+    /// From the turn that read a message to the turn in which it leaves for the receiver's
+    /// connection.
     pub messages: Arc<Latencies>,
-    /// From the first element of an authentication to the answer that it is good.
+    /// From the first element of an authentication to its success.
     pub logins: Arc<Latencies>,
-    /// From the request to publish at a channel to its answer.
+    /// From the request to publish on a channel to its answer.
     pub publications: Arc<Latencies>,
 }
 
-/// Messages that came at one moment, and wait for one gate.
+/// Messages that arrived at one moment and wait for one gate.
 struct Mark {
     gate: Gate,
     since: Instant,
     count: u64,
 }
 
-/// The measuring of one thread.
+/// The measurements of one thread.
 #[derive(Default)]
 pub(super) struct Watch {
     timings: Arc<Timings>,
     /// Messages that had been handed to sessions at the last look.
     handed: u64,
-    /// Those of this turn. Bounded by the batches of letters that a turn takes, and one more.
+    /// Batches of this turn. Bounded by the batches of letters that a turn takes, plus one.
     fresh: Vec<(Instant, u64)>,
-    /// Those of ended turns, in the order of their gates; `MARKS_MAX` at most.
+    /// Marks of ended turns, ordered by gate; at most `MARKS_MAX`.
     waiting: VecDeque<Mark>,
 }
 
 impl Watch {
-    /// Notes there.
+    /// A watch that records to these histograms.
     pub(super) fn new(timings: Arc<Timings>) -> Watch {
         Watch { timings, ..Watch::default() }
     }
 
-    /// What was handed to sessions since the last look came at this moment.
+    /// Records that the messages handed to sessions since the last look arrived at this moment.
     pub(super) fn came(&mut self, counters: &Counters, since: Instant) {
         let handed = counters.messages_live.get();
         if handed != self.handed {
@@ -62,7 +65,7 @@ impl Watch {
         }
     }
 
-    /// The turn has ended, and what it hands out waits for this gate.
+    /// Ends the turn: its messages wait for this gate.
     pub(super) fn turn_ended(&mut self, gate: Gate) {
         for (since, count) in self.fresh.drain(..) {
             let full = self.waiting.len() >= MARKS_MAX;
@@ -73,7 +76,7 @@ impl Watch {
         }
     }
 
-    /// All up to this gate has left, at this moment.
+    /// Records that everything up to this gate left at this moment.
     pub(super) fn left(&mut self, durable: Gate, now: Instant) {
         while self.waiting.front().is_some_and(|mark| mark.gate <= durable)
             && let Some(mark) = self.waiting.pop_front()
@@ -83,7 +86,7 @@ impl Watch {
         }
     }
 
-    /// A login or a publication that has begun at this time of the wall's clock is answered.
+    /// Records an answered login or publication that began at this wall-clock time.
     pub(super) fn took(&self, what: Timed, since_us: u64) {
         let now = wall_us();
         let of = match what {
@@ -114,7 +117,7 @@ mod tests {
         watch.turn_ended(Gate(1));
         watch.left(Gate(1), at(50));
         assert_eq!(counted(&timings.messages), (0, 0), "a turn without messages");
-        // Two came by letters of a turn that began earlier, one was read here.
+        // Two arrived in letters of a turn that began earlier, one was read by this shard.
         counters.messages_live.add(2);
         watch.came(&counters, at(100));
         counters.messages_live.one();

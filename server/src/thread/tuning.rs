@@ -1,32 +1,34 @@
-//! What an operator may turn of a shard's thread. Each thread has its own copy, and gets another with a question
-//! ([`super::Ask`]): nothing is shared on the way of a message.
+//! Run-time settings of a shard's thread. Each thread has its own copy, which is replaced by a
+//! request ([`super::Ask`]): nothing is shared on a message's path.
 
 use std::time::Duration;
 
 use crate::driver;
 
-/// What a thread goes by.
+/// The settings of a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// What the driver goes by.
+    /// The driver's settings.
     pub network: driver::Tuning,
-    /// So long after the last event the network is looked at without sleeping.
+    /// For this long after the last event the network is polled without sleeping.
     pub busy_poll: Duration,
-    /// While sleeps are short: so long at the most a sleep puts off what comes, to take more in one turn.
+    /// While sleeps are short: the longest time by which a sleep defers events, to handle more in
+    /// one turn.
     pub gather: Duration,
-    /// Envelopes taken from each other shard in one turn.
+    /// Envelopes taken from each other shard per turn.
     pub letters_a_turn: usize,
-    /// Answers of the store taken in one turn: most are of logins, which must not make turns long for those who are there.
+    /// Answers of the store taken per turn. Most belong to logins, which must not lengthen the
+    /// turns of established sessions.
     pub answers_a_turn: usize,
-    /// Longest sleep: sweeps go on when nothing happens.
+    /// Longest sleep: periodic sweeps run even without events.
     pub sleep_max: Duration,
     /// Sleep while something waits for room elsewhere.
     pub sleep_congested: Duration,
     /// How often memory is given back.
     pub tidy_every: Duration,
-    /// Bytes that may wait in the gate queue before clients are no longer read from.
+    /// Bytes that may wait in the gate queue before reading from clients stops.
     pub gate_bytes_max: usize,
-    /// Bytes of writes that may wait for the store before clients are no longer read from.
+    /// Bytes of writes that may wait for the store before reading from clients stops.
     pub queue_bytes_max: u64,
 }
 
