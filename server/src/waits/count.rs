@@ -1,4 +1,5 @@
-//! Counting of waits: switched on and off while the server runs, for all threads and places or for some by name.
+//! Counting of waits: switched on and off while the server runs, for all threads and places or for
+//! some by name.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -19,7 +20,8 @@ fn tell_threads() {
 pub struct Counting(());
 
 impl Counting {
-    /// Counts the waits that `pattern` means. There is one at a time: a second takes over from the first.
+    /// Counts the waits that match `pattern`. Only one count runs at a time: a second replaces the
+    /// first.
     pub fn start(pattern: Pattern) -> Counting {
         for thread in threads().iter() {
             thread.slot.waits.iter().for_each(|waits| waits.worst_ns.store(0, Ordering::Relaxed));
@@ -37,12 +39,12 @@ impl Drop for Counting {
     }
 }
 
-/// Waits of a thread at a place.
+/// The waits of a thread at a place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// How many have ended.
+    /// Number of waits that have ended.
     pub count: u64,
-    /// Together.
+    /// Their total time.
     pub total: Duration,
     /// The longest since counting began.
     pub worst: Duration,
@@ -50,7 +52,7 @@ pub struct Count {
 }
 
 impl Count {
-    /// What has come since `before`.
+    /// The waits since `before`.
     #[must_use]
     pub fn since(&self, before: &Count) -> Count {
         let mut buckets = self.buckets;
@@ -63,7 +65,7 @@ impl Count {
         }
     }
 
-    /// Adds those of another thread.
+    /// Adds the waits of another thread.
     pub fn add(&mut self, other: &Count) {
         self.count += other.count;
         self.total += other.total;
@@ -71,7 +73,7 @@ impl Count {
         self.buckets.iter_mut().zip(other.buckets).for_each(|(now, more)| *now = now.saturating_add(more));
     }
 
-    /// Of a hundred waits, 99 were no longer than this, to a factor of four; none without waits.
+    /// The time that 99 of 100 waits did not exceed, to a factor of four; `None` without waits.
     pub fn p99(&self) -> Option<Duration> {
         let all: u64 = self.buckets.iter().map(|n| u64::from(*n)).sum();
         let mut left = all - all / 100;
@@ -85,18 +87,19 @@ impl Count {
     }
 }
 
-/// The waits of one thread since it began, as far as they were counted.
+/// The counted waits of one thread since it began.
 #[derive(Clone, Debug)]
 pub struct Tally {
-    /// Its name.
+    /// The thread's name.
     pub thread: Arc<str>,
-    /// The kernel's number of it.
+    /// The thread's id in the kernel.
     pub tid: i32,
     /// By place.
     pub counts: [Count; PLACES],
 }
 
-/// The waits of all threads. Read without a lock: what ends meanwhile may be in one number of a place and not yet in another.
+/// The waits of all threads, read without a lock: a wait that ends during the call may be in one
+/// figure of a place and not yet in another.
 pub fn tallies() -> Vec<Tally> {
     let count = |waits: &Waits| Count {
         count: waits.count.load(Ordering::Relaxed),

@@ -1,5 +1,5 @@
-//! What the kernel tells of threads of this process: also of those that the server has not started (io_uring's, those of libraries),
-//! and of one that sleeps where nobody has said so.
+//! What the kernel reports about threads of this process. This includes threads not started by the
+//! server (io_uring's, those of libraries), and ones that sleep outside any declared place.
 
 use std::fs::read_to_string;
 use std::time::Duration;
@@ -7,32 +7,33 @@ use std::time::Duration;
 /// A thread, as the kernel sees it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Task {
-    /// Its number.
+    /// Its id.
     pub tid: i32,
     /// Its name, at most 15 bytes.
     pub name: String,
-    /// `R` runs or wants to, `S` sleeps, `D` waits for a device, `T` is stopped, `t` is stopped by a tracer.
+    /// `R` running or runnable, `S` sleeping, `D` waiting for a device, `T` stopped, `t` stopped by
+    /// a tracer.
     pub state: char,
-    /// Who traces it; 0 for nobody.
+    /// The tracing process; 0 if there is none.
     pub tracer: i32,
-    /// The function of the kernel that it sleeps in, where that is told.
+    /// The kernel function that it sleeps in, if the kernel reports it.
     pub channel: Option<String>,
-    /// Time on a core since it began.
+    /// CPU time since it began.
     pub ran: Duration,
-    /// Time that it wanted a core and had none.
+    /// Time that it waited for a core.
     pub waited: Duration,
-    /// Times that it got a core.
+    /// Number of times that it was scheduled.
     pub slices: u64,
 }
 
-/// Numbers of this process's threads.
+/// Ids of this process's threads.
 pub fn tasks() -> Vec<i32> {
     let entries = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
 impl Task {
-    /// What is told of a thread; none if it has ended.
+    /// The kernel's report of a thread; `None` if it has ended.
     pub fn of(tid: i32) -> Option<Task> {
         let file = |name: &str| read_to_string(format!("/proc/self/task/{tid}/{name}"));
         let (name, state) = name_and_state(&file("stat").ok()?)?;
@@ -56,7 +57,7 @@ impl Task {
         })
     }
 
-    /// Whether it goes on only when somebody lets it.
+    /// Whether it has been stopped from outside.
     pub fn is_stopped(&self) -> bool {
         matches!(self.state, 'T' | 't')
     }
@@ -76,19 +77,19 @@ impl Task {
     }
 }
 
-/// Of `stat`: the name stands in brackets and may have any character.
+/// Parses `stat`: the name is in brackets and may contain any character.
 fn name_and_state(stat: &str) -> Option<(String, char)> {
     let (from, until) = (stat.find('(')?, stat.rfind(')')?);
     Some((stat.get(from + 1..until)?.to_owned(), stat.get(until + 1..)?.trim_start().chars().next()?))
 }
 
-/// Of `wchan`: kernels that do not tell say 0.
+/// Parses `wchan`: kernels that do not report it print 0.
 fn channel(wchan: &str) -> Option<String> {
     let name = wchan.trim();
     (!name.is_empty() && name != "0").then(|| name.to_owned())
 }
 
-/// Of `stack`, which only root may read: the innermost function.
+/// Parses `stack`, which only root may read: the innermost function.
 fn innermost(stack: &str) -> Option<String> {
     let name = stack.lines().next()?.split_whitespace().nth(1)?;
     Some(name.split('+').next()?.to_owned())

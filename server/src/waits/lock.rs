@@ -1,8 +1,8 @@
-//! Locks of the server that say who holds them and who waits. They are the standard library's, and none is on a message's way
-//! but that of the rows in memory, which shards do not take.
+//! Locks that record their holders and waiters. They wrap the standard library's. Messages pass
+//! none of them but that of the rows in memory, which shards do not take.
 //!
-//! A lock that is free costs two stores more than without this. A thread that panicked holding one left it whole: that is so
-//! for all locks of the server, so poison is passed over.
+//! An uncontended lock costs two more stores than without this. Every lock of the server protects
+//! data that stays consistent if its holder panics, so poison is ignored.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{self, LockResult, PoisonError, TryLockError, TryLockResult};
@@ -25,10 +25,10 @@ pub struct RwLock<T> {
     inner: sync::RwLock<T>,
 }
 
-/// A lock that is held.
+/// The guard of a held lock.
 #[derive(Debug)]
 pub struct Guard<G> {
-    // Before the lock is free, for nobody is to be named who has it no more.
+    // Dropped before the lock is released, so that a former holder is never reported.
     held: Held,
     inner: G,
 }
@@ -47,13 +47,13 @@ impl<G: DerefMut> DerefMut for Guard<G> {
     }
 }
 
-/// What [`Mutex::lock`] returns.
+/// The result of [`Mutex::lock`].
 pub type MutexGuard<'a, T> = Guard<sync::MutexGuard<'a, T>>;
 
-/// What [`RwLock::read`] returns.
+/// The result of [`RwLock::read`].
 pub type ReadGuard<'a, T> = Guard<sync::RwLockReadGuard<'a, T>>;
 
-/// What [`RwLock::write`] returns.
+/// The result of [`RwLock::write`].
 pub type WriteGuard<'a, T> = Guard<sync::RwLockWriteGuard<'a, T>>;
 
 /// Takes a lock, and is at its place only if it has to wait.
@@ -75,34 +75,34 @@ fn take<G>(
 }
 
 impl<T> Mutex<T> {
-    /// A lock of this name.
+    /// A lock with this name.
     pub const fn new(place: Place, value: T) -> Mutex<T> {
         Mutex { place, inner: sync::Mutex::new(value) }
     }
 
-    /// Takes it.
+    /// Locks it.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         take(self.place, || self.inner.try_lock(), || self.inner.lock())
     }
 }
 
 impl<T> RwLock<T> {
-    /// A lock of this name.
+    /// A lock with this name.
     pub const fn new(place: Place, value: T) -> RwLock<T> {
         RwLock { place, inner: sync::RwLock::new(value) }
     }
 
-    /// Takes it for reading.
+    /// Locks it for reading.
     pub fn read(&self) -> ReadGuard<'_, T> {
         take(self.place, || self.inner.try_read(), || self.inner.read())
     }
 
-    /// Takes it for writing.
+    /// Locks it for writing.
     pub fn write(&self) -> WriteGuard<'_, T> {
         take(self.place, || self.inner.try_write(), || self.inner.write())
     }
 
-    /// Takes it for writing, if nobody has it.
+    /// Locks it for writing, if it is free.
     pub fn try_write(&self) -> Option<WriteGuard<'_, T>> {
         let inner = match self.inner.try_write() {
             Ok(inner) => inner,
@@ -118,7 +118,7 @@ impl<T> RwLock<T> {
     }
 }
 
-/// Lets go of a lock while the thread is at `place`, and has it again.
+/// Releases a lock while the thread is at `place`, and takes it again.
 fn away<G>(place: Place, guard: Guard<G>, wait: impl FnOnce(G) -> G) -> Guard<G> {
     let Guard { held, inner } = guard;
     let lock = held.place();
@@ -134,17 +134,17 @@ fn away<G>(place: Place, guard: Guard<G>, wait: impl FnOnce(G) -> G) -> Guard<G>
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// Waits at a place until it is told, or for no reason.
+    /// Waits at a place until notified, or spuriously.
     pub fn wait<'a, T>(&self, place: Place, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         away(place, guard, |inner| self.0.wait(inner).unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The same for so long at the most.
+    /// The same, for at most this time.
     pub fn wait_timeout<'a, T>(&self, place: Place, guard: MutexGuard<'a, T>, most: Duration) -> MutexGuard<'a, T> {
         away(place, guard, |inner| self.0.wait_timeout(inner, most).unwrap_or_else(PoisonError::into_inner).0)
     }
 
-    /// Tells one who waits.
+    /// Notifies one waiter.
     pub fn notify_one(&self) {
         self.0.notify_one();
     }

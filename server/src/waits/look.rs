@@ -1,7 +1,9 @@
-//! A look at all threads: where each is, which locks it holds, and since when, as far as looks tell.
+//! A snapshot of all threads: the place of each, the locks it holds, and a lower bound of the time
+//! since then.
 //!
-//! Threads say no times. Who looks once a second and sees the same word again knows that the thread has stood there in between;
-//! so a time here is a least, and too short by a second at the most. Looks need no lock of anybody who waits.
+//! Threads record no times. A thread that is observed once per second with the same word has not
+//! moved in between. A time is therefore a lower bound, too short by a second at most. Snapshots
+//! need no lock that a stuck thread could hold.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, TryLockError};
@@ -13,13 +15,13 @@ use super::count::{Count, tallies};
 use super::place::{LOCKS, Place};
 use super::slot::{Registered, threads};
 
-/// How often somebody in the server looks.
+/// How often the server takes a snapshot.
 pub const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Looks over which syncs are told, about as many seconds.
+/// Snapshots over which syncs are averaged, about as many seconds.
 const SYNC_LOOKS: usize = 10;
 
-/// Syncs that take so long on average are slow: with a disk as it should be they take a tenth of it.
+/// Syncs with this average time are slow: a good disk takes a tenth of it.
 const SLOW_SYNC: Duration = Duration::from_millis(50);
 
 /// A thread at one moment.
@@ -27,20 +29,20 @@ const SLOW_SYNC: Duration = Duration::from_millis(50);
 pub struct Standing {
     /// Its name.
     pub thread: Arc<str>,
-    /// The kernel's number of it.
+    /// Its id in the kernel.
     pub tid: i32,
-    /// Where it is; none while it works, or where it sleeps without having said so.
+    /// Its place; `None` while it works, or sleeps outside any declared place.
     pub place: Option<Place>,
-    /// For how long it has not left it, at least.
+    /// How long it has been at that place, at least.
     pub since: Duration,
-    /// It is one that comes round often, or is at a place.
+    /// Whether it is a thread that turns often, or is at a place.
     pub turns: bool,
-    /// Locks that it holds, and for how long at least.
+    /// The locks that it holds, and for how long at least.
     pub holds: Vec<(Place, Duration)>,
 }
 
 impl Standing {
-    /// Whether it has stood so long that it is worth a word.
+    /// Whether it has been stuck long enough to be reported.
     pub fn is_stuck(&self) -> bool {
         let patience_ms = self.place.map_or(if self.turns { 1_000 } else { u64::MAX }, Place::patience_ms);
         self.since >= Duration::from_millis(patience_ms)
@@ -50,26 +52,26 @@ impl Standing {
 /// All threads at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Look {
-    /// In the order in which they began.
+    /// Ordered by start.
     pub threads: Vec<Standing>,
-    /// Syncs of the journal that ended in the last ten seconds or so.
+    /// Syncs of the journal that ended in about the last ten seconds.
     pub syncs: Count,
 }
 
 impl Look {
-    /// How long the last syncs of the journal took on average, if that is slow.
+    /// The average time of the last syncs of the journal, if that is slow.
     pub fn slow_sync(&self) -> Option<Duration> {
         let count = u32::try_from(self.syncs.count).unwrap_or(u32::MAX);
         self.syncs.total.checked_div(count).filter(|mean| *mean >= SLOW_SYNC)
     }
 
-    /// A thread by its name.
+    /// The thread with this name.
     pub fn thread(&self, name: &str) -> Option<&Standing> {
         self.threads.iter().find(|standing| &*standing.thread == name)
     }
 }
 
-/// What was seen of a thread.
+/// The last observation of a thread.
 struct Seen {
     at: (u64, Instant),
     held: [(u32, Instant); LOCKS],
@@ -80,7 +82,7 @@ impl Seen {
         Seen { at: (0, now), held: [(0, now); LOCKS] }
     }
 
-    /// Looks once more.
+    /// Observes the thread again.
     fn look(&mut self, thread: &Registered, now: Instant) -> Standing {
         fn since<W: PartialEq>(seen: &mut (W, Instant), word: W, now: Instant) -> Duration {
             if seen.0 != word {
@@ -100,12 +102,12 @@ impl Seen {
     }
 }
 
-/// What is remembered from look to look.
+/// State between snapshots.
 #[derive(Default)]
 struct Looker {
-    /// By the kernel's number of the thread.
+    /// By the thread's id in the kernel.
     seen: HashMap<i32, Seen>,
-    /// Syncs of all threads at looks a second apart; at most [`SYNC_LOOKS`].
+    /// Syncs of all threads in snapshots a second apart; at most [`SYNC_LOOKS`].
     syncs: Vec<(Instant, Count)>,
 }
 
@@ -136,7 +138,7 @@ impl Looker {
 static LOOKER: LazyLock<Mutex<Looker>> = LazyLock::new(Mutex::default);
 static LATEST: LazyLock<ArcSwap<Look>> = LazyLock::new(ArcSwap::default);
 
-/// Looks now. While somebody else does so, it is the look before.
+/// Takes a snapshot. If another thread is taking one, returns the previous snapshot.
 pub fn look() -> Arc<Look> {
     let mut looker = match LOOKER.try_lock() {
         Ok(looker) => looker,

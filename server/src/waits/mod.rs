@@ -1,14 +1,15 @@
-//! Where threads of the server wait: which place each is at, since when, and which locks it holds; how often and how long they
-//! wait, once somebody wants that counted.
+//! Where threads of the server wait: the place of each, since when, and the locks it holds; and,
+//! once counting is on, how often and how long they wait.
 //!
 //! ```text
 //! threads --at(place), locks--> slot (one writer) <--reads, no lock-- look (since when) --> tell (in words)
 //!                                                 <------------------ count (on and off, by name)
 //! ```
 //!
-//! Always on is where a thread is: two plain stores a wait. Counting reads a clock twice a wait; it is switched on and off while
-//! the server runs. Places are declared in one table ([`Place`]). This module knows threads and places; it never learns
-//! what anybody waits to do, and nothing here waits for those who are looked at.
+//! The place of a thread is always recorded: two plain stores per wait. Counting reads a clock
+//! twice per wait; it is switched on and off while the server runs. Places are declared in one
+//! table ([`Place`]). This module knows threads and places, not the purpose of a wait, and never
+//! waits for the threads that it observes.
 
 mod count;
 pub mod kernel;

@@ -1,4 +1,4 @@
-//! Which waits are counted, by the names of threads and places.
+//! Selects which waits are counted, by the names of threads and places.
 
 use std::sync::LazyLock;
 
@@ -11,12 +11,13 @@ use super::place::{ALWAYS, Place};
 pub struct Pattern(String);
 
 impl Pattern {
-    /// Those whose name contains `text`, or, with `*` and `?` in it, is of this form. All if it is empty.
+    /// Selects names that contain `text`, or match it if it has `*` or `?`. An empty text selects
+    /// all.
     pub fn new(text: &str) -> Pattern {
         Pattern(text.to_owned())
     }
 
-    /// Whether a name is meant.
+    /// Whether a name matches.
     pub fn fits(&self, name: &str) -> bool {
         match self.0.contains(['*', '?']) {
             true => is_of_form(self.0.as_bytes(), name.as_bytes()),
@@ -24,7 +25,8 @@ impl Pattern {
         }
     }
 
-    /// Places that are counted of a thread: all if it is meant itself, otherwise those that are.
+    /// The places to count for a thread: all if its own name matches, otherwise those whose names
+    /// do.
     fn mask(&self, thread: &str) -> u64 {
         if self.fits(thread) {
             return u64::MAX;
@@ -33,10 +35,10 @@ impl Pattern {
     }
 }
 
-/// `*` is any text, `?` any character.
+/// `*` matches any text, `?` any character.
 fn is_of_form(form: &[u8], name: &[u8]) -> bool {
     let (mut at, mut from) = (0, 0);
-    // Where to go on with one byte more for the last star.
+    // Where to continue with one more byte for the last star.
     let mut star = None;
     while from < name.len() {
         match form.get(at) {
@@ -55,10 +57,10 @@ fn is_of_form(form: &[u8], name: &[u8]) -> bool {
     form[at..].iter().all(|byte| *byte == b'*')
 }
 
-/// What is counted now.
+/// The present selection.
 pub(super) static COUNTED: LazyLock<ArcSwapOption<Pattern>> = LazyLock::new(ArcSwapOption::default);
 
-/// Places that are counted of a thread of this name.
+/// The places to count for a thread with this name.
 pub(super) fn mask(thread: &str) -> u64 {
     COUNTED.load().as_ref().map_or(ALWAYS, |pattern| pattern.mask(thread))
 }

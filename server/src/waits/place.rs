@@ -1,21 +1,22 @@
-//! The places where threads of the server wait: one table, from which the profile, the dashboard and the log have their names.
+//! The places where threads of the server wait: one table that gives the profile, the dashboard and
+//! the log their names.
 
-/// What sort of a wait it is.
+/// The kind of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sort {
-    /// It is to be had by one at a time.
+    /// For exclusive access.
     Lock,
-    /// Until there is something to do: no wait that anybody suffers from.
+    /// For work: harmless idling.
     Rest,
     /// For room in a queue, or an answer from one.
     Channel,
     /// For a time to pass.
     Sleep,
-    /// For a device to have what was written.
+    /// For a device to persist what was written.
     Sync,
-    /// For a file to take what is written.
+    /// For a write to a file.
     Write,
-    /// For a file.
+    /// For a read from a file.
     Read,
 }
 
@@ -34,11 +35,11 @@ impl Sort {
     }
 }
 
-/// A thread that rests may do so for ever.
+/// An idle thread may wait forever.
 const EVER: u64 = u64::MAX;
 
-/// Declares [`Place`] and what is said of each: name, sort, milliseconds after which a thread that has not left it is worth a
-/// word, and a sentence that goes on behind "it waits".
+/// Declares [`Place`] and its properties: name, kind, milliseconds after which a thread at the
+/// place is reported, and a sentence that continues "it waits".
 macro_rules! places {
     ($($place:ident, $name:literal, $sort:ident, $patience_ms:expr, $help:literal;)*) => {
         /// Where a thread waits.
@@ -49,7 +50,7 @@ macro_rules! places {
         }
 
         impl Place {
-            /// All of them, locks first.
+            /// All places, locks first.
             pub const ALL: &[Place] = &[$(Place::$place,)*];
 
             /// Its name.
@@ -57,17 +58,17 @@ macro_rules! places {
                 match self { $(Place::$place => $name,)* }
             }
 
-            /// Its sort.
+            /// Its kind.
             pub fn sort(self) -> Sort {
                 match self { $(Place::$place => Sort::$sort,)* }
             }
 
-            /// Milliseconds after which a thread that has not left it is worth a word.
+            /// Milliseconds after which a thread at this place is reported.
             pub(super) fn patience_ms(self) -> u64 {
                 match self { $(Place::$place => $patience_ms,)* }
             }
 
-            /// What it is, behind "it waits".
+            /// Its description, which continues "it waits".
             pub fn help(self) -> &'static str {
                 match self { $(Place::$place => $help,)* }
             }
@@ -76,7 +77,7 @@ macro_rules! places {
 }
 
 places! {
-    // Locks: held for a moment, so that a second is long.
+    // Locks: held briefly, so a second is long.
     LockKnobs, "lock knobs", Lock, 1_000, "to read or set the knobs";
     LockTurning, "lock turning", Lock, 1_000, "until a change of knobs before its own is with all shards";
     LockBackup, "lock backup", Lock, 1_000, "to see how far a backup is";
@@ -136,13 +137,14 @@ impl Place {
     }
 }
 
-/// Places that are locks, the first of all.
+/// Number of places that are locks, which come first.
 pub(super) const LOCKS: usize = Place::LockBytestreams as usize + 1;
 
-/// All places.
+/// Number of places.
 pub(super) const PLACES: usize = Place::ALL.len();
 
-/// Places that are always counted: a sync takes some thousand times as long as to count it, and the dashboard goes by them.
+/// Places that are always counted: a sync takes some thousand times as long as counting it, and the
+/// dashboard uses the figures.
 pub(super) const ALWAYS: u64 = {
     let mut mask = 0;
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! A thread that does something again and again.
+//! A thread that repeats its work periodically.
 
 use std::io;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
@@ -8,17 +8,17 @@ use std::time::Duration;
 use super::place::Place;
 use super::slot::{at, spawn};
 
-/// The thread; it ends when this is dropped, once it is done with what it does.
+/// The thread; when this is dropped, it ends after its present piece of work.
 #[derive(Debug)]
 pub struct Repeated {
     stop: Option<SyncSender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Starts a thread that is on the list, and does this after each pause of `every`.
+/// Starts a registered thread that runs `work` after each pause of `every`.
 ///
 /// # Errors
-/// The system's when there can be no thread.
+/// The system's, if a thread cannot be created.
 pub fn repeat(name: &str, every: Duration, mut work: impl FnMut() + Send + 'static) -> io::Result<Repeated> {
     let (stop, stopped) = sync_channel::<()>(0);
     let pause = move || {

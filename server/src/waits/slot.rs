@@ -1,8 +1,8 @@
 //! A thread's own slot, and the list of all threads.
 //!
-//! A slot has one writer, its thread, and is read by anybody without a lock. It says where the thread is in one word: a number
-//! that grows with each step, and the place. Nobody looks at a clock for it: who looks twice and sees the same word knows that
-//! the thread has stood there in between (`look`).
+//! A slot has one writer, its thread, and is read by any thread without a lock. One word holds the
+//! thread's position: a number that grows with each step, and the place. This needs no clock: an
+//! observer that sees the same word twice knows that the thread has not moved in between (`look`).
 
 use std::cell::Cell;
 use std::io;
@@ -18,10 +18,11 @@ use arc_swap::ArcSwap;
 use super::pattern::mask;
 use super::place::{ALWAYS, LOCKS, PLACES, Place, Sort};
 
-/// No place: the thread works, or sleeps where nobody has said so.
+/// No place: the thread works, or sleeps outside any declared place.
 const NOWHERE: u8 = u8::MAX;
 
-/// Bounds of the histogram of waits: a microsecond, four, sixteen, ..; the last has all that are longer.
+/// Buckets of the histogram of waits: a microsecond, four, sixteen, ..; the last has all longer
+/// ones.
 pub(super) const BUCKETS: usize = 12;
 
 /// The waits of a thread at a place.
@@ -43,7 +44,7 @@ fn bucket(ns: u64) -> usize {
 impl Waits {
     fn note(&self, waited: Duration) {
         let ns = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
-        // One writer: a load and a store do.
+        // There is one writer: a load and a store suffice.
         let add = |counter: &AtomicU64, n| counter.store(counter.load(Ordering::Relaxed) + n, Ordering::Relaxed);
         add(&self.count, 1);
         add(&self.total_ns, ns);
@@ -62,15 +63,15 @@ impl Waits {
     }
 }
 
-/// Where one thread is. On cache lines of its own: its thread writes it often.
+/// The position of one thread. On its own cache lines, as its thread writes it often.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Slot {
-    /// Steps, and in the lowest byte the place.
+    /// Steps, and the place in the lowest byte.
     at: AtomicU64,
-    /// Places whose waits are counted, a bit each.
+    /// Places whose waits are counted, one bit each.
     pub(super) counted: AtomicU64,
-    /// By lock: steps, and in the lowest byte how many of these it holds.
+    /// By lock: steps, and in the lowest byte the number of these that it holds.
     held: [AtomicU32; LOCKS],
     pub(super) waits: [Waits; PLACES],
 }
@@ -91,7 +92,7 @@ impl Slot {
         self.waits.iter().for_each(Waits::clear);
     }
 
-    /// The word as it is, and the place in it.
+    /// The present word, and its place.
     pub(super) fn place(&self) -> (u64, Option<Place>) {
         let word = self.at.load(Ordering::Acquire);
         (word, Place::from_number(word as u8))
@@ -119,18 +120,18 @@ impl Slot {
 #[derive(Clone, Debug)]
 pub(super) struct Registered {
     pub(super) name: Arc<str>,
-    /// The kernel's number.
+    /// Its id in the kernel.
     pub(super) tid: i32,
-    /// It is one that never stands outside of a place for long.
+    /// Whether it is a thread that is never outside a place for long.
     pub(super) turns: bool,
     pub(super) slot: &'static Slot,
 }
 
-/// All threads; replaced as a whole, so that nobody waits who reads.
+/// All threads; replaced as a whole, so that readers never wait.
 static THREADS: LazyLock<ArcSwap<Vec<Registered>>> = LazyLock::new(ArcSwap::default);
 
-/// Slots of threads that have ended, for those to come: slots are never given back, and are as many as there were threads at
-/// once. Held as well by whoever changes the list, and by nobody for long.
+/// Slots of threads that have ended, for reuse: slots are never freed, and there are as many as
+/// there were threads at once. Also held while the list is changed, and always briefly.
 static FREE: Mutex<Vec<&'static Slot>> = Mutex::new(Vec::new());
 
 thread_local! {
@@ -142,7 +143,7 @@ pub(super) fn threads() -> Arc<Vec<Registered>> {
     THREADS.load_full()
 }
 
-/// Takes the calling thread off the list when dropped.
+/// Removes the calling thread from the list when dropped.
 #[derive(Debug)]
 pub struct Registration {
     slot: &'static Slot,
@@ -171,7 +172,7 @@ impl Drop for Registration {
     }
 }
 
-/// Puts the calling thread on the list under this name, until what is returned is dropped.
+/// Registers the calling thread under this name, until the result is dropped.
 pub fn enter(name: &str) -> Registration {
     register(name, false)
 }
@@ -181,10 +182,10 @@ pub fn enter_turning(name: &str) -> Registration {
     register(name, true)
 }
 
-/// Starts a thread that is on the list.
+/// Starts a registered thread.
 ///
 /// # Errors
-/// The system's when there can be no thread.
+/// The system's, if a thread cannot be created.
 pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<JoinHandle<T>> {
     let own = name.to_owned();
     std::thread::Builder::new().name(name.to_owned()).spawn(move || {
@@ -193,52 +194,53 @@ pub fn spawn<T: Send + 'static>(name: &str, work: impl FnOnce() -> T + Send + 's
     })
 }
 
-/// How long a thread that messages wait for runs once it has a core. What wakes it takes the core from a thread with a longer
-/// slice, and need not wait until that is over. With 100 us the server's clients and its own threads on the same cores
-/// interrupted one another more often than it helped (decision 0008).
+/// Time slice of a thread that messages wait for. When it wakes, it preempts a thread with a longer
+/// slice, and need not wait until that slice is over. With 100 us the server's clients and its own
+/// threads on the same cores interrupted one another more often than it helped (decision 0008).
 const SLICE: Duration = Duration::from_millis(1);
 
-/// How nice the threads are that stand back, above the process: each has a tenth of a shard's weight. It takes no privilege to
-/// be nicer, which to go before others of the host does.
+/// Niceness of background threads relative to the process: each has a tenth of a shard's weight.
+/// Raising niceness takes no privilege, unlike lowering it.
 const NICER: i32 = 10;
 
-/// How late a nap of a thread that messages wait for may end, nanoseconds: the kernel's own bound is as long as the nap.
+/// How late a nap of a thread that messages wait for may end, nanoseconds: the kernel's default
+/// bound is as long as the nap.
 const SLACK_NS: NonZeroU64 = NonZeroU64::new(1_000).expect("not zero");
 
-/// Messages wait for the calling thread: it runs in short slices, and its naps end when they are to. Kernels before 6.12 know no slice of
-/// a thread's own, and leave it as it is.
+/// Marks the calling thread as one that messages wait for: it runs in short slices, and its naps
+/// end on time. Kernels before 6.12 have no per-thread slice, and ignore it.
 pub fn in_short_slices() {
     let _ = throng_sys::calls::set_slice(niceness(), SLICE);
     let _ = rustix::thread::set_current_timer_slack(Some(SLACK_NS));
 }
 
-/// The calling thread stands back where cores are few: it reads, merges or derives keys, and those that messages wait for go
-/// before it.
+/// Lowers the priority of the calling thread where cores are few: it reads, merges or derives keys,
+/// and threads that messages wait for run first.
 pub fn stand_back() {
-    // Of this thread only. Where it is refused, the thread works as the others do.
+    // For this thread only. If it is refused, the thread runs at the normal priority.
     let _ = rustix::process::setpriority_process(None, niceness() + NICER);
 }
 
-/// That of the calling thread.
+/// The niceness of the calling thread.
 fn niceness() -> i32 {
     rustix::process::getpriority_process(None).unwrap_or(0)
 }
 
-/// The calling thread is at a place until this is dropped.
+/// Keeps the calling thread at a place until dropped.
 #[derive(Debug)]
 #[must_use = "the wait is over when this is dropped"]
 pub struct At {
     slot: Option<&'static Slot>,
     place: Place,
-    /// Where it was before.
+    /// Its previous place.
     before: u8,
-    /// When it came, if that is counted.
+    /// When the wait began, if it is counted.
     came: Option<Instant>,
     of_this_thread: PhantomData<*const ()>,
 }
 
-/// The calling thread waits at `place` until what is returned is dropped: a store now and one then, and nothing else unless
-/// waits are counted.
+/// The calling thread waits at `place` until the result is dropped: one store now and one then, and
+/// nothing else unless waits are counted.
 #[inline]
 pub fn at(place: Place) -> At {
     let slot = OWN.get();
@@ -264,7 +266,7 @@ impl Drop for At {
     }
 }
 
-/// The calling thread has come round once more: one store.
+/// Records that the calling thread has turned once more: one store.
 #[inline]
 pub fn turned() {
     if let Some(slot) = OWN.get() {
@@ -272,7 +274,7 @@ pub fn turned() {
     }
 }
 
-/// A lock that the calling thread holds until this is dropped.
+/// Marks a lock as held by the calling thread until dropped.
 #[derive(Debug)]
 pub(super) struct Held {
     slot: Option<&'static Slot>,

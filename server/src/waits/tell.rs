@@ -1,4 +1,4 @@
-//! What stands still, in words: threads that do not leave a place, and locks that are held.
+//! Reports what is stuck, in words: threads that do not leave a place, and locks that are held.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,26 @@ use super::kernel::Task;
 use super::look::{Look, Standing};
 use super::place::{LOCKS, Place, Sort};
 
-/// A lock that a thread holds for so many seconds while it is at no place is told, also if nobody waits for it.
+/// A lock that a thread holds for this many seconds while it is at no place is reported, even
+/// without waiters.
 const HELD_S: u64 = 2;
 
-/// One thing that stands still.
+/// A stuck thread or lock.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Stuck {
-    /// A thread, or a lock: `shard-1`, `lock knobs`.
+    /// Its name, such as `shard-1` or `lock knobs`.
     pub what: String,
     /// For how long, at least.
     pub seconds: u64,
-    /// What it does or who holds it, to be read behind `what`.
+    /// What the thread does or which thread holds the lock; to be read after `what`.
     pub text: String,
-    /// Of a lock, who holds it, if that is known.
+    /// For a lock, its holder, if known.
     pub holder: Option<String>,
-    /// Of a lock, how many wait for it.
+    /// For a lock, the number of waiters.
     pub waiters: u64,
 }
 
-/// Where a thread stands, to be read behind its name.
+/// Where a thread is stuck; to be read after its name.
 pub fn standing(look: &Look, standing: &Standing) -> String {
     let seconds = standing.since.as_secs();
     match standing.place {
@@ -50,7 +51,7 @@ fn held(standing: &Standing, lock: Place) -> Option<u64> {
     standing.holds.iter().find(|(place, _)| *place == lock).map(|(_, since)| since.as_secs())
 }
 
-/// Names of threads, with commas.
+/// Names of threads, separated by commas.
 fn names(look: &Look, are: impl Fn(&Standing) -> bool) -> String {
     let mut names: Vec<_> =
         look.threads.iter().filter(|standing| are(standing)).map(|s| format!("`{}`", s.thread)).collect();
@@ -58,7 +59,7 @@ fn names(look: &Look, are: impl Fn(&Standing) -> bool) -> String {
     names.join(", ")
 }
 
-/// A lock, if somebody has waited for it too long, or holds it for long without being at any place.
+/// A lock, if a thread has waited for it too long, or holds it for long without being at any place.
 fn lock(look: &Look, place: Place) -> Option<Stuck> {
     let waits = |standing: &&Standing| standing.place == Some(place) && standing.is_stuck();
     let waited = look.threads.iter().filter(waits).map(|standing| standing.since.as_secs()).max();
@@ -88,7 +89,7 @@ fn lock(look: &Look, place: Place) -> Option<Stuck> {
     Some(Stuck { what: place.name().to_owned(), seconds, text, holder, waiters })
 }
 
-/// All that stands still, the longest first.
+/// Everything that is stuck, the longest first.
 pub fn stuck(look: &Look) -> Vec<Stuck> {
     let thread = |standing: &Standing| Stuck {
         what: standing.thread.to_string(),
@@ -103,7 +104,7 @@ pub fn stuck(look: &Look) -> Vec<Stuck> {
     all
 }
 
-/// Locks that stand still.
+/// Locks that are stuck.
 pub fn locks(look: &Look) -> impl Iterator<Item = Stuck> {
     Place::ALL[..LOCKS].iter().filter_map(|place| lock(look, *place))
 }
@@ -116,7 +117,7 @@ mod tests {
     fn thread(name: &str, place: Option<Place>, seconds: u64, holds: &[(Place, u64)]) -> Standing {
         let holds = holds.iter().map(|(place, seconds)| (*place, Duration::from_secs(*seconds))).collect();
         let since = Duration::from_secs(seconds);
-        // No thread has such a number, so nothing is read of it.
+        // No thread has such an id, so the kernel reports nothing about it.
         let tid = i32::MAX - name.bytes().map(i32::from).sum::<i32>();
         Standing { thread: name.into(), tid, place, since, turns: name.starts_with("shard"), holds }
     }

@@ -1,5 +1,5 @@
-//! Threads that wait, seen from outside. The list of threads is the process's, and tests run beside each other: each looks at
-//! threads of its own names only.
+//! Waiting threads, seen from outside. The list of threads belongs to the process, and tests run in
+//! parallel: each test observes only threads with names of its own.
 
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use super::*;
 
 const LONG: Duration = Duration::from_secs(30);
 
-/// Looks until it is so.
+/// Takes snapshots until the condition holds.
 fn until<T>(so: impl Fn(&Look) -> Option<T>) -> T {
     let end = Instant::now() + LONG;
     loop {
@@ -20,7 +20,7 @@ fn until<T>(so: impl Fn(&Look) -> Option<T>) -> T {
     }
 }
 
-/// What was counted of a thread.
+/// The counted waits of a thread.
 fn counted(thread: &str, place: Place) -> Count {
     let tallies = tallies();
     let tally = tallies.iter().find(|tally| &*tally.thread == thread).expect("it is on the list");
@@ -108,7 +108,7 @@ fn waits_are_counted_only_while_somebody_counts_and_only_those_that_are_meant() 
     assert_eq!((count.count, counted("test-counted", Place::TableRoom).count), (2, 0));
     assert!(count.total >= Duration::from_millis(4) && count.worst >= Duration::from_millis(2), "{count:?}");
     assert!(count.worst <= count.total && count.p99().is_some_and(|p99| p99 >= Duration::from_millis(2)), "{count:?}");
-    // Syncs are counted always, whoever is meant.
+    // Syncs are always counted, whatever the pattern.
     wait(Place::JournalSync);
     assert_eq!(counted("test-counted", Place::JournalSync).count, 1);
     drop(go_on);

@@ -1,11 +1,11 @@
-//! A queue that its reader looks into only when it has been rung for.
+//! A queue that its reader checks only after its bell was rung.
 
 use super::sync::{AtomicBool, Mutex, Ordering, Place};
 
-/// Things from other threads, with their keys.
+/// Items from other threads, with their keys.
 pub struct Arrivals<T> {
     queue: Mutex<Vec<(u64, T)>>,
-    /// Whether there are some: each waking looks, and takes no lock for it.
+    /// Whether there are some: each wake-up checks this without a lock.
     some: AtomicBool,
 }
 
@@ -16,14 +16,15 @@ impl<T> Default for Arrivals<T> {
 }
 
 impl<T> Arrivals<T> {
-    /// Adds one; the reader's [`Bell::ring`](super::Bell::ring) follows.
+    /// Adds one; the caller then calls the reader's [`Bell::ring`](super::Bell::ring).
     pub fn push(&self, key: u64, thing: T) {
         let mut queue = self.queue.lock();
         queue.push((key, thing));
         self.some.store(true, Ordering::Release);
     }
 
-    /// All that came before the last [`Bell::wakes_up`](super::Bell::wakes_up), at least.
+    /// Takes at least all items that were added before the last
+    /// [`Bell::wakes_up`](super::Bell::wakes_up).
     pub fn take(&self) -> Vec<(u64, T)> {
         if !self.some.load(Ordering::Acquire) {
             return Vec::new();

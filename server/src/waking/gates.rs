@@ -1,25 +1,26 @@
-//! How far commits are durable, and who waits for that.
+//! The gate up to which commits are durable, and the threads that wait for it.
 
 use super::sync::{AtomicU64, Ordering, fence};
 
-/// Nothing waited for.
+/// No gate is waited for.
 const NOTHING: u64 = u64::MAX;
 
-/// Each slot on its own cache line: its owner writes it often.
+/// Each slot has its own cache line: its owner writes it often.
 #[repr(align(128))]
 struct Slot<W> {
     waits_for: AtomicU64,
     wake: W,
 }
 
-/// See the module. One thread moves it on; each party that waits has a slot of its own, and `W` is how it is woken.
+/// The durable gate; see the module. One thread advances it. Each waiter has its own slot, and `W`
+/// is its waker.
 pub struct Gates<W> {
     durable: AtomicU64,
     slots: Box<[Slot<W>]>,
 }
 
 impl<W> Gates<W> {
-    /// Nothing is durable. One slot for each of `wakes`.
+    /// Nothing is durable. Creates one slot for each of `wakes`.
     pub fn new(wakes: Vec<W>) -> Gates<W> {
         let slots = wakes.into_iter().map(|wake| Slot { waits_for: AtomicU64::new(NOTHING), wake }).collect();
         Gates { durable: AtomicU64::new(0), slots }
@@ -31,24 +32,26 @@ impl<W> Gates<W> {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// How each party is woken.
+    /// The wakers of all waiters.
     pub fn wakes(&self) -> impl ExactSizeIterator<Item = &W> {
         self.slots.iter().map(|slot| &slot.wake)
     }
 
-    /// How one party is woken.
+    /// The waker of one waiter.
     pub fn wake_of(&self, slot: usize) -> &W {
         &self.slots[slot].wake
     }
 
-    /// The one writer: moves it on to `gate`, and calls `wake` for those who wait for that much.
+    /// Called by the only writer: advances to `gate`, and calls `wake` for each waiter that it
+    /// satisfies.
     pub fn publish(&self, gate: u64, wake: impl Fn(&W)) {
         self.durable.store(gate, Ordering::Release);
-        // Pairs with the fence in `wake_at`: either the waiter sees the new gate, or this thread sees the waiter.
+        // Pairs with the fence in `wake_at`: either the waiter sees the new gate, or this thread
+        // sees the waiter.
         fence(Ordering::SeqCst);
         for slot in &self.slots {
             let waits_for = slot.waits_for.load(Ordering::Relaxed);
-            // A waiter that meanwhile asked for a later gate keeps its request.
+            // A waiter that has asked for a later gate in the meantime keeps its request.
             if waits_for <= gate
                 && slot.waits_for.compare_exchange(waits_for, NOTHING, Ordering::AcqRel, Ordering::Relaxed).is_ok()
             {
@@ -57,7 +60,7 @@ impl<W> Gates<W> {
         }
     }
 
-    /// Whether `gate` is durable; if not, the slot's party will be woken once it is.
+    /// Whether `gate` is durable; if not, the slot's waiter is woken once it is.
     pub fn wake_at(&self, slot: usize, gate: u64) -> bool {
         if self.durable() >= gate {
             return true;

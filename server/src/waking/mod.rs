@@ -1,4 +1,4 @@
-//! How threads go to sleep and are woken, without a lock and without a lost wake-up.
+//! Sleeping and waking of threads, without a lock and without a lost wake-up.
 //!
 //! | file | who sleeps | who wakes |
 //! | --- | --- | --- |
@@ -7,11 +7,12 @@
 //! | [`Parking`] | the committer, for batches; a reader, for requests | shards |
 //! | [`Gates`] | a shard or a reader, until a commit is durable | the committer |
 //!
-//! The files name atomics, fences and locks only by `sync`. `tests/waking` compiles these same files over the atomics of
-//! a model checker, which plays every order of steps and every value that the memory model lets a load see. Whoever
-//! changes an ordering here learns there what gets lost by it.
+//! The files name atomics, fences and locks only through `sync`. `tests/waking` compiles these same
+//! files over the atomics of a model checker, which explores every order of steps and every value
+//! that the memory model lets a load see. It shows what a changed ordering would lose.
 //!
-//! This module knows nothing of what threads sleep in: a system call, [`std::thread::park`], a model's scheduler.
+//! This module does not know what threads sleep in: a system call, [`std::thread::park`], a model's
+//! scheduler.
 
 mod arrivals;
 mod bell;

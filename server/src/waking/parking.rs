@@ -1,18 +1,19 @@
-//! A thread that parks when its queues are empty.
+//! A thread that parks while its queues are empty.
 
 use super::sync::{AtomicBool, Ordering, fence};
 
-/// See the module. One thread sleeps, any number put something into its queues.
+/// A parking place; see the module. One thread sleeps, any number put something into its queues.
 ///
-/// Both sides write, then look at what the other one writes, with a fence between: either the sleeper sees what was put
-/// into its queue, or who put it there sees the sleeper.
+/// Both sides write, then read what the other one writes, with a fence between. Either the sleeper
+/// sees the new item in its queue, or the producer sees that the sleeper sleeps.
 #[derive(Debug, Default)]
 pub struct Parking {
     parked: AtomicBool,
 }
 
 impl Parking {
-    /// Whether the sleeper has to be unparked, asked after something was put into a queue of its. True once a sleep.
+    /// Whether the sleeper must be unparked; called after an item was put into one of its queues.
+    /// True once per sleep.
     #[inline]
     #[must_use = "the sleeper sleeps on"]
     pub fn must_unpark(&self) -> bool {
@@ -21,8 +22,8 @@ impl Parking {
         self.parked.load(Ordering::Relaxed) && self.parked.swap(false, Ordering::AcqRel)
     }
 
-    /// The sleeper sleeps by `park`, unless its queues turn out not to be `empty` once everybody knows that it will. It
-    /// may return without a reason: whoever calls it looks and calls it again.
+    /// Sleeps with `park`, unless the queues turn out not to be `empty` after the sleep was
+    /// announced. It may return spuriously: the caller checks its queues and calls it again.
     pub fn sleep(&self, empty: impl FnOnce() -> bool, park: impl FnOnce()) {
         self.parked.store(true, Ordering::Release);
         // Pairs with the fence in `must_unpark`.

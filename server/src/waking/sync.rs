@@ -1,4 +1,4 @@
-//! What the rest of the module is made of. In its place `tests/waking` puts the model's.
+//! The synchronisation primitives of this module; `tests/waking` replaces them with the model's.
 
 pub(super) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering, fence};
 
