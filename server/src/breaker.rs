@@ -1,16 +1,17 @@
-//! When somebody else's service is asked no more for a while, because it has failed too often: what would be asked is refused at once then,
-//! instead of each question waiting for as long as it may. For users who are kept elsewhere, and for pushes.
+//! A circuit breaker for an external service that has failed too often: requests are then refused
+//! at once, instead of each waiting for its timeout. Used for external authentication and for
+//! pushes.
 
 use std::time::{Duration, Instant};
 
-/// Failures one after another that open the breaker: an answer, whatever it is, begins anew.
+/// Consecutive failures that open the breaker; any answer resets the count.
 pub(crate) const FAILURES_MAX: u32 = 5;
 
-/// How long nothing is asked first, and at the most: it doubles with each trial that fails.
+/// How long requests are refused: initially and at most. The time doubles with each failed trial.
 const WAIT_MIN: Duration = Duration::from_secs(1);
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// A trial that nobody has heard of for so long is over.
+/// A trial without a result for this long is abandoned.
 const TRIAL_MAX: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +35,8 @@ impl Default for Breaker {
 }
 
 impl Breaker {
-    /// Whether a question may be asked now. When the time is over, one may, and what comes of it decides.
+    /// Whether a request may be sent now. When the time is over, one trial may, and its result
+    /// decides.
     pub(crate) fn may_ask(&mut self, now: Instant) -> bool {
         let may = self.would_ask(now);
         if may && !matches!(self.state, State::Closed { .. }) {
@@ -43,7 +45,7 @@ impl Breaker {
         may
     }
 
-    /// The same, for who does not ask yet.
+    /// The same, without starting a trial.
     pub(crate) fn would_ask(&self, now: Instant) -> bool {
         match self.state {
             State::Closed { .. } => true,
@@ -52,26 +54,26 @@ impl Breaker {
         }
     }
 
-    /// Whether a question that has waited may still be asked.
+    /// Whether a request that has waited may still be sent.
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state, State::Open { .. })
     }
 
-    /// A question that was let through was not asked. If it was the trial, the next one is.
+    /// A permitted request was not sent. If it was the trial, the next one becomes the trial.
     pub(crate) fn unasked(&mut self, now: Instant) {
         if let State::Trial { .. } = self.state {
             self.state = State::Open { until: now };
         }
     }
 
-    /// There was an answer. Whether the back end was down before.
+    /// Records an answer. Returns whether the service was down before.
     pub(crate) fn answered(&mut self) -> bool {
         let was_down = !matches!(self.state, State::Closed { .. });
         *self = Breaker::default();
         was_down
     }
 
-    /// There was none. Whether the back end is down from now on, and was not before.
+    /// Records a failure. Returns whether the service is down from now on, and was not before.
     pub(crate) fn failed(&mut self, now: Instant) -> bool {
         match self.state {
             State::Closed { failures } if failures + 1 < FAILURES_MAX => {
@@ -115,7 +117,7 @@ mod tests {
         }
         now += WAIT_MAX;
         assert!(breaker.may_ask(now) && breaker.answered() && breaker.may_ask(now));
-        // A trial that is lost, or never asked, is not the last one.
+        // A trial that is lost or never sent is not the last one.
         (0..FAILURES_MAX).for_each(|_| {
             breaker.failed(now);
         });

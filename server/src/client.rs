@@ -1,5 +1,5 @@
-//! HTTP/1.1 as a client: one connection to somebody else's service, in the clear or over TLS, with one request at a time. For questions about
-//! users who are kept elsewhere, and for pushes.
+//! An HTTP/1.1 client: one connection to an external service, in clear text or over TLS, with one
+//! request at a time. Used for external authentication and for pushes.
 
 use std::sync::Arc;
 
@@ -14,17 +14,17 @@ use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-/// Where the certificates of authorities are that the system trusts.
+/// Common paths of the system's trusted certificate authorities.
 const SYSTEM_AUTHORITIES: [&str; 3] =
     ["/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"];
 
-/// By what a peer is checked, and its name.
+/// The configuration that verifies a peer, and the peer's name.
 pub(crate) type Tls = (Arc<ClientConfig>, ServerName<'static>);
 
-/// What a program that speaks TLS checks its peers by: the certificates in this file (PEM), or the system's.
+/// The trust anchors of a TLS client: the certificates in this file (PEM), or the system's.
 ///
 /// # Errors
-/// Why there is none.
+/// Why there are none.
 pub(crate) fn authorities(file: Option<&std::path::Path>) -> Result<Arc<ClientConfig>, String> {
     let system = || SYSTEM_AUTHORITIES.iter().map(std::path::Path::new).find(|path| path.exists());
     let file = file.or_else(system).ok_or("the system has no certificates of authorities: name a file")?;
@@ -33,7 +33,7 @@ pub(crate) fn authorities(file: Option<&std::path::Path>) -> Result<Arc<ClientCo
     let mut roots = RootCertStore::empty();
     for certificate in rustls_pemfile::certs(&mut &text[..]) {
         let certificate = certificate.map_err(|error| wrong(&error))?;
-        // The system's file may have some that rustls does not take.
+        // The system's file may contain some that rustls does not accept.
         let _ = roots.add(certificate);
     }
     if roots.is_empty() {
@@ -63,12 +63,12 @@ impl Drop for Connection {
 pub(crate) enum Lost {
     /// The connection has ended.
     Ended,
-    /// What came is no HTTP.
+    /// The response is not HTTP.
     NoHttp,
 }
 
 impl Connection {
-    /// Speaks HTTP on a socket, over TLS if there is something to check the peer by.
+    /// Starts HTTP on a socket, over TLS if `tls` is given.
     ///
     /// # Errors
     /// What is wrong with the peer.
@@ -90,16 +90,17 @@ impl Connection {
     {
         let (sender, connection) = handshake(socket).await.map_err(|error| error.to_string())?;
         let task = tokio::spawn(async move {
-            // What it ends by is told by the request.
+            // The request reports how it ended.
             let _ = connection.await;
         });
         Ok(Connection { sender, task })
     }
 
-    /// Asks, and waits for the head of the answer. If this is given up in the middle, the connection has to go with it.
+    /// Sends a request and waits for the head of the response. If this is cancelled, the connection
+    /// must be dropped.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no response.
     pub(crate) async fn exchange(&mut self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Lost> {
         self.sender.ready().await.map_err(|_| Lost::Ended)?;
         let answer = self.sender.send_request(request).await;

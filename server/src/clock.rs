@@ -1,8 +1,10 @@
-//! The process's clocks, and the guard of the wall clock ([`throng_engine::clock`]) with its mark on the disk.
+//! The process's clocks, and the guard of the wall clock ([`throng_engine::clock`]) with its mark
+//! on disk.
 //!
-//! All threads share one [`Clock`]. A thread of its own looks once a second whether the wall clock is to be believed, and
-//! writes the mark once a minute and at the end, so that the next process knows what time to expect. Which time counts while
-//! the wall clock is ahead is decided with each reading, by [`expiry_us`]: a jump ahead does no harm before the guard looks.
+//! All threads share one [`Clock`]. A separate thread checks once per second whether the wall clock
+//! is plausible, and writes the mark once a minute and at shutdown, so that the next process knows
+//! what time to expect. While the wall clock is ahead, [`expiry_us`] decides at each reading which
+//! time counts: a jump ahead does no harm before the guard's next check.
 
 use std::fs;
 use std::io::{self, Write};
@@ -16,24 +18,24 @@ use throng_recorder::clock::wall_us;
 
 use crate::waits::{self, Mutex, Place};
 
-/// Time between two looks.
+/// Time between two checks.
 const EVERY: Duration = Duration::from_secs(1);
-/// Looks between two marks: what a crash leaves is not older.
+/// Checks between two marks: a mark left by a crash is not older.
 const LOOKS_PER_MARK: u32 = 60;
-/// The mark, in the data folder: the expected time, how far the wall clock is from it, and for how long that is doubted
-/// already, in microseconds.
+/// The mark, in the data folder: the expected time, the wall clock's distance from it, and how long
+/// that has been in doubt, in microseconds.
 pub const FILE: &str = "clock";
 
-/// Time for all threads.
+/// The clock of all threads.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     started: Instant,
-    /// The guard's, for [`expiry_us`].
+    /// The guard's value, for [`expiry_us`].
     expected_us: &'static AtomicI64,
 }
 
 impl Clock {
-    /// Starts now, with a wall clock that is believed. A process has one; a little memory of it stays for good.
+    /// Starts now, with a trusted wall clock. A process creates one; it leaks a little memory.
     pub fn start() -> Clock {
         let clock = Clock { started: Instant::now(), expected_us: Box::leak(Box::default()) };
         clock.expect(Guard::new(0, wall_us(), None).0.expected_us());
@@ -48,12 +50,12 @@ impl Clock {
         now.duration_since(self.started).as_micros() as u64
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Now {
         self.at(Instant::now())
     }
 
-    /// The time, of which the monotonic part is known: a moment ago.
+    /// The time at a monotonic instant a moment ago.
     pub fn at(&self, now: Instant) -> Now {
         let (mono_us, wall_us) = (self.mono_us(now), wall_us());
         let expiry_us = expiry_us(mono_us, wall_us, self.expected_us.load(Ordering::Relaxed));
@@ -61,16 +63,16 @@ impl Clock {
     }
 }
 
-/// How the wall clock is in doubt.
+/// The doubt about the wall clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Doubt {
-    /// Seconds that it is ahead of what was expected; negative if it is behind.
+    /// Seconds that it is ahead of the expected time; negative if it is behind.
     pub ahead_s: i64,
-    /// Seconds until it is believed, if it keeps its time.
+    /// Seconds until it is trusted, if it stays consistent.
     pub left_s: u64,
 }
 
-/// The guard, its file, and the clock that goes by it.
+/// The guard, its file, and its clock.
 pub struct Watch {
     clock: Clock,
     guard: Mutex<Guard>,
@@ -78,7 +80,7 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Begins with what an earlier process has left in the data folder.
+    /// Starts with the mark of an earlier process in the data folder.
     pub fn open(data: &Path) -> Watch {
         let (clock, file) = (Clock::start(), data.join(FILE));
         let (guard, news) = Guard::new(clock.mono_us(Instant::now()), wall_us(), read(&file));
@@ -96,7 +98,7 @@ impl Watch {
         self.clock
     }
 
-    /// The time.
+    /// The current time.
     pub fn now(&self) -> Now {
         self.clock.now()
     }
@@ -118,7 +120,8 @@ impl Watch {
         }
     }
 
-    /// The operator says that the wall clock is right. Seconds that it was ahead, if it was in doubt.
+    /// Confirms the wall clock for the operator. Returns the seconds that it was ahead, if it was
+    /// in doubt.
     pub fn confirm(&self) -> Option<i64> {
         let (mono_us, wall_us) = self.times();
         let mut guard = self.guard.lock();
@@ -131,7 +134,7 @@ impl Watch {
         Some(was_us / 1_000_000)
     }
 
-    /// Whether the wall clock is in doubt.
+    /// The doubt about the wall clock, if there is one.
     pub fn doubt(&self) -> Option<Doubt> {
         let doubt = self.guard.lock().doubt()?;
         let left_us = doubt.left_us(self.clock.mono_us(Instant::now()));
@@ -162,7 +165,7 @@ impl Watch {
         }
     }
 
-    /// Writes the mark. Where it cannot be written, an older one stays: then more is doubted, not less.
+    /// Writes the mark. If that fails, an older one stays, which causes more doubt, not less.
     fn write(&self) {
         let mark = self.guard.lock().mark(self.clock.mono_us(Instant::now()));
         if let Err(error) = write(&self.file, mark) {
@@ -177,10 +180,10 @@ impl Drop for Watch {
     }
 }
 
-/// Starts the thread that looks.
+/// Starts the thread that checks the clock.
 ///
 /// # Errors
-/// There can be no thread.
+/// A thread cannot be created.
 pub fn watch(watch: std::sync::Arc<Watch>) -> io::Result<waits::Repeated> {
     let mut looks = 0;
     waits::repeat("clock", EVERY, move || {
@@ -194,7 +197,7 @@ pub fn watch(watch: std::sync::Arc<Watch>) -> io::Result<waits::Repeated> {
     })
 }
 
-/// What an earlier process has left; none if there is nothing that can be read.
+/// The mark of an earlier process; `None` if it cannot be read.
 fn read(file: &Path) -> Option<Mark> {
     let text = fs::read_to_string(file).ok()?;
     let mut numbers = text.split_whitespace();
@@ -243,7 +246,7 @@ mod tests {
         assert!(now.wall_us.abs_diff(now.expiry_us + month_us) < 60_000_000, "{now:?}");
         assert!(watch.doubt().is_some_and(|doubt| doubt.ahead_s.abs_diff(31 * 86_400) < 60));
         drop(watch);
-        // The next process goes on with the doubt.
+        // The next process keeps the doubt.
         let watch = Watch::open(folder.path());
         assert!(watch.doubt().is_some());
         assert!(watch.confirm().is_some_and(|ahead_s| ahead_s.abs_diff(31 * 86_400) < 60));

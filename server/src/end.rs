@@ -1,11 +1,13 @@
-//! How the process ends when it cannot go on: with a last word, at once, and with an exit code that a supervisor restarts it by.
+//! Ends the process when it cannot continue: with a final message, at once, and with an exit code
+//! on which a supervisor restarts it.
 //!
-//! A thread of the server that panics leaves others who wait for it for ever: a process that looks alive and serves nobody. So any
-//! panic ends the process, unless the work was begun by [`survive`]: what fails there fails for one asker (a request of the
-//! operator's, a backup, a profile), or only observes and is missed by no client (the recorder, the backlog watch).
+//! If a thread of the server panics, others wait for it forever: the process looks alive and serves
+//! no client. So any panic ends the process, unless the work was started by [`survive`]. Such work
+//! affects one requester (an operator's request, a backup, a profile), or only observes and is not
+//! missed by clients (the recorder, the backlog watch).
 //!
-//! Nothing is run on the way out that could acknowledge anything: the store is left as by `kill -9`, which loses nothing that was
-//! acknowledged.
+//! Nothing runs on the way out that could acknowledge anything: the store is left as by `kill -9`,
+//! which loses nothing that was acknowledged.
 
 use std::any::Any;
 use std::cell::{Cell, RefCell};
@@ -18,27 +20,28 @@ use std::time::Duration;
 
 use crate::log;
 
-/// Exit code of a server that was cut off at its stop: not all streams, letters and writes came to their end in time.
+/// Exit code of a server that was cut off during shutdown: not all streams, letters and writes
+/// completed in time.
 pub const CUT: u8 = 7;
-/// Exit code after a panic, or after a shard's network has failed (`EX_SOFTWARE`).
+/// Exit code after a panic, or after a failure of a shard's driver (`EX_SOFTWARE`).
 pub const PANICKED: u8 = 70;
-/// Exit code when the store cannot go on (`EX_IOERR`).
+/// Exit code if the store cannot continue (`EX_IOERR`).
 pub const STORE: u8 = 74;
 
-/// Longest time for the last word. A log that nobody reads holds the end up no longer.
+/// Maximum time for the final message. A log that is not read delays the end no longer.
 const LAST_WORD: Duration = Duration::from_secs(2);
 
 thread_local! {
-    /// How many calls of [`survive`] this thread is in.
+    /// Number of nested calls of [`survive`] in this thread.
     static SURVIVES: Cell<u32> = const { Cell::new(0) };
-    /// What the panic said that is on its way to [`survive`].
+    /// Message of a panic that is unwinding to [`survive`].
     static SAID: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Somebody ends the process already.
+/// Whether a thread is already ending the process.
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// From now on a panic in any thread ends the process, but for those in [`survive`].
+/// From now on a panic in any thread ends the process, except inside [`survive`].
 pub fn with_any_panic() {
     std::panic::set_hook(Box::new(panicked));
 }
@@ -64,10 +67,10 @@ fn message(payload: &(dyn Any + Send)) -> &str {
     text.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
-/// Does work whose panic ends only itself.
+/// Runs work whose panic ends only itself.
 ///
 /// # Errors
-/// It panicked: which thread, where, and what it said.
+/// The work panicked: the thread, the place and the message.
 pub fn survive<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     SURVIVES.set(SURVIVES.get() + 1);
     let result = catch_unwind(AssertUnwindSafe(work));
@@ -78,11 +81,11 @@ pub fn survive<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// The same for a future, which must not be polled again once it has panicked.
+/// The same for a future, which must not be polled again after it has panicked.
 pub struct Survive<F>(Pin<Box<F>>);
 
 impl<F: Future> Survive<F> {
-    /// Wraps it.
+    /// Wraps a future.
     pub fn new(work: F) -> Survive<F> {
         Survive(Box::pin(work))
     }
@@ -100,15 +103,15 @@ impl<F: Future> Future for Survive<F> {
     }
 }
 
-/// Ends the process with this code, after a last word in the log and on standard error, whatever other threads do. The first caller's
-/// word is the last one.
+/// Ends the process with this code, after a final message in the log and on standard error,
+/// whatever other threads do. The first caller's message wins.
 pub fn at_once(code: u8, text: &str) -> ! {
     if ENDING.swap(true, Ordering::SeqCst) {
         loop {
             std::thread::park();
         }
     }
-    // Should the log hold even this thread.
+    // In case the log blocks even this thread.
     let _ = std::thread::Builder::new().name("end".into()).spawn(move || exit_later(code));
     log::last_word(text, LAST_WORD);
     exit(code)
@@ -119,7 +122,7 @@ fn exit_later(code: u8) {
     exit(code);
 }
 
-/// Without anything that is registered for the end of a process.
+/// Exits without running exit handlers.
 fn exit(code: u8) -> ! {
     signal_hook::low_level::exit(code.into())
 }

@@ -1,9 +1,9 @@
-//! The system's randomness. This is the one place of the server that reads it; what it is for, others know.
+//! The system's source of randomness. This is the only module of the server that reads it.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 
-/// Where the system keeps it.
+/// The path of the source.
 const SOURCE: &str = "/dev/urandom";
 
 /// An open source of random bytes.

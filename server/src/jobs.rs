@@ -1,7 +1,7 @@
-//! Threads for work that is long on purpose (PBKDF2), so that it never stands in a shard's turn.
+//! Threads for deliberately slow work (PBKDF2), so that it never runs in a shard's turn.
 //!
-//! Logins wait here, not messages: a plain queue with a lock does. There are two lanes, so that whoever changes passwords or makes
-//! accounts as often as it goes holds up no login.
+//! Logins wait for it, messages do not: a plain queue with a lock suffices. There are two lanes, so
+//! that a client that keeps changing passwords or creating accounts delays no login.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -12,15 +12,15 @@ use crate::disk::Wake;
 use crate::port::{self, Entry, Given, Port};
 use crate::waits::{self, Place};
 
-/// Jobs that may wait in a lane for a thread; shards keep what is beyond.
+/// Maximum number of jobs per lane; shards keep what is beyond.
 const LANE_JOBS_MAX: usize = 512;
 
-/// Of so many jobs one comes from the other lane than that of logins, if logins wait as well.
+/// One in this many jobs is taken from the other lane, if logins wait as well.
 const TURNS: u32 = 8;
 
 type Order = Given<Job>;
 
-/// Which lane a job waits in.
+/// The lane of a job.
 fn lane(job: &Job) -> usize {
     match job {
         Job::CheckPassword(_) => LOGINS,
@@ -28,9 +28,9 @@ fn lane(job: &Job) -> usize {
     }
 }
 
-/// Passwords to compare.
+/// Password verification.
 const LOGINS: usize = 0;
-/// Keys of new passwords and accounts.
+/// Key derivation for new passwords and accounts.
 const CHANGES: usize = 1;
 
 #[derive(Default)]
@@ -38,7 +38,7 @@ struct Lanes {
     /// Bounded each by [`LANE_JOBS_MAX`].
     waiting: [VecDeque<Order>; 2],
     taken: u32,
-    /// Ports there are; without one the threads end.
+    /// Number of ports; the threads end when it is zero.
     ports: usize,
 }
 
@@ -61,7 +61,7 @@ impl Queue {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for a job: all threads rest here. `None` when nobody is left to hand one in.
+    /// Waits for a job: idle threads block in this call. `None` when no port is left.
     fn next(&self) -> Option<Order> {
         let _at = waits::at(Place::Jobs);
         let mut lanes = self.lanes();
@@ -76,14 +76,14 @@ impl Queue {
     }
 }
 
-/// The way to the threads.
+/// A shard's entry to the threads.
 pub struct Way {
     queue: Arc<Queue>,
-    /// Jobs that their lane had no room for: at most one a connection.
+    /// Jobs that did not fit into their lane: at most one per connection.
     kept: [VecDeque<Order>; 2],
 }
 
-/// A shard's end.
+/// A shard's port.
 pub type JobPort = Port<Way>;
 
 impl Entry for Way {
@@ -116,12 +116,12 @@ impl Way {
 }
 
 impl JobPort {
-    /// Tries again to hand out what was kept.
+    /// Retries the jobs that were kept.
     pub fn push_on(&mut self) {
         self.entry.push_on();
     }
 
-    /// Jobs that wait here for room in the queue.
+    /// Jobs that wait for room in the queue.
     pub fn kept(&self) -> usize {
         self.entry.kept()
     }
@@ -137,17 +137,17 @@ impl Drop for Way {
 /// Starts `threads` threads; they end when the last port is dropped.
 ///
 /// # Errors
-/// The system's when there can be no thread.
+/// The system's, if a thread cannot be created.
 pub fn start(threads: usize, wakes: &[Arc<dyn Wake>]) -> std::io::Result<Vec<JobPort>> {
     let queue = Arc::new(Queue::default());
     queue.lanes().ports = wakes.len();
-    // As many as may be in the queue and at work can be done before a shard looks.
+    // All jobs in the queue and in progress may finish before a shard takes an answer.
     let room = 2 * LANE_JOBS_MAX + threads;
     let (ports, answers) = port::ports(wakes, room, || Way { queue: queue.clone(), kept: Default::default() });
     for _ in 0..threads.max(1) {
         let (queue, answers) = (queue.clone(), answers.clone());
         waits::spawn("throng-job", move || {
-            // Messages go first on a host that has no core to spare.
+            // Messages have priority on a host without spare cores.
             waits::stand_back();
             while let Some(Given { shard, token, what: job }) = queue.next() {
                 #[cfg(debug_assertions)]
@@ -169,7 +169,7 @@ mod tests {
         fn wake(&self) {}
     }
 
-    /// As many changes of passwords as there is room for are before a login: it is done long before they are.
+    /// A login behind a full lane of password changes finishes long before they do.
     #[test]
     fn changes_hold_up_no_login() {
         let mut lanes = Lanes::default();
@@ -185,7 +185,8 @@ mod tests {
         assert_eq!(std::iter::from_fn(|| lanes.take()).count(), 98, "and the others come, too");
     }
 
-    /// What a lane has no room for is kept, and all of it is done; the threads end with the ports.
+    /// Jobs that do not fit into their lane are kept and eventually done; the threads end with the
+    /// ports.
     #[test]
     fn more_jobs_than_fit_are_all_done() {
         let wakes: Vec<Arc<dyn Wake>> = vec![Arc::new(Nobody)];

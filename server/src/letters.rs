@@ -1,7 +1,9 @@
-//! Queues between shards: one bounded ring for each pair, one writer and one reader each, no lock.
+//! Queues between shards: one bounded ring per ordered pair, with one writer and one reader each
+//! and no lock.
 //!
-//! When a ring is full, the sender keeps what does not fit and stops reading from its clients until there is room; letters
-//! from others it goes on handling, so two full rings cannot block each other.
+//! When a ring is full, the sender keeps what does not fit and stops reading from its clients until
+//! there is room. It continues to handle letters from others, so two full rings cannot block each
+//! other.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -15,7 +17,7 @@ use throng_engine::session::moved::Moved;
 
 use crate::tls::TlsConnection;
 
-/// What goes through a ring.
+/// An entry of a ring.
 pub enum Envelope {
     /// A turn's letters, and when that turn began.
     Batch(Letters, Instant),
@@ -23,30 +25,30 @@ pub enum Envelope {
     Moved(Box<MovedLink>),
 }
 
-/// State that goes with a socket.
+/// State that follows a socket.
 pub struct MovedLink {
-    /// What the driver tells the connection's arrival by.
+    /// The key that the driver reports with the connection's arrival.
     pub key: u64,
-    /// What the state rests on.
+    /// The gate that the state depends on.
     pub after: Gate,
     /// The shard's part.
     pub moved: Box<Moved>,
     /// The connection's TLS.
     pub tls: Option<Box<TlsConnection>>,
-    /// The client, if a proxy has made the connection for it.
+    /// The client, if a proxy made the connection on its behalf.
     pub client: Option<SocketAddr>,
-    /// What the peer sent while it was on its way, as it came from the socket.
+    /// Bytes that the peer sent during the move, as received from the socket.
     pub bytes: Vec<u8>,
 }
 
-/// How many letters shards have sent each other: the sender counts, anybody reads.
+/// Numbers of letters between shards: the sender counts, any thread reads.
 #[derive(Debug)]
 pub struct Traffic {
-    /// By sender, then by receiver; one sender's stand apart from the others'.
+    /// By sender, then by receiver; the rows of senders are separate.
     sent: Vec<Vec<Counter>>,
 }
 
-/// Counters of one sender at least: so that two of them do not write to one line of the cache.
+/// Minimum number of counters per sender, so that two senders do not write to the same cache line.
 const ROW_MIN: usize = 16;
 
 impl Traffic {
@@ -55,19 +57,20 @@ impl Traffic {
         Traffic { sent: (0..shards).map(|_| row()).collect() }
     }
 
-    /// Letters that other shards have sent to this one, also such as still wait for room in its rings.
+    /// Letters that other shards have sent to this one, including those that wait for room in its
+    /// rings.
     pub fn to(&self, shard: ShardId) -> u64 {
         self.sent.iter().map(|row| row[shard.index()].get()).sum()
     }
 }
 
-/// All of a shard's ends of rings: one to each other shard, and one from each.
+/// A shard's ends of all its rings: one to and one from each other shard.
 pub struct LetterRings {
     own: usize,
     traffic: Arc<Traffic>,
     incoming: Vec<rtrb::Consumer<Envelope>>,
     outgoing: Vec<Outgoing>,
-    /// Envelopes that wait in all of `outgoing`: asked for each turn, and most often none.
+    /// Envelopes that wait in all of `outgoing`: read every turn, and usually zero.
     kept: usize,
     sent: u64,
     received: u64,
@@ -75,11 +78,12 @@ pub struct LetterRings {
 
 struct Outgoing {
     ring: rtrb::Producer<Envelope>,
-    /// What the ring had no room for. Bounded, because nothing new is read from clients while there is any.
+    /// Envelopes that the ring had no room for. Bounded, because nothing new is read from clients
+    /// while there are any.
     kept: VecDeque<Envelope>,
 }
 
-/// Makes the rings of `shards` shards, each of `slots` batches.
+/// Creates the rings of `shards` shards, each with room for `slots` batches.
 pub fn letter_rings(shards: u16, slots: usize) -> Vec<LetterRings> {
     let count = usize::from(shards);
     let traffic = Arc::new(Traffic::new(count));
@@ -95,7 +99,7 @@ pub fn letter_rings(shards: u16, slots: usize) -> Vec<LetterRings> {
     let mut rings: Vec<LetterRings> = (0..count).map(empty).collect();
     for from in 0..count {
         for to in 0..count {
-            // A shard's letters to itself stay inside of it, but the ring keeps the indices plain.
+            // A shard's letters to itself never use a ring; this one keeps the indices simple.
             let (ring, reader) = rtrb::RingBuffer::new(if from == to { 1 } else { slots });
             rings[from].outgoing.push(Outgoing { ring, kept: VecDeque::new() });
             rings[to].incoming.push(reader);
@@ -105,7 +109,7 @@ pub fn letter_rings(shards: u16, slots: usize) -> Vec<LetterRings> {
 }
 
 impl LetterRings {
-    /// Sends, or keeps what does not fit.
+    /// Sends the envelope, or keeps it if it does not fit.
     pub fn send(&mut self, to: ShardId, envelope: Envelope) {
         if let Envelope::Batch(batch, _) = &envelope {
             self.traffic.sent[self.own][to.index()].add(batch.len() as u64);
@@ -122,7 +126,8 @@ impl LetterRings {
         }
     }
 
-    /// Tries again to send what was kept; calls `sent` for each shard that got something. Returns whether some is left.
+    /// Retries kept envelopes; calls `sent` for each shard that received some. Returns whether some
+    /// are left.
     pub fn push_on(&mut self, mut sent: impl FnMut(ShardId)) -> bool {
         if self.kept == 0 {
             return false;
@@ -144,7 +149,8 @@ impl LetterRings {
         self.kept > 0
     }
 
-    /// Takes what has come, at most `most` envelopes from each sender. Whether a sender had more.
+    /// Takes received envelopes, at most `most` from each sender. Returns whether a sender had
+    /// more.
     pub fn receive(&mut self, most: usize, mut on_envelope: impl FnMut(Envelope)) -> bool {
         let mut more = false;
         for ring in &mut self.incoming {
@@ -161,34 +167,34 @@ impl LetterRings {
         more
     }
 
-    /// Envelopes given to it for others, those included that wait for room.
+    /// Envelopes sent to other shards, including those that wait for room.
     pub fn sent(&self) -> u64 {
         self.sent
     }
 
-    /// Envelopes taken from others.
+    /// Envelopes received from other shards.
     pub fn received(&self) -> u64 {
         self.received
     }
 
-    /// How many letters all shards have sent.
+    /// Counters of the letters of all shards.
     pub fn traffic(&self) -> &Arc<Traffic> {
         &self.traffic
     }
 
-    /// Memory of the rings in which letters come and of what is kept for others, bytes, without what the letters say.
+    /// Memory of the incoming rings and of kept envelopes, in bytes, without the letters' contents.
     pub fn memory_bytes(&self) -> usize {
         let rings = self.incoming.iter().map(|ring| ring.buffer().capacity());
         let kept = self.outgoing.iter().map(|outgoing| outgoing.kept.capacity());
         rings.chain(kept).sum::<usize>() * size_of::<Envelope>()
     }
 
-    /// Whether something waits to be received.
+    /// Whether an envelope can be received.
     pub fn has_letters(&self) -> bool {
         self.incoming.iter().any(|ring| !ring.is_empty())
     }
 
-    /// Envelopes that did not fit into rings.
+    /// Number of envelopes that did not fit into their rings.
     pub fn kept(&self) -> usize {
         self.kept
     }

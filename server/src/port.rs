@@ -1,5 +1,5 @@
-//! Work that a shard hands to other threads: what is handed out has a token, by which its answer is known. A shard never waits: it is
-//! woken by an answer, and gets one at once to what cannot be handed on.
+//! Hands work of a shard to other threads: each piece has a token that identifies its answer. A
+//! shard never blocks: an answer wakes it, and what cannot be handed on is answered at once.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,27 +7,27 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use crate::disk::Wake;
 
-/// What a shard has handed out.
+/// Work that a shard has handed out.
 pub struct Given<Q> {
-    /// Which shard.
+    /// The shard.
     pub shard: usize,
     /// Its token.
     pub token: u64,
-    /// What.
+    /// The work.
     pub what: Q,
 }
 
-/// The way to those who answer: bounded, and never waited for.
+/// The sending side towards the threads that answer: bounded and non-blocking.
 pub trait Entry {
-    /// What is handed out.
+    /// The work.
     type What;
-    /// What comes back.
+    /// Its answer.
     type Answer;
 
-    /// Hands on.
+    /// Hands the work on.
     ///
     /// # Errors
-    /// It cannot be: the answer.
+    /// The answer, if it cannot be handed on.
     fn give(&mut self, given: Given<Self::What>) -> Result<(), Self::Answer>;
 }
 
@@ -36,15 +36,15 @@ pub struct Port<E: Entry> {
     shard: usize,
     pub(crate) entry: E,
     done: Receiver<(u64, E::Answer)>,
-    /// Answers to what could not be handed on; bounded by what the shard has under way.
+    /// Answers to work that could not be handed on; bounded by what the shard has in progress.
     refused: VecDeque<(u64, E::Answer)>,
-    /// Handed on and not back yet: most turns have none, and look into no queue.
+    /// Handed on and not answered yet. Most turns have none and check no queue.
     under_way: usize,
     wake: Arc<dyn Wake>,
 }
 
 impl<E: Entry> Port<E> {
-    /// Hands out.
+    /// Hands work out.
     pub fn submit(&mut self, token: u64, what: E::What) {
         match self.entry.give(Given { shard: self.shard, token, what }) {
             Ok(()) => self.under_way += 1,
@@ -55,7 +55,7 @@ impl<E: Entry> Port<E> {
         }
     }
 
-    /// An answer.
+    /// The next answer.
     pub fn poll(&mut self) -> Option<(u64, E::Answer)> {
         if let Some(refused) = self.refused.pop_front() {
             return Some(refused);
@@ -69,7 +69,7 @@ impl<E: Entry> Port<E> {
     }
 }
 
-/// The way back to one shard: for its answers, and to wake it.
+/// The way back to one shard: a channel for its answers, and its waker.
 type Back<A> = (SyncSender<(u64, A)>, Arc<dyn Wake>);
 
 /// The ways back to all shards.
@@ -82,7 +82,8 @@ impl<A> Clone for Answers<A> {
 }
 
 impl<A> Answers<A> {
-    /// Answers. There is room for all that a shard lets be under way, so this does not wait.
+    /// Sends an answer. The channel has room for everything that a shard may have in progress, so
+    /// this does not block.
     pub fn answer(&self, shard: usize, token: u64, answer: A) {
         let (done, wake) = &self.0[shard];
         if done.send((token, answer)).is_ok() {
@@ -91,7 +92,8 @@ impl<A> Answers<A> {
     }
 }
 
-/// A port for each shard, each with an entry of its own, and the ways back. A shard has at most so many under way.
+/// Creates a port per shard, each with its own entry, and the ways back. A shard has at most `most`
+/// pieces in progress.
 pub fn ports<E: Entry>(
     wakes: &[Arc<dyn Wake>],
     under_way_max: usize,
@@ -120,7 +122,7 @@ mod tests {
         }
     }
 
-    /// Takes even numbers.
+    /// Accepts even numbers.
     struct Even(SyncSender<Given<u32>>);
 
     impl Entry for Even {

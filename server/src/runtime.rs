@@ -1,5 +1,5 @@
-//! A thread with a runtime of its own, beside the shards: for the operator's HTTP, uploads, bytestreams, and questions to back ends.
-//! With listeners, or without.
+//! A thread with its own async runtime, beside the shards: for the operator's HTTP, uploads,
+//! bytestreams, and requests to back ends. With or without listeners.
 
 use std::io;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
@@ -10,10 +10,11 @@ use tokio::sync::watch;
 
 use crate::waits;
 
-/// Time after which a failed `accept` is tried again: out of descriptors, most likely, and they come back.
+/// Time after which a failed `accept` is retried: most likely the process is out of descriptors,
+/// which is temporary.
 pub(crate) const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
-/// The thread. Dropping it ends all of its tasks.
+/// The thread. Dropping it ends all its tasks.
 #[derive(Debug)]
 pub(crate) struct Aside {
     stop: watch::Sender<bool>,
@@ -21,7 +22,7 @@ pub(crate) struct Aside {
 }
 
 impl Aside {
-    /// Starts it: it works, with all tasks that this spawns, until it is dropped.
+    /// Starts the thread. It runs `work` and all tasks that it spawns until it is dropped.
     ///
     /// # Errors
     /// The system's.
@@ -31,7 +32,7 @@ impl Aside {
         work: impl FnOnce() -> F + Send + 'static,
     ) -> io::Result<Aside> {
         let mut builder = tokio::runtime::Builder::new_current_thread();
-        // Its threads for work that takes a while have the same name, as they do the same.
+        // Its blocking threads have the same name, as they do the same work.
         let runtime = builder.thread_name(name).max_blocking_threads(blocking.most).enable_all().build()?;
         let (stop, mut stopped) = watch::channel(false);
         let thread = waits::spawn(name, move || {
@@ -61,16 +62,16 @@ impl Drop for Aside {
     }
 }
 
-/// Threads of a runtime for what takes a while.
+/// Blocking threads of a runtime.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Blocking {
-    /// So many at most.
+    /// Their maximum number.
     pub(crate) most: usize,
-    /// The end waits for what they do.
+    /// Whether shutdown waits for their work.
     pub(crate) whole: bool,
 }
 
-/// A thread that serves listeners. Dropping it ends all of its connections.
+/// A thread that serves listeners. Dropping it ends all its connections.
 #[derive(Debug)]
 pub(crate) struct Listening {
     addresses: Vec<SocketAddr>,
@@ -78,7 +79,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// Serves these listeners, each with what it is given.
+    /// Serves these listeners, each with its own value.
     ///
     /// # Errors
     /// The system's.
@@ -100,13 +101,14 @@ impl Listening {
         Ok(Listening { addresses, _aside: aside })
     }
 
-    /// Where it listens.
+    /// The addresses of its listeners.
     pub(crate) fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 }
 
-/// What one client can choose addresses from: IPv4 whole, of IPv6 the first 64 bits. Loopback is one address, and stays known as such.
+/// The network from which one client can choose addresses: an IPv4 address itself, the first 64
+/// bits of an IPv6 address. Loopback is one address and stays recognisable.
 pub(crate) fn network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) if !address.is_loopback() => {
@@ -131,7 +133,7 @@ mod tests {
         assert_ne!(of("::1"), of("::2"), "which is not of this machine");
     }
 
-    /// What is begun on its thread ends with it.
+    /// Tasks that were spawned on its thread end with it.
     #[test]
     fn dropping_it_ends_all_of_its_tasks() {
         struct Told(std::sync::mpsc::Sender<()>);
