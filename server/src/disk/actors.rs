@@ -1,4 +1,4 @@
-//! The actors of a table that stand in tables, one after the other, past those of which all rows are lost.
+//! Iterates over the actors that have rows in tables, skipping those whose rows are all lost.
 
 use throng_engine::store::{Table, key};
 
@@ -7,10 +7,10 @@ use super::memory::flat;
 use super::tables::Tables;
 use super::view::Row;
 
-/// Rows of one actor passed one by one before the iterator seeks to the next actor.
+/// Rows of one actor skipped one by one before the iterator seeks to the next actor.
 const ROWS_BEFORE_SEEK: u32 = 16;
 
-/// Goes over the actors of a table that stand in tables.
+/// Iterates over the actors that have rows in tables.
 pub(super) struct NextActor<'a> {
     tables: &'a Tables,
     until: Vec<u8>,
@@ -22,7 +22,7 @@ impl<'a> NextActor<'a> {
         NextActor { tables, until: vec![table as u8 + 1], rows: None }
     }
 
-    /// The beginning of the first actor at or behind a key.
+    /// The beginning of the first actor at or after a key.
     pub(super) fn from(&mut self, from: &[u8]) -> Result<Option<Vec<u8>>, DiskError> {
         let mut passed = 0;
         while let Some((row, rows)) = self.rows.as_mut().filter(|(row, _)| row.as_slice() < from) {

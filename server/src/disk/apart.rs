@@ -1,11 +1,11 @@
-//! Puts damaged tables apart while the store is open: what is whole of them is written anew (`mend`), the store goes on with
-//! the new list, and merges go on for everything.
+//! Quarantines damaged tables while the store is open. Their intact rows are rewritten (`mend`),
+//! the store continues with the new list, and merges resume.
 //!
-//! The list is replaced under the feet of `lsm_tree`, which has no step for this: it is opened anew with the new list, and
-//! takes the place of the one before. Nobody writes tables meanwhile (a second at the most; commits go on in memory), and no
-//! merge removes a file that a read of the moment before may still want. What reads all rows, as a backup does, may take
-//! minutes: it is waited for, by trying again later. Whatever keeps a table from being put apart leaves it where it is, with no
-//! merge of any table, as it was found.
+//! `lsm_tree` cannot replace its list while open: the tree is reopened with the new list, and takes
+//! the place of the previous one. During this time no tables are written (a second at most; commits
+//! continue in memory), and no merge removes a file that an earlier read may still need. A full
+//! scan, as for a backup, may take minutes: the replacement is retried later instead. If a table
+//! cannot be quarantined, it stays in place, and no table is merged, as before.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use super::lost::{Facts, LostRanges};
 use super::mend::Mending;
 use super::tables::Tables;
 
-/// Puts the tables apart that were found damaged; whether there was something to do and it was done.
+/// Quarantines the tables that were found damaged. Returns whether there were any and it succeeded.
 ///
 /// # Errors
-/// If it is not known any more which list of tables counts: nothing may be written then.
+/// If it is unknown which list of tables is current: nothing may be written then.
 pub(super) fn put_apart(tables: &Tables) -> Result<bool, DiskError> {
     tables.damages().take_fresh();
     let _one = tables.putting_apart.lock();
@@ -52,9 +52,9 @@ fn try_to(tables: &Tables, files: &[Arc<Path>]) -> Result<bool, DiskError> {
     done
 }
 
-/// Writes the tables anew; `false` if there is no space for it.
+/// Rewrites the tables; `false` if there is no space.
 fn written(tables: &Tables, files: &[Arc<Path>], mending: &mut Mending) -> Result<bool, DiskError> {
-    // What was begun and is in no list is not cleared away meanwhile.
+    // Prevents the removal of new tables that are in no list yet.
     let _writing = tables.writing.read();
     let opened = tables.opened();
     let version = opened.tree.current_version();
@@ -62,7 +62,7 @@ fn written(tables: &Tables, files: &[Arc<Path>], mending: &mut Mending) -> Resul
     let mut damaged = Vec::new();
     for table in version.iter_tables() {
         let file = TableFile::open(&table.path).map_err(DiskError::at(&table.path))?;
-        // The new list is opened: those that could not be are written anew with the others.
+        // The new list is opened: tables that could not be opened are rewritten with the others.
         if files.iter().any(|path| **path == **table.path) || file.disorder().is_some() {
             bytes += table.metadata.file_size;
             damaged.push((table, file));
@@ -85,14 +85,14 @@ fn written(tables: &Tables, files: &[Arc<Path>], mending: &mut Mending) -> Resul
     Ok(true)
 }
 
-/// Makes the new tables count; `false` if that has to wait.
+/// Makes the new tables current; `false` if that has to wait.
 fn replaced(tables: &Tables, files: &[Arc<Path>], mending: &Mending) -> Result<bool, DiskError> {
     if mending.is_empty() {
         // None of them is a table of the store any more.
         tables.damages().settle(files);
         return Ok(true);
     }
-    // Whoever reads all rows would lose files that only older lists name.
+    // A full scan would lose files that only older lists name.
     let Some(_alone) = tables.scanning.try_write() else { return Ok(false) };
     let _nobody_writes = tables.writing.write();
     let listing = Listing::read(&tables.dir)?;

@@ -1,7 +1,8 @@
-//! Tables that are being written, put on the device a piece at a time.
+//! Syncs tables piece by piece while they are written.
 //!
-//! `lsm_tree` syncs a table once, when all of it is written. The kernel has had no reason to write before, so that the device gets
-//! up to 64 MB at once, and the journal's syncs waited for that up to 60 ms. With a sync a piece they wait for one of them.
+//! `lsm_tree` syncs a table once, when it is complete. Until then the kernel has no reason to
+//! write, so the device gets up to 64 MB at once, and the journal's syncs waited up to 60 ms for
+//! that. With one sync per piece they wait for a single piece.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -13,33 +14,35 @@ use super::listing::{TABLES, last_number};
 /// Bytes of rows between two syncs.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Numbers behind the last file that are tried for further ones. One that gets no row is removed, and two threads draw numbers: more
-/// than a few in a row never stay without a file.
+/// Numbers after the last file that are probed for further ones. A file without rows is removed,
+/// and two threads draw numbers, but more than a few consecutive numbers never stay unused.
 const GAP_MAX: TableId = 16;
 
-/// What is written into a folder of tables from a moment on.
+/// Tracks the tables written into a folder from a given moment on.
 ///
-/// The folder is listed once, and after that files are found by their numbers, which only grow. A look costs [`GAP_MAX`] calls for files
-/// that are not there and a few for each one that is being written, however many tables the store has.
+/// The folder is listed once; after that files are found by their numbers, which only grow. A check
+/// costs [`GAP_MAX`] system calls for missing files and a few per file being written, however many
+/// tables the store has.
 #[derive(Debug)]
 pub(super) struct Arriving {
     tree: PathBuf,
-    /// The lowest number of a file that has not been seen; none if the folder could not be listed.
+    /// The lowest file number not seen yet; `None` if the folder could not be listed.
     next: Option<TableId>,
-    /// Files that had grown when they were last looked at, with their lengths in bytes.
+    /// Files that had grown at the last check, with their lengths in bytes.
     growing: Vec<(TableId, u64)>,
-    /// Bytes of rows since.
+    /// Bytes of rows written since then.
     bytes: usize,
 }
 
 impl Arriving {
-    /// Looks after the tables of `tree` that are written from now on.
+    /// Tracks the tables of `tree` that are written from now on.
     pub(super) fn begin(tree: PathBuf) -> Arriving {
         let next = last_number(&tree).ok().map(|last| last.map_or(0, |last| last + 1));
         Arriving { tree, next, growing: Vec::new(), bytes: 0 }
     }
 
-    /// A row of so many bytes is being written. What cannot be synced here is synced at the end, by who writes it.
+    /// Records that a row of this many bytes is being written. Failures to sync are ignored: the
+    /// writer syncs at the end.
     pub(super) fn wrote(&mut self, bytes: usize) {
         self.bytes += bytes;
         if self.bytes < PIECE_BYTES {
@@ -48,7 +51,7 @@ impl Arriving {
         self.bytes = 0;
         let Some(next) = self.next else { return };
         let path = |table: TableId| self.tree.join(TABLES).join(table.to_string());
-        // One that has not grown is whole, or somebody else's, who looks after it.
+        // A file that has not grown is complete, or another thread's, which syncs it.
         let grown = |(table, old): (TableId, Option<u64>)| {
             let file = File::open(path(table)).ok()?;
             let size = file.metadata().ok()?.len();
@@ -106,7 +109,7 @@ mod tests {
         assert_eq!((arriving.growing, arriving.next), (vec![(4, 8)], Some(5)));
     }
 
-    /// What a look holds and asks depends on what is written, not on what is there.
+    /// The cost of a check depends on what is being written, not on what exists.
     #[test]
     fn tables_that_were_there_before_cost_a_look_nothing() {
         let folder = folder(0..500);

@@ -1,7 +1,8 @@
-//! Copies of the store: online backup into a folder. What is done with one later is in `restore`.
+//! Online backup of the store into a folder. Verifying and restoring one is done in `restore`.
 //!
-//! A backup is a data folder without lock and reserve: `store/` with freshly written tables of one consistent view, and
-//! `backup.complete`, which is written last. Without that file a backup is not one.
+//! A backup is a data folder without lock and reserve: `store/` with freshly written tables of one
+//! consistent view, and `backup.complete`, which is written last. Without that file, a folder is
+//! not a backup.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -16,15 +17,18 @@ use super::{DiskError, Engine, Options, private};
 
 pub(super) const COMPLETE: &str = "backup.complete";
 
-/// Writes a consistent copy of a live store into an empty (or new) folder while commits go on, and reads it once to
-/// verify its checksums and the number of rows. `progress` gets the rows written so far. Returns the number of rows.
+/// Writes a consistent copy of a live store into an empty (or new) folder while commits continue.
+/// Then reads it once to verify its checksums and the number of rows. `progress` is given the rows
+/// written so far. Returns the number of rows.
 ///
 /// # Errors
-/// [`DiskError::NotEmpty`]; the file system's; [`DiskError::NoBackup`] if the copy does not read back.
+/// [`DiskError::NotEmpty`]; the file system's; [`DiskError::NoBackup`] if the copy does not read
+/// back.
 pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError> {
     fs::create_dir_all(to).map_err(DiskError::at(to))?;
     refuse_full(to, &[])?;
-    // A folder of another user stays as it is: what is put into it is private all the same.
+    // If the folder belongs to another user, its mode is left as it is; the files in it are private
+    // regardless.
     let _ = private::keep(to);
     let store = engine_folder(to);
     let rows = engine.copy_to(&store, progress)?;
@@ -40,26 +44,26 @@ pub fn backup(engine: &dyn Engine, to: &Path, progress: &mut dyn FnMut(u64)) -> 
     Ok(rows)
 }
 
-/// What the file that is written last says.
+/// The content of the file that is written last.
 pub(super) fn complete(rows: u64) -> String {
     format!("{rows} rows\n")
 }
 
-/// Reads all rows of a copy, with their checksums. By this thread alone: an engine that failed would end the process, and with
-/// it the server whose store this is a copy of.
+/// Reads all rows of a copy, verifying their checksums, in this thread alone: an engine that failed
+/// would end the process, and with it the server whose store was copied.
 pub(super) fn count_rows(store: &Path) -> Result<u64, DiskError> {
     let options = Options::default();
     let space = MergeSpace::new(store.to_owned(), options.free_bytes, 0);
     let tables = Tables::open(&store.join("tree"), 4 << 20, options.table_bytes, &space)?;
     let count = tables.range(&[], &[u8::MAX]).try_fold(0, |count, row| row.map(|_| count + 1));
     count.map_err(|error| match error {
-        // It is the copy that is damaged, and nothing is to be done about the store.
+        // The copy is damaged, not the store, which needs no repair.
         DiskError::Unreadable(what) => DiskError::NoBackup(format!("the copy cannot be read back: {what}")),
         other => other,
     })
 }
 
-/// Makes sure that nothing is in the folder but what has one of the names `but`.
+/// Checks that the folder contains only files with one of the names `but`.
 pub(super) fn refuse_full(folder: &Path, but: &[&str]) -> Result<(), DiskError> {
     let stays = |path: &PathBuf| path.file_name().is_some_and(|name| but.iter().any(|stays| name == *stays));
     match entries(folder)?.into_iter().find(|path| !stays(path)) {

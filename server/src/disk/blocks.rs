@@ -1,12 +1,13 @@
-//! One file of a table read block by block, past whatever damage there is: an unreadable block is a hole, not an end.
+//! Reads one table file block by block, past any damage: an unreadable block is a hole, not an end.
 //!
 //! ```text
 //! data blocks in the order of their keys, index blocks, the index of these, a filter, facts about the table, places of all these
 //! ```
 //!
-//! Every block has a checksum over its head and one over its content. Where blocks begin is taken from the index, as far as
-//! that can be read, and otherwise from the head of the block before; never from what bytes look like, because messages
-//! hold bytes that strangers choose, and a row must not come out of one. `lsm_tree` decodes what has been verified.
+//! Every block has a checksum of its head and one of its content. Where blocks begin is taken from
+//! the index, as far as it can be read, and otherwise from the head of the previous block. It is
+//! never guessed from content, because messages contain bytes that strangers choose, and must never
+//! be decoded as rows. `lsm_tree` decodes what has been verified.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -24,10 +25,10 @@ use lsm_tree::{CompressionType, InternalValue, SeqNo, Slice};
 
 use super::listing::{Section, section, sections};
 
-/// The most bytes at the end of a file that hold the places of its sections.
+/// Maximum bytes at the end of a file that hold the places of its sections.
 const TAIL_BYTES: u64 = 4096;
 
-/// No block is larger, bytes: a row's value stays far below.
+/// Maximum bytes of a block: a row's value stays far below.
 const BLOCK_BYTES_MAX: usize = 64 << 20;
 
 /// A part of a table that cannot be read.
@@ -37,13 +38,13 @@ pub(super) struct Hole {
     pub(super) file: PathBuf,
     /// Where the part begins, bytes.
     pub(super) at: u64,
-    /// How long it is, bytes.
+    /// Its length, bytes.
     pub(super) bytes: u64,
-    /// Its rows are behind this key; none: they may be the first of the table.
+    /// Its rows follow this key; `None`: they may be the first of the table.
     pub(super) after: Option<Vec<u8>>,
-    /// And none is behind this one; none: they may be the last of the table.
+    /// No row of it follows this key; `None`: they may be the last of the table.
     pub(super) last: Option<Vec<u8>>,
-    /// Why, in a few words.
+    /// The reason, in a few words.
     pub(super) what: String,
 }
 
@@ -54,7 +55,7 @@ impl Hole {
     }
 }
 
-/// Where holes are noted while rows are read.
+/// Collects holes while rows are read.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Holes(Rc<RefCell<Vec<Hole>>>);
 
@@ -63,13 +64,13 @@ impl Holes {
         self.0.borrow_mut().push(hole);
     }
 
-    /// Those noted since the last call.
+    /// The holes found since the last call.
     pub(super) fn take(&self) -> Vec<Hole> {
         self.0.take()
     }
 }
 
-/// A block that should be there: its place, and the last of its keys if the index says so.
+/// An expected block: its place, and its last key if the index names it.
 struct Expected {
     at: Range<u64>,
     last: Option<Slice>,
@@ -80,7 +81,7 @@ pub(super) struct TableFile {
     path: PathBuf,
     file: File,
     length: u64,
-    /// The file's parts, if their places can be read.
+    /// The file's sections, if their places can be read.
     parts: Option<Vec<Section>>,
 }
 
@@ -98,7 +99,8 @@ impl TableFile {
         Ok(table)
     }
 
-    /// What of the file's own order cannot be read, so that it cannot be opened as a table; `None` if all of it can.
+    /// The unreadable structure because of which the file cannot be opened as a table; `None` if
+    /// all of it can be read.
     pub(super) fn disorder(&self) -> Option<&'static str> {
         if self.parts.is_none() {
             Some("the places of its parts, at its end, cannot be read")
@@ -124,22 +126,23 @@ impl TableFile {
         facts.point_read(name, SeqNo::MAX).map(|fact| fact.value)
     }
 
-    /// The first of its keys, if the facts about it can be read.
+    /// Its first key, if the table's facts can be read.
     pub(super) fn first_key(&self) -> Option<Slice> {
         self.fact(b"key#min")
     }
 
-    /// The last of its keys, if the facts about it can be read.
+    /// Its last key, if the table's facts can be read.
     pub(super) fn last_key(&self) -> Option<Slice> {
         self.fact(b"key#max")
     }
 
-    /// The highest sequence number of its rows, if the facts about it can be read.
+    /// The highest sequence number of its rows, if the table's facts can be read.
     pub(super) fn newest(&self) -> Option<SeqNo> {
         self.fact(b"seqno#max").and_then(|number| Some(u64::from_le_bytes((*number).try_into().ok()?)))
     }
 
-    /// Blocks of rows that the index names, in order: by the index of the index, or one index block after the other.
+    /// Data blocks that the index names, in order: by the top-level index, or by one index block
+    /// after the other.
     fn indexed(&self) -> Vec<Expected> {
         let top = self.part(b"tli", BlockType::Index).map(handles);
         let Some(parts) = self.place(b"index") else { return top.unwrap_or_default() };
@@ -148,13 +151,13 @@ impl TableFile {
         blocks.filter(|block| block.header.block_type == BlockType::Index).flat_map(handles).collect()
     }
 
-    /// Places of the blocks of rows.
+    /// Places of the data blocks.
     #[cfg(test)]
     pub(super) fn blocks(&self) -> Vec<Range<u64>> {
         self.indexed().into_iter().map(|block| block.at).collect()
     }
 
-    /// Places of blocks, one behind the other.
+    /// Places of consecutive blocks.
     fn chain(&self, within: Range<u64>) -> Vec<Range<u64>> {
         let mut found = Vec::new();
         let mut at = within.start;
@@ -167,7 +170,7 @@ impl TableFile {
         found
     }
 
-    /// Its rows from a key on in the order of their keys, past holes, which are noted.
+    /// Its rows from a key on, in key order, skipping holes, which are recorded.
     pub(super) fn rows(self, from: &[u8], holes: Holes) -> impl Iterator<Item = InternalValue> + use<> {
         let from = from.to_vec();
         let indexed = self.indexed();
@@ -201,7 +204,7 @@ impl TableFile {
         Header::decode_from(&mut &bytes[..]).map_err(|_| "the head of a block is not as it was written".to_owned())
     }
 
-    /// The block at a place, verified.
+    /// Reads and verifies the block at a place.
     fn block(&self, at: Range<u64>) -> Result<Block, String> {
         let header = self.header(at.start)?;
         if at.start + whole_bytes(&header) != at.end {
@@ -213,22 +216,22 @@ impl TableFile {
     }
 }
 
-/// Goes over the blocks of rows.
+/// Iterates over the data blocks.
 struct Walk {
     table: TableFile,
     indexed: Peekable<std::vec::IntoIter<Expected>>,
     at: u64,
-    /// Where the blocks of rows end, if that is known.
+    /// The end of the data blocks, if known.
     end: Option<u64>,
-    /// The last key that was passed.
+    /// The last key passed.
     last: Option<Slice>,
-    /// A hole whose last row is not known yet.
+    /// A hole whose end is not known yet.
     open: Option<Hole>,
     holes: Holes,
 }
 
 impl Walk {
-    /// The rows of the next block that can be read.
+    /// The rows of the next readable block.
     fn next_block(&mut self) -> Option<Vec<InternalValue>> {
         loop {
             while self.indexed.next_if(|block| block.at.start < self.at).is_some() {}
@@ -258,7 +261,7 @@ impl Walk {
         }
     }
 
-    /// Where the next block should be; notes what lies before it and cannot be told apart.
+    /// The expected place of the next block; records an unreadable range before it.
     fn next_place(&mut self, end: u64) -> Option<Expected> {
         while self.at < end {
             let known = self.indexed.peek().map_or(end, |block| block.at.start);
@@ -267,7 +270,7 @@ impl Walk {
             {
                 return Some(block);
             }
-            // Nothing tells of this one but its own head.
+            // Only its own head describes this block.
             match self.table.header(self.at) {
                 Ok(header) if header.block_type == BlockType::Data && self.at + whole_bytes(&header) <= known => {
                     return Some(Expected { at: self.at..self.at + whole_bytes(&header), last: None });
@@ -279,7 +282,7 @@ impl Walk {
             self.at = known;
         }
         if self.end.take().is_none() && self.at == self.table.length {
-            // Rows may have stood behind, up to the index that is not there.
+            // There may have been rows up to the missing index.
             self.at += 1;
             self.hole(self.table.length..self.table.length, None, "the file ends before its rows do".into());
         }
@@ -293,7 +296,7 @@ impl Walk {
         self.open = Some(Hole { file, at: at.start, bytes, after, last: last.map(|key| key.to_vec()), what });
     }
 
-    /// Notes a hole, before rows from `next` on.
+    /// Ends a hole, before rows from `next` on.
     fn close(&mut self, next: Option<&[u8]>) {
         if let Some(mut hole) = self.open.take() {
             hole.last = hole.last.or_else(|| next.map(<[u8]>::to_vec));
@@ -302,7 +305,7 @@ impl Walk {
     }
 }
 
-/// Bytes of a block with its head.
+/// Bytes of a block including its head.
 fn whole_bytes(header: &Header) -> u64 {
     Header::serialized_len() as u64 + u64::from(header.data_length)
 }

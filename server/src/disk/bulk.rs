@@ -1,4 +1,4 @@
-//! Bulk load: very many rows in few syncs, for an import that nobody waits for row by row.
+//! Bulk load: very many rows in few syncs, for an import where no client waits for single rows.
 
 use throng_engine::store::Batch;
 
@@ -7,7 +7,8 @@ use super::{DiskError, Engine};
 /// Bytes of one commit.
 const BATCH_BYTES: usize = 4 << 20;
 
-/// Collects rows and commits them in large batches. What is not finished is durable up to some row, in order.
+/// Collects rows and commits them in large batches. After an interruption a prefix of the rows, in
+/// order, is durable.
 pub struct BulkLoader<'a> {
     engine: &'a dyn Engine,
     batch: Batch,
@@ -15,12 +16,12 @@ pub struct BulkLoader<'a> {
 }
 
 impl<'a> BulkLoader<'a> {
-    /// Loads into `engine`, which nobody else commits to meanwhile.
+    /// Loads into `engine`, to which no other thread commits meanwhile.
     pub fn new(engine: &'a dyn Engine) -> BulkLoader<'a> {
         BulkLoader { engine, batch: Batch::new(), rows: 0 }
     }
 
-    /// Adds what `write` puts into the batch: one account's rows, say, which then stay together.
+    /// Adds what `write` puts into the batch, such as one account's rows, which then stay together.
     ///
     /// # Errors
     /// As [`Engine::commit`].
@@ -30,7 +31,7 @@ impl<'a> BulkLoader<'a> {
         if self.batch.bytes() >= BATCH_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Commits the rest and returns how often [`BulkLoader::row`] was called.
+    /// Commits the rest and returns the number of calls of [`BulkLoader::row`].
     ///
     /// # Errors
     /// As [`Engine::commit`].

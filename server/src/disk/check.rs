@@ -1,4 +1,5 @@
-//! `store check`: reads every byte of a store at rest, changes nothing, and says what is damaged, where, and whom it is about.
+//! `store check`: reads every byte of a store at rest, changes nothing, and reports what is
+//! damaged, where, and which users are affected.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,16 +12,17 @@ use super::finding::of_hole;
 use super::memory::flat;
 use super::{DiskError, Finding, FolderLock, Still};
 
-/// Problems kept in a report; further ones are only counted.
+/// Problems listed in a report; further ones are only counted.
 const PROBLEMS_MAX: usize = 20;
 
 /// Rows between two calls of the progress callback.
 const PROGRESS_ROWS: u64 = 8192;
 
-/// Decodes the value of a row: `Err` says in a few words what is wrong with it (never its content).
+/// Decodes the value of a row: `Err` describes in a few words what is wrong with it (never its
+/// content).
 pub type ValueCheck<'a> = &'a dyn Fn(Table, &[u8], &[u8], &[u8]) -> Result<(), String>;
 
-/// What one table holds.
+/// The content of one table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TableCount {
     /// The table.
@@ -38,17 +40,17 @@ pub struct TableCount {
 /// What a check found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// One a table, in the order of their numbers.
+    /// One per table, in the order of their numbers.
     pub tables: Vec<TableCount>,
     /// What is damaged or missing.
     pub findings: Vec<Finding>,
-    /// Files of tables that no list names. They are left as they are.
+    /// Table files that no list names. They are left in place.
     pub unlisted: Vec<PathBuf>,
-    /// Files of the folder.
+    /// Number of files in the folder.
     pub files: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Number of rows with which something is wrong.
+    /// Number of rows with a problem.
     pub problems: u64,
     /// The first problems, in words.
     pub first_problems: Vec<String>,
@@ -60,7 +62,7 @@ impl Report {
         self.problems == 0 && self.findings.is_empty()
     }
 
-    /// All rows.
+    /// Number of rows in all tables.
     pub fn rows(&self) -> u64 {
         self.tables.iter().map(|table| table.rows).sum()
     }
@@ -73,10 +75,11 @@ impl Report {
     }
 }
 
-/// Reads a whole store at rest, every byte of it, and changes nothing. `progress` gets the rows seen so far.
+/// Reads every byte of a store at rest, and changes nothing. `progress` is given the rows seen so
+/// far.
 ///
 /// # Errors
-/// Those that say nothing about the store itself: no store, another format, the file system's.
+/// Those that do not concern the store's content: no store, another format, the file system's.
 pub fn check(lock: &FolderLock, value: ValueCheck<'_>, progress: &mut dyn FnMut(u64)) -> Result<Report, DiskError> {
     let still = Still::open_damaged(lock)?;
     let mut report = Report { tables: Table::ALL.map(empty_count).to_vec(), ..Report::default() };
@@ -85,7 +88,7 @@ pub fn check(lock: &FolderLock, value: ValueCheck<'_>, progress: &mut dyn FnMut(
     check_files(&still, &mut report);
     check_rows(&still, value, &mut report, progress)?;
     name_users(&still, &mut report.findings)?;
-    // A backup says how many rows it has.
+    // A backup records its number of rows.
     let complete = lock.folder().join(backup::COMPLETE);
     if let Ok(said) = fs::read_to_string(&complete)
         && said != backup::complete(report.rows())
@@ -96,7 +99,7 @@ pub fn check(lock: &FolderLock, value: ValueCheck<'_>, progress: &mut dyn FnMut(
     Ok(report)
 }
 
-/// Compares each file of a table with what was written, and finds the holes in those that are not the same.
+/// Compares the checksum of each table file, and finds the holes of files that differ.
 fn check_files(still: &Still, report: &mut Report) {
     let Some(listing) = still.listing() else { return };
     for table in listing.tables() {
@@ -131,7 +134,7 @@ fn check_files(still: &Still, report: &mut Report) {
     }
 }
 
-/// Walks all rows.
+/// Reads all rows.
 fn check_rows(
     still: &Still,
     value: ValueCheck<'_>,
@@ -170,7 +173,7 @@ fn check_rows(
         last.clear();
         last.extend_from_slice(&flat);
     }
-    // Holes that only this walk has met: a file may have been as it was written a moment ago.
+    // Holes that only this pass has met: a file may have been intact a moment ago.
     let known = |hole: &Hole| report.findings.iter().any(|other| other.file == hole.file);
     let new: Vec<Finding> = holes.take().iter().filter(|hole| !known(hole)).map(of_hole).collect();
     report.findings.extend(new);
@@ -178,7 +181,8 @@ fn check_rows(
     Ok(())
 }
 
-/// Adds the users whose rows may have stood in a hole to those at its ends: all accounts whose rows would stand there.
+/// Adds the users whose rows may have been in a hole to those at its ends: all accounts whose rows
+/// would be in that range.
 ///
 /// # Errors
 /// The file system's.

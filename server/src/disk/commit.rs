@@ -1,18 +1,20 @@
-//! The committer: one thread that makes the batches of all shards durable, many of them in one sync.
+//! The committer: one thread that makes the batches of all shards durable, many of them per sync.
 //!
-//! **One order without a lock.** A shard that has writes in a turn takes a ticket from one counter (once a turn, not a
-//! message), and puts batch and ticket into its own ring, which has one producer and one consumer. The committer
-//! empties the rings into a window and applies the tickets in sequence without a gap: if a ticket is missing, its shard
-//! stands between taking it and handing in its batch, and the committer waits for that ring. A ticket is the
+//! **One order without a lock.** A shard that has writes in a turn takes a ticket from one counter
+//! (once per turn, not per message), and puts batch and ticket into its own ring, which has one
+//! producer and one consumer. The committer empties the rings into a window and applies the tickets
+//! in sequence without a gap. If a ticket is missing, its shard has taken it and is about to hand
+//! in its batch: the committer waits for that ring. A ticket is the
 //! [`Gate`]: all commits up to it are durable once [`Submitter::durable`] has reached it.
 //!
-//! If shard A hands in a batch and then writes to shard B, and B hands in one on receipt, then A's ticket is the lower one:
-//! A's increment of the counter happens before B's, and one counter's changes have one order. So what B wrote because
-//! of A can never survive a crash that A's write did not survive.
+//! Suppose that shard A hands in a batch and then writes to shard B, and B hands one in on receipt.
+//! Then A's ticket is the lower one: A's increment of the counter happens before B's, and one
+//! counter's changes have one order. So a write that B made because of A can never survive a crash
+//! that A's write did not survive.
 //!
-//! **Nothing fails.** When the device is full the group waits: the reserve is released, and the group is tried again until
-//! it is through; meanwhile all are told [`StorageState::Full`]. Any other error ends the process, because after a failed
-//! sync nobody knows what is on the disk.
+//! **Nothing fails.** When the device is full the group waits: the reserve is released, and the
+//! group is retried until it succeeds. Meanwhile all parties see [`StorageState::Full`]. Any other
+//! error ends the process, because after a failed sync the content of the disk is unknown.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -32,34 +34,36 @@ use super::{DiskError, Engine, Options, Seen, StorageState, StoreCounters, Wake}
 use crate::waits::{self, Place};
 use crate::waking::Parking;
 
-/// Time between two lines of the log that say that the disk is still full.
+/// Time between two log lines that report a full disk.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
-/// Batches larger than this give their memory back instead of being used again, bytes.
+/// Batches larger than this are freed instead of reused, bytes.
 const SPARE_BYTES_MAX: usize = 256 << 10;
 
-/// Without work for so long the committer lets the engine rest.
+/// After this time without work the committer lets the engine rest.
 const REST_AFTER: Duration = Duration::from_secs(10);
 
-/// How often a committer with work gives memory back.
+/// How often a busy committer gives memory back.
 const TIDY_EVERY: Duration = Duration::from_secs(5);
 
-/// Pause of a shard that has no room to hand a batch in: letters of other shards make it write although it reads from no
-/// client any more.
+/// Pause of a shard that has no room to hand a batch in: letters of other shards cause writes even
+/// while it does not read from clients.
 const FULL_PAUSE: Duration = Duration::from_micros(200);
 
-/// Part of a second's bytes that may wait while commits are slowed down.
+/// The fraction of a second's bytes that may wait while commits are slowed down.
 const QUEUE_PARTS: u64 = 10;
 
-/// Bytes that each shard may have waiting however slow commits are: more than a client may send at once.
+/// Bytes that each shard may have waiting however slow commits are: more than a client may send at
+/// once.
 const QUEUE_BYTES_MIN: u64 = 256 << 10;
 
-/// Most batches in one sync.
+/// Maximum number of batches per sync.
 const GROUP_BATCHES_MAX: usize = 4096;
 
-/// What is called when the store cannot go on.
+/// Called when the store cannot continue.
 pub type Fatal = Arc<dyn Fn(&DiskError) + Send + Sync>;
 
-/// The usual [`Fatal`]: says why and ends the process at once, without running anything that could acknowledge.
+/// The default [`Fatal`]: reports the reason and ends the process at once, without running anything
+/// that could acknowledge.
 pub fn stop_process() -> Fatal {
     Arc::new(|error| {
         let code = crate::end::STORE;
@@ -67,13 +71,13 @@ pub fn stop_process() -> Fatal {
     })
 }
 
-/// A shard's end: hands in batches and asks how far they are durable. Belongs to one thread.
+/// A shard's end: hands in batches and reports how far they are durable. Belongs to one thread.
 #[derive(Debug)]
 pub struct Submitter {
     shard: usize,
     ring: rtrb::Producer<Ticketed>,
     spare: rtrb::Consumer<Batch>,
-    /// Bytes and batches handed in so far; only this end writes them.
+    /// Bytes and batches handed in so far; written only by this end.
     bytes_in: u64,
     batches_in: u64,
     out: Arc<Out>,
@@ -83,7 +87,7 @@ pub struct Submitter {
     thread: Thread,
 }
 
-/// What of a shard has been committed so far; only the committer writes it.
+/// What has been committed of a shard so far; written only by the committer.
 #[derive(Debug, Default)]
 struct Out {
     bytes: AtomicU64,
@@ -104,8 +108,8 @@ struct Tickets {
 }
 
 impl Submitter {
-    /// Hands in the writes of a turn. Batches become durable in the order of the gates. An empty batch gets the gate
-    /// that is durable already.
+    /// Hands in the writes of a turn. Batches become durable in the order of their gates. An empty
+    /// batch gets the gate that is already durable.
     ///
     /// Call it only when [`Submitter::is_full`] is false; otherwise it waits for room.
     pub fn submit(&mut self, batch: Batch) -> Gate {
@@ -117,7 +121,7 @@ impl Submitter {
         }
         self.bytes_in += batch.bytes() as u64;
         self.batches_in += 1;
-        // SeqCst for the reader of this code; the order needed is that of one counter's changes.
+        // SeqCst for clarity; the required order is only that of one counter's changes.
         let ticket = self.tickets.taken.fetch_add(1, Ordering::SeqCst) + 1;
         let pushed = self.ring.push(Ticketed { ticket, batch });
         assert!(pushed.is_ok(), "a ring with room takes a batch");
@@ -135,30 +139,30 @@ impl Submitter {
         }
     }
 
-    /// An empty batch, whose memory has been used before if there is such a one; otherwise it is likely to become as
-    /// large as `before`.
+    /// An empty batch, with reused memory if available; otherwise with capacity for a batch like
+    /// `before`.
     pub fn spare(&mut self, before: &Batch) -> Batch {
         self.spare.pop().unwrap_or_else(|_| Batch::like(before))
     }
 
-    /// Lets so many bytes wait from now on.
+    /// Sets the number of bytes that may wait.
     pub fn tune(&mut self, bytes_max: u64) {
         self.bytes_max = bytes_max;
     }
 
-    /// Whether so much is waiting that the shard must stop reading from its connections. What others send it has room
-    /// for some turns still.
+    /// Whether so much is waiting that the shard must stop reading from its connections. There is
+    /// still room for some turns of letters from others.
     pub fn is_full(&self) -> bool {
         let bytes_max = self.bytes_max.min(self.shared.queue_bytes_max.load(Ordering::Relaxed));
         self.queued_bytes() >= bytes_max || self.ring.slots() <= self.ring.buffer().capacity() / 4
     }
 
-    /// Bytes handed in by this shard and not yet durable.
+    /// Bytes handed in by this shard that are not durable yet.
     pub fn queued_bytes(&self) -> u64 {
         self.bytes_in.saturating_sub(self.out.bytes.load(Ordering::Acquire))
     }
 
-    /// Batches handed in by this shard and not yet durable.
+    /// Batches handed in by this shard that are not durable yet.
     pub fn queued_batches(&self) -> u64 {
         self.batches_in.saturating_sub(self.out.batches.load(Ordering::Relaxed))
     }
@@ -168,8 +172,8 @@ impl Submitter {
         self.shared.durable()
     }
 
-    /// Whether `gate` is durable; if not, this shard is woken once it is (only for the gate asked for last: ask for the
-    /// lowest one waited for).
+    /// Whether `gate` is durable; if not, this shard is woken once it is. Only the last gate asked
+    /// for counts: ask for the lowest one.
     pub fn wake_at(&self, gate: Gate) -> bool {
         self.shared.wake_at(self.shard, gate)
     }
@@ -180,7 +184,7 @@ impl Submitter {
     }
 }
 
-/// The thread that commits. Stops when dropped, after all that has been handed in is durable.
+/// The commit thread. When dropped, it stops after everything handed in is durable.
 #[derive(Debug)]
 pub struct Committer {
     tickets: Arc<Tickets>,
@@ -189,11 +193,11 @@ pub struct Committer {
 }
 
 impl Committer {
-    /// Starts the thread. `wakes` has one entry a shard, in the order of their numbers, and after them one a thread
-    /// that waits for gates without writing (the [`super::Readers`]' threads).
+    /// Starts the thread. `wakes` has one entry per shard, in the order of their numbers, followed
+    /// by one per thread that waits for gates without writing (those of [`super::Readers`]).
     ///
     /// # Errors
-    /// The file system's when the reserve is made; the system's when there can be no thread.
+    /// The file system's when the reserve is created; the system's if a thread cannot be created.
     pub fn start(
         engine: Arc<dyn Engine>,
         folder: Option<PathBuf>,
@@ -277,7 +281,7 @@ impl Committer {
         self.shared.state()
     }
 
-    /// Changes what it goes by.
+    /// A handle that changes its settings.
     pub fn tuner(&self) -> Tuner {
         Tuner(self.shared.clone())
     }
@@ -286,7 +290,8 @@ impl Committer {
         &self.shared
     }
 
-    /// Makes all that has been handed in durable and ends the thread. Shards hand in nothing more by then.
+    /// Makes everything handed in durable and ends the thread. By then the shards hand in nothing
+    /// more.
     pub fn stop(mut self) {
         self.join();
     }
@@ -295,7 +300,7 @@ impl Committer {
         if let Some(thread) = self.thread.take() {
             self.tickets.stopping.store(true, Ordering::SeqCst);
             thread.thread().unpark();
-            // A panic of the committer has aborted the process already.
+            // A panic of the committer has already aborted the process.
             let _ = thread.join();
         }
     }
@@ -307,19 +312,20 @@ impl Drop for Committer {
     }
 }
 
-/// Changes what a committer goes by while it runs: it looks at it once a group.
+/// Changes a running committer's settings, which it reads once per group.
 #[derive(Clone, Debug)]
 pub struct Tuner(Arc<Shared>);
 
 impl Tuner {
-    /// Most bytes of batches in one sync, and free space below which new messages are refused, bytes.
+    /// Sets the maximum bytes of batches per sync, and the free space below which new messages are
+    /// refused, bytes.
     pub fn tune(&self, group_bytes_max: usize, min_free_bytes: u64) {
         self.0.group_bytes_max.store(group_bytes_max as u64, Ordering::Relaxed);
         self.0.min_free_bytes.store(min_free_bytes, Ordering::Relaxed);
     }
 
-    /// Bytes that have to be freed on the device before messages are accepted again, as it was last looked at: 0 while they
-    /// are accepted, and when nothing more has to be freed.
+    /// Bytes that must be freed on the device before messages are accepted again, as of the last
+    /// check: 0 while they are accepted, or if nothing more has to be freed.
     pub fn lacking_bytes(&self) -> u64 {
         self.0.lacking_bytes.load(Ordering::Relaxed)
     }
@@ -344,14 +350,14 @@ struct Worker {
     next: u64,
     group: Vec<Batch>,
     owners: Vec<usize>,
-    /// How long groups gather.
+    /// Decides how long groups gather.
     gathering: Gathering,
-    /// When the last group was durable.
+    /// When the last group became durable.
     committed: Option<Instant>,
     interval: Duration,
     free_bytes: FreeBytes,
     looked: Option<Instant>,
-    /// When it was last logged that the disk is full.
+    /// When the full disk was last logged.
     told: Option<Instant>,
     /// Whether the engine has rested since the last commit.
     rested: bool,
@@ -363,7 +369,8 @@ struct Worker {
     fatal: Fatal,
 }
 
-/// A committer or a reader that panics must take the process with it: shards would wait for gates or answers for ever.
+/// If a committer or a reader panics, the process must end: shards would wait for gates or answers
+/// forever.
 pub(super) struct AbortOnPanic;
 
 impl Drop for AbortOnPanic {
@@ -421,7 +428,8 @@ impl Worker {
         }
     }
 
-    /// Lets batches come that can share a sync with those that are here. Nobody has to wake this thread meanwhile.
+    /// Waits for further batches that can share a sync with the present ones. This thread need not
+    /// be woken for them.
     fn wait_for_more(&mut self) {
         let (mut began, mut before) = (None, 0);
         while !self.tickets.stopping.load(Ordering::SeqCst) {
@@ -436,7 +444,7 @@ impl Worker {
         }
     }
 
-    /// Moves what stands without a gap from the window into the group.
+    /// Moves the tickets without a gap from the window into the group.
     fn gather(&mut self) {
         let mut bytes = 0;
         let most = usize::try_from(self.shared.group_bytes_max.load(Ordering::Relaxed)).unwrap_or(usize::MAX);
@@ -451,7 +459,7 @@ impl Worker {
         }
     }
 
-    /// Commits the group, however long it takes, and tells everybody; returns when that was done.
+    /// Commits the group, however long it takes, and publishes it; returns when that was done.
     fn commit(&mut self, began: Instant) -> Result<Instant, DiskError> {
         loop {
             #[cfg(debug_assertions)]
@@ -477,7 +485,7 @@ impl Worker {
             lane.out.bytes.store(lane.bytes, Ordering::Release);
             if batch.bytes() <= SPARE_BYTES_MAX {
                 batch.clear();
-                // No room for spares: this one's memory goes back.
+                // No room for spares: this batch is freed.
                 let _ = lane.spare.push(batch);
             }
         }
@@ -491,8 +499,8 @@ impl Worker {
         Ok(ended)
     }
 
-    /// While the engine slows commits down, no more is taken in than it commits in a moment: what waits longer waits with its
-    /// senders, and does not stand before what others send.
+    /// While the engine slows commits down, limits the queues to what it commits in a moment.
+    /// Anything beyond waits at its sender, where it does not delay others' writes.
     fn bound_queues(&self) {
         let shards = self.lanes.len().max(1) as u64;
         let most =
@@ -500,7 +508,7 @@ impl Worker {
         self.shared.queue_bytes_max.store(most, Ordering::Relaxed);
     }
 
-    /// A group is durable, and all who waited for it have been told.
+    /// Counts a durable group, after its waiters were woken.
     fn count(&self, took: Duration, batches: u64, rows: u64) {
         let Seen { counters, latencies } = &self.seen;
         let took_us = us(took);
@@ -511,7 +519,7 @@ impl Worker {
         latencies.note(took_us);
     }
 
-    /// The device is full in the middle of a commit: gives it the reserve, or waits.
+    /// The device is full in the middle of a commit: releases the reserve, or waits.
     fn make_room(&mut self, what: &str) -> Result<(), DiskError> {
         self.become_full(what);
         match &mut self.reserve {
@@ -538,23 +546,23 @@ impl Worker {
         }
     }
 
-    /// Free space from which on messages are accepted again, bytes. The reserve is made first if it was given up, and the
-    /// engine may need more for what it has to write.
+    /// Free space from which on messages are accepted again, bytes. It includes a released reserve,
+    /// and what the engine needs for pending work.
     fn accepting_bytes(&self) -> u64 {
         let least = self.shared.min_free_bytes.load(Ordering::Relaxed);
         let missing = self.reserve.as_ref().filter(|r| !r.is_held()).map_or(0, Reserve::bytes);
         (accepting_bytes(least) + missing).max(self.engine.wanted_free_bytes())
     }
 
-    /// Notes how much has to be freed, for operators.
+    /// Records how much must be freed, for operators.
     fn note_lacking(&self, free: u64) -> u64 {
         let lacking = self.accepting_bytes().saturating_sub(free);
         self.shared.lacking_bytes.store(lacking, Ordering::Relaxed);
         lacking
     }
 
-    /// Looks at the free space, at most once an interval, and changes the state by it. There is a gap between the
-    /// limit at which messages are refused and the one at which they are accepted again, so that it does not flap.
+    /// Checks the free space, at most once per interval, and updates the state. The limit for
+    /// accepting again is higher than that for refusing, to avoid flapping.
     fn look_at_space(&mut self, now: Instant) -> Result<(), DiskError> {
         let Some(folder) = &self.folder else { return Ok(()) };
         if self.looked.is_some_and(|looked| now < looked + self.interval) {
@@ -585,18 +593,18 @@ impl Worker {
         Ok(())
     }
 
-    /// Makes the reserve anew; `false` if that does not work yet.
+    /// Recreates the reserve; `false` if that fails for now.
     fn refill(&mut self) -> bool {
         self.reserve.as_mut().is_none_or(|reserve| reserve.make().is_ok())
     }
 
-    /// Whether every ticket that was ever taken has been committed.
+    /// Whether every ticket ever taken has been committed.
     fn is_drained(&self) -> bool {
         self.window.is_empty() && self.tickets.taken.load(Ordering::SeqCst) == self.next - 1
     }
 
-    /// Waits for a batch. Idle with space on the device and a rested engine it sleeps without a time limit and costs
-    /// nothing.
+    /// Waits for a batch. If it is idle, with free space and a rested engine, it sleeps without a
+    /// timeout and costs nothing.
     fn sleep(&mut self) {
         let Worker { tickets, shared, lanes, engine, rested, interval, give_back, .. } = self;
         let empty = || lanes.iter().all(|lane| lane.ring.is_empty()) && !tickets.stopping.load(Ordering::SeqCst);

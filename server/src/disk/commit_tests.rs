@@ -1,4 +1,5 @@
-//! The committer and the readers: one order over many threads, wakes, limits, reads that see the shard's writes.
+//! The committer and the readers: one order over many threads, wakes, limits, and reads that see
+//! the shard's writes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,7 +13,7 @@ use throng_engine::store::{Batch, Found, OpView, Query, Table};
 use super::testing::{as_inner, get, no_wakes, panics, put, wait_until};
 use super::*;
 
-/// Notes the order in which batches are applied, and may be made to wait.
+/// Records the order in which batches are applied, and can be made to wait.
 #[derive(Default)]
 struct Noting {
     inner: MemoryEngine,
@@ -79,7 +80,7 @@ fn gates_give_one_order_to_all_shards() {
     assert_eq!(order.len(), SHARDS * EACH as usize);
     for (shard, gates) in gates.iter().enumerate() {
         for (number, gate) in gates.iter().enumerate() {
-            // A gate is the place in the one order.
+            // A gate is the position in the one order.
             assert_eq!(order[usize::try_from(*gate).unwrap() - 1], format!("{shard} {number}").into_bytes());
         }
     }
@@ -95,7 +96,8 @@ fn gates_give_one_order_to_all_shards() {
 
 #[test]
 fn what_follows_from_a_batch_is_applied_after_it() {
-    // Shard 0 hands in a batch and writes to shard 1, which then hands in its own: 0's comes first, every time.
+    // Shard 0 hands in a batch and writes to shard 1, which then hands in its own: 0's comes first,
+    // every time.
     let engine = Arc::new(Noting::default());
     let (committer, submitters) =
         Committer::start(engine.clone(), None, 2, no_wakes(2), &Options::default(), panics()).unwrap();
@@ -157,7 +159,7 @@ fn a_waiting_shard_is_woken_and_a_full_one_is_told() {
     committer.stop();
 }
 
-/// What the kernel says of a thread, if it is there.
+/// The kernel's status of a thread, if it exists.
 fn status_of(task: &Path) -> String {
     std::fs::read_to_string(task.join("status")).unwrap_or_default()
 }
@@ -192,7 +194,8 @@ fn an_idle_committer_uses_no_time() {
         };
         own.iter().map(|task| counts(status_of(task))).sum()
     };
-    // Another one may have begun meanwhile: only a committer that never stops switching fails every time.
+    // Another committer may have started in the meantime: only one that never stops switching fails
+    // every time.
     let quiet = (0..20).any(|_| {
         let before = switches();
         std::thread::sleep(Duration::from_millis(100));
@@ -282,7 +285,8 @@ fn a_shard_is_woken_once_for_answers_that_come_together_and_for_none_too_few() {
     committer.stop();
 }
 
-/// Answers are freed where they are read: a thread that has gone to sleep takes back its part of them once, and then sleeps on.
+/// Answers are freed by their reader: after falling asleep, a thread takes back its share of them
+/// once, and then sleeps on.
 #[test]
 fn a_reader_at_rest_gives_memory_back_once() {
     static GIVEN: AtomicUsize = AtomicUsize::new(0);
@@ -334,7 +338,8 @@ fn groups_and_queues_are_as_large_as_the_operator_wants_from_the_next_one_on() {
     committer.stop();
 }
 
-/// 8 MB that stand before the slow commits of an engine that is behind would keep everybody waiting for seconds.
+/// 8 MB queued before the slow commits of an engine that is behind would delay everything for
+/// seconds.
 #[test]
 fn less_is_taken_in_while_the_engine_slows_commits_down() {
     let engine = Arc::new(Noting::default());

@@ -1,4 +1,4 @@
-//! Writes a store anew, from its rows alone: what backup and salvage have in common.
+//! Writes a store anew from its rows alone: shared by backup and salvage.
 
 use std::path::Path;
 
@@ -9,11 +9,11 @@ use super::tables::Tables;
 use super::view::Row;
 use super::{DiskError, Options};
 
-/// Number of the memory table that all rows of a copy seem to come from.
+/// Number of the memory table that all rows of a copy are attributed to.
 const COPY: u64 = 1;
 
-/// Writes rows in order as a store of its own into the folder of an engine: tables, and the journal that follows them.
-/// `progress` gets the rows written so far; returns their number.
+/// Writes rows in order as a separate store into an engine's folder: tables, and the journal that
+/// follows them. `progress` is given the rows written so far; returns their number.
 ///
 /// # Errors
 /// The file system's; those of `rows`.

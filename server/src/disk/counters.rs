@@ -1,4 +1,5 @@
-//! What the store counts: each number has one writer, the thread that is named with it, and is read without a lock.
+//! Counters of the store: each has one writer, the thread that is named with it, and is read
+//! without a lock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +8,7 @@ use throng_engine::counter_table;
 use throng_engine::counters::{Counter, Latencies};
 
 counter_table! {
-    /// The numbers of the committer, and of the threads that write and merge tables.
+    /// Counters of the committer, and of the threads that write and merge tables.
     StoreCounters:
     commits Count "Groups of batches made durable.";
     batches Count "Batches in them: one for each turn of a shard with writes.";
@@ -27,7 +28,7 @@ counter_table! {
 }
 
 counter_table! {
-    /// The numbers of one thread that reads.
+    /// Counters of one reading thread.
     ReadCounters:
     requests Count "Reads answered: of one user at one time each.";
     queries Count "Queries of rows in them.";
@@ -35,12 +36,13 @@ counter_table! {
     read_us Count "Time that they took, without their waiting for a thread.";
 }
 
-/// One thread's work as others see it: its counters, and how long single pieces took, in microseconds.
+/// One thread's work as other threads see it: its counters, and a histogram of single operations,
+/// in microseconds.
 #[derive(Debug)]
 pub struct Seen<T> {
     /// The counters.
     pub counters: Arc<T>,
-    /// Times of its commits or reads.
+    /// Durations of its commits or reads.
     pub latencies: Arc<Latencies>,
 }
 

@@ -1,5 +1,5 @@
-//! `kill -9` at random moments while three shards commit, and journals torn at random offsets: what was acknowledged is
-//! there, every batch whole or not at all, in the one order.
+//! `kill -9` at random moments while three shards commit, and journals torn at random offsets:
+//! everything acknowledged is present, every batch is complete or absent, in the one order.
 
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Write};
@@ -19,7 +19,8 @@ const ROWS: u64 = 4;
 /// A batch removes the rows of the one this many before it.
 const KEPT: u64 = 40;
 
-/// The batch with a number: its rows, a cursor that names it, and the end of an older batch's rows.
+/// The batch with a number: its rows, a cursor that names it, and the removal of an older batch's
+/// rows.
 fn numbered(shard: usize, number: u64) -> Batch {
     let actor = format!("shard{shard}@x").into_bytes();
     let mut batch = Batch::new();
@@ -35,7 +36,8 @@ fn numbered(shard: usize, number: u64) -> Batch {
     batch
 }
 
-/// Number of the last batch that a store holds of a shard; checks that it is whole and that none is missing.
+/// Number of the last batch that a store holds of a shard; checks that it is complete and that none
+/// is missing.
 fn last_batch(engine: &dyn Engine, shard: usize) -> Option<u64> {
     let actor = format!("shard{shard}@x");
     let last = get(engine, Table::Waiting, &actor, b"").map(|row| u64::from_be_bytes(row.try_into().unwrap()));
@@ -82,7 +84,7 @@ fn crash_child() {
                             continue;
                         }
                         let (number, _) = waiting.pop_front().unwrap();
-                        // One write a line: a line is there whole or not at all.
+                        // One write per line: a line is present entirely or not at all.
                         std::io::stdout().write_all(format!("\nacked {shard} {number}\n").as_bytes()).unwrap();
                     }
                 }
@@ -91,8 +93,8 @@ fn crash_child() {
     });
 }
 
-/// Runs the child for a while, with `first_ack` counted from its first acknowledgement on, kills it, and returns the
-/// last acknowledged batch of each shard.
+/// Runs the child for a while, with `first_ack` measured from its first acknowledgement, kills it,
+/// and returns the last acknowledged batch of each shard.
 fn run_and_kill(dir: &Path, first_ack: bool, after: Duration) -> HashMap<usize, u64> {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "disk::crash_tests::crash_child", "--ignored", "--nocapture"])
@@ -131,13 +133,14 @@ fn what_was_acknowledged_survives_kill_9() {
     let mut random = u64::from(std::process::id()) * 2_654_435_761 + 1;
     let mut acked_rounds = 0;
     let mut known = HashMap::<usize, u64>::new();
-    // On a busy machine a child may get to nothing before it is killed: such rounds are made up for.
+    // On a busy machine a child may be killed before it has done anything: such rounds are
+    // repeated.
     for round in 0..200 {
         if round >= 36 && acked_rounds >= 20 {
             break;
         }
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        // A third of the rounds may be killed before anything is there, while the store opens.
+        // A third of the rounds may be killed before anything exists, while the store opens.
         let acked = run_and_kill(dir.path(), round % 3 != 0, Duration::from_millis(20 + (random >> 33) % 180));
         acked_rounds += usize::from(!acked.is_empty());
         known.extend(acked);
@@ -153,8 +156,8 @@ fn what_was_acknowledged_survives_kill_9() {
     assert!(acked_rounds >= 20, "in {acked_rounds} rounds only was anything acknowledged before the kill");
 }
 
-/// Runs in a child process: archives a million rows as messages come, goes on until as many rows as can be are in memory
-/// only, and ends as abruptly as a kill.
+/// Runs in a child process: archives a million rows as messages arrive, continues until as many
+/// rows as possible are only in memory, and ends as abruptly as by a kill.
 #[test]
 #[ignore = "the child process of the recovery test"]
 fn million_child() {
@@ -208,7 +211,7 @@ fn a_store_with_a_million_archived_rows_recovers_in_two_seconds() {
     assert!(opened < Duration::from_secs(2), "{opened:?}");
 }
 
-/// A store with some groups in its journal only, and how long the journal was after each of them.
+/// A store with some groups only in its journal, and the journal's length after each of them.
 fn journaled(dir: &Path) -> (std::path::PathBuf, Vec<u64>) {
     let engine = lsm::LsmEngine::open(dir, &Options { buffer_bytes: 8 << 20, ..small() }).unwrap();
     let path = dir.join("journal/0000000001.journal");
@@ -227,10 +230,11 @@ fn a_journal_cut_anywhere_gives_the_groups_before() {
     let (journal, ends) = journaled(&dir);
     let bytes = std::fs::read(&journal).unwrap();
     let last = *ends.last().unwrap();
-    // Some places of every group, and every byte of the last one (which `segment` tries without an engine, too).
+    // Some offsets in every group, and every byte of the last one (which `segment` also tests
+    // without an engine).
     let places = (ends[0]..last).step_by(1511).chain((ends[28]..last).step_by(17));
     for at in places {
-        // Torn as by a power cut: nothing behind `at`; or a page of zeros, and what stands behind it.
+        // Torn as by a power cut: nothing after `at`; or a page of zeros, followed by the rest.
         for hole in [false, true] {
             let group = ends.iter().position(|end| at < *end).unwrap();
             let mut torn = bytes.clone();
@@ -249,7 +253,7 @@ fn a_journal_cut_anywhere_gives_the_groups_before() {
             let engine = lsm::LsmEngine::open(&dir, &options).unwrap();
             let found = last_batch(&engine, 0);
             assert_eq!((found, found), (last_batch(&engine, 1), Some(group - 1)), "cut at {at}, hole {hole}");
-            // It can be written again, and what is written then stays, however often it is opened.
+            // It can be written again, and the new writes survive any number of openings.
             engine.commit(&[numbered(0, group), numbered(1, group)]).unwrap();
             drop(engine);
             for _ in 0..2 {
@@ -292,14 +296,14 @@ fn a_segment_whose_rows_are_in_tables_is_passed_over_and_its_file_used_again() {
         engine.commit(&[numbered(0, number), numbered(1, number)]).unwrap();
     }
     drop(engine);
-    // A crash between the registration of the table and the end of its segment.
+    // A crash between the registration of the table and the removal of its segment.
     std::fs::copy(old.join("0000000001.journal"), dir.join("journal/0000000001.journal")).unwrap();
     for _ in 0..2 {
         let engine = lsm::LsmEngine::open(&dir, &small()).unwrap();
         assert_eq!((last_batch(&engine, 0), last_batch(&engine, 1)), (Some(19), Some(19)));
         assert_eq!(segments(&dir).len(), 1);
     }
-    // The file is used again, with what it held behind the new groups.
+    // The file is reused, with its old content after the new groups.
     let engine = lsm::LsmEngine::open(&dir, &small()).unwrap();
     engine.compact().unwrap();
     for number in 20..23 {
@@ -338,14 +342,15 @@ fn a_crash_while_a_segment_is_begun_loses_nothing_and_a_missing_segment_is_notic
     let third = |store: &Path| store.join("journal/0000000003.journal");
     let second = |store: &Path| store.join("journal/0000000002.journal");
     let first = |store: &Path| store.join("journal/0000000001.journal");
-    // The next segment has a name, and nothing in it, or what its file held before.
+    // The next segment has a name, and is empty, or has what its file held before.
     assert!(again(&|store| std::fs::write(third(store), b"").unwrap()).unwrap() == rows);
     assert!(again(&|store| std::fs::write(third(store), [0; 8192]).unwrap()).unwrap() == rows);
     let used_before = |store: &Path| {
         std::fs::copy(first(store), third(store)).unwrap();
     };
     assert!(again(&used_before).unwrap() == rows);
-    // Groups that were acknowledged are gone: the last one of a segment that is not the newest, or a whole segment.
+    // Acknowledged groups are missing: the last one of a segment that is not the newest, or a whole
+    // segment.
     let refused = again(&|store| {
         let bytes = std::fs::read(first(store)).unwrap();
         std::fs::write(first(store), &bytes[..bytes.len() - 1]).unwrap();

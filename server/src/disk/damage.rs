@@ -1,4 +1,4 @@
-//! What the open store has met that is damaged: said once in the log, and kept for whoever asks.
+//! The damage that the open store has met: logged once, and recorded for queries.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,16 +11,16 @@ use crate::waits::{Mutex, Place};
 /// Damaged files that are named; further ones are only counted.
 const NAMED_MAX: usize = 100;
 
-/// Files of tables that have been found damaged. Those that have not been put apart yet are never merged, so nothing in them
-/// is dropped or written anew.
+/// Table files that were found damaged. Until they are quarantined, they are never merged, so
+/// nothing in them is dropped or rewritten.
 #[derive(Debug)]
 pub(super) struct Damages {
     files: Mutex<Files>,
-    /// How many have not been put apart.
+    /// Number of damaged files that are not quarantined.
     pending: AtomicU64,
-    /// How many have.
+    /// Number of quarantined files.
     apart: AtomicU64,
-    /// One has been met since somebody last tried to put them apart.
+    /// Whether damage was found since the last attempt to quarantine.
     fresh: AtomicBool,
 }
 
@@ -37,7 +37,7 @@ impl Damages {
         Damages { files, pending, apart, fresh: AtomicBool::new(false) }
     }
 
-    /// Notes what was met in a file; said the first time only.
+    /// Records damage of a file; logged the first time only.
     pub(super) fn note(&self, file: &Path, what: &dyn std::fmt::Display) {
         let mut files = self.files.lock();
         if files.pending.contains_key(file) || files.pending.len() >= NAMED_MAX {
@@ -55,14 +55,15 @@ impl Damages {
         );
     }
 
-    /// These files are damaged no more, or are no part of the store: they have been put apart, or went.
+    /// Removes files that are no longer damaged or part of the store: they have been quarantined or
+    /// removed.
     pub(super) fn settle(&self, settled: &[Arc<Path>]) {
         let mut files = self.files.lock();
         files.pending.retain(|file, _| !settled.contains(file));
         self.pending.store(files.pending.len() as u64, Ordering::Release);
     }
 
-    /// Names the files, in this folder, that have been put apart with these ranges lost.
+    /// Names the files in this folder that were quarantined with these lost ranges.
     pub(super) fn name_apart(&self, folder: &Path, lost: &[Lost]) {
         let mut apart = BTreeMap::new();
         for lost in lost {
@@ -80,12 +81,12 @@ impl Damages {
         self.files.lock().apart = apart.into_iter().map(line).collect();
     }
 
-    /// How many files have not been put apart.
+    /// Number of damaged files that are not quarantined.
     pub(super) fn pending(&self) -> u64 {
         self.pending.load(Ordering::Acquire)
     }
 
-    /// Which files these are.
+    /// The damaged files that are not quarantined.
     pub(super) fn pending_files(&self) -> Vec<Arc<Path>> {
         self.files.lock().pending.keys().cloned().collect()
     }
@@ -95,12 +96,12 @@ impl Damages {
         self.fresh.load(Ordering::Acquire) && self.fresh.swap(false, Ordering::AcqRel)
     }
 
-    /// How many files, put apart or not.
+    /// Number of damaged files, quarantined or not.
     pub(super) fn count(&self) -> u64 {
         self.pending() + self.apart.load(Ordering::Acquire)
     }
 
-    /// A line for each file, `NAMED_MAX` of each kind at the most.
+    /// A line per file, at most `NAMED_MAX` of each kind.
     pub(super) fn named(&self) -> Vec<String> {
         let files = self.files.lock();
         let pending = files.pending.iter().map(|(file, what)| format!("{}: {what}", file.display()));

@@ -1,5 +1,5 @@
-//! A table rots under an open store: who asks for a row that cannot be read gets an error, now and after a restart, and all
-//! else goes on, merges too.
+//! A table rots under an open store: reads of unreadable rows return an error, now and after a
+//! restart, and everything else continues, including merges.
 
 use std::sync::Arc;
 
@@ -48,7 +48,7 @@ fn a_rotten_block_under_an_open_store_fails_its_own_reads_only() {
     use std::os::unix::fs::FileExt;
     std::fs::OpenOptions::new().write(true).open(&table).unwrap().write_all_at(&bytes, 0).unwrap();
 
-    // The readers answer all, with an error to a few, and nothing ends.
+    // The readers answer all requests, some with an error, and nothing ends.
     let sleepers = Readers::sleepers(&options);
     let wakes = no_wakes(1).into_iter().chain(sleepers.iter().map(|s| s.clone() as Arc<dyn Wake>)).collect();
     let (committer, mut submitters) = Committer::start(engine.clone(), None, 1, wakes, &options, panics()).unwrap();
@@ -65,15 +65,16 @@ fn a_rotten_block_under_an_open_store_fails_its_own_reads_only() {
     assert!((1..=6).contains(&damaged.len()), "{damaged:?}");
     let whole = |found: &Found| matches!(found, Found::Rows { rows, more: false } if rows.len() == 20);
     assert_eq!(found.iter().filter(|found| whole(found)).count(), 100 - damaged.len());
-    // Counted behind the answer.
+    // Counted after the answer.
     let unreadable = || readers.counters()[0].counters.unreadable.get();
     wait_until("they are counted", || unreadable() > 0);
     assert_eq!(unreadable(), damaged.len() as u64);
-    // Where it was, or where it was put meanwhile.
+    // In its original place, or where it was moved meanwhile.
     let (named, file) = (engine.damage(), format!("/{}:", table.file_name().unwrap().to_str().unwrap()));
     assert!(named.len() == 1 && named[0].contains(&file), "{named:?}");
 
-    // Commits go on, tables are written and merged, and what is lost stays so, also when rows beside it are removed.
+    // Commits continue, tables are written and merged, and lost rows stay lost, even when rows next
+    // to them are removed.
     let mut gone = Batch::new();
     gone.delete_actor(Table::Archive, user(damaged[0]).as_bytes());
     gone.delete_actor(Table::Archive, user((damaged[0] + 50) % 100).as_bytes());
@@ -95,8 +96,8 @@ fn a_rotten_block_under_an_open_store_fails_its_own_reads_only() {
     assert!(damaged.iter().all(|n| users.contains(&user(*n))), "{users:?} for {damaged:?}");
 }
 
-/// A store whose rows all are in tables, a bit of which is turned in place, in the middle of the largest one. What is lost in
-/// it is `damaged` for whoever asks.
+/// A store whose rows are all in tables, with a bit flipped in the middle of the largest one.
+/// `damaged` lists what is lost.
 struct Rotten {
     dir: tempfile::TempDir,
     options: Options,
@@ -127,7 +128,7 @@ impl Rotten {
         rotten
     }
 
-    /// Turns a bit in place: the file is open.
+    /// Flips a bit in place: the file is open.
     fn spoil(&self, at: u64) {
         use std::os::unix::fs::FileExt;
         let file = std::fs::OpenOptions::new().read(true).write(true).open(&self.table).unwrap();
@@ -145,7 +146,7 @@ impl Rotten {
         self.store = Some(open(self.dir.path(), &self.options).unwrap());
     }
 
-    /// Users whose archive cannot be read; that of all others is whole, and so are all accounts.
+    /// Users whose archive cannot be read; the archives of all others and all accounts are intact.
     fn damaged(&self) -> Vec<u32> {
         let engine = self.engine();
         let of = |n: u32| match engine.read(&archive(n)) {
@@ -161,7 +162,7 @@ impl Rotten {
         damaged
     }
 
-    /// Writes so much that merges are needed several times over.
+    /// Writes enough to require several merges.
     fn write(&self) {
         for number in 0..1_500_u32 {
             let name = user(number.wrapping_mul(0x9e37_79b9) % 997);
@@ -181,8 +182,8 @@ impl Rotten {
     }
 }
 
-/// Before, no table was merged any more once one was known to be damaged: the first level grew to 200 tables, and then the
-/// store took nothing.
+/// A regression test: once a table was known to be damaged, no table was merged any more. The first
+/// level grew to 200 tables, and the store accepted nothing.
 #[test]
 fn a_damaged_table_is_put_apart_and_all_others_are_merged() {
     let mut rotten = Rotten::new();
@@ -218,13 +219,13 @@ fn a_damaged_table_is_put_apart_and_all_others_are_merged() {
     assert!(report.unlisted.is_empty() && report.problems == 0, "{report:?}");
 }
 
-/// What was written after the damage is newer than what is lost: it is found as itself. A mark that a row was removed is as
-/// good, and a range is damaged all the same.
+/// Rows written after the damage are newer than the lost ones and are found. Tombstones count as
+/// much, and a range is still reported as damaged.
 #[test]
 fn what_is_written_over_a_lost_row_is_found() {
     let mut rotten = Rotten::new();
     let damaged = rotten.damaged();
-    // Not the last of them: only some rows of it may be lost.
+    // Not the last of them: only some of its rows may be lost.
     let user = user(damaged[1]);
     let ids = || (0..20_u64).map(|id| id.to_be_bytes());
     let asked = |engine: &dyn Engine, id: &[u8]| {
@@ -252,7 +253,8 @@ fn what_is_written_over_a_lost_row_is_found() {
     gone.delete(Table::Archive, user.as_bytes(), &lost[1]);
     rotten.engine().commit(&[gone]).unwrap();
     assert_eq!(get(&*rotten.engine(), Table::Archive, &user, &lost[1]), None, "removed after the damage");
-    // Whom rows are lost of is still seen by who goes over all, and that there may be others is said.
+    // An iteration over all actors still visits those with lost rows, and reports that there may be
+    // others.
     let mut seen = 0;
     let visited = rotten.engine().for_each_actor(Table::Archive, None, &mut |_| {
         seen += 1;
@@ -261,8 +263,8 @@ fn what_is_written_over_a_lost_row_is_found() {
     assert!(matches!(visited, Err(DiskError::Unreadable(_))) && seen + damaged.len() as u32 >= USERS, "{seen}");
 }
 
-/// A table with more than one hole, in which the record of older ones may stand, rots again and again: nothing that was known
-/// to be lost is forgotten.
+/// A table with several holes, possibly with the record of older ones, rots again and again: no
+/// known loss is forgotten.
 #[test]
 fn what_is_lost_adds_up() {
     let mut rotten = Rotten::new();
@@ -272,7 +274,7 @@ fn what_is_lost_adds_up() {
         rotten.engine().compact().unwrap();
         rotten.table = listing::table_files(&rotten.dir.path().join("store/tree")).unwrap().pop().unwrap();
         let blocks = TableFile::open(&rotten.table).unwrap().blocks();
-        // In the end the last one, in which the store's own rows stand.
+        // Finally the last block, which holds the store's own rows.
         rotten.spoil(blocks[if round == 4 { blocks.len() - 1 } else { blocks.len() / 2 + round * 3 }].start + 300);
         if round == 4 {
             rotten.engine().compact().unwrap();
@@ -289,7 +291,7 @@ fn what_is_lost_adds_up() {
     drop(rotten.store.take());
     let report = checked(rotten.dir.path());
     assert!(report.findings.len() >= apart, "{:?}", report.findings);
-    // What is whole comes out, and each user of whom something is lost is named.
+    // Intact rows are recovered, and each affected user is named.
     let into = rotten.dir.path().join("into");
     let lock = FolderLock::take_there(rotten.dir.path()).unwrap();
     let salvaged = salvage::salvage(&lock, &into, &small(), None, &mut |_| {}).unwrap();

@@ -1,4 +1,4 @@
-//! What can go wrong with the store, by what the caller can do about it.
+//! Errors of the store, by what the caller can do about them.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 /// An error of the store.
 #[derive(Debug)]
 pub enum DiskError {
-    /// No space on the device (or the quota is used up): nothing was promised, the call may be repeated later.
+    /// No space on the device (or the quota is exhausted): nothing was promised, and the call may
+    /// be repeated later.
     OutOfSpace(String),
     /// The store was written by a newer version.
     Newer {
@@ -18,50 +19,52 @@ pub enum DiskError {
         /// Newest format version known here.
         known: u32,
     },
-    /// The store was written by a version from before the first release, in a form that is not read any more.
+    /// The store was written by a version before the first release, in a form that is no longer
+    /// supported.
     Older {
         /// The store's folder.
         folder: PathBuf,
         /// Format version found.
         found: u32,
-        /// The format version known here.
+        /// The supported format version.
         known: u32,
     },
-    /// The rows are of an earlier format, from which there is a way to this program's.
+    /// The rows have an earlier format, which can be migrated to this program's.
     NotMigrated {
         /// The store's folder.
         folder: PathBuf,
         /// Format version found.
         found: u32,
-        /// The format version known here.
+        /// The supported format version.
         known: u32,
     },
-    /// An import of these partitions was interrupted: rows of them may be missing.
+    /// An import of these partitions was interrupted: some of their rows may be missing.
     Importing(Vec<u16>),
-    /// A partition that is to be imported has rows already.
+    /// A partition to be imported already has rows.
     Occupied {
         /// The partition.
         partition: u16,
-        /// One who has rows in it.
+        /// An actor that has rows in it.
         actor: String,
     },
-    /// What was to be imported is no whole export.
+    /// The file to import is not a complete export.
     BadExport(String),
-    /// A folder that has to be empty holds this.
+    /// A folder that must be empty contains this.
     NotEmpty(PathBuf),
-    /// What was to be restored or verified is no finished backup.
+    /// The folder to restore or verify is not a complete backup.
     NoBackup(String),
-    /// A part of the store is not there.
+    /// A part of the store is missing.
     Lacks(PathBuf),
-    /// There is no store in a folder where one has to be.
+    /// A folder that must contain a store has none.
     NoStore(PathBuf),
     /// A checksum does not match, or a structure cannot be read.
     Corrupt(String),
-    /// A row cannot be read, because the file that it is in is damaged; all others can.
+    /// A row cannot be read because its file is damaged; all others can.
     Unreadable(String),
-    /// The file system failed; never retried, because a failed sync leaves unknown what is on the disk.
+    /// The file system failed; never retried, because after a failed sync the content of the disk
+    /// is unknown.
     Io {
-        /// What was being done.
+        /// The failed operation.
         what: String,
         /// The system's error.
         source: io::Error,
@@ -69,7 +72,7 @@ pub enum DiskError {
 }
 
 impl DiskError {
-    /// Sorts a system error: out of space, or final.
+    /// Classifies a system error: out of space, or final.
     pub fn from_io(what: impl Into<String>, source: io::Error) -> DiskError {
         let what = what.into();
         match source.kind() {
@@ -80,7 +83,7 @@ impl DiskError {
         }
     }
 
-    /// The same, with the path in the sentence.
+    /// The same, with the path in the message.
     pub fn at(path: &Path) -> impl FnOnce(io::Error) -> DiskError {
         move |source| DiskError::from_io(path.display().to_string(), source)
     }
@@ -91,7 +94,7 @@ impl DiskError {
     }
 }
 
-/// What to do about a store of which something is damaged or missing.
+/// Advice about a store with damaged or missing parts.
 const HELP: &str = "`throng store check` names all that is concerned, `throng store salvage` brings out what is whole, and \
                     `throng store restore` brings back a backup";
 
@@ -147,7 +150,7 @@ impl fmt::Display for DiskError {
     }
 }
 
-/// The first partitions of some, and how many more there are.
+/// The first few partitions, and how many more there are.
 fn named(partitions: &[u16]) -> String {
     let first: Vec<String> = partitions.iter().take(5).map(u16::to_string).collect();
     let more = partitions.len() - first.len();

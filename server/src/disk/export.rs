@@ -1,4 +1,5 @@
-//! The rows of whole partitions in one file, or on their way to another store: the form, and how it is written and read.
+//! The rows of whole partitions in one file or stream, for another store: the format, and its
+//! writer and reader.
 //!
 //! ```text
 //! head     "THRONGPX", version u32, format of the rows u32, bytes of the label u32, the label, checksum u64
@@ -6,10 +7,11 @@
 //! ...
 //! ```
 //!
-//! All little endian. For each partition, in the order of their numbers, there are a record that begins it (its number, u16), any
-//! number of records with rows (`group`: puts only), and one that ends it (number of its rows, u64). The last record says
-//! how many partitions there are (u32). A checksum is XXH3 with the checksum before it as seed: so no record can be missing,
-//! come twice, or come from another file. The label is the caller's: it says whose rows these are.
+//! All integers are little endian. The partitions follow in the order of their numbers. Each has a
+//! record that begins it (its number, u16), any number of records with rows (`group`: puts only),
+//! and one that ends it (number of its rows, u64). The last record has the number of partitions
+//! (u32). A checksum is XXH3 with the previous checksum as seed: so no record can be missing,
+//! repeated, or taken from another file. The label is the caller's: it identifies the rows' owners.
 
 use std::io::{self, Read, Write};
 use std::path::Path;
@@ -24,17 +26,17 @@ use super::{DiskError, Engine, KeyRange, Visit, group};
 
 const MAGIC: &[u8; 8] = b"THRONGPX";
 
-/// Version of the form.
+/// Version of the format.
 const VERSION: u32 = 1;
 
-/// Bytes of the head before the label, and of a record before what it holds.
+/// Bytes of the head before the label, and of a record before its content.
 const HEAD_BYTES: usize = 20;
 const RECORD_HEAD_BYTES: usize = 5;
 
-/// Longest label in bytes.
+/// Maximum bytes of a label.
 const LABEL_BYTES_MAX: usize = 4096;
 
-/// Bytes of rows from which on a record ends.
+/// Bytes of rows at which a record ends.
 const ROWS_BYTES: usize = 1 << 20;
 
 const BEGIN: u8 = 1;
@@ -42,10 +44,10 @@ const ROWS: u8 = 2;
 const END: u8 = 3;
 const LAST: u8 = 4;
 
-/// What is in an export.
+/// The content of an export.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Contents {
-    /// Whose rows they are.
+    /// The caller's label: whose rows they are.
     pub label: String,
     /// Numbers of the partitions, in order.
     pub partitions: Vec<u16>,
@@ -53,20 +55,23 @@ pub struct Contents {
     pub rows: u64,
     /// Bytes of actors, sort keys and values.
     pub bytes: u64,
-    /// The last checksum, which tells it from any other.
+    /// The last checksum, which identifies the export.
     pub(super) checksum: u64,
 }
 
-/// The ranges of flat keys that hold all rows of a partition, one for each table. Facts of the store itself are in none.
+/// The ranges of flat keys that hold all rows of a partition, one per table. The store's own rows
+/// are in none.
 pub fn partition_ranges(partition: u16) -> Vec<KeyRange> {
     let tables = Table::ALL.into_iter().filter(|table| *table != Table::Meta);
     tables.map(|table| key::partition_range(table, partition)).collect()
 }
 
-/// Writes the rows of these partitions, each as of one moment, to `out`. Their numbers are in order. `progress` gets the rows so far.
+/// Writes the rows of these partitions, each as of one moment, to `out`. Their numbers must be in
+/// order. `progress` is given the rows so far.
 ///
 /// # Errors
-/// Those of reading the store, before anything is said to be whole; those of `out`, under its `name`.
+/// Those of reading the store, before the export is marked complete; those of `out`, under its
+/// `name`.
 pub fn export(
     engine: &dyn Engine,
     label: &str,
@@ -116,10 +121,10 @@ pub fn export(
     Ok(found)
 }
 
-/// Writes records behind a head.
+/// Writes records after a head.
 struct Writer<'a> {
     out: &'a mut dyn Write,
-    /// The checksum before the next record's.
+    /// The checksum that seeds the next record's.
     seed: u64,
     buffer: Vec<u8>,
 }
@@ -158,15 +163,15 @@ pub(super) enum Part {
     End,
 }
 
-/// Reads an export, and believes nothing of it that its checksums and numbers do not say.
+/// Reads an export, and trusts only what its checksums and numbers confirm.
 pub(super) struct Reader<'a> {
     name: &'a Path,
     from: &'a mut dyn Read,
-    /// The checksum before the next record's.
+    /// The checksum that seeds the next record's.
     seed: u64,
     /// What has been read so far.
     found: Contents,
-    /// Rows of the partition that has begun.
+    /// Rows so far of the partition being read.
     begun: Option<u64>,
 }
 
@@ -208,7 +213,7 @@ impl<'a> Reader<'a> {
         Ok(reader)
     }
 
-    /// The next part; `None` behind the last.
+    /// The next part; `None` after the last.
     ///
     /// # Errors
     /// As [`Reader::open`].
@@ -278,7 +283,7 @@ impl<'a> Reader<'a> {
 
     fn take(&mut self, length: usize) -> Result<Vec<u8>, DiskError> {
         let mut bytes = Vec::new();
-        // No memory is taken before the bytes are there: a length may be damaged.
+        // Memory grows only with bytes actually read: a length may be damaged.
         self.from.take(length as u64).read_to_end(&mut bytes).map_err(DiskError::at(self.name))?;
         if bytes.len() < length { Err(self.bad("it ends in the middle")) } else { Ok(bytes) }
     }
@@ -288,7 +293,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads an export to its end, and what each row holds. `progress` gets the rows so far.
+/// Reads an export to its end, and checks the content of each row. `progress` is given the rows so
+/// far.
 ///
 /// # Errors
 /// [`DiskError::BadExport`]; the file system's.

@@ -1,4 +1,5 @@
-//! Partitions out of a store and into another: all of them and nothing else, also when the file is damaged or the import ends early.
+//! Exporting partitions from one store and importing them into another: all their rows and nothing
+//! else, also when the file is damaged or the import ends early.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ fn sound(_: Table, _: &[u8], _: &[u8], _: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// A store of `users` with rows in every table, in tables, in memory, and removed.
+/// A store of `users` with rows in every table: on disk, in memory, and removed.
 fn filled(folder: &Path, users: std::ops::Range<u32>) -> Store {
     let store = open(folder, &small()).unwrap();
     let engine = store.engine();
@@ -39,7 +40,7 @@ fn filled(folder: &Path, users: std::ops::Range<u32>) -> Store {
     store
 }
 
-/// Rows of some partitions, as a look at all rows finds them.
+/// Rows of some partitions, as found by a full scan.
 fn of(engine: &dyn Engine, partitions: &[u16]) -> Rows {
     let own = |row: &(Vec<u8>, Vec<u8>)| {
         let (table, actor, _) = key::decode(&row.0).unwrap();
@@ -81,7 +82,7 @@ fn an_export_has_all_rows_of_its_partitions_and_no_others() {
     let contents = exported(&*engine, &some(), &file);
     assert_eq!((contents.rows, contents.label.as_str(), &contents.partitions), (rows.len() as u64, "x", &some()));
     assert_eq!(verified(&file).unwrap(), contents);
-    // The store at rest has the same, byte for byte.
+    // The store at rest yields the same, byte for byte.
     drop((engine, store));
     let still = Still::open(&taken(&data).unwrap()).unwrap();
     let again = dir.path().join("again.export");
@@ -89,7 +90,8 @@ fn an_export_has_all_rows_of_its_partitions_and_no_others() {
     assert!(std::fs::read(&file).unwrap() == std::fs::read(&again).unwrap());
     drop(still);
 
-    // Into a new store; and into one with other rows, of which only those of these partitions go.
+    // Into a new store; and into one with other rows, of which only those of these partitions are
+    // removed.
     let (new, other) = (dir.path().join("new"), dir.path().join("other"));
     imported(&new, &file, false).unwrap();
     assert_eq!(of(&*open(&new, &small()).unwrap().engine(), &(0..4096).collect::<Vec<_>>()), rows);
@@ -113,7 +115,7 @@ fn an_export_has_all_rows_of_its_partitions_and_no_others() {
     assert_eq!(left, others(&all_before), "rows of other partitions are as they were");
 }
 
-/// Each bit of an export is covered, and so is each place that it may end at.
+/// Each bit of an export is covered by a checksum, and so is each possible truncation.
 #[test]
 fn a_damaged_export_is_refused_and_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
@@ -135,7 +137,7 @@ fn a_damaged_export_is_refused_and_changes_nothing() {
     }
     refused(&[&whole[..], b"x"].concat());
     refused(&[]);
-    // Records of another export, whole as they are, and records in another order.
+    // Intact records of another export, and records in another order.
     let records = records(&whole);
     let exchanged = [&whole[..records[1].start], &whole[records[2].clone()], &whole[records[1].clone()]].concat();
     refused(&exchanged);
@@ -151,14 +153,14 @@ fn a_damaged_export_is_refused_and_changes_nothing() {
             refused(&mixed);
         }
     }
-    // What a row holds is the caller's business.
+    // The meaning of a row is the caller's concern.
     let odd = |table: Table, _: &[u8], _: &[u8], _: &[u8]| match table {
         Table::Roster => Err("nobody can read it".to_owned()),
         _ => Ok(()),
     };
     let error = export::verify(&file, &mut std::fs::File::open(&file).unwrap(), &odd, &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains("@x: nobody can read it"), "{error}");
-    // One that has changed since it was verified.
+    // A file that has changed since it was verified.
     let store = Store::open_to_import(&taken(&dir.path().join("into")).unwrap(), &small()).unwrap();
     std::fs::write(&broken, &whole[..records[4].start]).unwrap();
     assert!(import::import(&store, &broken, &contents, false, &mut |_| {}, &mut |_| {}).is_err());
@@ -166,7 +168,7 @@ fn a_damaged_export_is_refused_and_changes_nothing() {
     assert!(matches!(open(&dir.path().join("into"), &small()), Err(DiskError::Importing(_))));
 }
 
-/// Where the records of an export are.
+/// Positions of the records of an export.
 fn records(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     let number = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
     let (mut at, mut found) = (20 + number(16) + 8, Vec::new());
@@ -178,13 +180,13 @@ fn records(bytes: &[u8]) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// An engine's folder as it is when an import ends after so many commits.
+/// An engine's folder when an import ends after this many commits.
 fn interrupted(dir: &Path, file: &Path, commits: usize) -> PathBuf {
     let data = dir.join(format!("after{commits}"));
     let store = filled(&data, 0..3);
     let contents = verified(file).unwrap();
     let left = std::cell::Cell::new(commits);
-    // The last commit, and all before it, by their progress: a panic is an end without a word.
+    // The last commit, and all before it, counted by their progress: a panic ends it abruptly.
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let mut finish = |_: &mut Batch| assert!(left.get() > 0, "ended");
         let mut progress = |_: u64| {
@@ -216,7 +218,7 @@ fn an_interrupted_import_is_made_again_or_abandoned_and_nothing_else() {
             "{refused}"
         );
         assert!(refused.contains("throng store import FILE") && refused.contains("--abandon"), "{refused}");
-        // Another file does not heal it.
+        // Another file does not complete it.
         assert!(matches!(imported(&data, &less, true), Err(DiskError::Importing(_))));
         if commits == 4 {
             let store = Store::open_to_import(&taken(&data).unwrap(), &small()).unwrap();
@@ -226,7 +228,7 @@ fn an_interrupted_import_is_made_again_or_abandoned_and_nothing_else() {
             assert_eq!(of(&*open(&data, &small()).unwrap().engine(), &some()), []);
             continue;
         }
-        // Without --replace: what is there is what the import itself has left.
+        // Without --replace: the existing rows are what the import itself left.
         imported(&data, &file, false).unwrap();
         assert_eq!(of(&*open(&data, &small()).unwrap().engine(), &some()), rows);
     }

@@ -1,5 +1,5 @@
-//! Errors that are not a full disk: they end the process with a sentence, are never tried again, and nothing that they hit
-//! is acknowledged or answered.
+//! Errors other than a full disk: they end the process with a message, are never retried, and
+//! nothing that they affect is acknowledged or answered.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,7 +13,7 @@ use throng_engine::store::{Batch, Found, Query, Table};
 use super::testing::{as_inner, no_wakes, open, put, small, wait_until};
 use super::*;
 
-/// Which call of the engine the device fails, and from which one on.
+/// The engine's call that the device fails, and from which one on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fails {
     Commit { after: usize },
@@ -51,7 +51,7 @@ impl Engine for Breaking {
     as_inner!(for_each_actor);
 }
 
-/// What the operator is told, instead of the end of the process.
+/// What the operator is told, in place of the end of the process.
 fn told() -> (commit::Fatal, mpsc::Receiver<String>) {
     let (sender, told) = mpsc::sync_channel(8);
     (Arc::new(move |error| sender.send(error.to_string()).unwrap()), told)
@@ -101,8 +101,8 @@ fn a_read_that_fails_is_final_and_answered_with_nothing() {
     assert!(ports[0].poll().is_none());
 }
 
-/// Runs in a child process: commits until the file system takes no more, which ends it. Files of 64 KiB at most, half a segment, stand
-/// for whatever a device may have.
+/// Runs in a child process: commits until the file system accepts no more, which ends it. A file
+/// size limit of 64 KiB, half a segment, stands for any device failure.
 #[test]
 #[ignore = "the child process of the test below"]
 fn fatal_child() {
@@ -127,7 +127,7 @@ fn fatal_child() {
 #[test]
 fn an_error_of_the_file_system_ends_the_process_with_a_sentence() {
     let dir = tempfile::tempdir().unwrap();
-    // Without the trap the kernel would end the process by a signal, and not by EFBIG.
+    // Without the trap the kernel would end the process by a signal, instead of returning EFBIG.
     let child = Command::new("sh")
         .args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())

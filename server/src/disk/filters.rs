@@ -1,10 +1,11 @@
-//! What each table of the first level holds of whom, so that a read costs no look into a table that has nothing of its
-//! actor: most of what is read at a login is not there, and there may be many tables in which it is not.
+//! In-memory filters of the actors in each table of the first level, so that a read skips tables
+//! without rows of its actor. Most rows that a login looks up do not exist, and there may be many
+//! tables to search.
 //!
-//! A Bloom filter a table, of the flat keys' parts that name table and actor, 10 bits each; it stays in memory and is
-//! made while the table is written. It is not on the disk: for tables that an opening finds it is made afterwards, from
-//! what they hold, and until then they are looked into. Tables behind the first level have none: they do not overlap, so
-//! that a read looks into one of each level.
+//! There is one Bloom filter per table, over the prefixes of flat keys with table and actor, 10
+//! bits each. It is built while the table is written, and is not stored: for existing tables it is
+//! built after an opening from their content, and until then those tables are searched. Tables
+//! below the first level have none: they do not overlap, so a read looks into one per level.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,15 +16,15 @@ use throng_engine::store::key;
 
 use crate::waits::{Place, RwLock};
 
-/// Bits for each actor of a table: one look of a hundred is in vain.
+/// Bits per actor of a table: one lookup in a hundred is a false positive.
 const BITS: f32 = 10.0;
 
-/// The part of a flat key that all rows of its actor have.
+/// The prefix of a flat key that all rows of its actor share.
 fn prefix(key: &[u8]) -> Option<&[u8]> {
     key::decode(key).map(|(_, _, sort)| &key[..key.len() - sort.len()])
 }
 
-/// The actors of a table that is being written, whose keys come in order.
+/// The actors of a table that is being written; keys arrive in order.
 #[derive(Default)]
 pub(super) struct Actors {
     hashes: Vec<u64>,
@@ -47,7 +48,7 @@ impl Actors {
     }
 }
 
-/// A filter as `lsm_tree` writes it.
+/// A filter in `lsm_tree`'s encoding.
 #[derive(Clone)]
 struct Filter(Arc<[u8]>);
 
@@ -67,14 +68,15 @@ impl Default for Filters {
 }
 
 impl Filters {
-    /// These tables hold nothing of other actors; of all if there are `None`, because they could not be read.
+    /// Declares that these tables hold rows of no other actors; `None`: of any, because they could
+    /// not be read.
     pub(super) fn set(&self, tables: impl IntoIterator<Item = TableId>, actors: Option<&Actors>) {
         let filter = actors.map(Actors::filter);
         let mut filters = self.0.write();
         filters.extend(tables.into_iter().map(|table| (table, filter.clone())));
     }
 
-    /// Forgets all tables but those that `stay`.
+    /// Removes the filters of tables for which `stay` is false.
     pub(super) fn keep(&self, stay: impl Fn(TableId) -> bool) {
         self.0.write().retain(|table, _| stay(*table));
     }
@@ -94,8 +96,8 @@ impl Filters {
         self.0.read().contains_key(&table)
     }
 
-    /// Whether a table may hold rows of the actor that `key` is of: a flat key, or what all keys of an actor begin with. Of no actor are
-    /// the store's own rows, which may be in any table.
+    /// Returns whether a given table may hold rows of the actor of `key`: a flat key, or the prefix
+    /// of all keys of an actor. The store's own rows belong to no actor and may be in any table.
     pub(super) fn looker<'a>(&'a self, key: &[u8]) -> impl Fn(TableId) -> bool + use<'a> {
         let hash = prefix(key).map(Builder::get_hash);
         let filters = self.0.read();

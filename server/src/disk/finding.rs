@@ -1,4 +1,4 @@
-//! What is damaged or missing in a store, in words, and whom it is about.
+//! Descriptions of damaged or missing parts of a store, and the affected users.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,29 +12,29 @@ use super::pieces::Lost;
 /// Users that one finding names; further ones are only counted.
 pub(super) const USERS_MAX: usize = 100;
 
-/// Two flat keys; none: the beginning or the end of all.
+/// Two flat keys; `None`: the beginning or the end of all keys.
 pub(super) type Between = (Option<Vec<u8>>, Option<Vec<u8>>);
 
-/// Something that is damaged or missing.
+/// A damaged or missing part.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Finding {
     /// The file.
     pub file: PathBuf,
-    /// Where in the file, bytes; none: all of it, or nowhere in particular.
+    /// The offset in the file, bytes; `None`: all of it, or unknown.
     pub at: Option<u64>,
-    /// How much, bytes.
+    /// Its length, bytes.
     pub bytes: u64,
-    /// What it is, in words.
+    /// A description.
     pub what: String,
-    /// The file is not there.
+    /// Whether the file is missing.
     pub missing: bool,
-    /// It may be what a power failure leaves, and then nothing that was acknowledged is lost.
+    /// Whether it may be the trace of a power failure, in which case nothing acknowledged is lost.
     pub may_be_torn: bool,
-    /// Rows that cannot be read lie between these flat keys, as far as is known.
+    /// The flat keys between which rows are unreadable, as far as known.
     pub(super) keys: Option<Between>,
-    /// Users (bare JIDs) that it is about, as far as is known, `USERS_MAX` at the most.
+    /// Affected users (bare JIDs), as far as known; at most `USERS_MAX`.
     pub users: BTreeSet<String>,
-    /// Further users that it may be about.
+    /// Number of further users that may be affected.
     pub more_users: u64,
 }
 
@@ -63,7 +63,7 @@ impl Finding {
     pub(super) fn name(&mut self, actor: &[u8]) {
         let user = String::from_utf8_lossy(actor).into_owned();
         if user.is_empty() || self.users.contains(&user) {
-            // Rows of the server itself have no user.
+            // The server's own rows have no user.
         } else if self.users.len() < USERS_MAX {
             self.users.insert(user);
         } else {
@@ -71,20 +71,20 @@ impl Finding {
         }
     }
 
-    /// Whether rows of more users than those at its ends may be lost with it.
+    /// Whether rows of more users than those at its ends may be lost.
     pub(super) fn is_wide(&self) -> bool {
         let Some((after, last)) = &self.keys else { return false };
         let ends = |key: &Option<Vec<u8>>| key.as_deref().and_then(key::decode).map(|(t, p, _)| (t, p.to_vec()));
         after.is_none() || last.is_none() || ends(after) != ends(last)
     }
 
-    /// Whether a row with this flat key may be lost with it.
+    /// Whether a row with this flat key may be lost.
     pub(super) fn may_hold(&self, row: &[u8]) -> bool {
         let Some((after, last)) = &self.keys else { return false };
         after.as_deref().is_none_or(|after| after < row) && last.as_deref().is_none_or(|last| row <= last)
     }
 
-    /// Whether a row of the actor that begins with this flat key may be lost with it.
+    /// Whether a row of the actor with this prefix of flat keys may be lost.
     pub(super) fn may_hold_of(&self, prefix: &[u8]) -> bool {
         let Some((after, last)) = &self.keys else { return false };
         let begins_before_end = last.as_deref().is_none_or(|last| prefix <= last);
@@ -93,7 +93,7 @@ impl Finding {
     }
 }
 
-/// What a hole in a table means.
+/// Describes a hole in a table.
 pub(super) fn of_hole(hole: &Hole) -> Finding {
     let mut found = Finding::at(&hole.file, hole.at, hole.bytes, &hole.what);
     for key in [&hole.after, &hole.last].into_iter().flatten() {

@@ -1,4 +1,5 @@
-//! The data folder: which format it has, and the engine in it. Who may use it is the lock's to say.
+//! The data folder: its format, and the engine in it. Access by one process at a time is ensured by
+//! `lock`.
 //!
 //! ```text
 //! DIR/throng.lock   locked by the process that uses the folder
@@ -9,7 +10,7 @@
 //! DIR/store/unfinished  only while the store is being made
 //! ```
 //!
-//! Which format a store has is said by `format`, and how it gets to this program's by `migrate`.
+//! Formats are described in `format`, and changed to this program's in `migrate`.
 
 use std::fs::{self, File};
 use std::io;
@@ -24,13 +25,14 @@ use super::migrate::{self, Progress};
 use super::space::{sync_dir, sync_name};
 use super::{DiskError, Engine, FolderLock, Options};
 
-/// Sort key of the row in [`Table::Meta`] that names the partitions of an import that is under way, u16 little endian each.
+/// Sort key of the row in [`Table::Meta`] that names the partitions of an import in progress, u16
+/// little endian each.
 pub(super) const IMPORT_KEY: &[u8] = b"import";
 
-/// Name of the file that stands in the engine's folder while a store is being made.
+/// Name of the file that exists in the engine's folder while a store is being created.
 const UNFINISHED: &str = "unfinished";
 
-/// Name of the file that stands in a folder while a backup is restored into it.
+/// Name of the file that exists in a folder while a backup is restored into it.
 pub(super) const RESTORING: &str = "restore.unfinished";
 
 /// An open data folder, for as long as its lock is held.
@@ -41,17 +43,17 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store in a folder that the caller holds, and goes on holding until the store is closed; makes it if
-    /// there is none, and recovers what was acknowledged.
+    /// Opens the store in a folder that the caller has locked, and keeps locked until the store is
+    /// closed. Creates it if there is none, and recovers what was acknowledged.
     ///
     /// # Errors
-    /// [`DiskError::Newer`], [`DiskError::Older`], [`DiskError::NotMigrated`], [`DiskError::Importing`], [`DiskError::Corrupt`], or
-    /// the file system's.
+    /// [`DiskError::Newer`], [`DiskError::Older`], [`DiskError::NotMigrated`],
+    /// [`DiskError::Importing`], [`DiskError::Corrupt`], or the file system's.
     pub fn open(lock: &FolderLock, options: &Options) -> Result<Store, DiskError> {
         Store::open_to_import(lock, options)?.without_import()
     }
 
-    /// The same for a store that has to be there: none is made.
+    /// The same for a store that must exist: none is created.
     ///
     /// # Errors
     /// As [`Store::open`], and [`DiskError::NoStore`].
@@ -60,7 +62,8 @@ impl Store {
         Store::open(lock, options)
     }
 
-    /// The same as [`Store::open`] for one who imports partitions: an import before may have been interrupted.
+    /// The same as [`Store::open`] for an import of partitions: an earlier import may have been
+    /// interrupted.
     ///
     /// # Errors
     /// As [`Store::open`], without [`DiskError::Importing`].
@@ -72,8 +75,8 @@ impl Store {
         }
     }
 
-    /// The same as [`Store::open`], and changes a store of an earlier format that was released to this one's, in place. `tell`
-    /// hears how far it is. What was interrupted goes on where it was.
+    /// The same as [`Store::open`], but migrates a store of an earlier released format to this
+    /// one's, in place. `tell` is given the progress. An interrupted migration is resumed.
     ///
     /// # Errors
     /// As [`Store::open`], without [`DiskError::NotMigrated`]; [`DiskError::OutOfSpace`].
@@ -81,7 +84,7 @@ impl Store {
         Store::migrate_to(lock, options, &FORMATS, tell)
     }
 
-    /// The same to the format that these end with.
+    /// The same to the last of these formats.
     pub(super) fn migrate_to(
         lock: &FolderLock,
         options: &Options,
@@ -95,7 +98,8 @@ impl Store {
         store.without_import()
     }
 
-    /// Opens a store of any format that these name, or makes one of the last; also says which one its rows have.
+    /// Opens a store of any of these formats, or creates one of the last; also returns the format
+    /// of its rows.
     pub(super) fn of_any_format(
         lock: &FolderLock,
         options: &Options,
@@ -105,7 +109,7 @@ impl Store {
         refuse_unfinished(folder)?;
         let dir = engine_folder(folder);
         let mut marked = format::marked(&dir, formats)?;
-        // Of a store that has rows and no mark, the rows say which format it is.
+        // A store with rows and no mark has the format that its rows state.
         let fresh = !dir.join("tree").exists() && !dir.join("journal").exists();
         if marked.is_none() && fresh {
             begin(&dir)?;
@@ -117,11 +121,12 @@ impl Store {
             refuse_incomplete(&dir)?;
         }
         let engine = LsmEngine::open(&dir, options)?;
-        // Not of a fresh store only: whoever made the folders may have been killed before this.
+        // Not only for a new store: a process may have been killed after creating the folders,
+        // before this sync.
         sync_dir(folder)?;
         sync_name(folder)?;
         let found = format::of_rows(&engine, &dir, formats)?;
-        // While its rows are of an earlier format, whoever changes them sees to the mark.
+        // While its rows have an earlier format, the migration writes the mark.
         if found == formats.known && marked != Some(found) {
             format::mark(&dir, found)?;
         }
@@ -131,7 +136,7 @@ impl Store {
         Ok((Store { folder: folder.to_owned(), engine: Arc::new(engine) }, found))
     }
 
-    /// Itself, if no import into it was interrupted.
+    /// Returns itself, if no import into it was interrupted.
     fn without_import(self) -> Result<Store, DiskError> {
         match unfinished_import(&*self.engine)? {
             none if none.is_empty() => Ok(self),
@@ -139,7 +144,7 @@ impl Store {
         }
     }
 
-    /// Makes sure that there is a store in a folder that is held.
+    /// Checks that a locked folder contains a store.
     ///
     /// # Errors
     /// [`DiskError::NoStore`]; the file system's.
@@ -150,12 +155,12 @@ impl Store {
         }
     }
 
-    /// Whether there is a store in a folder that is held.
+    /// Whether a locked folder contains a store.
     pub fn is_there(lock: &FolderLock) -> bool {
         engine_folder(lock.folder()).exists()
     }
 
-    /// How many commits were read back from the journal when it was opened.
+    /// Number of commits read back from the journal at opening.
     pub fn replayed(&self) -> u64 {
         self.engine.replayed()
     }
@@ -170,24 +175,26 @@ impl Store {
         &self.folder
     }
 
-    /// Closes the engine; fails to do so only if somebody still holds it, and then leaves it to them.
+    /// Closes the engine. If another reference to it exists, the engine closes when that is
+    /// dropped.
     pub fn close(self) {
         drop(self);
     }
 }
 
-/// Where the journal of a data folder's store is: its newest file has the time of the last commit.
+/// The journal of a data folder's store: its newest file has the time of the last commit.
 pub fn journal_folder(folder: &Path) -> PathBuf {
     engine_folder(folder).join("journal")
 }
 
-/// Where the engine's files are.
+/// The folder of the engine's files.
 pub(crate) fn engine_folder(folder: &Path) -> PathBuf {
     folder.join("store")
 }
 
-/// Says that a store is being made in the engine's folder, which is made if it is missing: until [`finish`] nothing has been
-/// acknowledged in it, and parts of it may be missing. Durable on return.
+/// Marks the store in the engine's folder, which is created if missing, as being created. Until
+/// [`finish`] nothing has been acknowledged in it, and parts of it may be missing. Durable on
+/// return.
 ///
 /// # Errors
 /// The file system's.
@@ -200,19 +207,19 @@ pub(super) fn begin(dir: &Path) -> Result<(), DiskError> {
     write().map_err(DiskError::at(dir))
 }
 
-/// Says that all parts of a store are there from now on. Durable on return.
+/// Marks all parts of a store as present. Durable on return.
 ///
 /// # Errors
 /// The file system's.
 pub(super) fn finish(dir: &Path) -> Result<(), DiskError> {
     let unfinished = dir.join(UNFINISHED);
-    // The names of the parts go to the disk before the word that they may be missing.
+    // The names of the parts must be durable before the marker is removed.
     let sync = || File::open(dir)?.sync_all();
     let finish = || sync().and_then(|()| fs::remove_file(&unfinished)).and_then(|()| sync());
     finish().map_err(DiskError::at(&unfinished))
 }
 
-/// A store of which a part is missing must not be taken for a new one.
+/// A store with a missing part must not be taken for a new one.
 fn refuse_incomplete(dir: &Path) -> Result<(), DiskError> {
     for part in ["tree", "tree/current", "tree/tables", "journal"] {
         let part = dir.join(part);
@@ -223,7 +230,7 @@ fn refuse_incomplete(dir: &Path) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// A folder in which a restore was interrupted must not be taken for a store.
+/// A folder with an interrupted restore must not be taken for a store.
 pub(super) fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
     if folder.join(RESTORING).exists() {
         return Err(DiskError::Corrupt(format!(
@@ -234,7 +241,7 @@ pub(super) fn refuse_unfinished(folder: &Path) -> Result<(), DiskError> {
     Ok(())
 }
 
-/// The partitions of an import that was begun and has not come to its end.
+/// The partitions of an import that was started and not completed.
 ///
 /// # Errors
 /// Those of the engine.

@@ -25,7 +25,7 @@ fn another_format_is_refused() {
     assert!(matches!(refused, DiskError::Older { found: 4, known: FORMAT_VERSION, .. }), "{refused}");
 }
 
-/// Every file below a folder but the lock, with what is in it.
+/// Every file below a folder except the lock, with its content.
 fn files(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(dir).unwrap() {
@@ -43,8 +43,8 @@ fn files(dir: &std::path::Path) -> Vec<(std::path::PathBuf, Vec<u8>)> {
 
 #[test]
 fn a_folder_of_another_format_is_not_taken_for_an_empty_one_and_nothing_is_made_in_it() {
-    // As a later program may leave it, whose rows are where this one does not look; as those of formats 4 and 3 did, and those
-    // of up to format 2; and a mark that nobody can read.
+    // Marks as a later program may leave them, with rows where this one does not look; those of
+    // formats 4 and 3, and of up to format 2; and an unreadable one.
     let later = format!(
         "has format {NEXT}, and this program knows formats up to {FORMAT_VERSION}; nothing was changed. Use the program that wrote \
          it, or a newer one"
@@ -83,7 +83,8 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     let dir = tempfile::tempdir().unwrap();
     let (data, copy, again) = (dir.path().join("data"), dir.path().join("copy"), dir.path().join("again"));
     let mark = |folder: &std::path::Path| std::fs::read_to_string(folder.join("store/version")).ok();
-    // Not the three letters that the engine of format 2 looks for in this file: it refuses any others.
+    // Not the three letters that the engine of format 2 expects in this file: it refuses any
+    // others.
     let ours = Some(format!("throng {}\n", FORMAT_VERSION));
     let store = open(&data, &small()).unwrap();
     assert_eq!(mark(&data), ours);
@@ -92,7 +93,8 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     drop(store);
     restore::restore(&copy, &held(&again), None, &mut |_| {}).unwrap();
     assert_eq!((mark(&copy), mark(&again)), (ours.clone(), ours.clone()));
-    // A store from before there was a mark gets it, and keeps its rows; one with rows of another format does not.
+    // A store from before the mark existed gets one, and keeps its rows; one with rows of another
+    // format does not.
     std::fs::remove_file(data.join("store/version")).unwrap();
     let store = open(&data, &small()).unwrap();
     assert_eq!(mark(&data), ours);
@@ -106,7 +108,7 @@ fn every_store_bears_its_mark_that_programs_of_other_formats_refuse() {
     assert_eq!(mark(&data), None);
 }
 
-/// Rows of format 4, whose mark somebody has lost: keys were the table and the name.
+/// Rows of format 4 without a mark: keys were the table and the name.
 #[test]
 fn rows_of_an_earlier_format_are_not_taken_for_damaged_ones() {
     let dir = tempfile::tempdir().unwrap();
@@ -143,14 +145,15 @@ fn check_counts_rows_and_finds_damage() {
     let archive = report.tables[Table::Archive as usize];
     assert_eq!((archive.rows, archive.actors, archive.value_bytes), (2000, 100, 400_000));
 
-    // What a value means is the caller's business.
+    // The meaning of a value is the caller's concern.
     let odd = |table, _: &[u8], sort: &[u8], _: &[u8]| {
         if table == Table::Archive && sort[7] == 3 { Err("a row that nobody can read".to_owned()) } else { Ok(()) }
     };
     let report = check(&odd, &mut progress);
     assert_eq!((report.problems, report.first_problems.len()), (100, 20));
 
-    // Two flipped bits in a table: the file, both places and the users are named, and the walk goes on to the end.
+    // Two flipped bits in a table: the file, both places and the users are named, and the scan
+    // continues to the end.
     let table = listing::table_files(&dir.path().join("store/tree")).unwrap().pop().unwrap();
     let mut bytes = std::fs::read(&table).unwrap();
     let (third, half) = (bytes.len() / 3, bytes.len() / 2);
@@ -222,7 +225,7 @@ fn tables_that_no_list_names_are_kept_unless_the_store_left_them_itself() {
     store.engine().commit(&(0..500).map(pair).collect::<Vec<_>>()).unwrap();
     store.engine().compact().unwrap();
     drop(store);
-    // One that this very store was writing when it was killed, and one of whose number it knows nothing.
+    // One that this store was writing when it was killed, and one whose number it does not know.
     let list = listing::Listing::read(&data.join("store/tree")).unwrap();
     let whole = std::fs::read(list.path(list.tables().next().unwrap().id)).unwrap();
     std::fs::write(tables.join("900"), &whole[..whole.len() / 2]).unwrap();
@@ -331,7 +334,7 @@ fn a_copy_that_cannot_be_read_back_fails_its_backup_alone() {
     let mut bytes = std::fs::read(&table).unwrap();
     bytes[5000] ^= 1;
     std::fs::write(&table, &bytes).unwrap();
-    // An engine of its own would have ended this process by its merging thread.
+    // A separate engine would have ended this process from its merging thread.
     assert!(matches!(backup::count_rows(&copy.join("store")), Err(DiskError::NoBackup(_))));
     store.engine().commit(&[pair(200)]).unwrap();
 }

@@ -1,16 +1,19 @@
-//! Which format a store has, and which formats this program opens.
+//! The format of a store, and the formats that this program opens.
 //!
-//! The format says what rows mean. It stands in a row of the store ([`FORMAT_KEY`]) and in a mark beside it (`DIR/store/version`:
-//! "throng" and the number). The mark is read before anything else is looked at, so that no program takes a folder of another
-//! format for an empty one. Up to format 2 the engine of those days kept a mark of its own in this very file and refuses any
-//! other, which keeps programs of that time out.
+//! The format defines the meaning of rows. It is stored in a row of the store ([`FORMAT_KEY`]) and
+//! in a mark beside it (`DIR/store/version`: "throng" and the number). The mark is read first, so
+//! that no program takes a folder of another format for an empty one. Up to format 2 the engine of
+//! that time kept its own mark in this same file and refuses any other, which keeps those programs
+//! out.
 //!
-//! A new format is due when there is a kind of row more ([`kind`](throng_engine::store::kind)), or rows of a kind are written in another
-//! way: a program of before must not take such a store for one of its own.
+//! A new format is required when a kind of row is added ([`kind`](throng_engine::store::kind)), or
+//! the encoding of a kind changes: an earlier program must not take such a store for one of its
+//! own.
 //!
-//! **Whoever makes a new format** raises [`FORMAT_VERSION`], adds a `Step` to `STEPS`, and keeps a folder of it beside those before
-//! under `server/tests/data` (see `server/tests/process/formats.rs`). `migrate` takes the steps. While it does, the mark says the new format
-//! already, which keeps older programs out, and the row still says the old one.
+//! **To add a format**, raise [`FORMAT_VERSION`], add a `Step` to `STEPS`, and add a folder of it
+//! to those under `server/tests/data` (see `server/tests/process/formats.rs`). `migrate` runs the
+//! steps. Meanwhile the mark already states the new format, which keeps older programs out, and the
+//! row still states the old one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -23,21 +26,24 @@ use super::{DiskError, Engine, Visit};
 /// The format that this program writes.
 pub const FORMAT_VERSION: u32 = 8;
 
-/// The formats that this program opens. Those before were never released.
+/// The formats that this program opens. Earlier ones were never released.
 pub(super) const FORMATS: Formats = Formats { oldest: 5, known: FORMAT_VERSION, steps: STEPS, chunk_bytes: 1 << 20 };
 
-/// How a store gets from each format to the next.
+/// The steps from each format to the next.
 ///
-/// Format 6 has kinds of rows that format 5 had not at first (nodes, sessions, invitations, several records of users), entries with
-/// trails, and accounts with keys of any hash functions. A store of format 5 may have some of them already, if a program between
-/// the two wrote it. All rows of format 5 are rows of format 6 as they are, so only the mark and the row with the format change.
+/// Format 6 has kinds of rows that format 5 did not have at first (nodes, sessions, invitations,
+/// several records of users), entries with trails, and accounts with keys of any hash functions. A
+/// store of format 5 may already have some of them, if a program between the two wrote it. All rows
+/// of format 5 are valid rows of format 6, so only the mark and the row with the format change.
 ///
-/// Format 7 has a kind of row more, the end of what was dropped of a log, and keys of retractions that format 6 did not write. Those that
-/// it did write are read as they are.
+/// Format 7 adds a kind of row, the end of what was dropped of a log, and keys of retractions that
+/// format 6 did not write. Those that it did write are read unchanged.
 ///
-/// In format 8 the row with a roster's version also names the history in which it counts, the record of an account says whether the
-/// account is suspended, and retractions in archives of users may be keyed by full JIDs. A kind of row more has the floors of the numbers of
-/// publications. Rows of format 7 are read as they are, and a roster's row is written anew with its next change.
+/// In format 8 the row with a roster's version also names the history in which it counts, the
+/// record of an account states whether the account is suspended, and retractions in archives of
+/// users may be keyed by full JIDs. A new kind of row has the floors of the numbers of
+/// publications. Rows of format 7 are read unchanged, and a roster's row is rewritten with its next
+/// change.
 const STEPS: &[Step] = &[no_row_changes(5), no_row_changes(6), no_row_changes(7)];
 
 const fn no_row_changes(from: u32) -> Step {
@@ -52,19 +58,19 @@ pub const FORMAT_KEY: &[u8] = b"format";
 /// Name of the mark in the engine's folder.
 const MARK: &str = "version";
 
-/// A change of what rows mean.
+/// A change of the meaning of rows.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// The format that it begins with.
+    /// The format that it starts from.
     pub(super) from: u32,
     /// The format that it leads to, which is the next one.
     pub(super) to: u32,
-    /// What it does, for the log.
+    /// A description, for the log.
     pub(super) what: &'static str,
-    /// The tables whose rows are looked at, in this order.
+    /// The tables whose rows are visited, in this order.
     pub(super) tables: &'static [Table],
-    /// What becomes of a row. It is called for each row of these tables, once for each that is there when its turn comes, and
-    /// may write that row or rows of tables whose turn has been or never comes.
+    /// The change of a row. Called once for each row of these tables that exists when its turn
+    /// comes. May write that row, or rows of tables that have been completed or are not visited.
     pub(super) change: fn(&StoredRow<'_>, &mut Batch) -> Result<(), String>,
 }
 
@@ -78,13 +84,13 @@ pub(super) struct StoredRow<'a> {
     pub(super) value: &'a [u8],
 }
 
-/// Formats that are opened, and the way from the oldest to the one that is written.
+/// The formats that are opened, and the steps from the oldest to the current one.
 #[derive(Debug)]
 pub(super) struct Formats {
     pub(super) oldest: u32,
     pub(super) known: u32,
     pub(super) steps: &'static [Step],
-    /// Bytes of rows that are looked at before what was changed is committed.
+    /// Bytes of rows visited between two commits.
     pub(super) chunk_bytes: usize,
 }
 
@@ -102,7 +108,7 @@ impl Formats {
         self.oldest + self.steps.len() as u32 == self.known
     }
 
-    /// Why a store of a format is not opened; `Ok` if it is.
+    /// The error for a store whose format is not opened; `Ok` if it is.
     pub(super) fn refuse(&self, dir: &Path, found: u32) -> Result<(), DiskError> {
         let (folder, known) = (dir.to_owned(), self.known);
         match found {
@@ -113,7 +119,7 @@ impl Formats {
     }
 }
 
-/// The format that the engine's folder is marked with, if it is; refuses one that is not opened.
+/// The format in the mark of the engine's folder, if there is one; refuses one that is not opened.
 pub(super) fn marked(dir: &Path, formats: &Formats) -> Result<Option<u32>, DiskError> {
     let path = dir.join(MARK);
     let text = match fs::read(&path) {
@@ -132,7 +138,8 @@ pub(super) fn marked(dir: &Path, formats: &Formats) -> Result<Option<u32>, DiskE
     formats.refuse(dir, found).map(|()| Some(found))
 }
 
-/// Marks the engine's folder, which is made if it is missing, with a format; durable on return.
+/// Writes the mark of a format into the engine's folder, which is created if missing; durable on
+/// return.
 ///
 /// # Errors
 /// The file system's.
@@ -150,12 +157,12 @@ pub(super) fn mark(dir: &Path, format: u32) -> Result<(), DiskError> {
     write().map_err(DiskError::at(dir))
 }
 
-/// Asks for the row with the format to be written.
+/// Adds the row with the format to a batch.
 pub(super) fn put(batch: &mut Batch, format: u32) {
     batch.put(Table::Meta, b"", FORMAT_KEY, &[&format.to_be_bytes()]);
 }
 
-/// Where the row stood up to format 4, when keys began with table and name.
+/// The row's key up to format 4, when keys began with table and name.
 const FORMAT_FLAT_KEY_4: &[u8] = b"\0\0format";
 
 /// The format of the rows; it is written into a store without any. Refuses one that is not opened.

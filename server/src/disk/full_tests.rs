@@ -1,4 +1,4 @@
-//! A full disk, on a small file system of its own (tmpfs; needs the right to mount).
+//! A full disk, on a small private file system (tmpfs; requires the right to mount).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,18 @@ use throng_engine::store::{Batch, Table};
 use super::testing::{checked, get, no_wakes, open, panics, rows, small, wait_until};
 use super::*;
 
-/// Set in the process that has mounts of its own.
+/// Set in the process that has its own mounts.
 const MARK: &str = "THRONG_TEST_SMALL_DISK";
 
-/// A small mounted file system. The mount is seen by the test's own process only and goes with it, however that ends.
+/// A small mounted file system. The mount is visible only to the test's process and disappears with
+/// it, however that ends.
 struct Small {
     dir: tempfile::TempDir,
 }
 
 impl Small {
-    /// Runs the test `name` of this file again in a process with mounts of its own, and there gives it a file system;
-    /// `None` in the first process, or if mounting is not permitted.
+    /// Reruns the test `name` of this file in a process with its own mounts, and gives it a file
+    /// system there; `None` in the first process, or if mounting is not permitted.
     fn mount(name: &str, megabytes: u64) -> Option<Small> {
         if std::env::var_os(MARK).is_none() {
             Small::in_a_process_of_its_own(name);
@@ -61,7 +62,7 @@ impl Small {
         self.dir.path().join("data")
     }
 
-    /// Takes all space but `left` bytes; the store may be taking some at the same time.
+    /// Uses all space but `left` bytes; the store may be using some at the same time.
     fn fill(&self, left: u64) {
         let path = self.dir.path().join("filler");
         let file = fs::OpenOptions::new().create(true).append(true).open(&path).unwrap();
@@ -93,7 +94,7 @@ fn numbered(number: u64) -> Batch {
     batch
 }
 
-/// Checks that exactly the batches below `count` are there, whole.
+/// Checks that exactly the batches below `count` exist, complete.
 fn verify(dir: &Path, options: &Options, count: u64) {
     let store = open(dir, options).unwrap();
     let engine = store.engine();
@@ -139,9 +140,10 @@ fn a_full_disk_refuses_new_messages_and_loses_nothing() {
         write(submitter, 50);
     }
     assert!(told.load(Ordering::SeqCst) > 0, "the shards are told");
-    // What is in flight then gets through: first into the space that is left, then, with none, into the reserve.
+    // What is in flight then succeeds: first in the remaining space, then, with none, in the
+    // reserve.
     write(submitter, 100);
-    // (Tables that are merged meanwhile give some space back, so it is taken again and again.)
+    // (Merged tables give some space back meanwhile, so it is taken again repeatedly.)
     for _ in 0..50 {
         disk.fill(0);
         write(submitter, 20);
@@ -152,7 +154,7 @@ fn a_full_disk_refuses_new_messages_and_loses_nothing() {
     assert!(!disk.data().join("reserve").exists(), "the reserve was used");
     assert_eq!(submitter.state(), StorageState::Full);
 
-    // With nothing left at all commits wait, and reads go on.
+    // With no space left at all commits wait, and reads continue.
     disk.fill(0);
     let mut last = Gate(0);
     for _ in 0..20 {
@@ -171,7 +173,8 @@ fn a_full_disk_refuses_new_messages_and_loses_nothing() {
         store.engine().read(&query).is_ok()
     });
 
-    // Space is back: what waited is durable, the reserve is made anew, messages are accepted again.
+    // Space is available again: what waited is durable, the reserve is recreated, messages are
+    // accepted.
     disk.empty();
     fs::remove_file(disk.dir.path().join("others")).unwrap();
     wait_durable(submitter, last);
@@ -201,7 +204,8 @@ fn merging_tables_leaves_the_space_that_commits_need() {
             wait_durable(submitter, gate);
         }
     }
-    // The disk is refused before it is full, and stays as it is: nothing is tried in vain, the reserve is not touched.
+    // Writes are refused before the disk is full, and that state is stable: nothing is attempted in
+    // vain, the reserve is not touched.
     for _ in 0..20 {
         std::thread::sleep(Duration::from_millis(50));
         assert!(disk.data().join("reserve").exists());
@@ -216,14 +220,16 @@ fn merging_tables_leaves_the_space_that_commits_need() {
 #[test]
 fn a_disk_that_fills_again_and_again_loses_nothing() {
     let Some(disk) = Small::mount("a_disk_that_fills_again_and_again_loses_nothing", 96) else { return };
-    // No limit of free space: it is the engine that runs into the wall, in the journal or in a table.
+    // Without a limit of free space the engine itself runs out of space, in the journal or in a
+    // table.
     let options = Options { reserve_bytes: 0, min_free_bytes: 0, ..small() };
     let store = open(&disk.data(), &options).unwrap();
     let (committer, mut submitters) =
         Committer::start(store.engine(), Some(disk.data()), 1, no_wakes(1), &options, panics()).unwrap();
     let submitter = &mut submitters[0];
     let (mut number, mut full_rounds) = (0, 0);
-    // How often it is full is up to the thread that writes tables, which gives way to whatever else the machine does.
+    // How often it is full depends on the thread that writes tables, which yields to other load on
+    // the machine.
     for round in 0..60_u64 {
         if round >= 12 && full_rounds >= 8 {
             break;
@@ -232,7 +238,7 @@ fn a_disk_that_fills_again_and_again_loses_nothing() {
         let mut gate = Gate(0);
         let patience = Instant::now() + Duration::from_secs(5);
         for _ in 0..200 {
-            // On a machine with other work the committer takes its time: it is the disk that has to be full, not the queue.
+            // On a busy machine the committer takes its time: the disk must be full, not the queue.
             while submitter.is_full() && submitter.state() == StorageState::Ok && Instant::now() < patience {
                 std::thread::sleep(Duration::from_millis(1));
             }

@@ -1,5 +1,5 @@
-//! Journal and tables that do not belong together, as copies of a live folder have them: groups that were acknowledged and
-//! are missing are named, and nothing is opened without them.
+//! Journal and tables that do not match, as in copies of a live folder: missing acknowledged groups
+//! are named, and nothing is opened without them.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::memory::flat;
 use super::testing::{all, get, rows, small, wait_until};
 use super::*;
 
-/// One row of its own, and one that names the last group.
+/// A separate row, and one that names the last group.
 fn numbered(number: u64) -> Batch {
     let mut batch = Batch::new();
     batch.put(Table::Archive, b"a@x", &number.to_be_bytes(), &[&[number as u8; 1000]]);
@@ -41,7 +41,7 @@ fn copied(from: &Path, to: &Path) {
     assert!(std::process::Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
 }
 
-/// The refusal of a store, which says what to do.
+/// The store's refusal, which includes advice.
 fn refused(store: &Path) -> String {
     let error = opened(store).expect_err("acknowledged groups are missing");
     assert!(matches!(error, DiskError::Corrupt(_)), "{error}");
@@ -50,8 +50,8 @@ fn refused(store: &Path) -> String {
     text
 }
 
-/// A store whose first ten groups stand in tables and whose others are in two segments of the journal; how many groups there
-/// are, and a segment whose rows all stand in tables.
+/// A store whose first ten groups are in tables and whose others are in two segments of the
+/// journal; the number of groups, and a segment whose rows are all in tables.
 fn two_needed(dir: &Path) -> (u64, PathBuf) {
     let engine = opened(dir).unwrap();
     for number in 1..=10 {
@@ -88,7 +88,7 @@ fn a_first_needed_segment_that_is_missing_zeroed_or_used_again_is_named() {
         fs::remove_file(copy.join(first.strip_prefix(&dir).unwrap())).unwrap();
         refused(&copy)
     };
-    // The last group alone is in the second segment: it made the first one overflow.
+    // Only the last group is in the second segment: it made the first one overflow.
     let expected = format!("0000000002.journal: it is missing, with the acknowledged groups 11 to {};", groups - 1);
     assert!(text.contains(&expected), "{text}");
     let length = fs::metadata(&first).unwrap().len() as usize;
@@ -99,13 +99,14 @@ fn a_first_needed_segment_that_is_missing_zeroed_or_used_again_is_named() {
         let text = refused(&copy);
         assert!(text.contains("0000000002.journal"), "{name}: {text}");
     }
-    // What was refused was not changed, and the whole store is good.
+    // A refused store was not changed, and the complete one opens.
     assert_eq!(segments(&made.path().join("missing")).len(), 1);
     let engine = opened(&dir).unwrap();
     assert_eq!((last(&engine), all(&engine).len() as u64), (Some(groups), groups + 1));
 }
 
-/// What `rsync` does to a server that runs: `journal` is copied, then `tree`, and meanwhile a memory table has become a table.
+/// What `rsync` does to a running server: `journal` is copied, then `tree`, and in between a memory
+/// table has become a table.
 #[test]
 fn a_journal_copied_before_the_tables_is_refused() {
     let made = tempfile::tempdir().unwrap();
@@ -120,7 +121,7 @@ fn a_journal_copied_before_the_tables_is_refused() {
     engine.compact().unwrap();
     engine.commit(&[numbered(12)]).unwrap();
     copied(&dir.join("tree"), &copy.join("tree"));
-    // Copied the other way round, it is the store of a moment.
+    // Copied in the other order, it is the store as of one moment.
     let later = made.path().join("later");
     copied(&dir, &later);
     drop(engine);
@@ -135,14 +136,15 @@ fn a_journal_copied_before_the_tables_is_refused() {
     assert!(refused(&dir).contains("acknowledged groups from 12 on are missing"));
 }
 
-/// What `cp` makes of the folder at any moment while rows are written, tables merged and removed ones given back: either the store has
-/// what was acknowledged when the copy began, and all that came before it, or it is refused with the file that is missing or wrong.
+/// Copies by `cp` at any moment while rows are written, tables merged and removed ones truncated.
+/// Either the store has what was acknowledged when the copy began, and everything before it, or it
+/// is refused with the missing or wrong file.
 #[test]
 fn a_copy_made_by_cp_while_rows_are_written_is_whole_or_refused() {
     const COPIES: usize = 40;
     let made = tempfile::tempdir().unwrap();
     let (dir, copy) = (made.path().join("store"), made.path().join("copy"));
-    // Tables of several pieces, so that those which are removed are shortened.
+    // Tables of several pieces, so that removed ones are truncated.
     let options = || Options { buffer_bytes: 3 << 20, min_free_bytes: 0, ..small() };
     let wide = |number: u64| {
         let mut batch = numbered(number);
@@ -151,7 +153,7 @@ fn a_copy_made_by_cp_while_rows_are_written_is_whole_or_refused() {
     };
     let engine = LsmEngine::open(&dir, &options()).unwrap();
     let (acked, done) = (AtomicU64::new(0), AtomicBool::new(false));
-    // The last group of a copy, what is damaged of it, and the groups of which it has rows.
+    // The last group of a copy, its damage, and the groups of which it has rows.
     let look = || {
         let copied = LsmEngine::open(&copy, &options())?;
         let archived = rows(&copied, Table::Archive, "a@x").into_iter();
@@ -168,7 +170,7 @@ fn a_copy_made_by_cp_while_rows_are_written_is_whole_or_refused() {
         let mut copies = Vec::new();
         for _ in 0..COPIES {
             let before = acked.load(Ordering::Relaxed);
-            // It complains of files that go while it copies.
+            // It complains of files that disappear while it copies.
             let cp = std::process::Command::new("cp").arg("-a").args([&dir, &copy]).stderr(Stdio::null()).status();
             copies.push((before, cp.is_ok(), std::panic::catch_unwind(look)));
             let _ = fs::remove_dir_all(&copy);
@@ -196,8 +198,8 @@ fn a_copy_made_by_cp_while_rows_are_written_is_whole_or_refused() {
     assert!(engine.counters().counters.merges.get() > 0, "tables were merged meanwhile");
 }
 
-/// Tables that do not say which group comes next, of memory table 1, as programs wrote them before; and the journal's second
-/// segment, in its place under a name that was given before the head was written.
+/// Makes the tables state no next group, as of memory table 1, as earlier programs wrote them; and
+/// the journal's second segment has its name before its head was written.
 fn as_before(dir: &Path) {
     let store = opened(dir).unwrap();
     store.commit(&[numbered(1)]).unwrap();

@@ -1,8 +1,8 @@
-//! A group of batches as bytes: how the journal keeps it, and the memory table after it.
+//! The encoding of a group of batches, in the journal and in the memory table.
 //!
-//! One operation after the other: kind and table (u8: four bits each), length of the actor (u16), of the sort key
-//! (u16), of the value (u32), all little endian, and behind them the three, without a gap. The range of a delete has its
-//! first key as sort key and its end as value.
+//! Operations follow each other: kind and table (u8: four bits each), length of the actor (u16), of
+//! the sort key (u16), of the value (u32), all little endian, then the three themselves, without a
+//! gap. A range delete has its first key as sort key and its end as value.
 
 use std::ops::Range;
 
@@ -18,12 +18,12 @@ const DELETE: u8 = 1;
 const DELETE_RANGE: u8 = 2;
 const DELETE_ACTOR: u8 = 3;
 
-/// One operation of a group, and where it stands.
+/// One operation of a group, and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Placed<'a> {
     /// The operation.
     pub op: OpView<'a>,
-    /// Its keys and value in the group's bytes, without a gap.
+    /// The position of its keys and value in the group's bytes, without a gap.
     pub at: Range<usize>,
 }
 
@@ -47,7 +47,7 @@ pub fn encode(out: &mut Vec<u8>, batch: &Batch) {
     }
 }
 
-/// The operations of a group; `None` ends them where bytes follow that are none.
+/// The operations of a group; a final `None` if bytes follow that are not an operation.
 pub fn operations(bytes: &[u8]) -> impl Iterator<Item = Option<Placed<'_>>> {
     let mut at = 0;
     std::iter::from_fn(move || {

@@ -1,7 +1,8 @@
-//! Takes the partitions of an export (`export`) into a store, each as a whole.
+//! Imports the partitions of an export (`export`) into a store, each as a whole.
 //!
-//! While an import is under way a row in [`Table::Meta`] names its partitions. It is written before anything is changed, and
-//! removed with the last rows. A store with that row is not opened for anything else: rows of these partitions may be missing.
+//! During an import a row in [`Table::Meta`] names its partitions. It is written before anything is
+//! changed, and removed with the last rows. A store with that row is not opened for anything else:
+//! rows of these partitions may be missing.
 
 use std::fs::File;
 use std::io::BufReader;
@@ -13,16 +14,17 @@ use super::export::{Contents, Part, Reader, partition_ranges};
 use super::folder::{IMPORT_KEY, Store, unfinished_import};
 use super::{DiskError, Engine, Visit};
 
-/// Bytes of removals that are committed at a time.
+/// Bytes of removals per commit.
 const REMOVED_BYTES: usize = 1 << 20;
 
-/// Imports an export that was read to its end a moment ago (`export::verify`) into a store that was opened for it. The store's own
-/// rows of these partitions are removed if that is wanted, or if an earlier import has left them. `finish` adds to the last
-/// writes. `progress` gets the rows so far.
+/// Imports an export, which has just been verified (`export::verify`), into a store that was opened
+/// for it. The store's own rows of these partitions are removed if requested, or if an earlier
+/// import left them. `finish` adds to the last writes. `progress` is given the rows so far.
 ///
 /// # Errors
-/// [`DiskError::Occupied`] and [`DiskError::Importing`]: nothing has changed. [`DiskError::BadExport`] if the file is another now; the
-/// file system's: then the import has to be made again.
+/// [`DiskError::Occupied`] and [`DiskError::Importing`]: nothing has changed.
+/// [`DiskError::BadExport`] if the file has changed; the file system's: then the import must be
+/// repeated.
 pub fn import(
     store: &Store,
     file: &Path,
@@ -65,10 +67,10 @@ pub fn import(
     engine.commit(&[last])
 }
 
-/// Removes what an interrupted import has left. Returns the partitions, which have no rows now.
+/// Removes the rows that an interrupted import left. Returns the partitions, which are now empty.
 ///
 /// # Errors
-/// Those of the engine; it is to be done again then.
+/// Those of the engine; it must be repeated then.
 pub fn abandon(store: &Store) -> Result<Vec<u16>, DiskError> {
     let engine = &*store.engine();
     let unfinished = unfinished_import(engine)?;

@@ -1,8 +1,9 @@
-//! The journal: every group is appended to its newest segment and synced before anybody is told.
+//! The journal: every group is appended to its newest segment and synced before it is acknowledged.
 //!
-//! A segment is what one memory table holds. When the memory table stands in tables, its segment goes: its file is kept as
-//! a spare and becomes the next segment, because writing over blocks that the file has already makes a sync a third
-//! cheaper than making it grow. So the journal has a few files of a buffer's size, and an opening reads no more than these.
+//! A segment holds the groups of one memory table. When the memory table has been written to
+//! tables, its segment is retired: its file is kept as a spare and becomes the next segment,
+//! because overwriting allocated blocks makes a sync a third cheaper than growing the file. So the
+//! journal has a few files of a buffer's size, and an opening reads no more than these.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -17,9 +18,9 @@ use super::{DiskError, Finding};
 use crate::entropy::Entropy;
 use crate::waits::{self, Place};
 
-/// A file to be used again.
+/// A file for reuse.
 const SPARE: &str = "spare";
-/// What becomes the next segment.
+/// The future next segment.
 const NEXT: &str = "next";
 const ENDING: &str = "journal";
 
@@ -30,24 +31,25 @@ pub(super) struct Journal {
     random: fn() -> io::Result<u64>,
     file: File,
     head: Head,
-    /// Where the next group goes.
+    /// The offset of the next group.
     end: u64,
     /// Its sequence number.
     next: u64,
-    /// The group on its way.
+    /// The group being written.
     buffer: Vec<u8>,
 }
 
-/// What stands in tables already, so that the journal need not have it.
+/// What is already in tables, and not needed in the journal.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct InTables {
-    /// Number of the newest segment whose rows all do; zero if none do.
+    /// Number of the newest segment whose rows are all in tables; zero if there is none.
     pub(super) newest: u64,
-    /// Sequence number of the first group behind it. `None` if a program that did not write it down wrote the tables.
+    /// Sequence number of the first group after it. `None` if the tables were written by a program
+    /// that did not record it.
     pub(super) next_group: Option<u64>,
 }
 
-/// What stands before a segment that is needed.
+/// What precedes a segment that is needed.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Before {
     /// Tables, up to the rows of the segment with this number.
@@ -56,7 +58,8 @@ pub(super) enum Before {
     Segment(u64),
 }
 
-/// The groups of a segment do not follow what stands before it: the file that is missing or wrong, and what is with it.
+/// The error for a segment whose groups do not follow what precedes it: the missing or wrong file,
+/// and why.
 pub(super) fn gap(dir: &Path, before: Before, due: u64, head: Head) -> Option<Finding> {
     let (Before::Tables(number) | Before::Segment(number)) = before;
     let groups = || format!("acknowledged groups {due} to {}", head.first - 1);
@@ -70,7 +73,7 @@ pub(super) fn gap(dir: &Path, before: Before, due: u64, head: Head) -> Option<Fi
     Some(Finding { missing, ..Finding::new(path(dir, number), &format!("{what}; {ADVICE}")) })
 }
 
-/// What an operator can do about groups that are not there.
+/// Advice for an operator about missing groups.
 pub(super) const ADVICE: &str =
     "if this is a copy that was made while the server ran, make one with `throng store backup` instead";
 
@@ -96,12 +99,12 @@ impl Replayed {
 }
 
 impl Journal {
-    /// Opens the journal in a folder, or makes it. The segments whose rows are in tables are not needed any more and go;
-    /// the others are handed to `replay` in order. The last of them is the one that is written on.
+    /// Opens the journal in a folder, or creates it. Segments whose rows are in tables are retired;
+    /// the others are passed to `replay` in order. The last of them is continued.
     ///
     /// # Errors
-    /// [`DiskError::Corrupt`] if a group that was acknowledged is missing or cannot be read; nothing is changed then.
-    /// Otherwise the file system's, and those of `replay`.
+    /// [`DiskError::Corrupt`] if an acknowledged group is missing or unreadable; nothing is changed
+    /// then. Otherwise the file system's, and those of `replay`.
     pub(super) fn open(
         dir: &Path,
         tables: InTables,
@@ -111,7 +114,7 @@ impl Journal {
         fs::create_dir_all(dir).map_err(DiskError::at(dir))?;
         let numbers = numbers(dir)?;
         let mut newest = None;
-        // Groups are numbered from 1 on, whoever wrote the store.
+        // Groups are numbered from 1 on by every program.
         let mut next = tables.next_group.or((tables.newest == 0).then_some(1));
         let (done, needed) = numbers.split_at(numbers.partition_point(|number| *number <= tables.newest));
         let mut empty = Vec::new();
@@ -123,7 +126,8 @@ impl Journal {
             };
             let found = segment::read(&bytes, number).map_err(|damage| corrupt(damage.at, damage.what))?;
             let Some(segment) = found else {
-                // Programs that leave no number in tables also named segments before their heads were on the disk.
+                // Programs that record no number in tables also named segments before their heads
+                // were durable.
                 if tables.next_group.is_some() {
                     return Err(corrupt(0, &format!("its head is not there; {ADVICE}")));
                 }
@@ -162,13 +166,14 @@ impl Journal {
                     );
                     file.set_len(end).map_err(DiskError::at(&path))?;
                 }
-                // The last group may be in the kernel's memory only: it is read from now on, and must not be lost then.
+                // The last group may only be in the kernel's memory: it is visible from now on, and
+                // must not be lost.
                 file.sync_all().map_err(DiskError::at(&path))?;
                 let dir = dir.to_owned();
                 Ok(Journal { dir, random, file, head, end, next, buffer: Vec::new() })
             }
             _ => {
-                // A number that no segment had, so that what is read back of it is its own.
+                // A new number, so that its content is identifiable.
                 let (file, head) = begin(dir, last + 1, next, random)?;
                 let (dir, end) = (dir.to_owned(), HEAD_BYTES as u64);
                 Ok(Journal { dir, random, file, head, end, next, buffer: Vec::new() })
@@ -176,7 +181,8 @@ impl Journal {
         }
     }
 
-    /// Makes the journal of a store whose tables hold memory table `newest` and no group of any journal.
+    /// Creates the journal of a store whose tables hold memory table `newest` and no group of any
+    /// journal.
     ///
     /// # Errors
     /// The file system's.
@@ -185,12 +191,12 @@ impl Journal {
         begin(dir, newest + 1, 1, random).map(drop)
     }
 
-    /// Number of the segment that is being written.
+    /// Number of the segment being written.
     pub(super) fn number(&self) -> u64 {
         self.head.number
     }
 
-    /// Sequence number of the first group of the segment that is being written.
+    /// Sequence number of the first group of the segment being written.
     pub(super) fn first(&self) -> u64 {
         self.head.first
     }
@@ -198,11 +204,12 @@ impl Journal {
     /// Writes the batches as one group and syncs it; returns its operations (`group`).
     ///
     /// # Errors
-    /// [`DiskError::OutOfSpace`] if there was no space: it is as if nothing had been asked, and may be asked again.
-    /// Otherwise the file system's, after which the journal must not be written to any more.
+    /// [`DiskError::OutOfSpace`] if there was no space: nothing has changed, and the call may be
+    /// repeated. Otherwise the file system's, after which the journal must not be written to any
+    /// more.
     pub(super) fn append(&mut self, batches: &[Batch]) -> Result<&[u8], DiskError> {
         self.buffer.clear();
-        // Some group may have been much larger than most.
+        // An earlier group may have been much larger than most.
         self.buffer.shrink_to(BUFFER_BYTES_MAX);
         self.buffer.resize(GROUP_HEAD_BYTES, 0);
         for batch in batches {
@@ -211,7 +218,7 @@ impl Journal {
         segment::seal(&mut self.buffer, self.head.salt, self.next);
         let written = write(&self.file, &self.buffer, self.end).and_then(|()| sync(&self.file));
         if let Err(error) = written {
-            // Half a group is as good as none; without it, its space is there for the next attempt.
+            // A partial group is worthless; without it, its space is available to the next attempt.
             let _ = self.file.set_len(self.end);
             return Err(DiskError::at(&path(&self.dir, self.head.number))(error));
         }
@@ -220,7 +227,8 @@ impl Journal {
         Ok(&self.buffer[GROUP_HEAD_BYTES..])
     }
 
-    /// Begins the next segment. The one before is complete: [`retire`] it when its rows are in tables.
+    /// Begins the next segment. The previous one is complete: [`retire`] it when its rows are in
+    /// tables.
     ///
     /// # Errors
     /// As [`Journal::append`].
@@ -236,7 +244,7 @@ impl Journal {
     }
 }
 
-/// A number that nobody can guess.
+/// An unpredictable number.
 ///
 /// # Errors
 /// The system's.
@@ -256,16 +264,17 @@ fn sync(file: &File) -> io::Result<()> {
     file.sync_data()
 }
 
-/// The most memory that is kept from one group to the next, bytes.
+/// Maximum memory kept from one group to the next, bytes.
 const BUFFER_BYTES_MAX: usize = 1 << 20;
 
-/// Makes a segment. Head and name are on the disk on return, and the head before the name: a segment that has a name and no
-/// head has lost it.
+/// Creates a segment. Head and name are durable on return, the head before the name: a segment with
+/// a name and without a head has lost it.
 fn begin(dir: &Path, number: u64, first: u64, random: fn() -> io::Result<u64>) -> Result<(File, Head), DiskError> {
     let path = path(dir, number);
     let head = Head { number, salt: random().map_err(DiskError::at(&path))?, first };
     let make = || -> io::Result<File> {
-        // Under a name of its own: another thread may retire a segment meanwhile, which replaces the spare one.
+        // Under a unique name: another thread may retire a segment meanwhile, which replaces the
+        // spare one.
         let next = dir.join(NEXT);
         match fs::rename(dir.join(SPARE), &next) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -282,7 +291,8 @@ fn begin(dir: &Path, number: u64, first: u64, random: fn() -> io::Result<u64>) -
     Ok((make().map_err(DiskError::at(&path))?, head))
 }
 
-/// Removes a segment whose rows are in tables; its file becomes the spare one. Its name is gone from the disk on return.
+/// Removes a segment whose rows are in tables; its file becomes the spare. The removal of its name
+/// is durable on return.
 ///
 /// # Errors
 /// The file system's.
@@ -300,7 +310,7 @@ pub(super) fn retire(dir: &Path, number: u64) -> Result<(), DiskError> {
 pub(super) fn disk_bytes(dir: &Path) -> Result<u64, DiskError> {
     let mut bytes = 0;
     for entry in fs::read_dir(dir).map_err(DiskError::at(dir))? {
-        // A file that has another name meanwhile counts with the next look.
+        // A file that was renamed meanwhile is counted the next time.
         bytes += entry.and_then(|entry| entry.metadata()).map_or(0, |file| file.len());
     }
     Ok(bytes)

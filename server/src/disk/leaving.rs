@@ -1,18 +1,21 @@
-//! Files of tables that merges have removed, given back to the file system a piece at a time.
+//! Returns the space of removed table files to the file system piece by piece.
 //!
 //! ```text
 //! the list names N: held open ──another list does not──> its last reader goes ──no name left──> a piece, a sync, a pause ──> nothing left
 //! ```
 //!
-//! A file system that tells its device which blocks are free (ext4 and others, mounted with `discard`) does so once the removal
-//! is committed. The device takes a millisecond for a megabyte and does nothing else meanwhile, so that a merge that removed five
-//! files of 50 MB kept the journal's syncs waiting for a fifth of a second. In pieces, no sync waits for more than one of them.
+//! A file system that informs its device of free blocks (ext4 and others, mounted with `discard`)
+//! does so once the removal is committed. The device takes a millisecond per megabyte and does
+//! nothing else meanwhile. A merge that removed five files of 50 MB thus delayed the journal's
+//! syncs by a fifth of a second. In pieces, a sync waits for one of them at most.
 //!
-//! A file is shortened when it has no name and nobody else has it open: `lsm_tree` removes it when the last reader of the tree's has
-//! gone, and a program that copies the folder may be reading it still. One that somebody has given a second name stays as it is.
+//! A file is truncated when it has no name and is open nowhere else: `lsm_tree` removes it when the
+//! tree's last reader has finished, and a program that copies the folder may still be reading it. A
+//! file with a second name is left alone.
 //!
-//! Only part of the process's descriptors may be taken for this ([`held_descriptors`]). A store with more tables than that holds those
-//! that are merged next, level after level; the others are removed as a whole.
+//! Only part of the process's descriptors may be used for this ([`held_descriptors`]). A store with
+//! more tables than that holds those that are merged next, level by level; the others are removed
+//! as a whole.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -26,23 +29,23 @@ use throng_sys::calls::{descriptor_limit, is_open_elsewhere};
 
 use crate::waits::{self, Place};
 
-/// Bytes that are given back at once: a few milliseconds of a device's time.
+/// Bytes returned at once: a few milliseconds of the device's time.
 const PIECE_BYTES: u64 = 2 << 20;
 
 /// Time between two pieces: 100 MB/s, more than merges remove.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// Files that are held open at most, however many descriptors there are.
+/// Maximum number of files held open, however many descriptors there are.
 const HELD_MAX: u64 = 512;
 
-/// The part of the descriptors of a process that these files may take.
+/// The fraction of a process's descriptors that these files may take.
 const HELD_PART: u64 = 32;
 
-/// Free space beside what lets messages be accepted with which there is time for pieces, bytes.
+/// Free space beyond the accepting limit at which pieces are affordable, bytes.
 const ROOM_BYTES: u64 = 1 << 30;
 
-/// How many descriptors tables on their way out take at most, in a process that may have `limit` of them: 32 of 1,024, and 512 of
-/// 16,384 or more.
+/// Maximum number of descriptors for tables that will be removed, in a process limited to `limit`:
+/// 32 of 1,024, and 512 of 16,384 or more.
 pub fn held_descriptors(limit: u64) -> u64 {
     (limit / HELD_PART).min(HELD_MAX)
 }
@@ -52,33 +55,35 @@ fn own_held_descriptors() -> usize {
     held_descriptors(descriptor_limit()) as usize
 }
 
-/// The files. One thread's.
+/// The removed and soon to be removed files. Belongs to one thread.
 #[derive(Debug)]
 pub(super) struct Leaving {
     folder: PathBuf,
     /// How many of them may be open.
     open_max: fn() -> usize,
-    /// The list that was last looked at.
+    /// The list that was last followed.
     list: Option<u64>,
-    /// Those that it names, as many as may be open.
+    /// Files that it names, as many as may be open.
     held: HashMap<TableId, File>,
-    /// Those that it does not name any more, and that had a name or a reader when they were last looked at.
+    /// Files that it no longer names, and that had a name or a reader at the last check.
     left: Vec<(TableId, File)>,
-    /// Those without either.
+    /// Files without either.
     going: Vec<File>,
 }
 
 impl Leaving {
-    /// Those of a folder of tables.
+    /// Manages a folder of tables.
     pub(super) fn new(folder: PathBuf) -> Leaving {
         let (held, left, going) = (HashMap::new(), Vec::new(), Vec::new());
         Leaving { folder, open_max: own_held_descriptors, list: None, held, left, going }
     }
 
-    /// Looks which files have come and gone, gives a piece back, if there is one, and waits until it is time for the next; whether
-    /// there is more to give back. It all goes at once where there is no room for so many bytes besides.
+    /// Follows the list, returns one piece if there is one, and waits until the next is due.
+    /// Returns whether there is more to return. Everything is returned at once if `has_room` is
+    /// false for that many bytes.
     ///
-    /// `list` is the number of the list of tables, and `tables` what it names, those first that are merged next.
+    /// `list` is the number of the list of tables, and `tables` what it names, ordered by when they
+    /// will be merged.
     pub(super) fn step(
         &mut self,
         list: u64,
@@ -95,8 +100,8 @@ impl Leaving {
         more
     }
 
-    /// Finds the files whose name has gone, and takes hold of those that a new list names. Costs a call or two for each file that was
-    /// merged and is still read, and nothing else until there is another list.
+    /// Finds files whose name is gone, and opens those that a new list names. Costs a call or two
+    /// per file that was merged and is still read, and nothing else until the list changes.
     fn look(&mut self, list: u64, tables: impl FnOnce() -> Vec<TableId>) {
         if self.list.replace(list) != Some(list) {
             self.follow(&tables());
@@ -104,11 +109,13 @@ impl Leaving {
         let nameless = |file: &File| file.metadata().is_ok_and(|file| file.nlink() == 0);
         let gone = self.left.extract_if(.., |(_, file)| nameless(file) && !is_open_elsewhere(file.as_fd()));
         self.going.extend(gone.map(|(_, file)| file));
-        // One that has only another name has been put apart, or somebody has a link to it: it stays.
+        // A file with only another name has been quarantined, or was linked by an operator: it
+        // stays.
         self.left.retain(|(table, file)| self.folder.join(table.to_string()).exists() || nameless(file));
     }
 
-    /// Takes hold of the first tables of a list, as many as may be. What cannot be opened goes as it does without this.
+    /// Opens the first tables of a list, as many as permitted. A file that cannot be opened is
+    /// removed as usual.
     fn follow(&mut self, tables: &[TableId]) {
         let named: HashSet<TableId> = tables.iter().copied().collect();
         self.left.extend(self.held.extract_if(|table, _| !named.contains(table)));
@@ -124,7 +131,7 @@ impl Leaving {
         }
     }
 
-    /// Gives a piece of one file back, or all files whole if space is short; whether there is more to give back.
+    /// Returns a piece of one file, or all files entirely if space is short; whether there is more.
     fn give_back(&mut self, has_room: impl FnOnce(u64) -> bool) -> bool {
         let Some(file) = self.going.last() else { return false };
         if !has_room(ROOM_BYTES) {
@@ -133,7 +140,7 @@ impl Leaving {
         }
         match file.metadata().map(|file| file.size()) {
             Ok(bytes) if bytes > PIECE_BYTES => {
-                // Only with the sync is the piece given back now, and not with the next ones.
+                // Without the sync the pieces would be returned together later.
                 let shortened = file.set_len(bytes - PIECE_BYTES).and_then(|()| file.sync_all());
                 if shortened.is_err() {
                     self.going.pop();
@@ -152,7 +159,7 @@ mod tests {
 
     use super::*;
 
-    /// Tables of 5 MB, and who looks after them.
+    /// Tables of 5 MB, and their manager.
     fn folder(tables: &[TableId], open_max: fn() -> usize) -> (tempfile::TempDir, Leaving) {
         let folder = tempfile::tempdir().unwrap();
         for table in tables {
@@ -206,7 +213,8 @@ mod tests {
         assert!(leaving.going.is_empty() && leaving.held.is_empty());
     }
 
-    /// Of more tables than may be open, the first ones of the list are, and those that leave count among them.
+    /// With more tables than may be open, the first ones of the list are open, and those being
+    /// removed count among them.
     #[test]
     fn no_more_files_are_open_than_may_be() {
         let (folder, mut leaving) = folder(&[1, 2, 3, 4, 5], || 3);
@@ -217,7 +225,7 @@ mod tests {
         for list in [1, 1, 1] {
             leaving.look(list, || panic!("nothing is listed or opened until the list is another"));
         }
-        // A merge of the first two: they leave, and the rest has the one place that is free.
+        // A merge of the first two: they are removed, and the rest has the one free place.
         leaving.look(2, || vec![1, 2, 3]);
         assert_eq!((held(&leaving), open(&leaving)), (BTreeSet::from([1]), 3));
         remove(&folder, 5);

@@ -1,9 +1,10 @@
-//! Files of tables that no list names: which of them the store has left itself, and which it must keep.
+//! Table files that no list names: those the store left itself, and those it must keep.
 //!
-//! A process that ends in the middle leaves tables that it had not finished, and tables that it had merged already. These go
-//! with the next opening. Whatever else stands there, because the list is an older one, or was copied without the rest, is
-//! somebody's only copy of rows: it is moved aside and stays. So each opening writes down (`tree/opened`) which list it found
-//! and which number its next table gets; only what that opening itself can have left goes with the next one.
+//! A process that is interrupted leaves unfinished tables, and tables that were already merged. The
+//! next opening removes these. Other unlisted files, because the list is an older one or was copied
+//! alone, may be the only copy of rows: they are moved aside and kept. So each opening records
+//! (`tree/opened`) which list it found and which number its next table gets; only what that opening
+//! itself can have left is removed by the next one.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -14,10 +15,10 @@ use lsm_tree::TableId;
 use super::DiskError;
 use super::listing::{Listing, table_files};
 
-/// Name of the note.
+/// Name of the record.
 const NOTE: &str = "opened";
 
-/// Folder beside the tables for those that no list names.
+/// Folder beside the tables for unlisted ones.
 const ASIDE: &str = "unlisted";
 
 /// What an opening finds beside the tables.
@@ -26,7 +27,7 @@ pub(super) struct Leftovers {
     listed: Vec<TableId>,
 }
 
-/// What the opening before wrote down.
+/// The record of the previous opening.
 #[derive(Default)]
 struct Note {
     /// Number of the list that it found.
@@ -38,14 +39,15 @@ struct Note {
 }
 
 impl Leftovers {
-    /// Looks at a folder of tables before it is opened, and moves aside what must not be cleared away.
+    /// Checks a folder of tables before it is opened, and moves aside what must not be removed.
     ///
     /// # Errors
-    /// [`DiskError::Lacks`] and [`DiskError::Corrupt`] if what the list names is not there; the file system's.
+    /// [`DiskError::Lacks`] and [`DiskError::Corrupt`] if a listed table is missing; the file
+    /// system's.
     pub(super) fn find(dir: &Path) -> Result<Leftovers, DiskError> {
         let mut found = Leftovers { dir: dir.to_owned(), listed: Vec::new() };
         if !Listing::is_there(dir)? {
-            // New; or it is not, and then tables stand there.
+            // A new folder; if it is not new, it contains tables.
             return match table_files(dir).is_ok_and(|files| !files.is_empty()) {
                 true => Err(DiskError::Lacks(dir.join("current"))),
                 false => Ok(found),
@@ -80,7 +82,7 @@ impl Leftovers {
         fs::rename(path, &to).map_err(DiskError::at(path))
     }
 
-    /// Writes down what has been opened: list `list`, in which the next table gets the number `next`.
+    /// Records the opening: list `list`, in which the next table gets the number `next`.
     ///
     /// # Errors
     /// The file system's.
@@ -98,7 +100,8 @@ impl Leftovers {
         write().map_err(DiskError::at(&self.dir.join(NOTE)))
     }
 
-    /// The note of the opening before; none if it says nothing that can be read, and then nothing is cleared away.
+    /// The record of the previous opening; if it is unreadable, it is empty, and nothing is
+    /// removed.
     fn note(&self) -> Result<Option<Note>, DiskError> {
         let path = self.dir.join(NOTE);
         let text = match fs::read(&path) {

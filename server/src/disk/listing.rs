@@ -1,9 +1,10 @@
-//! The list of tables as it is on the disk, read and verified without opening anything: which tables belong to the store,
-//! and which checksum each of their files has to have.
+//! The list of tables on disk, read and verified without opening anything: the tables of the store,
+//! and the checksum of each file.
 //!
-//! `lsm_tree` keeps it: `tree/current` names a list and holds its checksum, `tree/vN` is the list, `tree/tables/` has the
-//! tables. Both kinds of file are archives of sections, with the places of the sections at the end. What is read here is
-//! verified before any of it is believed, so that damage is an error with the name of a file, never a panic of a library.
+//! `lsm_tree` maintains it: `tree/current` names a list and holds its checksum, `tree/vN` is the
+//! list, `tree/tables/` has the tables. Both kinds of file are archives of sections, with the
+//! places of the sections at the end. All data is verified before use, so that damage is an error
+//! with the name of a file, never a panic of a library.
 
 use std::fs::{self, File};
 use std::io;
@@ -15,16 +16,18 @@ use xxhash_rust::xxh3::{Xxh3Default, xxh3_128};
 
 use super::DiskError;
 
-/// Names the list that counts.
+/// Names the current list.
 const CURRENT: &str = "current";
 
 /// Folder of the tables, beside the list.
 pub(super) const TABLES: &str = "tables";
 
-/// Bytes of a table's entry in the list: number, kind of checksum, checksum, offset of its sequence numbers.
+/// Bytes of a table's entry in the list: number, kind of checksum, checksum, offset of its sequence
+/// numbers.
 const ENTRY_BYTES: usize = 8 + 1 + 16 + 8;
 
-/// Bytes at the end of an archive: mark, version, kind of checksum, checksum and place of the sections' places.
+/// Bytes at the end of an archive: mark, version, kind of checksum, checksum and place of the
+/// sections' places.
 const TRAILER_BYTES: usize = 4 + 1 + 1 + 16 + 8 + 8;
 
 /// The tables of a store.
@@ -34,7 +37,7 @@ pub(super) struct Listing {
     pub(super) number: u64,
     /// Runs of tables whose keys do not overlap, level after level.
     pub(super) runs: Vec<Vec<Listed>>,
-    /// Runs of each level.
+    /// Number of runs of each level.
     levels: Vec<usize>,
     dir: PathBuf,
 }
@@ -45,11 +48,11 @@ pub(super) struct Listed {
     pub(super) id: TableId,
     /// Of the whole file.
     checksum: u128,
-    /// Where it stands in its section of the list.
+    /// Its position in its section of the list.
     at: usize,
 }
 
-/// A file of a table that no list names yet.
+/// A table file that no list names yet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct New {
     pub(super) id: TableId,
@@ -57,7 +60,8 @@ pub(super) struct New {
     pub(super) checksum: u128,
 }
 
-/// A table in whose place another file with the same rows stands from now on; or none, if no row is left of it.
+/// A table that is replaced by another file with the same rows; or by none, if no row of it is
+/// left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Replaced {
     pub(super) table: TableId,
@@ -68,7 +72,8 @@ impl Listing {
     /// Reads the list of the tables in `dir`.
     ///
     /// # Errors
-    /// [`DiskError::Lacks`] if it is not there, [`DiskError::Corrupt`] if it is not as it was written; the file system's.
+    /// [`DiskError::Lacks`] if it is missing, [`DiskError::Corrupt`] if it differs from what was
+    /// written; the file system's.
     pub(super) fn read(dir: &Path) -> Result<Listing, DiskError> {
         let current = dir.join(CURRENT);
         let named = read_whole(&current)?;
@@ -80,7 +85,7 @@ impl Listing {
         let (number, checksum) = number.zip(checksum).expect("they are within 25 bytes");
         let path = dir.join(format!("v{number}"));
         let bytes = match read_whole(&path) {
-            // The number may be the damage.
+            // The number may be damaged.
             Err(DiskError::Lacks(path)) => return Err(corrupt(&current, &format!("{} is missing", path.display()))),
             other => other?,
         };
@@ -92,7 +97,7 @@ impl Listing {
         Ok(Listing { number, runs, levels, dir: dir.to_owned() })
     }
 
-    /// Whether there is a list in a folder.
+    /// Whether a folder has a list.
     ///
     /// # Errors
     /// The file system's.
@@ -101,11 +106,11 @@ impl Listing {
         current.try_exists().map_err(DiskError::at(&current))
     }
 
-    /// Makes a list count that is this one but for some tables, and that has `added`, if there is one, before all others;
-    /// durable on return. The tables that it names must be.
+    /// Makes a new list current: this one with some tables replaced, and `added`, if any, before
+    /// all others. Durable on return; the tables that it names must already be.
     ///
     /// # Errors
-    /// The file system's: this list counts then, or the other one does.
+    /// The file system's: either this list or the new one is current.
     pub(super) fn replace(&self, tables: &[Replaced], added: Option<New>) -> Result<(), DiskError> {
         let old = self.dir.join(format!("v{}", self.number));
         let bytes = self.changed(&read_whole(&old)?, tables, added);
@@ -134,7 +139,8 @@ impl Listing {
     fn changed(&self, bytes: &[u8], tables: &[Replaced], added: Option<New>) -> Option<Vec<u8>> {
         let all = sections(bytes, 0)?;
         let old = bytes.get(section(&all, b"tables")?)?;
-        // Number, kind of checksum, checksum, and what an ingestion adds to sequence numbers: nothing here.
+        // Number, kind of checksum, checksum, and an ingestion's offset to sequence numbers: zero
+        // here.
         let encoded =
             |new: New, tail: &[u8]| [&new.id.to_le_bytes(), &[0][..], &new.checksum.to_le_bytes(), tail].concat();
         let mut runs = self.runs.iter();
@@ -162,7 +168,7 @@ impl Listing {
         with_section(bytes, b"tables", &section)
     }
 
-    /// The newest list that can be read, where it cannot be known which one counts.
+    /// The newest readable list, if it is unknown which one is current.
     pub(super) fn newest_readable(dir: &Path) -> Option<Listing> {
         let files = fs::read_dir(dir).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let mut numbers: Vec<u64> = files.filter_map(|name| name.strip_prefix('v')?.parse().ok()).collect();
@@ -186,7 +192,7 @@ impl Listing {
         self.levels.first().copied().unwrap_or(0)
     }
 
-    /// Whether no table stands in it twice.
+    /// Whether no table is listed twice.
     pub(super) fn names_each_once(&self) -> bool {
         let mut numbers: Vec<TableId> = self.tables().map(|table| table.id).collect();
         numbers.sort_unstable();
@@ -198,7 +204,7 @@ impl Listing {
         self.dir.join(TABLES).join(id.to_string())
     }
 
-    /// Tables that are listed and not there.
+    /// Listed tables that are missing.
     ///
     /// # Errors
     /// The file system's.
@@ -233,7 +239,7 @@ impl Listing {
 }
 
 impl Listed {
-    /// Whether the file is, to the last byte, what was written; `None` if it cannot be read to its end.
+    /// Whether the file matches its checksum; `None` if it cannot be read to its end.
     pub(super) fn is_as_written(&self, path: &Path) -> Option<bool> {
         let mut file = File::open(path).ok()?;
         let mut sum = Checksum(Xxh3Default::new());
@@ -252,7 +258,7 @@ pub(super) fn table_files(dir: &Path) -> Result<Vec<PathBuf>, DiskError> {
     Ok(found.into_iter().map(|(_, path)| path).collect())
 }
 
-/// The highest number that a file of a table in a folder has, listed or not.
+/// The highest number of a table file in a folder, listed or not.
 ///
 /// # Errors
 /// The file system's.
@@ -283,11 +289,11 @@ impl io::Write for Checksum {
     }
 }
 
-/// A section of an archive: its name, and where it is in the file.
+/// A section of an archive: its name, and its place in the file.
 pub(super) type Section = (Vec<u8>, Range<usize>);
 
-/// The sections of an archive, of which `tail` is the end and begins at byte `from` of the file. `None` if their places are
-/// not as they were written, or do not begin within the tail.
+/// The sections of an archive, of which `tail` is the end and begins at byte `from` of the file.
+/// `None` if the table of their places is damaged, or does not begin within the tail.
 pub(super) fn sections(tail: &[u8], from: usize) -> Option<Vec<Section>> {
     let end = tail.len().checked_sub(TRAILER_BYTES)?;
     let trailer = &tail[end..];
@@ -311,12 +317,13 @@ pub(super) fn sections(tail: &[u8], from: usize) -> Option<Vec<Section>> {
     found.iter().all(|(_, at)| at.end <= from + begin).then_some(found)
 }
 
-/// Where the section with this name is.
+/// The place of the section with this name.
 pub(super) fn section(all: &[Section], name: &[u8]) -> Option<Range<usize>> {
     all.iter().find(|(other, _)| other == name).map(|(_, at)| at.clone())
 }
 
-/// The archive with another content of one section; `None` if `bytes` are no archive with such a section.
+/// The archive with one section's content replaced; `None` if `bytes` are not an archive with such
+/// a section.
 fn with_section(bytes: &[u8], name: &[u8], content: &[u8]) -> Option<Vec<u8>> {
     let mut all = sections(bytes, 0)?;
     let old = section(&all, name)?;
@@ -347,7 +354,7 @@ fn with_section(bytes: &[u8], name: &[u8], content: &[u8]) -> Option<Vec<u8>> {
     Some(changed)
 }
 
-/// Takes the section with the tables apart: runs of each level, and the runs.
+/// Parses the section with the tables: the number of runs per level, and the runs.
 fn runs(bytes: &[u8]) -> Option<(Vec<usize>, Vec<Vec<Listed>>)> {
     let mut rest = bytes;
     let mut take = |length: usize| -> Option<(usize, &[u8])> {
@@ -373,7 +380,7 @@ fn runs(bytes: &[u8]) -> Option<(Vec<usize>, Vec<Vec<Listed>>)> {
     Some((levels, found))
 }
 
-/// A file that has to be there.
+/// A file that must exist.
 fn read_whole(path: &Path) -> Result<Vec<u8>, DiskError> {
     fs::read(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => DiskError::Lacks(path.to_owned()),
