@@ -4,8 +4,8 @@
 //! (once per turn, not per message), and puts batch and ticket into its own ring, which has one
 //! producer and one consumer. The committer empties the rings into a window and applies the tickets
 //! in sequence without a gap. If a ticket is missing, its shard has taken it and is about to hand
-//! in its batch: the committer waits for that ring. A ticket is the
-//! [`Gate`]: all commits up to it are durable once [`Submitter::durable`] has reached it.
+//! in its batch: the committer waits for that ring. A ticket is
+//! the [`Gate`]: all commits up to it are durable once [`Submitter::durable`] has reached it.
 //!
 //! Suppose that shard A hands in a batch and then writes to shard B, and B hands one in on receipt.
 //! Then A's ticket is the lower one: A's increment of the counter happens before B's, and one

@@ -1,7 +1,7 @@
 //! The lock on a data folder: one process at a time writes a store.
 //!
-//! It is an advisory lock of the system on `throng.lock` (not the file's being there), so it goes with the process,
-//! however that ends. The file says who holds it, for messages only.
+//! It is an advisory lock of the system on `throng.lock` (not the file's existence), so it is
+//! released with the process, however that ends. The file names the holder, for messages only.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,21 +13,21 @@ use super::private::{self, Unsafe};
 /// Name of the file in the folder.
 pub(super) const NAME: &str = "throng.lock";
 
-/// Holds a data folder until dropped.
+/// Holds the lock on a data folder until dropped.
 #[derive(Debug)]
 pub struct FolderLock {
     folder: PathBuf,
     tightened: Option<String>,
-    /// Who held the folder before and has not given it back.
+    /// The previous holder, if it did not release the folder properly.
     cut_off: Option<String>,
     file: Option<File>,
-    /// The file says who holds it, until the folder is given back.
+    /// Whether the file names this holder, until the folder is released.
     is_written: bool,
 }
 
 impl Drop for FolderLock {
     fn drop(&mut self) {
-        // Only told to people, as above: whoever finds a holder's name in the file knows that it was cut off.
+        // Informational, as above: a name that is still in the file marks an interrupted holder.
         if let Some(file) = self.file.as_ref().filter(|_| self.is_written) {
             let _ = file.set_len(0);
         }
@@ -37,11 +37,11 @@ impl Drop for FolderLock {
 /// Why a data folder could not be locked.
 #[derive(Debug)]
 pub enum LockError {
-    /// Another process holds it; what that process wrote about itself, such as `serve 1234`.
+    /// Another process holds it, described in its own words, such as `serve 1234`.
     Held(String),
-    /// Others than its owner could read or replace what is in the folder; a sentence.
+    /// Users other than its owner could read or replace its content; a sentence.
     Unsafe(String),
-    /// The folder or the file cannot be made or opened.
+    /// The folder or the file cannot be created or opened.
     Io(io::Error),
 }
 
@@ -55,8 +55,8 @@ impl From<Unsafe> for LockError {
 }
 
 impl FolderLock {
-    /// Makes the folder (mode 0700) if missing, takes it from others if they may enter it, and takes its lock. `holder` is
-    /// one word that says what this process does.
+    /// Creates the folder (mode 0700) if missing, removes other users' access to it, and locks it.
+    /// `holder` is one word for what this process does.
     ///
     /// # Errors
     /// [`LockError`].
@@ -68,26 +68,27 @@ impl FolderLock {
         let mut file = opened.map_err(LockError::Io)?;
         held_by(&mut file)?;
         let before = written(&mut file);
-        // Only told to people: a failure to write it down changes nothing.
+        // Informational: a failure to write it is ignored.
         let start = file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0)));
         let _ = start.and_then(|_| writeln!(file, "{holder} {}", std::process::id()));
         let cut_off = Some(before).filter(|before| !before.is_empty());
         Ok(FolderLock { folder: folder.to_owned(), tightened, cut_off, file: Some(file), is_written: true })
     }
 
-    /// That others could enter the folder until now, as a sentence for the operator.
+    /// A sentence for the operator, if other users had access to the folder until now.
     pub fn tightened(&self) -> Option<&str> {
         self.tightened.as_deref()
     }
 
-    /// What held the folder before, such as `serve 1234`, if it ended without giving it back: it was killed, or the machine
-    /// went down.
+    /// The previous holder, such as `serve 1234`, if it ended without releasing the folder: it was
+    /// killed, or the machine went down.
     pub fn cut_off(&self) -> Option<&str> {
         self.cut_off.as_deref()
     }
 
-    /// Takes the lock of a folder that has one, and changes nothing: neither is the folder made nor the lock, nor is
-    /// written who holds it. A folder without one, such as a backup, is used by nobody.
+    /// Takes the existing lock of a folder, and changes nothing: neither the folder nor the lock is
+    /// created, nor is the holder recorded. A folder without one, such as a backup, is in use by no
+    /// process.
     ///
     /// # Errors
     /// [`LockError`].
@@ -103,20 +104,20 @@ impl FolderLock {
         Ok(FolderLock { folder: folder.to_owned(), tightened: None, cut_off: None, file, is_written: false })
     }
 
-    /// The folder that is held.
+    /// The locked folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
-/// What a holder has written about itself.
+/// The holder's description of itself.
 fn written(file: &mut File) -> String {
     let mut who = String::new();
     let _ = file.take(64).read_to_string(&mut who);
     who.trim().to_owned()
 }
 
-/// Takes the lock on a file, or says who has it.
+/// Takes the lock on a file, or reports its holder.
 fn held_by(file: &mut File) -> Result<(), LockError> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -150,7 +151,7 @@ mod tests {
         let take = || FolderLock::take(folder.path(), "serve").expect("free");
         assert_eq!(take().cut_off(), None, "a new folder");
         assert_eq!(take().cut_off(), None, "it was given back");
-        // As a process that is killed leaves it; a longer line than the next holder's.
+        // As left by a killed process; a longer line than the next holder's.
         std::fs::write(folder.path().join(NAME), "partitions 4194304\n").unwrap();
         drop(FolderLock::take_there(folder.path()).expect("free"));
         assert_eq!(take().cut_off(), Some("partitions 4194304"));

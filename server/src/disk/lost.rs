@@ -1,10 +1,12 @@
-//! Ranges of keys of which rows were lost with blocks of tables that were put apart, and the store's own record of them.
+//! Key ranges with lost rows, from damaged blocks of quarantined tables, and the store's own record
+//! of them.
 //!
-//! What is lost in a range is no newer than the table that it stood in: sequence numbers are those of memory tables. So a row
-//! or a mark with a higher number was written afterwards and answers for its key. Any other key of the range may have had a
-//! newer row, or a mark that it was removed: nobody can say, and whoever asks is told so. That holds whatever becomes of the
-//! tables around the range. The record is a row for each range, behind the keys of all tables like that of the journal's
-//! next group, so that it is listed with the tables that it speaks of or not at all, and is merged and verified like them.
+//! A lost row is no newer than its table: sequence numbers are those of memory tables. So a row or
+//! tombstone with a higher number was written afterwards and is valid for its key. Any other key of
+//! the range may have had a newer row or a tombstone: this cannot be known, and a query for it gets
+//! an error. That holds whatever happens to the tables around the range. The record has one row per
+//! range, after the keys of all tables, like the journal's next group. It is therefore listed
+//! together with the tables that it describes, and is merged and verified like them.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -14,40 +16,40 @@ use lsm_tree::{SeqNo, Slice};
 use super::DiskError;
 use super::blocks::Hole;
 
-/// Where the keys of the store's own rows begin: behind those of all tables, where no query looks.
+/// The prefix of the store's own rows: after the keys of all tables, where no query looks.
 pub(super) const OWN: u8 = u8::MAX;
 
-/// What the keys of these rows begin with.
+/// The key prefix of these rows.
 pub(super) const LOST_PREFIX: &[u8] = &[OWN, b'h'];
 
-/// The first key behind them.
+/// The first key after them.
 pub(super) const LOST_END: &[u8] = &[OWN, b'h' + 1];
 
-/// What is known of a table beside its rows.
+/// Facts about a table other than its rows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
-    /// The first of its keys, or one before it.
+    /// Its first key, or an earlier one.
     pub(super) first: Option<Vec<u8>>,
-    /// The last of its keys, or one behind it.
+    /// Its last key, or a later one.
     pub(super) last: Option<Vec<u8>>,
     /// The highest sequence number of its rows, or a higher one.
     pub(super) newest: SeqNo,
-    /// How many rows it has.
+    /// Its number of rows.
     pub(super) rows: Option<u64>,
 }
 
-/// A range of which rows are lost.
+/// A range with lost rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Lost {
-    /// Name of the file that was put apart.
+    /// Name of the quarantined file.
     pub(super) file: String,
-    /// Where the part begins that cannot be read, bytes.
+    /// The offset of the unreadable part, bytes.
     pub(super) at: u64,
-    /// How long it is, bytes.
+    /// Its length, bytes.
     pub(super) bytes: u64,
     /// First key of the range.
     pub(super) from: Vec<u8>,
-    /// First key behind it.
+    /// First key after it.
     pub(super) until: Vec<u8>,
     /// No lost row has a higher sequence number.
     pub(super) newest: SeqNo,
@@ -55,16 +57,17 @@ pub(super) struct Lost {
     pub(super) what: String,
 }
 
-/// The first key behind a key.
+/// The key right after a key.
 fn behind(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
 
 impl Lost {
-    /// What a hole in a table is that is kept under the name `file`. `Ok(None)` if it holds rows of the store's own only.
+    /// The lost range of a hole in a table that is quarantined as `file`. `Ok(None)` if it holds
+    /// only the store's own rows.
     ///
     /// # Errors
-    /// If it is not known where its rows begin or end.
+    /// If it is unknown where its rows begin or end.
     pub(super) fn of(hole: &Hole, file: &str, facts: &Facts) -> Result<Option<Lost>, &'static str> {
         let from = hole.after.as_deref().map(behind).or_else(|| facts.first.clone());
         let last = hole.last.as_ref().or(facts.last.as_ref());
@@ -84,7 +87,7 @@ impl Lost {
         Ok(Some(lost).filter(|lost| lost.from < lost.until))
     }
 
-    /// Key and value of its row.
+    /// Key and value of its record.
     pub(super) fn encode(&self) -> (Vec<u8>, Vec<u8>) {
         let key = [LOST_PREFIX, self.file.as_bytes(), &[0], &self.at.to_be_bytes()].concat();
         let length = |bytes: &[u8]| (bytes.len() as u32).to_le_bytes();
@@ -93,7 +96,7 @@ impl Lost {
         (key, [numbers, bounds, self.what.as_bytes().to_vec()].concat())
     }
 
-    /// Of such a row; `None` if it is none.
+    /// Decodes such a record; `None` if it is not one.
     pub(super) fn decode(key: &[u8], value: &[u8]) -> Option<Lost> {
         let (name, at) = key.strip_prefix(LOST_PREFIX)?.split_last_chunk::<8>()?;
         let file = String::from_utf8(name.strip_suffix(&[0])?.to_vec()).ok()?;
@@ -111,7 +114,7 @@ impl Lost {
         Some(Lost { file, at: u64::from_be_bytes(*at), bytes, from, until, newest, what })
     }
 
-    /// The same as a hole of the file, which is in `folder`; it may be a key larger at its ends.
+    /// The same as a hole of the file in `folder`; it may be one key larger at its ends.
     pub(super) fn hole(&self, folder: &Path) -> Hole {
         let mut last = self.until.clone();
         last.pop_if(|end| *end == 0);
@@ -133,12 +136,12 @@ impl Lost {
     }
 }
 
-/// All such ranges of a store.
+/// All lost ranges of a store.
 #[derive(Debug, Default)]
 pub(super) struct LostRanges {
-    /// In the order of their first keys; they may overlap.
+    /// Ordered by first key; they may overlap.
     all: Vec<Lost>,
-    /// The furthest end of each one and all before it.
+    /// For each range, the furthest end of it and all before it.
     reach: Vec<Vec<u8>>,
 }
 
@@ -157,14 +160,15 @@ impl LostRanges {
         &self.all
     }
 
-    /// Those with keys of `from..until`, the last one first.
+    /// Ranges with keys in `from..until`, the last one first.
     fn within(&self, from: &[u8], until: &[u8]) -> impl Iterator<Item = &Lost> {
         let end = self.all.partition_point(|lost| *lost.from < *until);
         let near = (0..end).rev().take_while(move |at| *self.reach[*at] > *from);
         near.map(|at| &self.all[at]).filter(move |lost| *lost.until > *from)
     }
 
-    /// Whether what tables say of a key, with this number if there is a row or a mark, is its newest word.
+    /// Checks that the result of a lookup in tables, with the sequence number of the row or
+    /// tombstone found, is the newest version of the key.
     ///
     /// # Errors
     /// [`DiskError::Unreadable`] if a newer one may be lost.
@@ -173,7 +177,7 @@ impl LostRanges {
         self.within(key, &behind(key)).find(newer).map_or(Ok(()), |lost| Err(lost.error()))
     }
 
-    /// Whether no row of `from..until` is lost.
+    /// Checks that no row of `from..until` is lost.
     ///
     /// # Errors
     /// [`DiskError::Unreadable`] if there may be such a row.
@@ -181,7 +185,7 @@ impl LostRanges {
         self.within(from, until).next().map_or(Ok(()), |lost| Err(lost.error()))
     }
 
-    /// Rows of `from..until` in order, with an error where a range begins of which rows are lost.
+    /// Rows of `from..until` in order, with an error where a range with lost rows begins.
     pub(super) fn past<I>(&self, from: &[u8], until: &[u8], rows: I) -> Past<I>
     where
         I: DoubleEndedIterator<Item = Result<(Slice, Slice), DiskError>>,
@@ -192,12 +196,13 @@ impl LostRanges {
     }
 }
 
-/// See [`LostRanges::past`]. Who goes on behind an error gets the rows behind it.
+/// The iterator of [`LostRanges::past`]. If it is continued after an error, it yields the rows
+/// after the range.
 pub(super) struct Past<I: Iterator> {
     rows: I,
     front: Option<I::Item>,
     back: Option<I::Item>,
-    /// In the order of their first keys; at most as many as there are lost ranges.
+    /// Ordered by first key; at most as many as there are lost ranges.
     gaps: VecDeque<Lost>,
 }
 
@@ -210,7 +215,7 @@ where
     fn next(&mut self) -> Option<I::Item> {
         let row = self.front.take().or_else(|| self.rows.next()).or_else(|| self.back.take());
         let key = row.as_ref().map(|row| row.as_ref().ok().map(|(key, _)| key));
-        // An error comes at once.
+        // An error is yielded at once.
         let passed = |lost: &Lost| key.is_none_or(|key| key.is_some_and(|key| **key >= *lost.from));
         match self.gaps.front().is_some_and(passed).then(|| self.gaps.pop_front()).flatten() {
             Some(lost) => {

@@ -1,16 +1,19 @@
-//! The durable engine: a journal that is synced once a group, memory tables, and tables on disk (log-structured).
+//! The durable engine: a journal that is synced once per group, memory tables, and tables on disk
+//! (log-structured).
 //!
 //! ```text
 //! commit ──> journal: one write, one sync ──> memory table ──full──> sealed ──flush──> tables ──merge──> tables
 //!            segment n                        n                      n                 the segment goes
 //! ```
 //!
-//! A memory table and its segment of the journal have one number, and so have its rows in tables. One memory table is
-//! being filled and one is on its way to a table; when there are two, commits wait. Reads ask the memory tables, newest
-//! first, and then the tables: they never wait for a commit, and a commit waits for them no longer than they copy rows.
+//! A memory table, its segment of the journal, and its rows in tables share one number. One memory
+//! table is being filled and one is being written to a table; if both are full, commits wait. Reads
+//! query the memory tables, newest first, and then the tables. They never wait for a commit, and a
+//! commit waits for them only while they copy rows.
 //!
-//! **A full disk** stops nothing for good: a group that the journal has no space for leaves no trace and is tried again by
-//! the committer; so is a table by the thread that writes it, and its rows stay in memory and in the journal meanwhile.
+//! **A full disk** is never fatal: a group without space in the journal leaves no trace and is
+//! retried by the committer. A table is retried by the thread that writes it, and its rows stay in
+//! memory and in the journal meanwhile.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -39,7 +42,7 @@ use super::worker::Worker;
 use super::{DiskError, Engine, Figures, KeyRange, Memory, Options, Seen, StoreCounters, Tuning, Visit, all_keys};
 use crate::waits::{self, Mutex, MutexGuard, Place};
 
-/// A part of the buffer from which on rows become a table when nothing is committed for a while.
+/// Fraction of the buffer at which rows become a table when nothing is committed for a while.
 const REST_PART: usize = 4;
 
 /// Pause while commits wait for a table to be written.
@@ -47,15 +50,15 @@ const PAUSE: std::time::Duration = std::time::Duration::from_millis(1);
 
 /// The durable engine.
 pub struct LsmEngine {
-    // Threads end first.
+    // The threads must end first.
     flusher: Worker,
     merger: Arc<Worker>,
     leaver: Arc<Worker>,
     store: Arc<Stored>,
-    /// Held by whoever commits; the committer's thread, so that nobody ever waits for it.
+    /// Locked to commit; only the committer's thread does so, so it is never contended.
     writer: Mutex<Writer>,
     buffer_bytes: usize,
-    /// Groups that were read back from the journal.
+    /// Number of groups read back from the journal.
     replayed: u64,
 }
 
@@ -65,10 +68,11 @@ struct Writer {
 }
 
 impl LsmEngine {
-    /// Opens the engine in its own folder, or makes it; recovers what was acknowledged.
+    /// Opens the engine in its own folder, or creates it; recovers what was acknowledged.
     ///
     /// # Errors
-    /// The file system's; [`DiskError::Corrupt`] if the journal is damaged elsewhere than at its end.
+    /// The file system's; [`DiskError::Corrupt`] if the journal is damaged elsewhere than at its
+    /// end.
     pub fn open(dir: &Path, options: &Options) -> Result<LsmEngine, DiskError> {
         std::fs::create_dir_all(dir).map_err(DiskError::at(dir))?;
         let space = MergeSpace::new(dir.to_owned(), options.free_bytes, options.min_free_bytes);
@@ -91,9 +95,9 @@ impl LsmEngine {
             recovered.insert(0, Arc::new(memtable));
             Ok(())
         })?;
-        // The names of both folders, without which nothing in them is found.
+        // The names of both folders, without which their content is not found.
         sync_dir(dir)?;
-        // The newest segment is written on, unless nothing of it could be read.
+        // The newest segment is continued, unless nothing of it could be read.
         let active = match recovered.first().is_some_and(|newest| newest.number == journal.number()) {
             true => recovered.remove(0),
             false => Arc::new(Memtable::new(journal.number(), journal.first(), rows())),
@@ -122,7 +126,8 @@ impl LsmEngine {
         let leaver = Arc::new(Worker::start("throng-free", true, leave)?);
         let (own, wakes) = (store.clone(), leaver.clone());
         let merge = move || {
-            // Before, for tables that have been written and are to be merged at once; afterwards for those that leave.
+            // First for tables that have been written and can be merged at once; later for removed
+            // ones.
             wakes.wake();
             let merged = own.merge();
             wakes.wake();
@@ -139,7 +144,8 @@ impl LsmEngine {
         Ok(LsmEngine { flusher, merger, leaver, store, writer, buffer_bytes, replayed })
     }
 
-    /// How many commits were read back from the journal when it was opened: those whose rows were in no table yet.
+    /// Number of commits read back from the journal at opening: those whose rows were in no table
+    /// yet.
     pub(super) fn replayed(&self) -> u64 {
         self.replayed
     }
@@ -163,8 +169,8 @@ impl LsmEngine {
         self.writer.lock()
     }
 
-    /// Waits while rows come faster than they are written to tables and merged, and makes room for a group. Memory is
-    /// bounded by this, and so is what an opening has to read again.
+    /// Waits while rows arrive faster than they are written to tables and merged, and makes room
+    /// for a group. This bounds the memory, and what an opening must replay.
     fn make_room(&self, writer: &mut Writer, bytes: usize) -> Result<(), DiskError> {
         let pause = writer.pace.due();
         if !pause.is_zero() {
@@ -180,8 +186,8 @@ impl LsmEngine {
             if !full {
                 return Ok(());
             }
-            // A merge that waits for space waits until somebody makes some. Until then new messages are refused, and what
-            // is committed all the same stands in tables that are not merged.
+            // A merge that lacks space waits until some is freed. Until then new messages are
+            // refused, and other commits end up in unmerged tables.
             let runs = self.store.tables.first_level_runs();
             let damaged = self.store.tables.damages().pending() > 0;
             if damaged && runs >= RUNS_MAX {
@@ -207,7 +213,7 @@ impl LsmEngine {
         self.flusher.failure().or_else(|| self.merger.failure()).map_or(Ok(()), Err)
     }
 
-    /// Hands the rows in memory on to become a table.
+    /// Seals the rows in memory, to become a table.
     fn seal(&self, writer: &mut Writer) -> Result<(), DiskError> {
         writer.journal.rotate()?;
         let spare = self.store.spare().take();
@@ -222,20 +228,22 @@ impl LsmEngine {
     }
 }
 
-/// Runs of the first level from which on merges give way to nobody: twice as many as there are when one begins.
+/// Runs of the first level at which merges no longer yield to other threads: twice the number at
+/// which one begins.
 const HURRY_RUNS: usize = 48;
 
-/// Runs of the first level at which no more tables are written while damage keeps them from being merged: the list of tables
-/// has room for 255.
+/// Runs of the first level at which no more tables are written while damage prevents merging: the
+/// list of tables has room for 255.
 const RUNS_MAX: usize = 200;
 
-/// Free space with which the first level may become long: a merge of all of it fits beside what lets messages be accepted.
+/// Free space at which the first level may become long: a merge of all of it fits beside the
+/// accepting limit.
 fn wide_bytes(options: &Options) -> u64 {
     let tables = pace::WIDE.most as u64 * (options.buffer_bytes + options.buffer_bytes / 4);
     accepting_bytes(options.min_free_bytes) + tables + tables::second_level_bytes_max(options.table_bytes)
 }
 
-/// No memory table is larger than this and a group: offsets in it have 32 bits.
+/// Maximum size of a memory table, apart from one more group: offsets in it have 32 bits.
 const BUFFER_BYTES_MAX: usize = 1 << 30;
 
 impl Drop for LsmEngine {
@@ -258,7 +266,7 @@ impl Engine for LsmEngine {
         let applied = self.store.layers.load().active.apply(group);
         assert!(applied, "a group reads as it was written");
         let (tables, seen) = (&self.store.tables, &self.store.seen.counters);
-        // Nothing is gained by waiting for merges that do not come.
+        // Waiting is pointless if no merge will come.
         let runs = if tables.damages().pending() > 0 { 0 } else { tables.first_level_runs() };
         let bytes_s = pace::bytes_s(runs, self.store.limits());
         writer.pace.committed(bytes, bytes_s);
@@ -279,7 +287,7 @@ impl Engine for LsmEngine {
         }
         let replaced = !Arc::ptr_eq(&asked, &tables.opened());
         drop(asked);
-        // It may have gone from under this read when a table was put apart.
+        // A table may have been replaced during this read when it was quarantined.
         if replaced { self.find(query) } else { found }
     }
 
@@ -291,7 +299,8 @@ impl Engine for LsmEngine {
     ) -> Result<(), DiskError> {
         let mut from = after.map_or_else(|| vec![table as u8], |after| actor_end(table, after));
         let layers = self.store.layers.load_full();
-        // Those with a row in memory, by their flat keys; what is in memory may also hide all rows of any other.
+        // Actors with a row in memory, by their flat keys; memory may also hide all rows of any
+        // other.
         let mut in_memory: Vec<Vec<u8>> = Vec::new();
         for layer in layers.newest_first() {
             in_memory.extend(layer.read().names(table).map(|name| flat(table, name, b"")).filter(|key| *key >= from));
@@ -317,7 +326,7 @@ impl Engine for LsmEngine {
             let first = Asked { table, actor, from: b"", until: None, reverse: false, rows_max: 1, bytes_max: 1 };
             let found = match self.store.range(&first) {
                 Ok(found) => matches!(found, Found::Rows { rows, .. } if !rows.is_empty()),
-                // Some of it is there.
+                // Some of its rows exist.
                 Err(DiskError::Unreadable(_)) => true,
                 Err(error) => return Err(error),
             };
@@ -351,10 +360,10 @@ impl Engine for LsmEngine {
             && layers.sealed.is_empty()
             && let Err(error) = self.seal(&mut writer)
         {
-            // Nothing is lost by it. If the engine is broken, the next commit says so.
+            // Nothing is lost. If the engine is broken, the next commit reports it.
             tracing::warn!(%error, "rows in memory could not be handed on");
         }
-        // Also the one that has just been begun: it has room for a whole buffer.
+        // Also the one just begun: it has room for a whole buffer.
         self.store.layers.load().active.shrink();
         self.store.calm.store(true, Ordering::Relaxed);
         self.merger.wake();
@@ -421,10 +430,11 @@ impl Engine for LsmEngine {
         }
         let tables = &self.store.tables;
         loop {
-            // Not held: who puts tables apart waits for those who do.
+            // Not held: the thread that quarantines tables waits for holders.
             let tried = Arc::downgrade(&tables.opened());
             let Err(error) = tables.merge_all() else { return Ok(()) };
-            // What it failed by is put apart, here or by the thread that merges, and all else is merged.
+            // The damage that it failed on is quarantined, by this thread or the merging one, and
+            // everything else is merged.
             if tables.look_for_damage() {
                 put_apart(tables)?;
             }
@@ -447,16 +457,18 @@ mod tests {
     use crate::disk::space::FreeBytes;
     use crate::disk::testing::{get, put, small, wait_until};
 
-    /// A read of many rows looks into each run of the first level, so there are few where there is time to merge them.
+    /// A read of many rows looks into each run of the first level, so idle time is used to merge
+    /// them.
     #[test]
     fn tables_are_merged_early_when_nothing_is_written() {
         let folder = tempfile::tempdir().expect("a folder");
         let engine = LsmEngine::open(folder.path(), &small()).expect("it opens");
         let runs = || engine.store.tables.first_level_runs();
-        // Not while the operator wants none, unless so many came that commits would slow down.
+        // Not while the operator has paused merges, unless there are so many runs that commits
+        // would slow down.
         let tuning = |merges| Tuning { group_bytes_max: 4 << 20, min_free_bytes: 0, merges };
         engine.tune(&tuning(false));
-        // Names in no order: tables of rows that lie behind each other would be one run.
+        // Names in random order: tables with adjacent rows would be one run.
         let names = (0..4000_u32).map(|n| format!("user{:08x}", n.wrapping_mul(0x9e37_79b9)));
         for name in names.take_while(|_| runs() < 8) {
             engine.commit(&[put(Table::Accounts, &name, b"", &[7; 1000])]).expect("there is room");
@@ -469,7 +481,7 @@ mod tests {
         assert_eq!(get(&engine, Table::Accounts, "user00000000", b""), Some(vec![7; 1000]));
     }
 
-    /// A store at rest holds no room for rows that nobody writes, whether it has few of them in memory or hands many on.
+    /// An idle store holds no empty row buffers, whether it has few rows in memory or seals many.
     #[test]
     fn at_rest_no_room_is_kept_for_rows() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -487,7 +499,7 @@ mod tests {
         }
     }
 
-    /// A long first level takes a large merge: only where there is the space for it.
+    /// A long first level takes a large merge: only where there is space for it.
     #[test]
     fn the_first_level_becomes_long_only_with_the_space_to_merge_it() {
         let few: FreeBytes = |_| Ok(8 << 20);

@@ -1,4 +1,4 @@
-//! The engine for tests: a sorted map. Nothing survives it, and nothing about it is fast; it says what is right.
+//! The engine for tests: a sorted map. It is neither durable nor fast; it defines correct results.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -23,15 +23,15 @@ pub(crate) fn flat(table: Table, actor: &[u8], sort: &[u8]) -> Vec<u8> {
     out
 }
 
-/// First flat key behind all rows of an actor.
+/// First flat key after all rows of an actor.
 pub(crate) fn actor_end(table: Table, actor: &[u8]) -> Vec<u8> {
     let mut out = flat(table, actor, b"");
-    // The NUL after the actor becomes 1: behind each of its rows, before any longer name's.
+    // The NUL after the actor becomes 1: after each of its rows, before those of any longer name.
     *out.last_mut().expect("a flat key ends in NUL here") = 1;
     out
 }
 
-/// Flat bounds of a range inside an actor.
+/// Flat bounds of a range within an actor.
 pub(crate) fn range_bounds(table: Table, actor: &[u8], from: &[u8], until: Option<&[u8]>) -> (Vec<u8>, Vec<u8>) {
     let until = until.map_or_else(|| actor_end(table, actor), |until| flat(table, actor, until));
     (flat(table, actor, from), until)
@@ -60,12 +60,12 @@ impl Collector {
         Collector { rows: Vec::new(), bytes: 0, rows_max, bytes_max, more: false }
     }
 
-    /// Whether the limits let no further row in.
+    /// Whether the limits permit no further row.
     pub(crate) fn is_full(&self) -> bool {
         self.rows.len() >= self.rows_max as usize || (!self.rows.is_empty() && self.bytes >= u64::from(self.bytes_max))
     }
 
-    /// Takes the next row, or notes that there would be more.
+    /// Takes the next row, or records that there are more.
     pub(crate) fn take(&mut self, flat_key: &[u8], value: &[u8]) -> Visit {
         if self.is_full() {
             self.more = true;
@@ -83,8 +83,8 @@ impl Collector {
     }
 }
 
-/// Answers a query of flat keys: `value` finds the row of one, `rows` hands those between two to the collector, in reverse
-/// order if asked to.
+/// Answers a query by flat keys: `value` finds one row, `rows` passes those of a range to the
+/// collector, in reverse order if requested.
 pub(crate) fn answer(
     query: &Query,
     value: impl FnOnce(&[u8]) -> Result<Option<Box<[u8]>>, DiskError>,
@@ -143,7 +143,7 @@ impl Engine for MemoryEngine {
             |from, until, reverse, found| {
                 let range = all.range(from.to_vec()..until.to_vec());
                 let mut take = |(key, value): (&Vec<u8>, &Vec<u8>)| found.take(key, value);
-                // Stopping early is no error here.
+                // Stopping early is not an error.
                 let _: Visit = if reverse { range.rev().try_for_each(&mut take) } else { { range }.try_for_each(take) };
                 Ok(())
             },

@@ -1,9 +1,10 @@
-//! The memory table: what has been committed and does not stand in tables yet.
+//! The memory table: what has been committed and is not in tables yet.
 //!
-//! It is the journal's segment kept in memory, as it was written, with an index: a hash from table and name to the
-//! actor, and of each actor its rows in the order of their sort keys, the last word on each key only. A put costs
-//! one look-up and, since most keys come in order, one comparison. Actors are sorted among each other only when they
-//! become a table. Memory is taken in few large pieces, and these are used again for the next memory table.
+//! It is the content of the journal's segment in memory, with an index: a hash from table and name
+//! to the actor, and per actor its rows in the order of their sort keys, only the newest version of
+//! each. A put costs one lookup and, since most keys arrive in order, one comparison. Actors are
+//! sorted only when they become a table. Memory is allocated in few large pieces, which are reused
+//! for the next memory table.
 
 use hashbrown::HashTable;
 use lsm_tree::Slice;
@@ -16,38 +17,38 @@ use super::memory::delete_bounds;
 use super::ranges::Ranges;
 use crate::waits::{Place, ReadGuard, RwLock};
 
-/// Bytes that an actor and its place in the index take beside its rows.
+/// Bytes of an actor and its index entry, without its rows.
 const ACTOR_BYTES: usize = 80;
 
-/// Bytes that a row's entry takes.
+/// Bytes of a row's entry.
 const ROW_BYTES: usize = size_of::<Row>();
 
-/// Actors whose rows are brought into the cache at once when they become a table.
+/// Actors whose rows are prefetched together when they become a table.
 const FETCHED: usize = 16;
 
-/// Rows of each of them; those behind follow in the order in which the core expects them.
+/// Rows prefetched per actor; the core prefetches the following ones itself.
 const FETCHED_ROWS: usize = 4;
 
-/// Bytes of each of these.
+/// Bytes prefetched per row.
 const FETCHED_BYTES: usize = 512;
 
-/// What the cache takes at once, bytes.
+/// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Length of the value of a row that is gone.
+/// Value length that marks a removed row.
 const GONE: u32 = u32::MAX;
 
-/// One memory table. One thread writes it, any number read it meanwhile.
+/// One memory table. One thread writes it, any number of threads read it meanwhile.
 #[derive(Debug)]
 pub(super) struct Memtable {
-    /// Number of its segment of the journal; rows of a higher number are newer.
+    /// Number of its segment of the journal; rows with a higher number are newer.
     pub(super) number: u64,
     /// Sequence number of its first group.
     pub(super) first: u64,
     rows: RwLock<Rows>,
 }
 
-/// What a memory table holds.
+/// The content of a memory table.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Rows {
     /// Groups as they were written.
@@ -55,10 +56,11 @@ pub(super) struct Rows {
     actors: Vec<Actor>,
     /// Numbers of actors by table and name.
     index: HashTable<u32>,
-    /// What else is gone: rows of older memory tables and of tables. Rows of this one are newer than its ranges.
+    /// Other removed keys: rows of older memory tables and of tables. Rows of this one are newer
+    /// than its ranges.
     ranges: Ranges,
     rows: usize,
-    /// Nobody outside can choose names that fall together.
+    /// Prevents chosen hash collisions.
     seed: u64,
 }
 
@@ -71,7 +73,7 @@ struct Actor {
     rows: SmallVec<[Row; 2]>,
 }
 
-/// A row, by where its sort key begins; the value follows.
+/// A row, by the offset of its sort key; the value follows.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     at: u32,
@@ -79,45 +81,47 @@ struct Row {
     sort: u16,
 }
 
-/// What a memory table knows of a row.
+/// A memory table's knowledge of a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Known<T> {
-    /// It is there.
+    /// It exists.
     Value(T),
-    /// It has been removed, whatever is older says.
+    /// It has been removed, whatever older sources contain.
     Gone,
-    /// Nothing: ask what is older.
+    /// Unknown: older sources decide.
     Nothing,
 }
 
 impl Memtable {
-    /// An empty one for the segment `number`, whose groups begin with `first`, in the memory of `rows`.
+    /// An empty one for the segment `number`, whose groups begin with `first`, reusing the memory
+    /// of `rows`.
     pub(super) fn new(number: u64, first: u64, rows: Rows) -> Memtable {
         Memtable { number, first, rows: RwLock::new(Place::LockRows, rows) }
     }
 
-    /// Takes in a group; `false` if these bytes are none, and then it is not to be used any more.
+    /// Adds a group; `false` if these bytes are not a group, after which it must not be used any
+    /// more.
     #[must_use]
     pub(super) fn apply(&self, group: &[u8]) -> bool {
         self.rows.write().apply(group)
     }
 
-    /// The rows, for a short while: who writes waits meanwhile.
+    /// Locks the rows for reading, briefly: the writer waits meanwhile.
     pub(super) fn read(&self) -> ReadGuard<'_, Rows> {
         self.rows.read()
     }
 
-    /// Gives back memory that is not used.
+    /// Gives unused memory back.
     pub(super) fn shrink(&self) {
         self.rows.write().bytes.shrink_to_fit();
     }
 
-    /// Its rows, for one who goes on with them alone.
+    /// Its rows alone.
     pub(super) fn into_rows(self) -> Rows {
         self.rows.into_inner()
     }
 
-    /// The memory of one that nobody uses any more, emptied.
+    /// The memory of one that is no longer used, emptied.
     pub(super) fn into_spare(self) -> Rows {
         let mut rows = self.rows.into_inner();
         rows.bytes.clear();
@@ -130,12 +134,12 @@ impl Memtable {
 }
 
 impl Rows {
-    /// No rows, and room for `bytes` of groups. Names are hashed with `seed`.
+    /// Empty, with room for `bytes` of groups. Names are hashed with `seed`.
     pub(super) fn with_capacity(bytes: usize, seed: u64) -> Rows {
         Rows { bytes: Vec::with_capacity(bytes), seed, ..Rows::default() }
     }
 
-    /// No rows, as [`Rows::with_capacity`], for the next memory table of a store.
+    /// Empty, as [`Rows::with_capacity`], for the next memory table of a store.
     pub(super) fn sibling(&self, bytes: usize) -> Rows {
         Rows::with_capacity(bytes, self.seed)
     }
@@ -145,18 +149,18 @@ impl Rows {
         self.bytes.is_empty()
     }
 
-    /// Memory that is used, bytes.
+    /// Memory in use, bytes.
     pub(super) fn size(&self) -> usize {
         self.bytes.len() + self.actors.len() * ACTOR_BYTES + self.rows * ROW_BYTES + self.ranges.bytes()
     }
 
-    /// Memory that one without rows keeps for the next, bytes.
+    /// Memory that an empty one keeps for reuse, bytes.
     pub(super) fn kept_bytes(&self) -> usize {
         let tables = self.actors.capacity() * size_of::<Actor>() + self.index.allocation_size();
         self.bytes.capacity() + tables
     }
 
-    /// Ranges whose older rows are gone.
+    /// Ranges whose older rows are removed.
     pub(super) fn ranges(&self) -> &Ranges {
         &self.ranges
     }
@@ -185,7 +189,7 @@ impl Rows {
         true
     }
 
-    /// Puts a row, the actor of which stands at `at` and the sort key behind it, in its place.
+    /// Inserts a row; its actor is at offset `at`, followed by the sort key.
     fn put(&mut self, table: Table, name: &[u8], at: usize, sort: &[u8], value: u32) {
         let actor = self.actor(table, name, at);
         let row = Row { at: small(at + name.len()), value, sort: sort.len() as u16 };
@@ -208,7 +212,7 @@ impl Rows {
         self.rows += 1;
     }
 
-    /// Forgets the rows of a range that are here.
+    /// Removes this table's own rows of a range.
     fn remove(&mut self, table: Table, name: &[u8], from: &[u8], until: Option<&[u8]>) {
         let Some(at) = self.find(table, name) else { return };
         let (first, last) = self.span(at, from, until);
@@ -216,7 +220,7 @@ impl Rows {
         self.rows -= last - first;
     }
 
-    /// The rows of an actor in `from..until`, as numbers.
+    /// The rows of an actor in `from..until`, as indices.
     fn span(&self, actor: usize, from: &[u8], until: Option<&[u8]>) -> (usize, usize) {
         let rows = &self.actors[actor].rows;
         let first = rows.partition_point(|row| self.sort(row) < from);
@@ -249,7 +253,7 @@ impl Rows {
         self.index.find(self.hash(table, name), same).map(|at| *at as usize)
     }
 
-    /// Number of an actor; a new one's name stands at `at`.
+    /// Number of an actor; a new one's name is at offset `at`.
     fn actor(&mut self, table: Table, name: &[u8], at: usize) -> usize {
         if let Some(found) = self.find(table, name) {
             return found;
@@ -260,7 +264,7 @@ impl Rows {
         number
     }
 
-    /// What is known of one row.
+    /// Looks one row up.
     pub(super) fn get(&self, table: Table, name: &[u8], sort: &[u8]) -> Known<&[u8]> {
         let found = self.find(table, name).and_then(|at| {
             let rows = &self.actors[at].rows;
@@ -275,7 +279,7 @@ impl Rows {
         }
     }
 
-    /// Sort keys and values of an actor in `from..until`, in order; no value for a row that is gone.
+    /// Sort keys and values of an actor in `from..until`, in order; no value for a removed row.
     pub(super) fn range<'a>(
         &'a self,
         table: Table,
@@ -299,7 +303,7 @@ impl Rows {
         self.order_of(|_| true)
     }
 
-    /// The same, of those actors only of whom rows may stand in these ranges.
+    /// The same for actors that may have rows in these ranges.
     pub(super) fn order_within(&self, wanted: &Ranges) -> Vec<u32> {
         self.order_of(|prefix| {
             let end = [&prefix[..prefix.len() - 1], &[1]].concat();
@@ -307,7 +311,7 @@ impl Rows {
         })
     }
 
-    /// The same, of those actors only whose prefix of flat keys is wanted.
+    /// The same for actors whose flat key prefix is wanted.
     fn order_of(&self, wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {
         let mut prefixes = Vec::new();
         let mut order: Vec<([u8; 8], u32, u32)> = Vec::with_capacity(self.actors.len());
@@ -318,27 +322,27 @@ impl Rows {
                 prefixes.truncate(start);
                 continue;
             }
-            // Most are told apart by table, partition and the name's first bytes.
+            // Most differ in table, partition and the name's first bytes.
             let mut first = [0; 8];
             let length = (prefixes.len() - start).min(8);
             first[..length].copy_from_slice(&prefixes[start..start + length]);
             order.push((first, small(start), small(number)));
         }
-        // A prefix ends in a NUL, which no name holds: none is the beginning of another.
+        // A prefix ends in a NUL, which no name contains: none is the prefix of another.
         let rest = |at: u32| &prefixes[at as usize..];
         order.sort_unstable_by(|a, b| a.0.cmp(&b.0).then_with(|| rest(a.1).cmp(rest(b.1))));
         order.into_iter().map(|(_, _, number)| number).collect()
     }
 
-    /// Brings rows of some actors into the core's cache. They lie where they were written, far from each other: one
-    /// after the other, each would be waited for; these reads need nothing of each other, so the core makes many at once.
+    /// Prefetches rows of some actors. They were written far from each other: accessed one by one,
+    /// each would stall. These reads are independent, so the core executes many at once.
     fn fetch(&self, few: &[u32]) {
         let rows = few.iter().flat_map(|number| self.actors[*number as usize].rows.iter().take(FETCHED_ROWS));
         let lines = rows.flat_map(|row| self.bytes[row.at as usize..].iter().take(FETCHED_BYTES).step_by(LINE_BYTES));
         std::hint::black_box(lines.fold(0, |all, byte| all ^ byte));
     }
 
-    /// All rows in the order of their flat keys, which is `order`'s; no value for a row that is gone.
+    /// All rows in the order of their flat keys, given by `order`; no value for a removed row.
     pub(super) fn flat<'a>(&'a self, order: &'a [u32]) -> impl Iterator<Item = (Slice, Option<&'a [u8]>)> {
         let few = order.chunks(FETCHED).inspect(|few| self.fetch(few)).flatten();
         few.flat_map(move |number| {
@@ -355,7 +359,7 @@ impl Rows {
     }
 }
 
-/// Offsets and numbers stay below 4 GiB: a memory table is as large as a buffer and a group.
+/// Offsets and numbers stay below 4 GiB: a memory table is at most a buffer and a group.
 fn small(number: usize) -> u32 {
     u32::try_from(number).expect("a memory table stays below 4 GiB")
 }

@@ -1,17 +1,19 @@
-//! Damaged tables are written anew from the rows of them that are whole, and a list that names the new files in their place
-//! replaces the list, in one step.
+//! Rewrites damaged tables from their intact rows, and replaces the list by one that names the new
+//! files, in one step.
 //!
-//! A table's rows stand in blocks, which are found by its index, or without it one behind the other (`blocks`). Rows keep their
-//! sequence numbers, and marks of removed rows are rows like any other: nothing that was removed comes back by it. Where a
-//! block cannot be read, the range of keys that it had is noted in a row of the store's own (`lost`), in a table that the same
-//! list names first, and the damaged file is kept in a folder of its own. The order of the steps:
+//! A table's rows are in blocks, which are found by its index, or without it one after the other
+//! (`blocks`). Rows keep their sequence numbers, and tombstones are rows like any other: no removed
+//! row comes back. If a block cannot be read, its key range is recorded in a row of the store's own
+//! (`lost`), in a table that the same list names first, and the damaged file is kept in a separate
+//! folder. The steps:
 //!
-//! 1. the new tables are written, and are durable; no list names them, so the next opening clears them away;
-//! 2. the damaged files get a second name in the folder for those that are put apart;
-//! 3. the list is replaced: from here on the new tables count, and the ranges that are lost;
-//! 4. the damaged files lose their first name, or the next opening takes it from them.
+//! 1. the new tables are written and synced; no list names them, so the next opening removes them;
+//! 2. the damaged files get a second name in the quarantine folder;
+//! 3. the list is replaced: from here on the new tables count, and the lost ranges;
+//! 4. the damaged files lose their first name, now or at the next opening.
 //!
-//! A process that ends between them has either the store as it was, and does all of it again, or the new one.
+//! A process that ends between them has either the store as it was, and repeats all steps, or the
+//! new one.
 
 use std::fs;
 use std::io;
@@ -29,40 +31,40 @@ use super::lost::{Facts, Lost, OWN};
 use super::space::sync_dir;
 use super::worker::give_way;
 
-/// Bytes of a block of rows.
+/// Bytes of a data block.
 pub(super) const BLOCK_BYTES: u32 = 8 << 10;
 
-/// Rows of a block of which the first has its whole key and the others what is different in theirs: a look for one goes over these
-/// one by one, and so does the begin of a range, in each block.
+/// Rows per restart interval of a block: the first has its full key and the others the differing
+/// part. A lookup scans an interval linearly, and so does the start of a range in each block.
 pub(super) const RESTART_ROWS: u8 = 4;
 
 /// Bits of a table's filter for each key.
 pub(super) const FILTER_BITS: f32 = 8.0;
 
-/// Folder beside the tables for damaged files that have been put apart.
+/// Folder beside the tables for quarantined files.
 pub(super) const APART: &str = "quarantine";
 
-/// The folder of the files that have been put apart, of the tables in `dir`.
+/// The quarantine folder of the tables in `dir`.
 pub(super) fn apart_folder(dir: &Path) -> PathBuf {
     dir.join(APART)
 }
 
-/// Whether files have been put apart.
+/// Whether files have been quarantined.
 pub(super) fn has_put_apart(dir: &Path) -> bool {
     fs::read_dir(apart_folder(dir)).is_ok_and(|mut files| files.next().is_some())
 }
 
-/// Tables that are being written anew, until a list names them.
+/// Tables being rewritten, until a list names them.
 pub(super) struct Mending {
-    /// Where the list of tables is.
+    /// The folder of the list of tables.
     dir: PathBuf,
     replaced: Vec<Replaced>,
-    /// Files of which rows are lost, and their names in the folder for those.
+    /// Files with lost rows, and their names in quarantine.
     apart: Vec<(PathBuf, String)>,
     lost: Vec<Lost>,
-    /// Rows of the store's own may be lost.
+    /// Whether rows of the store's own may be lost.
     own_lost: bool,
-    /// The table with the record of what is lost.
+    /// The table with the record of lost ranges.
     record: Option<New>,
     /// Files that were begun.
     begun: Vec<PathBuf>,
@@ -82,15 +84,15 @@ impl Mending {
         self.replaced.is_empty()
     }
 
-    /// What is lost.
+    /// The lost ranges.
     pub(super) fn lost(&self) -> &[Lost] {
         &self.lost
     }
 
-    /// Writes what is whole of a table as the table `by`. What is known of it is completed by what it says itself.
+    /// Writes the intact rows of a table as the table `by`. Its own facts complete the known ones.
     ///
     /// # Errors
-    /// [`DiskError::Corrupt`] if it is not known which keys are lost; the file system's.
+    /// [`DiskError::Corrupt`] if it is unknown which keys are lost; the file system's.
     pub(super) fn table(
         &mut self,
         table: TableId,
@@ -117,7 +119,7 @@ impl Mending {
                 own_lost |= hole.last.as_ref().or(facts.last.as_ref()).is_none_or(|last| last.first() == Some(&OWN));
                 let Some(mut lost) = Lost::of(&hole, &name, &facts).map_err(corrupt)? else { continue };
                 if before.is_some_and(|row| hole.last.as_deref() == Some(row)) {
-                    // That is the first row behind the hole.
+                    // That is the first row after the hole.
                     lost.until.pop();
                 }
                 match self.lost[known..].last_mut().filter(|last| last.until >= lost.from) {
@@ -150,7 +152,7 @@ impl Mending {
         Ok(())
     }
 
-    /// Ends the table that was begun last; `None` if it has no row, and then there is no file.
+    /// Finishes the table begun last; `None` if it has no row, and then no file.
     fn finished(&mut self, writer: Writer, id: TableId) -> Result<Option<New>, DiskError> {
         let finished = writer.finish()?;
         if finished.is_none() {
@@ -159,12 +161,12 @@ impl Mending {
         Ok(finished.map(|(_, checksum)| New { id, checksum: checksum.into_u128() }))
     }
 
-    /// Whether rows of the store's own may be lost, and with them the record of what had been lost before.
+    /// Whether rows of the store's own may be lost, and with them the record of earlier losses.
     pub(super) fn lacks_own(&self) -> bool {
         self.own_lost
     }
 
-    /// A name that the file has, or can get, in the folder for those that are put apart.
+    /// A name in quarantine that the file has, or can get.
     fn free_name(&self, path: &Path, table: TableId) -> io::Result<String> {
         let inode = fs::metadata(path)?.ino();
         let folder = apart_folder(&self.dir);
@@ -176,8 +178,8 @@ impl Mending {
         Ok(names.into_iter().find(is_free).expect("there is always another number"))
     }
 
-    /// Writes the record of what is lost, and of `known`, as the table `by`, with the sequence number `number`. Without
-    /// anything that is lost it writes nothing.
+    /// Writes the record of the new lost ranges and of `known`, as the table `by`, with the
+    /// sequence number `number`. If there are none, it writes nothing.
     ///
     /// # Errors
     /// The file system's.
@@ -198,11 +200,11 @@ impl Mending {
         Ok(())
     }
 
-    /// Makes the new tables count, and all others of the list that counts. The damaged ones are no part of the store from then
-    /// on.
+    /// Makes the new tables current, together with all others of the current list. From then on the
+    /// damaged ones are no longer part of the store.
     ///
     /// # Errors
-    /// The file system's: the old list counts then, or the new one does.
+    /// The file system's: either the old list or the new one is current.
     pub(super) fn replace(&self, listing: &Listing) -> Result<(), DiskError> {
         let folder = apart_folder(&self.dir);
         let mut unnamed = Vec::new();
@@ -218,7 +220,8 @@ impl Mending {
             sync_dir(&self.dir)?;
         }
         listing.replace(&self.replaced, self.record)?;
-        // Not every file system has second names: a process that ends here leaves nothing to look at, and no row is lost by it.
+        // Not every file system supports hard links. If the process ends here, the damaged file is
+        // not kept for inspection, but no row is lost.
         for (path, to) in unnamed {
             if let Err(error) = fs::rename(path, &to) {
                 tracing::warn!(file = %path.display(), %error, "a damaged table could not be kept");
@@ -227,20 +230,20 @@ impl Mending {
         Ok(())
     }
 
-    /// Whether all files that were written are still there, and all tables that they stand for are listed still.
+    /// Whether all new files still exist, and all tables that they replace are still listed.
     pub(super) fn still_holds(&self, listing: &Listing) -> bool {
         let listed = |id: TableId| listing.tables().any(|table| table.id == id);
         self.replaced.iter().all(|replaced| listed(replaced.table)) && self.begun.iter().all(|path| path.exists())
     }
 
-    /// Removes what was written: it is no part of the store.
+    /// Removes the new files: they are not part of the store.
     pub(super) fn give_up(&self) {
         for path in &self.begun {
             let _ = fs::remove_file(path);
         }
     }
 
-    /// Says in the log what was done.
+    /// Logs what was done.
     pub(super) fn tell(&self) {
         for replaced in &self.replaced {
             let file = self.path(replaced.table);
@@ -260,18 +263,18 @@ impl Mending {
     }
 }
 
-/// Mends the tables of a folder that cannot be opened, before it is.
+/// Mends the tables of a folder that cannot be opened, before it is opened.
 ///
 /// # Errors
-/// [`DiskError::Corrupt`] with the file if it cannot be known which rows of it are lost: nothing is changed then. The file
-/// system's.
+/// [`DiskError::Corrupt`] with the file if it is unknown which of its rows are lost: nothing is
+/// changed then. The file system's.
 pub(super) fn mend(dir: &Path) -> Result<(), DiskError> {
     if !Listing::is_there(dir)? {
         return Ok(());
     }
     let listing = Listing::read(dir)?;
     if !listing.missing()?.is_empty() {
-        // Nothing is changed in a store that is refused.
+        // A store that is refused is not changed.
         return Ok(());
     }
     let mut mending = Mending::of(dir);
@@ -280,14 +283,14 @@ pub(super) fn mend(dir: &Path) -> Result<(), DiskError> {
         false => mending.replace(&listing),
     });
     match &done {
-        // What was begun is no part of the store yet, or its list would count.
+        // The new files are not part of the store yet, or the list would be current.
         Err(_) => mending.give_up(),
         Ok(()) => mending.tell(),
     }
     done
 }
 
-/// Looks at each table of the list, and writes those anew that cannot be opened.
+/// Checks each listed table, and rewrites those that cannot be opened.
 fn find(dir: &Path, listing: &Listing, mending: &mut Mending) -> Result<(), DiskError> {
     let mut next = unused(dir, listing)?;
     for run in &listing.runs {
@@ -331,7 +334,7 @@ fn find(dir: &Path, listing: &Listing, mending: &mut Mending) -> Result<(), Disk
     mending.record(&[], next, number)
 }
 
-/// The highest sequence number of a file's rows that can be read.
+/// The highest sequence number of a file's readable rows.
 fn newest_of(path: &Path) -> Option<SeqNo> {
     let file = TableFile::open(path).ok()?;
     let said = file.newest();

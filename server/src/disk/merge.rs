@@ -1,10 +1,11 @@
-//! The thread that merges tables, and what keeps merging from eating the space that commits need.
+//! The space that merges may use, so that they leave enough for commits.
 //!
-//! A merge writes its result before it drops what it read, so on a device that is nearly full it would take the rest of
-//! the space, fail, and begin again, for ever. So a merge begins only when its result fits beside the free space from which
-//! on messages are accepted, and one that somebody else's files leave too little for is given up before messages would have
-//! to be refused. While a merge that is needed waits for space the engine is *starved*, which the committer takes for a full
-//! disk. `lsm_tree` has no switch for this; a compaction filter, which keeps every row, is called at the right places.
+//! A merge writes its result before it drops its inputs. On a nearly full device it would use up
+//! the space, fail, and start again, forever. So a merge begins only if its result fits beside the
+//! free space at which messages are accepted. It is aborted before messages would have to be
+//! refused because of other files. While a required merge waits for space the engine is *starved*,
+//! which the committer treats as a full disk. `lsm_tree` has no setting for this; a compaction
+//! filter that keeps every row is called at the right places.
 
 use std::io;
 use std::path::PathBuf;
@@ -18,33 +19,33 @@ use super::arriving::Arriving;
 use super::space::{FreeBytes, accepting_bytes};
 use super::worker::give_way;
 
-/// Rows between two looks at the free space: below a megabyte even of large messages.
+/// Rows between two checks of the free space: less than a megabyte even of large messages.
 const ROWS_PER_LOOK: u32 = 128;
 
-/// A merge that found no space begins when there is more than it needs by this part of it, so that a device whose free space
-/// moves a little does not make messages be accepted and refused in turn.
+/// A merge that lacked space begins once there is this fraction more than it needs, so that small
+/// changes of the free space do not make messages be accepted and refused in turn.
 const SPARE_PART: u64 = 8;
 
-/// What merges know of the space that they may take.
+/// The limits of merges.
 #[derive(Debug)]
 pub(super) struct MergeSpace {
     dir: PathBuf,
     free_bytes: FreeBytes,
-    /// Free space below which new messages are refused, bytes; zero lets merges do what they want.
+    /// Free space below which new messages are refused, bytes; zero means no limit.
     least_bytes: AtomicU64,
-    /// A merge that is needed has found no space, and none has begun since.
+    /// Whether a required merge lacked space, and none has begun since.
     lacking: AtomicBool,
-    /// Free space that it needs, bytes; 0 where none lacks any.
+    /// Free space that it needs, bytes; 0 if none lacks any.
     wanted_bytes: AtomicU64,
     closing: AtomicBool,
-    /// The operator wants no merges that are not urgent.
+    /// Whether the operator has paused merges that are not urgent.
     paused: AtomicBool,
-    /// Commits slow down because merges are behind: these give way to nobody.
+    /// Whether commits slow down because merges are behind: then merges do not yield.
     urgent: AtomicBool,
 }
 
 impl MergeSpace {
-    /// Merges in `dir`, where messages are refused with less than `least_bytes` free.
+    /// Limits for merges in `dir`, where messages are refused below `least_bytes` of free space.
     pub(super) fn new(dir: PathBuf, free_bytes: FreeBytes, least_bytes: u64) -> Arc<MergeSpace> {
         let [lacking, closing, paused, urgent] = [const { AtomicBool::new(false) }; 4];
         Arc::new(MergeSpace {
@@ -59,23 +60,23 @@ impl MergeSpace {
         })
     }
 
-    /// Leaves so much space alone from now on, and merges or not.
+    /// Sets the free space to keep, and whether to merge.
     pub(super) fn tune(&self, least_bytes: u64, merges: bool) {
         self.least_bytes.store(least_bytes, Ordering::Relaxed);
         self.paused.store(!merges, Ordering::Relaxed);
     }
 
-    /// Whether merges that are not urgent are to wait.
+    /// Whether merges that are not urgent are paused.
     pub(super) fn is_paused(&self) -> bool {
         self.paused.load(Ordering::Relaxed)
     }
 
-    /// Says whether commits slow down because merges are behind.
+    /// Sets whether commits slow down because merges are behind.
     pub(super) fn hurry(&self, urgent: bool) {
         self.urgent.store(urgent, Ordering::Relaxed);
     }
 
-    /// A merge on its way is given up: the store is being closed.
+    /// Aborts a running merge: the store is being closed.
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Relaxed);
     }
@@ -85,17 +86,18 @@ impl MergeSpace {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Whether a merge that writes so many bytes may begin. Messages are accepted as before when it has.
+    /// Whether a merge that writes this many bytes may begin, without affecting the acceptance of
+    /// messages.
     pub(super) fn has_room(&self, bytes: u64) -> bool {
         let least = self.least_bytes.load(Ordering::Relaxed);
-        // If the free space cannot be known, the merge finds out by itself.
+        // If the free space is unknown, the merge is tried.
         least == 0 || self.free().is_none_or(|free| free >= self.needed(least, bytes))
     }
 
-    /// The same for the smallest one that would do what has to be done.
+    /// Checks the same for the smallest merge that is sufficient.
     ///
     /// # Errors
-    /// [`DiskError::OutOfSpace`], which says how much space it needs.
+    /// [`DiskError::OutOfSpace`] with the space it needs.
     pub(super) fn room(&self, bytes: u64) -> Result<(), DiskError> {
         let has_room = self.has_room(bytes);
         self.lacking.store(!has_room, Ordering::Relaxed);
@@ -111,7 +113,7 @@ impl MergeSpace {
         )))
     }
 
-    /// Free space that a merge waits for which has to be made, bytes; 0 if none waits.
+    /// Free space that a waiting merge needs, bytes; 0 if none waits.
     pub(super) fn wanted_bytes(&self) -> u64 {
         self.wanted_bytes.load(Ordering::Relaxed)
     }
@@ -125,14 +127,14 @@ impl MergeSpace {
         (self.free_bytes)(&self.dir).ok()
     }
 
-    /// Whether a merge on its way may go on.
+    /// Whether a running merge may continue.
     fn may_go_on(&self) -> bool {
         let least = self.least_bytes.load(Ordering::Relaxed);
         least == 0 || self.free().is_none_or(|free| free >= least)
     }
 }
 
-/// Makes the filter of each merge.
+/// Creates the filter of each merge.
 pub(super) struct MergeFilters {
     pub(super) space: Arc<MergeSpace>,
     /// Folder of the list of tables.

@@ -1,11 +1,11 @@
-//! Changes a store to the format of this program, in place, before anybody uses it.
+//! Migrates a store to this program's format, in place, before it is opened for use.
 //!
-//! Each step (`format::Step`) goes over its tables in the order of their keys, some rows at a time. What becomes of them and how
-//! far it has come are one commit: a row in [`Table::Meta`] has the first key that is still to be looked at. So a step goes
-//! on after a crash where the last commit was, and changes no row twice. The row with the format is written with the
-//! removal of that row, when a step has come to its end.
+//! Each step (`format::Step`) visits its tables in key order, in chunks. The changed rows and the
+//! progress are one commit: a row in [`Table::Meta`] has the next key to visit. So after a crash a
+//! step resumes at the last commit, and changes no row twice. At the end of a step the row with the
+//! format is written together with the removal of that row.
 //!
-//! A store of which rows are lost is not begun with: what could be done about it (docs/damage.md) is done with the program that
+//! A store with lost rows is not migrated: the remedies (docs/damage.md) require the program that
 //! wrote it.
 
 use std::path::Path;
@@ -18,41 +18,42 @@ use super::format::{self, Formats, Step, StoredRow};
 use super::memory::flat;
 use super::{DiskError, Engine, Visit};
 
-/// Sort key of the row that says how far a step has come.
+/// Sort key of the row with a step's progress.
 pub(super) const MIGRATION_KEY: &[u8] = b"migration";
 
 /// Version byte of that row.
 const VERSION: u8 = 1;
 
-/// How often, and after which pause each time, a commit is tried again for which there is no space: tables are merged meanwhile.
+/// How often, and after which pause, a commit without space is retried: tables are merged
+/// meanwhile.
 const TRIES: usize = 100;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// How far a migration is.
+/// Progress of a migration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The format that the step under way began with.
+    /// The format that the present step starts from.
     pub from: u32,
     /// The format that it leads to.
     pub to: u32,
-    /// What it does.
+    /// The step's description.
     pub what: &'static str,
     /// Thousandths of the step, by the order of keys.
     pub permille: u32,
-    /// Rows looked at in the step, those before a crash included.
+    /// Rows visited in the step, including those before a crash.
     pub rows: u64,
 }
 
-/// How far a step has come, as it is stored.
+/// A step's progress, as stored.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
-    /// The format that the step began with.
+    /// The format that the step starts from.
     pub(super) from: u32,
-    /// Which of its tables is next.
+    /// The index of its present table.
     table: u8,
-    /// Rows looked at.
+    /// Rows visited.
     rows: u64,
-    /// The first key to be looked at in that table; none: from its beginning on.
+    /// The next key to visit in that table; empty: its beginning.
     next: Vec<u8>,
 }
 
@@ -66,7 +67,7 @@ impl State {
         out
     }
 
-    /// Of such a row; `None` if it is none.
+    /// Decodes such a row; `None` if it is not one.
     pub(super) fn decode(row: &[u8]) -> Option<State> {
         let (from, rest) = row.strip_prefix(&[VERSION])?.split_first_chunk::<4>()?;
         let (&table, rest) = rest.split_first()?;
@@ -75,7 +76,7 @@ impl State {
         Some(State { from, table, rows, next: next.to_vec() })
     }
 
-    /// Thousandths of the step that are behind it.
+    /// Completed thousandths of the step.
     fn permille(&self, step: &Step) -> u32 {
         let place = self.next.get(1..3).map_or(0, |place| u16::from_be_bytes([place[0], place[1]]).min(PARTITIONS));
         let tables = step.tables.len().max(1) as u32;
@@ -83,10 +84,10 @@ impl State {
     }
 }
 
-/// Takes all steps from the format of the rows, `found`, to the one that is known. Durable on return.
+/// Runs all steps from the format of the rows, `found`, to the current one. Durable on return.
 ///
 /// # Errors
-/// [`DiskError::OutOfSpace`], those of reading: what has been changed stays, and the next call goes on from there.
+/// [`DiskError::OutOfSpace`], those of reading: completed changes stay, and the next call resumes.
 pub(super) fn run(
     engine: &dyn Engine,
     dir: &Path,
@@ -103,7 +104,7 @@ pub(super) fn run(
             formats.known
         )));
     }
-    // From here on programs that do not know the new format keep away.
+    // From here on programs that do not know the new format refuse the store.
     format::mark(dir, formats.known)?;
     for step in formats.steps.iter().filter(|step| step.from >= found) {
         take(engine, step, formats.chunk_bytes, tell)?;
@@ -111,7 +112,7 @@ pub(super) fn run(
     Ok(())
 }
 
-/// Takes one step, from where it was left.
+/// Runs one step, from its recorded progress.
 fn take(
     engine: &dyn Engine,
     step: &Step,
@@ -141,7 +142,7 @@ fn take(
     commit(engine, &last)
 }
 
-/// Looks at the next rows of a table, and collects what becomes of them; whether they were the last.
+/// Visits the next rows of a table, and collects their changes; returns whether they were the last.
 fn chunk(
     engine: &dyn Engine,
     step: &Step,
@@ -177,7 +178,7 @@ fn chunk(
     }
 }
 
-/// Whether an operation leaves alone what the step has still to look at.
+/// Whether an operation does not touch rows that the step has yet to visit.
 fn is_fit(op: &OpView<'_>, step: &Step, turn: usize, row: &[u8]) -> bool {
     match *op {
         OpView::Put { table, actor, sort, .. } | OpView::Delete { table, actor, sort } => {
@@ -187,7 +188,7 @@ fn is_fit(op: &OpView<'_>, step: &Step, turn: usize, row: &[u8]) -> bool {
     }
 }
 
-/// Commits, and waits for a while if there is no space.
+/// Commits, and retries for a while if there is no space.
 fn commit(engine: &dyn Engine, batch: &Batch) -> Result<(), DiskError> {
     for _ in 1..TRIES {
         match engine.commit(std::slice::from_ref(batch)) {
@@ -198,7 +199,7 @@ fn commit(engine: &dyn Engine, batch: &Batch) -> Result<(), DiskError> {
     engine.commit(std::slice::from_ref(batch))
 }
 
-/// How far a migration has come, if one is under way.
+/// The progress of a migration, if one was interrupted.
 fn state(engine: &dyn Engine) -> Result<Option<State>, DiskError> {
     let query = Query::Get { table: Table::Meta, actor: Box::default(), sort: MIGRATION_KEY.into() };
     let Found::Value(row) = engine.read(&query)? else { unreachable!("a get finds a value") };

@@ -1,4 +1,4 @@
-//! The way from one format to the next, by a pretended format: what it changes, where it goes on, and what it refuses.
+//! Migration with an artificial format: what it changes, where it resumes, and what it refuses.
 
 use throng_engine::store::{Batch, Table};
 
@@ -7,7 +7,7 @@ use super::migrate::{MIGRATION_KEY, Progress};
 use super::testing::{FORMATS, NEXT, TO_NEXT, all, change, get, open, put, rows, small, taken};
 use super::*;
 
-/// And one behind that, which looks at no row.
+/// A second one, which visits no row.
 const TO_LATER: Step = Step { from: NEXT, to: NEXT + 1, what: "nothing", tables: &[], change };
 
 const FURTHER: Formats =
@@ -30,7 +30,7 @@ fn filled(folder: &std::path::Path) -> Vec<(Vec<u8>, Vec<u8>)> {
     all(&*engine)
 }
 
-/// What rows of the format before become.
+/// The expected rows after the migration.
 fn expected(before: &[(Vec<u8>, Vec<u8>)], format: u32) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut after = Vec::new();
     for (key, value) in before {
@@ -60,7 +60,8 @@ fn a_store_gets_to_the_next_format_in_place_and_says_how_far_it_is() {
     assert_eq!(all(&*store.engine()), expected(&before, NEXT + 1));
     let mark = std::fs::read_to_string(dir.path().join("store/version")).unwrap();
     assert_eq!(mark, format!("throng {}\n", NEXT + 1));
-    // Rows of 200 users in pieces of 1,000 bytes, from the beginning of the first table to the end of the last.
+    // Rows of 200 users in chunks of 1,000 bytes, from the beginning of the first table to the end
+    // of the last.
     let first: Vec<&Progress> = told.iter().filter(|progress| progress.to == NEXT).collect();
     assert!(first.len() > 25, "{}", first.len());
     assert_eq!((first[0].rows, first[0].permille), (0, 0));
@@ -69,7 +70,8 @@ fn a_store_gets_to_the_next_format_in_place_and_says_how_far_it_is() {
     assert!(first.iter().filter(|progress| (200..800).contains(&progress.permille)).count() > 10);
     assert!(told.iter().any(|progress| (progress.from, progress.what) == (NEXT, "nothing")));
     drop(store);
-    // There is nothing to do any more, and programs of the format before keep away, as from any newer one.
+    // There is nothing left to do, and programs of the previous format refuse the store, as any
+    // newer one.
     let store = Store::migrate_to(&lock, &small(), &FURTHER, &mut |_| panic!("it is done")).unwrap();
     drop(store);
     for refused in [Store::open(&lock, &small()).unwrap_err(), Still::open(&lock).unwrap_err()] {
@@ -93,7 +95,7 @@ fn whoever_does_not_migrate_leaves_an_earlier_format_alone_and_says_what_to_do()
         error.contains("the store in /data/store has format 5") && error.contains("throng store migrate"),
         "{error}"
     );
-    // Something new is of the newest format at once.
+    // A new store has the newest format at once.
     let new = dir.path().join("new");
     let (_, found) = Store::of_any_format(&taken(&new).unwrap(), &small(), &FORMATS).unwrap();
     assert_eq!(
@@ -102,7 +104,7 @@ fn whoever_does_not_migrate_leaves_an_earlier_format_alone_and_says_what_to_do()
     );
 }
 
-/// By the mark, and by the row if somebody has lost that.
+/// By the mark, or by the row if the mark is missing.
 #[test]
 fn a_program_of_the_format_before_keeps_away() {
     const BEFORE: u32 = FORMAT_VERSION - 1;
@@ -120,7 +122,7 @@ fn a_program_of_the_format_before_keeps_away() {
     }
 }
 
-/// A step that cannot read a row stops, and goes on with that row once it can.
+/// A step that cannot read a row stops, and resumes with that row once it can.
 #[test]
 fn a_step_that_stops_goes_on_where_it_was() {
     fn stops(row: &StoredRow<'_>, batch: &mut Batch) -> Result<(), String> {
@@ -135,7 +137,8 @@ fn a_step_that_stops_goes_on_where_it_was() {
         let wanted = format!("from format {FORMAT_VERSION} to {NEXT}: Archive, user7@x: nobody can read it");
         assert!(refused.contains(&wanted), "{refused}");
     }
-    // Neither the program of before nor one that only reads takes what is half done for whole.
+    // Neither the previous program nor a read-only one takes a half-migrated store for a complete
+    // one.
     assert!(matches!(Store::open(&lock, &small()), Err(DiskError::Newer { found: NEXT, known: FORMAT_VERSION, .. })));
     let (store, found) = Store::of_any_format(&lock, &small(), &FORMATS).unwrap();
     assert_eq!(found, FORMAT_VERSION);
@@ -169,7 +172,7 @@ fn formats_are_linked_by_one_step_each() {
     assert!(!Formats { steps: &[], ..FORMATS }.are_linked());
 }
 
-/// Damage that was put apart before: what is lost cannot be changed, and nobody must take it for changed.
+/// After earlier quarantine: lost rows cannot be migrated, and must not be taken for migrated.
 #[test]
 fn a_store_of_which_rows_are_lost_is_not_begun_with() {
     let dir = tempfile::tempdir().unwrap();

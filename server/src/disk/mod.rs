@@ -1,8 +1,9 @@
 //! The durable store: what must survive `kill -9`, a power cut and a full disk.
 //!
-//! One engine keeps the rows of `throng_engine::store`'s model; one thread, the [`Committer`], groups the batches of
-//! all shards into one sync; the [`Readers`] answer queries off the shards' threads. A shard hands in a batch, gets a
-//! [`Gate`](throng_engine::id::Gate), and lets nothing of that turn leave before [`Submitter::durable`] has reached it.
+//! An engine stores the rows of `throng_engine::store`'s model. One thread, the [`Committer`],
+//! groups the batches of all shards into one sync. The [`Readers`] answer queries off the shards'
+//! threads. A shard hands in a batch, gets a [`Gate`](throng_engine::id::Gate), and holds all
+//! output of that turn back until [`Submitter::durable`] has reached it.
 //!
 //! ```text
 //! shard 0 --ring--+                                        +--> engine (journal, one fdatasync a group)
@@ -81,7 +82,7 @@ pub use shared::{StorageState, Wake};
 pub use still::Still;
 pub use tables::FILES_MAX;
 
-/// Flat keys from one on, up to another that is not among them.
+/// A half-open range of flat keys.
 pub type KeyRange = Range<Vec<u8>>;
 
 /// The keys of all rows.
@@ -89,19 +90,19 @@ pub fn all_keys() -> KeyRange {
     Vec::new()..vec![lost::OWN]
 }
 
-/// What a visit of rows or actors answers: go on, or that was enough.
+/// The result of visiting a row or actor: continue, or stop.
 pub type Visit = ControlFlow<()>;
 
-/// A storage engine: rows in the order of their flat keys (`store::key`), batches applied all or none.
+/// A storage engine: rows in the order of their flat keys (`store::key`), with atomic batches.
 ///
-/// One thread commits at a time; any number of threads read meanwhile, and a read sees each group of batches whole or
-/// not at all.
+/// One thread commits at a time; any number of threads read meanwhile, and a read sees each group
+/// of batches entirely or not at all.
 pub trait Engine: Send + Sync {
-    /// Applies the batches in order, all or none, durable on return.
+    /// Applies the batches in order, atomically, durable on return.
     ///
     /// # Errors
-    /// [`DiskError::OutOfSpace`] if nothing was promised and the same call may be made again; any other error means that
-    /// the engine must not be written to any more.
+    /// [`DiskError::OutOfSpace`] if nothing was promised and the same call may be repeated; after
+    /// any other error the engine must not be written to any more.
     fn commit(&self, batches: &[Batch]) -> Result<(), DiskError>;
 
     /// Answers one query from what is durable.
@@ -113,7 +114,8 @@ pub trait Engine: Send + Sync {
     /// Visits the actors of a table in order, beginning with the first one after `after`.
     ///
     /// # Errors
-    /// As [`Engine::read`]. [`DiskError::Unreadable`] comes after the visits: there may be further ones between those.
+    /// As [`Engine::read`]. [`DiskError::Unreadable`] is returned after the visits: there may be
+    /// further actors between those visited.
     fn for_each_actor(
         &self,
         table: Table,
@@ -121,14 +123,14 @@ pub trait Engine: Send + Sync {
         visit: &mut dyn FnMut(&[u8]) -> Visit,
     ) -> Result<(), DiskError>;
 
-    /// Visits every row of these ranges, flat key and value, in key order, from one consistent view; checksums are verified.
-    /// The ranges are in order and do not overlap.
+    /// Visits every row of these ranges, flat key and value, in key order, from one consistent
+    /// view; checksums are verified. The ranges must be in order and not overlap.
     ///
     /// # Errors
     /// As [`Engine::read`].
     fn scan_within(&self, ranges: &[KeyRange], visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError>;
 
-    /// The same of all rows.
+    /// The same for all rows.
     ///
     /// # Errors
     /// As [`Engine::read`].
@@ -136,40 +138,41 @@ pub trait Engine: Send + Sync {
         self.scan_within(&[all_keys()], visit)
     }
 
-    /// Nothing has been committed for a while: the engine may write what it keeps in memory to tables. Called by the
-    /// committer's thread only; what fails shows itself at the next commit.
+    /// Nothing has been committed for a while: the engine may write its memory tables to disk.
+    /// Called by the committer's thread only; failures show at the next commit.
     fn rest(&self) {}
 
-    /// Writes a consistent copy into an empty folder while commits go on; durable on return.
+    /// Writes a consistent copy into an empty folder while commits continue; durable on return.
     ///
     /// # Errors
     /// The file system's; a read error as in [`Engine::scan`].
     fn copy_to(&self, dir: &Path, progress: &mut dyn FnMut(u64)) -> Result<u64, DiskError>;
 
-    /// Whether background work waits for space on the device, so that new messages must be refused.
+    /// Whether background work lacks space on the device, so that new messages must be refused.
     fn is_starved(&self) -> bool {
         false
     }
 
-    /// Free space on the device that background work waits for, bytes; 0 if it waits for none, or does not know how much.
+    /// Free space on the device that background work waits for, bytes; 0 if it waits for none, or
+    /// does not know how much.
     fn wanted_free_bytes(&self) -> u64 {
         0
     }
 
-    /// Bytes a second that it lets be committed for now; `None` if any number.
+    /// Present limit of committed bytes per second; `None` if there is none.
     fn bytes_s(&self) -> Option<u64> {
         None
     }
 
-    /// What has been met that is damaged since the opening, a line for each file.
+    /// Damage met since the opening, a line per file.
     fn damage(&self) -> Vec<String> {
         Vec::new()
     }
 
-    /// What it counts, and who commits with it.
+    /// Its counters, including the committer's.
     fn counters(&self) -> &Seen<StoreCounters>;
 
-    /// Memory that it takes, by part; cheap, and asked for each second.
+    /// Its memory, by part; cheap, and called every second.
     fn memory(&self) -> Memory;
 
     /// Sizes, for the operator.
@@ -178,10 +181,10 @@ pub trait Engine: Send + Sync {
     /// The file system's.
     fn figures(&self) -> Result<Figures, DiskError>;
 
-    /// Goes by this from now on, as far as it concerns the engine.
+    /// Applies these settings, as far as they concern the engine.
     fn tune(&self, _tuning: &Tuning) {}
 
-    /// Rewrites the tables so that removed rows give back their space. Blocks its caller, not commits.
+    /// Rewrites the tables so that removed rows free their space. Blocks its caller, not commits.
     ///
     /// # Errors
     /// As [`Engine::commit`].
@@ -197,60 +200,66 @@ pub struct Figures {
     pub journal_bytes: u64,
     /// Rows in memory that wait to be written to tables.
     pub buffer_bytes: u64,
-    /// Blocks kept in memory.
+    /// Blocks cached in memory.
     pub cache_bytes: u64,
 }
 
 /// Memory of an engine, bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// Memory tables: what is used of the one that is written and of those on their way to tables, and what is kept for the next.
+    /// Memory tables: the used part of the active one and of the sealed ones, and what is kept for
+    /// the next.
     pub memtables: u64,
-    /// Blocks of tables kept in memory.
+    /// Cached blocks of tables.
     pub blocks: u64,
-    /// What tables of the first level hold of whom.
+    /// Filters of the actors in tables of the first level.
     pub filters: u64,
 }
 
-/// What an operator may turn while the store is open.
+/// Settings that an operator may change while the store is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// Most bytes of batches in one sync.
+    /// Maximum bytes of batches per sync.
     pub group_bytes_max: usize,
     /// Free space below which new messages are refused, bytes.
     pub min_free_bytes: u64,
-    /// Whether tables are merged. Without it they are merged only when commits would slow down otherwise.
+    /// Whether tables are merged. If not, they are merged only when commits would slow down
+    /// otherwise.
     pub merges: bool,
 }
 
-/// What the store is opened with. Defaults are the measured ones (docs/decisions/0001-storage-engine.md).
+/// Options for opening the store. The defaults are the measured ones
+/// (docs/decisions/0001-storage-engine.md).
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Block cache, bytes.
     pub cache_bytes: u64,
-    /// Rows kept in memory before they go to a table, bytes; twice this while one is being written.
+    /// Rows kept in memory before they are written to a table, bytes; twice this while one is being
+    /// written.
     pub buffer_bytes: u64,
     /// Size of the reserve file that is released when the disk is full, bytes; zero for none.
     pub reserve_bytes: u64,
     /// Free space below which new messages are refused, bytes.
     pub min_free_bytes: u64,
-    /// Bytes of a table that a merge writes, about; a merge that has to do with less space writes smaller ones.
+    /// Approximate bytes of a table that a merge writes; a merge with less space writes smaller
+    /// ones.
     pub table_bytes: u64,
-    /// How much is free on the device that holds a path.
+    /// Returns the free space of the device that holds a path.
     pub free_bytes: space::FreeBytes,
-    /// Most bytes of batches that one shard may have waiting.
+    /// Maximum bytes of batches that one shard may have waiting.
     pub shard_queue_bytes_max: u64,
-    /// Most batches that one shard may have waiting.
+    /// Maximum number of batches that one shard may have waiting.
     pub shard_queue_batches_max: usize,
-    /// Most bytes of batches in one sync.
+    /// Maximum bytes of batches per sync.
     pub group_bytes_max: usize,
-    /// Most reads that one shard may have outstanding.
+    /// Maximum number of reads that one shard may have outstanding.
     pub shard_reads_max: usize,
-    /// Threads that read.
+    /// Number of reading threads.
     pub read_threads: usize,
-    /// How often free space is looked at.
+    /// How often free space is checked.
     pub space_interval: Duration,
-    /// Called by the store's threads after large pieces of work: gives the thread's free memory back to the system.
+    /// Called by the store's threads after large pieces of work: returns the thread's free memory
+    /// to the system.
     pub give_back: fn(),
 }
 

@@ -1,4 +1,5 @@
-//! The durable engine against the sorted map: random batches, reads of every kind, reopening in between.
+//! The durable engine against the sorted map: random batches, reads of every kind, reopening in
+//! between.
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -74,7 +75,7 @@ fn query() -> impl Strategy<Value = Query> {
     ]
 }
 
-/// Ranges of keys in order: of whole partitions, or from some row on up to another.
+/// Key ranges in order: of whole partitions, or from some row to another.
 fn ranges() -> impl Strategy<Value = Vec<KeyRange>> {
     let bounds = prop::collection::vec((table(), actor(), sort()), 0..6).prop_map(|rows| {
         let mut keys: Vec<Vec<u8>> = rows.iter().map(|(table, actor, sort)| flat(*table, actor, sort)).collect();
@@ -120,7 +121,7 @@ fn actors(engine: &dyn Engine, table: Table, after: Option<&[u8]>) -> Vec<Vec<u8
     found
 }
 
-/// Buffers so small that rows become tables, and tables are merged, all the time.
+/// Buffers so small that rows are constantly written to tables and merged.
 fn tiny(buffer_bytes: u64) -> Options {
     Options { buffer_bytes, min_free_bytes: 0, ..small() }
 }
@@ -166,7 +167,7 @@ proptest! {
     }
 }
 
-/// Both engines with `count` rows of one actor, and one row of its neighbours.
+/// Both engines with `count` rows of one actor, and one row of each neighbour.
 fn with_rows(dir: &std::path::Path, count: u64) -> (LsmEngine, MemoryEngine) {
     let engine = LsmEngine::open(&dir.join("store"), &small()).unwrap();
     let model = MemoryEngine::new();
@@ -242,7 +243,8 @@ fn reads_see_groups_whole_while_rows_become_tables() {
     let read_all = || {
         let known = written.load(std::sync::atomic::Ordering::SeqCst);
         let found = all(&engine);
-        // One group writes both; rows of old groups are removed in the group that writes the cursors.
+        // One group writes both; rows of old groups are removed by the group that writes the
+        // cursors.
         let numbers: Vec<u64> =
             found.iter().map(|(_, value)| u64::from_be_bytes(value[..8].try_into().unwrap())).collect();
         let newest = numbers.iter().copied().max().unwrap_or(0);
@@ -287,7 +289,7 @@ fn reads_see_groups_whole_while_rows_become_tables() {
 
 #[test]
 fn batches_of_every_operation_are_generated() {
-    // The model test would prove little if its batches held no range deletes.
+    // The model test would prove little if its batches had no range deletes.
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let mut kinds = [0; 4];
     for _ in 0..200 {
@@ -303,7 +305,8 @@ fn batches_of_every_operation_are_generated() {
     assert!(kinds.iter().all(|count| *count > 50), "{kinds:?}");
 }
 
-/// Bare JIDs as long as RFC 7622 3.2 and 3.3 allow, one the beginning of the other, with the longest sort key, in every table.
+/// Bare JIDs as long as RFC 7622 3.2 and 3.3 allow, one the prefix of the other, with the longest
+/// sort key, in every table.
 #[test]
 fn the_longest_keys_are_stored_and_read_again() {
     let longest = format!("{}@{}", "l".repeat(1023), "d.".repeat(511) + "d");

@@ -1,38 +1,38 @@
-//! How fast commits may come while merges fall behind: each commit is followed by a pause in proportion to its bytes, so
-//! that who writes much is slowed down, and nobody ever waits for a whole merge.
+//! The rate of commits while merges fall behind: each commit is followed by a pause in proportion
+//! to its bytes. Heavy writers are slowed down, and no commit waits for a whole merge.
 //!
-//! The first level may become long where the device has the space for merging all of it: a merge that begins with more
-//! tables writes less for each, so a level that grows while rows come fast is what lets merges keep up with them.
+//! The first level may grow long if the device has space for merging all of it. A merge of more
+//! tables writes less per table, so a level that grows under load lets merges keep up.
 
 use std::time::{Duration, Instant};
 
-/// How many runs the first level may have.
+/// Limits of the runs of the first level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Limits {
-    /// From so many on commits slow down.
+    /// The number at which commits slow down.
     pub(super) slow: usize,
-    /// With so many commits wait.
+    /// The number at which commits stop.
     pub(super) most: usize,
 }
 
-/// With space for merges that are as large as they become.
+/// With space for the largest merges.
 pub(super) const WIDE: Limits = Limits { slow: 96, most: 128 };
 
-/// With less.
+/// With less space.
 pub(super) const NARROW: Limits = Limits { slow: 28, most: 36 };
 
-/// Bytes a second that may be committed where commits begin to slow down.
+/// Committed bytes per second at the point where commits begin to slow down.
 const PACE_BYTES_S: f64 = (64 << 20) as f64;
 
-/// What is left of it just before they wait.
+/// The fraction of it that remains just before they stop.
 const LEAST_PART: f64 = 0.1;
 
-/// Longest pause after a commit, seconds.
+/// Maximum pause after a commit, seconds.
 const PAUSE_S_MAX: f64 = 0.1;
 
 /// The pace of one store's commits.
 pub(super) struct Pace {
-    /// Not before this is the next commit.
+    /// The earliest time of the next commit.
     next: Option<Instant>,
 }
 
@@ -41,7 +41,7 @@ impl Pace {
         Pace { next: None }
     }
 
-    /// Notes a commit at a rate, if there is one.
+    /// Records a commit at a rate, if there is one.
     pub(super) fn committed(&mut self, bytes: usize, bytes_s: Option<f64>) {
         self.next = bytes_s.map(|bytes_s| Instant::now() + pause(bytes, bytes_s));
     }
@@ -52,7 +52,8 @@ impl Pace {
     }
 }
 
-/// Bytes a second that may be committed while the first level has so many runs; `None` if any number may.
+/// Permitted bytes per second while the first level has this many runs; `None` if there is no
+/// limit.
 pub(super) fn bytes_s(runs: usize, limits: Limits) -> Option<f64> {
     let over = runs.checked_sub(limits.slow)?;
     let part = over as f64 / (limits.most - limits.slow) as f64;

@@ -1,52 +1,54 @@
-//! A damaged segment of the journal: the whole groups in it, and what stands between them.
+//! A damaged segment of the journal: its intact groups, and the gaps between them.
 //!
-//! Groups are believed by their checksums, which are seeded with the segment's salt. If the segment's head cannot be read,
-//! the salt is found by trying: as it is there, with each of its bits turned, and as the number of the first group demands.
-//! It is the right one if the first group is whole by it.
+//! Groups are trusted by their checksums, which are seeded with the segment's salt. If the
+//! segment's head cannot be read, candidate salts are tried: the one present, each with one bit
+//! flipped, and the one that the number of the first group implies. A salt is right if the first
+//! group's checksum matches.
 
 use std::ops::Range;
 
 use super::group;
 use super::segment::{GROUP_HEAD_BYTES, HEAD_BYTES, Head, group_at};
 
-/// Of the users that are named for a damaged group.
+/// A note about the users named for a damaged group.
 pub(super) const GUESSED: &str = "users are named as far as they can still be read in it, and there may be others";
 
-/// What is left of a segment.
+/// The readable parts of a segment.
 #[derive(Debug, Default)]
 pub(super) struct Pieces {
-    /// Operations of its whole groups in order.
+    /// Operations of its intact groups, in order.
     pub(super) groups: Vec<Range<usize>>,
-    /// What cannot be read.
+    /// Unreadable parts.
     pub(super) lost: Vec<Lost>,
-    /// Its head, as it is or as it was found to have been.
+    /// Its head, as read or as reconstructed.
     pub(super) head: Option<Head>,
-    /// Sequence number of the group behind the last one.
+    /// Sequence number of the group after the last one.
     pub(super) next: Option<u64>,
-    /// Nothing was ever written in it as a segment of this number.
+    /// Whether nothing was ever written in it as a segment of this number.
     pub(super) unwritten: bool,
 }
 
-/// A part of a segment that cannot be read.
+/// An unreadable part of a segment.
 #[derive(Debug)]
 pub(super) struct Lost {
-    /// Where it begins, bytes.
+    /// Its offset, bytes.
     pub(super) at: usize,
-    /// How long it is, bytes.
+    /// Its length, bytes.
     pub(super) bytes: usize,
-    /// In words.
+    /// A description.
     pub(super) what: String,
-    /// Whom it is about, as far as can be guessed from what is there: actors.
+    /// The affected actors, as far as they can be guessed from the content.
     pub(super) actors: Vec<Vec<u8>>,
-    /// It may be a group that was being written when the power failed: nothing that was acknowledged is lost then.
+    /// Whether it may be a group that was being written when the power failed: then nothing
+    /// acknowledged is lost.
     pub(super) may_be_torn: bool,
 }
 
-/// Takes the segment with this number apart; `expected` is the number of its first group, if that is known.
+/// Parses the segment with this number; `expected` is the number of its first group, if known.
 pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces {
     let mut found = Pieces { next: expected, ..Pieces::default() };
     let head = match Head::decode(bytes) {
-        // Made, and nothing acknowledged in it: its head is on the disk with its first group.
+        // Created, with nothing acknowledged in it: its head is synced with its first group.
         None if bytes.iter().take(HEAD_BYTES).all(|byte| *byte == 0) => {
             found.unwritten = true;
             return found;
@@ -65,7 +67,7 @@ pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces
                 return found;
             }
         },
-        // A file that was to be used again.
+        // A file prepared for reuse.
         Some(head) if head.number < number => {
             found.unwritten = true;
             return found;
@@ -87,11 +89,13 @@ pub(super) fn pieces(bytes: &[u8], number: u64, expected: Option<u64>) -> Pieces
         found.next = Some(next);
         let later = (at + 1..bytes.len()).find_map(|at| {
             let sequence = u64_at(bytes, at + 8)? ^ head.salt;
-            // There are no more groups than bytes: nearly every place is passed without a checksum.
+            // There are no more groups than bytes: nearly every offset is rejected without a
+            // checksum.
             (1..=bytes.len() as u64).contains(&sequence.wrapping_sub(next)).then_some(())?;
             group_at(bytes, at, head.salt, sequence).map(|_| (at, sequence))
         });
-        // A turned bit in its number is damage, too: what the file held before has numbers that are nowhere near.
+        // A flipped bit in its number is damage, too: the file's old content has numbers that are
+        // far away.
         let begun = u64_at(bytes, at + 8).is_some_and(|masked| (masked ^ head.salt ^ next).count_ones() <= 1);
         let (until, sequence) = match later {
             Some((until, sequence)) => (until, sequence),
@@ -126,7 +130,7 @@ impl Pieces {
         self.lost.push(Lost { at, bytes, what, actors: Vec::new(), may_be_torn: false });
     }
 
-    /// Guesses whom damaged groups are about.
+    /// Guesses the actors of damaged groups.
     fn name(&mut self, bytes: &[u8]) {
         let Some(lost) = self.lost.last_mut() else { return };
         for placed in group::operations(bytes.get(GROUP_HEAD_BYTES..).unwrap_or_default()).map_while(|placed| placed) {
@@ -138,7 +142,7 @@ impl Pieces {
     }
 }
 
-/// Where the group that begins at `at` ends, by its head.
+/// The end of the group at `at`, according to its head.
 fn group_end(bytes: &[u8], at: usize) -> usize {
     let length = bytes
         .get(at + 16..at + 20)
@@ -146,7 +150,7 @@ fn group_end(bytes: &[u8], at: usize) -> usize {
     at.saturating_add(GROUP_HEAD_BYTES).saturating_add(length)
 }
 
-/// The salt of a segment whose head cannot be read, and the number of its first group.
+/// The salt of a segment with an unreadable head, and the number of its first group.
 fn guessed(bytes: &[u8], expected: Option<u64>) -> Option<(u64, u64)> {
     let (salt, masked) = (u64_at(bytes, 16)?, u64_at(bytes, HEAD_BYTES + 8)?);
     let turned = (0..64).map(|bit| salt ^ (1 << bit));

@@ -1,7 +1,7 @@
-//! Who may read a data folder: its owner, nobody else.
+//! Access to a data folder: only its owner may read it.
 //!
-//! What the program makes is private by its umask (`cli::main`). This is about a folder that was there before: a copy that was unpacked,
-//! a mount point, one that an operator made.
+//! Files that the program creates are private by its umask (`cli::main`). This module handles
+//! existing folders: an unpacked copy, a mount point, one created by an operator.
 
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io;
@@ -10,19 +10,20 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
-/// What a data folder has that is the program's. Other files in it are the operator's, who may mean their modes.
+/// The program's own entries of a data folder. Other files belong to the operator, whose modes may
+/// be intentional.
 const OWN: [&str; 8] =
     ["store", "recorder", "tls", "throng.lock", "reserve", "http.token", "push.key", "backup.complete"];
 
-/// Bits of a mode that let others than the owner in.
+/// Mode bits that grant access to others than the owner.
 const OTHERS: u32 = 0o077;
 
-/// Why a folder cannot hold what only its owner may read.
+/// Why a folder cannot hold private data.
 #[derive(Debug)]
 pub(super) enum Unsafe {
-    /// In words.
+    /// A description.
     Others(String),
-    /// It cannot be looked at or changed.
+    /// It cannot be inspected or changed.
     Io(io::Error),
 }
 
@@ -32,10 +33,12 @@ impl From<io::Error> for Unsafe {
     }
 }
 
-/// Makes sure that nobody but this process's user can enter the folder. Returns what was changed, in words.
+/// Ensures that only this process's user can enter the folder. Returns a description of what was
+/// changed.
 ///
 /// # Errors
-/// The folder is another user's, or reached by a link that another user could change; or the file system's.
+/// The folder belongs to another user, or is reached by a link that another user could change; or
+/// the file system's.
 pub(super) fn keep(folder: &Path) -> Result<Option<String>, Unsafe> {
     let us = geteuid().as_raw();
     let shown = folder.display();
@@ -44,7 +47,7 @@ pub(super) fn keep(folder: &Path) -> Result<Option<String>, Unsafe> {
         let text = format!("{shown} is a symbolic link of user {}, who could lead it elsewhere", link.uid());
         return Err(Unsafe::Others(text));
     }
-    // What is looked at and what is changed is one folder, whatever happens to the name.
+    // The same folder is inspected and changed, whatever happens to its name.
     let open = OpenOptions::new().read(true).custom_flags(libc::O_DIRECTORY).open(folder)?;
     let found = open.metadata()?;
     if found.uid() != us {
@@ -66,7 +69,8 @@ pub(super) fn keep(folder: &Path) -> Result<Option<String>, Unsafe> {
     Ok(Some(format!("{shown} was open to other users (mode {before:04o}): it is 0700 now, and what is in it 0600")))
 }
 
-/// Takes a file, or a folder with all that is in it, from others. Links are left alone, and so is what is not there.
+/// Removes others' access to a file, or to a folder with all its content. Links and missing files
+/// are ignored.
 fn tighten(path: &Path) -> io::Result<()> {
     let found = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

@@ -1,4 +1,4 @@
-//! Ranges of keys whose rows are gone: what a memory table keeps of a delete of many rows.
+//! Ranges of removed keys: a memory table's record of range deletes.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,7 +8,7 @@ use std::ops::Bound;
 pub(super) struct Ranges(BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl Ranges {
-    /// Adds a range; what it overlaps or touches becomes one with it.
+    /// Adds a range, merging it with those it overlaps or touches.
     pub(super) fn add(&mut self, mut from: Vec<u8>, mut until: Vec<u8>) {
         if from >= until {
             return;
@@ -22,7 +22,7 @@ impl Ranges {
         self.0.insert(from, until);
     }
 
-    /// Whether a key is in one of them.
+    /// Whether one of them contains a key.
     pub(super) fn holds(&self, key: &[u8]) -> bool {
         self.last_from(key).is_some_and(|(_, until)| key < until.as_slice())
     }
@@ -35,7 +35,7 @@ impl Ranges {
         self.0.clear();
     }
 
-    /// All of them, in order.
+    /// All ranges, in order.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.0.iter().map(|(from, until)| (from.as_slice(), until.as_slice()))
     }
@@ -45,7 +45,7 @@ impl Ranges {
         self.iter().map(|(from, until)| from.len() + until.len()).sum()
     }
 
-    /// Those that overlap `from..until`, in order.
+    /// The ranges that overlap `from..until`, in order.
     pub(super) fn within(&self, from: &[u8], until: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         let first = self.last_from(from).filter(|(_, end)| end.as_slice() > from).map_or(from, |(start, _)| start);
         let until = until.max(first).to_vec();

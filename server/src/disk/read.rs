@@ -1,8 +1,9 @@
-//! Reads off the shards' threads: what may touch the disk never stands in a shard's turn.
+//! Reads off the shards' threads: nothing that may touch the disk runs in a shard's turn.
 //!
-//! Each shard has one ring to a reading thread and one back, so its answers come in the order of its requests. A
-//! request waits until its gate is durable, so that it sees all that its shard has written before. Both rings are as
-//! long as the number of reads that a shard may have outstanding; none can overflow.
+//! Each shard has one ring to a reading thread and one back, so its answers arrive in the order of
+//! its requests. A request waits until its gate is durable, so that it sees everything its shard
+//! wrote before. Both rings are as long as the number of reads that a shard may have outstanding;
+//! neither can overflow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,15 +20,15 @@ use super::{Committer, DiskError, Engine, Options, ReadCounters, Seen, Wake};
 use crate::waits::{self, Place};
 use crate::waking::Parking;
 
-/// Pause before a read is tried again while the engine waits for space.
+/// Pause before a read is retried while the engine lacks space.
 const RETRY: Duration = Duration::from_millis(50);
 
 /// Queries of one shard, answered together.
 #[derive(Debug)]
 pub struct ReadRequest {
-    /// Comes back with the answer.
+    /// Returned with the answer.
     pub token: u64,
-    /// Read only once this gate is durable: the gate of the shard's last batch.
+    /// The gate that must be durable first: that of the shard's last batch.
     pub after: Gate,
     /// The queries.
     pub queries: Vec<Query>,
@@ -36,9 +37,9 @@ pub struct ReadRequest {
 /// The answer to a [`ReadRequest`].
 #[derive(Debug)]
 pub struct ReadAnswer {
-    /// The request's.
+    /// The request's token.
     pub token: u64,
-    /// One for each query, in their order.
+    /// One result per query, in their order.
     pub found: Vec<Found>,
 }
 
@@ -53,10 +54,10 @@ pub struct ReadPort {
 }
 
 impl ReadPort {
-    /// Asks. The shard is woken when the answer is there.
+    /// Sends a request. The shard is woken when the answer is available.
     ///
     /// # Errors
-    /// The request itself, if as many reads are outstanding as may be.
+    /// The request itself, if the maximum number of reads is outstanding.
     pub fn submit(&mut self, request: ReadRequest) -> Result<(), ReadRequest> {
         if self.is_full() {
             return Err(request);
@@ -74,18 +75,18 @@ impl ReadPort {
         Some(answer)
     }
 
-    /// Reads asked for and not polled yet.
+    /// Number of reads requested and not polled yet.
     pub fn outstanding(&self) -> usize {
         self.outstanding
     }
 
-    /// Whether no further read may be asked for now.
+    /// Whether no further read may be requested now.
     pub fn is_full(&self) -> bool {
         self.outstanding >= self.outstanding_max
     }
 }
 
-/// How a reading thread is woken; made before the thread, so that the committer can wake it, too.
+/// Wakes a reading thread; created before the thread, so that the committer can wake it, too.
 #[derive(Debug, Default)]
 pub struct Sleeper {
     parking: Parking,
@@ -103,18 +104,19 @@ impl Wake for Sleeper {
     }
 }
 
-/// How long a shard is not woken for answers that it has, while this thread finds more to read; a read under way is finished first.
-/// A shard that is woken takes the core at once, and would turn for each answer alone.
+/// How long answers may accumulate before their shard is woken, while this thread has more to read;
+/// a read in progress is finished first. A shard that is woken takes the core at once, and would
+/// run a turn for each single answer.
 const TOGETHER: Duration = Duration::from_micros(100);
 
-/// Answers after which a thread without more to do gives memory back.
+/// Number of answers after which an idle thread gives memory back.
 const ANSWERS_A_TIDY: u32 = 16;
 
-/// A thread that has had nothing to do for so long gives back what others have freed of its answers: they are freed where
-/// they are read, most of them after this thread has gone to sleep.
+/// After this idle time a thread gives back the memory of its answers that other threads have
+/// freed: shards free them, mostly after this thread has gone to sleep.
 const TIDY_AFTER: Duration = Duration::from_secs(1);
 
-/// The threads that read. Stop when dropped.
+/// The reading threads. They stop when this is dropped.
 #[derive(Debug)]
 pub struct Readers {
     threads: Vec<(Arc<Sleeper>, JoinHandle<()>)>,
@@ -122,15 +124,17 @@ pub struct Readers {
 }
 
 impl Readers {
-    /// The wakes of the reading threads, to be given to [`Committer::start`] behind those of the shards.
+    /// The wakers of the reading threads, to be passed to [`Committer::start`] after those of the
+    /// shards.
     pub fn sleepers(options: &Options) -> Vec<Arc<Sleeper>> {
         (0..options.read_threads.max(1)).map(|_| Arc::default()).collect()
     }
 
-    /// Starts the threads; `sleepers` are those that the committer has got, and `shards` the number of shards.
+    /// Starts the threads; `sleepers` are those passed to the committer, and `shards` is the number
+    /// of shards.
     ///
     /// # Errors
-    /// The system's when there can be no thread.
+    /// The system's, if a thread cannot be created.
     pub fn start(
         engine: &Arc<dyn Engine>,
         committer: &Committer,
@@ -172,14 +176,14 @@ impl Readers {
             })
             .map_err(|e| DiskError::from_io("a reading thread", e))?;
             sleeper.thread.set(thread.thread().clone()).expect("set once");
-            // It may have gone to sleep before its handle stood here.
+            // It may have gone to sleep before its handle was set.
             thread.thread().unpark();
             threads.push((sleeper, thread));
         }
         Ok((Readers { threads, seen }, ports))
     }
 
-    /// What each thread counts.
+    /// The counters of each thread.
     pub fn counters(&self) -> &[Seen<ReadCounters>] {
         &self.seen
     }
@@ -190,7 +194,7 @@ impl Drop for Readers {
         for (sleeper, thread) in self.threads.drain(..) {
             sleeper.stopping.store(true, Ordering::SeqCst);
             thread.thread().unpark();
-            // A panic of a reader has been reported as fatal by its own thread's end.
+            // A panic of a reader has been reported as fatal when its thread ended.
             let _ = thread.join();
         }
     }
@@ -200,7 +204,7 @@ struct Lane {
     shard: usize,
     requests: rtrb::Consumer<ReadRequest>,
     answers: rtrb::Producer<ReadAnswer>,
-    /// The shard has answers that it was not woken for.
+    /// Whether the shard has answers that it was not woken for.
     untold: bool,
 }
 
@@ -209,7 +213,7 @@ struct Worker {
     shared: Arc<Shared>,
     slot: usize,
     lanes: Vec<Lane>,
-    /// When the first answer came that its shard was not woken for.
+    /// When the first answer was written whose shard has not been woken.
     untold_since: Option<Instant>,
     sleeper: Arc<Sleeper>,
     fatal: Fatal,
@@ -217,11 +221,11 @@ struct Worker {
     tidiness: Tidiness,
 }
 
-/// When the thread gives memory back.
+/// Decides when the thread gives memory back.
 struct Tidiness {
-    /// Answers since memory was given back.
+    /// Answers since memory was last given back.
     answers: u32,
-    /// There were answers since memory was given back by a thread at rest.
+    /// Whether there were answers since an idle thread last gave memory back.
     untidy: bool,
     give_back: fn(),
 }
@@ -249,7 +253,7 @@ impl Worker {
         self.tell();
     }
 
-    /// Answers at most one request of each shard; `false` if there was none to answer.
+    /// Answers at most one request per shard; `false` if there was none.
     fn pass(&mut self) -> Result<bool, DiskError> {
         let mut answered = false;
         let durable = self.shared.durable();
@@ -262,7 +266,7 @@ impl Worker {
             let at = waits::at(Place::TableRead);
             let mut unreadable = 0;
             let read = |query: &Query| match self.engine.read(query) {
-                // Whoever asked gets an error. The store stays open: everybody else's rows can be read.
+                // The requester gets an error. The store stays open: all other rows can be read.
                 Err(DiskError::Unreadable(_)) => {
                     unreadable += 1;
                     Ok(Found::Damaged)
@@ -306,7 +310,8 @@ impl Worker {
             (tidiness.give_back)();
         }
         let empty = || {
-            // The first that becomes durable: then this thread looks again, and asks for the next.
+            // The earliest gate waited for: when it is durable, this thread checks again, and asks
+            // for the next.
             let earliest = lanes.iter().filter_map(|lane| Some(lane.requests.peek().ok()?.after)).min();
             let ready = earliest.is_some_and(|gate| shared.wake_at(*slot, gate));
             !ready && !sleeper.stopping.load(Ordering::SeqCst)
@@ -316,7 +321,7 @@ impl Worker {
 }
 
 impl Tidiness {
-    /// Sleeps until somebody wakes it.
+    /// Sleeps until woken.
     fn rest(&mut self) {
         let at = waits::at(Place::Requests);
         if !self.untidy {

@@ -1,4 +1,4 @@
-//! What is done with a backup (`backup`): it is verified, and a store is made from it again.
+//! Verifies a backup (`backup`), and restores a store from it.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,22 +13,23 @@ use super::lsm::LsmEngine;
 use super::space::{sync_dir, sync_name};
 use super::{DiskError, Engine, Finding, FolderLock, LockError, Options, lock};
 
-/// Changes a new store before anybody else can open it.
+/// Changes a new store before it can be opened by anything else.
 pub type Finish<'a> = &'a dyn Fn(&(dyn Engine + 'static)) -> Result<(), DiskError>;
 
-/// What may be in a data folder before a store is restored into it: what says how the server is to run.
+/// Files that may exist in a data folder before a restore: configuration of the server.
 const STAYING: [&str; 3] = [lock::NAME, "throng.toml", "tls"];
 
-/// Reads every byte of a finished backup and changes nothing; `progress` gets the rows seen so far.
+/// Reads every byte of a complete backup and changes nothing; `progress` is given the rows seen so
+/// far.
 ///
 /// # Errors
-/// [`DiskError::NoBackup`] for what is none; otherwise as [`check::check`].
+/// [`DiskError::NoBackup`] if it is not one; otherwise as [`check::check`].
 pub fn verify(from: &Path, value: ValueCheck<'_>, progress: &mut dyn FnMut(u64)) -> Result<Report, DiskError> {
     refuse_unfinished(from)?;
     check::check(&held(from)?, value, progress)
 }
 
-/// A backup has no lock of its own; a data folder that a server runs on is none.
+/// A backup has no lock file; a data folder in use by a server has one.
 fn held(from: &Path) -> Result<FolderLock, DiskError> {
     FolderLock::take_there(from).map_err(|error| match error {
         LockError::Io(error) => DiskError::at(from)(error),
@@ -37,22 +38,24 @@ fn held(from: &Path) -> Result<FolderLock, DiskError> {
     })
 }
 
-/// When a finished backup was made, by the clock of that time.
+/// When a complete backup was made, by the clock of that time.
 ///
 /// # Errors
-/// [`DiskError::NoBackup`] for what is none; the file system's.
+/// [`DiskError::NoBackup`] if it is not one; the file system's.
 pub fn made(from: &Path) -> Result<SystemTime, DiskError> {
     refuse_unfinished(from)?;
     let complete = from.join(COMPLETE);
     fs::metadata(&complete).and_then(|found| found.modified()).map_err(DiskError::at(&complete))
 }
 
-/// Copies a finished backup, in which every byte is as it was written, into the data folder that is held and has no store yet.
-/// `finish` changes the new store before anybody else can open it. Returns the bytes copied; `progress` gets those so far.
+/// Copies a complete, undamaged backup into the locked data folder, which must have no store yet.
+/// `finish` changes the new store before it can be opened by anything else. Returns the bytes
+/// copied; `progress` is given those so far.
 ///
 /// # Errors
-/// [`DiskError::NoBackup`] for what is none, or is damaged, [`DiskError::Newer`] and [`DiskError::Older`]: nothing is copied then. [`DiskError::NotEmpty`] if the data folder holds more than its
-/// lock, `throng.toml` and `tls`; the file system's.
+/// [`DiskError::NoBackup`] if it is not one, or is damaged, [`DiskError::Newer`] and
+/// [`DiskError::Older`], in which case nothing is copied. [`DiskError::NotEmpty`] if the data
+/// folder holds more than its lock, `throng.toml` and `tls`; the file system's.
 pub fn restore(
     from: &Path,
     into: &FolderLock,
@@ -86,7 +89,7 @@ pub fn restore(
     Ok(bytes)
 }
 
-/// Makes sure that the folder is a backup that was finished.
+/// Checks that the folder is a complete backup.
 fn refuse_unfinished(from: &Path) -> Result<(), DiskError> {
     let lacks = |what: &str| Err(DiskError::NoBackup(format!("{} is no backup: {what}", from.display())));
     match fs::metadata(from) {
@@ -111,7 +114,8 @@ fn copy_tree(from: &Path, to: &Path, bytes: &mut u64, progress: &mut dyn FnMut(u
         if path.is_dir() {
             copy_tree(&path, &target, bytes, progress)?;
         } else {
-            // Not `fs::copy`, which would copy the mode: a backup may have been open to others.
+            // Not `fs::copy`, which would copy the mode: the backup may have been readable by
+            // others.
             let copied = File::open(&path).and_then(|mut file| std::io::copy(&mut file, &mut File::create(&target)?));
             *bytes += copied.map_err(DiskError::at(&target))?;
             progress(*bytes);

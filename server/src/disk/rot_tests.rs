@@ -1,10 +1,12 @@
-//! Bit rot: a bit is turned, a file is cut or gone, in a store at rest, in one that is open, or in a backup. Whatever it is: no
-//! panic; nobody says "good" or hands out other rows than were written; no row is lost that was whole; and each loss is named.
+//! Bit rot: a bit is flipped, a file is truncated or missing, in a store at rest, an open one, or a
+//! backup. In every case there is no panic. No part reports "good" or returns other rows than were
+//! written, no intact row is lost, and each loss is named.
 //!
-//! One loss cannot be seen: where the newest segment of the journal is cut between two groups, it is as if those behind had
-//! never been written.
+//! One loss cannot be detected: if the newest segment of the journal is truncated between two
+//! groups, it is as if those after it had never been written.
 //!
-//! `THRONG_ROT_RUNS=10000 cargo test -p throng --lib disk::rot_tests` for more of them, `THRONG_ROT_SEED` for others.
+//! `THRONG_ROT_RUNS=10000 cargo test -p throng --lib disk::rot_tests` for more of them,
+//! `THRONG_ROT_SEED` for others.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,11 +21,11 @@ use super::*;
 
 type RowMap = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A sound store, and what is in it.
+/// A sound store, and its content.
 struct Sound {
     folder: tempfile::TempDir,
     rows: RowMap,
-    /// Rows of each block of each table: place in the file, and keys.
+    /// The data blocks of each table: file and place.
     blocks: Vec<(PathBuf, std::ops::Range<u64>)>,
     files: Vec<PathBuf>,
 }
@@ -107,7 +109,7 @@ fn sound(of_backup: bool) -> Sound {
     Sound { folder, rows, blocks, files }
 }
 
-/// What is done to a file.
+/// A kind of damage to a file.
 #[derive(Debug)]
 enum Rot {
     Bit(u64, u8),
@@ -115,7 +117,7 @@ enum Rot {
     Gone,
 }
 
-/// What is done to a file of this length.
+/// Chooses damage for a file of this length.
 fn chosen(length: u64, random: &mut u64) -> Option<Rot> {
     match xorshift(random) % 8 {
         0 => Some(Rot::Gone),
@@ -125,7 +127,7 @@ fn chosen(length: u64, random: &mut u64) -> Option<Rot> {
     }
 }
 
-/// The same file, which may be open, and not another one of its name.
+/// Damages this very file, which may be open, not another one with its name.
 fn rot_in_place(path: &Path, random: &mut u64) -> Option<Rot> {
     use std::os::unix::fs::FileExt;
     let file = fs::OpenOptions::new().read(true).write(true).open(path).unwrap();
@@ -156,7 +158,7 @@ fn rot(path: &Path, random: &mut u64) -> Option<Rot> {
     Some(rot)
 }
 
-/// Every read of an open store gives what was written, or an error.
+/// Every read of an open store returns what was written, or an error.
 fn reads_right(engine: &dyn Engine, rows: &RowMap, case: &str) {
     for user in (0..40).map(name) {
         let get = Query::Get { table: Table::Accounts, actor: user.as_bytes().into(), sort: Box::default() };
@@ -183,14 +185,14 @@ fn reads_right(engine: &dyn Engine, rows: &RowMap, case: &str) {
     }
 }
 
-/// Where the groups of a sound segment begin and the last one ends.
+/// The offsets of a sound segment's groups, and of the end of the last one.
 fn group_bounds(segment: &[u8]) -> Vec<usize> {
     let head = segment::Head::decode(segment).expect("a sound segment");
     let read = segment::read(segment, head.number).unwrap().unwrap();
     [segment::HEAD_BYTES].into_iter().chain(read.groups.iter().map(|group| group.end)).collect()
 }
 
-/// Whether so little of a group is left by a cut that nothing says that it was one: its number.
+/// Whether a cut leaves so little of a group that it cannot be recognised: not even its number.
 fn ends_between_groups(segment: &[u8], at: usize) -> bool {
     group_bounds(segment).iter().any(|bound| (*bound..bound + 16).contains(&at))
 }
@@ -200,7 +202,7 @@ fn groups_behind(segment: &[u8], rot: &Rot) -> usize {
     group_bounds(segment).iter().filter(|end| **end > from).count()
 }
 
-/// Puts the sound store, or backup, into a folder of its own.
+/// Copies the sound store, or backup, into a new folder.
 fn laid(sound: &Sound, data: &Path) {
     for file in &sound.files {
         let to = data.join(file);
@@ -254,7 +256,7 @@ fn one_case(sound: &Sound, seed: u64, opened: bool) {
         }
         Err(error) => assert!(!report.is_sound(), "{case}: called good, and refused: {error}"),
     }
-    // What is whole is brought out, and each row that is not is named.
+    // Intact rows are recovered, and each other row is named.
     let into = dir.path().join("into");
     let salvaged =
         salvage::salvage(&lock, &into, &small(), None, &mut |_| {}).unwrap_or_else(|e| panic!("{case}: {e}"));
@@ -287,7 +289,7 @@ fn one_case(sound: &Sound, seed: u64, opened: bool) {
     };
     let rows_max = match rot {
         Rot::Bit(..) if in_journal => 9,
-        // Those of all groups that are gone.
+        // The rows of all missing groups.
         _ if in_journal => 8 * groups_behind(&whole, &rot),
         _ => touched * 120,
     };
@@ -323,7 +325,7 @@ fn rot_in_a_backup_is_named_and_takes_no_row_with_it_that_is_whole() {
     }
 }
 
-/// What a restore makes of a backup has the backup's rows; otherwise nothing was restored, and it is said why.
+/// A restored backup has the backup's rows; otherwise nothing was restored, with a reason.
 #[test]
 fn a_backup_that_rots_is_not_restored_as_if_it_were_good() {
     let sound = sound(true);
@@ -354,8 +356,8 @@ fn a_backup_that_rots_is_not_restored_as_if_it_were_good() {
     }
 }
 
-/// A file rots while the store is open: reads give what was written or an error, and at the next start nothing is missing
-/// without a word.
+/// A file rots while the store is open: reads return what was written or an error, and at the next
+/// start every loss is reported.
 #[test]
 fn rot_under_an_open_store_is_named_and_brings_no_other_rows() {
     let sound = sound(false);
@@ -380,7 +382,7 @@ fn rot_under_an_open_store_is_named_and_brings_no_other_rows() {
             let user = name(number);
             let value = vec![number as u8; 2_000];
             batch.put(Table::Private, user.as_bytes(), b"new", &[&value]);
-            // An engine that cannot go on ends the process.
+            // An engine that cannot continue ends the process.
             if engine.commit(&[batch]).is_err() {
                 break;
             }
@@ -398,7 +400,7 @@ fn rot_under_an_open_store_is_named_and_brings_no_other_rows() {
         let in_journal = file.extension().is_some_and(|end| end == "journal");
         let torn = in_journal && matches!(rot, Rot::Cut(_)) || report.findings.iter().any(|found| found.may_be_torn);
         if let Ok(store) = &opened {
-            // Of a journal that is cut the end may be gone.
+            // The end of a truncated journal may be missing.
             if !torn {
                 reads_right(&*store.engine(), &rows, &case);
             }
@@ -410,7 +412,7 @@ fn rot_under_an_open_store_is_named_and_brings_no_other_rows() {
     }
 }
 
-/// Turns a bit in a part of a table: `at` is how far behind the part's beginning.
+/// Flips a bit in a part of a table: `at` is the offset from the part's beginning.
 fn spoil(table: &Path, part: &[u8], at: usize) {
     let mut bytes = fs::read(table).unwrap();
     let begin = match part {
@@ -421,8 +423,9 @@ fn spoil(table: &Path, part: &[u8], at: usize) {
     fs::write(table, bytes).unwrap();
 }
 
-/// What says where a table's rows are is damaged, and no row is lost: the server starts, and everything is there. Before, it was
-/// refused. With a row lost besides it still is if nobody can say which keys it may have had, and nothing is changed then.
+/// The structures that locate a table's rows are damaged, and no row is lost: the server starts,
+/// and everything exists. It used to be refused. With a lost row in addition it is still refused if
+/// the lost keys are unknown, and nothing is changed then.
 #[test]
 fn a_table_that_cannot_be_opened_is_written_anew_if_all_its_rows_are_whole() {
     let sound = sound(false);
@@ -444,7 +447,7 @@ fn a_table_that_cannot_be_opened_is_written_anew_if_all_its_rows_are_whole() {
             let rows: RowMap = all(&*store.engine()).into_iter().collect();
             assert!(rows == sound.rows, "{case}, opening {opening}: {} rows of {}", rows.len(), sound.rows.len());
             if opening == 1 {
-                // Marks of removed rows are still there: nothing comes back.
+                // Tombstones are preserved: no removed row comes back.
                 store.engine().compact().unwrap();
                 let rows: RowMap = all(&*store.engine()).into_iter().collect();
                 assert!(rows == sound.rows, "{case}, merged");
@@ -453,7 +456,8 @@ fn a_table_that_cannot_be_opened_is_written_anew_if_all_its_rows_are_whole() {
         let report = checked(&data);
         assert!(report.is_sound() && report.unlisted.is_empty(), "{case}: {report:?}");
     }
-    // With a row lost besides, its range is noted where it is known which keys it had: between two blocks that are whole.
+    // With a lost row in addition, its range is recorded if its keys are known: between two intact
+    // blocks.
     let beside = |at: usize| sound.blocks.get(at).map(|(table, _)| table);
     let spoil_block = |data: &Path, at: usize| {
         let (table, block) = &sound.blocks[at];
@@ -488,7 +492,7 @@ fn a_table_that_cannot_be_opened_is_written_anew_if_all_its_rows_are_whole() {
     let mut files = Vec::new();
     files_of(&data.join("store/tree/quarantine"), &mut files);
     assert!(files.len() == 1 && fs::read(&files[0]).unwrap() == before);
-    // Where that is not known, nothing is changed.
+    // If they are unknown, nothing is changed.
     let edge = (0..sound.blocks.len()).rfind(|at| beside(at + 1) != beside(*at)).unwrap();
     let (_dir, data) = spoilt(b"end", 2);
     spoil_block(&data, edge);
@@ -501,7 +505,8 @@ fn a_table_that_cannot_be_opened_is_written_anew_if_all_its_rows_are_whole() {
     assert_eq!(files.len(), tables.len(), "what was begun is gone");
 }
 
-/// A turned bit in the number of a table made the list name one that is not there, and the table that is was passed over.
+/// A regression test: a flipped bit in the number of a table made the list name a missing one, and
+/// the actual table was ignored.
 #[test]
 fn a_list_that_is_damaged_hides_no_table_from_a_salvage() {
     let sound = sound(false);

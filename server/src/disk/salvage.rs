@@ -1,8 +1,10 @@
-//! `store salvage`: brings all rows that are whole out of a damaged store into a new one, and says what is lost.
+//! `store salvage`: recovers all intact rows of a damaged store into a new one, and reports what is
+//! lost.
 //!
-//! The source is only read. A row counts as whole if its block's or its group's checksum says so; of rows with one key the
-//! newest that is whole counts. Where a block of a table is lost, rows of other tables between the same keys may be older
-//! than those lost with it (and rows that were removed may be back): they are brought out, and counted.
+//! The source is only read. A row is intact if its block's or its group's checksum matches; of rows
+//! with one key the newest intact one counts. If a block of a table is lost, rows of other tables
+//! in its key range may be older than the lost ones (and removed rows may reappear): they are
+//! recovered, and counted.
 
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
@@ -21,23 +23,23 @@ use super::migrate::{MIGRATION_KEY, State};
 use super::restore::Finish;
 use super::{DiskError, Engine, Finding, FolderLock, LockError, Options, Still, Store, copy, folder};
 
-/// What a salvage brought out, and what it did not.
+/// The result of a salvage.
 #[derive(Debug, Default)]
 pub struct Salvaged {
     /// Rows in the new store.
     pub rows: u64,
-    /// Of these, rows that may be older than what is lost, or may have been removed.
+    /// Of these, rows that may be outdated or may have been removed.
     pub doubtful: u64,
     /// What is damaged, missing or lost.
     pub lost: Vec<Finding>,
 }
 
-/// Brings what is whole in the store of a folder that is held into the new folder `into`, whose store `finish` changes. `progress` gets the
-/// rows so far.
+/// Recovers the intact rows of a locked folder's store into the new folder `into`, whose store
+/// `finish` changes. `progress` is given the rows so far.
 ///
 /// # Errors
-/// [`DiskError::NotEmpty`] for a folder that holds something; [`DiskError::NoStore`], another format; the file system's. What
-/// was begun in `into` then is no store.
+/// [`DiskError::NotEmpty`] for a folder that is not empty; [`DiskError::NoStore`], another format;
+/// the file system's. An incomplete `into` is not a store then.
 pub fn salvage(
     from: &FolderLock,
     into: &Path,
@@ -62,7 +64,8 @@ pub fn salvage(
     folder::begin(&store)?;
     let (holes, mut doubtful, mut lost) = (Holes::default(), 0, Vec::new());
     let [of_format, of_migration] = [FORMAT_KEY, MIGRATION_KEY].map(|sort| flat(Table::Meta, b"", sort));
-    // Without the row, its rows are of this format, unless they were being changed to it.
+    // Without the format's row, the rows have this format, unless a migration to it was in
+    // progress.
     let (mut formatted, mut found) = (false, FORMAT_VERSION);
     let rows = still.rows(&[], &holes).inspect(|row| {
         lost.extend(holes.take().iter().map(of_hole));
@@ -91,7 +94,7 @@ pub fn salvage(
     }
     drop(engine);
     folder::finish(&store)?;
-    // Also one that was being migrated, or imported into, when it was damaged: that goes on in the new one.
+    // Also one damaged during a migration or an import, which continues in the new one.
     Store::of_any_format(&lock, options, &FORMATS)?.0.close();
     Ok(salvaged)
 }

@@ -1,4 +1,5 @@
-//! One file of the journal: its form, and how what a power cut leaves of it is told from damage.
+//! One file of the journal: its format, and how the traces of a power cut are distinguished from
+//! damage.
 //!
 //! ```text
 //! head   "THRONGJL", number u64, salt u64, sequence number of its first group u64, XXH3 of these u64
@@ -7,10 +8,11 @@
 //! ...    whatever the file held before: files are used again
 //! ```
 //!
-//! All little endian. Each group is synced before the next one is written, so at most the last group can be torn; it was
-//! never acknowledged, and the segment ends before it. If a whole group stands behind a broken one, acknowledged data is
-//! damaged. The salt is new for each segment: groups of a file's earlier use have another one, and nobody who chooses what
-//! messages say can write one that looks like a group.
+//! All integers are little endian. Each group is synced before the next one is written, so at most
+//! the last group can be torn; it was never acknowledged, and the segment ends before it. If an
+//! intact group follows a broken one, acknowledged data is damaged. The salt is new for each
+//! segment: groups of a file's earlier use have another one, and the author of a message cannot
+//! forge bytes that look like a group.
 
 use std::ops::Range;
 
@@ -31,12 +33,12 @@ pub struct Head {
     pub number: u64,
     /// Seed of the groups' checksums.
     pub salt: u64,
-    /// Sequence number of the first group. Groups are numbered through over all segments.
+    /// Sequence number of the first group. Groups are numbered consecutively across segments.
     pub first: u64,
 }
 
 impl Head {
-    /// As it is written.
+    /// Its encoding.
     pub fn encode(&self) -> [u8; HEAD_BYTES] {
         let mut out = [0; HEAD_BYTES];
         out[..8].copy_from_slice(MAGIC);
@@ -55,7 +57,7 @@ impl Head {
     }
 }
 
-/// Fills in the head of a group: `group` is room for it and the operations behind.
+/// Fills in the head of a group: `group` has room for it, followed by the operations.
 pub fn seal(group: &mut [u8], salt: u64, sequence: u64) {
     let length = u32::try_from(group.len() - GROUP_HEAD_BYTES).expect("a group stays below 4 GiB");
     group[8..16].copy_from_slice(&(sequence ^ salt).to_le_bytes());
@@ -64,25 +66,25 @@ pub fn seal(group: &mut [u8], salt: u64, sequence: u64) {
     group[..8].copy_from_slice(&checksum.to_le_bytes());
 }
 
-/// What a segment holds.
+/// The content of a segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Its head.
     pub head: Head,
     /// Operations of its groups, in order.
     pub groups: Vec<Range<usize>>,
-    /// Where the last whole group ends.
+    /// The end of the last intact group.
     pub end: usize,
-    /// Whether a group was begun behind it.
+    /// Whether another group was begun after it.
     pub torn: bool,
 }
 
-/// Where a segment is damaged, and how that is known.
+/// Where a segment is damaged, and the evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Damage {
-    /// First byte that cannot be read.
+    /// First unreadable byte.
     pub at: usize,
-    /// In words.
+    /// A description.
     pub what: &'static str,
 }
 
@@ -92,12 +94,12 @@ pub struct Damage {
 /// [`Damage`] to something that may have been acknowledged.
 pub fn read(bytes: &[u8], number: u64) -> Result<Option<Segment>, Damage> {
     let Some(head) = Head::decode(bytes) else {
-        // The head is synced with the first group: before, it may be missing.
+        // The head is synced with the first group: until then it may be missing.
         let unwritten = bytes.len() < HEAD_BYTES || bytes[..HEAD_BYTES].iter().all(|byte| *byte == 0);
         return if unwritten { Ok(None) } else { Err(Damage { at: 0, what: "its head cannot be read" }) };
     };
     if head.number < number {
-        // A file that was to be used again.
+        // A file prepared for reuse.
         return Ok(None);
     }
     if head.number > number {
@@ -123,7 +125,7 @@ impl Segment {
     }
 }
 
-/// The operations of the group at `at`, if it is whole and the one with this number.
+/// The operations of the group at `at`, if it is intact and has this number.
 pub(super) fn group_at(bytes: &[u8], at: usize, salt: u64, sequence: u64) -> Option<Range<usize>> {
     let start = at + GROUP_HEAD_BYTES;
     if u64_at(bytes, at + 8)? ^ salt != sequence {
@@ -135,15 +137,16 @@ pub(super) fn group_at(bytes: &[u8], at: usize, salt: u64, sequence: u64) -> Opt
     (u64_at(bytes, at)? == checksum).then_some(start..end)
 }
 
-/// Whether a whole group of this segment that is later than its last readable one stands at `at`.
+/// Whether an intact group of this segment, later than its last readable one, is at `at`.
 fn later_group_at(bytes: &[u8], at: usize, segment: &Segment) -> bool {
     later_number_at(bytes, at, segment)
         .is_some_and(|sequence| group_at(bytes, at, segment.head.salt, sequence).is_some())
 }
 
-/// The sequence number at `at`, if it may be a later group's: there are no more groups than bytes. Nearly every place is
-/// passed so without a checksum. What users wrote into the file's earlier groups makes no exception: they can guess
-/// sequence numbers, and ask for checksums of megabytes, but do not know the mask.
+/// The sequence number at `at`, if it may be a later group's: there are no more groups than bytes.
+/// Nearly every offset is thus rejected without a checksum. User-chosen content of the file's
+/// earlier groups cannot defeat this: users can guess sequence numbers, to force checksums of
+/// megabytes, but do not know the mask.
 fn later_number_at(bytes: &[u8], at: usize, segment: &Segment) -> Option<u64> {
     let sequence = u64_at(bytes, at + 8)? ^ segment.head.salt;
     (1..=bytes.len() as u64).contains(&sequence.wrapping_sub(segment.next())).then_some(sequence)
@@ -182,7 +185,7 @@ mod tests {
 
     const HEAD: Head = Head { number: 7, salt: 0x1234_5678_9abc_def0, first: 100 };
 
-    /// A segment with groups of some lengths, and where each ends.
+    /// A segment with groups of these lengths, and the offset of each end.
     fn written(lengths: &[usize]) -> (Vec<u8>, Vec<usize>) {
         let mut bytes = HEAD.encode().to_vec();
         let mut ends = Vec::new();
@@ -201,7 +204,7 @@ mod tests {
         let before = ends[2];
         assert_eq!(read(&whole, 7).unwrap().unwrap().groups.len(), 4);
         for at in before..whole.len() {
-            // Nothing behind; zeros behind; zeros in its middle; and what the file held before.
+            // Nothing after it; zeros after it; zeros within it; and the file's old content.
             let mut zeros = whole.clone();
             zeros[at..].fill(0);
             zeros.resize(2000, 0);
@@ -211,7 +214,7 @@ mod tests {
             let mut used = vec![0xa5; 3000];
             used[..at].copy_from_slice(&whole[..at]);
             for torn in [&whole[..at], &zeros, &hole, &used] {
-                // Zeros in the place of zeros tear nothing.
+                // Zeros that overwrite zeros tear nothing.
                 let expected = if torn.starts_with(&whole) { 4 } else { 3 };
                 let segment = read(torn, 7).unwrap().unwrap();
                 assert_eq!(segment.groups.len(), expected, "torn at {at}");
@@ -238,13 +241,13 @@ mod tests {
     #[test]
     fn what_a_file_held_before_is_no_part_of_it() {
         let (old, _) = written(&[500, 500]);
-        // Used again, and the head not yet on the disk.
+        // Reused, and the head not durable yet.
         assert_eq!(read(&old, 8), Ok(None));
         assert_eq!(read(&[], 8), Ok(None));
         assert_eq!(read(&[0; 4096], 8), Ok(None));
         assert_eq!(read(&HEAD.encode()[..20], 8), Ok(None));
         assert!(read(&old, 6).is_err(), "a later segment has taken its name");
-        // The new head and one group over the old ones; even the sequence numbers go on.
+        // The new head and one group over the old ones; even the sequence numbers continue.
         let head = Head { number: 8, salt: 99, first: 100 };
         let mut bytes = old.clone();
         bytes[..HEAD_BYTES].copy_from_slice(&head.encode());

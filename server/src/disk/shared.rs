@@ -1,7 +1,8 @@
-//! What the committer tells everybody without a lock: how far commits are durable, and whether there is space.
+//! The committer's published state, read without a lock: the durable gate, and whether there is
+//! space.
 //!
-//! One writer (the committer's thread), any number of readers. A party that waits for a gate says so in its own slot;
-//! the committer wakes only those whose gate it has passed.
+//! One writer (the committer's thread), any number of readers. A party that waits for a gate
+//! records it in its own slot; the committer wakes only those whose gate it has passed.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,9 +12,9 @@ use throng_engine::id::Gate;
 
 use crate::waking::Gates;
 
-/// How a sleeping party is woken. Called from the committer's and readers' threads; must not block.
+/// Wakes a sleeping party. Called from the committer's and readers' threads; must not block.
 pub trait Wake: Send + Sync {
-    /// Makes the party look at its gates and rings soon.
+    /// Makes the party check its gates and rings soon.
     fn wake(&self);
 }
 
@@ -28,19 +29,21 @@ impl<F: Fn() + Send + Sync> Wake for F {
 pub enum StorageState {
     /// There is space.
     Ok,
-    /// Free space is below the limit: commits in flight get through, new messages are to be refused.
+    /// Free space is below the limit: commits in flight succeed, new messages must be refused.
     Full,
 }
 
 pub(crate) struct Shared {
     gates: Gates<Arc<dyn Wake>>,
     state: AtomicU8,
-    /// What the committer goes by, looked at once a group: most bytes of one, and least free space.
+    /// The committer's settings, read once per group: maximum bytes of a group, and minimum free
+    /// space.
     pub(super) group_bytes_max: AtomicU64,
     pub(super) min_free_bytes: AtomicU64,
-    /// Bytes that have to be freed before messages are accepted again; 0 while they are.
+    /// Bytes that must be freed before messages are accepted again; 0 while they are.
     pub(super) lacking_bytes: AtomicU64,
-    /// Most bytes that each shard may have waiting while commits are slowed down; otherwise no bound.
+    /// Maximum bytes that each shard may have waiting while commits are slowed down; otherwise
+    /// unlimited.
     pub(super) queue_bytes_max: AtomicU64,
 }
 
@@ -56,12 +59,12 @@ impl Shared {
         })
     }
 
-    /// Committer only: moves the durable gate on and wakes those who waited for it.
+    /// Called by the committer only: advances the durable gate and wakes those who waited for it.
     pub(crate) fn publish(&self, gate: u64) {
         self.gates.publish(gate, |wake| wake.wake());
     }
 
-    /// Committer only: tells a new state to all.
+    /// Called by the committer only: publishes a new state and wakes all parties.
     pub(crate) fn set_state(&self, state: StorageState) {
         self.state.store(state as u8, Ordering::Release);
         self.gates.wakes().for_each(|wake| wake.wake());
@@ -83,7 +86,7 @@ impl Shared {
         self.gates.wake_of(slot).wake();
     }
 
-    /// Whether `gate` is durable; if not, the slot's party will be woken once it is.
+    /// Whether `gate` is durable; if not, the slot's party is woken once it is.
     pub(crate) fn wake_at(&self, slot: usize, gate: Gate) -> bool {
         self.gates.wake_at(slot, gate.0)
     }

@@ -1,4 +1,5 @@
-//! Space on the device: how much is free, and the reserve that lets commits in flight through when none is.
+//! Space on the device: how much is free, and the reserve that lets commits in flight succeed when
+//! none is.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,17 +12,18 @@ use super::DiskError;
 /// Bytes that this process may still write on the device that holds `path`.
 ///
 /// # Errors
-/// The system's, if the path is gone.
+/// The system's, if the path does not exist.
 pub fn free_bytes(path: &Path) -> Result<u64, DiskError> {
     let found = statvfs(path).map_err(|e| DiskError::from_io(path.display().to_string(), e.into()))?;
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// How much is free on the device that holds a path, as [`free_bytes`]; tests have devices of their own.
+/// Returns the free space of the device that holds a path, as [`free_bytes`]; tests simulate
+/// devices.
 pub type FreeBytes = fn(&Path) -> Result<u64, DiskError>;
 
-/// Free space from which on messages are accepted again, where fewer than `least` bytes make them be refused: a quarter more, so
-/// that it does not flap.
+/// Free space from which on messages are accepted again, if they are refused below `least` bytes: a
+/// quarter more, to avoid flapping.
 pub fn accepting_bytes(least: u64) -> u64 {
     least + least / 4
 }
@@ -34,7 +36,7 @@ pub fn sync_dir(dir: &Path) -> Result<(), DiskError> {
     File::open(dir).and_then(|dir| dir.sync_all()).map_err(DiskError::at(dir))
 }
 
-/// Makes the name of a folder itself durable, where the folder that it is in lets this user look.
+/// Makes the name of a folder itself durable, if this user may open its parent folder.
 ///
 /// # Errors
 /// The file system's.
@@ -47,7 +49,7 @@ pub fn sync_name(folder: &Path) -> Result<(), DiskError> {
     }
 }
 
-/// A file of fixed size that only keeps space; removed when commits need it.
+/// A file of fixed size that only occupies space; removed when commits need it.
 #[derive(Debug)]
 pub struct Reserve {
     path: PathBuf,
@@ -56,10 +58,11 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    /// Takes over the reserve of `folder`, or makes it if there is space for it. Zero bytes: there never is one.
+    /// Takes over the reserve of `folder`, or creates it if there is space for it. Zero bytes
+    /// disable it.
     ///
     /// # Errors
-    /// The file system's, except that there is no space: then the reserve is not held.
+    /// The file system's, except a lack of space: then the reserve is not held.
     pub fn open(folder: &Path, bytes: u64) -> Result<Reserve, DiskError> {
         let mut reserve = Reserve { path: folder.join("reserve"), bytes, held: false };
         match reserve.make() {
@@ -68,7 +71,7 @@ impl Reserve {
         }
     }
 
-    /// Whether the file keeps its space.
+    /// Whether the file occupies its space.
     pub fn is_held(&self) -> bool {
         self.held
     }
@@ -78,7 +81,7 @@ impl Reserve {
         self.bytes
     }
 
-    /// Gives the space back to the device.
+    /// Returns the space to the device.
     ///
     /// # Errors
     /// The file system's.
@@ -90,10 +93,11 @@ impl Reserve {
         }
     }
 
-    /// Makes the reserve; nothing to do if it is held.
+    /// Creates the reserve; no effect if it is held.
     ///
     /// # Errors
-    /// [`DiskError::OutOfSpace`] if there is no space for it (nothing of it stays); otherwise the file system's.
+    /// [`DiskError::OutOfSpace`] if there is no space for it (nothing of it remains); otherwise the
+    /// file system's.
     pub fn make(&mut self) -> Result<(), DiskError> {
         if self.held || self.bytes == 0 {
             return Ok(());
@@ -117,7 +121,8 @@ impl Reserve {
         file.sync_all().map_err(DiskError::at(&self.path))
     }
 
-    /// For file systems without `fallocate`: writes it full. Not zeros, which some file systems do not store.
+    /// For file systems without `fallocate`: writes it in full. Not zeros, which some file systems
+    /// do not store.
     fn fill(&self, mut file: &File) -> Result<(), DiskError> {
         let block = [0x5a_u8; 65_536];
         let mut left = self.bytes;

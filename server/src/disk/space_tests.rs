@@ -1,4 +1,5 @@
-//! The space that merges take, on devices whose free space is simulated, at a hundredth of the usual sizes.
+//! The space that merges use, on devices with simulated free space, at a hundredth of the usual
+//! sizes.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -11,11 +12,11 @@ use throng_engine::store::{Batch, Table};
 use super::testing::{all, no_wakes, open, panics, small, wait_until};
 use super::*;
 
-/// A device by the folder that it holds.
+/// A device, by the folder that it holds.
 #[derive(Clone, Copy)]
 struct Device {
     capacity: u64,
-    /// The fewest bytes that were ever seen free.
+    /// The minimum free space ever observed.
     least_seen: u64,
 }
 
@@ -42,7 +43,7 @@ fn simulated(path: &Path) -> Result<u64, DiskError> {
     Ok(free)
 }
 
-/// Lets so much be free from now on.
+/// Sets the free space.
 fn set_free(folder: &Path, free: u64) {
     let capacity = used(folder).saturating_add(free);
     let device = Device { capacity, least_seen: u64::MAX };
@@ -67,7 +68,7 @@ fn options() -> Options {
     }
 }
 
-/// Twenty rows of a kilobyte each, of users in no order.
+/// Twenty rows of a kilobyte each, of users in random order.
 fn numbered(number: u64) -> Batch {
     let mut batch = Batch::new();
     for row in number * 20..(number + 1) * 20 {
@@ -77,7 +78,8 @@ fn numbered(number: u64) -> Batch {
     batch
 }
 
-/// A store with twelve megabytes on a device with plenty of room, its committer, and how often its state has changed.
+/// A store with twelve megabytes on a device with plenty of room, its committer, and the number of
+/// its state changes.
 struct Running {
     dir: tempfile::TempDir,
     engine: Arc<dyn Engine>,
@@ -106,7 +108,7 @@ impl Running {
         running
     }
 
-    /// Waits until no table is written: what a merge has written by half would count as used.
+    /// Waits until no table is being written: a partial result would count as used.
     fn wait_for_quiet(&self) {
         let counters = &self.engine.counters().counters;
         let mut quiet = 0;
@@ -132,7 +134,7 @@ impl Running {
         set_free(self.dir.path(), free);
     }
 
-    /// The committer looks at the space now and then only when it has something to do.
+    /// The committer checks the space only when it has something to do.
     fn write_one_anyway(&mut self) {
         let gate = self.submitter.submit(numbered(0));
         wait_until("durable", || self.submitter.durable() >= gate);
@@ -146,8 +148,8 @@ impl Running {
     }
 }
 
-/// The limit from which on messages are accepted again was hidden. How much has to be freed is said: less is too little, and so
-/// much is enough, where no merge is due.
+/// The amount of space that must be freed is reported exactly: less is too little, and that much is
+/// enough, if no merge is due.
 #[test]
 fn a_full_disk_says_how_many_bytes_it_lacks() {
     let dir = tempfile::tempdir().unwrap();
@@ -171,7 +173,8 @@ fn a_full_disk_says_how_many_bytes_it_lacks() {
     committer.stop();
 }
 
-/// All of the first level and of the next would be thirteen megabytes; a new level between them needs a third.
+/// All of the first level and of the next would be thirteen megabytes; a new level between them
+/// needs a third.
 #[test]
 fn a_store_with_room_for_small_merges_makes_small_merges_and_refuses_nobody() {
     let mut running = Running::start();
@@ -191,8 +194,8 @@ fn a_store_without_room_for_a_merge_refuses_once_and_accepts_once() {
     assert_eq!(running.submitter.state(), StorageState::Full);
     let merges = running.engine.counters().counters.merges.get();
     let free = simulated(running.dir.path()).unwrap();
-    // Free space that moves a little, as others on the device write and remove: no merge is begun in vain, and nobody is told
-    // now this and now that.
+    // Free space fluctuates a little, as others on the device write and remove: no merge is started
+    // in vain, and the state does not flap.
     let mut least = u64::MAX;
     for part in (0..100).map(|n| n * 7 % 5) {
         least = least.min(least_seen(running.dir.path()));
@@ -221,7 +224,7 @@ fn a_merge_that_found_no_space_begins_only_with_an_eighth_more() {
     assert!(space.room(8000).is_ok());
     set_free(dir.path(), needed - 1);
     let refused = space.room(8000).unwrap_err().to_string();
-    // What it takes from now on: an eighth more than it would have taken.
+    // The requirement from now on: an eighth more than it would have needed.
     assert!(refused.contains("needs 10250 bytes of free space; 9249 are free"), "{refused}");
     for free in [needed, needed + 999] {
         set_free(dir.path(), free);
@@ -231,7 +234,7 @@ fn a_merge_that_found_no_space_begins_only_with_an_eighth_more() {
     assert!(space.room(8000).is_ok());
     set_free(dir.path(), needed);
     assert!(space.room(8000).is_ok());
-    // Without a limit, merges do what they want.
+    // Without a limit, merges are not restricted.
     space.tune(0, true);
     set_free(dir.path(), 0);
     assert!(space.room(8000).is_ok());

@@ -1,8 +1,10 @@
-//! A store at rest, opened for reading only: nothing is made, changed or removed in its folder, whatever its state.
+//! A store at rest, opened read-only: nothing is created, changed or removed in its folder,
+//! whatever its state.
 //!
-//! The list, the tables and the journal are read as they are; what would be sorted in, merged or cleared away by an opening
-//! stays as it is. Where something is damaged or missing, a [`Finding`] says so, and what is whole is read all the same.
-//! As an [`Engine`] it is strict: whoever asks gets an error instead of rows from beside a hole.
+//! The list, the tables and the journal are read as they are; replay, merging and cleanup of an
+//! opening do not happen. Each damaged or missing part is reported as a [`Finding`], and intact
+//! parts are still read. As an [`Engine`] it is strict: a query gets an error instead of the rows
+//! next to a hole.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -29,23 +31,23 @@ use super::{
     DiskError, Engine, Figures, FolderLock, KeyRange, Memory, Seen, StoreCounters, Visit, copy, journal, view,
 };
 
-/// A store that nobody changes.
+/// A store that is not changed.
 #[derive(Debug)]
 pub struct Still {
     dir: PathBuf,
     listing: Option<Listing>,
-    /// Files of tables, run after run.
+    /// Table files, run by run.
     runs: Vec<Vec<PathBuf>>,
-    /// What the journal holds beyond tables, newest first, each with its order.
+    /// What the journal holds beyond the tables, newest first, each with its order.
     layers: Vec<(Rows, Vec<u32>)>,
     findings: Vec<Finding>,
-    /// What was lost with tables that have been put apart, in order.
+    /// Lost ranges of quarantined tables, in order.
     lost: Vec<Lost>,
     seen: Seen<StoreCounters>,
 }
 
 impl Still {
-    /// Opens the store in a folder that is held, and that is as it should be as far as an opening can tell.
+    /// Opens the store in a locked folder, if it is sound as far as an opening can tell.
     ///
     /// # Errors
     /// As [`super::Store::open`], and [`DiskError::NoStore`].
@@ -64,7 +66,7 @@ impl Still {
         }
     }
 
-    /// Opens whatever is there; [`Still::findings`] says what is damaged or missing.
+    /// Opens whatever exists; [`Still::findings`] reports what is damaged or missing.
     ///
     /// # Errors
     /// [`DiskError::NoStore`], another format, an interrupted restore; the file system's.
@@ -90,7 +92,7 @@ impl Still {
         still.lost = still.read_lost();
         match other_format {
             None => found?,
-            // The mark may be what is damaged.
+            // The mark itself may be damaged.
             Some(error) if found.is_err() || !still.has_known_format() => return Err(error),
             Some(error) => still
                 .findings
@@ -99,7 +101,7 @@ impl Still {
         Ok(still)
     }
 
-    /// What is damaged or missing, as far as the opening has seen.
+    /// Damaged or missing parts, as far as the opening has found.
     pub(super) fn findings(&self) -> &[Finding] {
         &self.findings
     }
@@ -109,7 +111,7 @@ impl Still {
         self.listing.as_ref()
     }
 
-    /// Files of the store, and their bytes.
+    /// Number of files of the store, and their bytes.
     ///
     /// # Errors
     /// The file system's.
@@ -129,19 +131,19 @@ impl Still {
         Ok((files, bytes))
     }
 
-    /// Files of tables that are read.
+    /// Table files that are read.
     pub(super) fn table_files(&self) -> impl Iterator<Item = &PathBuf> {
         self.runs.iter().flatten()
     }
 
-    /// The format that the row of it says, if it can be read.
+    /// The format in its row, if it can be read.
     fn format(&self) -> Option<u32> {
         let wanted = flat(Table::Meta, b"", FORMAT_KEY);
         let (key, value) = self.rows(&wanted, &Holes::default()).next()?.ok()?;
         if *key == *wanted { value[..].try_into().ok().map(u32::from_be_bytes) } else { None }
     }
 
-    /// Whether the row says a format that this program knows.
+    /// Whether the row has a format that this program knows.
     fn has_known_format(&self) -> bool {
         self.format().is_some_and(|found| FORMATS.refuse(&self.dir, found).is_ok())
     }
@@ -160,7 +162,7 @@ impl Still {
             }
             Err(other) => return Err(other),
         };
-        // A list that cannot be verified is believed only where it names all that is there and nothing else.
+        // An unverified list is trusted only if it names exactly the existing files.
         let verified = self.findings.is_empty();
         let believed = |listing: &Listing| -> Result<bool, DiskError> {
             Ok(verified
@@ -180,7 +182,7 @@ impl Still {
             self.listing = Some(listing);
             return Ok(());
         }
-        // Each file counts for itself: of rows with one key the newest is known by its number.
+        // Each file is a run of its own: of rows with one key the newest is known by its number.
         self.runs = match table_files(&tree) {
             Ok(files) => files.into_iter().map(|path| vec![path]).collect(),
             Err(_) => {
@@ -196,7 +198,8 @@ impl Still {
         Ok(())
     }
 
-    /// Sequence number of the first group behind the memory table `newest`, if its tables say so and can be read.
+    /// Sequence number of the first group after the memory table `newest`, if its tables state it
+    /// and can be read.
     fn next_group(&self, newest: SeqNo) -> Option<u64> {
         let word = |path: &PathBuf| {
             let rows = TableFile::open(path).ok()?.rows(NEXT_GROUP_KEY, Holes::default());
@@ -205,7 +208,7 @@ impl Still {
         self.table_files().find_map(word)
     }
 
-    /// The store's own record of what is lost, as far as it can be read.
+    /// The store's own record of lost ranges, as far as it can be read.
     fn read_lost(&self) -> Vec<Lost> {
         let rows = self.in_tables(LOST_PREFIX, &Holes::default());
         let own = rows.map_while(Result::ok).take_while(|(key, _)| **key < *LOST_END);
@@ -214,7 +217,7 @@ impl Still {
         lost
     }
 
-    /// The highest number of a memory table that stands in tables: later segments of the journal are needed.
+    /// The highest number of a memory table in tables: later segments of the journal are needed.
     fn newest_in_tables(&self) -> SeqNo {
         let newest = |path: &PathBuf| {
             let table = TableFile::open(path).ok()?;
@@ -259,7 +262,8 @@ impl Still {
             }
             expected = found.next;
             if found.unwritten && behind_tables.is_some() {
-                // Only programs that leave no number in tables named segments before their heads were on the disk.
+                // Only programs that record no number in tables named segments before their heads
+                // were durable.
                 let what = format!("its head is not there, and none of its groups; {}", journal::ADVICE);
                 self.findings.push(Finding::at(&path, 0, bytes.len() as u64, &what));
             }
@@ -278,7 +282,8 @@ impl Still {
         Ok(())
     }
 
-    /// Rows of tables from a flat key on in order, the newest of each key. What cannot be read on the way is noted.
+    /// Rows of tables from a flat key on in order, the newest version of each key. Unreadable parts
+    /// on the way are recorded.
     fn in_tables(&self, from: &[u8], holes: &Holes) -> impl Iterator<Item = view::Row> + use<'_> {
         let runs = self.runs.iter().map(|run| {
             let (own, holes) = (from.to_vec(), holes.clone());
@@ -297,8 +302,8 @@ impl Still {
         Newest::of(runs.collect())
     }
 
-    /// Rows from a flat key on in order, the newest of each key. What cannot be read on the way is noted, and what is known to
-    /// be lost: before the first row behind it.
+    /// Rows from a flat key on in order, the newest version of each key. Unreadable parts and known
+    /// losses on the way are recorded before the first row after them.
     pub(super) fn rows(&self, from: &[u8], holes: &Holes) -> impl Iterator<Item = view::Row> + use<'_> {
         let layers = self.layers.iter().map(|(rows, order)| (rows, order.as_slice())).collect::<Vec<_>>();
         let from = from.to_vec();
@@ -321,7 +326,8 @@ impl Still {
         })
     }
 
-    /// Hands rows from a key on to `visit`, and ends with an error before any row that may be another than was written last.
+    /// Passes rows from a key on to `visit`, and ends with an error before any row that may not be
+    /// the last version written.
     fn visit(&self, from: &[u8], visit: &mut dyn FnMut(&[u8], &[u8]) -> Visit) -> Result<(), DiskError> {
         let holes = Holes::default();
         let whole = || holes.take().first().map_or(Ok(()), |hole| Err(DiskError::Corrupt(of_hole(hole).to_string())));
@@ -339,7 +345,7 @@ impl Still {
 /// Rows in order.
 type Source<'a> = Box<dyn Iterator<Item = InternalValue> + 'a>;
 
-/// The newest row of each key, of runs in order.
+/// The newest version of each key, from ordered runs.
 struct Newest<'a> {
     runs: Vec<Source<'a>>,
     next: BinaryHeap<Reverse<(Slice, Reverse<SeqNo>, usize)>>,

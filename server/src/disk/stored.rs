@@ -1,4 +1,5 @@
-//! What the threads of the engine share: the memory tables, the tables behind them, and reads of both as of one moment.
+//! State shared by the engine's threads: the memory tables, the tables on disk, and consistent
+//! reads of both.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -23,49 +24,51 @@ use super::worker::Worker;
 use super::{DiskError, KeyRange, Seen, StoreCounters, journal};
 use crate::waits::{self, Mutex, MutexGuard, Place};
 
-/// What the threads share.
+/// The shared state.
 pub(super) struct Stored {
     pub(super) layers: ArcSwap<Layers>,
     pub(super) tables: Tables,
     pub(super) space: Arc<MergeSpace>,
-    /// Where the journal is.
+    /// The journal's folder.
     pub(super) journal: PathBuf,
     /// Memory for the next memory table.
     pub(super) spare: Mutex<Option<Rows>>,
-    /// Nothing has been committed for a while: memory is not kept.
+    /// Whether nothing has been committed for a while: then memory is not kept.
     pub(super) resting: AtomicBool,
-    /// So little is written that tables are merged early.
+    /// Whether so little is written that tables are merged early.
     pub(super) calm: AtomicBool,
-    /// There is space for merging as long a first level as there may be.
+    /// Whether there is space for merging the longest permitted first level.
     pub(super) wide: AtomicBool,
-    /// The free space that this takes.
+    /// The free space that this requires.
     pub(super) wide_bytes: u64,
-    /// Bytes a second that may be committed.
+    /// Bytes per second that may be committed.
     pub(super) bytes_s: AtomicU64,
     pub(super) give_back: fn(),
     pub(super) free_bytes: FreeBytes,
-    /// What is counted.
+    /// Its counters.
     pub(super) seen: Seen<StoreCounters>,
 }
 
-/// Time between two full memory tables from which on times are calm: below, what merges write would cost more than reads save.
+/// Time between two full memory tables from which on load counts as calm: below, early merges would
+/// cost more than reads save.
 const CALM: Duration = Duration::from_secs(8);
 
-/// What the thread that writes tables remembers.
+/// State of the thread that writes tables.
 #[derive(Default)]
 pub(super) struct Flushing {
-    /// The segment that is to go before the next table is written: an older one must never outlive a newer one.
+    /// The segment to retire before the next table is written: an older one must never outlive a
+    /// newer one.
     retiring: Option<u64>,
     /// When it last wrote a table.
     last: Option<Instant>,
 }
 
-/// The memory tables. Replaced as a whole, so that who reads sees whether they changed meanwhile.
+/// The memory tables. Replaced as a whole, so that a reader notices whether they changed meanwhile.
 #[derive(Clone)]
 pub(super) struct Layers {
-    /// The one that is written.
+    /// The active one.
     pub(super) active: Arc<Memtable>,
-    /// Those on their way to tables, newest first.
+    /// Those being written to tables, newest first.
     pub(super) sealed: Vec<Arc<Memtable>>,
 }
 
@@ -76,7 +79,7 @@ impl Layers {
     }
 }
 
-/// Work under way: a gauge of 1 for as long as this is held.
+/// Work in progress: a gauge of 1 for as long as this is held.
 struct Running<'a> {
     gauge: &'a Counter,
     since: Instant,
@@ -100,12 +103,13 @@ impl Stored {
         self.spare.lock()
     }
 
-    /// How many runs the first level may have now.
+    /// The present limits of the first level.
     pub(super) fn limits(&self) -> Limits {
         if self.wide.load(Ordering::Relaxed) { WIDE } else { NARROW }
     }
 
-    /// Writes the oldest sealed memory table to tables, and lets its segment go; `false` if there is none.
+    /// Writes the oldest sealed memory table to tables, and retires its segment; `false` if there
+    /// is none.
     pub(super) fn flush(&self, flushing: &mut Flushing, merger: &Worker) -> Result<bool, DiskError> {
         if let Some(number) = flushing.retiring {
             journal::retire(&self.journal, number)?;
@@ -113,7 +117,7 @@ impl Stored {
         }
         let layers = self.layers.load();
         let Some(oldest) = layers.sealed.last().cloned() else { return Ok(false) };
-        // The one that is written comes first, so that there always is one behind.
+        // The active one comes first, so there always is one after it.
         let behind = layers.newest_first().rev().nth(1).map_or(oldest.first, |behind| behind.first);
         drop(layers);
         let counters = &self.seen.counters;
@@ -130,7 +134,7 @@ impl Stored {
             let _at = waits::at(Place::TableWrite);
             let known = self.tables.damages().pending();
             let written = self.tables.write(oldest.number, behind, view::to_write(&rows, &order, &self.tables));
-            // Ranges that are removed are looked for in tables: if damage was met there, it is passed by from now on.
+            // Range deletes are looked up in tables: if damage was met, it is skipped from now on.
             if written.is_err() && self.tables.damages().pending() > known {
                 return Ok(true);
             }
@@ -148,7 +152,8 @@ impl Stored {
         let calm = self.resting.load(Ordering::Relaxed) || before.is_some_and(|before| before.elapsed() > CALM);
         self.calm.store(calm, Ordering::Relaxed);
         merger.wake();
-        // Whoever still reads it gives its memory back later. In calm times it would be kept for long before it is needed.
+        // If another thread is still reading it, that one frees its memory later. In calm times it
+        // would be kept for long before it is needed.
         if let Some(memtable) = Arc::into_inner(oldest)
             && !calm
         {
@@ -159,8 +164,8 @@ impl Stored {
         Ok(true)
     }
 
-    /// Merges tables if there are enough of them; whether there may be more. While the operator wants none, only if commits
-    /// would slow down otherwise.
+    /// Merges tables if there are enough of them; returns whether there may be more. While the
+    /// operator has paused merges, only if commits would slow down otherwise.
     pub(super) fn merge(&self) -> Result<bool, DiskError> {
         if self.tables.damages().pending() > 0 && put_apart(&self.tables)? {
             return Ok(true);
@@ -177,7 +182,7 @@ impl Stored {
             && self.calm.load(Ordering::Relaxed)
             && (resting || self.tables.is_first_level_cheap())
         {
-            // Nobody has to wait for these: without space for them all goes on as it was.
+            // These merges are optional: without space for them everything continues as before.
             merged =
                 self.tables.merge(true).or_else(|error| if error.is_out_of_space() { Ok(false) } else { Err(error) });
         }
@@ -196,8 +201,9 @@ impl Stored {
         merged
     }
 
-    /// Runs `read` on the memory tables and tables of one moment. Rows that become a table meanwhile could be missed, or
-    /// newer ones be seen: so what begins while memory tables change begins again.
+    /// Runs `read` on a consistent view of memory tables and tables. Rows that become a table
+    /// meanwhile could be missed, or newer ones be seen: if memory tables change during the start
+    /// of a read, it is restarted.
     fn at_one_moment<T>(&self, mut read: impl FnMut(&Layers) -> Result<T, DiskError>) -> Result<T, DiskError> {
         loop {
             let layers = self.layers.load_full();
@@ -226,24 +232,25 @@ impl Stored {
         let answer = self.at_one_moment(|layers| {
             let rows: Vec<_> = layers.newest_first().map(|layer| layer.read()).collect();
             let overlay = asked.overlay(&rows.iter().map(|rows| &**rows).collect::<Vec<_>>());
-            // Nobody waits while tables are looked for.
+            // The lock is not held while tables are searched.
             drop(rows);
             Ok(overlay.over(asked, &self.tables))
         })?;
         answer()
     }
 
-    /// Hands the rows of these ranges, as of one moment, to `take`, in order of their flat keys.
+    /// Passes the rows of these ranges, from one consistent view, to `take`, in the order of their
+    /// flat keys.
     pub(super) fn within<T>(
         &self,
         ranges: &[KeyRange],
         take: impl FnOnce(&mut dyn Iterator<Item = view::Row>) -> Result<T, DiskError>,
     ) -> Result<T, DiskError> {
         let _scanning = self.tables.scanning.read();
-        // What is being written is copied, so that writing goes on.
+        // The active memory table is copied, so that writing continues.
         let (active, sealed, tables) = self.at_one_moment(|layers| {
             let active = layers.active.read().clone();
-            // No table is put apart while all of them are read, so all these see one list.
+            // No table is quarantined during a full scan, so all these see one list.
             let tables: Vec<_> = ranges.iter().map(|range| self.tables.range(&range.start, &range.end)).collect();
             Ok((active, layers.sealed.clone(), tables))
         })?;

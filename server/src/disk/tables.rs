@@ -1,9 +1,11 @@
-//! The tables on disk: `lsm_tree` with its own memory left empty. Sorted rows go in, and are read and merged.
+//! The tables on disk: `lsm_tree` with its own memory table unused. Sorted rows are written, read
+//! and merged.
 //!
-//! Each row carries the number of its memory table as its sequence number; of rows with one key the highest is the newest.
-//! So the highest number in tables says which segments of the journal are still needed, and there are no snapshots: an
-//! iterator keeps the tables that it began with, and merges need not keep old rows for anybody. Reads of one actor pass by
-//! the tables of the first level that hold nothing of it (`filters`).
+//! Each row carries the number of its memory table as its sequence number; of rows with one key the
+//! highest is the newest. So the highest number in tables determines which segments of the journal
+//! are still needed, and there are no snapshots: an iterator keeps the tables that it began with,
+//! and merges need not preserve old versions. Reads of one actor skip the tables of the first level
+//! that have no row of it (`filters`).
 
 use std::collections::BTreeSet;
 use std::io;
@@ -39,50 +41,55 @@ use super::merge::{MergeFilters, MergeSpace};
 use super::worker::give_way;
 use crate::waits::{self, Mutex, MutexGuard, Place, RwLock};
 
-/// All rows are visible, and no older row is kept for anybody.
+/// All rows are visible, and no older version is preserved.
 const ALL: SeqNo = SeqNo::MAX;
 
-/// Parts of a table's usual size that merges try in turn where space is scarce. The first level below that in which tables
-/// are written has as many times this size as there are tables in that; one that is larger than that is left alone for a
-/// new one before it. So what a merge writes shrinks with it, and tables are written once or twice more on their way.
+/// Fractions of a table's usual size that merges try in turn when space is scarce. The first level
+/// below the tables' own holds a multiple of this size; if it is larger, it is left alone and a new
+/// level is created before it. So the output of a merge shrinks with it, and tables are rewritten
+/// once or twice more on their way down.
 const TABLE_PARTS: [u64; 4] = [1, 2, 4, 8];
 
-/// Tables that a merge between the levels below may write, about: the few that one overlaps.
+/// Approximate number of tables that a merge between lower levels may write: the few that one
+/// overlaps.
 const DEEPER_TABLES: u64 = 4;
 
-/// Descriptors kept open to read from tables.
+/// Maximum number of descriptors kept open for reading tables.
 pub const FILES_MAX: usize = 256;
 
-/// Tables of the first level from which on they are merged: each merge writes all that it meets of the next level anew.
+/// Number of tables in the first level at which they are merged: each merge rewrites everything
+/// that overlaps in the next level.
 const FIRST_LEVEL_MERGE: u8 = 24;
 
-/// The same where little is written: a read of many rows looks into each table of the first level.
+/// The same under low load: a read of many rows looks into each table of the first level.
 const FIRST_LEVEL_CALM: u8 = 4;
 
-/// How many times the bytes of the first level the second one may have so that merging them early costs little. With 4 tables
-/// of 8 MB and 1.5 GB behind them, each byte that comes would be written some fifty times.
+/// Maximum size of the second level, as a multiple of the first, for early merging to be cheap.
+/// With 4 tables of 8 MB and 1.5 GB below them, each incoming byte would be written some fifty
+/// times.
 const CALM_TIMES: u64 = 8;
 
-/// What the second level may have grown to when the first is merged at last, about, bytes.
+/// Approximate maximum size of the second level when the first is finally merged, bytes.
 pub(super) fn second_level_bytes_max(table_bytes: u64) -> u64 {
     table_bytes * u64::from(FIRST_LEVEL_MERGE) * 3 / 2
 }
 
-/// Pause while reads by a list that was replaced are waited for.
+/// Pause between checks for readers of a replaced list.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// Key of the row that says which group of the journal comes next: number of the memory table that it was written with, and
-/// the group's sequence number, u64 each. It is registered with that memory table's rows or not at all. It stands behind the
-/// keys of all tables, where nobody looks.
+/// Key of the row with the journal's next group: number of the memory table that it was written
+/// with, and the group's sequence number, u64 each. It is registered atomically with that memory
+/// table's rows. It follows the keys of all tables, where no query looks.
 pub(super) const NEXT_GROUP_KEY: &[u8] = &[OWN, b'j'];
 
-/// What the row of [`NEXT_GROUP_KEY`] says, if it is the one of the memory table `newest`.
+/// The next group in the row of [`NEXT_GROUP_KEY`], if it belongs to the memory table `newest`.
 pub(super) fn next_group_of(value: &[u8], newest: u64) -> Option<u64> {
     let number = |at: usize| Some(u64::from_le_bytes(value.get(at..at + 8)?.try_into().ok()?));
     number(8).filter(|_| number(0) == Some(newest))
 }
 
-/// The tables that a list names, and the ranges of keys of which rows are lost. Replaced as a whole when a table is put apart.
+/// The tables that a list names, and the key ranges with lost rows. Replaced as a whole when a
+/// table is quarantined.
 pub(super) struct Opened {
     pub(super) tree: AnyTree,
     pub(super) lost: LostRanges,
@@ -91,27 +98,28 @@ pub(super) struct Opened {
 /// The tables of one store.
 pub(super) struct Tables {
     opened: ArcSwap<Opened>,
-    /// Where the list of tables and their files are.
+    /// The folder of the list of tables and their files.
     pub(super) dir: PathBuf,
     cache: Arc<Cache>,
     descriptors: Arc<DescriptorTable>,
-    /// Bytes of a table that a merge writes, about.
+    /// Approximate bytes of a table that a merge writes.
     table_bytes: u64,
     pub(super) space: Arc<MergeSpace>,
     filters: Filters,
     damages: Arc<Damages>,
-    /// Runs of the first level. Each commit asks, and must not wait for the list's own lock, which is held while tables
-    /// that a merge has written, and the list itself, are synced.
+    /// Number of runs of the first level. Each commit reads it, and must not wait for the list's
+    /// own lock, which is held while a merge's tables and the list itself are synced.
     runs: AtomicUsize,
-    /// Held for reading by whoever writes tables.
+    /// Locked for reading while tables are written.
     pub(super) writing: RwLock<()>,
-    /// Held for reading by whoever reads all rows, which may take long.
+    /// Locked for reading during full scans, which may take long.
     pub(super) scanning: RwLock<()>,
-    /// Held by whoever puts tables apart.
+    /// Locked while tables are quarantined.
     pub(super) putting_apart: Mutex<()>,
-    /// Numbers that were given to tables while one could not be written.
+    /// Numbers given to tables during a failed write.
     litter: Mutex<Vec<Range<TableId>>>,
-    /// The list on the disk is not the one in memory: nothing may be written any more.
+    /// Whether the list on disk differs from the one in memory: then nothing may be written any
+    /// more.
     torn: AtomicBool,
 }
 
@@ -119,8 +127,8 @@ pub(super) struct Tables {
 pub(super) type TableRow = (Slice, Slice);
 
 impl Tables {
-    /// Opens the tables in a folder of their own, or makes it. Merges keep to `space`. A table that cannot be opened is written
-    /// anew if none of its rows is lost.
+    /// Opens the tables in their own folder, or creates it. Merges respect `space`. A table that
+    /// cannot be opened is rewritten if none of its rows is lost.
     ///
     /// # Errors
     /// The file system's; [`DiskError::Corrupt`].
@@ -158,17 +166,17 @@ impl Tables {
         })
     }
 
-    /// The tables of this moment. No table of an older moment is merged while somebody holds them.
+    /// The present tables. While a caller holds them, tables of a newer list are not merged.
     pub(super) fn opened(&self) -> Arc<Opened> {
         self.opened.load_full()
     }
 
-    /// Replaces the list on the disk by another one and goes on with it, and with these ranges of which rows are lost. Returns when
-    /// nobody reads by the list before. Nobody writes tables meanwhile.
+    /// Replaces the list on disk and continues with it, and with these lost ranges. Returns when no
+    /// reader uses the previous list. No tables may be written meanwhile.
     ///
     /// # Errors
-    /// The file system's: nothing has changed, or the list on the disk is not the one in memory any more, and nothing may be
-    /// written then.
+    /// The file system's: either nothing has changed, or the list on disk no longer matches memory,
+    /// and nothing may be written then.
     pub(super) fn replace_list(
         &self,
         replace: impl FnOnce() -> Result<(), DiskError>,
@@ -179,7 +187,8 @@ impl Tables {
         self.damages.name_apart(&apart_folder(&self.dir), lost.all());
         let before = self.opened.swap(Arc::new(Opened { tree, lost }));
         drop(self.count_runs());
-        // A merge removes files that it has read, and who has them only by the list before would not find them.
+        // A merge removes files that it has read, which readers of the previous list would not
+        // find.
         while Arc::strong_count(&before) > 1 && !self.space.is_closing() {
             let _at = waits::at(Place::LockTables);
             std::thread::sleep(PAUSE);
@@ -187,7 +196,8 @@ impl Tables {
         Ok(())
     }
 
-    /// The highest number of a memory table that stands here; zero if there is none. Memory tables come in their order.
+    /// The highest number of a memory table in tables; zero if there is none. Memory tables are
+    /// written in order.
     pub(super) fn newest(&self) -> u64 {
         self.opened().tree.get_highest_persisted_seqno().unwrap_or(0)
     }
@@ -195,12 +205,12 @@ impl Tables {
     /// The value of a flat key.
     ///
     /// # Errors
-    /// [`DiskError::Unreadable`] if the newest word on it may stand in what is damaged.
+    /// [`DiskError::Unreadable`] if its newest version may be in a damaged part.
     pub(super) fn get(&self, key: &[u8]) -> Result<Option<Slice>, DiskError> {
         let opened = self.opened();
         let version = opened.tree.current_version();
         let hash = Builder::get_hash(key);
-        // No filter is held while a table is read.
+        // No filter is locked while a table is read.
         let tables: SmallVec<[&Table; 8]> = {
             let may_hold = self.filters.looker(key);
             let runs = version.iter_levels().enumerate().flat_map(|(n, level)| level.iter().map(move |run| (n, run)));
@@ -210,7 +220,7 @@ impl Tables {
         for table in tables {
             let found = table.get(key, ALL, hash).or_else(|error| {
                 self.damages.note(&table.path, &error);
-                // It may be the filter that is damaged: the row itself is looked for without it.
+                // The table's own filter may be damaged: the row is looked up without it.
                 let only = Slice::from(key);
                 table.range(only.clone()..=only).next().transpose()
             });
@@ -227,7 +237,7 @@ impl Tables {
         Ok(None)
     }
 
-    /// The rows of `from..until` as of now, in order of their flat keys.
+    /// The present rows of `from..until`, in the order of their flat keys.
     pub(super) fn range(
         &self,
         from: &[u8],
@@ -238,8 +248,8 @@ impl Tables {
         opened.lost.past(from, until, rows)
     }
 
-    /// The same within the actor whose keys all begin with `prefix`. Tables of the first level that hold nothing of it are
-    /// not looked into.
+    /// The same within the actor whose keys all begin with `prefix`. Tables of the first level
+    /// without rows of it are skipped.
     pub(super) fn actor_range(
         &self,
         prefix: &[u8],
@@ -252,7 +262,7 @@ impl Tables {
         opened.lost.past(from, until, rows)
     }
 
-    /// The rows of `from..until` as of now, whatever is lost between them.
+    /// The present rows of `from..until`, whatever is lost between them.
     pub(super) fn whole_range(
         &self,
         from: &[u8],
@@ -261,7 +271,7 @@ impl Tables {
         self.newest_of(&self.opened(), from, until, &|_, _| true)
     }
 
-    /// Whether no row of `from..until` is lost.
+    /// Checks that no row of `from..until` is lost.
     ///
     /// # Errors
     /// [`DiskError::Unreadable`] if there may be such a row.
@@ -269,7 +279,8 @@ impl Tables {
         self.opened().lost.none_within(from, until)
     }
 
-    /// The newest rows of the tables that are to be `asked`, by level and number, whatever is lost between them.
+    /// The newest rows of the tables selected by `asked`, by level and number, whatever is lost
+    /// between them.
     fn newest_of(
         &self,
         opened: &Arc<Opened>,
@@ -282,7 +293,7 @@ impl Tables {
         let bounds = (Bound::Included(Slice::from(from)), Bound::Excluded(Slice::from(until)));
         let sources = tables.into_iter().map(|table| -> BoxedIterator<'static> {
             let (rows, damages) = (table.range(bounds.clone()), self.damages.clone());
-            // A table's file is there as long as somebody has the table.
+            // A table's file exists as long as the table is referenced.
             Box::new(rows.inspect(move |row| {
                 if let Err(error) = row {
                     damages.note(&table.path, error);
@@ -297,13 +308,14 @@ impl Tables {
         })
     }
 
-    /// Whether the list on the disk is not the one in memory: nothing may be written any more.
+    /// Whether the list on disk differs from the one in memory: then nothing may be written any
+    /// more.
     pub(super) fn is_torn(&self) -> bool {
         self.torn.load(Ordering::Acquire)
     }
 
-    /// Keys of the rows of a range that are to be removed: also those past what is lost or damaged, once it is known that
-    /// something is. What is lost of the range stays so.
+    /// Keys of the rows of a range that are to be removed. Once losses or damage are known, this
+    /// continues past them. Lost parts of the range stay lost.
     pub(super) fn doomed(&self, from: &[u8], until: &[u8]) -> Box<dyn Iterator<Item = Result<Slice, DiskError>>> {
         if self.damages.pending() == 0 {
             return Box::new(self.whole_range(from, until).map(|row| Ok(row?.0)));
@@ -315,12 +327,13 @@ impl Tables {
         Box::new(keys.into_iter().map(Ok))
     }
 
-    /// What has been found damaged since the opening.
+    /// Damage found since the opening.
     pub(super) fn damages(&self) -> &Damages {
         &self.damages
     }
 
-    /// Reads all tables and notes those that are damaged, when a merge has failed; whether there are any.
+    /// After a failed merge: reads all tables and records damaged ones; returns whether there are
+    /// any.
     pub(super) fn look_for_damage(&self) -> bool {
         let opened = self.opened();
         let version = opened.tree.current_version();
@@ -339,8 +352,9 @@ impl Tables {
         self.damages.pending() > 0
     }
 
-    /// Sequence number of the first group of the journal whose rows do not stand here. `None` if the newest tables are by a
-    /// program that did not write it down, or if it cannot be read: what is damaged is told where its rows are needed.
+    /// Sequence number of the first group of the journal whose rows are not in tables. `None` if
+    /// the newest tables were written by a program that did not record it, or if it cannot be read:
+    /// damage is reported where its rows are needed.
     ///
     /// # Errors
     /// The file system's.
@@ -355,11 +369,13 @@ impl Tables {
         Ok(found.and_then(|value| next_group_of(&value, self.newest())))
     }
 
-    /// Writes rows, in order of their flat keys and without a value where one is gone, as those of the memory table
-    /// `number`, behind which the journal goes on with `next_group`. They are durable, and seen, on return.
+    /// Writes rows, in the order of their flat keys and without a value if removed, as those of the
+    /// memory table `number`, after which the journal continues with `next_group`. They are durable
+    /// and visible on return.
     ///
     /// # Errors
-    /// [`DiskError::OutOfSpace`] if there was no space: nothing was changed. Otherwise the file system's.
+    /// [`DiskError::OutOfSpace`] if there was no space: nothing was changed. Otherwise the file
+    /// system's.
     pub(super) fn write<K: Into<Slice>, V: Into<Slice>>(
         &self,
         number: u64,
@@ -392,15 +408,15 @@ impl Tables {
         })
     }
 
-    /// Makes the filter of a table of the first level that has none yet, and lets those go that are not needed any more;
-    /// `false` if there was no such table.
+    /// Builds the filter of one table of the first level that lacks it, and drops filters that are
+    /// no longer needed; `false` if there was no such table.
     pub(super) fn complete_filters(&self) -> bool {
         let opened = self.opened();
         let version = opened.tree.current_version();
         let first_level = || version.l0().iter().flat_map(|run| run.iter());
         let Some(table) = first_level().find(|table| !self.filters.has(table.id())) else {
             let kept: Vec<TableId> = first_level().map(|table| table.id()).collect();
-            // One that has been written and is not listed yet is newer than all of them.
+            // A table that has been written and is not listed yet is newer than all of them.
             let newest = version.iter_tables().map(|table| table.id()).max();
             self.filters.keep(|table| kept.contains(&table) || Some(table) > newest);
             return false;
@@ -412,24 +428,27 @@ impl Tables {
                 row.map(|row| actors.add(&row.key.user_key))
             })
         });
-        // What is wrong with it is told where its rows are needed.
+        // Damage in it is reported where its rows are needed.
         self.filters.set([table.id()], read.is_ok().then_some(&actors));
         true
     }
 
-    /// Merges tables where there are enough of them, which are fewer in `calm` times; `false` if there were not.
+    /// Merges tables if there are enough of them; fewer suffice in `calm` times. `false` if there
+    /// were not.
     ///
     /// # Errors
     /// As [`Tables::write`].
     pub(super) fn merge(&self, calm: bool) -> Result<bool, DiskError> {
-        // What is damaged must be neither rewritten nor dropped, and a merge of others could bring back what it hides.
+        // Damaged tables must be neither rewritten nor dropped, and a merge of others could
+        // resurrect what they hide.
         if self.damages.pending() > 0 {
             return Ok(false);
         }
         let enough = if calm { FIRST_LEVEL_CALM } else { FIRST_LEVEL_MERGE };
         let version = self.opened().tree.current_version();
         let [first, second] = self.first_levels_bytes();
-        // All of the first level, and what the next may have grown to when the first has so many tables that commits stop.
+        // All of the first level, and the maximum size of the next when the first has so many
+        // tables that commits stop.
         let most = |table_bytes: u64| {
             let deeper = (first + second).min(DEEPER_TABLES * self.table_bytes);
             (first + second.min(table_bytes * u64::from(enough) * 3 / 2)).max(deeper)
@@ -439,7 +458,7 @@ impl Tables {
             TABLE_PARTS.iter().map(|part| self.table_bytes / part).take(if many { TABLE_PARTS.len() } else { 1 });
         let fitting = sizes.find(|table_bytes| self.space.has_room(most(*table_bytes)));
         if fitting.is_none() && !many {
-            // What is merged below the first level can wait.
+            // Merges below the first level can wait.
             return Ok(false);
         }
         let table_bytes = fitting.unwrap_or(self.table_bytes / TABLE_PARTS[TABLE_PARTS.len() - 1]);
@@ -448,10 +467,11 @@ impl Tables {
         let before = version.id();
         if let Err(error) = self.writing(|tree| Ok(tree.compact(Arc::new(strategy), ALL)?)) {
             let torn = self.is_torn();
-            // So a merge ends that was given up because the store is being closed.
+            // This is also the result of a merge that was aborted because the store is being
+            // closed.
             let given_up =
                 matches!(&error, DiskError::Io { source, .. } if source.kind() == io::ErrorKind::Interrupted);
-            // What it failed by is put apart before it is tried again.
+            // The damage that it failed on is quarantined before it is retried.
             return if torn || given_up || error.is_out_of_space() || !self.look_for_damage() {
                 Err(error)
             } else {
@@ -481,25 +501,26 @@ impl Tables {
         (list, tables)
     }
 
-    /// Runs of tables that may overlap: each may have to be asked for each read.
+    /// Number of runs of tables that may overlap: each read may have to look into each.
     pub(super) fn first_level_runs(&self) -> usize {
         self.runs.load(Ordering::Acquire)
     }
 
-    /// Counts the runs anew, once the list has changed. That the lock is held makes the last one to change it the last to count.
+    /// Recounts the runs after a change of the list. The lock ensures that the last change is
+    /// counted last.
     fn count_runs(&self) -> MutexGuard<'_, Vec<Range<TableId>>> {
         let litter = self.litter.lock();
         self.runs.store(self.opened().tree.l0_run_count(), Ordering::Release);
         litter
     }
 
-    /// Whether a merge of the first level writes little beside it.
+    /// Whether a merge of the first level rewrites little besides it.
     pub(super) fn is_first_level_cheap(&self) -> bool {
         let [first, second] = self.first_levels_bytes();
         second <= CALM_TIMES * first
     }
 
-    /// Bytes of the first level, and of the first one below it that has any.
+    /// Bytes of the first level, and of the first non-empty one below it.
     fn first_levels_bytes(&self) -> [u64; 2] {
         let version = self.opened().tree.current_version();
         let mut sizes = version.iter_levels().map(|level| -> u64 {
@@ -513,7 +534,7 @@ impl Tables {
         self.opened().tree.disk_space()
     }
 
-    /// Bytes of blocks kept in memory.
+    /// Bytes of cached blocks.
     pub(super) fn cache_bytes(&self) -> u64 {
         self.cache.size()
     }
@@ -523,12 +544,14 @@ impl Tables {
         self.filters.bytes()
     }
 
-    /// Runs what writes tables. What it leaves half written is removed, then or by the next one, once nobody writes.
+    /// Runs code that writes tables. Files it leaves half written are removed, then or by the next
+    /// call, once there are no writers.
     ///
-    /// Not so if the list of tables had been replaced on the disk already when it failed: that list names new tables, and
-    /// perhaps no longer those that they were made of. It must not be written over either. So that is final.
+    /// The exception: if the list of tables had already been replaced on disk when it failed. That
+    /// list names new tables, and perhaps no longer those that they were made of. It must not be
+    /// overwritten either, so the failure is final.
     fn writing<T>(&self, write: impl FnOnce(&AnyTree) -> Result<T, DiskError>) -> Result<T, DiskError> {
-        // While it is held the list of tables is not replaced by another one.
+        // While this is held the list of tables is not replaced.
         let writing = self.writing.read();
         if self.is_torn() {
             return Err(DiskError::from_io("the list of tables", io::Error::other("a change of it failed halfway")));
@@ -564,8 +587,9 @@ impl Tables {
         written
     }
 
-    /// Whether the list on the disk is newer than the one in memory. Nobody is at replacing it when the latter is asked for,
-    /// so one that was read from the disk before stands in memory by then, unless replacing it has failed.
+    /// Whether the list on disk is newer than the one in memory. No replacement is in progress when
+    /// the latter is read, so a list that was read from disk before is in memory by then, unless
+    /// the replacement failed.
     fn list_is_torn(&self) -> bool {
         let listed = std::fs::read(self.dir.join("current"));
         let listed = listed.ok().and_then(|file| Some(u64::from_le_bytes(*file.first_chunk()?)));
@@ -588,18 +612,18 @@ fn open_tree(
         .data_block_compression_policy(CompressionPolicy::all(CompressionType::None))
         .data_block_restart_interval_policy(RestartIntervalPolicy::all(RESTART_ROWS))
         .filter_policy(FilterPolicy::all(bloom))
-        // Each look for a row asks all tables of the first level that have something of its actor.
+        // Each lookup of a row consults all tables of the first level that have rows of its actor.
         .filter_block_pinning_policy(PinningPolicy::new([true, false]))
         .index_block_pinning_policy(PinningPolicy::all(false))
-        // The index of a table being written refers to a key in each block that was read for it and so keeps the
-        // block: all 64 MB of a merge, unless the index is written in parts.
+        // The index of a table being written refers to a key in each block read for it and so keeps
+        // the block: all 64 MB of a merge, unless the index is written in parts.
         .index_block_partitioning_policy(PartitioningPolicy::all(true))
         .with_compaction_filter_factory(Some(Arc::new(merges)))
         .open()?;
     Ok(tree)
 }
 
-/// The store's own record of what is lost.
+/// The store's own record of lost ranges.
 fn lost_ranges(tree: &AnyTree, dir: &Path) -> Result<LostRanges, DiskError> {
     let corrupt = |what: &str| DiskError::Corrupt(format!("the record of the rows that have been lost: {what}"));
     let mut found = Vec::new();
@@ -615,7 +639,7 @@ fn lost_ranges(tree: &AnyTree, dir: &Path) -> Result<LostRanges, DiskError> {
     Ok(LostRanges::new(found))
 }
 
-/// Tables with keys in a range that are to be `asked`.
+/// Tables with keys in a range that are selected by `asked`.
 fn overlapping(opened: &Opened, from: &[u8], until: &[u8], asked: &dyn Fn(usize, TableId) -> bool) -> Vec<Table> {
     let version = opened.tree.current_version();
     let runs = version.iter_levels().enumerate().flat_map(|(n, level)| level.iter().map(move |run| (n, run)));
@@ -668,7 +692,7 @@ mod tests {
         (opened(&path), path, twin)
     }
 
-    /// Puts the list of the twin's tables into the place of the store's own, as `lsm_tree` does before it syncs the folder.
+    /// Replaces the store's list by the twin's, as `lsm_tree` does before it syncs the folder.
     fn rename_list(from: &Path, to: &Path) {
         for entry in std::fs::read_dir(from).unwrap() {
             let path = entry.unwrap().path();
@@ -692,7 +716,7 @@ mod tests {
             let crashed = dir.path().join("crashed");
             copy(&path, &crashed);
             assert_eq!(found(&opened(&crashed)), ["a", "b"]);
-            // What is tried again would write over the list that the next start reads.
+            // A retry would overwrite the list that the next start reads.
             assert!(matches!(failed, Err(DiskError::Io { .. })), "{failed:?}");
             assert!(matches!(tables.write(2, 3, rows(&["b"]).into_iter()), Err(DiskError::Io { .. })));
             assert!(matches!(tables.merge_all(), Err(DiskError::Io { .. })));
@@ -708,7 +732,7 @@ mod tests {
         keys.into_iter().map(|key| Ok((key, Some(b"row".to_vec())))).collect()
     }
 
-    /// Tables of the first level that a range of the user may be looked for in.
+    /// Number of tables of the first level that a range of the user is looked up in.
     fn asked(tables: &Tables, user: u32) -> usize {
         let may_hold = tables.filters.looker(&flat(Table::Roster, format!("user{user:05}@localhost").as_bytes(), b""));
         let version = tables.opened().tree.current_version();
@@ -727,13 +751,13 @@ mod tests {
             let (prefix, until) = range_bounds(Table::Roster, format!("user{user:05}@localhost").as_bytes(), b"", None);
             tables.actor_range(&prefix, &prefix, &until).map(Result::unwrap).count()
         };
-        // Ten bits an actor: at most two of a hundred looks are in vain.
+        // Ten bits per actor: at most two of a hundred lookups are in vain.
         let looks = |tables: &Tables| (0..4_000).map(|user| asked(tables, user)).sum::<usize>();
         assert!((4_000..4_000 + 240).contains(&looks(&tables)), "{}", looks(&tables));
         assert!((0..4_000).all(|user| rows(&tables, user) == 1));
         assert!((5_000..6_000).map(|user| asked(&tables, user)).sum::<usize>() < 80);
         drop(tables);
-        // What an opening finds is looked into until its filters are made again.
+        // Tables found by an opening are searched until their filters are rebuilt.
         let tables = opened(&path);
         assert_eq!(looks(&tables), 16_000);
         assert_eq!(rows(&tables, 7), 1);
@@ -743,14 +767,14 @@ mod tests {
         assert!(!tables.complete_filters());
         assert!((4_000..4_000 + 240).contains(&looks(&tables)), "{}", looks(&tables));
         assert!((0..4_000).all(|user| rows(&tables, user) == 1));
-        // Those of tables that are no more go.
+        // Filters of removed tables are dropped.
         tables.merge_all().unwrap();
         assert!(!tables.complete_filters());
         assert!(tables.filters.is_empty());
         assert!((0..4_000).all(|user| rows(&tables, user) == 1));
     }
 
-    /// Four tables before 1.5 GB would be written fifty times over.
+    /// Four tables above 1.5 GB would be rewritten fifty times over.
     #[test]
     fn a_merge_before_its_time_writes_little_beside_the_first_level() {
         let dir = tempfile::tempdir().unwrap();
@@ -765,7 +789,8 @@ mod tests {
         assert!(tables.is_first_level_cheap());
     }
 
-    /// The list's lock is held while the last table of a merge is synced, which took 50 ms beside commits that ask this.
+    /// The list's lock is held while the last table of a merge is synced, which took 50 ms beside
+    /// commits that read this.
     #[test]
     fn runs_are_counted_without_the_lock_of_the_list() {
         let dir = tempfile::tempdir().unwrap();

@@ -21,12 +21,12 @@ pub(super) fn small() -> Options {
     }
 }
 
-/// Opens the store in a folder of the test's own; nobody else comes, so the lock need not be kept.
+/// Opens the store in a test's own folder; nothing else opens it, so the lock need not be kept.
 pub(super) fn open(folder: &Path, options: &Options) -> Result<Store, DiskError> {
     Store::open(&taken(folder)?, options)
 }
 
-/// The lock of a folder of the test's own. The file system may refuse it.
+/// The lock of a test's own folder. The file system may refuse it.
 pub(super) fn taken(folder: &Path) -> Result<FolderLock, DiskError> {
     patiently(|| FolderLock::take(folder, "test")).map_err(|error| match error {
         LockError::Io(error) => DiskError::at(folder)(error),
@@ -34,8 +34,8 @@ pub(super) fn taken(folder: &Path) -> Result<FolderLock, DiskError> {
     })
 }
 
-/// Takes a lock that nobody else holds, but for a process that another test has begun: it has all files of this one until it
-/// runs a program of its own.
+/// Takes a lock that only a process just forked by another test may hold: until its exec it has all
+/// files of this one.
 fn patiently(take: impl Fn() -> Result<FolderLock, LockError>) -> Result<FolderLock, LockError> {
     let start = Instant::now();
     loop {
@@ -48,7 +48,7 @@ fn patiently(take: impl Fn() -> Result<FolderLock, LockError>) -> Result<FolderL
     }
 }
 
-/// What a check of a store at rest finds.
+/// The result of checking a store at rest.
 pub(super) fn checked(folder: &Path) -> super::check::Report {
     let lock = patiently(|| FolderLock::take_there(folder)).unwrap();
     super::check::check(&lock, &|_, _, _, _| Ok(()), &mut |_| {}).unwrap()
@@ -116,7 +116,8 @@ pub(super) fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Archived rows get a new beginning; each roster item also a row of its own in another table. Not so if it is done twice.
+/// The test step: archived rows get a new prefix; each roster item also a row of its own in another
+/// table. Fails if it is applied twice.
 pub(super) fn change(row: &StoredRow<'_>, batch: &mut Batch) -> Result<(), String> {
     if row.value.starts_with(b"new") {
         return Err("it has been changed already".into());
@@ -135,11 +136,12 @@ pub(super) const NEXT: u32 = FORMAT_VERSION + 1;
 pub(super) const TO_NEXT: Step =
     Step { from: FORMAT_VERSION, to: NEXT, what: "a beginning", tables: &[Table::Roster, Table::Archive], change };
 
-/// As of a program that knows it.
+/// The formats known to a program of that format.
 pub(super) const FORMATS: Formats =
     Formats { oldest: FORMAT_VERSION, known: NEXT, steps: &[TO_NEXT], chunk_bytes: 1_000 };
 
-/// Functions of an [`Engine`] that do what `self.inner` does: those of a store that does only something else than another one.
+/// Implements functions of an [`Engine`] by delegation to `self.inner`, for a store that overrides
+/// only some.
 macro_rules! as_inner {
     ($($name:ident),+) => {
         $($crate::disk::testing::as_inner!(@ $name);)+

@@ -1,5 +1,5 @@
-//! One view of rows that stand in several places: memory tables, newest first, and the tables behind them. The newest word
-//! on a key counts, and a memory table's ranges hide what is older.
+//! One view of rows in several sources: memory tables, newest first, and the tables below them. The
+//! newest version of a key counts, and a memory table's ranges hide older rows.
 
 use std::iter::Peekable;
 
@@ -12,7 +12,7 @@ use super::memtable::Rows;
 use super::ranges::Ranges;
 use super::tables::Tables;
 
-/// A row on its way through a merge: `None` if it is gone.
+/// A row during a merge: `None` if it is removed.
 pub(super) type Seen<K, V> = Result<(K, Option<V>), DiskError>;
 
 /// A row of the store: flat key and value.
@@ -20,14 +20,14 @@ pub(super) type Row = Result<(Slice, Slice), DiskError>;
 
 type Boxed<'a, K, V> = Box<dyn Iterator<Item = Seen<K, V>> + 'a>;
 
-/// Two sorted sources as one; of rows with the same key only the newer one's comes.
+/// Two sorted sources as one; of rows with the same key only the newer source's is yielded.
 pub(super) struct Merge<N: Iterator, O: Iterator> {
     newer: Peekable<N>,
     older: Peekable<O>,
     reverse: bool,
 }
 
-/// Merges in ascending order, or in descending order.
+/// Merges in ascending or descending order.
 pub(super) fn merge<K, V, N, O>(newer: N, older: O, reverse: bool) -> Merge<N, O>
 where
     N: Iterator<Item = Seen<K, V>>,
@@ -48,7 +48,7 @@ where
             return self.newer.next().or_else(|| self.older.next());
         };
         let (Ok((newer, _)), Ok((older, _))) = (newer, older) else {
-            // An error comes at once.
+            // An error is yielded at once.
             return if newer.is_err() { self.newer.next() } else { self.older.next() };
         };
         let order = if self.reverse { older.cmp(newer) } else { newer.cmp(older) };
@@ -62,8 +62,8 @@ where
     }
 }
 
-/// What a memory table adds to tables, in order of the flat keys: its rows, and the end of every row that stands there in
-/// one of its ranges.
+/// What a memory table adds to tables, in the order of the flat keys: its rows, and a tombstone for
+/// every existing row in one of its ranges.
 pub(super) fn to_write<'a>(
     rows: &'a Rows,
     order: &'a [u32],
@@ -73,7 +73,7 @@ pub(super) fn to_write<'a>(
     merge(rows.flat(order).map(Ok), gone.map(|key| Ok((key?, None))), false)
 }
 
-/// All rows of memory tables, newest first and each with its order, before those of `tables`.
+/// All rows of memory tables, newest first and each with its order, above those of `tables`.
 pub(super) fn all<'a>(
     layers: impl DoubleEndedIterator<Item = (&'a Rows, &'a [u32])>,
     tables: impl Iterator<Item = Row> + 'a,
@@ -86,7 +86,7 @@ pub(super) fn all<'a>(
     seen.filter_map(present)
 }
 
-/// A range of one actor, as it is asked for.
+/// A requested range of one actor.
 pub(super) struct Asked<'a> {
     pub(super) table: Table,
     pub(super) actor: &'a [u8],
@@ -97,11 +97,11 @@ pub(super) struct Asked<'a> {
     pub(super) bytes_max: u32,
 }
 
-/// What memory tables know of a range.
+/// The memory tables' knowledge of a range.
 pub(super) struct Overlay {
-    /// Flat keys and values in the order asked for, so many that no row behind them is wanted.
+    /// Flat keys and values in the requested order, up to the query's limits.
     rows: Vec<(Slice, Option<Slice>)>,
-    /// The parts of the range where rows of tables count.
+    /// The parts of the range in which rows of tables count.
     parts: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -137,8 +137,8 @@ impl Asked<'_> {
 }
 
 impl Overlay {
-    /// Finds the rows, with those that `tables` has now. What is read of tables is read when the answer is run, and from
-    /// the tables of this moment.
+    /// Finds the rows, including those that `tables` has now. Tables are read when the result is
+    /// run, from the tables of this moment.
     pub(super) fn over(self, asked: &Asked<'_>, tables: &Tables) -> impl FnOnce() -> Result<Found, DiskError> + use<> {
         let prefix = flat(asked.table, asked.actor, b"");
         let part = |(from, until): &(Vec<u8>, Vec<u8>)| tables.actor_range(&prefix, from, until);
@@ -162,7 +162,7 @@ impl Overlay {
     }
 }
 
-/// Rows outside of the ranges.
+/// Rows outside the ranges.
 fn outside<'a>(rows: Boxed<'a, Slice, Slice>, ranges: &'a Ranges) -> Boxed<'a, Slice, Slice> {
     match ranges.is_empty() {
         true => rows,

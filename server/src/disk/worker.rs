@@ -1,10 +1,11 @@
-//! A thread of the engine that does one kind of work when it is told that there is some.
+//! A thread of the engine that does one kind of work on request.
 //!
-//! There are three: one writes memory tables to tables, one merges tables, one gives back the space of those that have been merged. A
-//! merge may take seconds, and memory tables that are full must not wait for it, because commits would wait for them. The first two
-//! give way to the threads that messages wait for: where cores are few, one of these would otherwise wait for a tick of the
-//! kernel's (4 ms at 250 Hz) behind a merge. The one that writes tables does not stand back besides:
-//! commits wait for it when two buffers are full, and in a storm that takes all cores for long it would get none.
+//! There are three: one writes memory tables to tables, one merges tables, one frees the space of
+//! merged ones. A merge may take seconds, and full memory tables must not wait for it, because
+//! commits would wait for them. The first two yield to threads that messages wait for: where cores
+//! are few, such a thread would otherwise wait for a tick of the kernel (4 ms at 250 Hz) behind a
+//! merge. The one that writes tables does not lower its priority in addition: commits wait for it
+//! when two buffers are full, and in a storm that saturates all cores it would starve.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,14 +15,16 @@ use std::time::Duration;
 use super::DiskError;
 use crate::waits::{self, Condvar, Mutex, MutexGuard, Place};
 
-/// Rows after which a thread that writes tables lets others have its core ([`give_way`]): about a tenth of a millisecond.
+/// Rows after which a thread that writes tables yields its core ([`give_way`]): about a tenth of a
+/// millisecond.
 const ROWS_PER_TURN: u32 = 64;
 
-/// Pause before work that found no space is tried again.
+/// Pause before work that lacked space is retried.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Called for each row that is written to a table, with a counter of its own. Niceness alone is no help to a thread that wakes
-/// up: the kernel lets whoever runs finish a slice, and looks at that once a tick.
+/// Called for each row written to a table, with a counter of its own. Niceness alone does not help
+/// a thread that wakes up: the kernel lets the running thread finish a slice, which it checks once
+/// per tick.
 pub(super) fn give_way(rows: &mut u32) {
     *rows = rows.wrapping_add(1);
     if rows.is_multiple_of(ROWS_PER_TURN) {
@@ -29,7 +32,7 @@ pub(super) fn give_way(rows: &mut u32) {
     }
 }
 
-/// The thread. Ends when dropped, after the piece of work that it is at.
+/// The thread. When dropped, it ends after its present piece of work.
 pub(super) struct Worker {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -38,7 +41,7 @@ pub(super) struct Worker {
 struct Shared {
     state: Mutex<State>,
     changed: Condvar,
-    /// The thread has ended by a failure: each commit looks whether, and takes no lock for it.
+    /// Whether the thread has failed: each commit checks this, without a lock.
     has_failed: AtomicBool,
 }
 
@@ -67,7 +70,8 @@ impl Shared {
 }
 
 impl Worker {
-    /// Starts the thread; one that `stands_back` does so ([`waits::stand_back`]). `work` does a piece of work and says whether there may be more.
+    /// Starts the thread; if it `stands_back`, with lower priority ([`waits::stand_back`]). `work`
+    /// does a piece of work and returns whether there may be more.
     pub(super) fn start(
         name: &str,
         stands_back: bool,
@@ -102,18 +106,18 @@ impl Worker {
         Ok(Worker { shared, thread: Some(thread) })
     }
 
-    /// There is work.
+    /// Requests work.
     pub(super) fn wake(&self) {
         self.shared.state().wanted = true;
         self.shared.changed.notify_one();
     }
 
-    /// Whether the work waits for space on the device.
+    /// Whether the work lacks space on the device.
     pub(super) fn is_starved(&self) -> bool {
         self.shared.state().starved
     }
 
-    /// Why the thread has ended; in full for whoever asks first.
+    /// Why the thread has ended; the first caller gets the full error.
     pub(super) fn failure(&self) -> Option<DiskError> {
         let failed = self.shared.has_failed.load(Ordering::Acquire);
         let again = || DiskError::from_io("the store", std::io::Error::other("one of its threads has failed before"));
@@ -127,7 +131,7 @@ impl Worker {
     }
 }
 
-/// Waits for work, or while there is no space for it; `false` at the end.
+/// Waits for a request, or while there is no space for the work; `false` at the end.
 fn wait(shared: &Shared) -> bool {
     let mut state = shared.state();
     if state.starved && !state.closing {
@@ -144,7 +148,7 @@ impl Drop for Worker {
     fn drop(&mut self) {
         self.close();
         if let Some(thread) = self.thread.take() {
-            // What it panicked with was said when it did, and nothing waits for it any more.
+            // Its panic was reported when it happened, and nothing waits for it any more.
             let _ = thread.join();
         }
     }

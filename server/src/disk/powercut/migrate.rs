@@ -1,4 +1,4 @@
-//! A store is changed to another format, and the power goes, or a call fails, at any moment of it.
+//! A power cut or a failed system call at any moment of a migration.
 
 use std::path::Path;
 
@@ -8,22 +8,22 @@ use super::trace::Op;
 use super::{Said, Traced, WORK, cases, commit, fail_calls, options, say, scratch, traced, try_cuts};
 use throng_engine::store::{Batch, Table};
 
-/// Rows before the change.
+/// Rows before the migration.
 const ROWS: u64 = 60;
 
-/// Rows behind it.
+/// Rows after it.
 const MORE: u64 = 66;
 
 fn user(number: u64) -> String {
     format!("user{}@x", number % 7)
 }
 
-/// The row with a number, of the format before.
+/// The row with a number, in the previous format.
 fn value(number: u64) -> Vec<u8> {
     vec![number as u8; 150 + (number * 37 % 200) as usize]
 }
 
-/// Two rows of a user's, whose values begin so: what the change of format adds.
+/// Two rows of a user with this prefix: what the migration adds.
 fn two_rows(beginning: &[u8]) -> impl Fn(u64) -> Batch {
     move |number| {
         let (mut batch, name) = (Batch::new(), user(number));
@@ -33,8 +33,8 @@ fn two_rows(beginning: &[u8]) -> impl Fn(u64) -> Batch {
     }
 }
 
-/// A store of the format before; the change of it, which is done with the word that elsewhere ends a backup; and rows of the new
-/// format.
+/// Creates a store of the previous format; migrates it, ending with the word that elsewhere ends a
+/// backup; and adds rows of the new format.
 fn work(root: &Path) -> Result<(), DiskError> {
     let data = root.join("data");
     let lock = taken(&data)?;
@@ -56,8 +56,8 @@ fn work(root: &Path) -> Result<(), DiskError> {
     )
 }
 
-/// Whatever is left: the program of before has its rows as they were, or keeps away; the program of the new format has all of
-/// them, each changed once.
+/// Whatever remains: the previous program finds its rows unchanged, or refuses the store; the new
+/// program finds all of them, each changed once.
 fn check(root: &Path, said: Said, goes_on: bool) {
     let data = root.join("data");
     if !data.join("store").exists() {
@@ -109,7 +109,7 @@ fn whatever_a_power_cut_leaves_of_a_change_of_format_is_whole_before_or_after() 
     let name = "migrate::whatever_a_power_cut_leaves_of_a_change_of_format_is_whole_before_or_after";
     let Some(Traced { status, ops, .. }) = traced(name, &made.path().join("root"), &[]) else { return };
     assert!(status.success());
-    // Cuts before the change are tried elsewhere: of those there are only some.
+    // Cuts before the migration are tested elsewhere: only some of those are tried.
     let begun = ops.iter().position(|op| matches!(op, Op::Said(line) if *line == format!("acked {ROWS}"))).unwrap();
     let done = ops.iter().position(|op| matches!(op, Op::Said(line) if line == "backup done")).unwrap();
     assert!(done - begun > 50, "{} operations", done - begun);

@@ -1,8 +1,9 @@
-//! Every moment of a store's life as a power cut, a failing device or a copy would catch it.
+//! A store at every moment of its life, as a power cut, a failing device or a copy would leave it.
 //!
-//! A process works on a store while `strace` writes down each of its system calls, those of `lsm_tree` too. From that the
-//! folder's states are made that a cut before each call may leave (`states`), and each is opened: exactly what was
-//! acknowledged is there, and at most what was under way besides. `THRONG_POWERCUT_CASES` sets the number of states.
+//! A process works on a store while `strace` records each of its system calls, including those of
+//! `lsm_tree`. From these the folder's possible states after a cut before each call are generated
+//! (`states`), and each is opened: exactly what was acknowledged exists, and at most what was in
+//! progress besides. `THRONG_POWERCUT_CASES` sets the number of states.
 
 mod migrate;
 mod rot;
@@ -21,16 +22,16 @@ use self::trace::{CALLS, Op, Reader};
 use super::testing::{get, open, rows, small};
 use super::*;
 
-/// Where the process that is traced works, and what it does.
+/// Set in the traced process: its folder, and its work.
 const WORK: &str = "THRONG_POWERCUT_WORK";
 
-/// Batches whose rows are there at a time: each removes an older one's.
+/// Number of batches whose rows exist at a time: each removes an older one's.
 const KEPT: u64 = 20;
 
 /// Calls of `write` by which the test harness announces a test.
 const HARNESS_WRITES: usize = 3;
 
-/// Numbers by a seed.
+/// A seeded random generator.
 struct Random(u64);
 
 impl Random {
@@ -52,7 +53,7 @@ fn numbered(number: u64) -> Batch {
     batch
 }
 
-/// The last batch that is there; fails if it or one before it is not whole.
+/// The last existing batch; fails if it or an earlier one is incomplete.
 fn last(engine: &dyn Engine) -> u64 {
     let last = get(engine, Table::Waiting, "a@x", b"").map_or(0, |row| u64::from_be_bytes(row.try_into().unwrap()));
     let found: Vec<u64> = rows(engine, Table::Archive, "a@x")
@@ -69,11 +70,11 @@ fn last(engine: &dyn Engine) -> u64 {
 }
 
 fn say(line: &str) {
-    // Not captured, one system call, and one that writes no file here: it never fails for a test's sake.
+    // Not captured, one system call, and not one that writes files here: it is never made to fail.
     rustix::io::writev(std::io::stdout(), &[std::io::IoSlice::new(line.as_bytes())]).unwrap();
 }
 
-/// Commits the next batches; a full disk makes it try again, as the committer does.
+/// Commits the next batches; retries on a full disk, as the committer does.
 fn commit(
     engine: &dyn Engine,
     numbers: std::ops::RangeInclusive<u64>,
@@ -92,7 +93,8 @@ fn commit(
     Ok(())
 }
 
-/// A life: made, filled beyond several memory tables, merged, closed and opened again, backed up.
+/// The life of a store: created, filled beyond several memory tables, merged, closed and reopened,
+/// backed up.
 fn work(root: &Path) -> Result<(), DiskError> {
     let data = root.join("data");
     let store = open(&data, &options())?;
@@ -118,11 +120,11 @@ fn work(root: &Path) -> Result<(), DiskError> {
 struct Traced {
     status: ExitStatus,
     ops: Vec<Op>,
-    /// How often a thread made each call: the most of any thread, as `strace` counts them.
+    /// Number of times each call was made: the maximum over threads, as `strace` counts them.
     calls: BTreeMap<String, usize>,
 }
 
-/// Runs this file's test `name` again as the process that is traced; `None` where there is no `strace`.
+/// Reruns the test `name` of this file as the traced process; `None` if there is no `strace`.
 fn traced(name: &str, root: &Path, more: &[&str]) -> Option<Traced> {
     fs::create_dir_all(root).unwrap();
     let file = root.with_extension("trace");
@@ -147,12 +149,12 @@ fn traced(name: &str, root: &Path, more: &[&str]) -> Option<Traced> {
     Some(Traced { status, ops: Reader::read(root, &trace), calls: trace::most_calls(&trace) })
 }
 
-/// A folder in memory if there is one: states are laid down by the thousand.
+/// A folder in memory if possible: states are written by the thousand.
 fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-/// What had been said before an operation.
+/// What had been reported before an operation.
 #[derive(Clone, Copy, Default)]
 struct Said {
     begun: u64,
@@ -172,14 +174,14 @@ impl Said {
     }
 }
 
-/// Opens the store of a state; the last batch in it.
+/// Opens the store of a state; returns it and its last batch.
 fn opened(dir: &Path) -> Result<(Store, u64), DiskError> {
     let store = open(dir, &options())?;
     let last = last(&*store.engine());
     Ok((store, last))
 }
 
-/// A state that a crash has left: it opens, has what was acknowledged, and goes on.
+/// Checks a state after a crash: it opens, has what was acknowledged, and can be written.
 fn check_crash(root: &Path, said: Said, goes_on: bool) {
     if root.join("data").exists() {
         let (store, last) = opened(&root.join("data")).expect("a crash leaves a store that opens");
@@ -205,7 +207,7 @@ fn check_crash(root: &Path, said: Said, goes_on: bool) {
     }
 }
 
-/// The last batch in the store that a backup is restored to.
+/// The last batch in the store restored from a backup.
 fn restored(copy: &Path, again: &Path) -> Result<u64, DiskError> {
     let lock = FolderLock::take(again, "test").unwrap();
     restore::restore(copy, &lock, None, &mut |_| {})?;
@@ -218,13 +220,14 @@ fn cases(least: usize) -> usize {
     std::env::var("THRONG_POWERCUT_CASES").map_or(least, |cases| cases.parse().expect("a number"))
 }
 
-/// Looks at a state, by what had been said before it; now and then whether it goes on.
+/// Checks a state, given what had been reported before it, and sometimes whether it can be written.
 type Check<'a> = &'a (dyn Fn(&Path, Said, bool) + std::panic::RefUnwindSafe);
 
-/// Tries states of cuts before each operation; how many, and what was acknowledged at the end.
+/// Tries states of cuts before each operation; returns their number, and what was acknowledged at
+/// the end.
 ///
 /// # Errors
-/// The first state that does not have what was acknowledged, or that does not open.
+/// The first state that lacks something acknowledged, or that does not open.
 fn try_cuts(ops: &[Op], cases: usize, check: Check<'_>) -> Result<(usize, u64), String> {
     let laid = scratch();
     let root = laid.path().join("root");
@@ -272,7 +275,7 @@ fn whatever_a_power_cut_leaves_has_what_was_acknowledged() {
     println!("{tried} states of {} operations", ops.len());
 }
 
-/// The test above would prove little if it passed a store that syncs less.
+/// The test above would prove little if it accepted a store that syncs less.
 #[test]
 fn each_sync_that_is_left_out_is_missed() {
     if let Some(root) = std::env::var_os(WORK) {
@@ -282,7 +285,7 @@ fn each_sync_that_is_left_out_is_missed() {
     let name = "each_sync_that_is_left_out_is_missed";
     let Some(Traced { ops, .. }) = traced(name, &made.path().join("root"), &[]) else { return };
     let without = |left_out: &dyn Fn(&Op) -> bool| -> Vec<Op> {
-        // Something is in its place, as operations go by their numbers.
+        // Replaced rather than removed, as operations are numbered.
         ops.iter().map(|op| if left_out(op) { Op::Said(String::new()) } else { op.clone() }).collect()
     };
     let lost = try_cuts(&without(&|op| matches!(op, Op::Sync { .. })), 1_000, &check_crash);
@@ -302,7 +305,8 @@ fn brief(op: &Op) -> String {
     }
 }
 
-/// Copies the folder as `cp -r` would, while so many operations happen at each step of it; what had been said at its end.
+/// Copies the folder as `cp -r` would, while this many operations happen at each of its steps;
+/// returns what had been reported at its end.
 fn copied(ops: &[Op], begin: usize, random: &mut Random) -> (Tree, Said, Said) {
     let (mut disk, mut said, mut now) = (Disk::default(), Said::default(), 0);
     let mut go = |disk: &mut Disk, said: &mut Said, until: usize| {
@@ -335,7 +339,8 @@ fn copied(ops: &[Op], begin: usize, random: &mut Random) -> (Tree, Said, Said) {
     (tree, at_begin, said)
 }
 
-/// Whether a refusal names a file (and not only a folder): one that is missing if it says so, or else one that is there.
+/// Whether an error names a file (not only a folder): a missing one if it says so, otherwise an
+/// existing one.
 fn names_the_file(text: &str, root: &Path) -> bool {
     let words = text.split_whitespace().map(|word| Path::new(word.trim_end_matches([',', ':', ';', '.'])));
     let missing = text.contains("missing");
@@ -391,7 +396,7 @@ fn a_copy_made_while_the_store_works_is_whole_or_refused() {
     assert!(whole > 0 && !refused.is_empty());
 }
 
-/// Each call that may fail fails once, with an error that is final and with a full disk.
+/// Each call that may fail fails once, with a final error and with a full disk.
 #[test]
 fn a_call_that_fails_costs_nothing_that_was_acknowledged() {
     if let Some(root) = std::env::var_os(WORK) {
@@ -400,28 +405,28 @@ fn a_call_that_fails_costs_nothing_that_was_acknowledged() {
             // Abruptly, as the server ends.
             std::process::exit(74);
         }
-        // The harness has nothing to say: its calls may fail as well.
+        // The harness has no output: its calls may fail as well.
         std::process::exit(0);
     }
     let kinds = ["fsync", "fdatasync", "pwrite64", "write", "rename", "ftruncate", "mkdir", "unlink"];
     fail_calls("a_call_that_fails_costs_nothing_that_was_acknowledged", &kinds, &check_crash);
 }
 
-/// Runs a process's life again and again, in which one call of these kinds fails.
+/// Repeats a process's life; in each run one call of these kinds fails.
 fn fail_calls(name: &str, kinds: &[&str], check: Check<'_>) {
     let made = scratch();
     let Some(Traced { calls, .. }) = traced(name, &made.path().join("root"), &[]) else { return };
     let runs: Vec<_> = kinds
         .iter()
         .flat_map(|call| (1..=calls.get(*call).copied().unwrap_or(0)).map(move |at| (*call, at)))
-        // The harness announces the test by the first ones; without the data folder there is no store.
+        // The harness's first writes announce the test; without the data folder there is no store.
         .filter(|(call, at)| *at > HARNESS_WRITES || *call != "write")
         .filter(|run| *run != ("mkdir", 1))
         .flat_map(|(call, at)| ["EIO", "ENOSPC"].map(|error| (call, at, error)))
         .collect();
     let wanted = cases(1_600) / 100;
     let mut ended = BTreeMap::<&str, [usize; 2]>::new();
-    // All calls in turn where there is time for all; otherwise some of each kind.
+    // Every call if there is time; otherwise some of each kind.
     for (call, at, error) in runs.iter().step_by((runs.len() / wanted).max(1)) {
         let root = made.path().join("injected");
         let inject = format!("inject={call}:error={error}:when={at}");

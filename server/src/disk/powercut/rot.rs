@@ -1,4 +1,5 @@
-//! A table rots while the store is open, is put apart, and the power goes, or a call fails, at any moment of it.
+//! A table rots while the store is open and is quarantined; with a power cut or a failed system
+//! call at any moment.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::FileExt;
@@ -14,7 +15,7 @@ use super::super::{DiskError, Engine};
 use super::trace::Op;
 use super::{Said, Traced, WORK, cases, commit, fail_calls, options, say, scratch, traced, try_cuts};
 
-/// Rows of each user lie beside each other, in the order in which nobody writes them.
+/// Rows of each user are adjacent, in an order in which they are never written.
 fn user(number: u64) -> String {
     format!("user{}@x", number % 7)
 }
@@ -36,7 +37,7 @@ fn row(number: u64) -> Batch {
     batch
 }
 
-/// Says which rows cannot be read.
+/// Prints which rows cannot be read.
 fn say_lost(engine: &dyn Engine, until: u64) {
     for number in 1..=until {
         if matches!(read(engine, number), Err(DiskError::Unreadable(_))) {
@@ -63,7 +64,7 @@ fn work(root: &Path) -> Result<(), DiskError> {
     spoil().map_err(DiskError::at(&table))?;
     say_lost(&*engine, 60);
     commit(&*engine, 61..=64, row)?;
-    // It cannot be if a call fails on the way.
+    // It may be impossible if a call fails on the way.
     for _ in 0..500 {
         if !table.exists() {
             break;
@@ -90,7 +91,7 @@ fn lost(ops: &[Op]) -> BTreeSet<u64> {
     ops.iter().filter_map(number).collect()
 }
 
-/// Every row that was acknowledged is there; those that were lost with the block are, or are said to be damaged.
+/// Every acknowledged row exists; those of the lost block exist or are reported as damaged.
 fn check(root: &Path, said: Said, goes_on: bool, lost: &BTreeSet<u64>) {
     if !root.join("data").exists() {
         return assert_eq!(said.acked, 0, "the data folder is gone");
@@ -102,7 +103,7 @@ fn check(root: &Path, said: Said, goes_on: bool, lost: &BTreeSet<u64>) {
             match read(&*engine, number) {
                 Ok(Some(found)) => assert!(found == value(number), "row {number}"),
                 Ok(None) => assert!(number > said.acked, "row {number} of {} is missing, round {round}", said.acked),
-                // One that is not there yet may have its place between lost ones.
+                // A row not written yet may fall between lost ones.
                 Err(DiskError::Unreadable(_)) => {
                     assert!(lost.contains(&number) || number > said.acked, "row {number}, round {round}");
                 }
@@ -145,7 +146,8 @@ fn a_call_that_fails_while_a_table_is_put_apart_loses_nothing_else() {
     }
     let kinds = ["fsync", "fdatasync", "pwrite64", "write", "rename", "mkdir", "unlink", "linkat"];
     let name = "rot::a_call_that_fails_while_a_table_is_put_apart_loses_nothing_else";
-    // By another life than the one that was interrupted: it may have ended before it could say which rows are lost.
+    // From a separate life: the interrupted one may have ended before it could report the lost
+    // rows.
     let made = scratch();
     let Some(Traced { ops, .. }) = traced(name, &made.path().join("root"), &[]) else { return };
     let lost = lost(&ops);

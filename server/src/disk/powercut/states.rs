@@ -1,8 +1,9 @@
-//! What a power cut may leave of a folder: whatever was synced, and of the rest any part.
+//! What a power cut may leave of a folder: everything synced, and any part of the rest.
 //!
-//! As POSIX has it, and not as one file system is known to do: a file's name is on the disk when its folder has been synced,
-//! whatever was synced of the file; of writes that were not synced any sectors may be there; and names that were made, moved
-//! and removed since the folder's last sync are so or not, each by itself. A move is never there by half.
+//! This follows POSIX rather than a particular file system. A file's name is durable when its
+//! folder has been synced, regardless of syncs of the file. Any sectors of unsynced writes may
+//! exist. Each creation, rename and removal since the folder's last sync is durable or not,
+//! independently. A rename is never half done.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -11,7 +12,7 @@ use std::path::{Path, PathBuf};
 use super::Random;
 use super::trace::{Inode, Op};
 
-/// What a device writes whole or not at all.
+/// The unit that a device writes atomically.
 const SECTOR: usize = 512;
 
 #[derive(Clone)]
@@ -34,7 +35,7 @@ impl Change {
         }
     }
 
-    /// Applies those sectors that `there` says, and the length.
+    /// Applies the sectors selected by `there`, and the length.
     fn apply_part(&self, data: &mut Vec<u8>, there: &mut dyn FnMut() -> bool) {
         let Change::Write { at, bytes } = self else {
             if there() {
@@ -90,7 +91,7 @@ impl NameChange {
     }
 }
 
-/// How much of what was not synced is there.
+/// How much of the unsynced changes exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Left {
     /// As after `kill -9`.
@@ -105,7 +106,7 @@ pub(super) enum Left {
 /// Files by their paths.
 pub(super) type Tree = BTreeMap<PathBuf, Option<Vec<u8>>>;
 
-/// The folder while it changes.
+/// The folder during its changes.
 #[derive(Default)]
 pub(super) struct Disk {
     files: HashMap<Inode, File>,
@@ -158,7 +159,7 @@ impl Disk {
         file.pending.push((number, change));
     }
 
-    /// What is left of the names, and of what is in files, after a cut before operation `now`.
+    /// The names and file contents after a cut before operation `now`.
     pub(super) fn after_cut(&self, now: usize, names: Left, data: Left, random: &mut Random) -> Tree {
         let oldest = self.pending.first().map_or(now, |(at, _)| *at);
         let before = oldest + random.below(now - oldest + 1);
@@ -176,7 +177,8 @@ impl Disk {
         }
         let mut tree = Tree::new();
         for (path, node) in there {
-            // In order: a folder comes before what is in it, and what is in a folder that is gone is gone.
+            // In order: a folder precedes its content, and the content of a missing folder is
+            // missing.
             let parent = path.parent().expect("below the root");
             if parent.as_os_str().is_empty() || tree.contains_key(parent) {
                 tree.insert(path, node.map(|inode| self.content(inode, now, data, random)));
@@ -197,7 +199,7 @@ impl Disk {
             match left {
                 Left::Before if *at < before => change.apply(&mut data),
                 Left::Some => {
-                    // Now all of it, now little.
+                    // Sometimes all of it, sometimes little.
                     let quarters = random.below(5);
                     change.apply_part(&mut data, &mut || random.below(4) < quarters);
                 }
@@ -207,13 +209,13 @@ impl Disk {
         data
     }
 
-    /// Names in a folder, as whoever lists it now sees them.
+    /// Names in a folder, as a directory listing sees them now.
     pub(super) fn listed(&self, folder: &Path) -> Vec<(PathBuf, bool)> {
         let inside = self.live.iter().filter(|(path, _)| path.parent() == Some(folder));
         inside.map(|(path, node)| (path.clone(), node.is_none())).collect()
     }
 
-    /// What is in a file now, if it is still there.
+    /// The present content of a file, if it still exists.
     pub(super) fn read(&self, path: &Path) -> Option<Vec<u8>> {
         let inode = (*self.live.get(path)?)?;
         Some(self.files.get(&inode).map_or(Vec::new(), |file| file.live.clone()))

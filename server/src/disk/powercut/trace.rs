@@ -1,20 +1,21 @@
-//! What a process did to a folder, system call by system call, as `strace` wrote it down: also what libraries did.
+//! The changes that a process made to a folder, system call by system call, as recorded by
+//! `strace`, including those of libraries.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
-/// The calls that change files, and those without which they cannot be told apart.
+/// The calls that change files, and those needed to interpret them.
 pub(super) const CALLS: &str = "openat,open,creat,write,pwrite64,writev,pwritev,fsync,fdatasync,rename,renameat,\
                                 renameat2,unlink,unlinkat,mkdir,mkdirat,ftruncate,close,lseek,fallocate,\
                                 copy_file_range,sendfile,link,linkat";
 
-/// A file, whatever its name.
+/// A file, independent of its names.
 pub(super) type Inode = usize;
 
 /// One change. Paths are relative to the folder.
 #[derive(Clone, Debug)]
 pub(super) enum Op {
-    /// A name for a new file, or a second one.
+    /// A name for a new file, or an additional one.
     Create {
         path: PathBuf,
         inode: Inode,
@@ -38,17 +39,17 @@ pub(super) enum Op {
     Remove {
         path: PathBuf,
     },
-    /// All changes of the file before the operation with the number `since` are on the disk.
+    /// All changes of the file before operation number `since` are durable.
     Sync {
         inode: Inode,
         since: usize,
     },
-    /// The same of the names in a folder.
+    /// The same for the names in a folder.
     SyncDir {
         path: PathBuf,
         since: usize,
     },
-    /// What the process said: a line.
+    /// A line printed by the process.
     Said(String),
 }
 
@@ -59,7 +60,7 @@ enum Open {
     Output,
 }
 
-/// Reads a trace of what was done below `root`.
+/// Parses a trace of changes below `root`.
 #[derive(Default)]
 pub(super) struct Reader {
     root: PathBuf,
@@ -67,7 +68,7 @@ pub(super) struct Reader {
     names: HashMap<PathBuf, Option<Inode>>,
     lengths: Vec<u64>,
     open: HashMap<i64, Open>,
-    /// Calls that have begun, by thread: their text, and how many operations there were then.
+    /// Calls in progress, by thread: their text, and the number of operations at that time.
     begun: HashMap<String, (String, usize)>,
 }
 
@@ -86,7 +87,7 @@ impl Reader {
     fn line(&mut self, thread: &str, call: &str) {
         let since = self.ops.len();
         if let Some(begun) = call.strip_suffix(" <unfinished ...>") {
-            // Its number may be another file's before the thread that closes it is heard of again.
+            // Its descriptor may be reused before the closing thread appears again in the trace.
             if begun.starts_with("close(") {
                 self.call(&format!("{begun}) = 0"), since);
             } else {
@@ -122,7 +123,7 @@ impl Reader {
                     *offset = result as u64;
                 }
             }
-            // One to the output is the test harness's.
+            // Writes to the output are the test harness's.
             "write" => {
                 if let Some(Open::File { inode, offset }) = self.open.get_mut(&fd()) {
                     let (inode, at) = (*inode, *offset);
@@ -156,7 +157,7 @@ impl Reader {
             "linkat" => self.link(arguments[1], arguments[3]),
             "unlink" => self.remove(arguments[0]),
             "unlinkat" => self.remove(arguments[1]),
-            // Whoever begins to use one of these teaches this reader what it does.
+            // If code begins to use one of these, this parser must learn it.
             _ => assert!(!arguments.iter().any(|word| self.is_ours(word)), "{name} is not understood: {arguments:?}"),
         }
     }
@@ -242,7 +243,7 @@ impl Reader {
     }
 }
 
-/// How often a thread made each call: the most of any thread.
+/// Number of times each call was made: the maximum over threads.
 pub(super) fn most_calls(trace: &str) -> BTreeMap<String, usize> {
     let mut counts = HashMap::<(&str, &str), usize>::new();
     for line in trace.lines() {
