@@ -1,7 +1,9 @@
-//! The system calls that the drivers make beside a ring, and one that the store makes, each as a safe function.
+//! The system calls that the drivers make besides a ring, and those of the store, each as a safe
+//! function.
 //!
-//! Sockets are named by their numbers. Each of these calls refuses what is not a socket (or, of epoll, changes which events
-//! come), so a wrong number can disturb another connection, but touches no memory.
+//! Sockets are named by their numbers. Each of these calls refuses what is not a socket (or, for
+//! epoll, changes which events are reported). A wrong number can thus disturb another connection,
+//! but touches no memory.
 
 use socket2::SockAddr;
 use std::io;
@@ -13,14 +15,14 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// A counter that wakes whoever waits for it; never read, so it only grows.
+/// A counter that wakes the threads waiting for it; never read, so it only grows.
 ///
 /// # Errors
 /// The kernel's.
 pub fn eventfd() -> io::Result<OwnedFd> {
     // SAFETY: no memory is passed.
     let fd = check(unsafe { libc::eventfd(0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) })?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
@@ -39,12 +41,12 @@ pub fn descriptor_limit() -> u64 {
     if result < 0 { 1024 } else { limit.rlim_cur }
 }
 
-/// Whether a file without a name is open elsewhere, in this process or another one: the kernel refuses a write lease on it then.
-/// `false` where the file system has no leases.
+/// Whether a file without a name is open elsewhere, in this process or another one: the kernel then
+/// refuses a write lease on it. `false` if the file system has no leases.
 pub fn is_open_elsewhere(file: BorrowedFd<'_>) -> bool {
     let fd = file.as_raw_fd();
-    // Somebody who opens it by `/proc` meanwhile breaks the lease: the signal for that must be one that ends nothing.
-    // SAFETY: no memory is passed.
+    // If the file is opened through `/proc` meanwhile, the lease breaks: the signal for that must
+    // be harmless. SAFETY: no memory is passed.
     let lease = check(unsafe { libc::fcntl(fd, F_SETSIG, libc::SIGURG) })
         .and_then(|_| check(unsafe { libc::fcntl(fd, libc::F_SETLEASE, libc::F_WRLCK) }));
     match lease {
@@ -57,12 +59,12 @@ pub fn is_open_elsewhere(file: BorrowedFd<'_>) -> bool {
     }
 }
 
-/// Sets the niceness of the calling thread, and how long it runs once it has a core: a thread that wakes with a shorter slice
-/// than the one that runs takes its core at once, and need not wait until that one's slice is over (4 ms; Linux 6.12 and later,
-/// older ones take the niceness alone).
+/// Sets the calling thread's niceness and time slice. A thread that wakes with a shorter slice than
+/// the running one preempts it at once, and need not wait until that one's slice is over (4 ms;
+/// Linux 6.12 and later, older ones use only the niceness).
 ///
 /// # Errors
-/// The kernel's: `EPERM` where a lower niceness than today's is not allowed.
+/// The kernel's: `EPERM` if lowering the niceness is not permitted.
 pub fn set_slice(nice: i32, slice: Duration) -> io::Result<()> {
     // SAFETY: integers only, of which zero is a valid value.
     let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
@@ -70,12 +72,12 @@ pub fn set_slice(nice: i32, slice: Duration) -> io::Result<()> {
     attr.sched_policy = libc::SCHED_OTHER as u32;
     attr.sched_nice = nice;
     attr.sched_runtime = u64::try_from(slice.as_nanos()).unwrap_or(u64::MAX);
-    // SAFETY: a valid structure to read, whose size it says itself; the thread is the calling one.
+    // SAFETY: a valid structure to read, which states its own size; the thread is the calling one.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attr, 0) };
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// `fcntl`: which signal says that a lease is broken.
+/// `fcntl`: the signal that reports a broken lease.
 const F_SETSIG: libc::c_int = 10;
 
 /// A new epoll.
@@ -85,11 +87,11 @@ const F_SETSIG: libc::c_int = 10;
 pub fn epoll_create() -> io::Result<OwnedFd> {
     // SAFETY: no memory is passed.
     let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and not owned elsewhere.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// Adds, changes or takes away the interest in `fd`; `data` comes with its events.
+/// Adds, changes or removes the interest in `fd`; `data` is returned with its events.
 ///
 /// # Errors
 /// The kernel's.
@@ -99,7 +101,7 @@ pub fn epoll_ctl(epoll: &OwnedFd, op: libc::c_int, fd: RawFd, events: u32, data:
     check(unsafe { libc::epoll_ctl(epoll.as_raw_fd(), op, fd, &raw mut event) }).map(drop)
 }
 
-/// Waits `timeout_ms` (-1: for ever) and fills `events` up to its capacity. Empty when interrupted.
+/// Waits `timeout_ms` (-1: forever) and fills `events` up to its capacity. Empty when interrupted.
 ///
 /// # Errors
 /// The kernel's.
@@ -128,11 +130,11 @@ pub fn accept(listener: RawFd) -> io::Result<(OwnedFd, Option<SocketAddr>)> {
     let fd = check(unsafe {
         libc::accept4(listener, name.as_mut_ptr(), &raw mut length, libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC)
     })?;
-    // SAFETY: the descriptor is new and nobody else's.
+    // SAFETY: the descriptor is new and not owned elsewhere.
     Ok((unsafe { OwnedFd::from_raw_fd(fd) }, name.address()))
 }
 
-/// The address of the other end, if the socket has one.
+/// The address of the peer, if the socket has one.
 pub fn peer_address(fd: RawFd) -> Option<SocketAddr> {
     let mut name = Name::default();
     let mut length = NAME_BYTES;
@@ -141,7 +143,7 @@ pub fn peer_address(fd: RawFd) -> Option<SocketAddr> {
     check(result).ok().and_then(|_| name.address())
 }
 
-/// Receives what is there; `WouldBlock` if nothing is.
+/// Receives the available bytes; `WouldBlock` if there are none.
 ///
 /// # Errors
 /// The kernel's.
@@ -151,7 +153,7 @@ pub fn receive(fd: RawFd, buffer: &mut [u8]) -> io::Result<usize> {
     if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
 }
 
-/// Sends what the kernel takes now; `WouldBlock` if nothing.
+/// Sends as much as the kernel takes now; `WouldBlock` if nothing.
 ///
 /// # Errors
 /// The kernel's.
@@ -161,16 +163,16 @@ pub fn send(fd: RawFd, bytes: &[u8]) -> io::Result<usize> {
     if count < 0 { Err(io::Error::last_os_error()) } else { Ok(count as usize) }
 }
 
-/// Ends our direction with a FIN.
+/// Closes our direction with a FIN.
 pub fn shutdown_write(fd: RawFd) {
-    // SAFETY: no memory is passed. It fails only if the connection is gone, which shows on reading.
+    // SAFETY: no memory is passed. It fails only if the connection is closed, which a read reports.
     let _ = unsafe { libc::shutdown(fd, libc::SHUT_WR) };
 }
 
 /// The value of `SO_LINGER` that makes a close a reset.
 pub static ABORT: libc::linger = libc::linger { l_onoff: 1, l_linger: 0 };
 
-/// The value of a switched-on option.
+/// The value of an enabled option.
 pub static ON: libc::c_int = 1;
 
 fn set<T>(fd: RawFd, level: libc::c_int, option: libc::c_int, value: &'static T) -> io::Result<()> {
@@ -179,12 +181,13 @@ fn set<T>(fd: RawFd, level: libc::c_int, option: libc::c_int, value: &'static T)
     check(unsafe { libc::setsockopt(fd, level, option, (&raw const *value).cast(), length) }).map(drop)
 }
 
-/// Makes the close of `fd` a reset. It fails only on a socket that is no more.
+/// Makes the close of `fd` a reset. It fails only on a socket that is already closed.
 pub fn set_abort(fd: RawFd) {
     let _ = set(fd, libc::SOL_SOCKET, libc::SO_LINGER, &ABORT);
 }
 
-/// Leaves the choice of the port to `connect`, so that one port serves many peers (ip(7), `IP_BIND_ADDRESS_NO_PORT`).
+/// Defers the choice of the port to `connect`, so that one port serves many peers (ip(7),
+/// `IP_BIND_ADDRESS_NO_PORT`).
 ///
 /// # Errors
 /// The kernel's.
@@ -199,8 +202,8 @@ pub struct Name(libc::sockaddr_storage);
 /// Its size, in bytes.
 pub const NAME_BYTES: libc::socklen_t = size_of::<libc::sockaddr_storage>() as libc::socklen_t;
 
-/// The sizes of addresses by family, in bytes, the longer one first: `SO_PEERNAME` gives no name to who asks for more than
-/// it has, and a part of it to who asks for less.
+/// The sizes of addresses by family, in bytes, the longer one first: `SO_PEERNAME` fails if the
+/// requested size exceeds the name's, and truncates if it is less.
 pub const NAME_BYTES_BY_FAMILY: [u32; 2] =
     [size_of::<libc::sockaddr_in6>() as u32, size_of::<libc::sockaddr_in>() as u32];
 
@@ -222,16 +225,17 @@ impl From<SocketAddr> for Name {
 }
 
 impl Name {
-    /// Where the kernel writes it.
+    /// Where the kernel writes the address.
     pub fn as_mut_ptr(&mut self) -> *mut libc::sockaddr {
         (&raw mut self.0).cast()
     }
 
-    /// The address, if it is of the internet; IPv4 in IPv6 is given as IPv4.
+    /// The address, if it is an internet address; IPv4 in IPv6 is given as IPv4.
     pub fn address(&self) -> Option<SocketAddr> {
         match libc::c_int::from(self.0.ss_family) {
             libc::AF_INET => {
-                // SAFETY: the family says which structure it is; the storage is large enough and aligned for it.
+                // SAFETY: the family determines the structure; the storage is large enough and
+                // aligned for it.
                 let v4 = unsafe { &*(&raw const self.0).cast::<libc::sockaddr_in>() };
                 let ip = Ipv4Addr::from(u32::from_be(v4.sin_addr.s_addr));
                 Some(SocketAddr::from((ip, u16::from_be(v4.sin_port))))
@@ -247,11 +251,11 @@ impl Name {
     }
 }
 
-/// Where the kernel writes an address, and how long it is.
+/// Where the kernel writes an address and its length.
 pub struct NameRoom {
     /// The address.
     pub name: Name,
-    /// Bytes: room before, and how many there are after.
+    /// Bytes: the room before the call, the address's length after.
     pub length: libc::socklen_t,
 }
 
@@ -286,7 +290,8 @@ mod tests {
             // SAFETY: integers only, of which zero is a valid value.
             let mut attr: libc::sched_attr = unsafe { std::mem::zeroed() };
             let size = size_of::<libc::sched_attr>();
-            // SAFETY: the kernel writes into a valid structure of that size; the thread is the calling one.
+            // SAFETY: the kernel writes into a valid structure of that size; the thread is the
+            // calling one.
             assert_eq!(unsafe { libc::syscall(libc::SYS_sched_getattr, 0, &raw mut attr, size, 0) }, 0);
             (attr.sched_policy, attr.sched_nice, attr.sched_runtime)
         };
@@ -294,7 +299,7 @@ mod tests {
         let slice = Duration::from_micros(200);
         let set = std::thread::spawn(move || set_slice(before.1 + 3, slice).map(|()| attr())).join().unwrap().unwrap();
         assert_eq!((set.0, set.1), (libc::SCHED_OTHER as u32, before.1 + 3));
-        // Kernels before 6.12 know no slice of a thread's own.
+        // Kernels before 6.12 have no per-thread slice.
         assert!(set.2 == 200_000 || set.2 == before.2, "{before:?} {set:?}");
         assert_eq!(attr(), before);
     }

@@ -1,32 +1,32 @@
 //! The sends in flight of a thread: only connections that are sending have an entry.
 
-/// No send in flight, in place of the index of one.
+/// No send in flight, in place of an index.
 pub const NONE: u32 = u32::MAX;
 
-/// Bytes that the kernel takes of a send from one [`Advance::Step`] to the next.
+/// Bytes of a send that the kernel takes from one [`Advance::Step`] to the next.
 pub const PROGRESS_BYTES: usize = 16 * 1024;
 
-/// One send: the bytes stay where they are until the kernel has taken them all.
+/// One send: the bytes stay in place until the kernel has taken them all.
 struct Sending {
     bytes: Vec<u8>,
     done: usize,
-    /// An operation in the kernel reads from the bytes.
+    /// Whether an operation in the kernel reads from the bytes.
     lent: bool,
 }
 
-/// How far a send has come with what the kernel has just taken of it.
+/// The progress of a send by the bytes that the kernel has just taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Advance {
-    /// To its end.
+    /// It is complete.
     Whole,
-    /// Past one more multiple of [`PROGRESS_BYTES`].
+    /// It has passed another multiple of [`PROGRESS_BYTES`].
     Step,
-    /// Not so far.
+    /// Less than that.
     Little,
 }
 
-/// A slab of sends with stable indexes. Bytes that are lent to the kernel are neither changed nor given back, and are
-/// leaked when the slab is dropped before they have come back.
+/// A slab of sends with stable indexes. Bytes that are lent to the kernel are neither changed nor
+/// returned. They are leaked if the slab is dropped before they are back.
 #[derive(Default)]
 pub struct Sends {
     entries: Vec<Option<Sending>>,
@@ -34,12 +34,12 @@ pub struct Sends {
 }
 
 impl Sends {
-    /// Memory of the slab in bytes, without what is being sent.
+    /// Memory of the slab in bytes, without pending sends.
     pub fn memory_bytes(&self) -> usize {
         self.entries.capacity() * size_of::<Option<Sending>>() + self.free.capacity() * size_of::<u32>()
     }
 
-    /// Takes a send in, `done` bytes of which are with the kernel already. Returns its index.
+    /// Adds a send, of which the kernel has already taken `done` bytes. Returns its index.
     pub fn insert(&mut self, bytes: Vec<u8>, done: usize) -> u32 {
         let sending = Some(Sending { bytes, done, lent: false });
         match self.free.pop() {
@@ -62,28 +62,28 @@ impl Sends {
         self.entries[index as usize].as_mut().expect("a send in flight has an entry")
     }
 
-    /// What the kernel has not taken yet.
+    /// The bytes that the kernel has not taken yet.
     pub fn rest(&self, index: u32) -> &[u8] {
         let sending = self.get(index);
         &sending.bytes[sending.done..]
     }
 
-    /// Lends what the kernel has not taken yet to an operation, until [`Sends::land`].
+    /// Lends the bytes that the kernel has not taken yet to an operation, until [`Sends::land`].
     ///
     /// # Panics
-    /// When it is lent already.
+    /// If they are already lent.
     pub fn lend(&mut self, index: u32) -> &[u8] {
         let sending = self.get_mut(index);
         assert!(!std::mem::replace(&mut sending.lent, true), "the send {index} is with the kernel already");
         &sending.bytes[sending.done..]
     }
 
-    /// The operation that the bytes were lent to is done.
+    /// Ends the loan to an operation that has completed.
     pub fn land(&mut self, index: u32) {
         self.get_mut(index).lent = false;
     }
 
-    /// Counts `taken` more bytes as with the kernel.
+    /// Counts `taken` more bytes as taken by the kernel.
     pub fn advance(&mut self, index: u32, taken: usize) -> Advance {
         let sending = self.get_mut(index);
         let steps = sending.done / PROGRESS_BYTES;
@@ -95,10 +95,10 @@ impl Sends {
         }
     }
 
-    /// Ends the send and gives its bytes back.
+    /// Ends the send and returns its bytes.
     ///
     /// # Panics
-    /// When they are lent to the kernel.
+    /// If they are lent to the kernel.
     pub fn remove(&mut self, index: u32) -> Vec<u8> {
         assert!(!self.get(index).lent, "the send {index} is with the kernel");
         let sending = self.entries[index as usize].take().expect("just seen");
@@ -106,7 +106,7 @@ impl Sends {
         sending.bytes
     }
 
-    /// Sends that have not ended.
+    /// Number of sends that have not ended.
     pub fn in_flight(&self) -> usize {
         self.entries.iter().flatten().count()
     }

@@ -1,4 +1,4 @@
-//! What tests and measuring programs need of unsafe code: allocators that count, and stopping a thread.
+//! Unsafe code for tests and benchmarks: counting allocators, and stopping a thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -12,16 +12,16 @@ thread_local! {
     static COUNTS: Cell<bool> = const { Cell::new(true) };
 }
 
-/// The system's allocator, with a count of what each thread holds.
+/// The system's allocator, which counts the memory that each thread holds.
 pub struct Counting;
 
 impl Counting {
-    /// Bytes that this thread has taken and not given back.
+    /// Bytes that this thread has allocated and not freed.
     pub fn live() -> isize {
         LIVE.with(Cell::get)
     }
 
-    /// Does something that does not count: what it takes it gives back here, too.
+    /// Runs work whose allocations are not counted; it must free them itself.
     pub fn uncounted<T>(work: impl FnOnce() -> T) -> T {
         let before = COUNTS.with(|counts| counts.replace(false));
         let done = work();
@@ -30,7 +30,7 @@ impl Counting {
     }
 
     fn count(bytes: isize) {
-        // A thread that ends may have lost them; its memory is nobody's question.
+        // The counter of an ending thread may be gone; its memory is irrelevant.
         let _ = COUNTS.try_with(|counts| {
             if counts.get() {
                 LIVE.with(|live| live.set(live.get() + bytes));
@@ -39,7 +39,7 @@ impl Counting {
     }
 }
 
-// SAFETY: each call goes to the system's allocator as it came.
+// SAFETY: each call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         Counting::count(layout.size() as isize);
@@ -65,15 +65,16 @@ const FINE_BYTES_MAX: usize = 1024;
 const FINE: usize = FINE_BYTES_MAX / 8;
 const CLASSES: usize = FINE + 1 + usize::BITS as usize;
 
-/// Blocks and bytes that live in each class.
+/// Live blocks and bytes of each class.
 static BLOCKS: [AtomicI64; CLASSES] = [const { AtomicI64::new(0) }; CLASSES];
 static BYTES: [AtomicI64; CLASSES] = [const { AtomicI64::new(0) }; CLASSES];
 
-/// The program's allocator, with a count of the blocks that live, by their sizes. Each allocation pays for two shared counters.
+/// The program's allocator, which counts live blocks by size. Each allocation pays for two shared
+/// counters.
 pub struct Weighing;
 
 impl Weighing {
-    /// Calls back for each class of sizes with its upper bound, and the blocks and bytes that live in it.
+    /// Calls back for each size class with its upper bound, and its live blocks and bytes.
     pub fn each_class(mut each: impl FnMut(u64, i64, i64)) {
         for class in 0..CLASSES {
             each(bound(class), BLOCKS[class].load(Relaxed), BYTES[class].load(Relaxed));
@@ -95,7 +96,7 @@ fn bound(class: usize) -> u64 {
     if class <= FINE { 8 * class as u64 } else { 1 << (class - FINE) }
 }
 
-// SAFETY: every call is passed on as it is.
+// SAFETY: every call is forwarded unchanged.
 unsafe impl GlobalAlloc for Weighing {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise is passed on.
@@ -128,10 +129,10 @@ unsafe impl GlobalAlloc for Weighing {
     }
 }
 
-/// Has a thread stopped, as a tracer has, until the calling thread ends.
+/// Stops a thread, like a tracer, until the calling thread ends.
 ///
 /// # Errors
-/// The kernel's, where nothing may be traced.
+/// The kernel's, if tracing is not permitted.
 pub fn stop_thread(tid: i32) -> io::Result<()> {
     for request in [libc::PTRACE_SEIZE, libc::PTRACE_INTERRUPT] {
         // SAFETY: neither request reads or writes memory of this process.

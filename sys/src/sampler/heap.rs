@@ -1,9 +1,11 @@
-//! Looks at a thread after so many bytes that it has allocated, and remembers which of the pieces are still there.
+//! Samples allocations after a number of allocated bytes per thread, and tracks which of the
+//! sampled blocks are still live.
 //!
-//! The allocator asks [`is_sampled`] at each allocation and each free: a plain load and a branch while nobody samples. While somebody
-//! does, each thread counts down the bytes that it allocates and looks whenever it has reached nought, so a piece of n bytes is seen
-//! with a chance of n by the mean step, and a sample stands for as many bytes as steps that it took. The steps vary by half, so that no
-//! rhythm of the program meets that of the samples.
+//! The allocator checks [`is_sampled`] at each allocation and free: a plain load and a branch while
+//! sampling is off. While it is on, each thread counts down the bytes that it allocates and takes a
+//! sample whenever the count reaches zero. A block of n bytes is thus sampled with a probability of
+//! n by the mean step, and a sample represents the bytes of the steps that it took. The steps vary
+//! by half, so that they do not resonate with the program's allocation pattern.
 
 use std::alloc::Layout;
 use std::cell::Cell;
@@ -13,31 +15,32 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Sample, Samples, note};
 
-/// Pieces that are followed at most; 512 KiB, which are the system's zeros until somebody samples.
+/// Maximum number of tracked blocks; 512 KiB, which are untouched zero pages until sampling starts.
 const PLACES: usize = 1 << 16;
 
-/// Places in which a piece may stand.
+/// Slots in which a block may be stored.
 const PROBES: usize = 8;
 
-/// Bits of a place that say which piece: its address without the three lowest. The rest is a generation.
+/// Bits of a slot that identify the block: its address without the three lowest. The rest is a
+/// generation.
 const PIECE: u64 = (1 << 45) - 1;
 
-/// Mean bytes between two looks of a thread; 0 while nobody samples.
+/// Mean bytes between two samples of a thread; 0 while sampling is off.
 static STEP: AtomicU64 = AtomicU64::new(0);
 
-/// The pieces that are followed and not yet freed.
+/// The tracked blocks that have not been freed.
 static FOLLOWED: [AtomicU64; PLACES] = [const { AtomicU64::new(0) }; PLACES];
 
 thread_local! {
-    /// Bytes until the next look; none before the first allocation that is counted.
+    /// Bytes until the next sample; `None` before the first counted allocation.
     static LEFT: Cell<Option<u64>> = const { Cell::new(None) };
     /// State of the thread's random steps.
     static RANDOM: Cell<u64> = const { Cell::new(0) };
-    /// The thread is not looked at.
+    /// Whether the thread is excluded.
     static LEFT_OUT: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A piece of memory that is followed; the default is none.
+/// A handle of a tracked block; the default is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Kept {
     place: usize,
@@ -45,17 +48,17 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// Whether it has not been freed. Of none, and after the sampler's end, it says nothing.
+    /// Whether it has not been freed. Meaningless for none, and after the sampler's end.
     pub fn is_there(self) -> bool {
         self.word != 0 && FOLLOWED[self.place].load(Ordering::Relaxed) == self.word
     }
 
-    /// Whether there was room to follow it.
+    /// Whether there was room to track it.
     pub fn is_followed(self) -> bool {
         self.word != 0
     }
 
-    /// Follows a piece from now on, if one of its places is free.
+    /// Tracks a block from now on, if one of its slots is free.
     fn follow(at: *mut u8) -> Kept {
         let piece = piece(at);
         for place in places(piece) {
@@ -80,13 +83,13 @@ fn places(piece: u64) -> impl Iterator<Item = usize> {
     (0..PROBES).map(move |probe| (first + probe) % PLACES)
 }
 
-/// Whether [`allocated`] and [`freed`] want to be told.
+/// Whether [`allocated`] and [`freed`] must be called.
 #[inline(always)]
 pub(crate) fn is_sampled() -> bool {
     STEP.load(Ordering::Relaxed) != 0
 }
 
-/// A piece was allocated. Called by the allocator, so it must not allocate.
+/// Reports an allocated block. Called by the allocator, so it must not allocate.
 #[cold]
 #[inline(never)]
 pub(crate) fn allocated(at: *mut u8, layout: Layout) {
@@ -104,7 +107,7 @@ pub(crate) fn allocated(at: *mut u8, layout: Layout) {
     let steps = 1 + beyond / step;
     LEFT.set(Some(next.max(1)));
     let mut context = MaybeUninit::<libc::ucontext_t>::uninit();
-    // SAFETY: it fills what it is given with this thread's registers as of here, and is not returned to.
+    // SAFETY: it fills its argument with this thread's present registers, and is not returned to.
     let context = unsafe {
         if libc::getcontext(context.as_mut_ptr()) != 0 {
             return;
@@ -114,7 +117,7 @@ pub(crate) fn allocated(at: *mut u8, layout: Layout) {
     note(context, steps * step, Kept::follow(at));
 }
 
-/// A piece is about to be freed.
+/// Reports that a block is about to be freed.
 #[cold]
 #[inline(never)]
 pub(crate) fn freed(at: *mut u8) {
@@ -122,17 +125,17 @@ pub(crate) fn freed(at: *mut u8) {
     for place in places(piece) {
         let word = FOLLOWED[place].load(Ordering::Relaxed);
         if word & PIECE == piece {
-            // Nobody else frees it, and its place is taken only while it is free.
+            // No other thread frees it, and its slot is taken only while it is free.
             return FOLLOWED[place].store(word & !PIECE, Ordering::Relaxed);
         }
     }
 }
 
-/// A number without a pattern (xorshift64, Marsaglia 2003), from the thread's own state.
+/// A pseudorandom number (xorshift64, Marsaglia 2003), from the thread's own state.
 fn random() -> u64 {
     RANDOM.with(|state| {
         let mut x = match state.get() {
-            // Threads differ by where their states stand.
+            // The addresses of their states differ between threads.
             0 => std::ptr::from_ref(state) as u64 | 1,
             x => x,
         };
@@ -144,19 +147,22 @@ fn random() -> u64 {
     })
 }
 
-/// Samples what the threads of the process allocate until it is dropped. Of this and [`super::TimeSampler`] there is at most one.
+/// Samples allocations of the process's threads until it is dropped. At most one of this and
+/// [`super::TimeSampler`] exists.
 pub struct HeapSampler {
     samples: Samples,
 }
 
 impl HeapSampler {
-    /// Begins, with a look about every `step` bytes (at least 8) of a thread's allocations; the calling thread is left out.
+    /// Starts sampling about every `step` bytes (at least 8) of a thread's allocations; the calling
+    /// thread is excluded.
     ///
     /// # Errors
-    /// `ResourceBusy` when there is another.
+    /// `ResourceBusy` if there is another sampler.
     pub fn start(step: u64) -> io::Result<HeapSampler> {
         let samples = Samples::start()?;
-        // What was followed before is of no interest; generations stay, so that nothing old is taken for new.
+        // Blocks tracked earlier are discarded; generations stay, so that no old handle is taken
+        // for a new one.
         for place in &FOLLOWED {
             place.store(place.load(Ordering::Relaxed) & !PIECE, Ordering::Relaxed);
         }
@@ -165,12 +171,12 @@ impl HeapSampler {
         Ok(HeapSampler { samples })
     }
 
-    /// Takes out what there is.
+    /// Takes out the available samples.
     pub fn drain(&mut self, each: impl FnMut(Sample<'_>)) {
         self.samples.drain(each);
     }
 
-    /// Samples that found no room since the start.
+    /// Number of samples lost for lack of room since the start.
     pub fn dropped(&self) -> u64 {
         self.samples.dropped()
     }
@@ -189,7 +195,8 @@ mod tests {
 
     #[test]
     fn a_piece_is_followed_until_it_is_freed_and_its_place_may_be_taken_again() {
-        // Addresses that no allocator gives, so that other threads' pieces do not meet them.
+        // Addresses that no allocator returns, so that they do not collide with other threads'
+        // blocks.
         let at = |n: u64| (0x7fff_0000_0000 + n * 16) as *mut u8;
         let first = Kept::follow(at(1));
         assert!(first.is_followed() && first.is_there());
@@ -204,7 +211,7 @@ mod tests {
         who_finds_no_place_is_not_followed_and_harms_nobody();
     }
 
-    /// In the same test, because all share the places.
+    /// In the same test, because all share the slots.
     fn who_finds_no_place_is_not_followed_and_harms_nobody() {
         let at = |n: u64| (0x7ffe_0000_0000 + n * 16) as *mut u8;
         let kept: Vec<_> = (0..2 * PLACES as u64).map(|n| Kept::follow(at(n))).collect();

@@ -1,8 +1,9 @@
 //! Samples of what the process's threads do.
 //!
-//! A thread that is looked at copies its registers and the top of its stack into a slot of a ring, and goes on; it allocates
-//! nothing, takes no lock and calls nothing but system calls (signal-safety(7)). What the copies mean is found out later, on another
-//! thread. When a thread looks is said by [`time`] (after so much CPU time) or by [`heap`] (after so many allocated bytes).
+//! A sampled thread copies its registers and the top of its stack into a slot of a ring, and
+//! continues. It allocates nothing, takes no lock and calls nothing but system calls
+//! (signal-safety(7)). The copies are interpreted later, on another thread. Samples are triggered
+//! by [`time`] (after an amount of CPU time) or by [`heap`] (after an amount of allocated bytes).
 
 mod heap;
 mod time;
@@ -17,7 +18,7 @@ use std::io;
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-/// Bytes of a stack that a sample has at the most; frames further out are not seen.
+/// Maximum bytes of stack in a sample; frames further out are not seen.
 const STACK_BYTES: usize = 32 << 10;
 
 /// Samples that may wait to be taken out: 8 MiB, held while a profile runs.
@@ -29,16 +30,16 @@ const FREE: u8 = 0;
 const TAKEN: u8 = 1;
 const FULL: u8 = 2;
 
-/// The ring that threads write to; null while nobody samples.
+/// The ring that threads write to; null while sampling is off.
 static RING: AtomicPtr<Ring> = AtomicPtr::new(ptr::null_mut());
 
-/// Threads that may hold the ring.
+/// Number of threads that may be using the ring.
 static INSIDE: AtomicU32 = AtomicU32::new(0);
 
-/// There is a [`Samples`].
+/// Whether a [`Samples`] exists.
 static HELD: AtomicBool = AtomicBool::new(false);
 
-/// Registers by which a stack is unwound.
+/// The registers needed to unwind a stack.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Registers {
     /// Address of the instruction.
@@ -47,38 +48,39 @@ pub struct Registers {
     pub sp: u64,
     /// Frame pointer.
     pub fp: u64,
-    /// Link register; 0 where there is none.
+    /// Link register; 0 on architectures without one.
     pub lr: u64,
 }
 
-/// One look at a thread.
+/// One sample of a thread.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     /// The thread's id in the kernel.
     pub thread: i32,
-    /// What it stands for: 1, or so many bytes.
+    /// What it represents: 1, or a number of bytes.
     pub weight: u64,
-    /// The memory that it is about; of a sample by bytes only.
+    /// The allocated block; only for samples by bytes.
     pub kept: Kept,
     /// Its registers.
     pub registers: Registers,
-    /// Its stack from the stack pointer on.
+    /// Its stack, from the stack pointer on.
     pub stack: &'a [u8],
 }
 
 struct Slot {
-    /// Says who may touch the rest: `FREE` nobody, `TAKEN` the thread that took it, `FULL` the owner of the samples.
+    /// Determines who may access the rest: `FREE` no thread, `TAKEN` the thread that took it,
+    /// `FULL` the owner of the samples.
     state: AtomicU8,
     look: UnsafeCell<Look>,
 }
 
-/// What a slot has.
+/// The content of a slot.
 struct Look {
     thread: i32,
     weight: u64,
     kept: Kept,
     registers: Registers,
-    /// Of the stack, from its beginning.
+    /// Bytes of the stack, from its beginning.
     bytes: usize,
     stack: Box<[u8]>,
 }
@@ -89,14 +91,14 @@ struct Ring {
     dropped: AtomicU64,
 }
 
-/// The samples of the process, until it is dropped. There is at most one.
+/// The samples of the process, until dropped. At most one exists.
 struct Samples(*mut Ring);
 
 impl Samples {
-    /// From here on threads that look find a ring.
+    /// From here on sampled threads find a ring.
     ///
     /// # Errors
-    /// `ResourceBusy` when there is another.
+    /// `ResourceBusy` if there is another.
     fn start() -> io::Result<Samples> {
         if HELD.swap(true, Ordering::SeqCst) {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, "the threads are sampled already"));
@@ -117,13 +119,14 @@ impl Samples {
         Ok(Samples(ring))
     }
 
-    /// Takes out what there is.
+    /// Takes out the available samples.
     fn drain(&mut self, mut each: impl FnMut(Sample<'_>)) {
         for slot in &self.ring().slots {
             if slot.state.load(Ordering::Acquire) != FULL {
                 continue;
             }
-            // SAFETY: a full slot is touched by nobody but the owner of the samples, who is here by `&mut self`.
+            // SAFETY: a full slot is accessed only by the owner of the samples, which is this one
+            // by `&mut self`.
             let look = unsafe { &*slot.look.get() };
             let Look { thread, weight, kept, registers, bytes, ref stack } = *look;
             each(Sample { thread, weight, kept, registers, stack: &stack[..bytes] });
@@ -131,7 +134,7 @@ impl Samples {
         }
     }
 
-    /// Samples that found no room since the start.
+    /// Number of samples lost for lack of room since the start.
     fn dropped(&self) -> u64 {
         self.ring().dropped.load(Ordering::Relaxed)
     }
@@ -145,23 +148,24 @@ impl Samples {
 impl Drop for Samples {
     fn drop(&mut self) {
         RING.store(ptr::null_mut(), Ordering::SeqCst);
-        // A thread counts itself in before it looks for the ring: whoever comes from here on finds none.
+        // A thread counts itself in before it loads the ring: threads that come from here on find
+        // none.
         while INSIDE.load(Ordering::SeqCst) > 0 {
             std::thread::yield_now();
         }
-        // SAFETY: no thread holds it, and none finds it any more.
+        // SAFETY: no thread holds it, and none can find it any more.
         drop(unsafe { Box::from_raw(self.0) });
         HELD.store(false, Ordering::SeqCst);
     }
 }
 
-/// Notes where the calling thread stands by its context, if there are samples. Of a call within a signal's handler the context is
-/// that of what was interrupted, and the place of errno has to be kept by the caller.
+/// Records the calling thread's position by its context, if sampling is on. In a signal handler the
+/// context is that of the interrupted code, and the caller must preserve errno.
 fn note(context: &libc::ucontext_t, weight: u64, kept: Kept) {
     INSIDE.fetch_add(1, Ordering::SeqCst);
     let ring = RING.load(Ordering::SeqCst);
     if !ring.is_null() {
-        // SAFETY: the ring is there for as long as a thread counts as inside.
+        // SAFETY: the ring exists for as long as a thread counts as inside.
         unsafe { &*ring }.note(context, weight, kept);
     }
     INSIDE.fetch_sub(1, Ordering::SeqCst);
@@ -176,9 +180,9 @@ impl Ring {
             return;
         }
         let registers = registers(context);
-        // SAFETY: whoever has taken a slot is the only one to touch it until it is full.
+        // SAFETY: the thread that has taken a slot is the only one to access it until it is full.
         let look = unsafe { &mut *slot.look.get() };
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         look.thread = unsafe { libc::gettid() };
         (look.weight, look.kept, look.registers) = (weight, kept, registers);
         look.bytes = copy(registers.sp as usize, &mut look.stack);
@@ -186,20 +190,20 @@ impl Ring {
     }
 }
 
-/// Copies memory from an address on, as far as there is some; how many bytes. By the kernel, which says where a stack ends
-/// instead of breaking the process.
+/// Copies memory from an address on, as far as it is mapped; returns the number of bytes. The
+/// kernel copies, as it reports the end of a stack where a direct access would crash the process.
 fn copy(from: usize, into: &mut [u8]) -> usize {
     const PIECES: usize = STACK_BYTES / PAGE + 1;
     let nothing = libc::iovec { iov_base: ptr::null_mut(), iov_len: 0 };
     let (mut pieces, mut count, mut at) = ([nothing; PIECES], 0, 0);
-    // A page each: a piece is copied whole or not at all (process_vm_readv(2)).
+    // One page each: a piece is copied entirely or not at all (process_vm_readv(2)).
     while at < into.len() && count < PIECES {
         let len = (PAGE - (from + at) % PAGE).min(into.len() - at);
         pieces[count] = libc::iovec { iov_base: (from + at) as *mut c_void, iov_len: len };
         (count, at) = (count + 1, at + len);
     }
     let to = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: the kernel writes to `into` only, and reads what it can of the process's own memory.
+    // SAFETY: the kernel writes only to `into`, and reads what it can of the process's own memory.
     let copied = unsafe { libc::process_vm_readv(libc::getpid(), &to, 1, pieces.as_ptr(), count as libc::c_ulong, 0) };
     usize::try_from(copied).unwrap_or(0)
 }

@@ -1,9 +1,10 @@
-//! Looks at each thread after so much of its CPU time.
+//! Samples each thread after an amount of its CPU time.
 //!
-//! Each thread gets a timer on its own CPU time, whose signal (SIGPROF) the thread itself takes; the handler is the look. A thread
-//! that sleeps gets no signal, because its time stands still; system calls that a signal meets are begun again (`SA_RESTART`), and
-//! those that the kernel never begins again (`epoll_wait`, `io_uring_enter`: signal(7)) are waits, which both drivers take as a
-//! time-out.
+//! Each thread gets a timer on its own CPU time, whose signal (SIGPROF) is delivered to that
+//! thread; the handler takes the sample. A sleeping thread gets no signal, because its CPU time
+//! does not advance. Interrupted system calls are restarted (`SA_RESTART`). Those that the kernel
+//! never restarts (`epoll_wait`, `io_uring_enter`: signal(7)) are waits, which both drivers treat
+//! as a timeout.
 
 use std::collections::HashMap;
 use std::ffi::{c_int, c_void};
@@ -13,7 +14,8 @@ use std::ptr;
 
 use super::{Kept, Sample, Samples, note};
 
-/// Samples all threads of the process until it is dropped. Of this and [`super::HeapSampler`] there is at most one.
+/// Samples all threads of the process until dropped. At most one of this and [`super::HeapSampler`]
+/// exists.
 pub struct TimeSampler {
     timers: HashMap<i32, libc::timer_t>,
     hz: u32,
@@ -22,15 +24,16 @@ pub struct TimeSampler {
 }
 
 impl TimeSampler {
-    /// Prepares; [`TimeSampler::follow`] begins. `hz` samples a second of CPU time of each thread (at least 1); the calling thread
-    /// is left out.
+    /// Prepares sampling; [`TimeSampler::follow`] starts it. `hz` is the number of samples per
+    /// second of each thread's CPU time (at least 1); the calling thread is excluded.
     ///
     /// # Errors
-    /// `ResourceBusy` when there is another; the system's when it allows no handler.
+    /// `ResourceBusy` if there is another sampler; the system's if it permits no handler.
     pub fn start(hz: u32) -> io::Result<TimeSampler> {
         let samples = Samples::start()?;
-        // SAFETY: all fields of the structure are set or may be zero; the handler keeps to what a handler may do. It stays for
-        // good: a signal that comes late must not meet the default, which ends the process.
+        // SAFETY: all fields of the structure are set or may be zero; the handler is
+        // async-signal-safe. It stays installed for good: a late signal must not meet the default,
+        // which ends the process.
         let set = unsafe {
             let mut action: libc::sigaction = zeroed();
             action.sa_sigaction = on_signal as *const () as libc::sighandler_t;
@@ -41,12 +44,13 @@ impl TimeSampler {
         if set != 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: takes nothing.
+        // SAFETY: takes no arguments.
         let own = unsafe { libc::gettid() };
         Ok(TimeSampler { timers: HashMap::new(), hz: hz.max(1), own, samples })
     }
 
-    /// Gives timers to threads that have none, and takes back those of threads that have ended. Call it now and then.
+    /// Creates timers for new threads, and deletes those of threads that have ended. Must be called
+    /// now and then.
     ///
     /// # Errors
     /// The system's: no list of threads, no more timers.
@@ -68,7 +72,7 @@ impl TimeSampler {
             if thread != self.own && !self.timers.contains_key(&thread) {
                 match timer(thread, self.hz) {
                     Ok(timer) => drop(self.timers.insert(thread, timer)),
-                    // It has ended since.
+                    // It has ended in the meantime.
                     Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::ESRCH)) => {}
                     Err(error) => return Err(error),
                 }
@@ -77,12 +81,12 @@ impl TimeSampler {
         Ok(())
     }
 
-    /// Takes out what there is.
+    /// Takes out the available samples.
     pub fn drain(&mut self, each: impl FnMut(Sample<'_>)) {
         self.samples.drain(each);
     }
 
-    /// Samples that found no room since the start.
+    /// Number of samples lost for lack of room since the start.
     pub fn dropped(&self) -> u64 {
         self.samples.dropped()
     }
@@ -99,8 +103,9 @@ impl Drop for TimeSampler {
 
 /// A timer on a thread's CPU time, which sends the signal to that thread.
 fn timer(thread: i32, hz: u32) -> io::Result<libc::timer_t> {
-    // The clock of a thread's CPU time, as the kernel counts it (CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED in its
-    // include/linux/posix-timers_types.h; what pthread_getcpuclockid(3) makes, which wants a handle of the thread).
+    // The clock of a thread's CPU time, in the kernel's encoding (CPUCLOCK_PERTHREAD_MASK |
+    // CPUCLOCK_SCHED in its include/linux/posix-timers_types.h). pthread_getcpuclockid(3) returns
+    // the same, but requires a handle of the thread.
     let clock = (!thread << 3) | 6;
     let nanoseconds = 1_000_000_000 / i64::from(hz.max(1));
     let step = libc::timespec { tv_sec: nanoseconds / 1_000_000_000, tv_nsec: nanoseconds % 1_000_000_000 };
@@ -126,7 +131,8 @@ fn timer(thread: i32, hz: u32) -> io::Result<libc::timer_t> {
 }
 
 extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the kernel gives a handler with SA_SIGINFO a context; the place of errno is this thread's.
+    // SAFETY: the kernel gives a handler with SA_SIGINFO a context; the place of errno is this
+    // thread's.
     unsafe {
         let errno = *libc::__errno_location();
         note(&*context.cast(), 1, Kept::default());

@@ -1,4 +1,4 @@
-//! What the kernel tells of an operation.
+//! The kernel's report of an operation.
 
 use super::word::{Op, Word};
 use io_uring::cqueue;
@@ -8,17 +8,17 @@ use io_uring::cqueue;
 pub struct Done {
     /// The word that the operation was given.
     pub word: Word,
-    /// What the operation answers, or an errno as a negative number; of an accept the slot, of a departure the place in the
-    /// table that the socket was sent to.
+    /// The operation's result, or an errno as a negative number; for an accept the slot, for a
+    /// departure the place in the receiving table.
     pub result: i32,
-    /// Whether more completions of the operation come.
+    /// Whether more completions of the operation follow.
     pub more: bool,
     /// Whether there was more to receive, or to accept.
     pub sock_nonempty: bool,
 }
 
 impl Done {
-    /// An entry of the table `number`, of `count`.
+    /// From an entry of the table `number`, of `count`.
     pub(crate) fn of(entry: &cqueue::Entry, number: u32, count: u32) -> Done {
         let (word, mut result) = (Word(entry.user_data()), entry.result());
         if count > 1 && result >= 0 && word.op() == Op::Accept {

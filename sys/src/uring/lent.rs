@@ -1,4 +1,5 @@
-//! Memory that operations of a ring work on. It belongs to the kernel until the operation is done.
+//! Memory that operations of a ring work on. It belongs to the kernel until the operation has
+//! completed.
 
 use std::net::SocketAddr;
 
@@ -7,16 +8,17 @@ use super::word::Op;
 use crate::calls::NameRoom;
 use crate::sends::Sends;
 
-/// The bytes being sent, the buffer that is received into, and the rooms for addresses of those who are accepted.
+/// The bytes being sent, the receive buffer, and the rooms for peer addresses of accepts.
 ///
-/// What is lent cannot be reached until the operation has landed, and is leaked when this is dropped before: a cancelled
-/// operation may still be at work in a thread of the kernel, whatever the kernel answers.
+/// Lent memory cannot be accessed until the operation has landed, and is leaked if this is dropped
+/// before. A cancelled operation may still be running in a kernel thread, whatever the kernel
+/// answers.
 #[derive(Default)]
 pub struct Lent {
     /// The sends.
     pub sends: Sends,
     buffer: Box<[u8]>,
-    /// Bytes of the buffer for each receive of the present batch.
+    /// Bytes of the buffer per receive of the present batch.
     share: usize,
     /// Which shares are lent.
     receives: Vec<bool>,
@@ -32,15 +34,15 @@ struct Room {
 }
 
 impl Lent {
-    /// Bytes of the buffer.
+    /// Size of the buffer in bytes.
     pub fn buffer_bytes(&self) -> usize {
         self.buffer.len()
     }
 
-    /// Makes the buffer so large.
+    /// Resizes the buffer.
     ///
     /// # Panics
-    /// When a receive is under way.
+    /// If a receive is in progress.
     pub fn set_buffer_bytes(&mut self, bytes: usize) {
         assert_eq!(self.receiving, 0, "the buffer is with the kernel");
         if self.buffer.len() != bytes {
@@ -48,10 +50,11 @@ impl Lent {
         }
     }
 
-    /// Divides the buffer for a batch of `count` receives, into shares of at most `most` bytes. Returns the bytes of a share.
+    /// Divides the buffer for a batch of `count` receives, into shares of at most `most` bytes.
+    /// Returns the bytes of a share.
     ///
     /// # Panics
-    /// When a receive is under way, or `count` is 0.
+    /// If a receive is in progress, or `count` is 0.
     pub fn divide(&mut self, count: usize, most: usize) -> usize {
         assert_eq!(self.receiving, 0, "the buffer is with the kernel");
         self.share = (self.buffer.len() / count).min(most);
@@ -59,7 +62,7 @@ impl Lent {
         self.share
     }
 
-    /// Receives under way.
+    /// Number of receives in progress.
     pub fn receiving(&self) -> usize {
         self.receiving
     }
@@ -67,7 +70,7 @@ impl Lent {
     /// Lends the share with this number to a receive.
     ///
     /// # Panics
-    /// When there is no such share, or it is lent already.
+    /// If there is no such share, or it is already lent.
     pub fn lend_share(&mut self, number: u32) -> &mut [u8] {
         let lent = std::mem::replace(&mut self.receives[number as usize], true);
         assert!(!lent, "the share {number} is with the kernel already");
@@ -76,10 +79,10 @@ impl Lent {
         &mut self.buffer[start..start + self.share]
     }
 
-    /// The first `count` bytes of a share: what its receive has brought.
+    /// The first `count` bytes of a share: the result of its receive.
     ///
     /// # Panics
-    /// When the share is lent, or is smaller.
+    /// If the share is lent, or is smaller.
     pub fn received(&mut self, number: u32, count: usize) -> &mut [u8] {
         assert!(!self.receives[number as usize] && count <= self.share, "the share {number} is with the kernel");
         let start = number as usize * self.share;
@@ -89,7 +92,7 @@ impl Lent {
     /// Lends the room with this number, emptied, to an accept.
     ///
     /// # Panics
-    /// When it is lent already.
+    /// If it is already lent.
     pub fn lend_room(&mut self, number: u32) -> &mut NameRoom {
         let number = number as usize;
         if self.rooms.len() <= number {
@@ -101,27 +104,27 @@ impl Lent {
         &mut room.name
     }
 
-    /// The address in a room, if it is of the internet.
+    /// The address in a room, if it is an internet address.
     ///
     /// # Panics
-    /// When the room is lent.
+    /// If the room is lent.
     pub fn address(&self, number: u32) -> Option<SocketAddr> {
         let room = &self.rooms[number as usize];
         assert!(!room.lent, "the room {number} is with the kernel");
         room.name.name.address()
     }
 
-    /// Puts an address into a room, as the kernel does.
+    /// Writes an address to a room, as the kernel does.
     ///
     /// # Panics
-    /// When the room is lent.
+    /// If the room is lent.
     pub fn set_address(&mut self, number: u32, address: SocketAddr) {
         let room = &mut self.rooms[number as usize];
         assert!(!room.lent, "the room {number} is with the kernel");
         room.name.name = address.into();
     }
 
-    /// An operation is done: its memory is back.
+    /// Ends the loan to an operation that has completed.
     pub fn land(&mut self, done: &Done) {
         let number = done.word.low();
         match done.word.op() {
@@ -154,8 +157,8 @@ mod tests {
         Done { word: Word::new(op, 0, number), result: 0, more: false, sock_nonempty: false }
     }
 
-    /// A worker of the kernel may still copy a send, or write to the room of an accept, when the ring has gone: their memory
-    /// must be nobody else's as long as the process lives.
+    /// A worker of the kernel may still copy a send, or write to the room of an accept, after the
+    /// ring is gone: their memory must not be reused as long as the process lives.
     #[test]
     fn what_the_kernel_may_still_use_is_never_given_back() {
         const BYTES: usize = 100_000;
@@ -166,7 +169,7 @@ mod tests {
         let bytes = lent.sends.lend(send).as_ptr();
         let (share, room) = (lent.lend_share(0).as_ptr(), &raw const *lent.lend_room(3));
         drop(lent);
-        // Memory that was given back is most likely had again by who asks for as much.
+        // Memory that was freed is most likely returned for an allocation of the same size.
         let others: Vec<Vec<u8>> = (0..64).map(|_| vec![2; BYTES]).collect();
         assert!(others.iter().all(|other| other.as_ptr() != bytes), "the memory of the send was given back");
         assert!(others.iter().all(|other| other.as_ptr() != share), "the buffer was given back");

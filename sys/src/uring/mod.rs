@@ -1,10 +1,12 @@
-//! An io_uring whose sockets stand in its own tables ("direct descriptors"), each operation a method of [`Kernel`].
+//! An io_uring whose sockets are in its own tables ("direct descriptors"), with each operation a
+//! method of [`Kernel`].
 //!
-//! Completions come back as [`Done`], named by a [`Word`]. Memory that an operation works on is the ring's ([`Lent`]): bytes to
-//! be sent are handed in with the send and taken out when it is done, received bytes are read from the ring's buffer when
-//! their receive is done, addresses from their rooms when the accept is done. The ring knows which operations are done from
-//! the completions that it has collected itself, and makes the words of all operations, so a caller can neither take memory
-//! back too early nor make one operation look like another.
+//! Completions are returned as [`Done`], named by a [`Word`]. Memory that an operation works on is
+//! owned by the ring ([`Lent`]). Bytes to send are passed in with the send and taken out when it
+//! has completed. Received bytes are read from the ring's buffer when their receive has completed,
+//! addresses from their rooms when the accept has. The ring learns of completed operations only
+//! from completions that it has collected itself, and makes the words of all operations. A caller
+//! can thus neither take memory back too early nor make one operation look like another.
 
 mod done;
 mod kernel;

@@ -1,24 +1,28 @@
-//! The ring itself: each operation as a method, entering the kernel, taking completions.
+//! The ring itself: each operation as a method, entering the kernel, collecting completions.
 //!
 //! # More connections than a table holds
 //!
-//! The kernel bounds a ring's table by `RLIMIT_NOFILE`. So a [`Ring`] with more slots is several rings of the kernel's, its
-//! *tables*, all of one thread. Slots are dealt out among them in turn: slot `s` of `n` tables is place `s / n` of table
-//! `s % n`, and its operations go to that table's queue. With one table that is the slot itself, and all is as without.
+//! The kernel bounds a ring's table by `RLIMIT_NOFILE`. So a [`Ring`] with more slots consists of
+//! several kernel rings, its *tables*, all of one thread. Slots are distributed among them in
+//! rotation: slot `s` of `n` tables is place `s / n` of table `s % n`, and its operations go to
+//! that table's queue. With one table the place is the slot itself, and nothing differs.
 //!
-//! The thread sleeps on the first table. No wake-up may be lost while others have something to tell:
+//! The thread sleeps on the first table. No wake-up may be lost while others have completions:
 //!
-//! * Only the first defers its work to the next call that asks for events. The others' is done whenever the thread is in
-//!   the kernel, whichever ring it enters or sleeps on, so what has happened is seen in a table's completions without a
-//!   system call for it, and a table is entered only to submit.
-//! * Before it sleeps, the ring submits what is pending in any table, looks at each table's completions, and does not sleep
-//!   if there are any. For each table that the first has no poll of, it then asks for one, and that goes to the kernel
-//!   with the call that sleeps. The poll answers at once if the table has got completions since the look; else the next
-//!   completion that is posted to the table, by whomever, answers it. So between the look and the sleep nothing falls through.
-//! * A poll answers once (the kernel makes a poll of a ring single, against circles) and counts as there until its answer
-//!   has been collected: until then the first table has a completion, and no sleep lasts.
-//! * Completions beyond the room for them are not there to see, but announced by a flag, which counts as completions; the
-//!   table is then entered for them.
+//! * Only the first defers its work to the next call that asks for events. The others' work is done
+//!   whenever the thread is in the kernel, whichever ring it enters or sleeps on. Completions of a
+//!   table are therefore visible without a system call for it, and a table is entered only to
+//!   submit.
+//! * Before it sleeps, the ring submits what is pending in any table, checks each table's
+//!   completions, and does not sleep if there are any. For each table that the first has no poll
+//!   of, it then requests one, which is submitted by the call that sleeps. The poll completes at
+//!   once if the table has got completions since the check. Otherwise the next completion posted to
+//!   the table, by any thread, completes it. So nothing is missed between the check and the sleep.
+//! * A poll completes once (the kernel makes a poll of a ring single, to prevent cycles) and counts
+//!   as armed until its completion has been collected: until then the first table has a completion,
+//!   and no sleep lasts.
+//! * Completions that overflow a table's queue are not visible, but announced by a flag, which
+//!   counts as completions; the table is then entered for them.
 
 use super::done::Done;
 use super::kernel::Kernel;
@@ -37,22 +41,24 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Bytes of one send at most. The kernel waits for room without a thread, but only 128 times in one operation; after that a
-/// worker thread of the kernel blocks in it for as long as the peer reads by drops. Room is told of when a third of the
-/// socket's buffer is free, so 64 KiB take fewer turns than that also in the smallest of buffers (4.6 KB). How far a send has come
-/// is known when one of these is over.
+/// Maximum bytes of one send operation. The kernel waits for room without a thread, but only 128
+/// times per operation; after that a worker thread of the kernel blocks for as long as the peer
+/// reads in small amounts. Room is reported when a third of the socket's buffer is free, so 64 KiB
+/// take fewer rounds than that even with the smallest buffer (4.6 KB). Progress of a send is known
+/// when one of these operations completes.
 pub const SEND_BYTES_MAX: usize = 64 << 10;
 
-/// `IORING_MSG_RING_CQE_SKIP`: the other ring is not told; who has sent the socket tells its owner.
+/// `IORING_MSG_RING_CQE_SKIP`: the other ring gets no completion; the sending thread informs the
+/// receiving one.
 const MSG_RING_CQE_SKIP: u32 = 1;
 
-/// Addresses of peers asked for at a time.
+/// Number of peer addresses queried at a time.
 const NAMES: usize = 64;
 
-/// Completions that end a sleep although more are to be gathered.
+/// Number of completions that end a sleep although more are to be gathered.
 const GATHERED_MAX: u32 = 64;
 
-/// Completions of operations that nobody waits for.
+/// Word of completions that are ignored.
 const NOBODY: u64 = (Op::None as u64) << 56;
 
 /// A ring of one thread.
@@ -61,22 +67,24 @@ pub struct Ring {
     tables: Vec<Table>,
     /// Slots of each.
     table_slots: u32,
-    /// Completions taken early, because the kernel would not submit before.
+    /// Completions collected early, because the kernel would not submit before.
     early: Vec<Done>,
     lent: Lent,
-    /// A round of [`Kernel::peer_names`] is under way, or has failed: its rooms are the kernel's for good.
+    /// Whether a round of [`Kernel::peer_names`] is in progress or has failed; after a failure its
+    /// rooms are lent for good.
     names_are_lent: bool,
-    /// Where [`Ring::connect`] connects to, and from. Neither moves nor changes: entries that have not been submitted point here.
+    /// The destination and sources of [`Ring::connect`]. They neither move nor change: entries that
+    /// have not been submitted point to them.
     to: Option<Box<SockAddr>>,
     sources: Box<[SockAddr]>,
 }
 
 impl Ring {
-    /// A ring with at least `slots` direct descriptors, as few more as make all tables equal, at most `table_slots_max` in
-    /// each: the kernel takes up to `RLIMIT_NOFILE`.
+    /// A ring with at least `slots` direct descriptors, rounded up to make all tables equal, at
+    /// most `table_slots_max` in each: the kernel permits up to `RLIMIT_NOFILE`.
     ///
     /// # Errors
-    /// A sentence saying what this kernel refuses.
+    /// A sentence that names what this kernel refuses.
     pub fn new(slots: u32, table_slots_max: u32, purpose: Use) -> io::Result<Ring> {
         let count = slots.div_ceil(table_slots_max.max(1)).max(1);
         let table_slots = slots.div_ceil(count);
@@ -92,7 +100,7 @@ impl Ring {
     /// The same for [`Ring::connect`]: to this address, and from one of these, if there are any.
     ///
     /// # Errors
-    /// A sentence saying what this kernel refuses.
+    /// A sentence that names what this kernel refuses.
     pub fn connecting(slots: u32, table_slots_max: u32, to: SocketAddr, from: &[SocketAddr]) -> io::Result<Ring> {
         let mut ring = Ring::new(slots, table_slots_max, Use::Connecting)?;
         ring.to = Some(Box::new(to.into()));
@@ -105,7 +113,7 @@ impl Ring {
         if self.tables.len() == 1 { slot } else { slot / self.tables() }
     }
 
-    /// Second descriptors of all tables' rings, for other threads to send to.
+    /// Duplicate descriptors of all tables' rings, for other threads to send to.
     ///
     /// # Errors
     /// No descriptors are left.
@@ -113,8 +121,8 @@ impl Ring {
         self.tables.iter().map(Table::duplicate).collect()
     }
 
-    /// Sets an option of a UDP socket, as the abort of a connection does: kernels before 6.7 have the operation, and
-    /// refuse this use of it.
+    /// Sets an option of a UDP socket, as aborting a connection does: kernels before 6.7 have the
+    /// operation, but refuse this use of it.
     fn check_options(&mut self) -> io::Result<()> {
         let socket = UdpSocket::bind("127.0.0.1:0")?;
         let (level, name, value, size) = abort_option();
@@ -133,7 +141,7 @@ impl Ring {
     /// Adds an entry to a table's queue.
     ///
     /// # Safety
-    /// Memory that the entry points to must stay until its completion.
+    /// Memory that the entry points to must stay valid until its completion.
     unsafe fn push(&mut self, table: u32, entry: squeue::Entry) {
         // SAFETY: the caller's promise.
         while !unsafe { self.tables[table as usize].push(&entry) } {
@@ -141,7 +149,7 @@ impl Ring {
         }
     }
 
-    /// Leaves room for `count` entries that must be submitted together.
+    /// Makes room for `count` entries that must be submitted together.
     fn reserve(&mut self, table: u32, count: usize) {
         while !self.tables[table as usize].has_room(count) {
             self.make_room(table);
@@ -150,7 +158,8 @@ impl Ring {
 
     fn make_room(&mut self, table: u32) {
         if self.tables[table as usize].enter(0, 0, None).is_err() {
-            // Out of memory, or the completions are full: take those, and let others run.
+            // Out of memory, or the completion queue is full: collect completions, and let others
+            // run.
             let mut early = std::mem::take(&mut self.early);
             self.collect(&mut early);
             self.early = early;
@@ -158,7 +167,7 @@ impl Ring {
         }
     }
 
-    /// Enters each table but the first that has something to submit, or completions that it had no room for.
+    /// Enters each table except the first that has something to submit, or overflown completions.
     fn enter_others(&mut self) -> io::Result<()> {
         for table in &mut self.tables[1..] {
             if table.is_pending() || table.has_overflown() {
@@ -168,7 +177,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Has the first table tell when one of the others has completions.
+    /// Makes the first table report when one of the others has completions.
     fn arm_others(&mut self) {
         for number in 1..self.tables.len() {
             let table = &mut self.tables[number];
@@ -181,11 +190,12 @@ impl Ring {
         }
     }
 
-    /// Makes a socket in the slot and connects it, from the source with this index modulo how many there are: one chain, of
-    /// which one completion comes, a link's ([`Op::Link`]) if it fails and that of the connect ([`Op::Connect`]) else.
+    /// Creates a socket in the slot and connects it, from the source with this index modulo their
+    /// number. This is one chain with one completion: a link's ([`Op::Link`]) if it fails, and that
+    /// of the connect ([`Op::Connect`]) otherwise.
     ///
     /// # Panics
-    /// When the ring was not made by [`Ring::connecting`].
+    /// If the ring was not made by [`Ring::connecting`].
     pub fn connect(&mut self, slot: u32, source: usize) {
         let (table, place) = (self.table_of(slot), self.place_of(slot));
         let on = (&raw const ON).cast();
@@ -207,28 +217,29 @@ impl Ring {
         self.reserve(table, links.len() + 1);
         for link in links {
             let link = link.flags(squeue::Flags::IO_LINK | squeue::Flags::SKIP_SUCCESS);
-            // SAFETY: the options' value is static, and the kernel copies the address when the entry is submitted. Until then
-            // the address is on the heap, unchanged; the entry goes with the ring at the latest.
+            // SAFETY: the options' value is static, and the kernel copies the address when the
+            // entry is submitted. Until then the address is on the heap, unchanged; the entry is
+            // dropped with the ring at the latest.
             unsafe { self.push(table, link.user_data(Word::new(Op::Link, slot, 0).0)) };
         }
         // SAFETY: as above.
         unsafe { self.push(table, connect.user_data(Word::new(Op::Connect, slot, 0).0)) };
     }
 
-    /// Puts what the kernel has not taken of a send into the queue.
+    /// Queues the remaining bytes of a send.
     fn push_send(&mut self, slot: u32, send: u32) {
         let place = self.place_of(slot);
         let bytes = self.lent.sends.lend(send);
         let length = bytes.len().min(SEND_BYTES_MAX) as u32;
         let flags = libc::MSG_WAITALL | libc::MSG_NOSIGNAL;
         let entry = opcode::Send::new(Fixed(place), bytes.as_ptr(), length).flags(flags).build();
-        // SAFETY: the bytes are lent. They stay until the completion has been collected, as nobody else can make a completion
-        // of this name, and for ever if it never is.
+        // SAFETY: the bytes are lent. They stay until the completion has been collected, as no
+        // other code can make a completion of this name, and forever if it never is.
         unsafe { self.push(self.table_of(slot), entry.user_data(Word::new(Op::Send, slot, send).0)) };
     }
 
-    /// Asks for the addresses of these peers, each of which has exactly `length` bytes, into the rooms of the same place; those that
-    /// are `found` already are passed by.
+    /// Queries the addresses of these peers, each of exactly `length` bytes, into the rooms of the
+    /// same index; those already `found` are skipped.
     ///
     /// # Errors
     /// The kernel's. It may write to the rooms later.
@@ -242,17 +253,18 @@ impl Ring {
         let (level, option) = (libc::SOL_SOCKET as u32, libc::SO_PEERNAME as u32);
         let mut asked = 0;
         for (number, slot) in slots.iter().enumerate() {
-            // What closes a slot is submitted behind this: the answer is of the connection that is there now.
+            // An operation that closes a slot is submitted after this: the answer is that of the
+            // present connection.
             let Some(slot) = slot.filter(|_| found[number].is_none()) else { continue };
             asked += 1;
             let name = (&raw mut rooms[number]).cast();
             let entry = opcode::SetSockOpt::new(Fixed(self.place_of(slot)), level, option, name, length).build();
             let word = Word::new(Op::PeerName, slot, number as u32);
-            // SAFETY: the caller keeps the rooms until all of this round are answered, or for ever.
+            // SAFETY: the caller keeps the rooms until all of this round are answered, or forever.
             unsafe { self.push(self.table_of(slot), into_getsockopt(entry).user_data(word.0)) };
         }
         while asked > 0 {
-            // Not seen but for the first time: the answers are there when the call returns.
+            // Never observed more than once: the answers are available when the call returns.
             self.poll()?;
             let mut done = Vec::new();
             self.collect(&mut done);
@@ -278,7 +290,7 @@ impl Kernel for Ring {
     }
 
     fn table_of(&self, slot: u32) -> u32 {
-        // A division for each operation is for those who have more than one.
+        // Avoids a division per operation with a single table.
         if self.tables.len() == 1 { 0 } else { slot % self.tables() }
     }
 
@@ -300,12 +312,12 @@ impl Kernel for Ring {
         }
         if self.tables.len() > 1 {
             self.enter_others()?;
-            // What is still pending the kernel would not take, before its completions are collected.
+            // The kernel would not accept the pending entries before its completions are collected.
             if self.tables[1..].iter_mut().any(|table| table.has_completions() || table.is_pending()) {
                 return self.poll();
             }
             self.arm_others();
-            // Taken to make room for those polls: what is held already is what a sleep would wait for.
+            // Collected to make room for those polls: a sleep would wait for what is already held.
             if !self.early.is_empty() {
                 return self.poll();
             }
@@ -401,9 +413,10 @@ impl Kernel for Ring {
         let entry = opcode::Accept::new(Fd(listener), name.cast(), length)
             .file_index(Some(DestinationSlot::auto_target()))
             .build();
-        // In place of the slot a table's number, which is the number of a slot in it.
+        // In place of the slot a table's number, which is also the number of a slot in it.
         let word = Word::new(Op::Accept, table, room);
-        // SAFETY: the room is lent. It stays until the completion has been collected, and for ever if it never is.
+        // SAFETY: the room is lent. It stays until the completion has been collected, and forever
+        // if it never is.
         unsafe { self.push(self.table_of(table), entry.user_data(word.0)) };
     }
 
@@ -415,12 +428,13 @@ impl Kernel for Ring {
         let mut all = Vec::with_capacity(slots.len());
         for slots in slots.chunks(NAMES) {
             if self.names_are_lent {
-                // Answers of a round that has failed may still come, and would be taken for those of this one.
+                // Answers of a failed round may still arrive, and would be taken for those of this
+                // one.
                 break;
             }
             let mut found = vec![None; slots.len()];
             self.names_are_lent = true;
-            // Not given back unless all are answered.
+            // Freed only if all are answered.
             let mut rooms = ManuallyDrop::new(Box::new([Name::default(); NAMES]));
             let asked = NAME_BYTES_BY_FAMILY
                 .iter()
@@ -452,8 +466,8 @@ impl Kernel for Ring {
         let bytes = self.lent.lend_share(share);
         let entry = opcode::Recv::new(Fixed(place), bytes.as_mut_ptr(), bytes.len() as u32);
         let entry = entry.flags(libc::MSG_DONTWAIT).build();
-        // SAFETY: the share is lent: it is in no other receive, and can be reached, or go, only when the completion has been
-        // collected.
+        // SAFETY: the share is lent: it is in no other receive, and can be accessed or freed only
+        // when the completion has been collected.
         unsafe { self.push(self.table_of(slot), entry.user_data(Word::new(Op::Receive, slot, share).0)) };
     }
 
@@ -493,22 +507,23 @@ impl Kernel for Ring {
 }
 
 impl Drop for Ring {
-    /// Ends all operations and closes all sockets. What is lent stays so: see [`Lent`].
+    /// Cancels all operations and closes all sockets. Lent memory stays lent: see [`Lent`].
     fn drop(&mut self) {
         self.tables.iter_mut().for_each(Table::shut);
     }
 }
 
-/// Turns a `setsockopt` of the ring into a `getsockopt` (Linux 6.7): they differ in one number, and the library has only
-/// the former. `SO_PEERNAME` this way is the one means to learn the peer's address of a direct descriptor without giving it
-/// a descriptor of the process for a moment.
+/// Turns a `setsockopt` of the ring into a `getsockopt` (Linux 6.7): they differ in one number, and
+/// the library only has the former. `SO_PEERNAME` by this operation is the only way to learn the
+/// peer's address of a direct descriptor without temporarily giving it a descriptor of the process.
 fn into_getsockopt(mut entry: squeue::Entry) -> squeue::Entry {
     /// From the kernel's `enum io_uring_socket_op`.
     const GETSOCKOPT: u32 = 2;
     /// Offset of `cmd_op` in the kernel's `struct io_uring_sqe`.
     const CMD_OP_OFFSET: usize = 8;
     const { assert!(size_of::<squeue::Entry>() == 64, "an entry is the kernel's 64 bytes") };
-    // SAFETY: the entry is the kernel's structure of 64 bytes, aligned to eight; any u32 is valid there.
+    // SAFETY: the entry is the kernel's structure of 64 bytes, aligned to eight; any u32 is valid
+    // there.
     unsafe { (&raw mut entry).cast::<u8>().add(CMD_OP_OFFSET).cast::<u32>().write(GETSOCKOPT) };
     entry
 }

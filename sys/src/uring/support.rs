@@ -1,10 +1,10 @@
-//! What a ring needs of the kernel, and how it is said that something is missing.
+//! What a ring requires of the kernel, and the errors when it is missing.
 
 use crate::calls;
 use io_uring::{IoUring, Probe, opcode};
 use std::io;
 
-/// What a ring is for: who only accepts runs on older kernels than who connects.
+/// The purpose of a ring: accepting works on older kernels than connecting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
     /// Connections are accepted, and moved between rings (Linux 6.7).
@@ -14,7 +14,7 @@ pub enum Use {
 }
 
 impl Use {
-    /// Entries of the submission queue: what does not fit is submitted early.
+    /// Entries of the submission queue: those that do not fit are submitted early.
     pub(crate) fn submissions(self) -> u32 {
         match self {
             Use::Accepting => 256,
@@ -23,7 +23,7 @@ impl Use {
         }
     }
 
-    /// Operations beside those that both need, and the first Linux that has all.
+    /// Operations besides those that both uses need, and the first Linux that has all.
     fn needs(self) -> (&'static [(u8, &'static str)], &'static str) {
         match self {
             Use::Accepting => (
@@ -71,7 +71,7 @@ pub(crate) fn check_operations(ring: &IoUring, purpose: Use) -> io::Result<()> {
     }
 }
 
-/// Names the usual reasons.
+/// Explains the usual reasons.
 pub(crate) fn explain(what: &str, error: io::Error) -> io::Error {
     let disabled = std::fs::read_to_string("/proc/sys/kernel/io_uring_disabled");
     let disabled = disabled.ok().filter(|value| value.trim() != "0");

@@ -1,4 +1,4 @@
-//! Rings of several tables, of a few slots each.
+//! Rings of several tables with few slots each.
 
 use super::*;
 use crate::Advance;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A ring that accepts, and what it has told.
+/// An accepting ring, and its completions.
 struct Bench {
     ring: Ring,
     listener: TcpListener,
@@ -26,7 +26,7 @@ impl Bench {
         Bench { ring, listener, to, told: Vec::new() }
     }
 
-    /// Sleeps until an operation of this kind is done, and takes it out.
+    /// Sleeps until an operation of this kind has completed, and takes it out.
     fn until(&mut self, op: Op) -> Done {
         let start = Instant::now();
         loop {
@@ -49,7 +49,7 @@ impl Bench {
         (u32::try_from(result).map_err(|_| -result), client)
     }
 
-    /// Receives what has come for a polled slot.
+    /// Receives the available bytes of a polled slot.
     fn receive(&mut self, slot: u32) -> Vec<u8> {
         assert_eq!(self.ring.divide(2, 64), 64);
         self.ring.receive(slot, 1);
@@ -87,15 +87,15 @@ fn a_table_is_filled_to_its_end_and_no_further() {
         assert_eq!(slots, [table, table + 3], "table {table}");
         assert_eq!(bench.accept(table).0, Err(libc::ENFILE));
     }
-    // A place given back is a place of its own table.
+    // A released place belongs to its own table.
     bench.ring.close(4, true, 0);
     assert_eq!(bench.until(Op::Close).word.slot(), 4);
     assert_eq!(bench.accept(2).0, Err(libc::ENFILE));
     assert_eq!(bench.accept(1).0, Ok(4));
 }
 
-/// The thread sleeps on the first table alone: each event of another must end the sleep, however often, and nothing else
-/// may.
+/// The thread sleeps on the first table alone: each event of another must end the sleep, however
+/// often, and nothing else may.
 #[test]
 fn bytes_for_any_table_end_a_sleep() {
     let mut bench = Bench::new(16, 4);
@@ -111,7 +111,7 @@ fn bytes_for_any_table_end_a_sleep() {
     for round in 0..200usize {
         let (slot, client) = &mut all[round * 5 % 8];
         let (slot, mut client) = (*slot, client.try_clone().expect("a descriptor"));
-        // Every other time the thread sleeps before the bytes come.
+        // Every other time the thread sleeps before the bytes arrive.
         let writer = std::thread::spawn(move || {
             if round % 2 == 0 {
                 std::thread::sleep(Duration::from_millis(2));
@@ -133,7 +133,7 @@ fn bytes_for_any_table_end_a_sleep() {
     assert!(sleeps <= 4 && bench.told.is_empty(), "{sleeps} sleeps with nothing to do, {:?}", bench.told);
 }
 
-/// What is asked of another table leaves with the sleep, and what is done at once does not let it last.
+/// Requests to another table are submitted with the sleep, and immediate completions end it.
 #[test]
 fn what_is_pending_in_any_table_leaves_before_a_sleep() {
     let mut bench = Bench::new(6, 2);
@@ -150,7 +150,7 @@ fn what_is_pending_in_any_table_leaves_before_a_sleep() {
     assert_eq!(&got, b"hello");
 }
 
-/// Completions of another table that its queue has no room for are not lost, nor slept over.
+/// Completions that overflow another table's queue are neither lost nor slept over.
 #[test]
 fn more_completions_than_have_room_all_come() {
     const COUNT: usize = 10_000;
@@ -175,7 +175,7 @@ fn more_completions_than_have_room_all_come() {
     }
 }
 
-/// A socket goes from a table of one ring to a table of another, and only there where there is room.
+/// A socket moves from a table of one ring to a table of another, and only to one with room.
 #[test]
 fn a_socket_departs_to_the_table_it_is_sent_to() {
     let (mut here, mut there) = (Bench::new(4, 2), Bench::new(2, 1));
@@ -188,7 +188,8 @@ fn a_socket_departs_to_the_table_it_is_sent_to() {
         here.ring.depart(slot, doors[door].as_fd(), 0);
         if !room {
             here.ring.submit().expect("a submit");
-            // The first table's owner puts the socket in place itself, when it is in the kernel next.
+            // The thread of the first table puts the socket in place itself, when it next enters
+            // the kernel.
             there.ring.poll().expect("a poll");
             assert_eq!(here.until(Op::Depart).result, -libc::ENFILE);
             assert_eq!(here.until(Op::Left).result, -libc::ECANCELED, "the connection stays");
@@ -196,7 +197,7 @@ fn a_socket_departs_to_the_table_it_is_sent_to() {
         }
         here.ring.submit().expect("a submit");
         there.ring.poll().expect("a poll");
-        // The one place of that table.
+        // The only place of that table.
         assert_eq!(here.until(Op::Depart).result, 0);
         assert!(here.until(Op::Left).result >= 0);
         there.ring.collect(&mut there.told);
@@ -218,7 +219,7 @@ fn peers_are_told_of_the_slots_that_are_asked_for() {
             (slot.expect("there is room"), client)
         })
         .collect();
-    // What is done meanwhile is told later.
+    // Completions that occur in the meantime are reported later.
     let (polled, client) = &mut clients[7];
     bench.ring.arm_poll(*polled, 0);
     client.write_all(b"hello").expect("sent");
@@ -231,7 +232,8 @@ fn peers_are_told_of_the_slots_that_are_asked_for() {
     assert_eq!(bench.until(Op::Poll).word.slot(), clients[7].0);
 }
 
-/// A peer that takes nothing holds a send up for as long as it pleases: it goes on where it was, and its bytes come back at its end.
+/// A peer that does not read delays a send indefinitely: it then continues where it was, and its
+/// bytes are returned at its end.
 #[test]
 fn a_send_goes_on_until_all_is_taken() {
     const BYTES: usize = 3 << 20;

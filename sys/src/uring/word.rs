@@ -1,18 +1,18 @@
 //! The word that names an operation's completion.
 
-/// What a completion is of: the top byte of its word.
+/// The operation that a completion belongs to: the top byte of its word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Op {
-    /// Nobody waits for it.
+    /// The completion is ignored.
     None = 0,
     /// A connection was accepted into the table.
     Accept = 1,
     /// A link of the chain that makes a connection has failed.
     Link = 2,
-    /// A connection stands, or could not be made.
+    /// A connection is established, or failed.
     Connect = 3,
-    /// Bytes are there, or an end, or an error.
+    /// Bytes, an end or an error has arrived.
     Poll = 4,
     /// Bytes are in the buffer.
     Receive = 5,
@@ -24,13 +24,13 @@ pub enum Op {
     Depart = 8,
     /// A socket that has departed is out of this ring's table.
     Left = 9,
-    /// Another thread wants this one to look.
+    /// Another thread has woken this one.
     Wake = 10,
-    /// Our direction has ended.
+    /// Our direction has been closed.
     Shutdown = 11,
     /// The peer's address is in its room.
     PeerName = 12,
-    /// Another table of the ring has completions; its number in place of the slot.
+    /// Another table of the ring has completions; its number is in place of the slot.
     Table = 13,
 }
 
@@ -42,7 +42,8 @@ impl Word {
     /// The word of an operation in `slot`, which is below 2^24.
     pub fn new(op: Op, slot: u32, low: u32) -> Word {
         debug_assert!(slot < 1 << 24);
-        // A slot must not make another kind of it: by that the ring knows whose memory is back.
+        // The slot must not spill into the kind, which tells the ring whose memory is no longer
+        // lent.
         Word((op as u64) << 56 | u64::from(slot & 0x00ff_ffff) << 32 | u64::from(low))
     }
 
