@@ -1,9 +1,9 @@
 //! Seals and opens the records of an established connection.
 //!
-//! The AEADs and HKDF are `ring`'s; this file only lays out nonces, additional
-//! data and the key schedule's one step that is needed after a handshake, the
-//! key update. Keys are kept raw (32 bytes a direction) and expanded for the
-//! call that uses them: an expanded AES-GCM key is over 500 bytes.
+//! The AEADs and HKDF are `ring`'s. This file only constructs nonces, additional data and the one
+//! step of the key schedule that is needed after a handshake, the key update. Keys are stored raw
+//! (32 bytes per direction) and expanded for the call that uses them: an expanded AES-GCM key is
+//! over 500 bytes.
 
 use ring::aead::{self, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::hkdf;
@@ -14,15 +14,14 @@ use crate::{TlsFault, TlsVersion};
 
 const TAG_BYTES: usize = 16;
 const IV_BYTES: usize = 12;
-/// Of a nonce of AES-GCM in TLS 1.2, the part that travels (RFC 5288 3).
+/// The part of an AES-GCM nonce in TLS 1.2 that is transmitted (RFC 5288 3).
 const EXPLICIT_NONCE_BYTES: usize = 8;
 /// The longest traffic secret: one SHA-384 output.
 const SECRET_BYTES_MAX: usize = 48;
 /// Records that one key may seal with AES-GCM (RFC 8446 5.5 allows 2^24.5).
 pub(crate) const SEALED_RECORDS_MAX: u64 = 1 << 24;
 
-/// Of these, what is left when the end of a connection begins whose key cannot
-/// be changed.
+/// Of these, the number left when a connection is told to end because its key cannot be changed.
 const LAST_RECORDS: u64 = 1 << 16;
 
 /// The algorithm that protects records.
@@ -51,8 +50,8 @@ pub(crate) struct Suite {
 }
 
 impl Suite {
-    /// The hash of the key schedule. Only TLS 1.3 asks for it after the
-    /// handshake, and there the algorithm tells (RFC 8446 B.4).
+    /// The hash of the key schedule. Only TLS 1.3 needs it after the handshake, and there the
+    /// algorithm determines it (RFC 8446 B.4).
     fn hkdf(self) -> hkdf::Algorithm {
         match self.algorithm {
             Algorithm::Aes256Gcm => hkdf::HKDF_SHA384,
@@ -89,13 +88,13 @@ impl Drop for Keys {
 }
 
 impl Keys {
-    /// The same keys, for a test that plays the peer.
+    /// The same keys, for a test that simulates the peer.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn copy(&self) -> Self {
         Self { secret: self.secret, key: self.key, iv: self.iv, seq: self.seq }
     }
 
-    /// Keys of TLS 1.3 from their secret, as many bytes as the suite's hash has.
+    /// TLS 1.3 keys from their secret, whose length is that of the suite's hash.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) fn of_secret(suite: Suite, secret: &[u8]) -> Self {
         let mut keys = Self { secret: [0; SECRET_BYTES_MAX], key: [0; 32], iv: [0; IV_BYTES], seq: 0 };
@@ -104,9 +103,8 @@ impl Keys {
         keys
     }
 
-    /// Takes over the keys that the handshake left. In TLS 1.3 `secret` is
-    /// checked to be the one that the key comes from, so that a later key
-    /// update cannot go wrong.
+    /// Takes over the keys that the handshake produced. In TLS 1.3, checks that the key derives
+    /// from `secret`, so that a later key update cannot fail.
     pub(crate) fn new(suite: Suite, seq: u64, key: &[u8], iv: &[u8], secret: Option<&[u8]>) -> Result<Self, TlsFault> {
         let internal = |what: &str| TlsFault::Internal(what.into());
         let mut keys = Self { secret: [0; SECRET_BYTES_MAX], key: [0; 32], iv: [0; IV_BYTES], seq };
@@ -130,7 +128,7 @@ impl Keys {
         Ok(keys)
     }
 
-    /// The key made ready for use, on the stack.
+    /// The expanded key, on the stack.
     pub(crate) fn expand(&self, suite: Suite) -> LessSafeKey {
         let algorithm = suite.algorithm.ring();
         let key = UnboundKey::new(algorithm, &self.key[..algorithm.key_len()])
@@ -166,17 +164,16 @@ impl Keys {
         nonce
     }
 
-    /// Whether there will soon be no more records of data to seal, and no way
-    /// to another key: TLS 1.2 with AES-GCM. What is left, 1 GiB of full
-    /// records, is more than any last words.
+    /// Whether the key will soon be unable to seal further data records and cannot be changed: TLS
+    /// 1.2 with AES-GCM. The remainder, 1 GiB of full records, exceeds any final output.
     pub(crate) fn is_nearly_worn(&self, suite: Suite) -> bool {
         self.seq >= SEALED_RECORDS_MAX - LAST_RECORDS
             && suite.version == TlsVersion::V1_2
             && suite.algorithm != Algorithm::Chacha20Poly1305
     }
 
-    /// Whether this key may not seal another record of data; one more, a key
-    /// update or an alert, is always left.
+    /// Whether this key may not seal another data record; one more, a key update or an alert, is
+    /// always possible.
     pub(crate) fn worn(&self, suite: Suite) -> bool {
         suite.algorithm != Algorithm::Chacha20Poly1305 && self.seq >= SEALED_RECORDS_MAX
     }
@@ -204,7 +201,7 @@ fn expand_label(suite: Suite, secret: &[u8], label: &[u8], out: &mut [u8]) {
 pub(crate) fn seal(suite: Suite, keys: &mut Keys, key: &LessSafeKey, kind: u8, plaintext: &[u8], out: &mut Vec<u8>) {
     let nonce = keys.nonce();
     let explicit = suite.explicit_nonce();
-    // In TLS 1.3 the content type goes inside and the record calls itself data.
+    // In TLS 1.3 the content type is inside and the record's outer type is data.
     let (outer_kind, fragment) = match suite.version {
         TlsVersion::V1_3 => (APPLICATION_DATA, plaintext.len() + 1 + TAG_BYTES),
         TlsVersion::V1_2 => (kind, plaintext.len() + TAG_BYTES + usize::from(explicit) * EXPLICIT_NONCE_BYTES),
@@ -248,11 +245,11 @@ fn tls12_aad(seq: u64, kind: u8, plaintext_bytes: usize) -> [u8; 13] {
 /// Why a record could not be opened; each has its alert.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenError {
-    /// `bad_record_mac`: altered, replayed, reordered or sealed by another.
+    /// `bad_record_mac`: altered, replayed, reordered or sealed with another key.
     Mac,
     /// `record_overflow`: more than 2^14 bytes of plaintext.
     Overflow,
-    /// `unexpected_message`: a record that this state has no use for.
+    /// `unexpected_message`: a record that is not permitted in this state.
     Unexpected,
 }
 
@@ -268,7 +265,7 @@ pub(crate) fn open<'r>(
         return Err(OpenError::Unexpected);
     };
     if suite.version == TlsVersion::V1_3 && header[0] != APPLICATION_DATA {
-        // No record goes unprotected after the handshake (RFC 8446 5).
+        // No unprotected record is permitted after the handshake (RFC 8446 5).
         return Err(OpenError::Unexpected);
     }
     let mut nonce = keys.nonce();
@@ -294,7 +291,7 @@ pub(crate) fn open<'r>(
     let (kind, plaintext) = match suite.version {
         TlsVersion::V1_2 => (header[0], opened),
         TlsVersion::V1_3 => {
-            // The last byte that is not padding is the type (RFC 8446 5.4).
+            // The last nonzero byte is the type (RFC 8446 5.4).
             let last = opened.iter().rposition(|&byte| byte != 0);
             let last = last.ok_or(OpenError::Unexpected)?;
             if opened.len() > PLAINTEXT_BYTES_MAX + 1 {

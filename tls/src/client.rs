@@ -1,6 +1,8 @@
-//! One client's TLS, as small when idle as the server's: for programs that play very many clients on one machine.
+//! TLS for one client, as small when idle as the server's: for programs that simulate very many
+//! clients on one machine.
 //!
-//! It takes whatever certificate comes: what these programs measure is the server, not whom to trust.
+//! It accepts any certificate: these programs measure the server, and have no need to authenticate
+//! it.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -50,7 +52,8 @@ impl ServerCertVerifier for Anyone {
     }
 }
 
-/// What all clients' TLS has in common: whom to trust, and the server's name. Cheap to clone.
+/// What all clients' TLS has in common: the certificate verifier, and the server's name. Cheap to
+/// clone.
 #[derive(Clone, Debug)]
 pub struct Terms {
     config: Arc<ClientConfig>,
@@ -58,11 +61,11 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Takes whatever certificate comes, and checks only that the server has its key. Each session is a full handshake:
-    /// what a server's own tickets save is not measured.
+    /// Accepts any certificate, and only checks that the server has its key. Each session is a full
+    /// handshake: the savings by a server's tickets are not measured.
     ///
     /// # Errors
-    /// The domain is no DNS name and no address.
+    /// The domain is neither a DNS name nor an address.
     pub fn trusting_anyone(domain: &str) -> Result<Terms, String> {
         let name = match domain.parse::<IpAddr>() {
             Ok(address) => ServerName::from(address),
@@ -71,7 +74,7 @@ impl Terms {
         Ok(Terms::new(name, ring::default_provider(), rustls::ALL_VERSIONS))
     }
 
-    /// The same for clients that speak another protocol than XMPP inside (RFC 7301), such as `http/1.1`.
+    /// The same for clients of another protocol than XMPP (RFC 7301), such as `http/1.1`.
     pub fn speaking(self, protocol: &str) -> Terms {
         let mut config = (*self.config).clone();
         config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
@@ -89,7 +92,7 @@ impl Terms {
         let trusting = config.dangerous().with_custom_certificate_verifier(Arc::new(Anyone(provider)));
         let mut config = trusting.with_no_client_auth();
         config.resumption = rustls::client::Resumption::disabled();
-        // XEP-0368 4: the client says which protocol it speaks.
+        // XEP-0368 4: the client offers its protocol.
         config.alpn_protocols = vec![b"xmpp-client".to_vec()];
         // The handshake's object is exchanged for its secrets.
         config.enable_secret_extraction = true;
@@ -98,10 +101,11 @@ impl Terms {
     }
 }
 
-/// One client's TLS: 248 bytes, with nothing behind them once the handshake is done.
+/// One client's TLS: 248 bytes, and no heap once the handshake is done.
 ///
-/// [`receive`](Self::receive) takes the socket's bytes in; [`send`](Self::send) takes plaintext out, along with all that TLS
-/// itself has to say, and is due whenever [`wants_send`](Self::wants_send).
+/// [`receive`](Self::receive) takes the socket's bytes in; [`send`](Self::send) takes plaintext
+/// out, together with all output of TLS itself, and must be called whenever
+/// [`wants_send`](Self::wants_send).
 pub struct TlsClient(State);
 
 const _: () = assert!(size_of::<TlsClient>() <= 248, "an idle client over TLS costs this much");
@@ -110,20 +114,20 @@ const _: () = assert!(size_of::<TlsClient>() <= 248, "an idle client over TLS co
 enum State {
     Starting(Box<Starting>),
     Traffic(Traffic),
-    /// A fault has ended it; what is still to be sent tells the server why.
+    /// A fault has ended it; the bytes are an alert still to be sent to the server.
     Over(Vec<u8>),
 }
 
-/// Until the last word of the handshake has been taken to be sent.
+/// State until the last handshake message has been taken to be sent.
 struct Starting {
     handshake: Handshake,
     flight: Vec<u8>,
-    /// What the handshake has come to.
+    /// The result of the handshake.
     done: Option<Traffic>,
 }
 
 impl TlsClient {
-    /// A handshake whose first word waits to be sent.
+    /// A handshake whose first message waits to be sent.
     ///
     /// # Errors
     /// rustls refuses the terms.
@@ -143,18 +147,18 @@ impl TlsClient {
         }
     }
 
-    /// The version agreed on, once the handshake is done and as long as nothing has failed.
+    /// The negotiated version, once the handshake is done and while nothing has failed.
     pub fn version(&self) -> Option<TlsVersion> {
         self.traffic().map(Traffic::version)
     }
 
-    /// Whether the server has said that it sends no more.
+    /// Whether the server has announced that it sends no more.
     pub fn peer_closed(&self) -> bool {
         self.traffic().is_some_and(Traffic::peer_closed)
     }
 
-    /// Bytes of heap behind this object: none but for the start of a record once the handshake is done and said; an
-    /// estimate before.
+    /// Bytes of heap behind this object: once the handshake is complete and sent, only the start of
+    /// a record, if any; an estimate before.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             State::Starting(starting) => {
@@ -165,11 +169,11 @@ impl TlsClient {
         }
     }
 
-    /// Records came, in any pieces, and are decrypted where they lie; appends what they say to `plaintext`.
+    /// Decrypts received records in place, in any pieces; appends their content to `plaintext`.
     ///
     /// # Errors
-    /// They are no TLS, or the server has sent an alert, in this call or before. [`send`](Self::send) then has the alert
-    /// for the server.
+    /// They are not TLS, or the server has sent an alert, in this call or before.
+    /// [`send`](Self::send) then has the alert for the server.
     pub fn receive(&mut self, mut records: &mut [u8], plaintext: &mut Vec<u8>) -> Result<(), TlsFault> {
         let mut alert = Vec::new();
         let outcome = self.advance(&mut records, plaintext, &mut alert);
@@ -211,8 +215,8 @@ impl TlsClient {
         traffic.receive(records, plaintext, alert)
     }
 
-    /// Whether TLS has something to say of itself (its handshake, the answer to a key update, an alert), or what has
-    /// waited for the end of the handshake can go.
+    /// Whether TLS itself has output (its handshake, the answer to a key update, an alert), or data
+    /// that waited for the end of the handshake can be sent.
     pub fn wants_send(&self) -> bool {
         match &self.0 {
             State::Starting(starting) => starting.done.is_some() || !starting.flight.is_empty(),
@@ -221,11 +225,12 @@ impl TlsClient {
         }
     }
 
-    /// Appends to `records` what TLS has to say of itself and, once the handshake is done, all of `plaintext`, which is
-    /// emptied. Before, it is left as it is.
+    /// Appends the output of TLS itself to `records` and, once the handshake is done, all of
+    /// `plaintext`, which is emptied. Before that, `plaintext` is left unchanged.
     ///
     /// # Errors
-    /// [`TlsFault::Closed`] after a fault, and [`TlsFault::KeysExhausted`] after 2^24 records over TLS 1.2.
+    /// [`TlsFault::Closed`] after a fault, and [`TlsFault::KeysExhausted`] after 2^24 records over
+    /// TLS 1.2.
     pub fn send(&mut self, plaintext: &mut Vec<u8>, records: &mut Vec<u8>) -> Result<(), TlsFault> {
         match &mut self.0 {
             State::Starting(starting) => {

@@ -1,35 +1,35 @@
-//! Why a TLS connection ended, told by who is to blame.
+//! Reasons why a TLS connection ended, by blame.
 
 use std::fmt;
 
-/// A fault ends the connection. The alert for the peer, where one is due, was
-/// already appended to `to_send`.
+/// A fault ends the connection. The alert for the peer, if one is due, has already been appended to
+/// `to_send`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TlsFault {
-    /// The peer broke the protocol, or sent no TLS at all.
+    /// The peer broke the protocol, or did not send TLS at all.
     PeerMisbehaved(Box<str>),
     /// No version, cipher suite, signature or application protocol in common.
     PeerIncompatible(Box<str>),
     /// The peer sent this fatal alert (RFC 8446 6.2).
     PeerAlert(u8),
-    /// The keys have sealed as many records as they safely may (RFC 8446 5.5)
-    /// and this version has no way to change them.
+    /// The keys have sealed as many records as is safe (RFC 8446 5.5) and this version cannot
+    /// change them.
     KeysExhausted,
-    /// Plaintext was to be sent before the handshake was done: our mistake.
+    /// Plaintext was to be sent before the handshake was done: a bug of ours.
     NotEstablished,
-    /// The connection had been closed or had failed before.
+    /// The connection was already closed or had failed.
     Closed,
-    /// The TLS library failed in a way that is not the peer's doing.
+    /// The TLS library failed for a reason that is not the peer's fault.
     Internal(Box<str>),
 }
 
 impl TlsFault {
-    /// A fault of the peer's, in words.
+    /// A fault of the peer, with a description.
     pub fn misbehaved(what: impl Into<Box<str>>) -> Self {
         Self::PeerMisbehaved(what.into())
     }
 
-    /// Sorts an error of the library by blame.
+    /// Classifies an error of the library by blame.
     pub fn from_library(error: &rustls::Error) -> Self {
         use rustls::Error as E;
         match error {

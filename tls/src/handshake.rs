@@ -1,10 +1,9 @@
-//! A connection until its handshake is done: the only file that drives the
-//! TLS library, as either end.
+//! A connection until its handshake is done: the only file that drives the TLS library, for either
+//! side.
 //!
-//! The library is fed whole records, one at a time. So when the peer's
-//! `Finished` has been taken, the library holds nothing that comes after it
-//! (data, tickets), and the object can be exchanged for the traffic keys on
-//! the spot.
+//! The library is fed whole records, one at a time. So when the peer's `Finished` has been
+//! processed, the library holds nothing that follows it (data, tickets), and the object can be
+//! exchanged for the traffic keys at once.
 
 use rustls::{CipherSuite, Connection, ConnectionTrafficSecrets, ProtocolVersion};
 
@@ -14,19 +13,18 @@ use crate::secrets::{CapturedSecrets, Secret, Secrets};
 use crate::traffic::{Side, Traffic};
 use crate::{TlsFault, TlsVersion};
 
-/// Bytes that a peer may send in a handshake, as many as the library keeps of
-/// one. A `ClientHello` with post-quantum shares and tickets has about 4 KiB.
+/// Maximum bytes that a peer may send in a handshake, the same as the library buffers. A
+/// `ClientHello` with post-quantum shares and tickets has about 4 KiB.
 pub(crate) const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
-/// Records that a peer may cut its handshake into. More than a few is unheard
-/// of; each costs the library a pass over what it has joined so far.
+/// Maximum number of records in a peer's handshake. More than a few are never seen; each costs the
+/// library a pass over what it has joined so far.
 pub(crate) const HANDSHAKE_RECORDS_MAX: u16 = 2048;
 
 /// One connection's handshake.
 ///
-/// The configuration of the library has to log its keys to
-/// [`CapturedSecrets`](crate::CapturedSecrets) and to permit that secrets are extracted. The
-/// library's object is made when it is first needed: a connection that has
-/// said nothing costs a few words.
+/// The library's configuration must log its keys to [`CapturedSecrets`](crate::CapturedSecrets) and
+/// permit the extraction of secrets. The library's object is created when it is first needed: a
+/// connection that has sent nothing costs a few words.
 #[derive(Default)]
 pub struct Handshake {
     library: Option<Box<Connection>>,
@@ -37,10 +35,10 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// The handshake of an end that speaks first; appends what it says.
+    /// The handshake of the side that sends first; appends its first flight.
     ///
     /// # Errors
-    /// The library's own.
+    /// The library's.
     pub fn begin(library: impl Into<Connection>, to_send: &mut Vec<u8>) -> Result<Self, TlsFault> {
         let library = Box::new(library.into());
         let mut handshake = Self { library: Some(library), ..Self::default() };
@@ -48,9 +46,9 @@ impl Handshake {
         Ok(handshake)
     }
 
-    /// Takes bytes in until the handshake is done or they are used up; true
-    /// when it is done, and `input` is left with what follows. `make` makes
-    /// the library's object at the first whole record, if there is none yet.
+    /// Takes bytes in until the handshake is done or they are used up. Returns true when it is
+    /// done, and leaves what follows in `input`. `make` creates the library's object at the first
+    /// whole record, if there is none yet.
     ///
     /// # Errors
     /// A [`TlsFault`] ends the connection; its alert is appended to `to_send`.
@@ -80,7 +78,7 @@ impl Handshake {
                     }
                 }
                 Next::Bad(_) => {
-                    // The library has the right alert for it.
+                    // The library produces the right alert for it.
                     let noise = if self.pending.is_empty() {
                         std::mem::take(input).to_vec()
                     } else {
@@ -93,7 +91,7 @@ impl Handshake {
         }
     }
 
-    /// Hands bytes to the library and collects what it wants to send.
+    /// Passes bytes to the library and collects its output.
     fn feed(
         &mut self,
         make: &mut impl FnMut() -> Result<Connection, rustls::Error>,
@@ -128,19 +126,18 @@ impl Handshake {
         Ok(())
     }
 
-    /// The library's object, from the first whole record on until
-    /// [`finish`](Self::finish): what was agreed on can be asked of it.
+    /// The library's object, from the first whole record until [`finish`](Self::finish): it can be
+    /// queried for the negotiated parameters.
     pub fn library(&self) -> Option<&Connection> {
         self.library.as_deref()
     }
 
-    /// Exchanges the library's object for the traffic keys, once
-    /// [`receive`](Self::receive) has said that the handshake is done. Also
-    /// returns the cipher suite's name in the IANA registry.
+    /// Exchanges the library's object for the traffic keys, once [`receive`](Self::receive) has
+    /// returned that the handshake is done. Also returns the cipher suite's name in the IANA
+    /// registry.
     ///
     /// # Errors
-    /// The library does not hand out keys that can be used; not the peer's
-    /// doing.
+    /// The library does not provide usable keys; not the peer's fault.
     pub fn finish(&mut self) -> Result<(Traffic, &'static str), TlsFault> {
         let internal = |what: &str| TlsFault::Internal(what.into());
         let library = self.library.take().ok_or_else(|| internal("no library"))?;
@@ -174,7 +171,7 @@ impl Handshake {
         Ok((Traffic::new(side, suite, receive, send), name))
     }
 
-    /// Tells a peer in the middle of a handshake that it is over.
+    /// Informs a peer in the middle of a handshake that the connection is closed.
     pub fn close(&mut self, to_send: &mut Vec<u8>) {
         if let Some(library) = &mut self.library {
             library.send_close_notify();
@@ -182,8 +179,8 @@ impl Handshake {
         }
     }
 
-    /// Bytes on the heap behind this object; the library's part is a measured
-    /// figure (docs/decisions/0002-tls.md).
+    /// Bytes on the heap behind this object; the library's part is a measured figure
+    /// (docs/decisions/0002-tls.md).
     pub fn heap_bytes(&self) -> usize {
         const LIBRARY_BYTES: usize = 12 * 1024;
         self.pending.capacity() + self.library.as_ref().map_or(0, |_| LIBRARY_BYTES)

@@ -1,8 +1,8 @@
 //! Cuts the byte stream into TLS records (RFC 8446 5.1).
 //!
-//! Whole records are handed on where they lie in the driver's buffer; only a
-//! record that a read cut in two is copied, and its buffer is dropped with it:
-//! an idle connection holds none. This file knows nothing of keys.
+//! Whole records are passed on in place, in the driver's buffer. Only a record that spans two reads
+//! is copied, and its buffer is dropped with it: an idle connection holds none. This file does not
+//! use keys.
 
 use std::mem;
 
@@ -14,18 +14,18 @@ pub(crate) const APPLICATION_DATA: u8 = 23;
 
 /// Bytes of a record's header.
 pub(crate) const HEADER_BYTES: usize = 5;
-/// The most plaintext a record may carry (RFC 8446 5.1).
+/// Maximum plaintext of a record (RFC 8446 5.1).
 pub(crate) const PLAINTEXT_BYTES_MAX: usize = 1 << 14;
-/// The longest fragment after the header, for any version (RFC 5246 6.2.3).
+/// Maximum fragment after the header, for any version (RFC 5246 6.2.3).
 pub(crate) const FRAGMENT_BYTES_MAX: usize = PLAINTEXT_BYTES_MAX + 2048;
 /// `legacy_record_version` of every record after the first.
 pub(crate) const VERSION: [u8; 2] = [3, 3];
 
 /// One whole record with its header.
 pub(crate) enum Record<'a> {
-    /// Lies in the bytes that were read.
+    /// In place, in the bytes that were read.
     Here(&'a mut [u8]),
-    /// Came in more than one read.
+    /// Received in more than one read.
     Joined(Vec<u8>),
 }
 
@@ -52,14 +52,14 @@ pub(crate) enum BadHeader {
 pub(crate) enum Next<'a> {
     /// A whole record; there may be more.
     Record(Record<'a>),
-    /// Every byte was taken; the start of a record, if any, waits.
+    /// All bytes were taken; the start of a record, if any, is pending.
     Drained,
-    /// The stream cannot be cut any further.
+    /// The stream cannot be parsed any further.
     Bad(BadHeader),
 }
 
-/// The length of the record that `bytes` starts with, header included, once
-/// the header is whole.
+/// The length of the record at the start of `bytes`, including its header, once the header is
+/// complete.
 fn record_bytes(bytes: &[u8]) -> Result<Option<usize>, BadHeader> {
     match bytes.first() {
         None => return Ok(None),
@@ -78,9 +78,8 @@ fn record_bytes(bytes: &[u8]) -> Result<Option<usize>, BadHeader> {
     Ok(Some(HEADER_BYTES + fragment))
 }
 
-/// Takes the next record from what waits in `pending` and from `input`, which
-/// is left with the bytes behind that record. `pending` never holds more than
-/// one record.
+/// Takes the next record from the bytes in `pending` and from `input`, which is left with the bytes
+/// after that record. `pending` never holds more than one record.
 pub(crate) fn next<'a>(pending: &mut Vec<u8>, input: &mut &'a mut [u8]) -> Next<'a> {
     if pending.is_empty() {
         return match record_bytes(input) {

@@ -1,5 +1,5 @@
-//! The traffic secrets of a handshake, from the library's key log to the keys
-//! made of them. They must never outlive their use: each is wiped.
+//! The traffic secrets of a handshake, from the library's key log to the derived keys. They must
+//! not outlive their use: each is wiped.
 
 use std::cell::Cell;
 
@@ -21,7 +21,7 @@ impl Drop for Secret {
     }
 }
 
-/// The two secrets that a key update starts from (RFC 8446 7.1).
+/// The two secrets from which key updates derive (RFC 8446 7.1).
 #[derive(Default)]
 pub(crate) struct Secrets {
     pub(crate) client: Secret,
@@ -29,7 +29,7 @@ pub(crate) struct Secrets {
 }
 
 impl Secrets {
-    /// Takes over what `other` has.
+    /// Takes over the secrets that `other` has.
     pub(crate) fn absorb(&mut self, other: Self) {
         if other.client.get().is_some() {
             self.client = other.client;
@@ -44,14 +44,13 @@ thread_local! {
     static CAPTURED: Cell<Option<Secrets>> = const { Cell::new(None) };
 }
 
-/// Receives the traffic secrets of the handshake that this thread is at: the key log of each configuration whose
-/// connections go through a [`Handshake`](crate::Handshake).
+/// Receives the traffic secrets of the handshake that this thread is processing: the key log of
+/// each configuration whose connections use a [`Handshake`](crate::Handshake).
 ///
-/// The library hands out keys and sequence numbers, but the secret that the
-/// next keys come from only through its key log. It calls the log on the
-/// thread that processes the record, so what one call of `process_new_packets`
-/// logs is taken right behind it, and is another connection's never.
-/// `Keys::new` checks that the secret yields the extracted key.
+/// The library hands out keys and sequence numbers, but the secret that the next keys derive from
+/// only through its key log. It calls the log on the thread that processes the record. What one
+/// call of `process_new_packets` logs is taken right after it, and so never belongs to another
+/// connection. `Keys::new` checks that the secret yields the extracted key.
 #[derive(Debug)]
 pub struct CapturedSecrets;
 

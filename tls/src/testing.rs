@@ -1,4 +1,4 @@
-//! For tests: an end of a connection that has keys and no manners.
+//! For tests: a side of a connection that has keys and ignores the protocol.
 
 use crate::{Side, Traffic, cipher, handshake, record};
 
@@ -6,7 +6,7 @@ use crate::{Side, Traffic, cipher, handshake, record};
 pub const SEALED_RECORDS_MAX: u64 = cipher::SEALED_RECORDS_MAX;
 /// Bytes that a peer may send in a handshake.
 pub const HANDSHAKE_BYTES_MAX: usize = handshake::HANDSHAKE_BYTES_MAX;
-/// Records that a peer may cut its handshake into.
+/// Maximum number of records in a peer's handshake.
 pub const HANDSHAKE_RECORDS_MAX: u16 = handshake::HANDSHAKE_RECORDS_MAX;
 
 /// A content type (RFC 8446 B.1).
@@ -18,7 +18,8 @@ pub const HANDSHAKE: u8 = record::HANDSHAKE;
 /// A content type.
 pub const APPLICATION_DATA: u8 = record::APPLICATION_DATA;
 
-/// Both ends of a connection over TLS 1.3 that never shook hands, the client first; the seed says which keys and cipher.
+/// Both sides of a TLS 1.3 connection without a handshake, the client first; the seed determines
+/// keys and cipher.
 pub fn joined(seed: u8) -> (Traffic, Traffic) {
     use cipher::{Algorithm, Keys, Suite};
     let (algorithm, length) = match seed % 3 {
@@ -34,7 +35,7 @@ pub fn joined(seed: u8) -> (Traffic, Traffic) {
 }
 
 impl Traffic {
-    /// The other end of this connection, as it is now.
+    /// The other side of this connection, in its present state.
     pub fn peer(&self) -> Traffic {
         let side = match self.side {
             Side::Client => Side::Server,
@@ -43,39 +44,39 @@ impl Traffic {
         Traffic::new(side, self.suite, self.send.copy(), self.receive.copy())
     }
 
-    /// The same end once more.
+    /// A copy of this side.
     pub fn twin(&self) -> Traffic {
         Traffic::new(self.side, self.suite, self.receive.copy(), self.send.copy())
     }
 
-    /// Seals one record of any kind and content.
+    /// Seals one record of any type and content.
     pub fn seal(&mut self, kind: u8, content: &[u8], out: &mut Vec<u8>) {
         let key = self.send.expand(self.suite);
         cipher::seal(self.suite, &mut self.send, &key, kind, content, out);
     }
 
-    /// Steps to the next sending keys without a word.
+    /// Changes to the next sending keys without announcing it.
     pub fn step_sending(&mut self) {
         self.send.update(self.suite);
     }
 
-    /// Announces new sending keys and steps to them, and asks for the peer's.
+    /// Announces new sending keys and changes to them, and requests the peer's.
     pub fn request_update(&mut self, out: &mut Vec<u8>) {
         self.seal(HANDSHAKE, &[24, 0, 0, 1, 1], out);
         self.step_sending();
     }
 
-    /// Records sealed with the present keys.
+    /// Number of records sealed with the present keys.
     pub fn sent(&self) -> u64 {
         self.send.seq
     }
 
-    /// As if so many records had gone out.
+    /// Pretends that this many records have been sent.
     pub fn set_sent(&mut self, records: u64) {
         self.send.seq = records;
     }
 
-    /// As if so many records had come in.
+    /// Pretends that this many records have been received.
     pub fn set_received(&mut self, records: u64) {
         self.receive.seq = records;
     }

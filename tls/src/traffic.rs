@@ -1,20 +1,18 @@
-//! An established connection: what stays of TLS while a peer is idle.
+//! An established connection: the TLS state that is retained while a peer is idle.
 //!
-//! Two verbs: [`Traffic::receive`] takes records in, [`Traffic::send`] takes
-//! plaintext out as records. Everything that a peer may send here is data, an
-//! alert, (TLS 1.3) a key update, and from a server tickets, which are passed
-//! over; all else ends the connection.
+//! Two verbs: [`Traffic::receive`] takes records in, [`Traffic::send`] takes plaintext out as
+//! records. A peer may send only data, an alert, (TLS 1.3) a key update, and as a server tickets,
+//! which are ignored; everything else ends the connection.
 
 use crate::cipher::{self, Keys, OpenError, Suite};
 use crate::record::{self, ALERT, APPLICATION_DATA, BadHeader, HANDSHAKE, Next, PLAINTEXT_BYTES_MAX};
 use crate::{TlsFault, TlsVersion};
 
-/// Records without content that a peer may send in a row (BoringSSL and rustls
-/// allow as many).
+/// Maximum number of consecutive empty records from a peer (BoringSSL and rustls permit as many).
 const EMPTY_RECORDS_MAX: u8 = 32;
-/// Key updates and tickets that a peer may send in a row without any data.
+/// Maximum number of consecutive key updates and tickets from a peer without any data.
 const MESSAGES_MAX: u8 = 32;
-/// Warning alerts that a peer may send in all.
+/// Maximum number of warning alerts from a peer in total.
 const WARNINGS_MAX: u8 = 4;
 
 /// Alert levels and descriptions (RFC 8446 6, RFC 5246 7.2).
@@ -29,33 +27,33 @@ const DECODE_ERROR: u8 = 50;
 const USER_CANCELED: u8 = 90;
 const NO_RENEGOTIATION: u8 = 100;
 
-/// `KeyUpdate` as a handshake message, up to its one byte of content.
+/// `KeyUpdate` as a handshake message, without its one byte of content.
 const KEY_UPDATE_HEAD: [u8; 4] = [24, 0, 0, 1];
 const UPDATE_NOT_REQUESTED: u8 = 0;
 const UPDATE_REQUESTED: u8 = 1;
 /// The type of `NewSessionTicket` (RFC 8446 4.6.1).
 const NEW_SESSION_TICKET: u8 = 4;
-/// `HelloRequest`, with which a server asks for a renegotiation (RFC 5246 7.4.1.1).
+/// `HelloRequest`, by which a server requests a renegotiation (RFC 5246 7.4.1.1).
 const HELLO_REQUEST: [u8; 4] = [0; 4];
 const OUT_OF_PLACE: &str = "a handshake message after the handshake";
 
-/// Which end of the connection this is.
+/// The side of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Tickets come here.
+    /// Receives tickets.
     Client,
-    /// They do not.
+    /// Does not.
     Server,
 }
 
-/// A handshake message of which the rest has yet to come.
+/// An incomplete handshake message.
 #[derive(Clone, Copy)]
 enum Message {
     None,
-    /// So many bytes of [`KEY_UPDATE_HEAD`] have come.
+    /// This many bytes of [`KEY_UPDATE_HEAD`] have arrived.
     KeyUpdate(u8),
-    /// So many bytes of a ticket's head have come, and so many of its content
-    /// are to come: below 64 KiB, as in any library.
+    /// This many bytes of a ticket's head have arrived, and this many of its content are
+    /// outstanding: below 64 KiB, as in any library.
     Ticket {
         head: u8,
         left: u16,
@@ -64,25 +62,25 @@ enum Message {
 
 /// Keys, sequence numbers and a few counters of one established connection.
 ///
-/// It keeps no buffer between calls but the start of a record that a read has
-/// cut (at most 18 KiB).
+/// It keeps no buffer between calls except the start of a record that spans two reads (at most 18
+/// KiB).
 pub struct Traffic {
     pub(crate) side: Side,
     pub(crate) suite: Suite,
     pub(crate) receive: Keys,
     pub(crate) send: Keys,
-    /// The start of a record, of which the rest has yet to come.
+    /// The start of an incomplete record.
     pending: Vec<u8>,
-    /// The peer said that it sends no more.
+    /// Whether the peer has announced that it sends no more.
     peer_closed: bool,
-    /// We said so.
+    /// Whether we have.
     closed: bool,
     message: Message,
     empty_records: u8,
     messages: u8,
     warnings: u8,
-    /// A key update has to be answered: one answer serves for all that came
-    /// in the meantime (RFC 8446 4.6.3).
+    /// Whether a key update must be answered: one answer serves for all received in the meantime
+    /// (RFC 8446 4.6.3).
     update_due: bool,
 }
 
@@ -106,29 +104,27 @@ impl Traffic {
         }
     }
 
-    /// The version agreed on.
+    /// The negotiated version.
     pub fn version(&self) -> TlsVersion {
         self.suite.version
     }
 
-    /// Whether the peer has said, by `close_notify`, that it sends no more.
+    /// Whether the peer has announced, by `close_notify`, that it sends no more.
     pub fn peer_closed(&self) -> bool {
         self.peer_closed
     }
 
-    /// Bytes of heap behind this object: of a record that a read has cut.
+    /// Bytes of heap behind this object: of an incomplete record.
     pub fn heap_bytes(&self) -> usize {
         self.pending.capacity()
     }
 
-    /// Takes in what came from the socket, in any pieces, and decrypts it where
-    /// it lies. Appends the plaintext of all whole records to `plaintext`, and
-    /// to `to_send` the alert that goes with a fault; a key update is answered
-    /// by [`flush`](Self::flush). The key is expanded once for all records.
+    /// Takes in bytes from the socket, in any pieces, and decrypts them in place. Appends the
+    /// plaintext of all whole records to `plaintext`, and to `to_send` the alert for a fault; a key
+    /// update is answered by [`flush`](Self::flush). The key is expanded once for all records.
     ///
     /// # Errors
-    /// A [`TlsFault`] ends the connection. What was appended to `plaintext`
-    /// before is genuine.
+    /// A [`TlsFault`] ends the connection. What was appended to `plaintext` before is genuine.
     pub fn receive(
         &mut self,
         input: &mut &mut [u8],
@@ -171,7 +167,7 @@ impl Traffic {
                 Err(error) => return Err(self.refuse_record(error, to_send)),
             }
         }
-        // Nothing that follows a close_notify counts (RFC 8446 6.1).
+        // Everything after a close_notify is ignored (RFC 8446 6.1).
         self.pending = Vec::new();
         *input = &mut [];
         Ok(())
@@ -193,7 +189,7 @@ impl Traffic {
             self.peer_closed = true;
             return Ok(());
         }
-        // TLS 1.3 knows one alert that does not close; TLS 1.2 marks them.
+        // TLS 1.3 has one alert that does not close; TLS 1.2 marks them.
         let warning = description == USER_CANCELED || (self.suite.version == TlsVersion::V1_2 && level == WARNING);
         if !warning {
             return Err(TlsFault::PeerAlert(description));
@@ -209,15 +205,14 @@ impl Traffic {
         Ok(())
     }
 
-    /// Takes a piece of handshake messages; true when the receiving keys have
-    /// changed.
+    /// Processes a piece of handshake messages; true if the receiving keys have changed.
     fn handshake(&mut self, piece: &[u8], to_send: &mut Vec<u8>) -> Result<bool, TlsFault> {
         if self.suite.version == TlsVersion::V1_2 {
             if self.side == Side::Client && piece == HELLO_REQUEST {
-                // A client may pass over it (RFC 5246 7.4.1.1).
+                // A client may ignore it (RFC 5246 7.4.1.1).
                 return self.count_warning(to_send).map(|()| false);
             }
-            // Renegotiation, refused as RFC 5246 7.2.2 says, and the end of it.
+            // Renegotiation is refused according to RFC 5246 7.2.2, and the connection ends.
             self.send_alert(WARNING, NO_RENEGOTIATION, to_send);
             return Err(TlsFault::misbehaved("renegotiation is not offered"));
         }
@@ -234,11 +229,11 @@ impl Traffic {
                 }
                 Message::KeyUpdate(matched) => match KEY_UPDATE_HEAD.get(usize::from(matched)) {
                     Some(&expected) if expected == byte => Message::KeyUpdate(matched + 1),
-                    // The message before a key change ends its record (RFC 8446 5.1).
+                    // The message before a key change must end its record (RFC 8446 5.1).
                     None if rest.is_empty() => return self.key_update(byte, to_send).map(|()| true),
                     _ => return Err(self.refuse(UNEXPECTED_MESSAGE, OUT_OF_PLACE, to_send)),
                 },
-                // The length's first byte is zero, the other two are what is left.
+                // The length's first byte is zero, the other two are the remaining length.
                 Message::Ticket { head: head @ 1..=3, left } if head > 1 || byte == 0 => {
                     Message::Ticket { head: head + 1, left: left << 8 | u16::from(byte) }
                 }
@@ -277,13 +272,13 @@ impl Traffic {
         Ok(())
     }
 
-    /// Whether [`flush`](Self::flush) has something to say.
+    /// Whether [`flush`](Self::flush) has output.
     pub fn wants_flush(&self) -> bool {
         self.update_due && !self.closed
     }
 
-    /// Answers the key updates that ask for an answer, all with one. It may
-    /// wait, but goes before the next data (RFC 8446 4.6.3).
+    /// Answers all pending key updates at once. This may be deferred, but must precede the next
+    /// data (RFC 8446 4.6.3).
     pub fn flush(&mut self, to_send: &mut Vec<u8>) {
         if self.wants_flush() {
             self.update_send_keys(to_send);
@@ -300,13 +295,12 @@ impl Traffic {
         self.send.update(self.suite);
     }
 
-    /// Appends `plaintext` to `to_send` as records of up to 16 KiB, each 22
-    /// (TLS 1.3) to 29 bytes longer than its part of the plaintext.
+    /// Appends `plaintext` to `to_send` as records of up to 16 KiB, each 22 (TLS 1.3) to 29 bytes
+    /// longer than its part of the plaintext.
     ///
     /// # Errors
-    /// [`TlsFault::Closed`] after [`close`](Self::close), and
-    /// [`TlsFault::KeysExhausted`] after 2^24 records over TLS 1.2 (TLS 1.3
-    /// changes its keys instead).
+    /// [`TlsFault::Closed`] after [`close`](Self::close), and [`TlsFault::KeysExhausted`] after
+    /// 2^24 records over TLS 1.2 (TLS 1.3 changes its keys instead).
     pub fn send(&mut self, plaintext: &[u8], to_send: &mut Vec<u8>) -> Result<(), TlsFault> {
         if self.closed {
             return Err(TlsFault::Closed);
@@ -326,9 +320,8 @@ impl Traffic {
         Ok(())
     }
 
-    /// Whether the connection has to end soon, because its keys are nearly used
-    /// up and this version has no way to change them: [`send`](Self::send)
-    /// refuses 65,536 records later.
+    /// Whether the connection must end soon, because its keys are nearly used up and this version
+    /// cannot change them: [`send`](Self::send) refuses 65,536 records later.
     pub fn is_worn(&self) -> bool {
         self.send.is_nearly_worn(self.suite)
     }
@@ -350,7 +343,7 @@ impl Traffic {
         cipher::seal(self.suite, &mut self.send, &key, ALERT, &alert, to_send);
     }
 
-    /// A fatal alert for the peer and the fault for the caller.
+    /// Appends a fatal alert for the peer, and returns the fault for the caller.
     fn refuse(&mut self, description: u8, why: &str, to_send: &mut Vec<u8>) -> TlsFault {
         self.send_alert(FATAL, description, to_send);
         TlsFault::misbehaved(why)

@@ -1,4 +1,4 @@
-//! The client against independent servers, and both ends of the record layer against each other.
+//! The client against independent servers, and both sides of the record layer against each other.
 
 mod openssl;
 mod streams;
@@ -20,7 +20,7 @@ fn certificate() -> &'static CertifiedKey<rcgen::KeyPair> {
     MADE.get_or_init(|| generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap())
 }
 
-/// A server by rustls alone, which sends so many tickets.
+/// A plain rustls server that sends this many tickets.
 fn server_config(tickets: usize) -> Arc<ServerConfig> {
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(certificate().signing_key.serialize_der()));
     let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -33,7 +33,7 @@ fn server_config(tickets: usize) -> Arc<ServerConfig> {
     config.send_tls13_tickets = tickets;
     config.send_half_rtt_data = true;
     config.alpn_protocols = vec![b"xmpp-client".to_vec()];
-    // The test plays the server with its keys.
+    // The test simulates the server with its keys.
     config.enable_secret_extraction = true;
     config.key_log = Arc::new(crate::CapturedSecrets);
     Arc::new(config)
@@ -47,15 +47,15 @@ fn terms_of(provider: CryptoProvider, version: &'static SupportedProtocolVersion
     Terms::new(ServerName::try_from("localhost").unwrap(), provider, &[version])
 }
 
-/// A client of this crate and a server by rustls, joined in memory.
+/// A client of this crate and a rustls server, joined in memory.
 struct Pair {
     client: TlsClient,
     server: ServerConnection,
-    /// What the client wants to say.
+    /// The client's pending plaintext.
     said: Vec<u8>,
-    /// What the client got as plaintext.
+    /// The plaintext that the client received.
     got: Vec<u8>,
-    /// The most bytes that the client reads at once.
+    /// Maximum bytes that the client reads at once.
     piece: usize,
 }
 
@@ -77,7 +77,7 @@ impl Pair {
         pair
     }
 
-    /// All that the client has to send.
+    /// All pending output of the client.
     fn client_bytes(&mut self) -> Vec<u8> {
         let mut records = Vec::new();
         self.client.send(&mut self.said, &mut records).unwrap();
@@ -102,7 +102,7 @@ impl Pair {
         bytes
     }
 
-    /// Carries bytes both ways until neither has more to say.
+    /// Transfers bytes both ways until neither side has output.
     fn pump(&mut self) {
         loop {
             let there = self.client_bytes();
@@ -132,7 +132,7 @@ impl Pair {
         all
     }
 
-    /// An end that has the server's keys and no manners.
+    /// A side that has the server's keys and ignores the protocol.
     fn rogue(&mut self) -> crate::Traffic {
         self.client.traffic().unwrap().peer()
     }

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::TlsFault;
 
-/// `openssl s_server`, which types back to its client in turned lines (`-rev`), or what the test types.
+/// `openssl s_server`, which echoes reversed lines to its client (`-rev`), or sends what the test
+/// types.
 struct Server {
     child: Child,
     address: String,
@@ -69,7 +70,7 @@ struct Talk {
     got: Vec<u8>,
     fault: Option<TlsFault>,
     ended: bool,
-    /// A byte of the next read to be altered.
+    /// Whether to alter a byte of the next read.
     tamper: bool,
 }
 
@@ -90,7 +91,7 @@ impl Talk {
         self.socket.write_all(&records).unwrap();
     }
 
-    /// Reads until something is so.
+    /// Reads until a condition holds.
     fn until(&mut self, so: impl Fn(&Talk) -> bool) {
         let deadline = Instant::now() + Duration::from_secs(20);
         let mut buffer = [0; 4096];
@@ -124,7 +125,7 @@ const BOTH: [(&str, &SupportedProtocolVersion); 2] = [("-tls1_2", V12), ("-tls1_
 #[test]
 fn openssl_speaks_both_versions_with_many_tickets_and_small_fragments() {
     for (argument, version) in BOTH {
-        // 700 bytes to a record, five tickets behind the handshake.
+        // 700 bytes per record, five tickets after the handshake.
         let server = Server::start(&[argument, "-rev", "-num_tickets", "5", "-max_send_frag", "700"]);
         let mut talk = Talk::new(&server, &terms(version));
         talk.says("wherefore\n");
@@ -145,7 +146,7 @@ fn openssl_closes_with_a_word() {
         let mut talk = Talk::new(&server, &terms(version));
         talk.says("by yonder moon\n");
         talk.hears("noom rednoy yb");
-        // With this word it shuts TLS down, and then the connection.
+        // On this word it shuts TLS down, and then the connection.
         talk.says("CLOSE\n");
         talk.until(|talk| talk.tls.peer_closed());
         assert_eq!(talk.fault, None);
@@ -158,8 +159,8 @@ fn openssl_updates_its_keys_and_asks_for_ours_rfc_8446_4_6_3() {
     let mut talk = Talk::new(&server, &terms(V13));
     server.types("one\n");
     talk.hears("one");
-    // s_server: `K` updates the keys and asks for the client's, `k` only its own. A letter is a command at the start of a
-    // read, so each is typed when what went before has come.
+    // s_server: `K` updates the keys and requests the client's, `k` only updates its own. A letter
+    // is a command at the start of a read, so each is typed when the previous output has arrived.
     for (command, word) in [("K", "two"), ("k", "three"), ("K", "four")] {
         server.types(&format!("{command}\n"));
         std::thread::sleep(Duration::from_millis(300));
@@ -168,7 +169,7 @@ fn openssl_updates_its_keys_and_asks_for_ours_rfc_8446_4_6_3() {
         talk.says(&format!("after {word}\n"));
     }
     assert_eq!(talk.fault, None);
-    // What the client says under its own new keys is understood.
+    // What the client sends under its own new keys is understood.
     let (mut shown, mut some) = (String::new(), [0; 4096]);
     let stdout = server.child.stdout.as_mut().unwrap();
     while !shown.contains("after four") {

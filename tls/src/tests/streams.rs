@@ -1,5 +1,5 @@
-//! The client and a server by rustls: versions, suites, pieces, key updates, tickets, closing, and peers that break the
-//! protocol.
+//! The client and a rustls server: versions, suites, pieces, key updates, tickets, closing, and
+//! peers that break the protocol.
 
 use proptest::prelude::*;
 use rustls::crypto::ring::cipher_suite;
@@ -70,13 +70,14 @@ fn what_is_said_before_the_end_of_the_handshake_waits_for_it() {
     }
 }
 
-/// RFC 8446 4.6.1, 2.3: tickets and data come right behind the server's last word, in the same read.
+/// RFC 8446 4.6.1, 2.3: tickets and data arrive right after the server's last handshake message, in
+/// the same read.
 #[test]
 fn what_comes_along_with_the_end_of_the_handshake_comes_out_in_the_same_call() {
     for version in [V12, V13] {
         let mut pair = Pair::new(&terms(version), 4);
         if version == V13 {
-            // A server may speak before the client's Finished (half-RTT data).
+            // A server may send data before the client's Finished (half-RTT data).
             let hello = pair.client_bytes();
             pair.server_hears(&hello).unwrap();
             pair.server_says(b"early ");
@@ -145,7 +146,7 @@ fn every_split_in_two_of_an_established_stream_gives_the_same() {
     }
 }
 
-/// A `NewSessionTicket` of so many bytes, its head included.
+/// A `NewSessionTicket` of this many bytes, including its head.
 fn ticket(bytes: usize) -> Vec<u8> {
     let left = (bytes - 4) as u32;
     let mut message = [&[4], &left.to_be_bytes()[1..]].concat();
@@ -157,7 +158,7 @@ fn ticket(bytes: usize) -> Vec<u8> {
 fn tickets_are_passed_over_however_they_are_cut_rfc_8446_4_6_1() {
     let mut pair = Pair::established(V13);
     let mut rogue = pair.rogue();
-    // Two of them, one over 300 bytes, and a key update behind, in records of any length.
+    // Two tickets, one over 300 bytes, followed by a key update, in records of any length.
     let messages = [ticket(300), ticket(5), vec![24, 0, 0, 1, 0]].concat();
     for length in 1..messages.len() {
         let mut bytes = Vec::new();
@@ -204,7 +205,7 @@ fn close_notify_is_heard_rfc_8446_6_1() {
         pair.client.receive(&mut bytes, &mut pair.got).unwrap();
         assert!(pair.client.peer_closed());
         assert_eq!(pair.got, b"bye");
-        // The client's half is still open.
+        // The client's direction is still open.
         pair.said.extend_from_slice(b"goodbye");
         let bytes = pair.client_bytes();
         pair.server_hears(&bytes).unwrap();
@@ -212,7 +213,8 @@ fn close_notify_is_heard_rfc_8446_6_1() {
     }
 }
 
-/// What a client makes of bytes from a server it has shaken hands with, and what the server hears of it.
+/// The client's fault on bytes from a server after the handshake, and the alert that the server
+/// receives.
 fn refused(pair: &mut Pair, mut bytes: Vec<u8>) -> (TlsFault, Option<rustls::Error>) {
     let fault = pair.client.receive(&mut bytes, &mut pair.got).unwrap_err();
     let mut alert = Vec::new();
@@ -290,7 +292,7 @@ fn floods_without_content_end() {
     let flood = |version, kind, content: &[u8]| {
         let mut pair = Pair::established(version);
         let (mut rogue, mut bytes) = (pair.rogue(), Vec::new());
-        // The handshake's own tickets count no more.
+        // The handshake's own tickets no longer count.
         rogue.send(b"data", &mut bytes).unwrap();
         pair.client.receive(&mut bytes, &mut pair.got).unwrap();
         (1..1000).find(|_| {
@@ -301,7 +303,7 @@ fn floods_without_content_end() {
     };
     assert_eq!(flood(V13, APPLICATION_DATA, &[]), Some(33));
     assert_eq!(flood(V13, HANDSHAKE, &ticket(20)), Some(33));
-    // RFC 5246 7.4.1.1: a client may pass over a HelloRequest.
+    // RFC 5246 7.4.1.1: a client may ignore a HelloRequest.
     assert_eq!(flood(V12, HANDSHAKE, &[0, 0, 0, 0]), Some(5));
 }
 
@@ -317,13 +319,13 @@ fn a_server_that_speaks_no_tls_or_refuses_is_a_fault_that_says_so() {
     assert_eq!(fault, TlsFault::PeerAlert(40));
 }
 
-/// RFC 8446 4.4.3: whoever it is, it has to have the certificate's key.
+/// RFC 8446 4.4.3: any server must have the certificate's key.
 #[test]
 fn a_server_without_its_certificates_key_is_refused() {
     let other = generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(other.signing_key.serialize_der()));
     let key = ring::sign::any_supported_type(&key).unwrap();
-    // Built without the check that a server's own configuration makes.
+    // Built without the check that a server's own configuration performs.
     let shown = rustls::sign::CertifiedKey::new(vec![certificate().cert.der().clone()], key);
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()
