@@ -1,13 +1,11 @@
-//! Certificates and the configuration made of them, exchanged without a
-//! restart.
+//! Certificates and the TLS configurations built from them, replaceable without a restart.
 //!
-//! All certificates and settings of one load are a *generation*. A connection
-//! takes the current generation when it is accepted and keeps it until its
-//! handshake is done, so the certificate it was shown is the one whose hash it
-//! reports. Tickets are bound to a generation: after a change of certificate
-//! old tickets are not accepted and the client shakes hands in full. So a
-//! resumed session, too, belongs to the certificate that its channel binding
-//! names (RFC 5929 4.1 has the client remember it).
+//! All certificates and settings of one load are a *generation*. A connection takes the current
+//! generation when it is accepted and keeps it until its handshake is done, so it reports the hash
+//! of the certificate that it was shown. Tickets are bound to a generation: after a change of
+//! certificate old tickets are rejected, and the client performs a full handshake. So a resumed
+//! session, too, belongs to the certificate that its channel binding names (RFC 5929 4.1 requires
+//! the client to remember it).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -28,34 +26,35 @@ use super::standing::{Host, Standing};
 use super::{TlsVersion, x509};
 use throng_tls::CapturedSecrets;
 
-/// XEP-0368 2 (8): the protocol of a client's stream.
+/// XEP-0368 2 (8): the protocol of client streams.
 const ALPN_CLIENT: &[u8] = b"xmpp-client";
 /// This machine's own name (RFC 6761 6.3), for which no authority issues certificates.
 pub const LOCALHOST: &str = "localhost";
 /// RFC 7301 6.
 const ALPN_HTTP: &[u8] = b"http/1.1";
 
-/// Where a certificate and its key are.
+/// The files of a certificate and its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CertificateSource {
-    /// The server names (SNI) it is shown for, in ASCII; `*.example.org`
-    /// covers one label. The first source is also shown for all other names.
+    /// The server names (SNI) that it is used for, in ASCII; `*.example.org` covers one label. The
+    /// first source is also used for all other names.
     pub names: Vec<String>,
-    /// PEM file: the server's certificate, then the intermediate ones.
+    /// PEM file: the server's certificate, followed by the intermediate ones.
     pub chain: PathBuf,
     /// PEM file: the private key (PKCS#8, PKCS#1 or SEC1).
     pub key: PathBuf,
-    /// The server has made and signed it itself ([`ensure_self_signed`](super::ensure_self_signed)).
+    /// Whether the server created and signed it itself
+    /// ([`ensure_self_signed`](super::ensure_self_signed)).
     pub made_here: bool,
 }
 
-/// What an operator may choose.
+/// TLS settings of the operator.
 #[derive(Clone, Copy, Debug)]
 pub struct TlsOptions {
     /// The oldest version accepted. Default: TLS 1.2.
     pub min_version: TlsVersion,
-    /// Whether clients get tickets to resume their TLS session with (12 hours,
-    /// keys rotated every 6). Default: yes.
+    /// Whether clients get tickets for session resumption (12 hours, keys rotated every 6).
+    /// Default: yes.
     pub tickets: bool,
 }
 
@@ -73,7 +72,7 @@ pub struct Certificates {
     current: ArcSwap<Generation>,
 }
 
-/// What a reload found.
+/// The outcome of a reload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reloaded {
     /// New connections are shown the new certificates.
@@ -83,19 +82,18 @@ pub enum Reloaded {
 }
 
 impl Certificates {
-    /// Loads all certificates. There has to be one source at least.
+    /// Loads all certificates. There must be at least one source.
     ///
     /// # Errors
-    /// A file cannot be read, holds no certificate or key, or the two do not
-    /// belong together.
+    /// A file cannot be read, holds no certificate or key, or the two do not match.
     pub fn load(sources: Vec<CertificateSource>, options: TlsOptions) -> Result<Arc<Self>, CertificateError> {
         Self::load_with(sources, None, options)
     }
 
-    /// The same, and asks clients for certificates of these authorities.
+    /// The same, and requests client certificates of these authorities.
     ///
     /// # Errors
-    /// As for [`load`](Self::load), and likewise of the authorities.
+    /// As for [`load`](Self::load), also for the authorities.
     pub fn load_with(
         sources: Vec<CertificateSource>,
         clients: Option<ClientSource>,
@@ -105,11 +103,11 @@ impl Certificates {
         Ok(Arc::new(Self { sources, clients, options, current: ArcSwap::from_pointee(generation) }))
     }
 
-    /// Reads the files again. Connections accepted from now on see what they
-    /// hold; established ones go on.
+    /// Reads the files again. Connections accepted from now on use their content; established ones
+    /// continue.
     ///
     /// # Errors
-    /// As for [`load`](Self::load); what was in use before stays in use.
+    /// As for [`load`](Self::load); the previous configuration stays in use.
     pub fn reload(&self) -> Result<Reloaded, CertificateError> {
         self.reload_from(&self.sources, self.clients.as_ref())
     }
@@ -117,7 +115,7 @@ impl Certificates {
     /// The same with other files.
     ///
     /// # Errors
-    /// As for [`load_with`](Self::load_with); what was in use before stays in use.
+    /// As for [`load_with`](Self::load_with); the previous configuration stays in use.
     pub fn reload_from(
         &self,
         sources: &[CertificateSource],
@@ -131,12 +129,13 @@ impl Certificates {
         Ok(Reloaded::Changed)
     }
 
-    /// How the certificate that clients of a domain are shown stands, at a time in seconds since 1970.
+    /// The status of the certificate shown for a domain, at a time in seconds since 1970.
     pub fn standing(&self, host: Host<'_>, now_s: i64) -> Standing {
         self.current.load().set.standing(host, now_s)
     }
 
-    /// How a certificate stands that is not in use: its files are read, and it is told whether clients of a domain take it.
+    /// The status of a certificate that is not in use: reads its files, and reports whether clients
+    /// of a domain would accept it.
     ///
     /// # Errors
     /// As for [`load`](Self::load).
@@ -145,7 +144,7 @@ impl Certificates {
         Ok(set.standing(host, now_s))
     }
 
-    /// Whether these could be loaded; there may be none.
+    /// Checks that these could be loaded; there may be none.
     ///
     /// # Errors
     /// As for [`load_with`](Self::load_with).
@@ -155,24 +154,26 @@ impl Certificates {
         sources.iter().try_for_each(|source| Served::load(source, &provider).map(drop))
     }
 
-    /// For listeners with TLS from the first byte (XEP-0368): a client that
-    /// offers application protocols has to offer `xmpp-client`.
+    /// For listeners with TLS from the first byte (XEP-0368): a client that offers application
+    /// protocols must offer `xmpp-client`.
     pub fn direct(self: &Arc<Self>) -> TlsConfig {
         TlsConfig { certificates: Arc::clone(self), entry: Entry::Direct }
     }
 
-    /// For listeners of HTTPS, with the library's own streams; a client that offers application protocols has to offer `http/1.1`.
+    /// For HTTPS listeners, with the library's own streams; a client that offers application
+    /// protocols must offer `http/1.1`.
     pub fn https(&self) -> Arc<ServerConfig> {
         self.current.load().https.clone()
     }
 
-    /// For listeners where clients use HTTP; a client that offers application protocols has to offer `http/1.1`.
+    /// For listeners of XMPP over HTTP; a client that offers application protocols must offer
+    /// `http/1.1`.
     pub fn web(self: &Arc<Self>) -> TlsConfig {
         TlsConfig { certificates: Arc::clone(self), entry: Entry::Web }
     }
 
-    /// For connections that have been through STARTTLS (RFC 6120 5): whatever
-    /// application protocols a client offers are passed over.
+    /// For connections after STARTTLS (RFC 6120 5): application protocols that a client offers are
+    /// ignored.
     pub fn starttls(self: &Arc<Self>) -> TlsConfig {
         TlsConfig { certificates: Arc::clone(self), entry: Entry::Starttls }
     }
@@ -184,8 +185,8 @@ impl fmt::Debug for Certificates {
     }
 }
 
-/// How connections of one kind come to TLS; always with the certificates that
-/// are current. Cheap to clone.
+/// The TLS configuration of one kind of connection; always with the current certificates. Cheap to
+/// clone.
 #[derive(Clone, Debug)]
 pub struct TlsConfig {
     certificates: Arc<Certificates>,
@@ -198,7 +199,7 @@ impl TlsConfig {
     }
 }
 
-/// The way a connection came to TLS.
+/// How a connection starts TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     Direct,
@@ -206,10 +207,10 @@ pub(super) enum Entry {
     Web,
 }
 
-/// All ways at once.
+/// The configurations of all kinds of connection.
 #[derive(Clone, Debug)]
 pub struct TlsEntries {
-    /// Behind STARTTLS.
+    /// After STARTTLS.
     pub starttls: TlsConfig,
     /// From the first byte.
     pub direct: TlsConfig,
@@ -218,14 +219,14 @@ pub struct TlsEntries {
 }
 
 impl TlsEntries {
-    /// Those by these certificates.
+    /// The configurations with these certificates.
     pub fn of(certificates: &Arc<Certificates>) -> TlsEntries {
         let (starttls, direct, web) = (certificates.starttls(), certificates.direct(), certificates.web());
         TlsEntries { starttls, direct, web }
     }
 }
 
-/// One load of all certificates and what the library makes of it.
+/// One load of all certificates and the library configurations built from it.
 pub(super) struct Generation {
     set: Arc<CertificateSet>,
     clients: Option<Clients>,
@@ -263,7 +264,7 @@ impl Generation {
             settle(config, options)?;
         }
         https.alpn_protocols = vec![ALPN_HTTP.to_vec()];
-        // Browsers ask their users for a certificate when they are asked for one, so those of pages are not.
+        // A browser that receives a certificate request asks its user, so web pages send none.
         let mut web = https.clone();
         web.enable_secret_extraction = true;
         web.key_log = Arc::new(CapturedSecrets);
@@ -284,7 +285,7 @@ impl Generation {
         same_clients && self.set.same_as(&other.set)
     }
 
-    /// What the certificate of a client says, if it has shown one.
+    /// The names in a client's certificate, if it has shown one.
     pub(super) fn client_names(&self, chain: Option<&[CertificateDer<'_>]>, resumed: bool) -> Option<ClientNames> {
         self.clients.as_ref()?.names(chain?, resumed)
     }
@@ -303,12 +304,12 @@ impl Generation {
     }
 }
 
-/// What all configurations have in common.
+/// Settings common to all configurations.
 fn settle(config: &mut ServerConfig, options: TlsOptions) -> Result<(), CertificateError> {
     let library = |error: rustls::Error| CertificateError::Library(error.to_string());
-    // The order is the server's: see `provider`.
+    // The server's order of cipher suites applies: see `provider`.
     config.ignore_client_order = true;
-    // Tickets hold the whole state: no table of sessions, no lock for it.
+    // Tickets hold the whole state: no session table, and no lock for it.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     if options.tickets {
         config.ticketer = rustls::crypto::ring::Ticketer::new().map_err(library)?;
@@ -321,8 +322,9 @@ fn settle(config: &mut ServerConfig, options: TlsOptions) -> Result<(), Certific
     Ok(())
 }
 
-/// All of `ring`'s cipher suites, those with AES-128-GCM and SHA-256 first (the suite that RFC 8446 9.1 has everyone know):
-/// the key schedule of those with SHA-384, which the CPU has no instructions for, is a fifth of a handshake.
+/// All of `ring`'s cipher suites, those with AES-128-GCM and SHA-256 first (mandatory by RFC 8446
+/// 9.1). The key schedule with SHA-384, for which the CPU has no instructions, is a fifth of a
+/// handshake.
 fn provider() -> CryptoProvider {
     let mut provider = rustls::crypto::ring::default_provider();
     let first = [
@@ -345,7 +347,7 @@ struct CertificateSet {
 #[derive(Debug)]
 struct Served {
     key: Arc<CertifiedKey>,
-    /// The key's own bytes are not comparable; their hash is.
+    /// The key itself cannot be compared; its hash can.
     key_hash: [u8; 32],
     facts: x509::Facts,
     chain: PathBuf,

@@ -1,8 +1,9 @@
-//! Certificates of clients: who may issue them, and which addresses are in one.
+//! Client certificates: their accepted issuers, and the addresses in them.
 //!
-//! A client is asked for a certificate only if the operator has named authorities. It may have none. One that it does show has to be
-//! good, or the handshake fails: the library checks chain, times, and lists of what is revoked. So only what an authority of the
-//! operator's has signed is read here.
+//! A client certificate is requested only if the operator has configured authorities. A client may
+//! have none. One that it presents must be valid, or the handshake fails: the library checks chain,
+//! validity period and revocation lists. So this module only reads certificates that one of the
+//! operator's authorities has signed.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,43 +19,43 @@ use rustls::server::danger::ClientCertVerifier;
 use super::pem::{CertificateError, read};
 use super::x509::{self, Name};
 
-/// Addresses of one certificate that are looked at; a user has few.
+/// Maximum number of addresses read from one certificate; a user has few.
 const NAMES_MAX: usize = 16;
 
-/// Longest of them, in bytes: that of a JID without its resource (RFC 7622 3.1).
+/// Maximum length of one, in bytes: that of a JID without its resource (RFC 7622 3.1).
 const NAME_BYTES_MAX: usize = 2_047;
 
-/// By what the account of a certificate is found in which there is no XMPP address (XEP-0178 2, step 11 c).
+/// How the account is found for a certificate without an XMPP address (XEP-0178 2, step 11 c).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum NamedBy {
-    /// By nothing: such a certificate is nobody's.
+    /// Not at all: such a certificate identifies no account.
     #[default]
     Nothing,
-    /// By a mailbox in it (rfc822Name), which is the JID as well.
+    /// By a mailbox in it (rfc822Name), which is also the JID.
     Mail,
     /// By the common name of its subject: a JID, or the localpart of one at the main domain.
     CommonName,
 }
 
-/// Whose certificates are taken, as the operator has it.
+/// The operator's settings for client certificates.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClientSource {
     /// PEM file: certificates of authorities.
     pub authorities: PathBuf,
-    /// PEM file: lists of certificates that are revoked (RFC 5280 5).
+    /// PEM file: certificate revocation lists (RFC 5280 5).
     pub revoked: Option<PathBuf>,
-    /// By what accounts are found.
+    /// How accounts are found.
     pub named_by: NamedBy,
     /// The domain of names without one.
     pub domain: String,
 }
 
-/// What a client's certificate says of whose it is.
+/// The identities in a client's certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClientNames {
-    /// Its XMPP addresses, as they are in it.
+    /// Its XMPP addresses, unchanged.
     pub addresses: Vec<String>,
-    /// If it has none: those that the operator's rule finds.
+    /// If it has none: those found by the operator's rule.
     pub mapped: Vec<String>,
 }
 
@@ -98,13 +99,13 @@ impl Clients {
         Ok(Clients { source: source.clone(), verifier, authorities, revoked })
     }
 
-    /// Whether another load has the same in it.
+    /// Whether another load has the same content.
     pub(super) fn same_as(&self, other: &Clients) -> bool {
         (&self.source, &self.authorities, &self.revoked) == (&other.source, &other.authorities, &other.revoked)
     }
 
-    /// What the certificate of a peer says, which was checked in this handshake, or in the one of its ticket: then it is checked
-    /// again, because it may have ended since.
+    /// The identities in the certificate of a peer. It was verified in this handshake, or in that
+    /// of its ticket: then it is verified again, because it may have expired since.
     pub(super) fn names(&self, chain: &[CertificateDer<'_>], resumed: bool) -> Option<ClientNames> {
         let (own, others) = chain.split_first()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);

@@ -1,25 +1,24 @@
-//! The handle of one connection's TLS, and its way from handshake to traffic.
+//! TLS of one connection, from handshake to traffic.
 
 use super::certificate::TlsConfig;
 use super::handshake::Handshake;
 use super::{TlsFault, TlsInfo, TlsVersion};
 use throng_tls::Traffic;
 
-/// What one call of [`TlsConnection::receive`] brought, besides bytes.
+/// The outcome of one call of [`TlsConnection::receive`], besides bytes.
 #[derive(Debug, Default)]
 pub struct Received {
-    /// The handshake was done in this call: reported once.
+    /// The handshake was completed by this call: reported once.
     pub handshake_done: Option<Box<TlsInfo>>,
     /// The peer has sent `close_notify`: it sends no more. Stays true.
     pub peer_closed: bool,
 }
 
-/// The TLS of one connection, as the server: 16 bytes and one box.
+/// The server side of TLS of one connection: 16 bytes and one box.
 ///
-/// Two verbs: [`receive`](Self::receive) takes the socket's bytes in,
-/// [`send`](Self::send) takes plaintext out; both append what has to go to the
-/// socket. It keeps no buffer between calls but the start of a record that a
-/// read has cut (at most 18 KiB).
+/// Two verbs: [`receive`](Self::receive) takes the socket's bytes in, [`send`](Self::send) takes
+/// plaintext out; both append bytes to be sent to the socket. It keeps no buffer between calls
+/// except the start of a record that spans two reads (at most 18 KiB).
 pub struct TlsConnection(State);
 
 enum State {
@@ -29,25 +28,24 @@ enum State {
 }
 
 impl TlsConnection {
-    /// A connection that awaits its `ClientHello`. It keeps the certificate
-    /// that is current now, even if another is loaded before the handshake.
+    /// A connection that expects a `ClientHello`. It keeps the present certificate, even if another
+    /// is loaded before the handshake.
     pub fn accept(config: &TlsConfig) -> Self {
         let (generation, entry) = config.current();
         Self(State::Handshake(Box::new(Handshake::new(generation, entry))))
     }
 
-    /// Takes bytes from the socket, in any pieces; `from_socket` is decrypted
-    /// in place and worth nothing afterwards.
+    /// Takes bytes from the socket, in any pieces; `from_socket` is decrypted in place and useless
+    /// afterwards.
     ///
-    /// Appends the plaintext of all whole records to `plaintext`, also of those
-    /// that came along with the end of the handshake (at most as many bytes as
-    /// came in, plus one record), and to `to_send` what TLS itself has to say:
-    /// handshake, tickets, key updates, alerts. While the peer is in its
-    /// handshake it may send 64 KiB.
+    /// Appends the plaintext of all whole records to `plaintext`, including those that arrived
+    /// together with the end of the handshake (at most as many bytes as came in, plus one record).
+    /// Appends to `to_send` the output of TLS itself: handshake, tickets, key updates, alerts.
+    /// During the handshake the peer may send 64 KiB.
     ///
     /// # Errors
-    /// A [`TlsFault`] ends the connection: `to_send` is sent, then the socket
-    /// closed. What was appended to `plaintext` before is genuine.
+    /// A [`TlsFault`] ends the connection: `to_send` must be sent, then the socket closed. What was
+    /// appended to `plaintext` before is genuine.
     pub fn receive(
         &mut self,
         from_socket: &mut [u8],
@@ -102,14 +100,14 @@ impl TlsConnection {
         }
     }
 
-    /// Whether the stream has to end soon, because the keys are nearly used up
-    /// and TLS 1.2 has no way to change them. What the last words take is left.
+    /// Whether the stream must end soon, because the keys are nearly used up and TLS 1.2 cannot
+    /// change them. Enough is left for the stream's end.
     pub fn is_worn(&self) -> bool {
         matches!(&self.0, State::Traffic(traffic) if traffic.is_worn())
     }
 
-    /// Appends `close_notify` (RFC 8446 6.1), once. The peer may still send:
-    /// go on with [`receive`](Self::receive) if its data matters.
+    /// Appends `close_notify` (RFC 8446 6.1), once. The peer may still send: continue with
+    /// [`receive`](Self::receive) if its data matters.
     pub fn close(&mut self, to_send: &mut Vec<u8>) {
         match &mut self.0 {
             State::Handshake(handshake) => {
@@ -126,7 +124,7 @@ impl TlsConnection {
         matches!(self.0, State::Traffic(_))
     }
 
-    /// The version agreed on, once the handshake is done.
+    /// The negotiated version, once the handshake is done.
     pub fn version(&self) -> Option<TlsVersion> {
         match &self.0 {
             State::Traffic(traffic) => Some(traffic.version()),
@@ -134,8 +132,7 @@ impl TlsConnection {
         }
     }
 
-    /// Bytes on the heap that this connection holds now. Exact once the
-    /// handshake is done, an estimate before.
+    /// Present heap bytes of this connection. Exact once the handshake is done, an estimate before.
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
             State::Handshake(handshake) => handshake.heap_bytes(),
@@ -144,7 +141,7 @@ impl TlsConnection {
         }
     }
 
-    /// The established state, for tests that need to reach into it.
+    /// The established state, for tests that need access to it.
     #[cfg(test)]
     pub(crate) fn traffic_mut(&mut self) -> &mut Traffic {
         match &mut self.0 {

@@ -1,5 +1,5 @@
-//! A connection until its handshake is done, as the server: which certificate
-//! it is shown, and what was agreed on.
+//! The server side of a connection until its handshake is done: the certificate shown, and the
+//! negotiated parameters.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ impl Handshake {
         Self { generation, entry, shared: throng_tls::Handshake::default() }
     }
 
-    /// Takes bytes in until the handshake is done or they are used up. When it
-    /// is done, `input` is left with what follows.
+    /// Takes bytes in until the handshake is done or they are used up. When it is done, `input` is
+    /// left with what follows.
     pub(super) fn receive(
         &mut self,
         input: &mut &mut [u8],
@@ -39,8 +39,7 @@ impl Handshake {
         self.finish().map(Some)
     }
 
-    /// Asks the library what was agreed on, and exchanges it for the traffic
-    /// keys.
+    /// Queries the library for the negotiated parameters, and exchanges it for the traffic keys.
     fn finish(&mut self) -> Result<(Traffic, TlsInfo), TlsFault> {
         let Some(Connection::Server(library)) = self.shared.library() else {
             return Err(TlsFault::Internal("no library".into()));
@@ -66,12 +65,12 @@ impl Handshake {
         Ok((traffic, info))
     }
 
-    /// Tells a peer in the middle of a handshake that it is over.
+    /// Informs a peer in the middle of a handshake that the connection is closed.
     pub(super) fn close(&mut self, to_send: &mut Vec<u8>) {
         self.shared.close(to_send);
     }
 
-    /// Bytes on the heap, this object's own included; an estimate.
+    /// Heap bytes, including this object's own; an estimate.
     pub(super) fn heap_bytes(&self) -> usize {
         size_of::<Self>() + self.shared.heap_bytes()
     }

@@ -1,4 +1,4 @@
-//! Files of certificates and keys as they are on disk, and why they cannot be used.
+//! Reads certificate and key files, and reports why they cannot be used.
 
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
@@ -17,7 +17,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<u8>, CertificateError> {
     read().map_err(|error| CertificateError::Read(path.into(), error))
 }
 
-/// Why certificates cannot be used: the operator's to mend.
+/// Why certificates cannot be used; for the operator to fix.
 #[derive(Debug)]
 pub enum CertificateError {
     /// There is no certificate source at all.
@@ -26,9 +26,9 @@ pub enum CertificateError {
     Read(PathBuf, io::Error),
     /// A file or folder cannot be written.
     Write(PathBuf, io::Error),
-    /// A file does not hold what it should.
+    /// A file does not contain what it should.
     Unusable(PathBuf, String),
-    /// A self-signed certificate cannot be made.
+    /// A self-signed certificate cannot be created.
     Make(String),
     /// The TLS library refuses the configuration.
     Library(String),

@@ -1,4 +1,4 @@
-//! A certificate for the first start, when the operator has none yet.
+//! A certificate for the first start, if the operator has none yet.
 
 use std::fs;
 use std::io::Write;
@@ -13,22 +13,20 @@ use jiff::{Timestamp, ToSpan};
 use super::certificate::CertificateSource;
 use super::pem::CertificateError;
 
-/// Life of a certificate made here, in years.
+/// Validity of a self-signed certificate, in years.
 const YEARS: i32 = 10;
 
-/// Makes `cert.pem` and `key.pem` in `dir` if there is no `cert.pem`, and
-/// returns where they are.
+/// Creates `cert.pem` and `key.pem` in `dir` if there is no `cert.pem`, and returns their paths.
 ///
-/// The certificate is self-signed, for `localhost` and `domain` (an A-label or
-/// an address, not a U-label), ECDSA P-256, `CA:FALSE`, valid from the day
-/// before `now` for ten years. A `key.pem` that is there already is kept and
-/// used. Each file appears whole and with mode 0600, the key first, so that a
-/// crash in between leaves a state that the next start completes; `dir` is
-/// made with mode 0700.
+/// The certificate is self-signed, for `localhost` and `domain` (an A-label or an address, not a
+/// U-label), ECDSA P-256, `CA:FALSE`, valid from the day before `now` for ten years. An existing
+/// `key.pem` is kept and used. Each file is created atomically and with mode 0600, the key first,
+/// so that a crash in between leaves a state that the next start completes; `dir` is created with
+/// mode 0700.
 ///
 /// # Errors
-/// The folder or a file cannot be written, an existing key cannot be used, or
-/// `domain` is not ASCII.
+/// The folder or a file cannot be written, an existing key cannot be used, or `domain` is not
+/// ASCII.
 pub fn ensure_self_signed(dir: &Path, domain: &str, now: SystemTime) -> Result<CertificateSource, CertificateError> {
     let source = self_signed_in(dir);
     if source.chain.exists() {
@@ -53,7 +51,7 @@ pub fn ensure_self_signed(dir: &Path, domain: &str, now: SystemTime) -> Result<C
     Ok(source)
 }
 
-/// Where the files of [`ensure_self_signed`] are, or would be.
+/// The paths of [`ensure_self_signed`], whether or not the files exist.
 pub fn self_signed_in(dir: &Path) -> CertificateSource {
     let (chain, key) = (dir.join("cert.pem"), dir.join("key.pem"));
     CertificateSource { names: Vec::new(), chain, key, made_here: true }
@@ -61,7 +59,7 @@ pub fn self_signed_in(dir: &Path) -> CertificateSource {
 
 fn parameters(domain: &str, now: SystemTime) -> Result<rcgen::CertificateParams, CertificateError> {
     let mut names = vec!["localhost".to_owned()];
-    // An IPv6 address stands in brackets in a JID (RFC 7622 3.2) and without in a certificate.
+    // An IPv6 address is written in brackets in a JID (RFC 7622 3.2) and without in a certificate.
     let domain = domain.trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
     if domain != "localhost" {
         names.push(domain.clone());
@@ -73,7 +71,7 @@ fn parameters(domain: &str, now: SystemTime) -> Result<rcgen::CertificateParams,
     parameters.key_usages = vec![rcgen::KeyUsagePurpose::DigitalSignature];
     parameters.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
     let today = Offset::UTC.to_datetime(Timestamp::try_from(now).unwrap_or(Timestamp::UNIX_EPOCH)).date();
-    // From yesterday on: a client's clock may be behind.
+    // Valid from yesterday: a client's clock may be behind.
     let begin = today.saturating_sub(1.day());
     let midnight =
         |day: Date| rcgen::date_time_ymd(day.year().into(), day.month().unsigned_abs(), day.day().unsigned_abs());
@@ -86,7 +84,7 @@ fn cannot_make(error: rcgen::Error) -> CertificateError {
     CertificateError::Make(error.to_string())
 }
 
-/// Writes a file so that it is there with all its bytes or not at all.
+/// Writes a file atomically: complete or not at all.
 fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CertificateError> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.new", std::process::id()));
@@ -100,7 +98,7 @@ fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), CertificateError> {
         fs::File::open(dir)?.sync_all()
     };
     write().map_err(|error| {
-        // What is left of it is of no use to anyone.
+        // A partial file is useless.
         let _ = fs::remove_file(&temporary);
         CertificateError::Write(path.into(), error)
     })

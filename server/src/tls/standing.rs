@@ -1,4 +1,5 @@
-//! What an operator has to know of a certificate: when it ends, and whether clients of a domain take it.
+//! The status of a certificate for operators: when it expires, and whether clients of a domain
+//! accept it.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -8,37 +9,37 @@ use jiff::{Timestamp, tz::Offset};
 
 use super::x509::{Facts, Name};
 
-/// A certificate that ends within this time is told of: two weeks, in seconds.
+/// A certificate that expires within this time is reported: two weeks, in seconds.
 const SOON_S: i64 = 14 * DAY_S;
 const DAY_S: i64 = 86_400;
-/// Names of a certificate that are told.
+/// Maximum number of a certificate's names in a message.
 const NAMES_TOLD_MAX: usize = 8;
 
 /// A served domain, in both of its forms.
 #[derive(Clone, Copy, Debug)]
 pub struct Host<'a> {
-    /// As it stands in JIDs: U-labels (RFC 7622 3.2), an IPv6 address in brackets.
+    /// As used in JIDs: U-labels (RFC 7622 3.2), an IPv6 address in brackets.
     pub domain: &'a str,
-    /// As it stands in the DNS and in certificates: A-labels (RFC 5890 2.3.2.1).
+    /// As used in the DNS and in certificates: A-labels (RFC 5890 2.3.2.1).
     pub ascii: &'a str,
 }
 
-/// How certificates stand at a moment.
+/// The status of certificates at a moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Standing {
-    /// When the first of them ends, in seconds since 1970.
+    /// When the first of them expires, in seconds since 1970.
     pub ends_s: i64,
-    /// Why clients refuse them now, a sentence each.
+    /// Why clients reject them now, a sentence each.
     pub faults: Vec<String>,
-    /// That one ends within two weeks, as a sentence.
+    /// A sentence, if one expires within two weeks.
     pub soon: Option<String>,
-    /// Domains that are served with a certificate that the server has signed itself. `localhost` is not among them: no
-    /// authority issues certificates for it.
+    /// Domains served with a self-signed certificate of the server. `localhost` is not among them:
+    /// no authority issues certificates for it.
     pub self_signed: Vec<String>,
 }
 
 impl Standing {
-    /// Of one certificate, at a time in seconds since 1970.
+    /// The status of one certificate, at a time in seconds since 1970.
     pub(super) fn of(facts: &Facts, chain: &Path, host: Host<'_>, now_s: i64) -> Standing {
         let shown = chain.display();
         let mut standing = Standing { ends_s: facts.not_after, ..Standing::default() };
@@ -69,7 +70,7 @@ impl Standing {
         standing
     }
 
-    /// Of both, taken together.
+    /// The combined status of both.
     pub fn and(mut self, other: Standing) -> Standing {
         self.ends_s = self.ends_s.min(other.ends_s);
         self.faults.extend(other.faults);
@@ -78,13 +79,13 @@ impl Standing {
         self
     }
 
-    /// What is not wrong, or not yet, a sentence each.
+    /// Warnings that are not faults, a sentence each.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         self.soon.clone().into_iter().chain(self_signed(&self.self_signed))
     }
 }
 
-/// That these domains have no certificate but the server's own, as a sentence; none for no domain.
+/// A sentence that these domains only have a self-signed certificate; `None` for no domains.
 pub fn self_signed(domains: &[String]) -> Option<String> {
     let first = domains.first()?;
     let others = match domains.len() - 1 {
@@ -97,7 +98,7 @@ pub fn self_signed(domains: &[String]) -> Option<String> {
     ))
 }
 
-/// Whether a certificate with this name is one of the host's (RFC 6120 13.7.1.2, RFC 6125 6.4).
+/// Whether a name of a certificate matches the host (RFC 6120 13.7.1.2, RFC 6125 6.4).
 fn covers(name: &Name, host: Host<'_>) -> bool {
     match name {
         Name::Dns(name) => {

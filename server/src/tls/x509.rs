@@ -1,8 +1,7 @@
-//! Reads facts off a certificate: from when to when it is valid, for whom, and which hash signed it.
+//! Reads facts from a certificate: its validity period, its names, and the hash of its signature.
 //!
 //! Not a validator: it reads the server's own certificate, and those of clients, which the TLS
-//! library has accepted. A walk over DER (X.690) that never goes out of
-//! bounds.
+//! library has verified. It walks the DER (X.690) without ever going out of bounds.
 
 use std::net::IpAddr;
 
@@ -19,7 +18,7 @@ const PRINTABLE_STRING: u8 = 0x13;
 const IA5_STRING: u8 = 0x16;
 /// The extensions of a certificate (RFC 5280 4.1).
 const CONTEXT_3: u8 = 0xa3;
-/// Of a GeneralName (RFC 5280 4.2.1.6): dNSName, iPAddress; otherName is `CONTEXT_0`.
+/// Tags of a GeneralName (RFC 5280 4.2.1.6): dNSName, iPAddress; otherName is `CONTEXT_0`.
 const RFC822_NAME: u8 = 0x81;
 const DNS_NAME: u8 = 0x82;
 const IP_ADDRESS: u8 = 0x87;
@@ -35,16 +34,16 @@ pub(super) struct Facts {
     pub(super) not_after: i64,
     /// The hash for `tls-server-end-point` (RFC 5929 4.1), where defined.
     pub(super) end_point: Option<Vec<u8>>,
-    /// For whom it is: those of `subjectAltName` that name an XMPP server or user.
+    /// Its subject names: those in `subjectAltName` that identify an XMPP server or user.
     pub(super) names: Vec<Name>,
     /// The common name of its subject, the last one if there are several.
     pub(super) common_name: Option<String>,
 }
 
-/// A name that a certificate is for.
+/// A subject name of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Name {
-    /// A host, or all hosts directly below one: `*.example.org` (RFC 6125 1.8).
+    /// A host, or all hosts directly below a domain: `*.example.org` (RFC 6125 1.8).
     Dns(String),
     /// A service at a host: `_xmpp-client.example.org` (RFC 4985).
     Service(String),
@@ -56,7 +55,7 @@ pub(super) enum Name {
     Address(IpAddr),
 }
 
-/// Reads the facts, or `None` if this is no X.509 certificate.
+/// Reads the facts; `None` if this is not an X.509 certificate.
 pub(super) fn facts(certificate: &[u8]) -> Option<Facts> {
     let mut outer = Der(certificate);
     let mut fields = Der(outer.expect(SEQUENCE)?);
@@ -109,7 +108,8 @@ fn common_name(subject: &[u8]) -> Option<String> {
     found
 }
 
-/// The names in the extension `subjectAltName`; of other forms than [`Name`]'s there may be any number.
+/// The names in the extension `subjectAltName`; any number of names in forms other than [`Name`]'s
+/// are ignored.
 fn alternative_names(extensions: &[u8]) -> Option<Vec<Name>> {
     /// 2.5.29.17
     const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
@@ -119,7 +119,7 @@ fn alternative_names(extensions: &[u8]) -> Option<Vec<Name>> {
         if extension.expect(OID)? != SUBJECT_ALT_NAME {
             continue;
         }
-        // `critical` may stand before the value.
+        // `critical` may precede the value.
         let (_, value) = std::iter::from_fn(|| extension.next()).find(|(tag, _)| *tag == OCTET_STRING)?;
         let mut names = Der(Der(value).expect(SEQUENCE)?);
         return Some(std::iter::from_fn(|| names.next()).filter_map(|(tag, name)| general_name(tag, name)).collect());
@@ -150,8 +150,7 @@ fn general_name(tag: u8, value: &[u8]) -> Option<Name> {
     }
 }
 
-/// The hash function of a signature algorithm; SHA-256 in the place of MD5 and
-/// SHA-1 (RFC 5929 4.1).
+/// The hash function of a signature algorithm; SHA-256 in place of MD5 and SHA-1 (RFC 5929 4.1).
 fn hash_of_signature(oid: &[u8], parameters: Der<'_>) -> Option<&'static digest::Algorithm> {
     /// 1.2.840.113549.1.1
     const PKCS1: &[u8] = &[0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01];
@@ -174,7 +173,7 @@ fn hash_of_signature(oid: &[u8], parameters: Der<'_>) -> Option<&'static digest:
     }
 }
 
-/// RFC 4055 3.1: the hash is the first parameter, SHA-1 when left out.
+/// RFC 4055 3.1: the hash is the first parameter, SHA-1 if omitted.
 fn pss_hash(mut parameters: Der<'_>) -> Option<&'static digest::Algorithm> {
     /// 2.16.840.1.101.3.4.2
     const NIST: &[u8] = &[0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02];
@@ -192,7 +191,7 @@ fn pss_hash(mut parameters: Der<'_>) -> Option<&'static digest::Algorithm> {
     }
 }
 
-/// The values that follow each other in a piece of DER.
+/// Consecutive values in a piece of DER.
 struct Der<'a>(&'a [u8]);
 
 impl<'a> Der<'a> {
@@ -233,7 +232,7 @@ fn seconds(tag: u8, text: &[u8]) -> Option<i64> {
         _ => return None,
     };
     let time = DateTime::strptime("%Y%m%d%H%M%SZ", [century.as_bytes(), text].concat()).ok()?;
-    // A `Timestamp` ends before 99991231235959Z, which says that a certificate does not expire.
+    // A `Timestamp` ends before 99991231235959Z, which marks a certificate without expiry.
     Some(time.duration_since(DateTime::constant(1970, 1, 1, 0, 0, 0, 0)).as_secs())
 }
 

@@ -1,4 +1,4 @@
-//! Certificates: made, loaded, chosen by name, exchanged.
+//! Certificates: created, loaded, chosen by name, replaced.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -95,7 +95,7 @@ fn a_reload_serves_new_connections_while_old_ones_go_on() {
     established.client_says(b"still here");
     established.pump().unwrap();
     assert_eq!(established.got, b"still here");
-    // One in the middle of its handshake reports what it was shown.
+    // A connection in the middle of its handshake reports the certificate that it was shown.
     halfway.deliver(&back).unwrap();
     halfway.pump().unwrap();
     assert_eq!(halfway.info.unwrap().server_end_point, end_point(&old));

@@ -4,7 +4,7 @@ use rustls::pki_types::PrivateKeyDer;
 
 use super::*;
 
-/// An authority with its folder, and what it issues.
+/// An authority with its folder and the certificates it issues.
 struct Authority {
     dir: TempDir,
 }
@@ -52,7 +52,7 @@ impl Authority {
         self.dir.path().join(name)
     }
 
-    /// A certificate with this subject and `subjectAltName`, for so many days from now on.
+    /// A certificate with this subject and `subjectAltName`, valid for this many days from now.
     fn issue(&self, name: &str, subject: &str, alternative: &str, days: &str) -> Shown {
         let at = |suffix: &str| self.at(&format!("{name}.{suffix}")).to_str().unwrap().to_owned();
         openssl(&[
@@ -81,7 +81,7 @@ impl Authority {
         arguments.extend([ca.to_str().unwrap(), "-keyfile", key.to_str().unwrap()]);
         let (csr, pem, ext) = (at("csr"), at("pem"), at("ext"));
         arguments.extend(["-in", &csr, "-out", &pem, "-extfile", &ext]);
-        // Those that have ended have ended in 2020.
+        // Expired ones expired in 2020.
         match days {
             "ended" => arguments.extend(["-startdate", "200101000000Z", "-enddate", "200201000000Z"]),
             days => arguments.extend(["-days", days]),
@@ -130,7 +130,7 @@ impl Authority {
     }
 }
 
-/// What a client shows.
+/// The certificate that a client presents.
 struct Shown {
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
@@ -183,7 +183,7 @@ fn the_addresses_in_a_clients_certificate_are_reported_rfc_6120_13_7_1_4() {
         let names = info.client.expect("it was asked for");
         assert_eq!(names.addresses, ["romeo@example.org", "juliet@example.org"]);
         assert!(names.mapped.is_empty(), "the rule is for those without an address");
-        // A client without a certificate comes in as before.
+        // A client without a certificate connects as before.
         assert_eq!(shake(&scene, client(&scene, None, version)).expect("it may have none").client, None);
     }
 }
@@ -231,7 +231,8 @@ fn certificates_of_another_authority_ended_or_revoked_ones_end_the_handshake() {
     }
 }
 
-/// A ticket has the certificate in it: what is revoked, or of an authority that is gone, does not come back by it.
+/// A ticket contains the certificate: a revoked one, or one of a removed authority, is not accepted
+/// through it.
 #[test]
 fn a_ticket_does_not_outlive_what_is_revoked() {
     let authority = Authority::new();

@@ -1,4 +1,4 @@
-//! What a handshake agrees on.
+//! The parameters that a handshake negotiates.
 
 use ring::digest;
 use rustls::crypto::ring::cipher_suite;
@@ -30,7 +30,7 @@ fn both_versions_shake_hands_and_exchange_data() {
 
 #[test]
 fn every_cipher_suite_of_the_library_goes_on_after_the_handshake() {
-    // Two certificates, so that both kinds of TLS 1.2 suite can be had.
+    // Two certificates, so that both kinds of TLS 1.2 suite can be negotiated.
     let ecdsa = Scene::new();
     let rsa = Scene::with_openssl(&["-newkey", "rsa:2048", "-sha256"]);
     for suite in cipher_suite_list() {
@@ -109,8 +109,8 @@ fn the_end_point_is_the_certificates_hash_rfc_5929_4_1() {
     ];
     for (arguments, hash) in cases {
         let scene = Scene::with_openssl(arguments);
-        // The client's root check does not know every signature: only the
-        // server's report is looked at, against the client's copy.
+        // The client's verifier does not support every signature: only the server's report is
+        // compared, with the client's copy.
         let mut config = scene.client_config();
         config.dangerous().set_certificate_verifier(Arc::new(openssl::AnyCertificate));
         let mut pair = Pair::new(config, &scene.certificates.direct());

@@ -1,4 +1,4 @@
-//! Peers that break the protocol: a fault, an alert, and nothing kept.
+//! Peers that break the protocol: a fault, an alert, and no retained state.
 
 use proptest::prelude::*;
 
@@ -8,7 +8,7 @@ use throng_tls::testing::{
 
 use super::*;
 
-/// What a fresh server makes of `bytes`: its fault and what it sends.
+/// A fresh server's fault on `bytes`, and its output.
 fn noise(scene: &Scene, bytes: &[u8]) -> (TlsFault, Vec<u8>) {
     let mut server = TlsConnection::accept(&scene.certificates.direct());
     let (mut got, mut to_send) = (Vec::new(), Vec::new());
@@ -34,7 +34,7 @@ fn http_is_no_tls() {
     assert_eq!(alert(&to_send), 50, "decode_error");
     let (fault, _) = noise(&scene, b"<?xml version='1.0'?><stream:stream>");
     assert!(matches!(fault, TlsFault::PeerMisbehaved(_)), "{fault}");
-    // One byte tells.
+    // One byte suffices.
     noise(&scene, b"G");
 }
 
@@ -58,7 +58,7 @@ fn tls_1_1_is_refused_rfc_8996() {
 fn records_too_long_for_any_version_are_refused() {
     let scene = Scene::new();
     let (_, to_send) = noise(&scene, &[HANDSHAKE, 3, 1, 0x48, 0x01]);
-    // RFC 8446 5.2 has record_overflow; the library takes it for nonsense.
+    // RFC 8446 5.2 requires record_overflow; the library reports a decoding error.
     assert_eq!(alert(&to_send), 50, "decode_error");
     for version in [V12, V13] {
         let mut pair = scene.pair(version);
@@ -73,7 +73,7 @@ fn records_too_long_for_any_version_are_refused() {
 #[test]
 fn a_handshake_is_bounded_in_bytes_and_records() {
     let scene = Scene::new();
-    // A ClientHello that calls itself 16 MB long, in 4,000-byte records.
+    // A ClientHello that claims to be 16 MB long, in 4,000-byte records.
     let mut record = vec![HANDSHAKE, 3, 1, 15, 160];
     record.extend([0; 4000]);
     record[5..9].copy_from_slice(&[1, 255, 255, 255]);
@@ -90,7 +90,7 @@ fn a_handshake_is_bounded_in_bytes_and_records() {
     };
     assert!(matches!(fault, TlsFault::PeerMisbehaved(_)), "{fault}");
 
-    // The same a byte at a time.
+    // The same, one byte at a time.
     let mut server = TlsConnection::accept(&scene.certificates.direct());
     let message = [[1, 0, 255, 255].as_slice(), &[0; 60_000]].concat();
     let started = std::time::Instant::now();
@@ -117,14 +117,14 @@ fn an_altered_record_is_refused() {
             let mut altered = bytes.clone();
             altered[at] ^= 1;
             let (mut got, mut to_send) = (Vec::new(), Vec::new());
-            // A header that asks for more bytes waits for them; then it fails.
+            // A header that announces more bytes waits for them; then it fails.
             altered.extend([0; 600]);
             let outcome = server.receive(&mut &mut altered[..], &mut got, &mut to_send);
             assert!(matches!(outcome, Err(TlsFault::PeerMisbehaved(_))), "{at}");
             assert!(got.is_empty(), "byte {at}");
             assert!(!to_send.is_empty(), "an alert is due");
         }
-        // The client understands the alert, and the connection is over.
+        // The client receives the alert, and the connection is closed.
         bytes[20] ^= 1;
         assert!(pair.serve(&mut bytes.clone()).is_err());
         assert_eq!(pair.serve(&mut bytes), Err(TlsFault::Closed));
@@ -166,7 +166,7 @@ fn replayed_and_reordered_records_are_refused() {
     }
 }
 
-/// What a server at the end of a handshake makes of one sealed record.
+/// A server's fault on one sealed record after the handshake.
 fn sealed(
     scene: &Scene,
     version: &'static rustls::SupportedProtocolVersion,
@@ -342,7 +342,7 @@ proptest! {
             };
         }
         if let (false, Some(info)) = (failed || pair.client.is_handshaking(), &pair.info) {
-            // Only a byte that TLS passes over can have been altered.
+            // Only a byte that TLS ignores can have been altered.
             let seen = pair.client.export_keying_material(
                 [0; 32], b"EXPORTER-Channel-Binding", Some(b""),
             );
@@ -351,7 +351,7 @@ proptest! {
     }
 }
 
-/// One scene for all cases: making keys is the slow part.
+/// One scene for all cases: generating keys is the slow part.
 fn noise_scene() -> &'static Scene {
     static SCENE: std::sync::OnceLock<Scene> = std::sync::OnceLock::new();
     SCENE.get_or_init(Scene::new)

@@ -1,9 +1,8 @@
-//! What an idle connection costs.
+//! Memory and time costs of TLS connections.
 
 use super::*;
 
-/// The size class of the allocator that the state falls into; the budget for a
-/// whole session over TLS is 1,024 bytes.
+/// The allocator's size class of the state; the budget for a whole session over TLS is 1,024 bytes.
 const IDLE_BYTES_MAX: usize = 256;
 
 #[test]
@@ -32,7 +31,8 @@ fn resident() -> usize {
     pages * 4096
 }
 
-/// `cargo test --release -p throng --lib tls::tests::memory -- --ignored --nocapture --test-threads 1`
+/// `cargo test --release -p throng --lib tls::tests::memory -- --ignored --nocapture --test-threads
+/// 1`
 #[test]
 #[ignore = "takes a minute; prints the figures of docs/decisions/0002-tls.md"]
 fn figures() {
@@ -62,7 +62,7 @@ fn figures() {
     }
 }
 
-/// Time that the server spends in a handshake, in full and by ticket.
+/// Server time of a handshake, in full and by ticket.
 fn handshake_costs(scene: &Scene, version: &'static rustls::SupportedProtocolVersion) {
     const HANDSHAKES: u32 = 3_000;
     for resume in [false, true] {
@@ -93,7 +93,7 @@ fn handshake_costs(scene: &Scene, version: &'static rustls::SupportedProtocolVer
     }
 }
 
-/// Time to open and to seal a message of 200 bytes, each in a call of its own.
+/// Time to open and to seal a message of 200 bytes, in one call each.
 fn message_costs(scene: &Scene, version: &'static rustls::SupportedProtocolVersion) {
     const MESSAGES: usize = 200_000;
     for size in [200, 16_384] {

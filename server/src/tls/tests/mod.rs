@@ -21,7 +21,7 @@ mod memory;
 mod openssl;
 mod streams;
 
-/// Certificates in a folder of their own.
+/// Certificates in their own folder.
 pub(crate) struct Scene {
     dir: TempDir,
     pub(crate) certificates: Arc<Certificates>,
@@ -40,7 +40,7 @@ impl Scene {
         Self { dir, certificates }
     }
 
-    /// A certificate made by `openssl req` with these arguments.
+    /// A certificate created by `openssl req` with these arguments.
     fn with_openssl(arguments: &[&str]) -> Self {
         let dir = TempDir::new().unwrap();
         let source = openssl_certificate(dir.path(), arguments);
@@ -61,7 +61,7 @@ impl Scene {
         client_config(self.certificate(), versions)
     }
 
-    /// A client that has shaken hands over direct TLS.
+    /// A client after a handshake over direct TLS.
     fn pair(&self, version: &'static rustls::SupportedProtocolVersion) -> Pair {
         let mut pair = Pair::new(self.client_config_for(&[version]), &self.certificates.direct());
         pair.pump().unwrap();
@@ -100,12 +100,12 @@ fn openssl_certificate(dir: &Path, arguments: &[&str]) -> CertificateSource {
     source
 }
 
-/// Both ends of one connection.
+/// Both sides of one connection.
 struct Pair {
     client: ClientConnection,
     server: TlsConnection,
     info: Option<TlsInfo>,
-    /// What the server got as plaintext.
+    /// The plaintext that the server received.
     got: Vec<u8>,
     peer_closed: bool,
 }
@@ -126,7 +126,7 @@ impl Pair {
         }
     }
 
-    /// All that the client wants to send.
+    /// All pending output of the client.
     fn client_bytes(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.client.wants_write() {
@@ -135,7 +135,7 @@ impl Pair {
         bytes
     }
 
-    /// Gives the server one read.
+    /// Passes one read to the server.
     fn serve(&mut self, bytes: &mut [u8]) -> Result<Vec<u8>, TlsFault> {
         let mut to_send = Vec::new();
         let outcome = self.server.receive(bytes, &mut self.got, &mut to_send);
@@ -149,7 +149,7 @@ impl Pair {
                 Ok(to_send)
             }
             Err(fault) => {
-                // The client hears why.
+                // The client receives the reason.
                 let _ = self.deliver(&to_send);
                 Err(fault)
             }
@@ -166,7 +166,7 @@ impl Pair {
         Ok(())
     }
 
-    /// Carries bytes both ways until neither has more to say.
+    /// Transfers bytes both ways until neither side has output.
     fn pump(&mut self) -> Result<(), TlsFault> {
         loop {
             let mut bytes = self.client_bytes();
@@ -199,8 +199,8 @@ impl Pair {
         self.deliver(&to_send).unwrap();
     }
 
-    /// An end that has the client's keys and no manners: whatever records a
-    /// test wants, sealed as the client would.
+    /// A side that has the client's keys and ignores the protocol: it seals any records that a test
+    /// needs.
     fn rogue(&mut self) -> Traffic {
         self.server.traffic_mut().peer()
     }

@@ -10,8 +10,8 @@ use rustls::{DigitallySignedStruct, SignatureScheme};
 
 use super::*;
 
-/// A client's trust in whatever it is shown, for tests of what the server
-/// says about certificates that a client's library does not know.
+/// A verifier that accepts any certificate, for tests of the server's report on certificates that
+/// the client's library does not support.
 #[derive(Debug)]
 pub(super) struct AnyCertificate;
 
@@ -50,7 +50,7 @@ impl ServerCertVerifier for AnyCertificate {
     }
 }
 
-/// What a run of `s_client` came to.
+/// The outcome of a run of `s_client`.
 struct Run {
     info: Option<TlsInfo>,
     fault: Option<TlsFault>,
@@ -58,10 +58,9 @@ struct Run {
     output: String,
 }
 
-/// Serves one connection, which says back in capitals what it hears until the
-/// client closes. Each of the `lines` is typed when s_client has printed what
-/// the one before it awaits, for s_client takes a letter for a command only at
-/// the start of a read.
+/// Serves one connection, which echoes its input in capitals until the client closes. Each of the
+/// `lines` is typed when s_client has printed the text that the previous one waits for: s_client
+/// takes a letter for a command only at the start of a read.
 fn s_client(scene: &Scene, arguments: &[&str], lines: &[(&str, &str)]) -> Run {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -82,7 +81,7 @@ fn s_client(scene: &Scene, arguments: &[&str], lines: &[(&str, &str)]) -> Run {
     let mut stdout = child.stdout.take().unwrap();
     let mut output = String::new();
     for (line, awaited) in lines {
-        // In one write; and s_client is gone when the server has refused it.
+        // In one write; s_client has ended if the server has refused it.
         let _ = stdin.write_all(format!("{line}\n").as_bytes());
         let mark = output.len();
         let mut some = [0; 4096];
@@ -135,7 +134,7 @@ fn serve(listener: &TcpListener, config: &TlsConfig) -> (Option<TlsInfo>, Option
     }
 }
 
-/// The hexadecimal value behind `label` in s_client's output.
+/// The hexadecimal value after `label` in s_client's output.
 fn keying_material(output: &str) -> String {
     let (_, rest) = output.split_once("Keying material: ").unwrap_or_else(|| panic!("{output}"));
     rest.lines().next().unwrap().trim().to_owned()
@@ -161,8 +160,8 @@ fn openssl_speaks_both_versions() {
         assert!(run.output.contains("AND AGAIN"), "{}", run.output);
         assert!(run.peer_closed, "Q sends close_notify");
         if version == TlsVersion::V1_3 {
-            // In TLS 1.2 this command exports without a context, which RFC
-            // 5705 4 makes another value than RFC 9266's empty one.
+            // In TLS 1.2 this command exports without a context, which by RFC 5705 4 differs from
+            // RFC 9266's empty one.
             let told: String = info.tls_exporter.unwrap().iter().map(|byte| format!("{byte:02X}")).collect();
             assert_eq!(keying_material(&run.output), told);
         }
@@ -172,7 +171,7 @@ fn openssl_speaks_both_versions() {
 #[test]
 fn openssl_updates_its_keys() {
     let scene = Scene::new();
-    // s_client: `K` updates the keys and asks for ours, `k` only its own.
+    // s_client: `K` updates the keys and requests ours, `k` only updates its own.
     let run = s_client(
         &scene,
         &["-tls1_3"],

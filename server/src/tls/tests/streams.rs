@@ -6,8 +6,8 @@ use throng_tls::testing::{ALERT, HANDSHAKE};
 
 use super::*;
 
-/// A whole session's bytes from the client, recorded against one server, are
-/// no good for another; so each split shakes hands anew.
+/// Recorded client bytes of a session are useless against another server, so each split performs a
+/// new handshake.
 fn session_in_pieces(scene: &Scene, version: &'static rustls::SupportedProtocolVersion, size: usize) {
     let mut pair = Pair::new(scene.client_config_for(&[version]), &scene.certificates.direct());
     let mut said = false;
@@ -70,7 +70,7 @@ fn every_split_in_two_of_an_established_stream_gives_the_same() {
 fn data_behind_the_end_of_the_handshake_comes_out_in_the_same_call() {
     let scene = Scene::new();
     for version in [V12, V13] {
-        // A TLS 1.2 client has the last word only when it resumes a session.
+        // A TLS 1.2 client sends the last handshake message only when it resumes a session.
         let client = scene.client_config_for(&[version]);
         let mut first = Pair::new(client.clone(), &scene.certificates.direct());
         first.pump().unwrap();
@@ -184,7 +184,7 @@ fn worn_keys_are_updated_or_refused_rfc_8446_5_5() {
     for version in [V12, V13] {
         let mut pair = scene.pair(version);
         let mut peer = pair.rogue();
-        // As if so many records had gone out and come in.
+        // As if this many records had been sent and received.
         pair.server.traffic_mut().set_sent(limit - 1);
         peer.set_received(limit - 1);
         let mut to_send = Vec::new();
@@ -217,7 +217,7 @@ fn close_notify_is_heard_and_said_rfc_8446_6_1() {
         assert!(back.is_empty());
         assert!(pair.peer_closed);
         assert_eq!(pair.got, b"bye");
-        // Our half is still open, until we close it, once.
+        // Our direction is still open, until we close it, once.
         pair.server_says(b"goodbye");
         assert_eq!(pair.client_read(), b"goodbye");
         let mut to_send = Vec::new();
@@ -256,7 +256,7 @@ fn a_handshake_can_be_called_off() {
     pair.server.close(&mut to_send);
     assert!(!to_send.is_empty());
     assert_eq!(pair.server.receive(&mut [22], &mut vec![], &mut vec![]).unwrap_err(), TlsFault::Closed);
-    // And one that never began, without a word.
+    // A connection that never began sends nothing.
     let mut server = TlsConnection::accept(&scene.certificates.direct());
     to_send.clear();
     server.close(&mut to_send);
@@ -269,7 +269,7 @@ fn padding_is_taken_off_rfc_8446_5_4() {
     let mut pair = scene.pair(V13);
     let mut rogue = pair.rogue();
     let mut bytes = Vec::new();
-    // The sealer adds a content type of zero, which then is padding.
+    // The sealer adds a content type of zero, which is then padding.
     let mut padded = b"text".to_vec();
     padded.push(throng_tls::testing::APPLICATION_DATA);
     padded.resize(300, 0);
