@@ -1,9 +1,10 @@
-//! A line to a web service: one connection, kept alive, with one request at a time.
+//! A line to a web service: one persistent connection, with one request at a time.
 //!
-//! Paths and answers about users are those of MongooseIM's HTTP authentication; the request is a POST of JSON, so that no password stands
-//! in a URL, which servers and proxies write into their logs. Only `200` with `true` or `false` is an answer: whatever else comes (a
-//! redirect, `404` of a wrong path, a page of a proxy) is a failure of the service, and not a word on a user. What is asked about requests
-//! for channels, and how it is answered, is written in `inquiry`.
+//! Paths and answers about users are those of MongooseIM's HTTP authentication. The request is a
+//! POST of JSON, so that no password is part of a URL, which servers and proxies write to their
+//! logs. Only `200` with `true` or `false` is an answer. Anything else (a redirect, `404` for a
+//! wrong path, a proxy's page) is a failure of the service, not a statement about a user. Requests
+//! about channels and their answers are described in `inquiry`.
 
 use std::sync::Arc;
 
@@ -19,7 +20,7 @@ use tokio::net::TcpStream;
 use super::{Fault, Said, What, inquiry};
 use crate::client::{Connection, Lost, Tls};
 
-/// Bytes of an answer's body, at the most.
+/// Maximum bytes of a response body.
 const BODY_BYTES_MAX: usize = 1024;
 
 /// A web service.
@@ -29,7 +30,7 @@ pub struct Service {
     port: u16,
     authority: String,
     path: String,
-    /// Path and query, as they were given.
+    /// Path and query, as configured.
     target: String,
     tls: Option<Tls>,
     token: Option<String>,
@@ -45,7 +46,7 @@ impl Service {
     /// The service at a URL. `tls` is for HTTPS.
     ///
     /// # Errors
-    /// Why it cannot be one.
+    /// Why the URL is not usable.
     pub fn new(
         url: &str,
         tls: impl FnOnce() -> Result<Arc<ClientConfig>, String>,
@@ -107,8 +108,8 @@ impl Line {
         Line { service, connection: None }
     }
 
-    /// Asks. A connection that the service has closed meanwhile is opened again, once: the question changes nothing, so it may be asked
-    /// twice.
+    /// Sends a request. If the service has closed the connection in the meantime, it is reopened,
+    /// once: the request has no side effects, so it may be repeated.
     pub(super) async fn ask(&mut self, what: &What, started: &mut u64) -> Result<Said, Fault> {
         for _ in 0..2 {
             let old = self.connection.take();
@@ -120,7 +121,7 @@ impl Line {
                     self.connect().await?
                 }
             };
-            // If this is given up in the middle, the connection goes with it.
+            // If this is cancelled, the connection is dropped with it.
             match exchange(&mut connection, self.service.request(what)?).await {
                 Err(Fault::Ended) if is_old => continue,
                 Err(fault) => return Err(fault),
@@ -142,7 +143,7 @@ impl Line {
     }
 }
 
-/// The body of an answer.
+/// Returns the body of a response.
 async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) -> Result<Bytes, Fault> {
     let response = connection.exchange(request).await.map_err(|lost| match lost {
         Lost::NoHttp => Fault::Wrong("it does not answer in HTTP"),
@@ -155,7 +156,7 @@ async fn exchange(connection: &mut Connection, request: Request<Full<Bytes>>) ->
     Ok(body.map_err(|_| Fault::Wrong("its answer is cut short, or longer than 1,024 bytes"))?.to_bytes())
 }
 
-/// What an answer says.
+/// Parses an answer.
 fn read(what: &What, body: &[u8]) -> Result<Said, Fault> {
     match (what, body.trim_ascii()) {
         (What::Channels(_), body) => inquiry::answer(body).map(Said::Channels).map_err(Fault::Wrong),

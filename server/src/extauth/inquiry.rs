@@ -1,4 +1,4 @@
-//! What a web service is asked about requests for channels, and what it answers, as JSON.
+//! Requests to a web service about operations on channels, and its answers, as JSON.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use throng_engine::io::{Decision, Inquiry};
 use throng_engine::web::access::token::is_name;
 
-/// A question.
+/// The body of a request.
 pub(super) fn body(inquiry: &Inquiry) -> Value {
     let fields = inquiry.sent.fields.iter().map(|(name, value)| (name.to_string(), Value::from(&**value)));
     json!({
@@ -19,10 +19,10 @@ pub(super) fn body(inquiry: &Inquiry) -> Value {
     })
 }
 
-/// An answer.
+/// Parses an answer.
 ///
 /// # Errors
-/// Why it is none.
+/// Why it is invalid.
 pub(super) fn answer(body: &[u8]) -> Result<Decision, &'static str> {
     let told: Value = serde_json::from_slice(body).map_err(|_| "its answer is no JSON")?;
     let allowed = told.get("allow").and_then(Value::as_bool).ok_or("its answer does not say allow as true or false")?;

@@ -1,5 +1,5 @@
-//! Who decides elsewhere: a program or a web service of the operator's is asked whether the password of a user who is kept there is right,
-//! and a web service whether a request for channels may be done.
+//! External authorisation: a program or a web service of the operator checks the passwords of
+//! external users, and a web service permits operations on channels.
 //!
 //! ```text
 //! shards -> port -> queue of a back end (bounded) ─┬─> line ─> process (extauth protocol) or connection (HTTP)
@@ -7,9 +7,10 @@
 //!             answers <- port <- ──────────────────┴─> ...
 //! ```
 //!
-//! One thread of its own for all of them, which sleeps when nobody asks. A shard hands a question in without waiting, and is woken by the
-//! answer, as it is by jobs. Every question has an answer in bounded time. This module knows no connection and no account; passwords
-//! pass through it and are written nowhere.
+//! One thread serves all back ends, and sleeps when there are no requests. A shard hands a request
+//! in without blocking, and is woken by the answer, as with jobs. Every request has an answer in
+//! bounded time. This module knows neither connections nor accounts; passwords pass through it and
+//! are written nowhere.
 
 mod http;
 mod inquiry;
@@ -38,11 +39,11 @@ use crate::waits::{self, Place};
 pub use http::Service;
 use program::BackOff;
 
-/// Names of web services that are looked up at once.
+/// Maximum number of simultaneous name lookups.
 const LOOKUPS_MAX: usize = 64;
 
 counter_table! {
-    /// What was asked of one back end.
+    /// Counters of one back end.
     Asked:
     questions Count "Questions that were asked.";
     yes Count "Answers that a password is right or a user is there, or that a request is allowed.";
@@ -65,7 +66,7 @@ pub struct Program {
     pub arguments: Vec<String>,
 }
 
-/// Who is asked.
+/// The implementation of a back end.
 #[derive(Clone, Debug)]
 pub enum By {
     /// A program.
@@ -74,35 +75,35 @@ pub enum By {
     Http(Box<Service>),
 }
 
-/// What a back end decides.
+/// The requests that a back end decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Of {
-    /// Who is a user of this domain, which is normalised.
+    /// Authentication of the users of this domain, which is normalised.
     Users(String),
-    /// Who may do what at channels.
+    /// Operations on channels.
     Channels,
 }
 
-/// What is asked.
+/// A request.
 #[derive(Debug)]
 pub enum What {
-    /// Whether a password is right, or a user is there.
+    /// Whether a password is right, or a user exists.
     User(Box<Question>),
-    /// Whether a request for channels may be done.
+    /// Whether an operation on channels is permitted.
     Channels(Box<Inquiry>),
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// Of a user.
+    /// About a user.
     User(Verdict),
-    /// Of a request for channels.
+    /// About an operation on channels.
     Channels(Decision),
 }
 
 impl Said {
-    /// Nothing, and why.
+    /// The answer if the back end gave none, with the reason.
     fn unknown(what: &What, why: Unknown) -> Said {
         match what {
             What::User(_) => Said::User(Verdict::Unknown(why)),
@@ -110,7 +111,7 @@ impl Said {
         }
     }
 
-    /// Whether it is a yes.
+    /// Whether it is positive.
     fn is_yes(&self) -> bool {
         matches!(self, Said::User(Verdict::Yes) | Said::Channels(Decision::Allowed { .. }))
     }
@@ -119,30 +120,30 @@ impl Said {
 /// A back end.
 #[derive(Clone, Debug)]
 pub struct BackEnd {
-    /// What it decides.
+    /// The requests that it decides.
     pub of: Of,
-    /// Who is asked.
+    /// Its implementation.
     pub by: By,
-    /// Processes or connections.
+    /// Number of processes or connections.
     pub lines: usize,
-    /// Questions that may wait.
+    /// Maximum number of waiting requests.
     pub waiting_max: usize,
-    /// Time for an answer, and for waiting to be asked.
+    /// Time for an answer, and for waiting in the queue.
     pub limit: Duration,
 }
 
 /// Why there is no answer.
 #[derive(Debug)]
 enum Fault {
-    /// The process has ended, or the connection.
+    /// The process or the connection has ended.
     Ended,
-    /// It cannot be started, or connected to.
+    /// The process cannot be started, or the service cannot be reached.
     NotThere(String),
-    /// Something else came.
+    /// The answer is invalid.
     Wrong(&'static str),
-    /// A status of HTTP.
+    /// Another HTTP status.
     Status(u16),
-    /// Nothing came in time.
+    /// The answer timed out.
     Late,
 }
 
@@ -158,7 +159,7 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// How a back end stands.
+/// The state of a back end.
 #[derive(Debug)]
 pub struct Standing {
     of: Of,
@@ -168,12 +169,12 @@ pub struct Standing {
 }
 
 impl Standing {
-    /// What it decides.
+    /// The requests that it decides.
     pub fn of(&self) -> &Of {
         &self.of
     }
 
-    /// Whether it has failed so often that it is not asked for a while.
+    /// Whether it has failed so often that requests are suspended for a while.
     pub fn is_down(&self) -> bool {
         self.down.load(Ordering::Relaxed)
     }
@@ -220,19 +221,19 @@ impl Standing {
     }
 }
 
-/// A question on its way.
+/// A request in progress.
 struct Waiting {
     given: Given<What>,
     at: Instant,
 }
 
-/// The way into a back end.
+/// The queue of a back end.
 struct Door {
     standing: Arc<Standing>,
     queue: mpsc::Sender<Waiting>,
 }
 
-/// The ways into all of them.
+/// The queues of all back ends.
 #[derive(Clone)]
 pub struct Doors(Arc<Doorways>);
 
@@ -243,7 +244,7 @@ struct Doorways {
     channels: Option<Door>,
 }
 
-/// A shard's end.
+/// A shard's port.
 pub type AskPort = Port<Doors>;
 
 impl Entry for Doors {
@@ -270,23 +271,23 @@ impl Entry for Doors {
     }
 }
 
-/// The thread. When this is dropped, nothing is asked any more, and processes have been killed.
+/// The thread. When this is dropped, requests end, and processes have been killed.
 pub struct BackEnds {
     _thread: Option<Aside>,
     standings: Vec<Arc<Standing>>,
 }
 
 impl BackEnds {
-    /// How each stands.
+    /// The state of each back end.
     pub fn standings(&self) -> &[Arc<Standing>] {
         &self.standings
     }
 }
 
-/// Starts the thread, if there is a back end, and gives a port for each shard.
+/// Starts the thread, if there is a back end, and returns a port per shard.
 ///
 /// # Errors
-/// The system's when there can be no thread.
+/// The system's, if a thread cannot be created.
 pub fn start(back_ends: Vec<BackEnd>, wakes: &[Arc<dyn Wake>]) -> std::io::Result<(Vec<AskPort>, BackEnds)> {
     let (mut doors, mut works, mut standings) = (Doorways::default(), Vec::new(), Vec::new());
     for back_end in back_ends {
@@ -310,7 +311,7 @@ pub fn start(back_ends: Vec<BackEnd>, wakes: &[Arc<dyn Wake>]) -> std::io::Resul
     if works.is_empty() {
         return Ok((ports, BackEnds { _thread: None, standings }));
     }
-    // A name that is being looked up is not waited for at the end.
+    // Shutdown does not wait for name lookups.
     let blocking = Blocking { most: LOOKUPS_MAX, whole: false };
     let thread = Aside::start("throng-extauth", blocking, move || async move {
         let _at = waits::at(Place::BackEnds);
@@ -353,7 +354,7 @@ impl Line {
     }
 }
 
-/// Works with one line until nobody is left to ask.
+/// Runs one line until the queue closes.
 async fn work(
     mut line: Line,
     limit: Duration,
@@ -407,7 +408,7 @@ async fn work(
             }
             _ => {
                 counters.wrong.one();
-                // What cannot be reached was asked nothing.
+                // An unreachable back end has received no request.
                 if matches!(fault, Fault::NotThere(_)) { Unknown::Down } else { Unknown::Wrong }
             }
         };

@@ -1,7 +1,7 @@
-//! A line to a program: one process, which answers one question after another.
+//! A line to a program: one process, which answers one request after another.
 //!
-//! A process that does not answer in time, answers something else, or says anything that it was not asked for is killed, with its process
-//! group: an answer that came late would be taken for the next one's.
+//! A process that does not answer in time, answers invalidly, or writes unrequested output is
+//! killed, with its process group: a late answer would be taken for that of the next request.
 
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, Stdio};
@@ -15,13 +15,14 @@ use super::protocol::{ANSWER_BYTES, answer, request};
 use super::{Fault, Program};
 use crate::waits;
 
-/// Bytes of one line of what a program writes to its standard error that are logged.
+/// Maximum bytes logged of one line of a program's standard error.
 const LINE_BYTES_MAX: usize = 512;
 
-/// Lines of a process that are logged: then the rest is read and dropped.
+/// Maximum number of lines logged per process: after that the rest is read and dropped.
 const LINES_MAX: u32 = 100;
 
-/// What a process must not see of the server's environment: options may be given there, with secrets.
+/// Prefix of environment variables that are hidden from processes: they may contain options with
+/// secrets.
 const OWN_PREFIX: &str = "THRONG_";
 
 /// A process, or none yet.
@@ -36,7 +37,7 @@ impl Line {
         Line { program, process: None }
     }
 
-    /// Asks. A process that had ended before it was asked is started again, once.
+    /// Sends a request. A process that had already ended is restarted, once.
     pub(super) async fn ask(&mut self, question: &Question, started: &mut u64) -> Result<bool, Fault> {
         let request = request(question).ok_or(Fault::Wrong("the question is too long for the protocol"))?;
         for _ in 0..2 {
@@ -49,7 +50,7 @@ impl Line {
                     Process::start(&self.program)?
                 }
             };
-            // If this is given up in the middle, the process goes with it.
+            // If this is cancelled, the process is killed with it.
             match process.exchange(&request).await {
                 Err(Fault::Ended) if is_old => continue,
                 Err(fault) => return Err(fault),
@@ -63,10 +64,10 @@ impl Line {
     }
 }
 
-/// One that runs. It is killed when this is dropped.
+/// A running process. It is killed when this is dropped.
 #[derive(Debug)]
 struct Process {
-    /// There until this is dropped.
+    /// `Some` until this is dropped.
     child: Option<Child>,
     stdin: pipe::Sender,
     stdout: pipe::Receiver,
@@ -128,8 +129,8 @@ impl Process {
     }
 }
 
-/// A process that was killed has its end seen by a thread of its own. Where there can be no thread, the process stays in the system's
-/// table until the server ends.
+/// Waits for the end of a killed process in a separate thread. If no thread can be created, the
+/// process stays in the system's table until the server ends.
 fn reap(mut child: Child) {
     if !matches!(child.try_wait(), Ok(None)) {
         return;
@@ -137,7 +138,7 @@ fn reap(mut child: Child) {
     let _ = waits::spawn("throng-reaper", move || child.wait());
 }
 
-/// Of what has no pipes: it cannot be.
+/// Kills a process whose pipes are missing, which should be impossible.
 fn kill(mut child: Child) -> Fault {
     let _ = child.kill();
     reap(child);
@@ -147,12 +148,14 @@ fn kill(mut child: Child) -> Fault {
 impl Drop for Process {
     fn drop(&mut self) {
         let Some(mut child) = self.child.take() else { return };
-        // The group has the number of the process that began it, which is taken as long as nobody has waited for that one.
+        // The group has the id of the process that began it, which is not reused until that process
+        // has been waited for.
         if let Some(group) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process_group(group, Signal::KILL);
         }
         let _ = child.kill();
-        // Its end takes a moment, or hangs in the kernel by a file system that does not answer: nobody is kept waiting for it.
+        // Its end takes a moment, or blocks in the kernel on an unresponsive file system: nothing
+        // waits for it.
         reap(child);
     }
 }
@@ -179,13 +182,13 @@ async fn log_lines(stderr: pipe::Receiver, pid: u32, program: std::path::PathBuf
                 let line = String::from_utf8_lossy(&line[..line.len().min(LINE_BYTES_MAX)]);
                 tracing::warn!(program = %program.display(), pid, line = line.trim_end(), "external authentication says");
             }
-            // A program that writes without end has no more of the thread than others.
+            // A program that writes endlessly gets no more of the thread than others.
             tokio::task::yield_now().await;
         }
     }
 }
 
-/// How long after a failure a line rests: twice as long each time.
+/// How long a line pauses after a failure: twice as long each time.
 #[derive(Debug)]
 pub(super) struct BackOff(Duration);
 

@@ -1,13 +1,13 @@
-//! The protocol of extauth programs, as ejabberd defines it and Prosody's mod_auth_external speaks it: requests and answers are a
-//! length of two bytes, big endian, and so many bytes.
+//! The extauth protocol, as defined by ejabberd and implemented by Prosody's mod_auth_external:
+//! requests and answers are a length of two bytes, big endian, followed by that many bytes.
 
 use throng_engine::io::Question;
 
 /// Bytes of an answer: its length, which is 2, and 0 or 1.
 pub(super) const ANSWER_BYTES: usize = 4;
 
-/// `auth:USER:DOMAIN:PASSWORD` or `isuser:USER:DOMAIN`, with its length. A localpart or domain has no colon (RFC 7622 3.3.1), a password
-/// may have some. `None` for what is longer than 65,535 bytes.
+/// `auth:USER:DOMAIN:PASSWORD` or `isuser:USER:DOMAIN`, with its length. A localpart or domain has
+/// no colon (RFC 7622 3.3.1), a password may have some. `None` if it exceeds 65,535 bytes.
 pub(super) fn request(question: &Question) -> Option<Vec<u8>> {
     let (user, domain) = question.user();
     let text = match question.password() {
@@ -19,7 +19,7 @@ pub(super) fn request(question: &Question) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// What an answer says; `None` for what is none.
+/// Parses an answer; `None` if it is invalid.
 pub(super) fn answer(bytes: [u8; ANSWER_BYTES]) -> Option<bool> {
     match bytes {
         [0, 2, 0, 0] => Some(false),

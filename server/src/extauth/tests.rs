@@ -1,4 +1,4 @@
-//! Real processes and a real HTTP server, which answer, hang, die, and say something else.
+//! Real processes and a real HTTP server, which answer, hang, die, and answer invalidly.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -50,7 +50,7 @@ impl Desk {
         self.next
     }
 
-    /// Answers to so many questions, by their tokens.
+    /// Waits for this many answers; returns them by token.
     fn answers(&mut self, count: usize) -> HashMap<u64, Verdict> {
         let mut answers = HashMap::new();
         while answers.len() < count {
@@ -60,7 +60,7 @@ impl Desk {
         answers
     }
 
-    /// Answers that are there.
+    /// The available answers.
     fn polled(&mut self) -> HashMap<u64, Verdict> {
         let verdict = |said| match said {
             Said::User(verdict) => verdict,
@@ -84,7 +84,7 @@ impl Desk {
     }
 }
 
-/// A program in Python that reads questions; `body` has the question as `q` and answers by `say`.
+/// A Python program that reads requests; `body` has the request as `q` and answers with `say`.
 fn script(folder: &TempDir, body: &str) -> By {
     let path = folder.path().join("check");
     let log = folder.path().join("pids");
@@ -109,7 +109,7 @@ fn pids(folder: &TempDir) -> Vec<i32> {
     text.lines().filter_map(|line| line.parse().ok()).collect()
 }
 
-/// Whether a process that was killed goes soon, and somebody has seen to its end.
+/// Whether a killed process disappears soon, and has been waited for.
 fn goes(pid: i32) -> bool {
     let end = Instant::now() + Duration::from_secs(5);
     while !is_gone(pid) && Instant::now() < end {
@@ -144,7 +144,8 @@ fn a_program_is_asked_in_the_words_that_scripts_know() {
     assert_eq!((desk.ask("romeo", None), desk.ask("juliet", None)), (Verdict::Yes, Verdict::No));
     let counted = ["questions", "yes", "no", "started", "late", "wrong"].map(|name| desk.counted(name));
     assert_eq!((counted, pids(&folder).len()), ([5, 2, 3, 1, 0, 0], 1), "one process answers all");
-    // It has its three pipes, and beside what whoever runs the tests leaves open in all processes no socket and no file of this one.
+    // It has its three pipes, and besides what the test runner leaves open in all processes no
+    // socket and no file of this one.
     let pid = pids(&folder)[0];
     let links = |pid: &str| {
         let held = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it runs").flatten();
@@ -175,12 +176,12 @@ fn a_process_that_hangs_dies_or_says_something_else_is_replaced() {
     }
 }
 
-/// An answer too many must not be taken for the next question's.
+/// A surplus answer must not be taken for that of the next request.
 #[test]
 fn a_process_that_answers_twice_lets_nobody_in() {
     let folder = folder();
     let mut desk = Desk::new(script(&folder, WORKS), 1, 10);
-    // Its second answer comes with the first, or is found there before the next question.
+    // Its second answer arrives with the first, or is found before the next request.
     let first = desk.is_right("two");
     assert!(matches!(first, Verdict::Yes | Verdict::Unknown(Unknown::Wrong)), "{first:?}");
     std::thread::sleep(Duration::from_millis(200));
@@ -189,7 +190,7 @@ fn a_process_that_answers_twice_lets_nobody_in() {
     assert_eq!(desk.is_right("wrong"), Verdict::No);
 }
 
-/// Scripts that end after some questions, or when they have nothing to do, are started again, and nobody notices.
+/// Scripts that end after some requests, or when idle, are restarted without any visible effect.
 #[test]
 fn a_process_that_had_ended_is_started_again() {
     let folder = folder();
@@ -206,7 +207,7 @@ fn a_process_that_had_ended_is_started_again() {
     assert_eq!((desk.counted("wrong"), pids(&folder).len()), (0, 4));
 }
 
-/// What a killed process has started goes with it.
+/// Child processes of a killed process are killed with it.
 #[test]
 fn a_wrapper_is_killed_with_what_it_has_started() {
     let folder = folder();
@@ -218,7 +219,7 @@ fn a_wrapper_is_killed_with_what_it_has_started() {
     assert_eq!(desk.is_right("x"), Verdict::Unknown(Unknown::Late));
     let pid = pids(&folder)[0];
     goes(pid);
-    // Whoever takes in orphans here may not have waited for it.
+    // The process that adopts orphans here may not have waited for it.
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     assert!(stat.is_empty() || stat.contains(") Z "), "{stat}");
 }
@@ -228,7 +229,7 @@ fn what_waits_is_bounded_and_has_an_answer_in_bounded_time() {
     let folder = folder();
     let mut desk = Desk::new(script(&folder, WORKS), 2, 20);
     let begun = Instant::now();
-    // Two are asked and hang, twenty wait; all others are refused at once.
+    // Two requests hang, twenty wait; all others are refused at once.
     for _ in 0..2 {
         desk.submit("romeo", Some("hang"));
     }
@@ -244,7 +245,8 @@ fn what_waits_is_bounded_and_has_an_answer_in_bounded_time() {
     assert_eq!(desk.is_right("pen:cil"), Verdict::Yes, "and it goes on");
 }
 
-/// Without answers for long, nothing is asked for a while, and one trial finds that it answers again.
+/// After a long time without answers, requests are suspended for a while, and one trial finds that
+/// it answers again.
 #[test]
 fn a_back_end_that_is_down_costs_nobody_time() {
     let folder = folder();
@@ -269,20 +271,20 @@ fn a_back_end_that_is_down_costs_nobody_time() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(!desk.back_ends.standings()[0].is_down());
-    // A program that is not there is one that is down.
+    // A missing program counts as down.
     let nowhere = By::Program(Program { path: folder.path().join("nowhere"), arguments: Vec::new() });
     assert_eq!(Desk::new(nowhere, 1, 10).is_right("x"), Verdict::Unknown(Unknown::Down));
-    // And a domain that nobody keeps is asked of nobody.
+    // For a domain without a back end no request is sent.
     desk.port.submit(0, What::User(Box::new(Question::of("romeo@b.example", None))));
     assert_eq!(desk.polled(), HashMap::from([(0, Verdict::Unknown(Unknown::Down))]));
 }
 
-/// The server's environment has options, with secrets among them.
+/// The server's environment contains options, including secrets.
 #[test]
 fn a_program_sees_nothing_of_the_servers_options() {
     let folder = folder();
     let body = "    say(not any(name.startswith('THRONG_') for name in os.environ) and 'PATH' in os.environ)";
-    // Every test of this process may see it, and none minds.
+    // All tests of this process may see it; it affects none.
     let own = std::env::vars().any(|(name, _)| name.starts_with("THRONG_")) || std::env::var_os("PATH").is_some();
     assert!(own);
     assert_eq!(Desk::new(script(&folder, body), 1, 10).is_right("x"), Verdict::Yes);
@@ -290,7 +292,8 @@ fn a_program_sees_nothing_of_the_servers_options() {
 
 // HTTP.
 
-/// Answers each request by what `answer` makes of its path and body: text as it goes over the line. Counts connections.
+/// Responds to each request with the result of `answer` for its path and body: raw bytes of the
+/// response. Counts connections.
 fn serve(answer: impl Fn(&str, &str) -> Vec<u8> + Send + Sync + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("its address");
@@ -374,7 +377,7 @@ fn a_web_service_is_asked_by_post_on_a_connection_that_is_kept() {
     assert_eq!(connections.load(Ordering::SeqCst), 1, "kept alive");
 }
 
-/// Only 200 with true or false is a word on a user.
+/// Only 200 with true or false is an answer about a user.
 #[test]
 fn whatever_else_a_web_service_says_is_no_answer() {
     let redirect = "HTTP/1.1 302 Found\r\nLocation: /xmpp/yes\r\nContent-Length: 0\r\n\r\n";
@@ -399,7 +402,7 @@ fn whatever_else_a_web_service_says_is_no_answer() {
         let wanted = if is_cut { Unknown::Late } else { Unknown::Wrong };
         assert_eq!(verdict, Verdict::Unknown(wanted), "{name}");
     }
-    // Slow, and nobody there.
+    // A slow service, and an unreachable one.
     let (address, _) = serve(|_, body| {
         if body.contains("slow") {
             std::thread::sleep(3 * LIMIT);
@@ -413,7 +416,8 @@ fn whatever_else_a_web_service_says_is_no_answer() {
     assert_eq!(Desk::new(at(nobody, None), 1, 10).is_right("x"), Verdict::Unknown(Unknown::Down));
 }
 
-/// Requests for channels are asked about at the very URL that was given, beside users who are kept elsewhere, and each has a breaker.
+/// Requests about channels go to the configured URL, next to external users, and each has its own
+/// breaker.
 #[test]
 fn a_web_service_decides_about_channels_and_users_are_nobodys_matter_there() {
     use throng_engine::web::access::Act;
@@ -466,7 +470,7 @@ fn a_web_service_decides_about_channels_and_users_are_nobodys_matter_there() {
     assert_eq!(counted, [8, 1, 4, 1, 2]);
 }
 
-/// A service that closes a connection after each answer is asked on another one.
+/// A service that closes the connection after each answer gets the next request on a new one.
 #[test]
 fn a_connection_that_was_closed_is_opened_again() {
     let (address, connections) =
@@ -476,7 +480,7 @@ fn a_connection_that_was_closed_is_opened_again() {
     assert_eq!((connections.load(Ordering::SeqCst), desk.counted("wrong")), (3, 0));
 }
 
-/// HTTPS with a certificate of the operator's own authority; another one's is refused.
+/// HTTPS with a certificate of the operator's own authority; one of another authority is refused.
 #[test]
 fn https_is_checked_by_the_authorities_that_are_given() {
     use rcgen::{CertificateParams, KeyPair};

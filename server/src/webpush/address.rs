@@ -1,8 +1,9 @@
-//! Which addresses a push service may have: users name endpoints, and nobody is to reach by them what stands in the operator's own networks.
+//! Permitted addresses of push services: users name the endpoints, which must not give them access
+//! to the operator's own networks.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address is one of the public internet, so that the server may be made to connect to it.
+/// Whether an address is on the public internet, so that users may make the server connect to it.
 pub(super) fn is_public(address: IpAddr) -> bool {
     match address.to_canonical() {
         IpAddr::V4(address) => is_public_v4(address),
@@ -10,7 +11,7 @@ pub(super) fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// By the registry of special-purpose addresses (RFC 6890).
+/// According to the registry of special-purpose addresses (RFC 6890).
 fn is_public_v4(address: Ipv4Addr) -> bool {
     let [a, b, c, _] = address.octets();
     let special = address.is_private()
@@ -26,7 +27,8 @@ fn is_public_v4(address: Ipv4Addr) -> bool {
     !special
 }
 
-/// What is assigned to the internet is 2000::/3; of that, what leads to an IPv4 address has to lead to a public one.
+/// 2000::/3 is assigned to the internet; addresses in it that map to an IPv4 address must map to a
+/// public one.
 fn is_public_v6(address: Ipv6Addr) -> bool {
     let segments = address.segments();
     let v4 = |high: u16, low: u16| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low));

@@ -1,5 +1,5 @@
-//! A line to the push services of one entry of the operator's list: one connection, kept while the host stays the same, with one push at a
-//! time.
+//! A line to the push services of one entry of the operator's list: one connection, kept open while
+//! the host stays the same, with one push at a time.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,31 +15,31 @@ use tokio::net::{TcpStream, lookup_host};
 use super::{Settings, address};
 use crate::client::{Connection, Lost};
 
-/// Bytes of an answer's body that are read so that the connection stays.
+/// Bytes of a response body that are read so that the connection can be reused.
 const BODY_BYTES_MAX: usize = 64 << 10;
 
-/// Time for that.
+/// Maximum time for that.
 const BODY_TIME: Duration = Duration::from_secs(1);
 
-/// What a push service has answered.
+/// A push service's response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Answer {
     /// The status.
     pub(super) status: StatusCode,
-    /// When it wants to be asked again.
+    /// The requested delay before the next request.
     pub(super) again: Option<Duration>,
 }
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Debug)]
 pub(super) enum Fault {
-    /// The host has no address, or none that may be asked.
+    /// The host has no address, or none that is permitted.
     NoAddress(String),
-    /// Nobody is there, or it is somebody else.
+    /// Connecting failed, or the peer is not the expected one.
     NotThere(String),
-    /// The connection has ended, or what came is no HTTP.
+    /// The connection has ended, or the response is not HTTP.
     Lost(Lost),
-    /// Nothing came in time.
+    /// The response timed out.
     Late,
 }
 
@@ -57,13 +57,13 @@ impl std::fmt::Display for Fault {
 /// A push that is ready to be sent.
 #[derive(Debug)]
 pub(super) struct Sealed<'a> {
-    /// Where to.
+    /// The destination.
     pub(super) push: &'a WebPush,
-    /// The host of that.
+    /// Its host.
     pub(super) host: &'a str,
     /// Its port.
     pub(super) port: u16,
-    /// What is sent.
+    /// The body.
     pub(super) body: Bytes,
 }
 
@@ -86,17 +86,19 @@ impl Line {
         Line { settings, kept: None }
     }
 
-    /// Sends a push, and waits for the answer. A connection that the service has closed meanwhile is opened again, once.
+    /// Sends a push, and waits for the response. If the service has closed the connection in the
+    /// meantime, it is reopened, once.
     ///
     /// # Errors
-    /// There is no answer.
+    /// There is no response.
     pub(super) async fn send(&mut self, sealed: &Sealed<'_>) -> Result<Answer, Fault> {
         let (limit, origin) = (self.settings.limit, sealed.origin());
         let came = tokio::time::timeout(limit, self.send_in_time(sealed, &origin)).await;
         let (connection, response) = came.unwrap_or(Err(Fault::Late))?;
         let again = response.headers().get(RETRY_AFTER).and_then(|field| field.to_str().ok()).and_then(retry_after);
         let answer = Answer { status: response.status(), again };
-        // The status says all. What does not end in time is not waited for: the connection goes instead.
+        // The status is sufficient. If the body does not end in time, the connection is dropped
+        // instead.
         let rest = Limited::new(response.into_body(), BODY_BYTES_MAX).collect();
         if tokio::time::timeout(BODY_TIME, rest).await.is_ok_and(|rest| rest.is_ok()) {
             self.kept = Some((origin, connection));
@@ -111,7 +113,7 @@ impl Line {
     ) -> Result<(Connection, Response<Incoming>), Fault> {
         let request = self.request(sealed, origin)?;
         let kept = self.kept.take().filter(|(of, _)| of == origin);
-        // If this is given up in the middle, the connection goes with it.
+        // If this is cancelled, the connection is dropped with it.
         if let Some((_, mut connection)) = kept {
             match connection.exchange(request.clone()).await {
                 Ok(response) => return Ok((connection, response)),
@@ -127,7 +129,8 @@ impl Line {
     async fn connect(&self, sealed: &Sealed<'_>) -> Result<Connection, Fault> {
         let (host, no_address) = (sealed.host, |why: String| Fault::NoAddress(why));
         let found = lookup_host((host, sealed.port)).await.map_err(|error| no_address(error.to_string()))?;
-        // What is connected to is what was looked at, so the name cannot lead elsewhere in between.
+        // Connects to the checked address itself, so the name cannot resolve to another one in
+        // between.
         let may = |address: &std::net::SocketAddr| self.settings.private || address::is_public(address.ip());
         let to: Vec<_> = found.filter(may).collect();
         if to.is_empty() {

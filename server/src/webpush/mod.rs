@@ -1,4 +1,5 @@
-//! Pushes to pages that are closed (RFC 8030): encrypted for the page (RFC 8291), signed for its push service (RFC 8292), and sent.
+//! Pushes to closed pages (RFC 8030): encrypted for the page (RFC 8291), signed for its push
+//! service (RFC 8292), and sent.
 //!
 //! ```text
 //! shards -> port -> queue of a push service (bounded) ─┬─> line ─> connection
@@ -6,9 +7,10 @@
 //!             outcomes <- port <- ─────────────────────┴─> ...
 //! ```
 //!
-//! One thread of its own for all of them, which sleeps when there is nothing to send. A *push service* is an entry of the operator's list.
-//! Each has a queue, lines, and a breaker for each of its hosts, so none holds up another. Every push has an outcome in bounded time. This
-//! module knows no channel and no item.
+//! One thread serves all of them, and sleeps when there is nothing to send. A *push service* is an
+//! entry of the operator's list. Each has a queue, lines, and a breaker per host, so none delays
+//! another. Every push has an outcome in bounded time. This module knows neither channels nor
+//! items.
 
 mod address;
 mod line;
@@ -40,41 +42,42 @@ use crate::waits::{self, Place};
 use line::{Fault, Line, Sealed};
 pub use vapid::{FILE, Vapid};
 
-/// Connections to a push service.
+/// Connections per push service.
 const LINES: usize = 8;
 
-/// Names that are looked up at once.
+/// Maximum number of simultaneous name lookups.
 const LOOKUPS_MAX: usize = 16;
 
-/// Time for one answer.
+/// Time for one response.
 pub const LIMIT: Duration = Duration::from_secs(10);
 
-/// Time for all tries of a push.
+/// Time for all attempts of a push.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
-/// How often a push is tried.
+/// Maximum number of attempts per push.
 const TRIES: u32 = 4;
 
-/// Between the first two tries; four times as long between the next ones.
+/// Pause between the first two attempts; each further one is four times as long.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// For no longer is a push service left alone because it says so.
+/// Maximum time for which a push service's request for delay is honoured.
 const ALONE_MAX: Duration = Duration::from_secs(300);
 
-/// How often a breaker is asked whether it lets a push through.
+/// How often a breaker is polled for permission.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// So many pages that are told too much, one after another, and the push service itself is asked too much.
+/// After this many pages in a row with 429 responses, the push service itself counts as overloaded.
 const BUSY_MAX: usize = 5;
 
-/// Pushes that wait because it was too much for their pages. They count as under way, so others need the rest.
+/// Maximum number of pushes that wait because of 429 responses to their pages. They count as in
+/// progress, so others need the rest.
 const BUSY_WAITING_MAX: usize = NOTIFY_PUSH_UNDER_WAY_MAX / 4;
 
-/// Hosts of a push service of which is known how they stand.
+/// Maximum number of a push service's hosts with a breaker.
 const HOSTS_MAX: usize = 256;
 
 counter_table! {
-    /// What was asked of one push service.
+    /// Counters of one push service.
     Asked:
     tries Count "Requests that were sent, each try.";
     taken Count "Pushes that were taken.";
@@ -88,28 +91,28 @@ counter_table! {
     down Gauge "Hosts that have failed too often, and are not asked for a while.";
 }
 
-/// How pushes are sent.
+/// Settings for sending pushes.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// By what push services know the server.
+    /// The server's identity for push services.
     pub vapid: Arc<Vapid>,
-    /// The operator's list, as the engine has it.
+    /// The operator's list, in the engine's form.
     pub services: Vec<String>,
-    /// By what push services are checked.
+    /// The TLS configuration that verifies push services.
     pub tls: Arc<ClientConfig>,
-    /// They may have private addresses.
+    /// Whether private addresses are permitted.
     pub private: bool,
-    /// For how long push services keep a push (RFC 8030 5.2).
+    /// How long push services retain a push (RFC 8030 5.2).
     pub ttl: Duration,
-    /// How urgent it is (RFC 8030 5.3).
+    /// Its urgency (RFC 8030 5.3).
     pub urgency: &'static str,
-    /// Time for one answer.
+    /// Time for one response.
     pub limit: Duration,
-    /// Time for all tries of a push.
+    /// Time for all attempts of a push.
     pub patience: Duration,
 }
 
-/// How a push service stands.
+/// The state of a push service.
 #[derive(Debug)]
 pub struct Standing {
     entry: String,
@@ -118,14 +121,14 @@ pub struct Standing {
     counters: Arc<Asked>,
 }
 
-/// Whether a push service is asked too much.
+/// The rate limiting by a push service.
 #[derive(Debug, Default)]
 struct Alone {
-    /// Until when it wants to be left alone.
+    /// Until when no requests are sent.
     until: Option<Instant>,
-    /// Pages for which it was too much since the last push that was taken, by hashes of their endpoints.
+    /// Pages with 429 responses since the last accepted push, by hashes of their endpoints.
     busy: Vec<u64>,
-    /// Pushes that wait because of that.
+    /// Number of pushes that wait because of that.
     waiting: usize,
 }
 
@@ -144,7 +147,7 @@ impl Standing {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What the breaker of a host says or is told; `None` if it has none, because too many others are down.
+    /// Accesses the breaker of a host; `None` if it has none, because too many others are down.
     fn breaker<T>(&self, host: &str, with: impl FnOnce(&mut Breaker) -> T) -> Option<T> {
         let mut hosts = self.hosts();
         if hosts.len() >= HOSTS_MAX && !hosts.contains_key(host) {
@@ -158,7 +161,7 @@ impl Standing {
         Some(result)
     }
 
-    /// Nothing is known of a host any more.
+    /// Removes the breaker of a host.
     fn forget(&self, host: &str) {
         let mut hosts = self.hosts();
         hosts.remove(host);
@@ -192,7 +195,8 @@ impl Standing {
         alone.until = Some(alone.until.map_or(until, |before| before.max(until)));
     }
 
-    /// It was too much for now (RFC 8030 8.4): for one page, or for all. A page that has itself told too much is not to silence others.
+    /// Records a 429 response (RFC 8030 8.4): for one page, or for all. A page that overloads its
+    /// own subscription must not silence others.
     fn busy(&self, endpoint: &str, time: Duration) {
         let mut hasher = DefaultHasher::new();
         endpoint.hash(&mut hasher);
@@ -207,7 +211,7 @@ impl Standing {
         }
     }
 
-    /// A push that was too much for its page is to wait, if there is room for that.
+    /// Whether there is room for another push to wait for its page.
     fn may_wait(&self) -> bool {
         let mut alone = self.alone();
         let may = alone.waiting < BUSY_WAITING_MAX;
@@ -215,24 +219,24 @@ impl Standing {
         may
     }
 
-    /// When it may be asked again, if not now.
+    /// When requests may be sent again, if not now.
     fn alone_until(&self) -> Option<Instant> {
         self.alone().until.filter(|until| *until > Instant::now())
     }
 
-    /// Whether a host may be asked now; if it was down, what comes of it decides. A host without a breaker may: it costs no more than a
-    /// line's time.
+    /// Whether a request to the host is permitted now; if it was down, the result decides. A host
+    /// without a breaker is permitted: it costs no more than a line's time.
     fn may_ask(&self, host: &str) -> bool {
         self.alone_until().is_none() && self.breaker(host, |breaker| breaker.may_ask(Instant::now())) != Some(false)
     }
 
-    /// A host that might be asked was not, after all.
+    /// Records that a permitted request was not sent.
     fn unasked(&self, host: &str, outcome: PushOutcome) -> Came {
         self.breaker(host, |breaker| breaker.unasked(Instant::now()));
         Came::Outcome(outcome)
     }
 
-    /// Waits until it seems that a host may be asked. False if that is not in time.
+    /// Waits until a request to the host seems permitted. False if that takes too long.
     async fn ready(&self, host: &str, late: Instant) -> bool {
         loop {
             let until = match self.alone_until() {
@@ -248,15 +252,15 @@ impl Standing {
     }
 }
 
-/// A push on its way.
+/// A push in progress.
 struct Waiting {
     given: Given<Box<WebPush>>,
     at: Instant,
-    /// How often it may be tried still.
+    /// Number of attempts left.
     tries: u32,
-    /// How long it waits after the next try that fails.
+    /// The pause after the next failed attempt.
     pause: Duration,
-    /// It waits because it was too much for its page.
+    /// Whether it waits because of a 429 response to its page.
     busy: bool,
 }
 
@@ -265,7 +269,7 @@ impl Waiting {
         Waiting { given, at: Instant::now(), tries: TRIES, pause: PAUSE, busy: false }
     }
 
-    /// A try has failed.
+    /// Schedules the next attempt after a failure.
     fn again(&mut self) -> Came {
         self.tries = self.tries.saturating_sub(1);
         if self.tries == 0 {
@@ -273,12 +277,12 @@ impl Waiting {
         }
         let pause = self.pause;
         self.pause *= 4;
-        // Those that have failed together do not come back together.
+        // Jitter: pushes that failed together are not retried together.
         let nanos = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.subsec_nanos());
         Came::Later(pause.mul_f64(0.5 + f64::from(nanos % 1_000) / 2_000.0))
     }
 
-    /// A try has failed, and there is to be none before so long.
+    /// The same, with a minimum delay.
     fn again_after(&mut self, time: Duration) -> Came {
         match self.again() {
             Came::Later(pause) => Came::Later(pause.max(time)),
@@ -291,10 +295,10 @@ impl Waiting {
     }
 }
 
-/// The ways to all push services, by the number of the entry.
+/// The queues of all push services, by the index of the entry.
 pub struct Doors(Arc<[Sender<Waiting>]>);
 
-/// A shard's end.
+/// A shard's port.
 pub type PushPort = Port<Doors>;
 
 impl Entry for Doors {
@@ -307,29 +311,29 @@ impl Entry for Doors {
     }
 }
 
-/// The thread. When this is dropped, nothing is sent any more.
+/// The thread. When this is dropped, nothing more is sent.
 pub struct Pushing {
     _thread: Option<Aside>,
     standings: Vec<Arc<Standing>>,
 }
 
 impl Pushing {
-    /// How each push service stands.
+    /// The state of each push service.
     pub fn standings(&self) -> &[Arc<Standing>] {
         &self.standings
     }
 }
 
-/// Starts the thread, if pushes are to be sent, and gives a port for each shard.
+/// Starts the thread, if pushes are configured, and returns a port per shard.
 ///
 /// # Errors
-/// The system's when there can be no thread.
+/// The system's, if a thread cannot be created.
 pub fn start(settings: Option<Settings>, wakes: &[Arc<dyn Wake>]) -> std::io::Result<(Vec<PushPort>, Pushing)> {
     let (mut doors, mut works) = (Vec::new(), Vec::new());
     for entry in settings.iter().flat_map(|settings| &settings.services).take(NOTIFY_PUSH_SERVICES_MAX) {
         let (hosts, alone, counters) = (Mutex::default(), Mutex::default(), Arc::default());
         let standing = Arc::new(Standing { entry: entry.clone(), hosts, alone, counters });
-        // A shard has no more under way to one of them.
+        // The maximum that the shards have in progress to one service.
         let (queue, given) = bounded(wakes.len().max(1) * NOTIFY_PUSH_UNDER_WAY_MAX);
         works.push((standing, given, queue.downgrade()));
         doors.push(queue);
@@ -339,7 +343,7 @@ pub fn start(settings: Option<Settings>, wakes: &[Arc<dyn Wake>]) -> std::io::Re
     let most = NOTIFY_PUSH_SERVICES_MAX * NOTIFY_PUSH_UNDER_WAY_MAX;
     let (ports, answers) = port::ports(wakes, most, || Doors(doors.clone()));
     let Some(settings) = settings.map(Arc::new) else { return Ok((ports, Pushing { _thread: None, standings })) };
-    // A name that is being looked up is not waited for at the end.
+    // Shutdown does not wait for name lookups.
     let blocking = Blocking { most: LOOKUPS_MAX, whole: false };
     let thread = Aside::start("throng-push", blocking, move || async move {
         let _at = waits::at(Place::Pushes);
@@ -356,7 +360,7 @@ pub fn start(settings: Option<Settings>, wakes: &[Arc<dyn Wake>]) -> std::io::Re
     Ok((ports, Pushing { _thread: Some(thread), standings }))
 }
 
-/// Works with one line until nobody is left to send for.
+/// Runs one line until the queue closes.
 async fn work(
     mut line: Line,
     patience: Duration,
@@ -383,8 +387,8 @@ async fn work(
     }
 }
 
-/// A push that cannot be sent now waits beside the lines, so that it holds up none of another host. There are no more of these than shards
-/// have pushes under way.
+/// Parks a push that cannot be sent now outside the lines, so that it does not delay pushes to
+/// other hosts. Their number is bounded by the pushes that shards have in progress.
 async fn put_off(
     mut waiting: Waiting,
     pause: Duration,
@@ -408,22 +412,22 @@ async fn put_off(
         standing.counters.late.one();
         return waiting.ends(&answers, PushOutcome::Failed);
     }
-    // Otherwise the server stops, and nobody waits for the outcome.
+    // Otherwise the server is stopping, and the outcome is not needed.
     let Some(queue) = again.upgrade() else { return };
     if let Err(TrySendError::Full(waiting)) = queue.try_send(waiting) {
         waiting.ends(&answers, PushOutcome::Failed);
     }
 }
 
-/// What came of one try.
+/// The outcome of one attempt.
 enum Came {
-    /// The push has come to its end.
+    /// The push has its final outcome.
     Outcome(PushOutcome),
-    /// It may be tried after so long.
+    /// It may be retried after this time.
     Later(Duration),
 }
 
-/// Tries a push once, if its host may be asked now.
+/// Attempts a push once, if a request to its host is permitted now.
 async fn attempt(line: &mut Line, standing: &Standing, waiting: &mut Waiting, patience: Duration) -> Came {
     let push = &waiting.given.what;
     let Some((host, port)) = authority(&push.endpoint) else { return Came::Outcome(PushOutcome::Gone) };
@@ -437,7 +441,7 @@ async fn attempt(line: &mut Line, standing: &Standing, waiting: &mut Waiting, pa
     }
     let body = match seal::seal(&push.p256dh, &push.auth, &push.content) {
         Ok(body) => Bytes::from(body),
-        // Nobody can read what would be sent there.
+        // No recipient could decrypt it.
         Err(seal::Fault::Key) => return standing.unasked(host, PushOutcome::Gone),
         Err(seal::Fault::Other) => return standing.unasked(host, PushOutcome::Failed),
     };
@@ -446,7 +450,8 @@ async fn attempt(line: &mut Line, standing: &Standing, waiting: &mut Waiting, pa
     let begun = Instant::now();
     let answer = match line.send(&Sealed { push, host, port, body }).await {
         Ok(answer) => answer,
-        // Anybody can make up hosts of which only the end is known: they are neither asked again nor remembered.
+        // Users can invent hosts of which only the suffix is known: they are neither retried nor
+        // remembered.
         Err(Fault::NoAddress(_)) if standing.entry.starts_with('.') => {
             counters.faults.one();
             standing.forget(host);
@@ -493,7 +498,7 @@ async fn attempt(line: &mut Line, standing: &Standing, waiting: &mut Waiting, pa
             answer.again.into_iter().for_each(|time| standing.leave_alone(time));
             waiting.again()
         }
-        // Redirects are among these: nobody is asked whom the operator has not named.
+        // This includes redirects: requests only go to hosts that the operator has listed.
         status => {
             standing.answered(host);
             if counters.refused.get() == 0 {

@@ -1,28 +1,28 @@
-//! The content of a push, encrypted for the page alone: RFC 8291 on the content coding of RFC 8188.
+//! Encrypts the content of a push for the page alone: RFC 8291 over the content coding of RFC 8188.
 //!
-//! The keys' agreement, HKDF and AES are `ring`'s; here they are put together. A push is one record.
+//! Key agreement, HKDF and AES are `ring`'s; this file combines them. A push is one record.
 
 use ring::aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::agreement::{ECDH_P256, EphemeralPrivateKey, UnparsedPublicKey, agree_ephemeral};
 use ring::hkdf::{HKDF_SHA256, KeyType, Salt};
 use ring::rand::{SecureRandom, SystemRandom};
 
-/// Why a content cannot be encrypted.
+/// Why content cannot be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The page's key is none of P-256.
+    /// The page's key is not a point of P-256.
     Key,
     /// The system has no randomness, or the content is too long.
     Other,
 }
 
-/// The record size that is announced: the whole content coding has no more bytes (RFC 8291 4).
+/// The announced record size: the whole content coding has no more bytes (RFC 8291 4).
 const RECORD_BYTES: u32 = 4_096;
 
 /// The delimiter of the last record (RFC 8188 2).
 const LAST: u8 = 2;
 
-/// So many bytes of key material.
+/// A length of key material.
 struct Bytes(usize);
 
 impl KeyType for Bytes {
@@ -35,12 +35,12 @@ fn derive<const N: usize>(salt: &[u8], secret: &[u8], info: &[&[u8]]) -> [u8; N]
     let mut out = [0; N];
     let key = Salt::new(HKDF_SHA256, salt).extract(secret);
     let filled = key.expand(info, Bytes(N)).and_then(|okm| okm.fill(&mut out));
-    // HKDF gives up to 8,160 bytes (RFC 5869 2.3).
+    // HKDF yields up to 8,160 bytes (RFC 5869 2.3).
     filled.expect("the length is one that HKDF gives");
     out
 }
 
-/// RFC 8188 2: one record, encrypted by a key that is derived from `ikm`.
+/// RFC 8188 2: one record, encrypted with a key derived from `ikm`.
 fn encrypt(ikm: &[u8], salt: [u8; 16], key_id: &[u8], content: &[u8]) -> Option<Vec<u8>> {
     let key: [u8; 16] = derive(&salt, ikm, &[b"Content-Encoding: aes128gcm\0"]);
     let nonce: [u8; 12] = derive(&salt, ikm, &[b"Content-Encoding: nonce\0"]);
@@ -59,15 +59,16 @@ fn encrypt(ikm: &[u8], salt: [u8; 16], key_id: &[u8], content: &[u8]) -> Option<
     Some(out)
 }
 
-/// RFC 8291 3.3 and 3.4: the keys of the page and of the sender, and the page's secret, go into the key material.
+/// RFC 8291 3.3 and 3.4: the key material combines the page's and the sender's keys and the page's
+/// secret.
 fn input_key(shared: &[u8], auth: &[u8; 16], page: &[u8; 65], sender: &[u8]) -> [u8; 32] {
     derive(auth, shared, &[b"WebPush: info\0", page, sender])
 }
 
-/// Encrypts a content for a page, by a key that is made for it and forgotten.
+/// Encrypts content for a page, with an ephemeral key.
 ///
 /// # Errors
-/// Why it cannot be.
+/// Why it cannot be encrypted.
 pub(super) fn seal(page: &[u8; 65], auth: &[u8; 16], content: &[u8]) -> Result<Vec<u8>, Fault> {
     let random = SystemRandom::new();
     let mut salt = [0; 16];
@@ -100,7 +101,8 @@ mod tests {
         assert_eq!(BASE64URL.encode(sealed.unwrap()), expected);
     }
 
-    /// RFC 8291 5 and appendix A, from the shared secret of the two keys on: `ring` takes no private key from elsewhere.
+    /// RFC 8291 5 and appendix A, starting from the shared secret of the two keys: `ring` does not
+    /// import private keys.
     #[test]
     fn the_example_of_rfc_8291() {
         let page = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4";

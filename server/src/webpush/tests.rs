@@ -1,4 +1,5 @@
-//! A push service over TLS on loopback, which takes pushes, refuses them, asks for patience, hangs and goes away.
+//! A push service over TLS on loopback, which accepts pushes, refuses them, asks for delay, hangs
+//! and disconnects.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -24,7 +25,7 @@ impl Wake for Woken {
     }
 }
 
-/// A push service: what each request of a push resource is answered, by the number of the request.
+/// A push service: the response to each request of a push resource, by the number of the request.
 struct Service {
     port: u16,
     certificate: PathBuf,
@@ -184,7 +185,7 @@ fn a_push_is_a_post_with_its_fields_on_a_connection_that_is_kept() {
         assert!(lower.contains(&field), "{field}: {head}");
     }
     assert_eq!(length, 21 + 65 + 2 + 1 + 16, "RFC 8188 2");
-    // All lines have a connection in the end, and no more.
+    // Eventually all lines have a connection, and there are no others.
     (0..40).for_each(|_| assert_eq!(desk.sends("p/two"), PushOutcome::Sent));
     assert!(desk.service.connections.load(Ordering::SeqCst) <= LINES);
     assert_eq!((desk.counted("tries"), desk.counted("taken")), (41, 41));
@@ -216,7 +217,7 @@ fn what_a_push_service_says_decides() {
         (10, 5, 2),
         "each was tried once"
     );
-    // A key that is none, and a service that is not on the list.
+    // An invalid key, and a service that is not listed.
     let push = WebPush { p256dh: [4; 65], ..desk.push("200") };
     desk.submit(push);
     assert_eq!(desk.outcome(), PushOutcome::Gone);
@@ -229,7 +230,7 @@ fn what_a_push_service_says_decides() {
 fn a_push_that_fails_is_tried_again_a_few_times() {
     let mut desk = Desk::new(serve(|count, _, _| match count {
         0 => status("500 Oh"),
-        // It ends without an answer.
+        // It ends without a response.
         1 => String::new(),
         _ => status("201 Created"),
     }));
@@ -250,7 +251,7 @@ fn a_push_service_that_is_asked_too_much_is_left_alone_for_as_long_as_it_says() 
     assert_eq!(desk.sends("p"), PushOutcome::Sent);
     assert!(began.elapsed() >= Duration::from_secs(2));
     assert_eq!((desk.counted("tries"), desk.counted("busy"), desk.counted("faults")), (2, 1, 0));
-    // Who is to be left alone for longer than a push is worth is not asked.
+    // A requested delay longer than the push's lifetime: no further request is sent.
     let service =
         serve(|_, _, _| "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 3600\r\nContent-Length: 0\r\n\r\n".into());
     let mut desk = Desk::new(service);
@@ -295,7 +296,7 @@ fn nobody_is_reached_by_an_endpoint_in_the_operators_own_network() {
         settings.patience = Duration::from_secs(1);
     });
     assert_eq!(desk.sends("p"), PushOutcome::Failed);
-    // Nor is somebody taken for a push service who cannot show that it is one.
+    // A peer that cannot prove its identity is not accepted as a push service.
     let stranger = serve(|_, _, _| status("201 Created"));
     let mut other = Desk::with(serve(|_, _, _| status("201 Created")), |settings| {
         settings.tls = authorities(Some(&stranger.certificate)).expect("an authority");
@@ -303,7 +304,7 @@ fn nobody_is_reached_by_an_endpoint_in_the_operators_own_network() {
     });
     assert_eq!(other.sends("p"), PushOutcome::Failed);
     assert_eq!(desk.service.connections.load(Ordering::SeqCst), 0, "it was not even connected to");
-    // Of hosts that anybody can make up nobody is asked twice, nor is anything kept.
+    // Invented hosts are neither retried nor remembered.
     let push = WebPush { endpoint: "https://made-up.invalid.example/p".into(), service: 1, ..desk.push("p") };
     desk.submit(push);
     assert_eq!(desk.outcome(), PushOutcome::Failed);
@@ -311,7 +312,8 @@ fn nobody_is_reached_by_an_endpoint_in_the_operators_own_network() {
     assert!(standing.counters().tries.get() <= 1 && standing.hosts().is_empty());
 }
 
-/// RFC 9110 15.4: a client need not follow a redirect. Here it would lead to where no operator lets anybody be sent.
+/// RFC 9110 15.4: a client need not follow a redirect. Here it would lead to a host that the
+/// operator has not listed.
 #[test]
 fn nobody_is_reached_by_a_redirect() {
     let elsewhere = serve(|_, _, _| status("201 Created"));
@@ -328,7 +330,8 @@ fn nobody_is_reached_by_a_redirect() {
     assert_eq!((desk.counted("tries"), desk.counted("refused")), (5, 5));
 }
 
-/// What is told by the status is told: to send a push again because the rest does not come would wake the page twice.
+/// The status alone decides: repeating a push because the body is missing would wake the page
+/// twice.
 #[test]
 fn an_answer_that_does_not_end_is_an_answer() {
     let mut desk = Desk::new(serve(|_, _, _| "HTTP/1.1 201 Created\r\nContent-Length: 100000\r\n\r\nx".into()));
@@ -363,7 +366,8 @@ fn a_host_that_hangs_holds_up_no_other_one_of_its_entry() {
     assert!(desk.counted("tries") < 4 * LINES as u64, "the breaker has kept most back");
 }
 
-/// RFC 8030 8.4: a push service may limit what one subscription is told. Whoever owns one does not silence others by that.
+/// RFC 8030 8.4: a push service may limit one subscription. Its owner cannot silence others by
+/// that.
 #[test]
 fn a_page_that_is_told_too_much_is_no_reason_to_leave_others_alone() {
     let later = AtomicUsize::new(0);
@@ -381,7 +385,7 @@ fn a_page_that_is_told_too_much_is_no_reason_to_leave_others_alone() {
         assert_eq!(desk.sends("busy"), PushOutcome::Failed, "nobody waits for longer than a push is worth");
     }
     assert_eq!(desk.sends("p"), PushOutcome::Sent);
-    // Nor do its pushes take the room of those of others.
+    // Its pushes do not take the room of others.
     for _ in 0..BUSY_WAITING_MAX + 10 {
         desk.submit(desk.push("later"));
     }
@@ -390,7 +394,7 @@ fn a_page_that_is_told_too_much_is_no_reason_to_leave_others_alone() {
     }
     assert_eq!(desk.pushing.standings()[0].alone().waiting, BUSY_WAITING_MAX);
     (0..BUSY_WAITING_MAX).for_each(|_| assert_eq!(desk.outcome(), PushOutcome::Sent));
-    // If it is so with one page after another, it is the server that asks too much.
+    // If one page after another is limited, the server itself sends too much.
     for number in 0..BUSY_MAX {
         assert_eq!(desk.sends(&format!("busy/{number}")), PushOutcome::Failed);
     }

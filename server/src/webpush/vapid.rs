@@ -1,4 +1,5 @@
-//! How push services know the server: a key that is made once, and short tokens signed with it (RFC 8292).
+//! The server's identity for push services: a key that is generated once, and short-lived tokens
+//! signed with it (RFC 8292).
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};
@@ -15,21 +16,21 @@ use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 /// The name of its file in the data folder.
 pub const FILE: &str = "push.key";
 
-/// How long a token is good, seconds: half of what RFC 8292 2 lets it be at the most.
+/// Validity of a token, seconds: half of the maximum in RFC 8292 2.
 const GOOD_S: u64 = 12 * 3_600;
 
-/// Tokens that are kept, one for each origin; with more, all are made anew.
+/// Maximum number of cached tokens, one per origin; beyond that, all are recreated.
 const TOKENS_MAX: usize = 1_024;
 
-/// Longest file that can be the key's, bytes.
+/// Maximum size of the key file, bytes.
 const FILE_BYTES_MAX: u64 = 4_096;
 
 /// The server's key, and the tokens made with it.
 pub struct Vapid {
     pair: EcdsaKeyPair,
-    /// Whom push services may write to: a `mailto:` or `https:` address.
+    /// Contact for push services: a `mailto:` or `https:` address.
     contact: String,
-    /// By origin, with the second since 1970 at which it is over.
+    /// By origin, with the second since 1970 at which each expires.
     tokens: Mutex<HashMap<String, (String, u64)>>,
 }
 
@@ -43,7 +44,7 @@ fn unusable(what: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
-/// Makes a key, if there is none: the file is there with all its bytes or not at all.
+/// Generates a key, if there is none; the file is created atomically.
 fn make(file: &Path) -> io::Result<()> {
     let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
     let made = made.map_err(|_| io::Error::other("no key could be made"))?;
@@ -53,15 +54,15 @@ fn make(file: &Path) -> io::Result<()> {
     out.write_all(text.as_bytes())?;
     out.sync_all()?;
     fs::rename(&unfinished, file)?;
-    // Pages that register are bound to the key: it is not to be lost.
+    // Pages that register are bound to the key: it must not be lost.
     File::open(file.parent().unwrap_or(Path::new(".")))?.sync_all()
 }
 
 impl Vapid {
-    /// The key in this file, which is made if it is not there.
+    /// Loads the key from this file, or generates it if the file does not exist.
     ///
     /// # Errors
-    /// The system's; or what is there is no key.
+    /// The system's; or the file does not contain a key.
     pub fn open(file: &Path, contact: &str) -> io::Result<Vapid> {
         if !file.try_exists()? {
             make(file)?;
@@ -76,18 +77,19 @@ impl Vapid {
         Ok(Vapid { pair, contact: contact.into(), tokens: Mutex::default() })
     }
 
-    /// The public key, as pages are told it (RFC 8292 3.2).
+    /// The public key, as given to pages (RFC 8292 3.2).
     pub fn key(&self) -> String {
         BASE64URL.encode(self.pair.public_key().as_ref())
     }
 
-    /// What shows a push service of this origin who sends (RFC 8292 3), at a time in seconds since 1970.
+    /// The authorization header for a push service of this origin (RFC 8292 3), at a time in
+    /// seconds since 1970.
     ///
     /// # Errors
     /// The system has no randomness.
     pub(super) fn authorization(&self, origin: &str, now_s: u64) -> io::Result<String> {
         let mut tokens = self.tokens.lock().unwrap_or_else(PoisonError::into_inner);
-        // One that is soon over is not sent any more, nor one of a clock that has been set back since.
+        // A token that expires soon is not sent, nor one created before the clock was set back.
         if let Some((token, over_s)) = tokens.get(origin)
             && (now_s + GOOD_S / 2..=now_s + GOOD_S).contains(over_s)
         {
