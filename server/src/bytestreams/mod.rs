@@ -1,13 +1,15 @@
-//! The proxy of bytestreams (XEP-0065): two clients that cannot reach each other connect here by SOCKS5 (RFC 1928) and name one
-//! stream, the requester activates it, and from then on the bytes of each go to the other.
+//! The bytestreams proxy (XEP-0065). Two clients that cannot reach each other connect to it over
+//! SOCKS5 (RFC 1928) and name one stream. The requester activates it, and from then on the bytes of
+//! each are relayed to the other.
 //!
 //! ```text
 //!  clients --> serve (listeners, handshake by socks) --> table (who waits, who has how much)
 //!  shards  --> port  (activations) ------------------------^  └─> relay (two sockets, paced by pace)
 //! ```
 //!
-//! One thread; nothing here is on the way of a stanza. Who wants a stream the shards say: they know the requester, and this module
-//! only knows connections by the hash that they have named. It reads and writes nothing but these sockets.
+//! One thread; nothing in this module is on a stanza's path. The shards know the requesters; this
+//! module knows connections only by the hash that they have named. It reads and writes only these
+//! sockets.
 
 mod pace;
 mod port;
@@ -28,28 +30,30 @@ use throng_engine::counter_table;
 
 /// Time for a handshake.
 pub const HANDSHAKE: Duration = Duration::from_secs(10);
-/// Time from a handshake to the activation: both parties have to connect meanwhile, perhaps after they have tried other ways.
+/// Time from a handshake to the activation: both parties must connect in it, perhaps after trying
+/// other ways.
 pub const ACTIVATION: Duration = Duration::from_secs(60);
 /// Bytes that a connection may send before its activation, which are dropped (XEP-0065 10.1).
 const EARLY_BYTES_MAX: usize = 64 << 10;
-/// What is asked of the kernel for what it has received for the proxy, or is to send for it, for each connection and direction; it
-/// takes twice that. With it a connection has 256 KiB on its way: 5 MB/s at a round trip of 50 ms.
+/// Socket buffer size requested per connection and direction; the kernel doubles it. It allows a
+/// connection 256 KiB in flight: 5 MB/s at a round trip of 50 ms.
 const SOCKET_BYTES: usize = 256 << 10;
 
-/// What the proxy lets be.
+/// The limits of the proxy.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// Connections that are not relayed yet; for one more, one of them gives way.
+    /// Maximum number of connections that are not relayed yet; a further one displaces an existing
+    /// one.
     pub waiting_max: usize,
-    /// Of one address (IPv6: /64); 0 is no limit.
+    /// Maximum of these per address (IPv6: /64); 0 is no limit.
     pub per_address_max: usize,
-    /// Streams that are relayed at once.
+    /// Maximum number of relayed streams.
     pub streams_max: usize,
-    /// Those that one user has activated.
+    /// Maximum number of streams activated by one user.
     pub per_user_max: usize,
-    /// Bytes a second of all streams that one user has activated, both ways; 0 is no limit.
+    /// Maximum bytes per second of all streams activated by one user, both ways; 0 is no limit.
     pub user_bytes_per_second: u64,
-    /// Longest time without a byte.
+    /// Maximum time without a byte.
     pub idle: Duration,
     /// Time for a handshake.
     pub handshake: Duration,
@@ -58,7 +62,7 @@ pub struct Bounds {
 }
 
 counter_table! {
-    /// The numbers of bytestreams. The proxy's thread is their one writer.
+    /// Counters of bytestreams. The proxy's thread is their only writer.
     StreamCounters:
     connections Count "Connections of any kind.";
     connections_refused Count "Of these, those refused because their address had as many as it may.";

@@ -1,32 +1,32 @@
-//! How fast the streams of one user go.
+//! Rate limit of one user's streams.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// What may come at once after a rest, as a time.
+/// Burst permitted after a pause, as a time.
 const BURST_US: u64 = 250_000;
 
-/// The pace of one user's streams together.
+/// The combined rate of one user's streams.
 #[derive(Debug)]
 pub(super) struct Pace {
     bytes_per_second: u64,
     begun: Instant,
-    /// When all that was charged has passed, microseconds since `begun`.
+    /// When everything charged has passed, microseconds since `begun`.
     until_us: AtomicU64,
 }
 
 impl Pace {
-    /// So many bytes a second; 0 is no limit.
+    /// A limit of this many bytes per second; 0 is no limit.
     pub(super) fn new(bytes_per_second: u64) -> Pace {
         Pace { bytes_per_second, begun: Instant::now(), until_us: AtomicU64::new(0) }
     }
 
-    /// Charges bytes; how long they have to wait.
+    /// Charges bytes; returns how long they must wait.
     pub(super) fn charge(&self, bytes: usize) -> Duration {
         self.charge_at(bytes as u64, self.now_us())
     }
 
-    /// Whether nothing that was charged has to pass any more.
+    /// Whether everything charged has passed.
     pub(super) fn is_at_rest(&self) -> bool {
         self.until_us.load(Ordering::Relaxed) <= self.now_us()
     }
@@ -40,7 +40,7 @@ impl Pace {
             return Duration::ZERO;
         }
         let cost_us = bytes.saturating_mul(1_000_000) / self.bytes_per_second;
-        // One thread charges: a plain load and store.
+        // One thread charges: a plain load and store suffice.
         let until_us = self.until_us.load(Ordering::Relaxed).max(now_us) + cost_us;
         self.until_us.store(until_us, Ordering::Relaxed);
         Duration::from_micros((until_us - now_us).saturating_sub(BURST_US))

@@ -1,4 +1,5 @@
-//! Activations: from the shards to the proxy's thread, and back. A shard never waits for the proxy.
+//! Activations: from the shards to the proxy's thread, and their results. A shard never waits for
+//! the proxy.
 
 use std::sync::Arc;
 
@@ -9,10 +10,10 @@ use tokio::sync::mpsc::{self, channel as bounded_channel};
 use crate::disk::Wake;
 use crate::port::{self, Answers, Entry, Given, Port};
 
-/// The way to the proxy.
+/// The sending side towards the proxy.
 pub struct Way(mpsc::Sender<Given<Box<Activation>>>);
 
-/// A shard's end.
+/// A shard's port.
 pub type ActivationPort = Port<Way>;
 
 impl Entry for Way {
@@ -24,15 +25,15 @@ impl Entry for Way {
     }
 }
 
-/// The proxy's end. Without a proxy there, activations fail.
+/// The proxy's end. Without a proxy, activations fail.
 pub struct Activations {
     pub(super) given: mpsc::Receiver<Given<Box<Activation>>>,
     pub(super) answers: Answers<Activated>,
 }
 
-/// A port for each shard, and the other end.
+/// A port per shard, and the other end.
 pub fn ports(wakes: &[Arc<dyn Wake>]) -> (Vec<ActivationPort>, Activations) {
-    // As many as the shards let be under way.
+    // The maximum that the shards have in progress.
     let (given_in, given) = bounded_channel(ACTIVATIONS_MAX * wakes.len());
     let (ports, answers) = port::ports(wakes, ACTIVATIONS_MAX, || Way(given_in.clone()));
     (ports, Activations { given, answers })

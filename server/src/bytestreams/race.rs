@@ -1,17 +1,17 @@
-//! Two pieces of work at a time in one task.
+//! Runs two futures at a time in one task.
 
 use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
-/// Which of two came to its end first.
+/// Which of two futures completed first.
 pub(super) enum First<A, B> {
     One(A),
     Other(B),
 }
 
-/// Goes on with both until one has ended; where both have, it is the first one.
+/// Polls both until one has completed; if both have, the result is the first one.
 pub(super) async fn first<A, B>(
     mut one: impl Future<Output = A> + Unpin,
     other: impl Future<Output = B>,
@@ -24,7 +24,7 @@ pub(super) async fn first<A, B>(
     .await
 }
 
-/// Goes on with both until both have ended, or one has failed.
+/// Polls both until both have completed, or one has failed.
 pub(super) async fn both(
     one: impl Future<Output = io::Result<()>>,
     other: impl Future<Output = io::Result<()>>,

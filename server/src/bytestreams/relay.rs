@@ -1,5 +1,5 @@
-//! Two sockets, and what one sends goes to the other. What the receiver does not take is not read from the sender: a stream has one
-//! piece in memory each way, and beside it what the kernel holds for its two sockets.
+//! Relays bytes between two sockets. What the receiver does not take is not read from the sender: a
+//! stream has one piece in memory per direction, besides the kernel's buffers for its two sockets.
 
 use std::io::{self, ErrorKind};
 use std::net::Shutdown;
@@ -15,28 +15,28 @@ use super::StreamCounters;
 use super::pace::Pace;
 use super::race::{First, both, first};
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const PIECE: usize = 16 << 10;
-/// Bytes after which others get their turn.
+/// Bytes after which other streams get their turn.
 const TURN_BYTES: usize = 4 * PIECE;
 
-/// How a stream has ended.
+/// How a stream ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     /// Both have closed.
     Finished,
     /// Nothing moved for too long.
     Idle,
-    /// A connection has broken off.
+    /// A connection broke off.
     Broken,
 }
 
-/// What is known of a stream while it goes on.
+/// The state of a running stream.
 struct Flow<'a> {
     pace: &'a Pace,
     counters: &'a StreamCounters,
     begun: Instant,
-    /// When bytes last moved, microseconds since `begun`. One thread writes this, and the next.
+    /// When bytes last moved, microseconds since `begun`. Only one thread writes it.
     moved_us: AtomicU64,
     bytes: AtomicU64,
 }
@@ -50,7 +50,7 @@ impl Flow<'_> {
     }
 }
 
-/// Relays until both ways are over; says how it ended, and how many bytes went.
+/// Relays until both directions are closed; returns how it ended, and the number of bytes.
 pub(super) async fn relay(
     (one, other): (&TcpStream, &TcpStream),
     pace: &Pace,
@@ -67,7 +67,7 @@ pub(super) async fn relay(
     (end, flow.bytes.load(Ordering::Relaxed))
 }
 
-/// Ends when nothing has moved for so long.
+/// Completes when nothing has moved for the idle time.
 async fn stands_still(flow: &Flow<'_>, idle: Duration) {
     loop {
         let over = flow.begun + Duration::from_micros(flow.moved_us.load(Ordering::Relaxed)) + idle;
@@ -78,9 +78,9 @@ async fn stands_still(flow: &Flow<'_>, idle: Duration) {
     }
 }
 
-/// One way. When the sender closes it, so it is for the receiver.
+/// Relays one direction. When the sender closes it, it is closed for the receiver.
 async fn pour(from: &TcpStream, to: &TcpStream, flow: &Flow<'_>) -> io::Result<()> {
-    // Most streams have one way only: the other one takes no memory.
+    // Most streams use one direction only: the other one takes no memory.
     let (mut piece, mut turn) = (Vec::new(), 0);
     loop {
         from.readable().await?;
@@ -90,7 +90,7 @@ async fn pour(from: &TcpStream, to: &TcpStream, flow: &Flow<'_>) -> io::Result<(
             came => came?,
         };
         if came == 0 {
-            // One that has gone meanwhile has nothing to close.
+            // A socket that is already closed needs no shutdown.
             let _ = SockRef::from(to).shutdown(Shutdown::Write);
             return Ok(());
         }

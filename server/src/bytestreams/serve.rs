@@ -1,4 +1,4 @@
-//! Listeners, and connections from their handshake to their relay: bounded in number, by address, and in time.
+//! Listeners, and connections from handshake to relay: limited in number, per address, and in time.
 
 use std::io::{self, ErrorKind};
 use std::net::{SocketAddr, TcpListener};
@@ -21,15 +21,16 @@ use crate::port::{Answers, Given};
 use crate::runtime::{ACCEPT_AGAIN, Blocking, Listening, network};
 use crate::waits;
 
-/// Bytes that are read at once before a stream begins.
+/// Bytes read at once before a stream begins.
 const EARLY_PIECE: usize = 512;
-/// Streams of so many bytes are told of in the log; of shorter ones, which somebody may have many of, only who looks for them hears.
+/// Streams of at least this many bytes are logged at the normal level; shorter ones, which one user
+/// may have many of, only at the debug level.
 const LOGGED_BYTES: u64 = 1 << 20;
 
-/// By this a connection is asked for its socket.
+/// Requests the socket of a connection.
 type Handle = oneshot::Sender<oneshot::Sender<TcpStream>>;
 
-/// What all connections share.
+/// State shared by all connections.
 struct Shared {
     table: waits::Mutex<Table<Handle>>,
     bounds: Bounds,
@@ -37,7 +38,7 @@ struct Shared {
 }
 
 impl Shared {
-    /// Works on the table, and publishes its levels.
+    /// Accesses the table, and publishes its gauges.
     fn table<T>(&self, work: impl FnOnce(&mut Table<Handle>) -> T) -> T {
         let mut table = self.table.lock();
         let result = work(&mut table);
@@ -52,7 +53,7 @@ impl Shared {
 pub struct StreamServer(Listening);
 
 impl StreamServer {
-    /// Serves these listeners on a thread of its own.
+    /// Serves these listeners on its own thread.
     ///
     /// # Errors
     /// The system's.
@@ -63,14 +64,14 @@ impl StreamServer {
         counters: Arc<StreamCounters>,
     ) -> io::Result<StreamServer> {
         for listener in &listeners {
-            // Connections inherit them: what the kernel holds for a slow receiver is bounded.
+            // Connections inherit them: the kernel's buffers for a slow receiver are bounded.
             SockRef::from(listener).set_recv_buffer_size(SOCKET_BYTES)?;
             SockRef::from(listener).set_send_buffer_size(SOCKET_BYTES)?;
         }
         let listeners = listeners.into_iter().map(|listener| (listener, ())).collect();
         let table = waits::Mutex::new(waits::Place::LockBytestreams, Table::new(bounds));
         let shared = Arc::new(Shared { table, bounds, counters });
-        // None is used: there are no disks and no names to look up.
+        // None is used: there are no files and no names to look up.
         let blocking = Blocking { most: 1, whole: true };
         let listening = Listening::start("bytestreams", blocking, listeners, move |listeners| async move {
             for (listener, ()) in listeners {
@@ -81,7 +82,7 @@ impl StreamServer {
         Ok(StreamServer(listening))
     }
 
-    /// Where it listens.
+    /// The addresses of its listeners.
     pub fn addresses(&self) -> &[SocketAddr] {
         self.0.addresses()
     }
@@ -110,12 +111,12 @@ async fn accept(listener: tokio::net::TcpListener, shared: Arc<Shared>) {
                 });
             }
         }
-        // However fast they come, those that are there get their turn.
+        // However fast connections arrive, existing ones get their turn.
         tokio::task::yield_now().await;
     }
 }
 
-/// A place among those that wait, until this is dropped.
+/// A place among the waiting connections, until this is dropped.
 struct Place {
     shared: Arc<Shared>,
     number: ConnNumber,
@@ -132,7 +133,7 @@ async fn connection(stream: TcpStream, place: Place, mut given: oneshot::Receive
     let shared = &place.shared;
     let _ = stream.set_nodelay(true);
     let over = Instant::now() + shared.bounds.handshake;
-    // Before it has named a stream, all that can be heard is that it has to give way.
+    // Before it has named a stream, the only possible request is to give way.
     let First::Other(asked) = first(&mut given, timeout_at(over, handshake(&stream))).await else { return };
     let Ok(Some(asked)) = asked else { return shared.counters.handshakes_failed.one() };
     let known = shared.table(|table| table.names(place.number, asked.stream));
@@ -143,12 +144,12 @@ async fn connection(stream: TcpStream, place: Place, mut given: oneshot::Receive
     }
     let over = Instant::now() + shared.bounds.activation;
     if let First::One(Ok(taker)) = first(&mut given, timeout_at(over, drop_early(&stream, &shared.counters))).await {
-        // Who wanted it may have gone: then it ends here.
+        // The requester may be gone: then the connection ends here.
         let _ = taker.send(stream);
     }
 }
 
-/// What a client asks for, if it comes to that.
+/// The stream that a client requests, if the handshake succeeds.
 async fn handshake(stream: &TcpStream) -> Option<Asked> {
     let (mut handshake, mut piece) = (Handshake::default(), [0; EARLY_PIECE]);
     loop {
@@ -171,7 +172,8 @@ async fn handshake(stream: &TcpStream) -> Option<Asked> {
     }
 }
 
-/// Drops what comes before a stream begins (XEP-0065 10.1), until it is too much or the client has gone.
+/// Drops bytes that arrive before a stream begins (XEP-0065 10.1), until there are too many or the
+/// client disconnects.
 async fn drop_early(stream: &TcpStream, counters: &StreamCounters) {
     let (mut piece, mut dropped) = ([0; EARLY_PIECE], 0);
     while dropped < EARLY_BYTES_MAX {
@@ -206,7 +208,7 @@ async fn send(stream: &TcpStream, mut bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Carries activations out. One that waits for its sockets holds up no other.
+/// Executes activations. One that waits for its sockets delays no other.
 async fn obey(activations: Activations, shared: Arc<Shared>) {
     let Activations { mut given, answers } = activations;
     while let Some(given) = given.recv().await {
@@ -230,7 +232,7 @@ async fn activate(given: Given<Box<Activation>>, answers: Answers<Activated>, sh
     answers.answer(shard, token, activated);
 }
 
-/// A stream that is relayed, until this is dropped.
+/// A relayed stream, until this is dropped.
 struct Relayed {
     shared: Arc<Shared>,
     activation: Activation,
@@ -246,7 +248,7 @@ async fn begin(taken: Taken<Handle>, activation: &Activation, shared: &Arc<Share
     let relayed = Relayed { shared: shared.clone(), activation: activation.clone() };
     let Taken { handles: (one, other), pace } = taken;
     let (one, other) = (ask(one), ask(other));
-    // One of them may have gone in this moment.
+    // One of them may have closed at this moment.
     let (Some(one), Some(other)) = (one.await, other.await) else { return Activated::Alone };
     shared.counters.streams.one();
     let work = Survive::new(async move {
@@ -270,7 +272,8 @@ async fn begin(taken: Taken<Handle>, activation: &Activation, shared: &Arc<Share
     Activated::Done
 }
 
-/// Asks a connection for its socket, at once; it comes when the connection has read what it was reading.
+/// Requests the socket of a connection at once; it is delivered when the connection has finished
+/// its read.
 fn ask(handle: Handle) -> impl Future<Output = Option<TcpStream>> {
     let (taker, taken) = oneshot::channel();
     let asked = handle.send(taker).is_ok();

@@ -1,10 +1,10 @@
-//! The server's side of SOCKS5 (RFC 1928), as far as bytestreams use it (XEP-0065 10.2): no authentication, CONNECT, and for an address
-//! the hash of a stream in hexadecimal digits.
+//! The server side of SOCKS5 (RFC 1928), as far as bytestreams use it (XEP-0065 10.2): no
+//! authentication, CONNECT, and as address the hash of a stream in hexadecimal digits.
 
 use throng_engine::extension::bytestreams::StreamHash;
 
 const VERSION: u8 = 5;
-/// RFC 1928 3: no authentication required, and no method that is acceptable.
+/// RFC 1928 3: no authentication required, and no acceptable method.
 const NO_AUTHENTICATION: u8 = 0;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
@@ -23,7 +23,7 @@ pub(super) enum Reply {
     NoSuchAddressType = 8,
 }
 
-/// A stream that a client asks for, by an address that the reply repeats (XEP-0065 6.3.2).
+/// A stream that a client requests, by an address that the reply repeats (XEP-0065 6.3.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Asked {
     pub stream: StreamHash,
@@ -32,7 +32,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What the client is told.
+    /// The reply to the client.
     pub(super) fn reply(&self, reply: Reply) -> Vec<u8> {
         let mut out = vec![VERSION, reply as u8, 0, DOMAIN_NAME, DIGITS as u8];
         out.extend_from_slice(&self.digits);
@@ -41,20 +41,20 @@ impl Asked {
     }
 }
 
-/// What follows from what has come.
+/// The next step of a handshake.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Said {
-    /// More has to come.
+    /// More bytes are needed.
     More,
-    /// This is sent, and it goes on.
+    /// Send this, and continue.
     Send(&'static [u8]),
-    /// The client asks for a stream.
+    /// The client requests a stream.
     Asked(Asked),
-    /// This is sent, which may be nothing, and the connection ends.
+    /// Send this, which may be empty, and end the connection.
     Refused(Vec<u8>),
 }
 
-/// A handshake: what has come of it, and has not been read.
+/// A handshake: the received bytes that have not been parsed.
 #[derive(Debug, Default)]
 pub(super) struct Handshake {
     greeted: bool,
@@ -62,12 +62,12 @@ pub(super) struct Handshake {
 }
 
 impl Handshake {
-    /// Bytes have come.
+    /// Adds received bytes.
     pub(super) fn take(&mut self, bytes: &[u8]) {
         self.came.extend_from_slice(bytes);
     }
 
-    /// What follows. It may be asked again until it says that more has to come.
+    /// The next step. May be called again until it returns that more bytes are needed.
     pub(super) fn next(&mut self) -> Said {
         match self.came.first() {
             None => return Said::More,
@@ -106,7 +106,7 @@ impl Handshake {
         let Some(rest) = self.came.get(HEAD..HEAD + DIGITS + 2) else { return Said::More };
         let (digits, port) = rest.split_at(DIGITS);
         let digits: [u8; DIGITS] = digits.try_into().expect("as many");
-        // XEP-0065 10.1: the port is 0, and of no consequence.
+        // XEP-0065 10.1: the port is 0, and irrelevant.
         let port = [port[0], port[1]];
         match hash(&digits) {
             Some(stream) => Said::Asked(Asked { stream, digits, port }),
@@ -193,7 +193,7 @@ mod tests {
     }
 
     proptest! {
-        /// However it is cut, a handshake means the same.
+        /// A handshake has the same meaning however it is split.
         #[test]
         fn pieces_mean_what_the_whole_does(cuts in prop::collection::vec(1..8_usize, 1..60), port in any::<u16>()) {
             let whole = [vec![5, 2, 1, 0], request(1, 3, HASH, port), b"early".to_vec()].concat();

@@ -1,4 +1,5 @@
-//! Who waits for a stream to begin, which streams are relayed, and for whom: bounded in every way, and without a socket.
+//! Waiting connections, relayed streams, and their users: limited in every dimension, and without a
+//! socket.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -15,9 +16,9 @@ pub(super) type ConnNumber = u64;
 /// A connection that is not relayed yet.
 struct Waiting<H> {
     network: IpAddr,
-    /// What it has named, once its handshake is over.
+    /// The stream it has named, once its handshake is done.
     stream: Option<StreamHash>,
-    /// By which its socket is taken. Dropped, it ends the connection.
+    /// Used to take its socket. Dropping it ends the connection.
     handle: H,
 }
 
@@ -28,27 +29,27 @@ enum Parties {
     Relayed,
 }
 
-/// Who has activated streams that are relayed.
+/// A user who has activated relayed streams.
 struct User {
     streams: usize,
     pace: Arc<Pace>,
 }
 
-/// What is taken to relay a stream.
+/// The handles needed to relay a stream.
 pub(super) struct Taken<H> {
     pub handles: (H, H),
     pub pace: Arc<Pace>,
 }
 
-/// See the module.
+/// The table; see the module.
 pub(super) struct Table<H> {
     bounds: Bounds,
     next: ConnNumber,
     /// Bounded by `waiting_max`.
     waiting: BTreeMap<ConnNumber, Waiting<H>>,
-    /// Those of each network.
+    /// Waiting connections of each network.
     networks: BTreeMap<IpAddr, BTreeSet<ConnNumber>>,
-    /// Bounded by those that wait and those that are relayed.
+    /// Bounded by the waiting connections and the relayed streams.
     streams: BTreeMap<StreamHash, Parties>,
     users: BTreeMap<Box<str>, User>,
     relayed: usize,
@@ -67,18 +68,19 @@ impl<H> Table<H> {
         }
     }
 
-    /// Connections that are not relayed yet.
+    /// Number of connections that are not relayed yet.
     pub(super) fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Streams that are.
+    /// Number of relayed streams.
     pub(super) fn relayed(&self) -> usize {
         self.relayed
     }
 
-    /// A connection has come. None if its network has as many as it may; otherwise its number, and whether another one has given way:
-    /// of the network that has most, the one that has waited longest.
+    /// Adds a connection. `None` if its network has reached its limit; otherwise its number, and
+    /// whether another one was displaced: of the network with the most, the one that has waited
+    /// longest.
     pub(super) fn arrive(&mut self, network: IpAddr, handle: H) -> Option<(ConnNumber, bool)> {
         let own = self.networks.get(&network).map_or(0, BTreeSet::len);
         if self.bounds.per_address_max > 0 && own >= self.bounds.per_address_max {
@@ -98,7 +100,8 @@ impl<H> Table<H> {
         Some((number, full))
     }
 
-    /// Its handshake is over, and it names a stream. False if two have named it before (XEP-0065 10.1), or the connection has given way.
+    /// Records the stream named in a completed handshake. False if two connections have named it
+    /// before (XEP-0065 10.1), or the connection was displaced.
     pub(super) fn names(&mut self, number: ConnNumber, stream: StreamHash) -> bool {
         let Some(waiting) = self.waiting.get_mut(&number).filter(|waiting| waiting.stream.is_none()) else {
             return false;
@@ -113,7 +116,7 @@ impl<H> Table<H> {
         true
     }
 
-    /// A connection has ended. One that is relayed, or has given way, is no longer known.
+    /// Removes a connection. One that is relayed, or was displaced, is no longer in the table.
     pub(super) fn leave(&mut self, number: ConnNumber) {
         let Some(Waiting { stream, .. }) = self.forget(number) else { return };
         let Some(stream) = stream else { return };
@@ -139,10 +142,11 @@ impl<H> Table<H> {
         Some(waiting)
     }
 
-    /// A stream is to be relayed (XEP-0065 6.3.5). None if it is already: who asks twice is answered twice.
+    /// Starts relaying a stream (XEP-0065 6.3.5). `None` if it is already relayed: a repeated
+    /// activation also succeeds.
     ///
     /// # Errors
-    /// Why not. Nothing has changed.
+    /// Why it cannot be relayed. Nothing has changed.
     pub(super) fn activate(&mut self, activation: &Activation) -> Result<Option<Taken<H>>, Activated> {
         let (one, other) = match self.streams.get(&activation.stream) {
             None => return Err(Activated::Unknown),
@@ -150,7 +154,7 @@ impl<H> Table<H> {
             Some(Parties::Two(one, other)) => (*one, *other),
             Some(Parties::Relayed) => return Ok(None),
         };
-        // Who begins again gets no other burst before the last one has passed.
+        // A user who starts again gets no other burst before the last one has passed.
         self.users.retain(|_, user| user.streams > 0 || !user.pace.is_at_rest());
         let own = self.users.get(&activation.user).map_or(0, |user| user.streams);
         if own >= self.bounds.per_user_max || self.relayed >= self.bounds.streams_max {
@@ -168,7 +172,7 @@ impl<H> Table<H> {
         Ok(Some(Taken { handles: (one.handle, other.handle), pace: user.pace.clone() }))
     }
 
-    /// A stream is not relayed any more.
+    /// Removes a relayed stream.
     pub(super) fn ended(&mut self, activation: &Activation) {
         let Some(Parties::Relayed) = self.streams.get(&activation.stream) else { return };
         self.streams.remove(&activation.stream);
@@ -292,7 +296,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes in whatever order, counts agree with what there is, and nothing is over its bound.
+        /// After any sequence of events, counts match the content, and no limit is exceeded.
         #[test]
         fn nothing_is_over_its_bound(steps in prop::collection::vec((0..5_u8, 0..6_u8, 0..6_u8), 0..200)) {
             let mut table = Table::new(bounds());

@@ -1,4 +1,4 @@
-//! The proxy with real sockets: what two clients send each other, and what others can do to them.
+//! The proxy with real sockets: relayed data between two clients, and interference by others.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,9 +11,9 @@ use throng_engine::extension::bytestreams::{Activated, Activation, StreamHash};
 use super::{ActivationPort, Bounds, EARLY_BYTES_MAX, StreamCounters, StreamServer, ports};
 use crate::disk::Wake;
 
-/// Longest time that something may take which happens.
+/// Maximum time for an expected event.
 const SOON: Duration = Duration::from_secs(20);
-/// Time in which something does not happen.
+/// Time in which an unexpected event would happen.
 const A_WHILE: Duration = Duration::from_millis(300);
 
 fn bounds() -> Bounds {
@@ -107,7 +107,7 @@ fn digits(stream: u8) -> String {
     hash(stream).iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"))
 }
 
-/// Names a stream; the reply's code, or none if the connection ends before.
+/// Names a stream; returns the reply's code, or `None` if the connection ends before.
 fn name(party: &mut TcpStream, stream: u8) -> Option<u8> {
     let mut answer = [0; 2];
     party.write_all(&[5, 1, 0]).ok()?;
@@ -121,7 +121,7 @@ fn name(party: &mut TcpStream, stream: u8) -> Option<u8> {
     Some(reply[1])
 }
 
-/// Whether the other end closes, or has closed.
+/// Whether the other side closes, or has closed.
 fn is_closed(party: &mut TcpStream) -> bool {
     match party.read(&mut [0; 64]) {
         Ok(0) => true,
@@ -141,7 +141,8 @@ fn pattern(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at.wrapping_mul(2_654_435_761) >> 7) as u8).collect()
 }
 
-/// XEP-0065 6.3.5, 10.1: bytes go both ways, and the end of one way is passed on while the other one goes on.
+/// XEP-0065 6.3.5, 10.1: bytes are relayed both ways, and the end of one direction is passed on
+/// while the other continues.
 #[test]
 fn bytes_go_both_ways_and_each_way_ends_for_itself_xep0065_10_1() {
     let mut scene = Scene::new(bounds());
@@ -166,7 +167,7 @@ fn bytes_go_both_ways_and_each_way_ends_for_itself_xep0065_10_1() {
     assert_eq!(scene.activate("romeo@a", 1), Activated::Unknown, "it is over");
 }
 
-/// XEP-0065 10.1: what comes before the activation is ignored.
+/// XEP-0065 10.1: bytes before the activation are ignored.
 #[test]
 fn no_byte_passes_before_the_activation_xep0065_10_1() {
     let mut scene = Scene::new(bounds());
@@ -179,14 +180,15 @@ fn no_byte_passes_before_the_activation_xep0065_10_1() {
     let mut came = [0; 4];
     target.read_exact(&mut came).expect("it comes");
     assert_eq!(&came, b"late");
-    // Too much of it ends the connection.
+    // Too many of them end the connection.
     let mut loud = scene.party(2);
     let _ = loud.write_all(&vec![0; 2 * EARLY_BYTES_MAX]);
     assert!(is_closed(&mut loud));
     assert_eq!(scene.activate("romeo@a", 2), Activated::Unknown);
 }
 
-/// XEP-0065 6.3.5: one party alone is no stream, and who names another requester, target or id names another stream.
+/// XEP-0065 6.3.5: one party alone is not a stream, and another requester, target or id names
+/// another stream.
 #[test]
 fn streams_of_others_cannot_be_begun_or_joined() {
     let mut scene = Scene::new(bounds());
@@ -207,7 +209,7 @@ fn streams_of_others_cannot_be_begun_or_joined() {
     target.read_exact(&mut [0; 1]).expect("it is theirs");
 }
 
-/// Whoever guesses hashes finds nothing out: any that is free is taken, and all cost a place.
+/// Guessing hashes reveals nothing: any free hash is accepted, and each costs a place.
 #[test]
 fn guessing_hashes_finds_no_stream() {
     let scene = Scene::new(bounds());
@@ -232,7 +234,7 @@ fn what_is_no_socks5_is_closed_and_slow_ones_are_too() {
     for party in &mut slow {
         party.write_all(&[5]).expect("taken");
     }
-    // A byte now and then does not help: the time is for all of it.
+    // An occasional byte does not help: the time is for the whole handshake.
     for _ in 0..3 {
         std::thread::sleep(A_WHILE / 2);
         slow.iter_mut().for_each(|party| drop(party.write_all(&[200])));
@@ -251,7 +253,8 @@ fn streams_that_nobody_begins_end() {
     assert_eq!(scene.activate("romeo@a", 1), Activated::Unknown);
 }
 
-/// One address may connect as often as it will: those of others stay, and a stream that goes on is not touched.
+/// One address may connect as often as it likes: connections of others stay, and a running stream
+/// is not affected.
 #[test]
 fn thousands_of_connections_harm_nobody_else() {
     let mut scene = Scene::new(Bounds { waiting_max: 40, ..bounds() });
@@ -261,7 +264,7 @@ fn thousands_of_connections_harm_nobody_else() {
     let mut flood = std::collections::VecDeque::new();
     for n in 0..3_000 {
         let mut party = scene.connect();
-        // Some say nothing, some begin, some name a stream of their own.
+        // Some send nothing, some begin, some name a stream of their own.
         match n % 3 {
             0 => {}
             1 => drop(party.write_all(&[5, 1])),
@@ -311,7 +314,8 @@ fn a_user_has_so_many_streams_and_leaves_room_for_others() {
     assert_eq!((scene.counters.streams_refused.get(), scene.counters.streams_full.get()), (2, 2));
 }
 
-/// What a receiver does not take is not read from the sender: the stream has its pieces and the kernel's buffers, whatever is sent.
+/// What a receiver does not take is not read from the sender: the stream uses only its pieces and
+/// the kernel's buffers, however much is sent.
 #[test]
 fn a_slow_receiver_holds_its_sender_and_nobody_else() {
     let mut scene = Scene::new(bounds());
@@ -328,19 +332,20 @@ fn a_slow_receiver_holds_its_sender_and_nobody_else() {
             }
         }
     }
-    // The proxy's two sockets have 1 MiB of it at most, by what the kernel counts; the clients' own have what they were given here.
+    // The proxy's two sockets take at most 1 MiB of it, as counted by the kernel; the clients' own
+    // have the sizes set here.
     assert!(sent < 16 << 20, "{sent} bytes were taken of a stream that nobody reads");
     let relayed = scene.counters.stream_bytes.get();
     let held = SockRef::from(&requester).send_buffer_size().expect("a size") as u64;
     assert!(sent as u64 <= relayed + held + (2 << 20), "{sent} sent, {relayed} passed on, {held} of the sender's own");
-    // Another stream goes on meanwhile.
+    // Another stream continues in the meantime.
     let (mut one, mut other) = scene.stream("juliet@a", 2);
     let sender = std::thread::spawn(move || one.write_all(&pattern(5_000_000)).map(|()| one));
     let mut came = vec![0; 5_000_000];
     other.read_exact(&mut came).expect("it comes");
     assert!(came == pattern(5_000_000));
     drop(sender.join());
-    // And this one, when its receiver does.
+    // And this one, when its receiver reads again.
     requester.set_nonblocking(false).expect("a mode");
     let rest = all[sent..].to_vec();
     let sender = std::thread::spawn(move || (&requester).write_all(&rest));
@@ -377,7 +382,7 @@ fn a_stream_that_stands_still_ends_and_one_that_goes_on_does_not() {
     soon("it was counted", || scene.counters.streams_idle.get() == 1);
 }
 
-/// The bound is for all streams of a user together, and no other user is held by it.
+/// The limit applies to all streams of a user together, and affects no other user.
 #[test]
 fn a_user_has_so_many_bytes_a_second() {
     let mut scene = Scene::new(Bounds { user_bytes_per_second: 1_000_000, ..bounds() });
@@ -401,7 +406,7 @@ fn a_user_has_so_many_bytes_a_second() {
     assert!(took < SOON / 2, "{took:?}");
 }
 
-/// Activations of one turn are answered each, in whatever order.
+/// Each activation of one turn is answered, in any order.
 #[test]
 fn activations_are_answered_once_each() {
     let mut scene = Scene::new(bounds());

@@ -1,4 +1,4 @@
-//! Answers: which request goes where, and what all answers have in common.
+//! Responses: the routing of requests, and what all responses have in common.
 
 use hyper::body::{Body, Incoming};
 use hyper::header::{self, HeaderName, HeaderValue};
@@ -9,14 +9,14 @@ use super::reply::{Content, Named, Shared, empty, said};
 use super::sweep::now_s;
 use super::{get, put};
 
-/// What no request may do with what users have uploaded: be a page of this host that runs anything (XEP-0363 9), or be taken for
-/// something else than it is.
+/// Headers that protect against uploaded content: it must not be an active page of this host
+/// (XEP-0363 9), nor be taken for another type.
 const ALWAYS: &[(&str, &str)] = &[
     ("x-content-type-options", "nosniff"),
     ("content-security-policy", "default-src 'none'; frame-ancestors 'none'; sandbox"),
     ("referrer-policy", "no-referrer"),
     ("cross-origin-resource-policy", "cross-origin"),
-    // XEP-0363 8: clients in browsers, of whatever page.
+    // XEP-0363 8: web clients of any origin.
     ("access-control-allow-origin", "*"),
     ("access-control-allow-methods", "OPTIONS, HEAD, GET, PUT"),
     ("access-control-allow-headers", "Authorization, Content-Type, Range"),
@@ -51,7 +51,7 @@ pub(super) async fn answer(shared: Shared, request: Request<Incoming>) -> Respon
     response
 }
 
-/// Counts what came of a request with a body of this length.
+/// Counts the outcome of a request with a body of this length.
 fn count(shared: &Shared, method: &Method, length: u64, response: &Response<Content>) {
     let counters = &shared.counters;
     counters.requests.one();

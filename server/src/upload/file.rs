@@ -1,4 +1,4 @@
-//! One stored file: what is known of it, before its bytes.
+//! One stored file: its metadata, followed by its bytes.
 //!
 //! ```text
 //! "THRNGUP1"  length of what follows (u32, big-endian)  About as JSON  the uploaded bytes
@@ -10,17 +10,17 @@ use std::io::{self, Read};
 use serde::{Deserialize, Serialize};
 use throng_engine::store::account::Incarnation;
 
-/// The beginning of each file: its form.
+/// The magic number of the file format.
 const MAGIC: &[u8; 8] = b"THRNGUP1";
-/// Longest [`About`], bytes: a JID, a name and a type with all their characters escaped fit.
+/// Maximum bytes of [`About`]: a JID, a name and a type with all their characters escaped fit.
 const ABOUT_BYTES_MAX: usize = 32 << 10;
 
-/// What is known of a stored file.
+/// The metadata of a stored file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct About {
-    /// Whose it is: a bare JID.
+    /// Its owner: a bare JID.
     pub owner: String,
-    /// Which account of that name, in hexadecimal.
+    /// The incarnation of that account, in hexadecimal.
     pub account: String,
     /// Its name.
     pub name: String,
@@ -28,24 +28,24 @@ pub struct About {
     pub content_type: String,
     /// Its length, bytes.
     pub size: u64,
-    /// When it came, seconds since the Unix epoch.
+    /// When it was uploaded, seconds since the Unix epoch.
     pub came_s: u64,
-    /// When it is no longer served, seconds since the Unix epoch.
+    /// When it expires, seconds since the Unix epoch.
     pub expires_s: u64,
 }
 
 impl About {
-    /// How an account is written here.
+    /// The encoding of an account's incarnation.
     pub fn account_of(incarnation: Incarnation) -> String {
         format!("{:016x}", u64::from_be_bytes(incarnation.to_bytes()))
     }
 
-    /// Which account it belongs to.
+    /// The incarnation of the owner's account.
     pub fn incarnation(&self) -> Option<Incarnation> {
         u64::from_str_radix(&self.account, 16).ok().map(|number| Incarnation::from_bytes(number.to_be_bytes()))
     }
 
-    /// What a file of it begins with.
+    /// The head of a file with this metadata.
     pub(super) fn head(&self) -> io::Result<Vec<u8>> {
         let about = serde_json::to_vec(self).map_err(io::Error::other)?;
         if about.len() > ABOUT_BYTES_MAX {
@@ -57,10 +57,10 @@ impl About {
         Ok(head)
     }
 
-    /// Reads what a file begins with, and where its bytes begin. The file has to be whole.
+    /// Reads a file's metadata, and the offset of its bytes. The file must be complete.
     ///
     /// # Errors
-    /// The system's, or `InvalidData` if it is none of these files.
+    /// The system's, or `InvalidData` if it is not such a file.
     pub(super) fn read(file: &File) -> io::Result<(About, u64)> {
         let none = || io::Error::from(io::ErrorKind::InvalidData);
         let mut begins = [0; 12];

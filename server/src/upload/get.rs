@@ -1,4 +1,4 @@
-//! A file goes (RFC 9110): whole or a range of it, or nothing if the client has it already.
+//! Downloads (RFC 9110): a whole file or a range of it, or nothing if the client already has it.
 
 use std::io;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,10 +11,10 @@ use throng_engine::extension::upload::slot::encode_segment;
 use super::About;
 use super::reply::{Content, NOT_NOW, Named, Part, Shared, aside, empty, said};
 
-/// Longest time for which others may keep a file that they were given, seconds: its owner may remove the account.
+/// Maximum time for which caches may retain a file, seconds: its owner may delete the account.
 const CACHED_S: u64 = 86_400;
 
-/// Types that a browser may show in place: none of them runs anything (XEP-0363 9).
+/// Types that a browser may display inline: none of them is active content (XEP-0363 9).
 const SHOWN: &[&str] = &[
     "image/jpeg",
     "image/png",
@@ -58,7 +58,8 @@ pub(super) async fn get(shared: &Shared, named: Named, request: &Request<Incomin
     let (status, part) = match condition(request.headers(), &tag, came) {
         Some(status) => (status, None),
         None => {
-            // RFC 9110 14.2: a range is for GET; 13.1.5: of the file that the client has a part of already.
+            // RFC 9110 14.2: a range applies to GET; 13.1.5: to the version of which the client
+            // already has a part.
             let same = text(header::IF_RANGE).is_none_or(|shown| shown == tag || date(shown) == Some(came));
             let wanted = text(header::RANGE).filter(|_| same && request.method() == Method::GET);
             match wanted.and_then(|wanted| range(wanted, about.size)) {
@@ -107,10 +108,11 @@ fn date(text: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(text).ok()
 }
 
-/// What comes of the conditions of a request, in the order of RFC 9110 13.2.2; `None` if it is to be answered.
+/// The response to the conditions of a request, in the order of RFC 9110 13.2.2; `None` if they
+/// permit a full response.
 fn condition(headers: &HeaderMap, tag: &str, came: SystemTime) -> Option<StatusCode> {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    // Tags that have it: 13.1.1 compares strongly, 13.1.2 weakly; files never change, so that no tag of ours is weak.
+    // 13.1.1 compares tags strongly, 13.1.2 weakly; files never change, so no tag of ours is weak.
     let has = |list: &str, weak: bool| {
         let bare = |shown: &str| if weak { shown.strip_prefix("W/").unwrap_or(shown) == tag } else { shown == tag };
         list.split(',').map(str::trim).any(|shown| shown == "*" || bare(shown))
@@ -128,8 +130,8 @@ fn condition(headers: &HeaderMap, tag: &str, came: SystemTime) -> Option<StatusC
     unchanged.then_some(StatusCode::NOT_MODIFIED)
 }
 
-/// The one range of bytes that is asked for, as its place and length; `Some(None)` if there is nothing of it. `None` for what is no
-/// range, and for several, which are answered by the whole (RFC 9110 14.2).
+/// The requested range of bytes, as offset and length; `Some(None)` if it is unsatisfiable. `None`
+/// if it is invalid, or if there are several: then the whole file is sent (RFC 9110 14.2).
 fn range(text: &str, size: u64) -> Option<Option<(u64, u64)>> {
     let (from, to) = text.strip_prefix("bytes=")?.trim().split_once('-')?;
     let digits = |text: &str| {
@@ -149,7 +151,8 @@ fn range(text: &str, size: u64) -> Option<Option<(u64, u64)>> {
     Some((from < to).then(|| (from, to - from)))
 }
 
-/// How a browser is to take a file (RFC 6266): what might run something is for saving alone.
+/// The content disposition of a file (RFC 6266): types that may be active content can only be
+/// saved.
 fn disposition(about: &About) -> String {
     let essence = about.content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let how = if SHOWN.contains(&&*essence) { "inline" } else { "attachment" };

@@ -1,4 +1,4 @@
-//! Uploaded files (XEP-0363): kept in a folder, taken and served by HTTP.
+//! Uploaded files (XEP-0363): stored in a folder, uploaded and downloaded over HTTP.
 //!
 //! ```text
 //! serve (listeners, TLS, bounds) -> answer ─┬─> put ─┐
@@ -6,9 +6,11 @@
 //!                                    sweep ────────────> files
 //! ```
 //!
-//! A thread of its own with a few helpers for the disk; nothing here is on the way of a stanza. A file is taken by the token of its slot,
-//! which the engine's extension has made with the same key, and served to whoever knows its URL (XEP-0363 2). It is gone when its time is
-//! over, and with its owner's account. This module never reads the store itself: whether an account is there it asks [`Owners`].
+//! A separate thread with a few helpers for the disk; nothing in this module is on a stanza's path.
+//! An upload is authorised by the token of its slot, which the engine's extension has created with
+//! the same key. A file is served to every client that knows its URL (XEP-0363 2). It is removed
+//! when it expires or its owner's account is deleted. This module never reads the store itself: it
+//! queries [`Owners`] for accounts.
 
 mod answer;
 mod file;
@@ -30,7 +32,7 @@ use throng_engine::counter_table;
 use throng_engine::store::account::Incarnation;
 
 counter_table! {
-    /// The numbers of uploads and downloads. The thread that answers is their one writer.
+    /// Counters of uploads and downloads. The thread that answers is their only writer.
     UploadCounters:
     requests Count "Requests of any kind.";
     uploads Count "Files taken.";
@@ -42,8 +44,8 @@ counter_table! {
     stored_bytes Gauge "Bytes of all files on the disk at the last upload or round of the sweep that was seen.";
 }
 
-/// Who files belong to.
+/// Looks up the owners of files.
 pub trait Owners: Send + Sync {
-    /// Whether this account is there, and not another one of its name. `None` if that cannot be told now.
+    /// Whether this account exists in this incarnation. `None` if that cannot be determined now.
     fn is_there(&self, owner: &str, incarnation: Incarnation) -> Option<bool>;
 }

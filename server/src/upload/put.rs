@@ -1,4 +1,5 @@
-//! A file comes (XEP-0363 7): checked against its slot before a byte of it is taken, written as it comes, and there when it is whole.
+//! Uploads (XEP-0363 7): checked against the slot before the first byte is read, written as bytes
+//! arrive, and visible when complete.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,19 +15,19 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::files::{Coming, Files, NoFile};
 use super::reply::{self, Content, NOT_NOW, Named, Shared, empty, said};
 
-/// Bytes that are handed to the disk at once: all that an upload has in memory beside a buffer of the connection.
+/// Bytes written to disk at once: an upload's only memory besides a buffer of the connection.
 const PIECE: usize = 64 << 10;
-/// Longest time without a byte.
+/// Maximum time without a byte.
 const SILENCE: Duration = Duration::from_secs(20);
-/// Time that an upload may take beside what its length takes.
+/// Time that an upload may take in addition to that for its length.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Time that an upload waits until files are counted and its account can be looked up.
+/// Maximum time that an upload waits until files are counted and its account can be looked up.
 const UNTIL_READY: Duration = Duration::from_secs(10);
-/// Time between two looks at it.
+/// Time between two checks for that.
 const AGAIN: Duration = Duration::from_millis(100);
-/// An upload brings so many bytes a second at least.
+/// Minimum rate of an upload, bytes per second.
 const SLOWEST_BYTES: u64 = 16 << 10;
-/// What is said where a type is not (XEP-0363 7).
+/// The default content type (XEP-0363 7).
 const ANY_TYPE: &str = "application/octet-stream";
 
 /// Why an upload is refused.
@@ -55,7 +56,7 @@ pub(super) async fn put(shared: &Shared, named: Named, request: Request<Incoming
         Ok(()) => empty(StatusCode::CREATED),
         Err(Refused(status, text)) => {
             let mut response = said(status, text);
-            // What comes of a body that is not read is not read as the next request.
+            // Bytes of an unread body must not be parsed as the next request.
             response.headers_mut().insert(header::CONNECTION, header::HeaderValue::from_static("close"));
             response
         }
@@ -92,7 +93,8 @@ async fn take(shared: &Shared, named: &Named, request: Request<Incoming>, now_s:
     Ok(aside(move || coming.publish()).await??)
 }
 
-/// Begins to take a file. Right after a start an upload waits for what it needs: a client that has a slot may not try twice.
+/// Begins an upload. Right after a start it waits for its preconditions: a client may not retry
+/// with its slot.
 async fn begin(files: Arc<Files>, slot: Slot, content_type: String, now_s: u64) -> Result<Coming, Refused> {
     let end = Instant::now() + UNTIL_READY;
     let begins = Arc::new(move || files.take(&slot, &content_type, now_s));
@@ -105,7 +107,7 @@ async fn begin(files: Arc<Files>, slot: Slot, content_type: String, now_s: u64) 
     }
 }
 
-/// The slot that a request shows the token of.
+/// The slot whose token a request presents.
 fn slot(shared: &Shared, named: &Named, headers: &HeaderMap, now_s: u64) -> Result<Slot, Refused> {
     let shown = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     let token =
@@ -119,7 +121,7 @@ fn slot(shared: &Shared, named: &Named, headers: &HeaderMap, now_s: u64) -> Resu
     })
 }
 
-/// Holds what is said of a file against its slot (XEP-0363 7); returns the content type that it is to have.
+/// Checks the request's headers against its slot (XEP-0363 7); returns the content type to store.
 fn check(slot: &Slot, headers: &HeaderMap) -> Result<String, Refused> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
     match length {
@@ -143,7 +145,7 @@ fn check(slot: &Slot, headers: &HeaderMap) -> Result<String, Refused> {
     }
 }
 
-/// Whether two content types are of one type and subtype; clients add parameters.
+/// Whether two content types have the same type and subtype; clients add parameters.
 fn is_same_type(a: &str, b: &str) -> bool {
     let essence = |text: &str| text.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     essence(a) == essence(b)
@@ -159,7 +161,7 @@ async fn written(mut coming: Coming, mut piece: Vec<u8>) -> Result<(Coming, Vec<
     .await?
 }
 
-/// Does work of the disk off the thread that answers.
+/// Runs disk work off the answering thread.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Refused> {
     reply::aside(work).await.ok_or(Refused(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be written\n"))
 }

@@ -1,4 +1,4 @@
-//! What answers are made of.
+//! The parts of responses.
 
 use std::fs::File;
 use std::io;
@@ -15,10 +15,10 @@ use tokio::task::JoinHandle;
 use super::{Files, UploadCounters};
 use crate::end::survive;
 
-/// Bytes that are read at once.
+/// Bytes read at once.
 const PIECE: u64 = 64 << 10;
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Clone)]
 pub(super) struct Shared {
     /// The files.
@@ -37,7 +37,7 @@ pub(super) struct Named {
     pub name: String,
 }
 
-/// What an answer has in it.
+/// The content of a response.
 pub(super) enum Content {
     /// A sentence, or nothing.
     Text(Option<Bytes>),
@@ -54,7 +54,7 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// So many bytes of a file from this place on.
+    /// A number of bytes of a file from this offset on.
     pub(super) fn of(file: File, at: u64, length: u64) -> Part {
         Part { file: Arc::new(file), at, left: length, reads: None }
     }
@@ -108,10 +108,10 @@ impl Body for Content {
     }
 }
 
-/// What is said with 503.
+/// The text of a 503 response.
 pub(super) const NOT_NOW: &str = "try again in a few seconds\n";
 
-/// An answer with a sentence.
+/// A response with a sentence.
 pub(super) fn said(status: StatusCode, text: &'static str) -> Response<Content> {
     let mut response = Response::new(Content::Text(Some(Bytes::from_static(text.as_bytes()))));
     *response.status_mut() = status;
@@ -122,14 +122,14 @@ pub(super) fn said(status: StatusCode, text: &'static str) -> Response<Content> 
     response
 }
 
-/// An answer with nothing in it.
+/// A response without a body.
 pub(super) fn empty(status: StatusCode) -> Response<Content> {
     let mut response = Response::new(Content::Text(None));
     *response.status_mut() = status;
     response
 }
 
-/// Does work of the disk off the thread that answers. `None` if it breaks, which the log says.
+/// Runs disk work off the answering thread. `None` if it panics, which is logged.
 pub(super) async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let done = tokio::task::spawn_blocking(move || survive(work));
     done.await.ok()?.inspect_err(|said| tracing::error!("work for an uploaded file has failed: {said}")).ok()

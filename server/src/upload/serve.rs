@@ -1,4 +1,4 @@
-//! Listeners and connections of uploads: bounded in number, by address, and in time.
+//! Listeners and connections of uploads: limited in number, per address, and in time.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,24 +24,25 @@ use crate::http::patience::{Conn, Patient, Places};
 use crate::runtime::{ACCEPT_AGAIN, Blocking, Listening, network};
 use crate::waits;
 
-/// For a handshake, for the head of a request, and between two of them.
+/// For a handshake, for the head of a request, and between two requests.
 const HEAD_PATIENCE: Duration = Duration::from_secs(15);
-/// Longest head of a request; a token with the longest JID is 3 KB of it.
+/// Maximum bytes of a request's head; a token with the longest JID takes 3 KB of it.
 const HEAD_BYTES_MAX: usize = 16 << 10;
-/// A download takes so many bytes a second at least.
+/// Minimum rate of a download, bytes per second.
 const SLOWEST_BYTES: u64 = 4 << 10;
-/// Threads that read and write files: more would only make the disk's queue longer.
+/// Threads that read and write files: more would only lengthen the disk's queue.
 const DISK_THREADS: usize = 4;
 
-/// The TLS configuration of this moment.
+/// Returns the present TLS configuration.
 pub type Tls = Arc<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
 
-/// Bounds on connections.
+/// Limits of connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Connections at once; for one more, one of them gives way.
+    /// Maximum number of connections; a further one displaces an existing one.
     pub connections_max: usize,
-    /// Of one address (IPv6: /64); 0 is no limit. Those of this machine, as of a proxy, are not counted.
+    /// Maximum per address (IPv6: /64); 0 is no limit. Those of this machine, as of a proxy, are
+    /// not counted.
     pub per_address_max: usize,
 }
 
@@ -50,7 +51,7 @@ pub struct Limits {
 pub struct UploadServer(Listening);
 
 impl UploadServer {
-    /// Serves these listeners, those with a TLS configuration by HTTPS, on a thread of its own.
+    /// Serves these listeners, those with a TLS configuration over HTTPS, on its own thread.
     ///
     /// # Errors
     /// The system's.
@@ -62,7 +63,7 @@ impl UploadServer {
         counters: Arc<UploadCounters>,
     ) -> io::Result<UploadServer> {
         let shared = Shared { files, key: Arc::new(key), counters };
-        // A disk that hangs holds up no end.
+        // Shutdown does not wait for a hanging disk.
         let blocking = Blocking { most: DISK_THREADS, whole: false };
         let listening = Listening::start("upload", blocking, listeners, move |listeners| async move {
             let counts: Counts = Arc::new(waits::Mutex::new(waits::Place::LockUploads, BTreeMap::new()));
@@ -73,20 +74,20 @@ impl UploadServer {
         Ok(UploadServer(listening))
     }
 
-    /// Where it listens.
+    /// The addresses of its listeners.
     pub fn addresses(&self) -> &[SocketAddr] {
         self.0.addresses()
     }
 }
 
-/// Connections of each address that has some.
+/// Number of connections per address.
 type Counts = Arc<waits::Mutex<BTreeMap<IpAddr, usize>>>;
 
 /// A connection that is counted for its address until this is dropped.
 struct Counted(Counts, IpAddr);
 
 impl Counted {
-    /// `None` if the address has as many as it may.
+    /// `None` if the address has reached its limit.
     fn new(counts: &Counts, address: IpAddr, most: usize) -> Option<Counted> {
         let mut all = counts.lock();
         let count = all.entry(address).or_insert(0);
@@ -133,7 +134,7 @@ async fn accept(listener: tokio::net::TcpListener, tls: Option<Tls>, shared: Sha
 async fn connection(stream: TcpStream, tls: Option<Tls>, shared: Shared, conn: Arc<Conn>) {
     let socket = Patient::slow(stream, conn, SLOWEST_BYTES);
     let Some(tls) = tls else { return requests(socket, shared).await };
-    // A client that goes away, or cannot do TLS, is its own affair.
+    // Clients that disconnect, or do not support TLS, are not reported.
     if let Ok(Ok(socket)) = timeout(HEAD_PATIENCE, TlsAcceptor::from(tls()).accept(socket)).await {
         requests(socket, shared).await;
     }

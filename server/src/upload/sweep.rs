@@ -1,4 +1,4 @@
-//! The slow sweep over all files: counts what is there, and removes what is over.
+//! The slow sweep over all files: counts existing files, and removes expired ones.
 
 use std::io;
 use std::sync::Arc;
@@ -13,29 +13,31 @@ use crate::waits;
 
 /// Time between the end of a round and the next one.
 const ROUND: Duration = Duration::from_secs(600);
-/// Time between two of the 256 parts, from the second round on: the disk is for messages first.
+/// Time between two of the 256 parts, from the second round on: messages have priority on the disk.
 const STEP: Duration = Duration::from_millis(50);
-/// Time that a step of the first round takes, or a part: the server's stop waits for no longer one.
+/// Maximum time of a step of the first round, or of a part: the server's shutdown waits for at most
+/// one.
 const FIRST_STEP: Duration = Duration::from_millis(200);
 
-/// Starts the sweep's thread. Its first round hurries: nothing is taken until all files are counted.
+/// Starts the sweep's thread. Its first round runs fast: uploads are refused until all files are
+/// counted.
 ///
 /// # Errors
-/// There can be no thread.
+/// A thread cannot be created.
 pub fn sweep(files: Arc<Files>, clock: Clock) -> io::Result<waits::Repeated> {
     let mut round = Round::default();
     waits::repeat("upload sweep", STEP, move || round.step(&files, clock.now().expiry_us / 1_000_000))
 }
 
-/// Seconds since 1970 (UTC) by the wall clock, for who asks for a file.
+/// Seconds since 1970 (UTC) by the wall clock, for downloads.
 pub(super) fn now_s() -> u64 {
     wall_ms() / 1_000
 }
 
-/// Where the sweep is.
+/// The position of the sweep.
 #[derive(Default)]
 pub(super) struct Round {
-    /// The next part; all are done at 256.
+    /// The next part; the round is complete at 256.
     part: u16,
     bytes: u64,
     removed: u64,
@@ -56,7 +58,7 @@ impl Round {
             }
             if let Err(error) = self.part(files, now_s) {
                 tracing::warn!(%error, "uploaded files cannot be looked at");
-                // What is not counted takes no more: the round begins anew.
+                // If a part cannot be counted, uploads stay refused: the round is restarted.
                 (*self, self.waits) = (Round { counted_once: self.counted_once, ..Round::default() }, ROUND / 10);
                 return;
             }

@@ -1,4 +1,4 @@
-//! Uploads and downloads over sockets, as clients and attackers make them.
+//! Uploads and downloads over sockets, by regular clients and attackers.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -109,7 +109,7 @@ impl World {
         stream
     }
 
-    /// Sends this, and reads to the end.
+    /// Sends a raw request, and reads to the end.
     fn raw(&self, request: &[u8]) -> Answer {
         let mut stream = self.connect();
         // A server that refuses a body may have closed before all of it was sent.
@@ -151,7 +151,7 @@ impl World {
         self
     }
 
-    /// As after a start, with files that are not counted yet.
+    /// As after a start, with files not counted yet.
     fn reopen(&mut self, free: crate::disk::space::FreeBytes) {
         let bounds = Bounds { bytes_max: 1 << 30, free_bytes_min: 1 << 20 };
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -177,7 +177,7 @@ impl Answer {
 
 fn read_answer(stream: &mut TcpStream) -> Answer {
     let mut bytes = Vec::new();
-    // After a refusal the rest of a body may end as a reset.
+    // After a refusal, the remaining body may cause a reset.
     let _ = stream.read_to_end(&mut bytes);
     let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").map_or(bytes.len(), |at| at + 4);
     let head = String::from_utf8_lossy(&bytes[..end]).into_owned();
@@ -185,7 +185,7 @@ fn read_answer(stream: &mut TcpStream) -> Answer {
     Answer { status, head, body: bytes[end..].to_vec() }
 }
 
-/// Bytes that are not all the same.
+/// Bytes that are not all equal.
 fn some(length: usize) -> Vec<u8> {
     (0..length).map(|at| (at * 31 % 251) as u8).collect()
 }
@@ -277,7 +277,7 @@ fn a_length_that_is_not_the_slots_is_refused_xep0363_7() {
     assert_eq!(world.raw(chunked.as_bytes()).status, 411, "without saying");
     let two = world.head(&slot, 100, "Content-Length: 99\r\n");
     assert_eq!(world.raw(two.as_bytes()).status, 400, "two lengths");
-    // It says enough and brings less.
+    // It announces a length and sends less.
     let mut stream = world.connect();
     stream.write_all(&[world.head(&slot, 100, "").as_bytes(), &some(60)].concat()).expect("it takes it");
     until("it is being taken", || world.incoming() == 1);
@@ -351,10 +351,10 @@ fn a_crash_leaves_whole_files_and_open_slots() {
     let world = World::new();
     let (whole, cut) = (world.slot(1, "a", 100, None), world.slot(2, "a", 100, None));
     assert_eq!(world.put(&whole, &some(100)).status, 201);
-    // What a process leaves that is killed on the way.
+    // What a killed process leaves in the middle of an upload.
     let incoming = world.folder.path().join("upload/incoming");
     std::fs::write(incoming.join(&*cut.id), b"half").expect("written");
-    // And what a disk may leave that lied: it is no file, and goes with the first round.
+    // And what a lying disk may leave: it is not a valid file, and is removed in the first round.
     let damaged = world.slot(3, "a", 100, None);
     let place = world.folder.path().join("upload").join(&damaged.id[..2]);
     std::fs::write(place.join(&*damaged.id), b"THRNGUP1\0\0\0\x05nope").expect("written");
@@ -378,7 +378,7 @@ fn what_comes_right_after_a_start_waits_until_files_are_counted() {
     early.set_read_timeout(Some(Duration::from_secs(30))).expect("a time-out");
     Round::default().step(&world.files, now_s());
     assert_eq!(read_answer(&mut early).status, 201);
-    // An account that cannot be looked up is not one that is not there.
+    // A failed lookup of an account does not mean that it does not exist.
     world.accounts.unknown.store(true, Ordering::Relaxed);
     assert_eq!(world.get(&slot, "").status, 503);
     world.accounts.unknown.store(false, Ordering::Relaxed);
@@ -391,7 +391,7 @@ fn a_full_disk_and_the_bound_of_all_files_refuse_with_507() {
     assert_eq!(world.put(&world.slot(1, "a", 50_000, None), &some(50_000)).status, 201);
     assert_eq!(world.put(&world.slot(2, "a", 50_000, None), &some(50_000)).status, 507, "no more than 100,000 bytes");
     assert_eq!(world.put(&world.slot(3, "a", 10_000, None), &some(10_000)).status, 201);
-    // What is under way counts.
+    // Uploads in progress count.
     let mut first = world.connect();
     let slot = world.slot(4, "a", 10_000, None);
     first.write_all(&[world.head(&slot, 10_000, "").as_bytes(), &some(60)].concat()).expect("it takes it");
@@ -415,7 +415,7 @@ fn slow_and_silent_clients_keep_nobody_out() {
             let mut stream = world.connect();
             let slot = world.slot(100 + serial, "a", 1_000, None);
             let head = world.head(&slot, 1_000, "");
-            // A third each: says nothing, half of a head, half of a body.
+            // A third each: sends nothing, half of a head, half of a body.
             let part = [&b""[..], &head.as_bytes()[..20], &[head.as_bytes(), &some(500)].concat()][serial as usize % 3]
                 .to_vec();
             let _ = stream.write_all(&part);
