@@ -3,7 +3,7 @@
 //! ```text
 //! driver events, letters, answers of the store, finished jobs, commands
 //!        └──> shard.handle(now, input, &mut output) ... EndOfTurn
-//!                 writes ──> committer (one ticket a turn)      letters ──> rings, at once, with the gate
+//!                 writes ──> committer (one ticket per turn)    letters ──> rings, at once, with the gate
 //!                 sends, closes, moves, reads, replies ──> gate queue ──> out, once durable
 //! ```
 //!

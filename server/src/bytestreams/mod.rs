@@ -3,7 +3,7 @@
 //! each are relayed to the other.
 //!
 //! ```text
-//!  clients --> serve (listeners, handshake by socks) --> table (who waits, who has how much)
+//!  clients --> serve (listeners, handshake by socks) --> table (waiting connections, streams, users)
 //!  shards  --> port  (activations) ------------------------^  └─> relay (two sockets, paced by pace)
 //! ```
 //!

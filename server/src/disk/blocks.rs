@@ -1,7 +1,8 @@
 //! Reads one table file block by block, past any damage: an unreadable block is a hole, not an end.
 //!
 //! ```text
-//! data blocks in the order of their keys, index blocks, the index of these, a filter, facts about the table, places of all these
+//! data blocks in key order, index blocks, top-level index, filter, facts about the table,
+//! places of all these
 //! ```
 //!
 //! Every block has a checksum of its head and one of its content. Where blocks begin is taken from

@@ -2,8 +2,9 @@
 //! writer and reader.
 //!
 //! ```text
-//! head     "THRONGPX", version u32, format of the rows u32, bytes of the label u32, the label, checksum u64
-//! record   kind u8, bytes u32, what it holds, checksum u64
+//! head     "THRONGPX", version u32, format of the rows u32, bytes of the label u32, the label,
+//!          checksum u64
+//! record   kind u8, bytes u32, content, checksum u64
 //! ...
 //! ```
 //!

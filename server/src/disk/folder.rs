@@ -5,9 +5,9 @@
 //! DIR/throng.lock   locked by the process that uses the folder
 //! DIR/reserve       keeps space for commits in flight when the disk is full
 //! DIR/store/version  the mark: "throng" and the format's number
-//! DIR/store/journal/ what was committed last
+//! DIR/store/journal/ the latest commits
 //! DIR/store/tree/    tables
-//! DIR/store/unfinished  only while the store is being made
+//! DIR/store/unfinished  only while the store is being created
 //! ```
 //!
 //! Formats are described in `format`, and changed to this program's in `migrate`.

@@ -1,7 +1,8 @@
 //! Returns the space of removed table files to the file system piece by piece.
 //!
 //! ```text
-//! the list names N: held open ──another list does not──> its last reader goes ──no name left──> a piece, a sync, a pause ──> nothing left
+//! listed: held open ──not in the next list──> last reader finished ──no name left──>
+//!     a piece, a sync, a pause, ... ──> empty
 //! ```
 //!
 //! A file system that informs its device of free blocks (ext4 and others, mounted with `discard`)

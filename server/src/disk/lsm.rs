@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! commit ──> journal: one write, one sync ──> memory table ──full──> sealed ──flush──> tables ──merge──> tables
-//!            segment n                        n                      n                 the segment goes
+//!            segment n                        n                      n                 segment retired
 //! ```
 //!
 //! A memory table, its segment of the journal, and its rows in tables share one number. One memory

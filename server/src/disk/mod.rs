@@ -6,10 +6,10 @@
 //! output of that turn back until [`Submitter::durable`] has reached it.
 //!
 //! ```text
-//! shard 0 --ring--+                                        +--> engine (journal, one fdatasync a group)
+//! shard 0 --ring--+                                        +--> engine (journal, one fdatasync per group)
 //! shard 1 --ring--+--> committer: one order by tickets ----+--> durable gate, wakes
 //! shard n --ring--+          |
-//!                            +-- full disk: reserve released, StorageState::Full told, batch waits
+//!                            +-- full disk: reserve released, StorageState::Full set, batch waits
 //! shard n --ring-----> readers (wait for the request's gate) --ring--> shard n
 //! ```
 //!

@@ -3,9 +3,9 @@
 //!
 //! ```text
 //! head   "THRONGJL", number u64, salt u64, sequence number of its first group u64, XXH3 of these u64
-//! group  XXH3 of what follows, seeded with the salt, u64; sequence number, masked with the salt, u64; bytes u32;
-//!        operations (`group`)
-//! ...    whatever the file held before: files are used again
+//! group  XXH3 of what follows, seeded with the salt, u64; sequence number, masked with the salt,
+//!        u64; bytes u32; operations (`group`)
+//! ...    the previous content: files are reused
 //! ```
 //!
 //! All integers are little endian. Each group is synced before the next one is written, so at most

@@ -18,16 +18,16 @@
 //!      |          |  \
 //!      |   Failed |   \ depart        (a send in flight is finished first: Sent)
 //!      |          v    v
-//!      |       Broken  Departing ------> Departed         slot free, the socket lives on at the other thread
-//!      |          |        `-----------> DepartureFailed  Open again, here
+//!      |       Broken  Departing ------> Departed         slot free, socket at the other thread
+//!      |          |        `-----------> DepartureFailed  Open again, at this thread
 //!      | close    | close
 //!      v          v
-//!     AfterSend: send in flight finished -> FIN -> rest of the peer's bytes thrown away until its FIN, `linger` or
-//!                LINGER_BYTES
+//!     AfterSend: send in flight finished -> FIN -> rest of the peer's bytes discarded until its
+//!                FIN, `linger` or LINGER_BYTES
 //!     Now:       everything cancelled -> RST
 //!      |
 //!      v
-//!    Closed   slot free, generation counted up: no event carries this ConnId any more
+//!    Closed   slot free, generation incremented: no event carries this ConnId any more
 //! ```
 //!
 //! * [`Event::Failed`] with [`Cause::PeerClosed`] is a half-close: sending still works. After any

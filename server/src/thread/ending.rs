@@ -3,8 +3,8 @@
 //!
 //! ```text
 //! Serving ──> Closing ───────────────> Cutting ────────────────────> Over
-//!             listeners close,         what is still connected       threads end
-//!             streams are ended        is cut off
+//!             listeners close,         remaining connections         threads end
+//!             streams are ended        are reset
 //!             `────── letters, commits and reads are carried out ──'
 //! ```
 //!

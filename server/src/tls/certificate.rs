@@ -123,7 +123,7 @@ impl Certificates {
     ) -> Result<Reloaded, CertificateError> {
         let next = Generation::load(sources, clients, self.options)?;
         if next.same_as(&self.current.load()) {
-            return Ok(Reloaded::Unchanged); // and the tickets stay good
+            return Ok(Reloaded::Unchanged); // tickets stay valid
         }
         self.current.store(Arc::new(next));
         Ok(Reloaded::Changed)

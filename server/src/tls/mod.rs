@@ -8,7 +8,7 @@
 //! ```text
 //!            from the socket                       plaintext
 //!   driver ------------------> TlsConnection ------------------> shard
-//!          <------------------  (one a peer)  <------------------
+//!          <------------------  (one per peer) <-----------------
 //!             to the socket                        plaintext
 //! ```
 //!

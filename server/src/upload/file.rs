@@ -1,7 +1,7 @@
 //! One stored file: its metadata, followed by its bytes.
 //!
 //! ```text
-//! "THRNGUP1"  length of what follows (u32, big-endian)  About as JSON  the uploaded bytes
+//! "THRNGUP1"  length of the JSON (u32, big-endian)  About as JSON  the uploaded bytes
 //! ```
 
 use std::fs::File;

@@ -15,8 +15,8 @@ use crate::waits;
 const ROUND: Duration = Duration::from_secs(600);
 /// Time between two of the 256 parts, from the second round on: messages have priority on the disk.
 const STEP: Duration = Duration::from_millis(50);
-/// Maximum time of a step of the first round, or of a part: the server's shutdown waits for at most
-/// one.
+/// Time after which a step of the first round ends, once its present part is done: the server's
+/// shutdown waits for one step at most.
 const FIRST_STEP: Duration = Duration::from_millis(200);
 
 /// Starts the sweep's thread. Its first round runs fast: uploads are refused until all files are

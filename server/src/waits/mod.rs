@@ -2,7 +2,7 @@
 //! once counting is on, how often and how long they wait.
 //!
 //! ```text
-//! threads --at(place), locks--> slot (one writer) <--reads, no lock-- look (since when) --> tell (in words)
+//! threads --at(place), locks--> slot (one writer) <--reads, no lock-- look (times) --> tell (words)
 //!                                                 <------------------ count (on and off, by name)
 //! ```
 //!

@@ -1,9 +1,9 @@
 //! Sleeping and waking of threads, without a lock and without a lost wake-up.
 //!
-//! | file | who sleeps | who wakes |
+//! | file | sleeper | waker |
 //! | --- | --- | --- |
 //! | [`Bell`] | a shard's thread, in its driver | other shards, the committer, readers, jobs |
-//! | [`Arrivals`] | the same: sockets that other shards handed over | other shards |
+//! | [`Arrivals`] | the same: sockets handed over by other shards | other shards |
 //! | [`Parking`] | the committer, for batches; a reader, for requests | shards |
 //! | [`Gates`] | a shard or a reader, until a commit is durable | the committer |
 //!

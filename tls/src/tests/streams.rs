@@ -257,7 +257,7 @@ fn what_has_no_place_after_the_handshake_is_refused() {
         (CHANGE_CIPHER_SPEC, vec![1]),
         (HANDSHAKE, vec![]),
         (HANDSHAKE, vec![24, 0, 0, 1, 2]),     // no such request
-        (HANDSHAKE, vec![24, 0, 0, 1, 0, 24]), // more behind a key change (RFC 8446 5.1)
+        (HANDSHAKE, vec![24, 0, 0, 1, 0, 24]), // more after a key change (RFC 8446 5.1)
         (HANDSHAKE, vec![4, 1, 0, 0]),         // a ticket of 64 KiB
         (HANDSHAKE, vec![13, 0, 0, 0]),        // CertificateRequest, which was not offered (RFC 8446 4.6.2)
         (HANDSHAKE, vec![0, 0, 0, 0, 0]),      // more than a HelloRequest

@@ -253,7 +253,7 @@ impl<K: Kernel> Uring<K> {
         slept
     }
 
-    /// An open connection.
+    /// The slot of an open connection.
     fn open(&self, conn: ConnId) -> Option<u32> {
         self.find(conn).filter(|index| self.slots[*index as usize].state == State::Open)
     }

@@ -200,7 +200,7 @@ fn what_has_no_place_after_the_handshake_is_refused() {
         (CHANGE_CIPHER_SPEC, &[1]),
         (HANDSHAKE, &[]),
         (HANDSHAKE, &[24, 0, 0, 1, 2]),     // no such request
-        (HANDSHAKE, &[24, 0, 0, 1, 0, 24]), // more behind a key change
+        (HANDSHAKE, &[24, 0, 0, 1, 0, 24]), // more after a key change
         (HANDSHAKE, &[4, 0, 0, 0]),         // a ticket from a client
         (ALERT, &[]),
         (ALERT, &[2, 0, 0]),
