@@ -44,10 +44,10 @@ use crate::waits::{self, Mutex, MutexGuard, Place, RwLock};
 /// All rows are visible, and no older version is preserved.
 const ALL: SeqNo = SeqNo::MAX;
 
-/// Fractions of a table's usual size that merges try in turn when space is scarce. The first level
-/// below the tables' own holds a multiple of this size; if it is larger, it is left alone and a new
-/// level is created before it. So the output of a merge shrinks with it, and tables are rewritten
-/// once or twice more on their way down.
+/// Fractions of a table's usual size that merges try in turn when space is scarce. The second level
+/// may have this size times the number of tables in the first; a larger one is left alone, and a
+/// new level is created before it. So the output of a merge shrinks with the size, and tables are
+/// rewritten once or twice more on their way down.
 const TABLE_PARTS: [u64; 4] = [1, 2, 4, 8];
 
 /// Approximate number of tables that a merge between lower levels may write: the few that one
