@@ -1,10 +1,11 @@
-//! What has happened, as lines of the log: who logged in or failed to, whom a limit holds, which accounts changed, what
-//! operators did.
+//! Events as lines of the log: logins and failed logins, clients held by limits, changed accounts,
+//! orders of operators.
 //!
-//! The lines have a stable form, which docs/log.md describes and `contrib/fail2ban` reads: a fixed message, then fields in a
-//! fixed order, the peer first. Names that somebody else chose are written as text fields, which the log's formats quote and
-//! escape: one event is one line, whatever a name holds. Of each kind only so many lines a second are written, so that
-//! nobody can fill a disk by failing; those left out are counted, and the log says how many.
+//! The lines have a stable form, which docs/log.md describes and `contrib/fail2ban` reads: a fixed
+//! message, then fields in a fixed order, the peer first. Names chosen by peers are written as text
+//! fields, which the log's formats quote and escape: one event is one line, whatever a name
+//! contains. The number of lines per second and kind is limited, so that failures cannot fill a
+//! disk. Suppressed lines are counted, and the count is logged.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -15,19 +16,19 @@ use std::time::Instant;
 use throng_engine::io::{Happened, Note};
 use throng_engine::store::report::Report;
 
-/// Lines of one kind: so many at once, and then so many a second.
+/// The rate limit of one kind of line: a burst, then a number per second.
 struct Kind {
     name: &'static str,
     burst: u64,
     a_second: u64,
-    /// When all of the burst is there again, microseconds.
+    /// When the whole burst is available again, microseconds.
     full_at: AtomicU64,
     left_out: AtomicU64,
-    /// When it was said last how many were left out, microseconds.
+    /// When the number of suppressed lines was last logged, microseconds.
     told_at: AtomicU64,
 }
 
-/// Between two lines that say how many were left out, microseconds.
+/// Interval between two lines that report suppressed lines, microseconds.
 const TELL_EVERY_US: u64 = 10_000_000;
 
 impl Kind {
@@ -56,7 +57,7 @@ impl Kind {
         admitted
     }
 
-    /// How many were left out since this was said last, if it is time to say so.
+    /// The number of lines suppressed since the last report, if a report is due.
     fn to_tell(&self, now_us: u64) -> Option<u64> {
         let told_at = self.told_at.load(Ordering::Relaxed);
         if self.left_out.load(Ordering::Relaxed) == 0 || now_us < told_at.saturating_add(TELL_EVERY_US) {
@@ -78,14 +79,14 @@ static COMPONENT: Kind = Kind::new("component", 2_000, 20);
 static BACK_END: Kind = Kind::new("external authentication", 200, 2);
 static ASK: Kind = Kind::new("service of notify_ask", 200, 2);
 static ORDER: Kind = Kind::new("order", 2_000, 20);
-/// Each of two lines once per process: a proxy has written what is no address, or nothing.
+/// Each of the two lines is written once per process: a proxy has sent an invalid address, or none.
 static UNNAMED: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
 static KINDS: [&Kind; 11] =
     [&LOGIN, &FAILED, &REFUSED, &HELD, &ACCOUNT, &REPORT, &PUSH, &COMPONENT, &BACK_END, &ASK, &ORDER];
 
 fn now_us() -> u64 {
     static START: OnceLock<Instant> = OnceLock::new();
-    // The first moment is a while after zero, at which nothing was told yet.
+    // The clock starts well above zero, so that a report time of zero means "never reported".
     u64::try_from(START.get_or_init(Instant::now).elapsed().as_micros()).unwrap_or(u64::MAX - TELL_EVERY_US)
         + TELL_EVERY_US
 }
@@ -102,7 +103,7 @@ impl fmt::Display for Shown {
     }
 }
 
-/// Writes down what a shard has noted. `peer` is the address of the connection, where it names one.
+/// Logs a note of a shard. `peer` is the address of the connection that the note names, if any.
 pub fn tell(note: &Note, peer: Option<IpAddr>) {
     let (now_us, peer, account) = (now_us(), Shown(note.peer.or(peer)), &*note.account);
     match &note.what {
@@ -142,13 +143,13 @@ pub fn tell(note: &Note, peer: Option<IpAddr>) {
         Happened::Unnamed { said } if !UNNAMED[usize::from(said.is_empty())].swap(true, Ordering::Relaxed) => {
             tracing::warn!(%peer, said = &**said, "no client in X-Forwarded-For");
         }
-        // One too many of its kind: counted.
+        // Over the limit of its kind: only counted.
         _ => {}
     }
     tell_left_out();
 }
 
-/// Writes down that whoever keeps a domain's users elsewhere was asked, and has not answered.
+/// Logs that the external user back end of a domain did not answer.
 pub fn back_end(domain: &str, fault: &dyn fmt::Display) {
     if BACK_END.admits(now_us()) {
         tracing::warn!(domain, %fault, "external authentication failed");
@@ -156,7 +157,7 @@ pub fn back_end(domain: &str, fault: &dyn fmt::Display) {
     tell_left_out();
 }
 
-/// Writes down that whoever decides about channels was asked, and has not answered.
+/// Logs that the service that decides about channels did not answer.
 pub fn ask_service(fault: &dyn fmt::Display) {
     if ASK.admits(now_us()) {
         tracing::warn!(%fault, "the service of notify_ask failed");
@@ -164,8 +165,8 @@ pub fn ask_service(fault: &dyn fmt::Display) {
     tell_left_out();
 }
 
-/// Says how many lines were left out lately: whoever writes none more has to be heard, too, so threads call this once in a
-/// while.
+/// Logs how many lines were suppressed lately. Threads call this periodically, because a thread
+/// that logs no further lines would not report its count otherwise.
 pub fn tell_left_out() {
     let now_us = now_us();
     for kind in KINDS {
@@ -175,23 +176,23 @@ pub fn tell_left_out() {
     }
 }
 
-/// Who gives an order.
+/// The originator of an order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum By {
-    /// Somebody at the control socket, as the kernel says.
+    /// A process at the control socket, as identified by the kernel.
     Process {
-        /// The user.
+        /// Its user id.
         uid: u32,
-        /// The process.
+        /// Its process id.
         pid: i32,
     },
-    /// Somebody at the control socket of whom the kernel says nothing.
+    /// A process at the control socket that the kernel does not identify.
     Unknown,
-    /// An administrator who is a user: the full JID.
+    /// An administrator's XMPP session: the full JID.
     Administrator(String),
 }
 
-/// Writes down what an operator has ordered, and what came of it.
+/// Logs an operator's order and its outcome.
 pub fn order(by: &By, order: &str, of: &str, result: Result<&str, &str>) {
     if ORDER.admits(now_us()) {
         let (uid, pid, admin) = match by {

@@ -1,7 +1,7 @@
 //! The operator's end of the control socket.
 //!
-//! Calls block until the answer is there. This module knows lines and answers; what is done with them is the
-//! command's.
+//! Calls block until the answer has arrived. This module handles lines and answers; the commands
+//! decide what to do with them.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -17,22 +17,23 @@ use super::{
     Invited, NewAccount, NewInvite, Page, Put, ReportRow,
 };
 
-/// Longest wait for one line of an answer; a server with a full disk answers when there is space again.
+/// Longest wait for one line of an answer. A server with a full disk answers when there is space
+/// again.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Longest line of an answer that is read: a page of sessions with the longest JIDs.
 const ANSWER_BYTES_MAX: u64 = 8 << 20;
 
-/// Why a request has no answer.
+/// Why a request got no answer.
 #[derive(Debug)]
 pub enum AskError {
-    /// No server listens there.
+    /// No server listens at this path.
     NotRunning(PathBuf),
-    /// The socket belongs to someone else.
+    /// The socket belongs to another user.
     Denied(PathBuf),
-    /// The connection broke, or what came is not the language.
+    /// The connection broke, or the input is not valid protocol.
     Broken(String),
-    /// The server answered that it was not carried out.
+    /// The server answered that the request was not carried out.
     Fault(Fault),
 }
 
@@ -63,7 +64,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects.
+    /// Connects to the socket at `path`.
     ///
     /// # Errors
     /// `NotRunning`, `Denied`, `Broken`.
@@ -78,7 +79,7 @@ impl Client {
         Ok(Client { stream: BufReader::new(stream), next_id: 1 })
     }
 
-    /// Asks, gives each part to `part`, returns the end of the answer.
+    /// Sends a request, passes each part of the answer to `part` and returns the end of the answer.
     ///
     /// # Errors
     /// `Broken`, `Fault`.
@@ -89,7 +90,7 @@ impl Client {
         if line.len() > LINE_BYTES_MAX + 1 {
             return Err(AskError::Fault(Fault::new(FaultKind::Invalid, "the request is too long")));
         }
-        // The server may have ended this client with a reason that is still to be read.
+        // If the server has closed this client, its reason is still to be read.
         let sent = self.stream.get_mut().write_all(&line);
         loop {
             let reply = match (self.read_reply(), &sent) {
@@ -129,7 +130,7 @@ fn broken(error: io::Error) -> AskError {
 pub struct Remote(RefCell<Client>);
 
 impl Remote {
-    /// By a connection.
+    /// Uses this connection.
     pub fn new(client: Client) -> Remote {
         Remote(RefCell::new(client))
     }
@@ -155,7 +156,8 @@ impl Accounts for Remote {
     }
 
     fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault> {
-        // Keys are about 300 bytes, but a name may be over a thousand: split what a line would not take.
+        // Keys are about 300 bytes, but a name may exceed a thousand: split a batch too long for
+        // one line.
         let bytes: usize = batch.iter().map(|account| 512 + 6 * account.user.len()).sum();
         if batch.len() > 1 && (bytes > LINE_BYTES_MAX || batch.len() > ACCOUNTS_PER_BATCH_MAX) {
             let mut first = batch;

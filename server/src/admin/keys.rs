@@ -1,7 +1,8 @@
 //! SCRAM keys as text: what is stored instead of a password, in the form of RFC 5803.
 //!
-//! `{SCRAM-SHA-256$4096:salt$stored:server}{SCRAM-SHA-1$4096:salt$stored:server}` with base64 parts, and the same with
-//! SCRAM-SHA-512; at least one of the three. This module knows the form only; deriving keys from a password is the engine's.
+//! `{SCRAM-SHA-256$4096:salt$stored:server}{SCRAM-SHA-1$4096:salt$stored:server}` with base64
+//! parts, and likewise for SCRAM-SHA-512; at least one of the three. This module handles the form
+//! only; the engine derives keys from passwords.
 
 use std::fmt;
 
@@ -14,7 +15,8 @@ use throng_engine::store::hash::{HashKind, Hashes, Tag};
 
 use crate::log::Secret;
 
-/// The keys of an account, of one mechanism or more, all of one password. Prints as `***`.
+/// The keys of an account, for one mechanism or more, all derived from one password. Prints as
+/// `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ScramKeys(Credentials);
 
@@ -25,7 +27,7 @@ impl fmt::Debug for ScramKeys {
 }
 
 impl ScramKeys {
-    /// Derives the keys of a password; takes a millisecond per 4,096 iterations or so.
+    /// Derives the keys from a password; takes about a millisecond per 4,096 iterations.
     ///
     /// # Errors
     /// Why the password cannot be used, without repeating it.
@@ -39,18 +41,18 @@ impl ScramKeys {
         ScramKeys(credentials.clone())
     }
 
-    /// The engine's form, stamped with its making in microseconds since the Unix epoch. Which account of its name they are of
-    /// is for whoever stores them to say.
+    /// The engine's form, with the creation time in microseconds since the Unix epoch. The caller
+    /// that stores the keys states which account of that name they belong to.
     pub fn credentials(&self, created_us: u64) -> Credentials {
         self.0.clone().made_at(created_us)
     }
 
-    /// Whether a CSV field is keys and not a password.
+    /// Whether a CSV field holds keys rather than a password.
     pub fn looks_like(text: &str) -> bool {
         text.starts_with("{SCRAM-SHA-")
     }
 
-    /// The hash functions that there are keys of.
+    /// The hash functions for which there are keys.
     pub fn hashes(&self) -> Hashes {
         self.0.hashes()
     }
@@ -77,7 +79,7 @@ impl ScramKeys {
         Credentials::of_keys(sets, 0).map(ScramKeys).ok_or("keys of at least one mechanism are needed")
     }
 
-    /// The text form, which [`ScramKeys::parse`] takes back. It is as secret as a password's hash.
+    /// The text form, which [`ScramKeys::parse`] reads. It is as secret as a password hash.
     pub fn reveal(&self) -> String {
         let newest_first = HashKind::ALL.into_iter().rev();
         newest_first.filter_map(|kind| self.0.keys(kind)).map(write).collect()
@@ -105,7 +107,7 @@ impl<'de> Deserialize<'de> for ScramKeys {
     }
 }
 
-/// Reads what follows the name of a mechanism (RFC 5802 3, RFC 7677 3).
+/// Reads the part after the name of a mechanism (RFC 5802 3, RFC 7677 3).
 fn read(kind: HashKind, value: &str) -> Result<KeySet, &'static str> {
     let (head, tail) = value.split_once('$').ok_or("a $ is missing in the keys")?;
     let (iterations, salt) = head.split_once(':').ok_or("a : is missing in the keys")?;
@@ -135,7 +137,8 @@ fn write(set: &KeySet) -> String {
 mod tests {
     use super::*;
 
-    /// The salt and password of the example of RFC 7677 3, whose keys are the ones in the test's text.
+    /// The salt and password of the example in RFC 7677 3; the keys in the test's text derive from
+    /// them.
     fn pencil() -> ScramKeys {
         let salt: [u8; 16] = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").expect("base64").try_into().expect("16 bytes");
         ScramKeys::derive(&Secret::new("pencil"), 4096, &salt).expect("a good password")
@@ -181,7 +184,7 @@ mod tests {
         for text in ["", &format!("{text}{}", sets[0]), &format!("{text}x")] {
             assert!(ScramKeys::parse(text).is_err());
         }
-        // Each alone can be an account's: those of other servers have one of them.
+        // An account may have only one of them: keys from other servers do.
         for one in sets {
             let keys = ScramKeys::parse(one).expect("keys");
             assert_eq!((keys.hashes().iter().count(), keys.reveal().as_str()), (1, one));

@@ -1,12 +1,13 @@
-//! The operator's way into a data folder: what can be asked of a running server, and of a store without one.
+//! The operator's access to a data folder: the requests to a running server, or to a store at rest.
 //!
 //! ```text
 //! throng ctl, throng user --> client ==unix socket==> socket --> dyn Control   (a running server)
 //! throng user             --> FolderLock ----------------------> dyn Accounts  (a store at rest)
 //! ```
 //!
-//! This module knows requests, answers and who may ask. It never learns how the server carries them out: that is behind
-//! [`Control`] and [`Accounts`]. Passwords do not come here; only SCRAM keys ([`ScramKeys`]) do.
+//! This module defines requests, answers and who may ask. It never learns how the server carries
+//! them out: that is behind [`Control`] and [`Accounts`]. Passwords never reach it; only SCRAM keys
+//! ([`ScramKeys`]) do.
 
 pub mod client;
 pub mod keys;
@@ -37,7 +38,7 @@ pub const ACCOUNTS_PER_BATCH_MAX: usize = 1_000;
 /// Most rows in one page of sessions or accounts.
 pub const ROWS_PER_PAGE_MAX: usize = 500;
 
-/// Accounts of a domain that [`Accounts::applicants`] tells of.
+/// Most accounts per domain that [`Accounts::applicants`] lists.
 pub const APPLICANTS_MAX: u32 = 10_000;
 
 /// Most ids of [`Accounts::dismiss`].
@@ -52,12 +53,12 @@ pub const SAY_BYTES_MAX: usize = 8_192;
 /// Longest time before a stop of [`Control::shutdown`].
 pub const STOPS_IN_MAX: Duration = Duration::from_secs(86_400);
 
-/// On whose behalf the control socket acts, for the events.
+/// The originator named in events caused by the control socket.
 pub const BY_SOCKET: &str = "control socket";
 
-/// Longest time for which [`Control::announce`] keeps an announcement.
+/// Longest time for which [`Control::announce`] stores an announcement.
 pub const ANNOUNCED_FOR_MAX: Duration = Duration::from_secs(366 * 86_400);
-/// The usual one.
+/// Default time for which an announcement is stored.
 pub const ANNOUNCED_FOR: Duration = Duration::from_secs(30 * 86_400);
 
 /// Longest reason of [`Control::kick`], in bytes.
@@ -72,22 +73,22 @@ pub const SAY_JIDS_MAX: usize = 1_000;
 pub enum FaultKind {
     /// There is no such user or session.
     NotFound,
-    /// There is one already.
+    /// The user or session exists already.
     Exists,
-    /// The request itself is wrong: not a JID, too long, unknown name.
+    /// The request itself is wrong: not a JID, too long, or an unknown name.
     Invalid,
-    /// Right, but not now: shutting down, disk full, too many clients.
+    /// Valid, but not possible now: shutting down, disk full, too many clients.
     Busy,
-    /// The server's own failure.
+    /// An internal failure of the server.
     Internal,
 }
 
 /// A request that was not carried out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Fault {
-    /// Which sort.
+    /// Its kind.
     pub kind: FaultKind,
-    /// For the operator.
+    /// A sentence for the operator.
     pub text: String,
 }
 
@@ -106,26 +107,26 @@ impl fmt::Display for Fault {
 
 impl std::error::Error for Fault {}
 
-/// An address that is listened on.
+/// An address on which the server listens.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Listening {
     /// IP and port as bound.
     pub address: String,
-    /// TLS from the first byte.
+    /// Whether TLS begins with the first byte.
     pub direct_tls: bool,
-    /// For a proxy: connections begin with a header of the PROXY protocol.
+    /// Whether a proxy connects here: connections begin with a PROXY protocol header.
     #[serde(default)]
     pub proxied: bool,
-    /// For external components (XEP-0114).
+    /// Whether it serves external components (XEP-0114).
     #[serde(default)]
     pub component: bool,
-    /// For clients that use HTTP.
+    /// Whether it serves clients that use HTTP.
     #[serde(default)]
     pub http: bool,
 }
 
 impl Listening {
-    /// What it is for, in words.
+    /// Its purpose, in words.
     pub fn sort(&self) -> &'static str {
         if self.component {
             return "components";
@@ -151,7 +152,7 @@ pub struct Status {
     pub pid: u32,
     /// The main domain.
     pub domain: String,
-    /// Domains served beside it.
+    /// Additional domains.
     #[serde(default)]
     pub virtual_hosts: Vec<String>,
     /// Seconds since start.
@@ -162,68 +163,70 @@ pub struct Status {
     pub shards: u32,
     /// Open listeners.
     pub listeners: Vec<Listening>,
-    /// Where the operator's HTTP listens.
+    /// Addresses of the operator's HTTP interface.
     #[serde(default)]
     pub admin_http: Vec<String>,
     /// Open connections, authenticated or not.
     pub connections: u64,
-    /// Connections that all shards together have room for.
+    /// Capacity for connections of all shards together.
     #[serde(default)]
     pub connections_max: u64,
-    /// Shards that accept no connections for now, if there are some.
+    /// Shards that currently accept no connections, if any.
     #[serde(default)]
     pub not_accepting: Option<NotAccepting>,
     /// Bound sessions with a connection.
     pub sessions: u64,
-    /// Sessions that wait to be resumed (XEP-0198).
+    /// Sessions that can be resumed (XEP-0198) and have no connection.
     pub resumable: u64,
-    /// New messages are refused because the disk is full.
+    /// Whether new messages are refused because the disk is full.
     pub storage_full: bool,
-    /// Bytes that have to be freed on the store's device before they are accepted again, as it was last looked at.
+    /// Bytes to free on the store's device before messages are accepted again, at the last check.
     #[serde(default)]
     pub storage_lacks_bytes: u64,
-    /// The wall clock is in doubt, and by how much.
+    /// By how much the wall clock is in doubt, if it is.
     #[serde(default)]
     pub clock: Option<ClockState>,
-    /// Files of the store that were found damaged since the start, or of which rows are lost, a line each.
+    /// Files of the store that were found damaged, or that lost rows, since the start; one line
+    /// each.
     #[serde(default)]
     pub damaged: Vec<String>,
-    /// Domains whose users are kept elsewhere, where nobody answers questions about their passwords.
+    /// Domains with an external user back end that does not answer authentication requests.
     #[serde(default)]
     pub external_down: Vec<String>,
-    /// Nobody answers questions about requests for channels (`notify_ask`).
+    /// Whether the service that decides about requests for channels (`notify_ask`) does not answer.
     #[serde(default)]
     pub ask_down: bool,
-    /// Why nothing is recorded any more: the recorder has failed.
+    /// Why recording has stopped, if the recorder has failed.
     #[serde(default)]
     pub unrecorded: Option<String>,
-    /// Lines of the log that were lost since the start: they came faster than they were read, or could not be written.
+    /// Lines of the log lost since the start, because they came faster than they were read or could
+    /// not be written.
     #[serde(default)]
     pub log_lines_lost: u64,
-    /// Why the last reload took nothing, or not all, over; none once one is good.
+    /// Why the last reload applied nothing, or not everything; `None` after a successful one.
     #[serde(default)]
     pub not_reloaded: Option<String>,
-    /// The server is on its way out.
+    /// Whether the server is shutting down.
     pub stopping: bool,
-    /// Seconds until a stop that is to come.
+    /// Seconds until a scheduled stop.
     #[serde(default)]
     pub stops_in_s: Option<u64>,
     /// Counters by name since start, summed over the shards.
     #[serde(default)]
     pub counters: BTreeMap<String, u64>,
-    /// All of the process that is in memory, bytes, as the kernel counts it (`VmRSS`).
+    /// Resident memory of the process in bytes, as the kernel counts it (`VmRSS`).
     #[serde(default)]
     pub resident_bytes: u64,
-    /// Addresses that the allocator may write to, bytes: resident or not.
+    /// Address space reserved by the allocator in bytes, resident or not.
     #[serde(default)]
     pub reserved_bytes: u64,
-    /// What is resident by what holds it, bytes: the parts of the dashboard's "Memory".
+    /// Resident bytes by owner: the parts of the dashboard's "Memory".
     #[serde(default)]
     pub memory: BTreeMap<String, u64>,
     /// Options that an operator has set since the start.
     #[serde(default)]
     pub knobs_set: Vec<KnobRow>,
-    /// What operators did lately, oldest first; at most [`crate::events::EVENTS_MAX`].
+    /// Recent actions of operators, oldest first; at most [`crate::events::EVENTS_MAX`].
     #[serde(default)]
     pub events: Vec<Event>,
     /// The TLS certificate in use, if there is one.
@@ -231,28 +234,28 @@ pub struct Status {
     pub certificate: Option<CertificateState>,
 }
 
-/// How the wall clock is in doubt.
+/// Why the wall clock is in doubt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ClockState {
-    /// Seconds that it is ahead of what was expected; negative if it is behind.
+    /// Seconds by which it is ahead of the expected time; negative if behind.
     pub ahead_s: i64,
-    /// Seconds until it is believed, if it keeps its time.
+    /// Seconds until the clock is trusted, if it does not jump again.
     pub left_s: u64,
 }
 
-/// Shards that accept no connections for now.
+/// Shards that currently accept no connections.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NotAccepting {
-    /// How many.
+    /// Number of shards.
     pub shards: u32,
-    /// Why, as a part of a sentence.
+    /// The reason, as part of a sentence.
     pub why: String,
-    /// What an operator does about it, likewise.
+    /// What an operator can do about it, as part of a sentence.
     pub remedy: String,
 }
 
 impl Status {
-    /// That shards accept no connections, as a sentence without a full stop.
+    /// States, as a sentence without a full stop, that shards accept no connections.
     pub fn paused(&self) -> Option<String> {
         let NotAccepting { shards, why, remedy } = self.not_accepting.as_ref()?;
         let (all, room) = (self.shards, self.connections_max);
@@ -260,16 +263,16 @@ impl Status {
     }
 }
 
-/// How a TLS certificate stands.
+/// The state of a TLS certificate.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CertificateState {
-    /// When it ends, in seconds since 1970.
+    /// When it expires, in seconds since 1970.
     pub expires_s: i64,
-    /// Why clients refuse it now, a sentence each.
+    /// Why clients refuse it now, one sentence each.
     pub faults: Vec<String>,
-    /// That it ends within two weeks, as a sentence.
+    /// A warning sentence if it expires within two weeks.
     pub soon: Option<String>,
-    /// Domains, `localhost` aside, that are served with a certificate that the server has signed itself.
+    /// Domains, except `localhost`, served with a certificate that the server signed itself.
     #[serde(default)]
     pub self_signed: Vec<String>,
 }
@@ -279,30 +282,31 @@ pub struct CertificateState {
 pub struct KnobRow {
     /// Its name.
     pub key: String,
-    /// Its value, as it would be written.
+    /// Its value, in the syntax of the configuration file.
     pub value: String,
-    /// Its default, likewise.
+    /// Its default, in the same syntax.
     pub default: String,
     /// Type: `switch`, `count`, `bytes`, `seconds` or `choice`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// What a number counts.
+    /// The unit of a number.
     pub unit: Option<String>,
     /// Smallest number.
     pub min: Option<u64>,
     /// Largest number.
     pub max: Option<u64>,
-    /// What is allowed, in words.
+    /// The allowed values, in words.
     pub allowed: String,
-    /// Where the value came from: a file with its line, a flag, a variable, `default`, `set at run time`.
+    /// The origin of the value: a file with its line, a flag, a variable, `default`, `set at run
+    /// time`.
     pub source: String,
-    /// When it is put back, seconds since the Unix epoch; none if it stays.
+    /// When the value reverts, seconds since the Unix epoch; `None` if it stays.
     pub until_s: Option<u64>,
-    /// What it is, in one sentence.
+    /// Its description, in one sentence.
     pub help: String,
 }
 
-/// What a change of a knob did.
+/// The effect of changing a knob.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct KnobChange {
     /// The option.
@@ -311,7 +315,7 @@ pub struct KnobChange {
     pub from: String,
     /// The value now.
     pub to: String,
-    /// When it is put back, seconds since the Unix epoch; none if it stays.
+    /// When the value reverts, seconds since the Unix epoch; `None` if it stays.
     pub until_s: Option<u64>,
 }
 
@@ -320,87 +324,91 @@ pub struct KnobChange {
 pub struct SessionRow {
     /// Full JID.
     pub jid: String,
-    /// Peer's IP and port, only the IP where it came by a proxy of HTTP or by BOSH; none while it waits to be resumed, or when its connection is breaking just now.
+    /// The peer's IP and port; only the IP for a connection through an HTTP proxy or by BOSH.
+    /// `None` for a session without a connection, or while its connection is closing.
     pub address: Option<String>,
-    /// It has no connection and waits to be resumed (XEP-0198).
+    /// Whether it has no connection and can be resumed (XEP-0198).
     #[serde(default)]
     pub resumable: bool,
-    /// TLS version in use; none without encryption or without a connection.
+    /// TLS version in use; `None` without encryption or without a connection.
     pub tls: Option<String>,
     /// Home shard.
     pub shard: u32,
-    /// Seconds since it was bound or last resumed; of one that waits to be resumed, since it lost its connection.
+    /// Seconds since it was bound or last resumed; for a session without a connection, since it
+    /// lost that.
     pub age_s: u64,
-    /// Seconds since the client was last heard.
+    /// Seconds since the client last sent something.
     pub idle_s: u64,
-    /// Priority of its available presence; none while unavailable.
+    /// Priority of its available presence; `None` while unavailable.
     pub priority: Option<i8>,
-    /// Bytes that wait to be sent, those under way to the kernel included.
+    /// Bytes queued for sending, those in flight to the kernel included.
     pub outbound_bytes: u64,
 }
 
-/// An external component that is configured (XEP-0114).
+/// A configured external component (XEP-0114).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ComponentRow {
     /// Its domain.
     pub domain: String,
-    /// It is connected; if not, all else is zero.
+    /// Whether it is connected; if not, all other figures are zero.
     pub connected: bool,
-    /// Peer's IP and port; none when it is away, or its connection is breaking just now.
+    /// The peer's IP and port; `None` if it is not connected, or its connection is closing.
     pub address: Option<String>,
     /// Home shard.
     pub shard: u32,
-    /// Seconds since it has connected.
+    /// Seconds since it connected.
     pub age_s: u64,
-    /// Seconds since it was last heard.
+    /// Seconds since it last sent something.
     pub idle_s: u64,
-    /// Stanzas from it.
+    /// Stanzas received from it.
     pub stanzas_in: u64,
-    /// Stanzas that it has taken.
+    /// Stanzas delivered to it.
     pub stanzas_out: u64,
-    /// Stanzas for it that were answered with an error because it took no more.
+    /// Stanzas to it that were answered with an error because its queue was full.
     pub refused: u64,
-    /// Stanzas that wait for it.
+    /// Stanzas queued for it.
     pub waiting: u64,
-    /// Their bytes, with what each costs beside.
+    /// Their bytes, the overhead per stanza included.
     pub waiting_bytes: u64,
 }
 
-/// Connections of one address that have not logged in.
+/// Unauthenticated connections from one address.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OpeningRow {
-    /// The address; of IPv6 the first one of its /64.
+    /// The address; for IPv6 the first one of its /64.
     pub address: String,
-    /// How many there are.
+    /// Number of connections.
     pub connections: u64,
 }
 
 /// Most rows of [`Control::openings`].
 pub const OPENING_ROWS_MAX: usize = 200;
 
-/// What a session did of late, a second. Figures may be too small, never too large ([`throng_engine::observers::busiest`]).
+/// Recent activity of a session, per second. Figures may be too small, never too large
+/// ([`throng_engine::observers::busiest`]).
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct BusySession {
     /// Full JID.
     pub jid: String,
     /// Home shard.
     pub shard: u32,
-    /// Stanzas a second from its client.
+    /// Stanzas per second from its client.
     pub stanzas_in: f64,
-    /// Stanzas a second to its client.
+    /// Stanzas per second to its client.
     pub stanzas_out: f64,
-    /// Bytes of these a second from its client.
+    /// Bytes of stanzas per second from its client.
     pub bytes_in: f64,
-    /// Bytes of these a second to its client.
+    /// Bytes of stanzas per second to its client.
     pub bytes_out: f64,
-    /// Bytes that wait for it or are under way to the kernel, now.
+    /// Bytes currently queued for it or in flight to the kernel.
     pub outbound_bytes: u64,
 }
 
 /// The busiest sessions.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Busiest {
-    /// Whether there are figures: counting begins with the first question, and ends when nobody asks for five seconds.
+    /// Whether there are figures: counting begins with the first request, and ends after five
+    /// seconds without one.
     pub counted: bool,
     /// The busiest first.
     pub sessions: Vec<BusySession>,
@@ -411,11 +419,11 @@ pub struct Busiest {
 pub struct Page<T> {
     /// At most as many rows as asked for.
     pub rows: Vec<T>,
-    /// Give this as `after` for the next page; none at the end.
+    /// The value of `after` for the next page; `None` at the end.
     pub next: Option<String>,
 }
 
-/// Who hears an announcement.
+/// The recipients of an announcement.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Audience {
@@ -425,43 +433,44 @@ pub enum Audience {
     These(Vec<String>),
 }
 
-/// How far announcements are.
+/// Progress of announcements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Announced {
-    /// Sessions that were told since the start, by all announcements.
+    /// Number of sessions sent an announcement since the start, over all announcements.
     pub told: u64,
-    /// Whether all are over.
+    /// Whether all announcements are complete.
     pub done: bool,
 }
 
-/// Somebody who is refused by a limit.
+/// A client or an account that a limit holds.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct HeldRow {
     /// The limit's name ([`throng_engine::wire::limit::Limit::name`]).
     pub limit: String,
     /// An address (IPv6: its /64), a JID, or both with a space between.
     pub who: String,
-    /// When it was refused first, seconds since the Unix epoch.
+    /// The first refusal, seconds since the Unix epoch.
     pub since_s: u64,
-    /// When it is let go, seconds since the Unix epoch; none where that is when something is freed.
+    /// When the limit releases it, seconds since the Unix epoch; `None` if it depends on a resource
+    /// that must be freed.
     pub until_s: Option<u64>,
-    /// How often it was refused since.
+    /// Number of refusals since then.
     pub refused: u64,
 }
 
-/// Those who are held by limits.
+/// The clients and accounts held by limits.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Held {
-    /// The latest first; at most [`HELD_ROWS_MAX`].
+    /// The most recent first; at most [`HELD_ROWS_MAX`].
     pub rows: Vec<HeldRow>,
-    /// How many more there are.
+    /// Number of rows left out.
     pub more: u64,
 }
 
 /// Most rows of [`Held`].
 pub const HELD_ROWS_MAX: usize = 2_000;
 
-/// Whom to let go.
+/// What to release from limits.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Release {
@@ -469,32 +478,32 @@ pub enum Release {
     Address(std::net::IpAddr),
     /// An account: localpart or bare JID.
     Account(String),
-    /// Everybody.
+    /// All of them.
     All,
 }
 
-/// What a reload did.
+/// The effect of a reload.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Reloaded {
     /// What took effect, one sentence or key each.
     pub applied: Vec<String>,
     /// What differs in the configuration and waits for a restart.
     pub waiting: Vec<String>,
-    /// What is set at run time and stays so, whatever the configuration says.
+    /// Options set at run time that override the configuration.
     #[serde(default)]
     pub overridden: Vec<String>,
 }
 
-/// How far a backup is.
+/// Progress of a backup.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct BackupState {
     /// Rows written so far.
     pub rows: u64,
-    /// It is complete and durable.
+    /// Whether it is complete and durable.
     pub done: bool,
 }
 
-/// What happens to an account that is there already.
+/// What to do with an account that exists already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Existing {
@@ -502,36 +511,37 @@ pub enum Existing {
     Refuse,
     /// [`Put::Skipped`]; the account is not touched.
     Skip,
-    /// [`Put::Updated`]: it gets the new keys.
+    /// [`Put::Updated`]: the account gets the new keys.
     Update,
-    /// As `Update`, but an account that is not there is [`Put::Missing`] and not made.
+    /// As `Update`, but an account that does not exist is [`Put::Missing`] and not created.
     Require,
 }
 
 /// An account to be written.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NewAccount {
-    /// Bare JID, or a localpart at the main domain, as given; the implementation prepares it (RFC 7622 3).
+    /// Bare JID, or a localpart at the main domain, as given; the implementation prepares it (RFC
+    /// 7622 3).
     pub user: String,
     /// Its keys.
     pub keys: ScramKeys,
 }
 
-/// What became of one account of a batch.
+/// The outcome for one account of a batch.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Put {
-    /// It is new.
+    /// The account was created.
     Added,
-    /// It was there and has new keys.
+    /// The account existed and has new keys.
     Updated,
-    /// It was there and is as before.
+    /// The account existed and was left unchanged.
     Skipped,
-    /// It was there, which [`Existing::Refuse`] does not allow.
+    /// The account exists, which [`Existing::Refuse`] does not allow.
     Exists,
-    /// It was not there, which [`Existing::Require`] does not allow.
+    /// The account does not exist, which [`Existing::Require`] does not allow.
     Missing,
-    /// The localpart or the keys are wrong; the reason.
+    /// The localpart or the keys are invalid, for this reason.
     Invalid(String),
 }
 
@@ -539,18 +549,18 @@ pub enum Put {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AccountStanding {
-    /// It may.
+    /// It may be used.
     InUse,
     /// It waits for approval.
     WaitsForApproval,
     /// It is suspended.
     Suspended,
-    /// Its record is damaged: nobody can log in.
+    /// Its record is damaged: logins are refused.
     Damaged,
 }
 
 impl AccountStanding {
-    /// In words.
+    /// The standing in words.
     pub fn word(self) -> &'static str {
         match self {
             AccountStanding::InUse => "in use",
@@ -561,16 +571,16 @@ impl AccountStanding {
     }
 }
 
-/// What is stored of an account in one table.
+/// The rows of an account in one table.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct StoredShown {
-    /// What: `archive`, `waiting`, `contacts`, `private`, `nodes`, `sessions`, `invitations`.
+    /// The table: `archive`, `waiting`, `contacts`, `private`, `nodes`, `sessions`, `invitations`.
     pub what: String,
-    /// Rows; one row of an archive has several messages.
+    /// Number of rows; one row of an archive holds several messages.
     pub rows: u64,
-    /// Bytes of them.
+    /// Their bytes.
     pub bytes: u64,
-    /// There are more, which were not counted.
+    /// Whether there are more rows that were not counted.
     pub more: bool,
 }
 
@@ -581,13 +591,14 @@ pub struct AccountShown {
     pub user: String,
     /// Whether it may be used.
     pub standing: AccountStanding,
-    /// When it was made, seconds since the Unix epoch; none if its record is damaged.
+    /// When it was created, seconds since the Unix epoch; `None` if its record is damaged.
     pub created_s: Option<u64>,
-    /// When its last available session ended (XEP-0012), or now if it is connected, seconds since the Unix epoch; none if nobody knows.
+    /// When its last available session ended (XEP-0012), or now if it is connected, seconds since
+    /// the Unix epoch; `None` if unknown.
     pub last_seen_s: Option<u64>,
-    /// Its sessions, [`ROWS_PER_PAGE_MAX`] at the most; empty while no server runs.
+    /// Its sessions, at most [`ROWS_PER_PAGE_MAX`]; empty while no server runs.
     pub sessions: Vec<SessionRow>,
-    /// What is stored of it.
+    /// What is stored of it, by table.
     pub stored: Vec<StoredShown>,
     /// Limits that hold it; empty while no server runs.
     pub held: Vec<HeldRow>,
@@ -600,48 +611,49 @@ pub struct AccountRow {
     pub user: String,
 }
 
-/// What is stored of an account, as administrators see it.
+/// The stored data of an account, as administrators see it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct AccountSeen {
-    /// How many contacts it has.
+    /// Number of contacts.
     pub contacts: u64,
     /// Its roster: a `<query/>` (RFC 6121 2.1).
     pub roster: Vec<u8>,
-    /// When its last session ended, seconds since the Unix epoch; none if it never had one.
+    /// When its last session ended, seconds since the Unix epoch; `None` if it never had one.
     pub last_seen_s: Option<u64>,
 }
 
-/// An invitation that is to be made.
+/// An invitation to be created.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NewInvite {
-    /// The account that it is for, a bare JID or a localpart at the main domain; any account of [`NewInvite::domain`] when none.
+    /// The account that it is for, a bare JID or a localpart at the main domain; `None` for any
+    /// account of [`NewInvite::domain`].
     pub user: Option<String>,
-    /// Who invites, in the same way; the operator when none.
+    /// The inviter, in the same form; `None` for the operator.
     pub inviter: Option<String>,
-    /// Who comes by it and the inviter become contacts.
+    /// Whether the invited user and the inviter become contacts.
     #[serde(default)]
     pub befriends: bool,
-    /// The domain, where neither of the two says it; the main one when none.
+    /// The domain, if neither of the two states it; `None` for the main domain.
     pub domain: Option<String>,
-    /// How often it can be used.
+    /// Number of times that it can be used.
     pub uses: u32,
-    /// For how long, seconds; as configured when none.
+    /// Its lifetime in seconds; `None` for the configured one.
     pub life_s: Option<u64>,
-    /// Invitations that who invites may have; 0 for any number.
+    /// Most invitations that the inviter may have; 0 for any number.
     #[serde(default)]
     pub most: usize,
 }
 
-/// An invitation, as it is handed on.
+/// An invitation in the form that is passed on.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Invited {
     /// Its address (RFC 5122).
     pub uri: String,
-    /// The address of a page, if there is one.
+    /// The address of a web page for it, if there is one.
     pub page: Option<String>,
-    /// When it ends, seconds since the Unix epoch.
+    /// When it expires, seconds since the Unix epoch.
     pub until_s: u64,
-    /// By what it is revoked.
+    /// The id by which it is revoked.
     pub id: String,
     /// Its token.
     pub token: String,
@@ -652,27 +664,27 @@ pub struct Invited {
 pub struct InviteRow {
     /// A digest of its token, in hexadecimal.
     pub id: String,
-    /// Who keeps it: a bare JID or a domain.
+    /// The owner of its record: a bare JID or a domain.
     pub actor: String,
-    /// Who invites; none for the operator.
+    /// The inviter; `None` for the operator.
     pub inviter: Option<String>,
     /// The account that it is for, if it is for one.
     pub user: Option<String>,
-    /// An account can be registered by it.
+    /// Whether an account can be registered with it.
     pub registers: bool,
-    /// Who comes by it becomes a contact.
+    /// Whether the invited user becomes a contact.
     pub befriends: bool,
-    /// How often it could be used.
+    /// Number of permitted uses.
     pub uses: u32,
-    /// How often it still can.
+    /// Number of uses left.
     pub left: u32,
-    /// When it was made, seconds since the Unix epoch.
+    /// When it was created, seconds since the Unix epoch.
     pub made_s: u64,
-    /// When it ends.
+    /// When it expires, seconds since the Unix epoch.
     pub until_s: u64,
     /// `open`, `used`, `revoked` or `over`.
     pub state: String,
-    /// The first that came by it, bare JIDs.
+    /// Bare JIDs of the first users that joined with it.
     pub joined: Vec<String>,
 }
 
@@ -681,60 +693,60 @@ pub struct InviteRow {
 pub struct ApplicantRow {
     /// Bare JID.
     pub user: String,
-    /// Since when, seconds since the Unix epoch.
+    /// When it was registered, seconds since the Unix epoch.
     pub since_s: u64,
-    /// From where it was registered.
+    /// The address from which it was registered.
     pub address: String,
 }
 
-/// What a user has reported (XEP-0377).
+/// A report by a user (XEP-0377).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ReportRow {
-    /// By what it is dismissed.
+    /// The id by which it is dismissed.
     pub id: String,
-    /// The domain that keeps it.
+    /// The domain that stores it.
     pub domain: String,
-    /// When it came, seconds since the Unix epoch.
+    /// When it arrived, seconds since the Unix epoch.
     pub at_s: u64,
-    /// Who has reported: a bare JID.
+    /// The reporter: a bare JID.
     pub by: String,
-    /// Who is reported.
+    /// The reported address.
     pub jid: String,
-    /// Why: a URN.
+    /// The reason: a URN.
     pub reason: String,
-    /// What the user says to it; may be empty.
+    /// The user's comment; may be empty.
     pub text: String,
-    /// Stanza-ids of the messages in question.
+    /// Stanza-ids of the reported messages.
     pub messages: Vec<String>,
 }
 
 impl ReportRow {
-    /// Its place in a listing, to go on from.
+    /// Its position in a listing, from which the next page continues.
     pub fn place(&self) -> String {
         place_of_report(&self.domain, self.at_s, &self.id)
     }
 }
 
-/// The place of a report in a listing: no part holds a space.
+/// The position of a report in a listing: no part contains a space.
 pub fn place_of_report(domain: &str, at_s: u64, id: impl fmt::Display) -> String {
     format!("{domain} {at_s} {id}")
 }
 
-/// The accounts of a store, by a running server or directly.
+/// The accounts of a store, through a running server or directly.
 ///
-/// Calls block until what they did is durable.
+/// Calls block until their effects are durable.
 pub trait Accounts {
     /// The domain of names without one.
     fn domain(&self) -> Result<String, Fault>;
 
-    /// Writes up to [`ACCOUNTS_PER_BATCH_MAX`] accounts, answering for each in order. Within a batch a later entry of
-    /// the same user meets the earlier one as existing.
+    /// Writes up to [`ACCOUNTS_PER_BATCH_MAX`] accounts, with an outcome for each in order. Within
+    /// a batch, a later entry for the same user finds the earlier one existing.
     ///
     /// # Errors
     /// Only for the batch as a whole; then none of it may be assumed written.
     fn put(&self, batch: Vec<NewAccount>, existing: Existing) -> Result<Vec<Put>, Fault>;
 
-    /// Removes an account and everything of its user; live sessions end.
+    /// Removes an account and all data of its user; ends its sessions.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`], [`FaultKind::Invalid`].
@@ -743,210 +755,224 @@ pub trait Accounts {
     /// Up to `limit` accounts in a stable order, after the one that `after` names.
     fn list(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault>;
 
-    /// Makes an invitation.
+    /// Creates an invitation.
     ///
     /// # Errors
-    /// [`FaultKind::NotFound`]: who invites is not there. [`FaultKind::Exists`]: whom it is for is, or is invited already.
-    /// [`FaultKind::Invalid`]: nobody can register here, or a bound is not held.
+    /// [`FaultKind::NotFound`]: the inviter does not exist. [`FaultKind::Exists`]: the invited
+    /// account exists, or is invited already. [`FaultKind::Invalid`]: registration is disabled
+    /// here, or a limit is exceeded.
     fn invite(&self, new: &NewInvite) -> Result<Invited, Fault>;
 
-    /// Up to `limit` invitations in a stable order, after the one that `after` names; used, revoked and old ones included, for as long
-    /// as they are kept.
+    /// Up to `limit` invitations in a stable order, after the one that `after` names; used, revoked
+    /// and expired ones are included for as long as they are stored.
     ///
     /// # Errors
     /// The store's.
     fn invitations(&self, after: Option<&str>, limit: usize) -> Result<Page<InviteRow>, Fault>;
 
-    /// Lets an invitation let in nobody more, by who keeps it and its whole id.
+    /// Revokes an invitation, by its owner and its whole id.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`].
     fn revoke(&self, actor: &str, id: &str) -> Result<(), Fault>;
 
-    /// Accounts that wait for approval, those that wait for longest first; at most [`APPLICANTS_MAX`] a domain.
+    /// Accounts that wait for approval, the longest waiting first; at most [`APPLICANTS_MAX`] per
+    /// domain.
     ///
     /// # Errors
     /// The store's.
     fn applicants(&self) -> Result<Vec<ApplicantRow>, Fault>;
 
-    /// Puts an account to use that waits for approval, or removes it.
+    /// Approves an account that waits for approval, or removes it.
     ///
     /// # Errors
-    /// [`FaultKind::NotFound`]: there is none that waits.
+    /// [`FaultKind::NotFound`]: no such account waits.
     fn decide(&self, user: &str, approve: bool) -> Result<(), Fault>;
 
-    /// Suspends an account, which ends its sessions at once and refuses its logins, or lets it be used again. What is stored of it stays.
-    /// Returns how many sessions have ended.
+    /// Suspends an account, which ends its sessions at once and refuses its logins, or ends the
+    /// suspension. Its stored data stays. Returns the number of sessions ended.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`]; [`FaultKind::Invalid`]: it waits for approval.
     fn suspend(&self, user: &str, suspended: bool) -> Result<u64, Fault>;
 
-    /// What is known of an account.
+    /// Describes an account.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`], and the store's.
     fn show(&self, user: &str) -> Result<AccountShown, Fault>;
 
-    /// Up to `limit` reports after the one that `after` names, and not more than fit into an answer: by domain, the latest first.
+    /// Up to `limit` reports after the one that `after` names, and no more than fit into one
+    /// answer: by domain, the latest first.
     ///
     /// # Errors
     /// The store's.
     fn reports(&self, after: Option<&str>, limit: usize) -> Result<Page<ReportRow>, Fault>;
 
-    /// Lets up to [`REPORTS_DISMISSED_MAX`] reports go, by their ids; how many.
+    /// Dismisses up to [`REPORTS_DISMISSED_MAX`] reports by their ids; returns how many.
     ///
     /// # Errors
-    /// [`FaultKind::NotFound`]: there is none of them.
+    /// [`FaultKind::NotFound`]: none of them exists.
     fn dismiss(&self, ids: &[String]) -> Result<u64, Fault>;
 }
 
-/// A running server, as the control socket sees it. Where the server's list of events has a line of what was done, `by` says on whose
-/// behalf.
+/// A running server, as the control socket sees it. Where an action has a line in the server's list
+/// of events, `by` names its originator.
 ///
-/// Called from the socket's one thread, one call at a time. A call may block for as long as its work takes (a commit, a
-/// turn of each shard), and should not for longer than a second, because other clients of the socket wait.
+/// Called from the threads that serve operators. A call may block for as long as its work takes (a
+/// commit, one turn of each shard), and should not block for longer than a second.
 pub trait Control: Accounts + Send + Sync {
-    /// The state now; reads counters, disturbs no shard.
+    /// The current state; reads counters and does not disturb any shard.
     fn status(&self) -> Status;
 
-    /// Up to `limit` sessions of the bare or full JID `of`, or of all users, after the one that `after` names. A
-    /// listing over several pages is no snapshot: sessions come and go meanwhile.
+    /// Up to `limit` sessions of the bare or full JID `of`, or of all users, after the one that
+    /// `after` names. A listing over several pages is no snapshot: sessions begin and end in
+    /// between.
     fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault>;
 
-    /// What is stored of an account.
+    /// The stored data of an account.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`], [`FaultKind::Invalid`].
     fn account_seen(&self, user: &str) -> Result<AccountSeen, Fault>;
 
-    /// Of up to `limit` accounts after the one that `after` names those that are suspended.
+    /// The suspended ones among up to `limit` accounts after the one that `after` names.
     ///
     /// # Errors
     /// The store's.
     fn suspended(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault>;
 
-    /// Ends the sessions of a bare or full JID; how many. Their clients are told the reason.
+    /// Ends the sessions of a bare or full JID and sends their clients the reason; returns how
+    /// many.
     ///
     /// # Errors
-    /// [`FaultKind::NotFound`] when it has none.
+    /// [`FaultKind::NotFound`] if it has none.
     fn kick(&self, jid: &str, reason: Option<&str>) -> Result<u64, Fault>;
 
-    /// Sends a message from the server to sessions; how many got it. An urgent one goes ahead of what waits for their
-    /// connections.
+    /// Sends a message from the server to sessions; returns how many received it. An urgent message
+    /// is sent before the queued output of their connections.
     fn say(&self, by: &str, text: &str, to: &Audience, urgent: bool) -> Result<u64, Fault>;
 
-    /// Begins to tell all sessions, if `online`, and keeps the text for who logs in within `later`, if that is given, in place of
-    /// what was kept before. A million sessions take about a minute; [`Control::announced`] tells how far it is.
+    /// Begins to announce the text to all sessions, if `online`. With `later`, also stores it for
+    /// users that log in within that time, in place of the one stored before. A million sessions
+    /// take about a minute; [`Control::announced`] reports the progress.
     ///
     /// # Errors
-    /// [`FaultKind::Busy`] with too many announcements under way, or a full disk.
+    /// [`FaultKind::Busy`] with too many announcements in progress, or a full disk.
     fn announce(&self, text: &str, online: bool, later: Option<Duration>) -> Result<(), Fault>;
 
-    /// Puts another text in the place of the one that is kept for who logs in later: who was told that one is not told this one. If
-    /// none is kept, this one is, for [`ANNOUNCED_FOR`].
+    /// Replaces the text that is stored for later logins; users that received the old text do not
+    /// receive the new one. If no text is stored, stores this one for [`ANNOUNCED_FOR`].
     ///
     /// # Errors
     /// As [`Control::announce`].
     fn edit_announcement(&self, text: &str) -> Result<(), Fault>;
 
-    /// How far announcements are.
+    /// The progress of announcements.
     fn announced(&self) -> Result<Announced, Fault>;
 
-    /// Keeps no announcement any more for who logs in later.
+    /// Withdraws the announcement stored for later logins.
     ///
     /// # Errors
     /// As [`Control::announce`].
     fn withdraw_announcement(&self) -> Result<(), Fault>;
 
-    /// Cuts the connections of a bare or full JID and drops what waits for them; how many. Sessions that may be resumed wait
-    /// for that, messages wait again for the user's next session.
+    /// Closes the connections of a bare or full JID and drops their queues; returns how many.
+    /// Resumable sessions can still be resumed; messages wait for the user's next session.
     ///
     /// # Errors
-    /// [`FaultKind::NotFound`] when there is no connection.
+    /// [`FaultKind::NotFound`] if there is no connection.
     fn flush_queue(&self, by: &str, jid: &str) -> Result<u64, Fault>;
 
-    /// Drops what waits for a user who is not there; how many messages. They stay in the archive, if there is one.
+    /// Drops the messages that wait for an offline user; returns how many. They stay in the
+    /// archive, if there is one.
     ///
     /// # Errors
     /// [`FaultKind::NotFound`]; [`FaultKind::Busy`] while the user has sessions.
     fn flush_waiting(&self, by: &str, jid: &str) -> Result<u64, Fault>;
 
-    /// The components that are configured, in the order of their domains; at most 256.
+    /// The configured components in the order of their domains; at most 256.
     ///
     /// # Errors
     /// A shard does not answer.
     fn components(&self) -> Result<Vec<ComponentRow>, Fault>;
 
-    /// From where connections come that have not logged in, those with most first; at most [`OPENING_ROWS_MAX`] rows.
+    /// Addresses with unauthenticated connections, those with most first; at most
+    /// [`OPENING_ROWS_MAX`] rows.
     ///
     /// # Errors
     /// A shard does not answer.
     fn openings(&self) -> Result<Vec<OpeningRow>, Fault>;
 
-    /// Who is held by limits: by those that remember what was done until when, by others lately.
+    /// The clients and accounts held by limits: current ones where the limit records its end,
+    /// recent ones otherwise.
     fn limits(&self) -> Result<Held, Fault>;
 
-    /// Lets go of those who are held by failed logins or registrations; how many it were.
+    /// Releases clients and accounts held for failed logins or registrations; returns how many.
     ///
     /// # Errors
     /// [`FaultKind::Invalid`]: not an account of this server.
     fn release(&self, by: &str, whom: &Release) -> Result<u64, Fault>;
 
-    /// Begins a graceful stop, now or in `after`, and returns at once. `grace` none is the configured time. Of stops that are to come the
-    /// one wished last counts.
+    /// Begins a graceful stop, now or in `after`, and returns at once. Without `grace` the
+    /// configured time applies. The latest request replaces a scheduled stop.
     ///
     /// # Errors
-    /// [`FaultKind::Busy`]: it is stopping already.
+    /// [`FaultKind::Busy`]: the server is stopping already.
     fn shutdown(&self, grace: Option<Duration>, after: Option<Duration>) -> Result<(), Fault>;
 
-    /// A stop that is to come does not.
+    /// Cancels a scheduled stop.
     ///
     /// # Errors
-    /// [`FaultKind::NotFound`]: none is.
+    /// [`FaultKind::NotFound`]: none is scheduled.
     fn cancel_shutdown(&self) -> Result<(), Fault>;
 
-    /// The wall clock is right, though it is far from what was expected: what is old by it is deleted from now on. Seconds that
-    /// it was ahead.
+    /// Confirms that the wall clock is right although it differs from the expected time: from now
+    /// on, data that it makes old is deleted. Returns the seconds that it was ahead.
     ///
     /// # Errors
-    /// [`FaultKind::NotFound`]: it is not in doubt.
+    /// [`FaultKind::NotFound`]: the clock is not in doubt.
     fn confirm_clock(&self, by: &str) -> Result<i64, Fault>;
 
-    /// Reads certificates and knobs again. What is set at run time stays.
+    /// Reads certificates and knobs again. Options set at run time keep their values.
     fn reload(&self) -> Result<Reloaded, Fault>;
 
-    /// All options that can be set at run time, as they stand.
+    /// All options that can be set at run time, with their current values.
     fn knobs(&self) -> Vec<KnobRow>;
 
-    /// Sets one, for a while or until it is reset; what has changed once all threads have it.
+    /// Sets a knob, for a while or until it is reset; returns the changes once all threads have
+    /// them.
     ///
     /// # Errors
-    /// [`FaultKind::Invalid`]: there is no such knob, or the value is not allowed or does not go with others.
+    /// [`FaultKind::Invalid`]: there is no such knob, or the value is not allowed or conflicts with
+    /// others.
     fn set_knob(&self, by: &str, key: &str, value: &str, lasting: Option<Duration>) -> Result<Vec<KnobChange>, Fault>;
 
-    /// Gives one, or all, the value of the configuration again.
+    /// Resets one knob, or all, to the value of the configuration.
     ///
     /// # Errors
     /// As [`Control::set_knob`].
     fn reset_knobs(&self, by: &str, key: Option<&str>) -> Result<Vec<KnobChange>, Fault>;
 
-    /// Copies the store as of one moment to a folder (absolute path) that is not there or empty. The first call begins
-    /// and returns; further calls with the same folder tell how far it is, until one has told of its end.
+    /// Copies the store as of one moment to a folder (absolute path) that is empty or does not
+    /// exist. The first call begins and returns. Further calls with the same folder report the
+    /// progress, until one has reported the end.
     ///
     /// # Errors
-    /// It failed, or another backup is under way ([`FaultKind::Busy`]).
+    /// It failed, or another backup is in progress ([`FaultKind::Busy`]).
     fn backup(&self, to: &str) -> Result<BackupState, Fault>;
 
-    /// Begins a trace of a user's stanzas, tells what has come, ends it; waits for none of it.
+    /// Begins a trace of a user's stanzas, fetches its records, or ends it; never waits.
     ///
     /// # Errors
-    /// Too many are under way ([`FaultKind::Busy`]), the question is wrong, or the trace has ended.
+    /// Too many are in progress ([`FaultKind::Busy`]), the request is wrong, or the trace has
+    /// ended.
     fn trace(&self, ask: trace::Ask) -> Result<trace::Told, Fault>;
 
-    /// Begins a profile, tells how far it is and what it found; waits for none of it.
+    /// Begins a profile, or reports its progress and result; never waits.
     ///
     /// # Errors
-    /// Another is under way ([`FaultKind::Busy`]), the question is wrong, or the system does not allow it.
+    /// Another is in progress ([`FaultKind::Busy`]), the request is wrong, or the system does not
+    /// allow it.
     fn profile(&self, ask: crate::profile::Ask) -> Result<crate::profile::Told, Fault>;
 }

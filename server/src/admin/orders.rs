@@ -1,13 +1,14 @@
-//! Requests of operators that change something, as the log names them. What only looks is no order.
+//! Operators' requests that change something, as the log names them. A request that only reads is
+//! not an order.
 
 use super::protocol::{Ask, Done};
 use super::{Audience, Existing, Fault, Put, Release};
 use crate::audit::{self, By};
 
-/// Names that one line lists; of more it says how many there are.
+/// Most names listed in one line; the rest are only counted.
 const NAMES_MAX: usize = 10;
 
-/// An order, and whom or what it is about.
+/// An order and its subject.
 pub(super) struct Order {
     name: &'static str,
     of: String,
@@ -20,7 +21,7 @@ fn listed<'a>(names: impl ExactSizeIterator<Item = &'a str>, what: &str) -> Stri
     }
 }
 
-/// The order that a request is, if it is one.
+/// The order that a request represents, if it changes something.
 pub(super) fn order(ask: &Ask) -> Option<Order> {
     let (name, of) = match ask {
         Ask::Kick { jid, .. } => ("kick", jid.clone()),
@@ -83,7 +84,7 @@ pub(super) fn order(ask: &Ask) -> Option<Order> {
 }
 
 impl Order {
-    /// Writes down what came of it. A backup that is under way is told when it has ended.
+    /// Logs the outcome. A backup in progress is logged when it has ended.
     pub(super) fn tell(&self, by: &By, answer: &Result<Done, Fault>) {
         let text = match answer {
             Ok(Done::Backup(state)) if !state.done => return,

@@ -1,4 +1,4 @@
-//! The control socket's language: one JSON object a line, both ways.
+//! The protocol of the control socket: one JSON object per line, in both directions.
 //!
 //! ```text
 //! > {"v":1,"id":7,"ask":{"sessions":{"of":null}}}
@@ -6,8 +6,8 @@
 //! < {"v":1,"id":7,"done":{"count":312}}             or "fault":{"kind":"not-found","text":"..."}
 //! ```
 //!
-//! A client may send several requests without waiting; they are answered in order. This module knows lines and
-//! their meaning; it neither reads sockets nor carries anything out.
+//! A client may send several requests without waiting; they are answered in order. This module
+//! handles lines and their meaning; it neither reads sockets nor carries out requests.
 
 use serde::{Deserialize, Serialize};
 
@@ -17,10 +17,10 @@ use super::{
     Status,
 };
 
-/// Version of the language. A server answers other versions with a fault that names its own.
+/// Version of the protocol. A server answers other versions with a fault that names its own.
 pub const VERSION: u32 = 1;
 
-/// Longest line either way, in bytes without its end.
+/// Longest line in either direction, in bytes without its end.
 pub const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// A request with its envelope.
@@ -31,11 +31,11 @@ pub struct Request {
     /// Chosen by the client, repeated in every answer.
     #[serde(default)]
     pub id: u64,
-    /// What is asked.
+    /// The request itself.
     pub ask: Ask,
 }
 
-/// What can be asked.
+/// The requests.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Ask {
@@ -43,23 +43,23 @@ pub enum Ask {
     Status {},
     /// [`super::Control::sessions`], all pages, streamed.
     Sessions {
-        /// Bare or full JID; all users when none.
+        /// Bare or full JID; `None` for all users.
         of: Option<String>,
     },
     /// [`super::Control::kick`].
     Kick {
         /// Bare or full JID.
         jid: String,
-        /// For the client, in the stream's end.
+        /// The reason sent to the client in the stream error.
         reason: Option<String>,
     },
     /// [`super::Control::say`].
     Say {
         /// The body.
         text: String,
-        /// Who hears it.
+        /// The recipients.
         to: Audience,
-        /// Ahead of what waits.
+        /// Whether to send it before queued output.
         #[serde(default)]
         urgent: bool,
     },
@@ -67,9 +67,9 @@ pub enum Ask {
     Announce {
         /// The body.
         text: String,
-        /// Tell all sessions.
+        /// Whether to send it to all sessions.
         online: bool,
-        /// Seconds for which who logs in is told; not at all when none.
+        /// Seconds during which users that log in receive it; `None` for not at all.
         later_s: Option<u64>,
     },
     /// [`super::Control::announced`].
@@ -99,14 +99,14 @@ pub enum Ask {
     Limits {},
     /// [`super::Control::release`].
     Release {
-        /// Whom.
+        /// What to release.
         whom: Release,
     },
     /// [`super::Control::shutdown`].
     Shutdown {
-        /// Seconds; the configured time when none.
+        /// Grace in seconds; `None` for the configured time.
         grace_s: Option<u64>,
-        /// Seconds until it begins.
+        /// Seconds until the stop begins.
         #[serde(default)]
         after_s: Option<u64>,
     },
@@ -122,14 +122,14 @@ pub enum Ask {
     SetKnob {
         /// Its name.
         key: String,
-        /// As it would be written in the file.
+        /// Its value, in the syntax of the configuration file.
         value: String,
-        /// Seconds after which it is put back; it stays when none.
+        /// Seconds after which the value reverts; `None` if it stays.
         for_s: Option<u64>,
     },
     /// [`super::Control::reset_knobs`].
     ResetKnobs {
-        /// Its name; all when none.
+        /// Its name; `None` for all.
         key: Option<String>,
     },
     /// [`super::Control::trace`].
@@ -147,7 +147,7 @@ pub enum Ask {
     Put {
         /// At most [`super::ACCOUNTS_PER_BATCH_MAX`].
         batch: Vec<NewAccount>,
-        /// What happens to accounts that are there.
+        /// What to do with accounts that exist.
         existing: Existing,
     },
     /// [`super::Accounts::delete`].
@@ -157,26 +157,26 @@ pub enum Ask {
     },
     /// [`super::Accounts::list`], one page.
     List {
-        /// From the page before.
+        /// The position that the page before ended with.
         after: Option<String>,
-        /// Rows wanted.
+        /// Number of rows wanted.
         limit: usize,
     },
     /// [`super::Accounts::invite`].
     Invite {
-        /// What.
+        /// The invitation.
         new: NewInvite,
     },
     /// [`super::Accounts::invitations`], one page.
     Invitations {
-        /// From the page before.
+        /// The position that the page before ended with.
         after: Option<String>,
-        /// Rows wanted.
+        /// Number of rows wanted.
         limit: usize,
     },
     /// [`super::Accounts::revoke`].
     Revoke {
-        /// Who keeps it.
+        /// The owner of the invitation.
         actor: String,
         /// Its id.
         id: String,
@@ -187,14 +187,14 @@ pub enum Ask {
     Decide {
         /// Localpart or bare JID.
         user: String,
-        /// Put it to use.
+        /// Whether to approve or to remove it.
         approve: bool,
     },
     /// [`super::Accounts::suspend`].
     Suspend {
         /// Localpart or bare JID.
         user: String,
-        /// Suspend it, or let it be used again.
+        /// Whether to suspend it or to end the suspension.
         suspended: bool,
     },
     /// [`super::Accounts::show`].
@@ -204,14 +204,14 @@ pub enum Ask {
     },
     /// [`super::Accounts::reports`], one page.
     Reports {
-        /// From the page before.
+        /// The position that the page before ended with.
         after: Option<String>,
-        /// Rows wanted.
+        /// Number of rows wanted.
         limit: usize,
     },
     /// [`super::Accounts::dismiss`].
     Dismiss {
-        /// Which.
+        /// The ids of the reports.
         ids: Vec<String>,
     },
 }
@@ -221,22 +221,22 @@ pub enum Ask {
 pub struct Reply {
     /// [`VERSION`].
     pub v: u32,
-    /// The request's; 0 when the request could not be read.
+    /// The id of the request; 0 if the request could not be read.
     pub id: u64,
-    /// The line itself.
+    /// The content.
     #[serde(flatten)]
     pub say: Say,
 }
 
-/// A line of an answer.
+/// The content of a line of an answer.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Say {
-    /// More follows.
+    /// More lines follow.
     Part(Part),
-    /// The end, and what was asked for.
+    /// The end, with the result.
     Done(Done),
-    /// The end: it was not carried out.
+    /// The end: the request was not carried out.
     Fault(Fault),
 }
 
@@ -252,35 +252,35 @@ pub enum Part {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Done {
-    /// Nothing to tell.
+    /// Success without a result.
     Ok {},
-    /// How many: sessions listed, ended, told.
+    /// A number: of sessions listed, ended or sent a message.
     Count(u64),
-    /// How far announcements are.
+    /// The progress of announcements.
     Announced(super::Announced),
-    /// Of a trace.
+    /// The answer of a trace.
     Trace(super::trace::Told),
-    /// Of a profile.
+    /// The answer of a profile.
     Profile(crate::profile::Told),
     /// The state.
     Status(Box<Status>),
     /// External components.
     Components(Vec<ComponentRow>),
-    /// Connections that have not logged in, by address.
+    /// Unauthenticated connections by address.
     Openings(Vec<OpeningRow>),
-    /// Those who are held by limits.
+    /// The clients and accounts held by limits.
     Limits(Held),
-    /// What a reload did.
+    /// The effect of a reload.
     Reloaded(Reloaded),
     /// The knobs.
     Knobs(Vec<KnobRow>),
-    /// What has changed.
+    /// The changed knobs.
     Turned(Vec<KnobChange>),
-    /// How far a backup is.
+    /// The progress of a backup.
     Backup(BackupState),
     /// A domain.
     Domain(String),
-    /// What became of each account.
+    /// The outcome for each account.
     Put(Vec<Put>),
     /// A page of accounts.
     Accounts {
@@ -289,7 +289,7 @@ pub enum Done {
         /// Where the next page starts.
         next: Option<String>,
     },
-    /// An invitation that was made.
+    /// An invitation that was created.
     Invited(Invited),
     /// A page of invitations.
     Invitations {
@@ -330,13 +330,14 @@ pub fn read_request(line: &[u8]) -> Result<Request, (u64, Fault)> {
         let text = format!("this server speaks version {VERSION} of the control language, not {}", envelope.v);
         return Err((envelope.id, Fault::new(Invalid, text)));
     }
-    // The parser's own text may repeat parts of the line, and a line may hold keys: only the place is told.
+    // The parser's own text may repeat parts of the line, which may hold keys: report only the
+    // position.
     serde_json::from_slice(line).map_err(|error: serde_json::Error| {
         (envelope.id, Fault::new(Invalid, format!("the request is not known, or wrong at column {}", error.column())))
     })
 }
 
-/// Writes a line with its end.
+/// Writes a line with its line end.
 pub fn write_line<T: Serialize>(value: &T) -> Vec<u8> {
     let mut line = serde_json::to_vec(value).expect("these types have a JSON form");
     line.push(b'\n');

@@ -1,4 +1,5 @@
-//! What operators see of the server, as the commands of administrators who are users show it (XEP-0133): names and values.
+//! What operators see of the server, as names and values for the commands of administrators
+//! (XEP-0133).
 
 use throng_engine::limits::ADHOC_ROWS_MAX;
 use throng_engine::orders::{Listing, SessionSeen};
@@ -7,7 +8,7 @@ use super::wrong::Found;
 use super::{ComponentRow, Held, KnobChange, KnobRow, Page, Reloaded, ReportRow, SessionRow, Status};
 use crate::events::utc;
 
-/// Bytes of the values of a listing of reports, about: one stanza has them.
+/// Approximate bytes of the values in a listing of reports: one stanza carries them.
 const REPORTS_BYTES_MAX: usize = 64 << 10;
 
 /// A fact: its name and its values.
@@ -17,7 +18,7 @@ fn utc_or_none(at_s: Option<u64>) -> String {
     at_s.map(utc).unwrap_or_default()
 }
 
-/// Rows of which the first [`ADHOC_ROWS_MAX`] are shown.
+/// Rows, of which the first [`ADHOC_ROWS_MAX`] are shown.
 fn listing(columns: &'static [&'static str], rows: impl Iterator<Item = Vec<String>>) -> Listing {
     let mut rows: Vec<Vec<String>> = rows.collect();
     let more = rows.len().saturating_sub(ADHOC_ROWS_MAX) as u64;
@@ -30,7 +31,7 @@ pub(super) fn sessions(rows: Vec<SessionRow>) -> Vec<SessionSeen> {
     rows.into_iter().map(|row| SessionSeen { resource: resource(&row.jid), address: row.address }).collect()
 }
 
-/// As many as one stanza may have: the rest is on the next page.
+/// As many as one stanza may carry; the rest is on the next page.
 pub(crate) fn reports(page: Page<ReportRow>) -> Listing {
     let columns = &["id", "time", "by", "jid", "reason", "text", "messages"];
     let (mut rows, mut next, mut bytes) = (Vec::new(), None, 0);
@@ -49,7 +50,7 @@ pub(crate) fn reports(page: Page<ReportRow>) -> Listing {
     Listing { columns, rows, next, more: 0 }
 }
 
-/// The state, without what is meant for machines: counters and memory have a page of numbers.
+/// The state, without machine-readable parts: counters and memory have a page of numbers.
 pub(super) fn status(status: Status) -> Vec<Fact> {
     let state = match (status.stopping, status.stops_in_s, status.storage_full) {
         (true, ..) => "stopping".to_owned(),

@@ -1,9 +1,9 @@
-//! The server's end of the control socket: a thread for each client, few of them, everything bounded.
+//! The server's end of the control socket: one thread per client, few clients, everything bounded.
 //!
-//! While no client is connected there is one thread, which sleeps in `accept`. A client's thread sleeps a few milliseconds when
-//! there is nothing to do, and may wait for a shard or a lock: others are served meanwhile, for it is then that an operator
-//! wants to look. A listing is produced a page at a time, as the client reads it. This module knows lines and clients;
-//! what is asked goes to [`Control`].
+//! Without clients there is one thread, which sleeps in `accept`. A client's thread sleeps a few
+//! milliseconds when it is idle. It may wait for a shard or a lock; other clients are served
+//! meanwhile, because that is when an operator wants to look. A listing is produced one page at a
+//! time, as the client reads it. This module handles lines and clients; requests go to [`Control`].
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -25,22 +25,22 @@ use crate::audit::By;
 use crate::end;
 use crate::waits::{self, Place};
 
-/// Longest path that fits a socket address, with room for the passing name used while binding.
+/// Longest path that fits a socket address, with room for the temporary name used while binding.
 const PATH_BYTES_MAX: usize = 107 - 32;
 
-/// For answers that are under way at the server's end.
+/// Wait at the server's end for answers in progress.
 const LAST_ANSWERS: Duration = Duration::from_secs(11);
 
-/// How long clients are waited for, and how many there may be.
+/// Timeouts and number of clients.
 #[derive(Clone, Copy, Debug)]
 pub struct Patience {
     /// For the rest of a line that has begun.
     pub line: Duration,
-    /// For an answer to be read on.
+    /// For the client to continue reading an answer.
     pub write: Duration,
     /// For the next request.
     pub idle: Duration,
-    /// Clients at once; one more is told so and closed.
+    /// Most simultaneous clients; a further one is refused with a fault and closed.
     pub clients_max: usize,
 }
 
@@ -51,9 +51,10 @@ impl Default for Patience {
     }
 }
 
-/// A control socket that is served. Dropping it answers what is under way, closes and removes the socket.
+/// A control socket that is served. Dropping it finishes the answers in progress, then closes and
+/// removes the socket.
 ///
-/// Drop it after the store is closed: `throng ctl shutdown` waits for the socket to go.
+/// Drop it after the store is closed: `throng ctl shutdown` waits for the socket to disappear.
 #[derive(Debug)]
 pub struct AdminServer {
     path: PathBuf,
@@ -66,7 +67,7 @@ impl AdminServer {
     /// Binds `path` with mode 0600 and serves it on a thread of its own.
     ///
     /// # Errors
-    /// `AddrInUse` when another process answers there; else the system's.
+    /// `AddrInUse` if another process answers on it; else the system's.
     pub fn start(path: &Path, control: Arc<dyn Control>, patience: Patience) -> io::Result<AdminServer> {
         let listener = bind(path)?;
         let metadata = std::fs::metadata(path)?;
@@ -82,7 +83,8 @@ impl AdminServer {
 impl Drop for AdminServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Release);
-        // Ends the sleep in accept. Without the socket the thread cannot be woken, and is left to the process's end.
+        // Wakes the thread from accept. If the socket is missing, the thread cannot be woken and is
+        // left until the process ends.
         let woken = with_short_path(&self.path, UnixStream::connect).is_ok();
         if let Some(thread) = self.thread.take().filter(|_| woken) {
             let _ = thread.join();
@@ -93,7 +95,8 @@ impl Drop for AdminServer {
     }
 }
 
-/// Calls `with` a path of the same file that fits a socket address, by way of the open folder where it must.
+/// Calls `with` with a path to the same file that fits a socket address, through the open folder if
+/// necessary.
 pub(super) fn with_short_path<T>(path: &Path, with: impl FnOnce(PathBuf) -> io::Result<T>) -> io::Result<T> {
     if path.as_os_str().len() <= PATH_BYTES_MAX {
         return with(path.to_owned());
@@ -105,7 +108,8 @@ pub(super) fn with_short_path<T>(path: &Path, with: impl FnOnce(PathBuf) -> io::
     with(PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name))
 }
 
-/// Binds where nobody else can look, restricts the mode, and only then moves the socket to its name.
+/// Binds in a folder that other users cannot read, restricts the mode, and only then renames the
+/// socket to its final name.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     with_short_path(path, |path| {
         match UnixStream::connect(&path) {
@@ -123,7 +127,7 @@ fn bind(path: &Path) -> io::Result<UnixListener> {
         let inner = passing.join("s");
         let make = || DirBuilder::new().mode(0o700).create(&passing);
         make().or_else(|error| match error.kind() {
-            // Of a process that was ended in the middle of this: in a container all have the same id.
+            // Left by a process killed at this point: in a container all have the same process id.
             ErrorKind::AlreadyExists => {
                 let _ = std::fs::remove_file(&inner);
                 std::fs::remove_dir(&passing)?;
@@ -151,7 +155,7 @@ struct Served {
     stop: Arc<AtomicBool>,
 }
 
-/// A listing under way.
+/// A listing in progress.
 struct Listing {
     id: u64,
     of: Option<String>,
@@ -161,15 +165,15 @@ struct Listing {
 
 struct Client {
     stream: UnixStream,
-    /// Who is at the other end.
+    /// The peer.
     by: By,
     input: Vec<u8>,
     output: Vec<u8>,
     written: usize,
     listing: Option<Listing>,
-    /// When the first byte of an unfinished line came.
+    /// When the first byte of an unfinished line arrived.
     line_since: Option<Instant>,
-    /// When bytes last moved.
+    /// When bytes were last read or written.
     moved: Instant,
     ended: bool,
 }
@@ -189,18 +193,18 @@ impl Served {
                 Err(error) => Err(error),
             };
             if begun.is_err() {
-                // Out of descriptors or threads, most likely: others will free some.
+                // Probably out of descriptors or threads: wait until some are freed.
                 std::thread::sleep(Duration::from_millis(100));
             }
         }
-        // One that waits for a shard or a lock is left to the process's end.
+        // A thread that waits for a shard or a lock is left until the process ends.
         let end = Instant::now() + LAST_ANSWERS;
         while self.clients.iter().any(|client| !client.is_finished()) && Instant::now() < end {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Serves a client on a thread of its own, or tells it that there are too many.
+    /// Serves a client on a thread of its own, or refuses it if there are too many.
     fn begin(&mut self, stream: UnixStream) -> io::Result<()> {
         stream.set_nonblocking(true)?;
         let mut client = Client::new(stream);
@@ -239,7 +243,7 @@ impl Client {
         }
     }
 
-    /// Serves it until it goes or the server ends.
+    /// Serves the client until it disconnects or the server ends.
     fn run(mut self, control: &dyn Control, patience: &Patience, stop: &AtomicBool) {
         let mut nap = Duration::from_millis(1);
         while !stop.load(Ordering::Acquire) {
@@ -256,14 +260,14 @@ impl Client {
         self.finish();
     }
 
-    /// Writes what waits, carries out at most one request or page, reads what came.
+    /// Writes pending output, carries out at most one request or page, and reads input.
     fn step(&mut self, control: &dyn Control, patience: &Patience) -> Step {
         let Ok(mut busy) = self.flush() else { return Step::Close };
         if self.output.is_empty() {
             busy |= self.work(control);
         }
         if self.ended {
-            // Nothing more comes: close once all that was asked is answered.
+            // End of input: close once every request is answered.
             let rest = !self.output.is_empty() || self.listing.is_some() || self.input.contains(&b'\n');
             return if !rest || self.moved.elapsed() > patience.write { Step::Close } else { Step::Busy };
         }
@@ -305,7 +309,8 @@ impl Client {
         Ok(moved)
     }
 
-    /// Reads once. A line over its bound is answered and ends the client; reading stops while a whole line waits.
+    /// Reads once. A line over its limit is answered and ends the client; reading pauses while a
+    /// whole line waits.
     fn fill(&mut self) -> io::Result<bool> {
         if self.input.contains(&b'\n') {
             return Ok(false);
@@ -337,7 +342,7 @@ impl Client {
         }
     }
 
-    /// One page of the listing under way, or one request.
+    /// Produces one page of the current listing, or carries out one request.
     fn work(&mut self, control: &dyn Control) -> bool {
         if let Some(listing) = self.listing.take() {
             self.page(control, listing);
@@ -371,7 +376,7 @@ impl Client {
             },
             Err((id, fault)) => self.say(id, Say::Fault(fault)),
         }
-        // Work may have taken its time, which is not the client's.
+        // The time that the work took does not count against the client.
         self.moved = Instant::now();
         true
     }
@@ -398,7 +403,7 @@ impl Client {
         self.output.extend_from_slice(&write_line(&Reply { v: VERSION, id, say }));
     }
 
-    /// At the server's end: what is answered already still goes out, for a second at most.
+    /// At the server's end: still sends what is already answered, for at most a second.
     fn finish(&mut self) {
         let rest = &self.output[self.written..];
         let patient = self.stream.set_nonblocking(false).is_ok()
@@ -409,7 +414,7 @@ impl Client {
     }
 }
 
-/// A request that breaks is told so, and nothing else ends by it.
+/// A request that panics is answered with a fault; other requests are not affected.
 fn one_answer<T>(ask: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     let answered = end::survive(|| {
         #[cfg(debug_assertions)]
@@ -422,7 +427,7 @@ fn one_answer<T>(ask: impl FnOnce() -> Result<T, Fault>) -> Result<T, Fault> {
     })
 }
 
-/// Carries out a request that has one answer, within the bounds that the requests state.
+/// Carries out a request with a single answer, within the limits documented on the requests.
 pub(super) fn answer(control: &dyn Control, by: &str, ask: Ask) -> Result<Done, Fault> {
     let bounded = |count: usize, max: usize, what: &str| match count <= max {
         true => Ok(()),

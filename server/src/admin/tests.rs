@@ -1,4 +1,4 @@
-//! The control socket under good and bad clients.
+//! The control socket with well-behaved and misbehaving clients.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
@@ -51,7 +51,7 @@ fn line(stream: &UnixStream) -> String {
     text
 }
 
-/// Until the server closes; how long that took.
+/// Waits until the server closes; returns how long that took.
 fn closed(mut stream: &UnixStream) -> Duration {
     let started = Instant::now();
     let mut rest = Vec::new();
@@ -155,7 +155,8 @@ fn slow_clients_are_closed_and_disturb_nobody() {
     let mut half = bench.raw();
     half.write_all(b"{\"v\":1,").expect("sent");
     let silent = bench.raw();
-    // Asks for listings and never reads: 50 x 1,200 sessions are more than the socket's buffer takes.
+    // Asks for listings and never reads: 50 x 1,200 sessions are more than the socket's buffer
+    // takes.
     let mut deaf = bench.raw();
     for id in 0..50 {
         let ask = format!("{{\"v\":1,\"id\":{id},\"ask\":{{\"sessions\":{{\"of\":null}}}}}}\n");
@@ -199,7 +200,7 @@ fn clients_beyond_the_limit_are_told_so() {
     });
     match error {
         Some(AskError::Fault(fault)) => assert_eq!(fault.kind, FaultKind::Busy),
-        // The reason may be lost when the request meets the close.
+        // The reason may be lost if the request crosses the close.
         Some(AskError::Broken(_)) => {}
         other => panic!("{other:?}"),
     }
@@ -218,7 +219,7 @@ fn a_listing_comes_in_parts_and_requests_may_be_sent_ahead() {
     let mut stream = bench.raw();
     let ahead: String = (1..=20).map(|id| format!("{{\"v\":1,\"id\":{id},\"ask\":{{\"domain\":{{}}}}}}\n")).collect();
     stream.write_all(ahead.as_bytes()).expect("sent");
-    // Also the ones sent before the end of input are answered.
+    // Requests sent before the end of input are answered, too.
     stream.shutdown(std::net::Shutdown::Write).expect("shut");
     let ids: Vec<String> = BufReader::new(&stream).lines().map(|line| line.expect("a line")).collect();
     assert_eq!(ids.len(), 20);
@@ -235,7 +236,7 @@ fn bounds_of_requests_are_kept_on_both_sides() {
     assert!(matches!(client.ask(kick, drop), Err(AskError::Fault(_))));
     let to = Audience::These(vec!["a@b".into(); SAY_JIDS_MAX + 1]);
     assert!(matches!(client.ask(Ask::Say { text: "x".into(), to, urgent: false }, drop), Err(AskError::Fault(_))));
-    // A batch that is too long for one line, or too large for one request, goes in several.
+    // A batch too long for one line, or too large for one request, is split.
     let keys = ScramKeys::derive(&Secret::new("x"), 4_096, &[1; 16]).expect("good");
     let name = |n: usize| format!("{n}{}@localhost", "n".repeat(1_000));
     let batch: Vec<NewAccount> = (0..2_500).map(|n| NewAccount { user: name(n), keys: keys.clone() }).collect();

@@ -1,5 +1,5 @@
-//! Orders of administrators who are users (XEP-0133), as requests of the control socket: the same code carries them out, and
-//! the same lines of the log tell of them.
+//! Orders of administrators that use XMPP (XEP-0133), as requests of the control socket: the same
+//! code carries them out, and they are logged in the same form.
 
 use std::collections::BTreeSet;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,7 +16,7 @@ use super::{
 use crate::audit::By;
 use crate::events::utc;
 
-/// Carries one out.
+/// Carries out an order.
 pub fn carry_out(control: &dyn Control, order: &Order) -> Outcome {
     let by = format!("administrator {}", order.by);
     let ask = |ask: Ask| {
@@ -123,8 +123,8 @@ fn counted(answer: Result<Done, Fault>) -> Result<Outcome, Fault> {
     }
 }
 
-/// Whether an option is for those alone who have the server's host: who is an administrator. A stolen account makes no other one an
-/// administrator, and cannot be kept on the list.
+/// Whether an option may only be changed on the server's host: the list of administrators. A stolen
+/// account can thus neither appoint administrators nor keep itself on the list.
 fn is_for_the_host(key: &str) -> bool {
     key == "admins"
 }
@@ -137,7 +137,7 @@ fn release(whom: &str) -> Release {
     }
 }
 
-/// Everybody is told first, and if that cannot be, nothing stops.
+/// Announces the stop first; if that fails, the server does not stop.
 fn shut_down(after_s: u64, text: Option<&str>, ask: impl Fn(Ask) -> Result<Done, Fault>) -> Result<Outcome, Fault> {
     if let Some(text) = text {
         ask(Ask::Announce { text: text.to_owned(), online: true, later_s: None })?;
@@ -192,18 +192,19 @@ fn put(answer: Result<Done, Fault>) -> Result<Outcome, Fault> {
     }
 }
 
-/// What an administrator should know who has set the welcome.
+/// A note for the administrator that has set the welcome message.
 const WELCOME_NOTE: &str = "This holds until the server restarts. To keep it, write it as welcome into throng.toml.";
 
-/// Bytes of rosters that one order brings, about: one roster always fits.
+/// Approximate bytes of rosters that one order returns; one roster always fits.
 const ROSTERS_BYTES_MAX: usize = 256 << 10;
 
-/// One after another. Of a single one its fault is reported, of several those that have failed.
+/// Carries out an order for one address after another. A single failure is reported as such; for
+/// several addresses, the failed ones are listed.
 fn each(of: &[Box<str>], carry_out: impl Fn(String) -> Result<Done, Fault>) -> Result<Outcome, Fault> {
     gather(of, |jid| carry_out(jid.to_owned()).map(drop), |_| Outcome::Done)
 }
 
-/// The same with what each brings.
+/// The same, collecting the results.
 fn gather<T>(
     of: &[Box<str>],
     mut look: impl FnMut(&str) -> Result<T, Fault>,
@@ -236,7 +237,7 @@ fn rosters(control: &dyn Control, accounts: &[Box<str>]) -> Result<Outcome, Faul
     })
 }
 
-/// The time of a login is known of those who are online; of others, when they were there last.
+/// The time of login is known only for online users; for others, when they were last online.
 fn last_logins(control: &dyn Control, accounts: &[Box<str>]) -> Result<Outcome, Fault> {
     let now_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let look = |account: &str| {
@@ -256,7 +257,7 @@ fn last_logins(control: &dyn Control, accounts: &[Box<str>]) -> Result<Outcome, 
                 all.iter().filter(|(_, (is, _))| *is == var).map(|(_, (_, at))| at.clone()).collect();
             Some((var, times)).filter(|(_, times)| !times.is_empty())
         };
-        // In the order of the times: first of those who are online.
+        // By time: the online users first.
         let jids = ["lastlogin", "lastseen"]
             .iter()
             .flat_map(|var| all.iter().filter(move |(_, (is, _))| is == var).map(|(jid, _)| (*jid).to_owned()));
@@ -265,7 +266,7 @@ fn last_logins(control: &dyn Control, accounts: &[Box<str>]) -> Result<Outcome, 
     })
 }
 
-/// Whether a session is one of those: with a connection, and heard lately or not.
+/// Whether a session belongs to this group: connected, and recently active or not.
 fn is_of(of: Users, row: &SessionRow) -> bool {
     let idle = row.idle_s >= ADHOC_IDLE_S;
     match of {
@@ -275,7 +276,7 @@ fn is_of(of: Users, row: &SessionRow) -> bool {
     }
 }
 
-/// How many: page by page, as `throng user list` and `throng ctl sessions` have them.
+/// Counts users page by page, as `throng user list` and `throng ctl sessions` do.
 fn count(control: &dyn Control, of: Users) -> Result<u64, Fault> {
     if of == Users::Online {
         return Ok(control.status().sessions);
@@ -304,7 +305,7 @@ fn count(control: &dyn Control, of: Users) -> Result<u64, Fault> {
     }
 }
 
-/// A page of them, each once in it.
+/// A page of users without duplicates.
 fn list(control: &dyn Control, of: Users, after: Option<&str>, most: usize) -> Result<Outcome, Fault> {
     let (jids, next): (BTreeSet<String>, _) = match of {
         Users::Registered | Users::Disabled => {

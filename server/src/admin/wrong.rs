@@ -1,28 +1,29 @@
-//! What is wrong with a server as far as its state says, in sentences, once for all who show it: `throng ctl status`, the
-//! dashboard and `throng top` (which add what recordings show), `/ready`, and the command of administrators who are users.
+//! What is wrong with a server according to its state, in sentences. All places that show it share
+//! this module: `throng ctl status`, the dashboard and `throng top` (which add findings from
+//! recordings), `/ready`, and the administrators' command.
 
 use serde::Serialize;
 
 use super::Status;
 
-/// How bad it is.
+/// The severity of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Weight {
-    /// Users feel it, or will soon.
+    /// Users are affected, or will be soon.
     Bad,
-    /// It may become so.
+    /// Users may become affected.
     Warn,
 }
 
-/// A sentence.
+/// A finding as a sentence.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Wrong {
-    /// How bad.
+    /// Its severity.
     pub weight: Weight,
-    /// What it is about: `shard 3`, `disk`.
+    /// The subject: `shard 3`, `disk`.
     pub what: String,
-    /// The rest of the sentence, with what helps.
+    /// The rest of the sentence, with the remedy.
     pub text: String,
 }
 
@@ -31,30 +32,31 @@ pub(crate) fn wrong(weight: Weight, what: impl Into<String>, text: impl Into<Str
     Wrong { weight, what: what.into(), text: text.into() }
 }
 
-/// What `/ready` answers because of something that is wrong.
+/// What `/ready` answers because of a finding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ready {
-    /// 503: no clients should be sent here.
+    /// 503: no clients should be routed to this server.
     Refuses,
-    /// 200, and a line of `degraded`: something does not work for some.
+    /// 200, with a line in `degraded`: something does not work for some users.
     Degraded,
-    /// 200, and a line of `warnings`: it works, and needs an operator.
+    /// 200, with a line in `warnings`: everything works, but an operator is needed.
     Warns,
 }
 
-/// Something wrong in the state.
+/// A finding from the state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
-    /// For operators.
+    /// The text for operators.
     pub wrong: Wrong,
     /// What `/ready` answers.
     pub ready: Ready,
-    /// Its lines there. Anybody may read them: they have no names of users and no reasons that only operators need.
+    /// Its lines in `/ready`. They are public: they contain neither user names nor reasons meant
+    /// only for operators.
     pub public: Vec<String>,
 }
 
 impl Status {
-    /// Everything that is wrong by the state alone; a new fault of the state is a new rule here.
+    /// All findings that the state alone yields; a new fault in the state needs a new rule here.
     pub fn wrong(&self) -> Vec<Found> {
         use Weight::{Bad, Warn};
         let mut all = Vec::new();
@@ -100,7 +102,7 @@ impl Status {
             found(Ready::Warns, Bad, "the wall clock", text, public);
         }
         if let (Some(paused), Some(of)) = (self.paused(), &self.not_accepting) {
-            // While some shards accept, most clients that try again get in.
+            // While some shards accept, most clients that retry are admitted.
             let ready = if of.shards >= self.shards { Ready::Refuses } else { Ready::Degraded };
             let public = format!("accepting connections is {paused}");
             found(ready, Bad, "accepting connections", format!("is {paused}"), public);
