@@ -1,8 +1,9 @@
-//! The users of a shard as a driver: no sockets, but streams of bytes in memory, so that the shard's thread does all that it
-//! does in a server and nothing is measured of the kernel's TCP.
+//! The users of a shard, as a driver. They use byte streams in memory instead of sockets, so that
+//! the shard's thread does all of its normal work and the kernel's TCP is not measured.
 //!
-//! Each user connects at home. It logs in as any client does, and from the start signal on writes to each other user and
-//! waits for the acknowledgement, which the other one sends as a message of its own.
+//! Each user connects to its home shard and logs in as any client does. From the start signal on,
+//! it writes to every other user and waits for the acknowledgement, which the other user sends as a
+//! message.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -18,23 +19,23 @@ use throng_load::{Account, Client, News, Profile, Tools};
 use super::{DOMAIN, Game, PASSWORD};
 use crate::driver::{Close, Driver, Event, Kind, ListenerTag, Peer, Tuning};
 
-/// Connections begun in one wait.
+/// Most connections begun in one wait.
 const NEWCOMERS: usize = 32;
-/// Users who speak in one wait.
+/// Most users that send in one wait.
 const USERS_A_WAIT: usize = 256;
-/// Bytes of messages that a user has ready at once.
+/// Bytes of messages that a user prepares at once.
 const READY_BYTES: usize = 4 << 10;
 
-/// What the threads and the one who measures tell each other.
+/// State shared by the shard threads and the measuring thread.
 #[derive(Debug)]
 pub(super) struct Signals {
-    /// All are in: write.
+    /// All users are logged in: start writing.
     pub(super) start: AtomicBool,
-    /// Users whose session stands.
+    /// Number of users with a session.
     pub(super) ready: AtomicU32,
-    /// Users who have all their acknowledgements.
+    /// Number of users that have received all acknowledgements.
     pub(super) done: AtomicU32,
-    /// Somebody's stream has ended.
+    /// Whether any user's stream has ended.
     pub(super) broken: AtomicBool,
 }
 
@@ -53,21 +54,21 @@ impl Signals {
 struct User {
     number: u32,
     client: Client,
-    /// What it has said and the server has not read.
+    /// Output that the server has not read.
     says: Vec<u8>,
-    /// Users written to.
+    /// Number of users written to.
     asked: u32,
-    /// Acknowledgements that have come.
+    /// Number of acknowledgements received.
     heard: u32,
-    /// Stands in the queue of those who have something to say.
+    /// Whether the user is in the queue of users with output.
     queued: bool,
-    /// The server does not read from it.
+    /// Whether the server has stopped reading from it.
     paused: bool,
 }
 
 /// The users of one shard.
 pub(super) struct Crowd {
-    /// Sleeps and is woken; has no connections.
+    /// Used for sleeping and waking only; has no connections.
     inner: Box<dyn Driver>,
     game: Game,
     total: u32,
@@ -75,11 +76,11 @@ pub(super) struct Crowd {
     profile: Profile,
     scanner: Scanner,
     users: Vec<User>,
-    /// Users who have connected.
+    /// Number of users that have connected.
     begun: usize,
     connected: u32,
     started: bool,
-    /// Users who have something to say, each at most once.
+    /// Users with output, each at most once.
     speaking: VecDeque<u32>,
     sent: Vec<(ConnId, Vec<u8>)>,
     closed: Vec<ConnId>,
@@ -91,7 +92,7 @@ pub(super) fn name(number: u32) -> String {
 }
 
 impl Crowd {
-    /// Those of `total` users who are at home at this shard of so many.
+    /// The users, out of `total`, whose home is this shard.
     pub(super) fn new(
         inner: Box<dyn Driver>,
         shard: u16,
@@ -155,7 +156,7 @@ impl Crowd {
         }
     }
 
-    /// What the server has sent comes to a user.
+    /// Passes the server's output to a user.
     fn hear(&mut self, index: usize, bytes: &[u8]) {
         let Crowd { users, profile, scanner, signals, total, .. } = self;
         let User { number, client, says, heard, .. } = &mut users[index];
@@ -185,7 +186,7 @@ impl Crowd {
         self.speak(index);
     }
 
-    /// Writes what the game allows by now, and hands over what there is to say.
+    /// Writes what the game allows by now, and passes the output on.
     fn speak(&mut self, index: usize) {
         if self.started {
             self.ask(index);
@@ -207,7 +208,7 @@ impl Driver for Crowd {
         self.inner.kind()
     }
 
-    /// Nobody connects but the crowd.
+    /// Only the crowd connects.
     fn listen(&mut self, _listener: TcpListener, _tag: ListenerTag) -> io::Result<()> {
         Ok(())
     }
@@ -216,7 +217,7 @@ impl Driver for Crowd {
         self.inner.close_listeners();
     }
 
-    /// Users take what they are sent at once.
+    /// Users read everything at once.
     fn finish(&mut self, on_event: &mut dyn FnMut(Event<'_>)) -> io::Result<()> {
         for (conn, buffer) in std::mem::take(&mut self.sent) {
             on_event(Event::Sent { conn, buffer });
@@ -246,8 +247,8 @@ impl Driver for Crowd {
             idle = false;
             on_event(Event::Sent { conn, buffer });
         }
-        // As many as a driver of sockets hands over at once: a turn with all users in it outgrows the core's cache, and one
-        // shard then looks slower than half the work on each of two.
+        // As many as a driver for sockets returns at once: a turn with all users would outgrow the
+        // core's cache, and one shard would then look slower than half the work on each of two.
         for _ in 0..self.speaking.len().min(USERS_A_WAIT) {
             let Some(index) = self.speaking.pop_front() else { break };
             let index = index as usize;

@@ -1,8 +1,9 @@
-//! `throng bench`: how far the shards of this server scale, by the two benchmarks of "Erlang and Scalability" (J. H.
-//! Nyström, 2009) with users in the place of processes.
+//! `throng bench`: how far the shards of this server scale, by the two benchmarks of "Erlang and
+//! Scalability" (J. H. Nyström, 2009), with users in place of processes.
 //!
-//! The server runs within this process, with all its threads, rings, gates and its store; only the network is replaced by
-//! a crowd in memory. This module must never know how a server is put together: that is behind [`Host`].
+//! The server runs within this process, with all its threads, rings, gates and its store; only the
+//! network is replaced by a crowd in memory. This module must never know how a server is assembled:
+//! that is behind [`Host`].
 
 mod crowd;
 mod split;
@@ -22,13 +23,14 @@ pub const DOMAIN: &str = "bench";
 /// Password of all users.
 pub const PASSWORD: &str = "bench";
 
-/// Longest time until all are in, or until all have their acknowledgements.
+/// Longest wait until all users are logged in, or until all have their acknowledgements.
 const PATIENCE: Duration = Duration::from_secs(300);
 
 /// What the users do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum Game {
-    /// Each writes to each other user in turn and waits for the acknowledgement before it goes on.
+    /// Each writes to every other user in turn and waits for each acknowledgement before it
+    /// continues.
     Chatty,
     /// Each writes to all others at once, and waits for all acknowledgements.
     #[value(name = "bigbang")]
@@ -55,18 +57,19 @@ pub struct Plan {
     pub archive: bool,
 }
 
-/// Makes the network of a shard, on its thread.
+/// Creates the network of a shard, on the shard's thread.
 pub type Network = Arc<dyn Fn(usize) -> std::io::Result<driver::Choice> + Send + Sync>;
 
-/// What is done while a server runs; it is given what wakes all shards.
+/// What to do while a server runs; receives a function that wakes all shards.
 pub type During<'a> = dyn FnMut(&dyn Fn()) -> Result<(), String> + 'a;
 
-/// Who runs a server for a while.
+/// Runs a server for a while.
 pub trait Host {
-    /// Starts a server of so many shards over this network, with these users, calls `during`, and stops it.
+    /// Starts a server with this number of shards, this network and these users, calls `during`,
+    /// and stops the server.
     ///
     /// # Errors
-    /// What kept it from running, and what `during` says.
+    /// Why it could not run, and the error of `during`.
     fn with_server(&self, plan: &Plan, shards: u16, network: Network, during: &mut During<'_>) -> Result<(), String>;
 }
 
@@ -82,10 +85,11 @@ pub fn users(plan: &Plan) -> impl Iterator<Item = String> {
     (0..plan.users).map(crowd::name)
 }
 
-/// Runs the plan; `say` gets a line for each run. Returns the result as data, with the table as `table`.
+/// Runs the plan; `say` receives one line per run. Returns the result as data, with the table as
+/// `table`.
 ///
 /// # Errors
-/// A server does not run, a user's stream ends, or acknowledgements do not come.
+/// A server does not run, a user's stream ends, or acknowledgements are missing.
 pub fn run(plan: &Plan, host: &dyn Host, say: &mut dyn FnMut(&str)) -> Result<Value, String> {
     let mut results: Vec<Vec<Run>> = vec![Vec::new(); plan.shards.len()];
     for number in 1..=plan.runs {
@@ -111,7 +115,7 @@ fn one(plan: &Plan, shards: u16, host: &dyn Host) -> Result<Run, String> {
     let signals = Arc::new(Signals::new());
     let (game, total, told) = (plan.game, plan.users, signals.clone());
     let network: Network = Arc::new(move |index| {
-        // For sleeping and waking; nobody connects to it.
+        // For sleeping and waking; it has no connections.
         let inner = driver::choose(driver::Preference::Auto, &driver::Settings { slots: 16, ..Default::default() })?;
         let crowd = Crowd::new(inner.driver, index as u16, shards, total, game, told.clone());
         Ok(driver::Choice { driver: Box::new(crowd) as Box<dyn Driver>, fallback: None })
@@ -145,7 +149,7 @@ fn until(signals: &Signals, is: impl Fn() -> bool, what: &str) -> Result<(), Str
     Ok(())
 }
 
-/// The run in the middle by its time.
+/// The run with the median time.
 fn median(mut runs: Vec<Run>) -> Run {
     runs.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
     runs.swap_remove(runs.len() / 2)
@@ -193,7 +197,7 @@ fn report(plan: &Plan, results: Vec<Vec<Run>>) -> Value {
     })
 }
 
-/// A result as lines for people.
+/// A result as text.
 pub fn table(result: &Value) -> String {
     let mut text = format!(
         "{} users, {} messages with their acknowledgements{}, {} cores, median of {}\n\n",

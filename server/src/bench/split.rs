@@ -1,16 +1,16 @@
-//! What the threads of shards spent their time on, from `/proc`.
+//! How the threads of shards spent their time, from `/proc`.
 
 use std::fs;
 use std::time::Duration;
 
-/// The time of one thread. What is not in here it slept.
+/// The time of one thread. The remainder was sleep.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Spent {
-    /// On a core, in the program.
+    /// On a core, in user mode.
     pub(super) running: Duration,
     /// On a core, in the kernel.
     pub(super) in_system_calls: Duration,
-    /// Ready, while others had the cores.
+    /// Runnable, waiting for a core.
     pub(super) waiting_for_a_core: Duration,
 }
 
@@ -24,11 +24,11 @@ impl Spent {
     }
 }
 
-/// Of each shard's thread in this process, by shard. The kernel counts the two kinds of running in ticks and their sum in
-/// nanoseconds: the sum is divided as the ticks are.
+/// The times of each shard's thread in this process, by shard. The kernel counts user and system
+/// time in ticks and their sum in nanoseconds: the sum is divided in the ratio of the ticks.
 ///
 /// # Errors
-/// The kernel keeps no such account.
+/// The kernel does not provide these counts.
 pub(super) fn of_shards() -> Result<Vec<Spent>, String> {
     let mut found = Vec::new();
     let tasks = fs::read_dir("/proc/self/task").map_err(|error| format!("/proc/self/task: {error}"))?;
@@ -43,8 +43,9 @@ pub(super) fn of_shards() -> Result<Vec<Spent>, String> {
     Ok(found.into_iter().map(|(_, spent)| spent).collect())
 }
 
-/// See proc(5): `schedstat` has nanoseconds on a core and ready for one; `stat` has ticks of user and system time as fields
-/// 14 and 15, counted behind the name, which is in parentheses and may have spaces.
+/// See proc(5): `schedstat` has nanoseconds on a core and runnable; `stat` has ticks of user and
+/// system time as fields 14 and 15, counted after the name, which is in parentheses and may contain
+/// spaces.
 fn parse(schedstat: &str, stat: &str) -> Option<Spent> {
     let mut nanos = schedstat.split_whitespace().map(|n| n.parse().ok());
     let (on_core, ready): (u64, u64) = (nanos.next()??, nanos.next()??);

@@ -1,7 +1,8 @@
-//! The way to the accounts: the store at rest, or the running server; and passwords on their way to keys.
+//! Access to the accounts, in the store at rest or through the running server; and passwords on
+//! their way to keys.
 //!
-//! Which of the two is found out by the folder's lock, which the system keeps for as long as its holder lives: a store
-//! is never opened twice.
+//! The lock of the folder decides which of the two is used. The system holds that lock for as long
+//! as its holder lives, so a store is never opened twice.
 
 use std::time::{Duration, Instant};
 
@@ -14,33 +15,35 @@ use crate::admin::client::{AskError, Client, Remote};
 use crate::config::{Config, Loaded, Source, read_domain};
 use crate::disk::{FolderLock, LockError};
 
-/// Time that a lock's holder without a control socket is waited for: a server that starts, another command.
+/// Longest wait for a holder of the lock without a control socket: a starting server, or another
+/// command.
 const HOLDER_WAIT: Duration = Duration::from_secs(5);
 
-/// Accounts and what keeps them: the store closes before its lock goes.
+/// Accounts and their backing: the store closes before its lock is released.
 pub struct Opened {
     /// The accounts.
     pub accounts: Box<dyn Accounts>,
     /// The domain of names without one.
     pub domain: String,
-    /// A running server has them.
+    /// Whether a running server serves them.
     pub running: bool,
     _lock: Option<FolderLock>,
 }
 
 #[cfg(test)]
 impl Opened {
-    /// Accounts that a test made.
+    /// Accounts created by a test.
     pub(super) fn at_rest(accounts: Box<dyn Accounts>, domain: &str) -> Opened {
         Opened { accounts, domain: domain.into(), running: false, _lock: None }
     }
 }
 
-/// Opens the accounts; `doing` is the word for the lock, and `user` who it is about, if it is one: `romeo@example.org` says of
-/// which domain a store is that is made for it, if nothing else does.
+/// Opens the accounts. `doing` is written into the lock. `user` is the subject of the command, if
+/// it is one user: `romeo@example.org` gives the domain of a new store, if nothing else does.
 ///
 /// # Errors
-/// `InUse`, `NoServer` (no permission), `Usage` (another domain, or none for a new store), and what the store says.
+/// `InUse`, `NoServer` (no permission), `Usage` (another domain, or none for a new store), and the
+/// errors of the store.
 pub fn open(
     loaded: &Loaded,
     doing: &str,
@@ -97,7 +100,8 @@ pub fn open(
     Ok(Opened { accounts, domain, running: lock.is_none(), _lock: lock })
 }
 
-/// The bare JID that `localpart` or `localpart@domain` means. What cannot be one stays as it was given: the accounts say why.
+/// The bare JID that `localpart` or `localpart@domain` denotes. An invalid one is returned as
+/// given: the accounts report the reason.
 ///
 /// # Errors
 /// There is no localpart.
@@ -114,7 +118,7 @@ pub fn bare(user: &str, main: &str) -> Result<String, String> {
 /// Refuses a password that is empty or longer than [`PASSWORD_BYTES_MAX`].
 ///
 /// # Errors
-/// Which of the two.
+/// Which of the two applies.
 pub fn password_fits(password: &str) -> Result<(), String> {
     match password.len() {
         0 => Err("the password is empty".into()),
@@ -123,14 +127,14 @@ pub fn password_fits(password: &str) -> Result<(), String> {
     }
 }
 
-/// Tells that a data folder was open to other users until it was locked.
+/// Reports that a data folder was accessible to other users until it was locked.
 pub fn tell_tightened(lock: &FolderLock, io: &mut Io) {
     if let Some(word) = lock.tightened() {
         io.tell(format!("the data folder {word}"));
     }
 }
 
-/// What a lock that could not be had means.
+/// The failure for a lock that could not be acquired.
 pub fn lock_failure(config: &Config, error: LockError) -> Failure {
     let folder = config.data.display();
     match error {
@@ -145,19 +149,19 @@ pub fn lock_failure(config: &Config, error: LockError) -> Failure {
     }
 }
 
-/// The same, and what to do if a server has it.
+/// The same, with a hint for the case that a server holds the lock.
 pub fn in_use(config: &Config, error: LockError, hint: &str) -> Failure {
     let held = matches!(error, LockError::Held(_));
     let failure = lock_failure(config, error);
     if held { Failure::new(failure.exit, format!("{}: {hint}", failure.text)) } else { failure }
 }
 
-/// What a data folder that is not there means, where none is made.
+/// The failure for a missing data folder, where none is created.
 pub fn no_folder(config: &Config) -> Failure {
     Failure::failed(format!("there is no data folder {}", config.data.display()))
 }
 
-/// What a server that did not answer means.
+/// The failure for a server that did not answer.
 pub fn ask_failure(error: AskError) -> Failure {
     match error {
         AskError::Fault(fault) => fault.into(),
@@ -166,7 +170,7 @@ pub fn ask_failure(error: AskError) -> Failure {
     }
 }
 
-/// The flags that lead another command to the same data folder: none when it is the default.
+/// The flags that point another command to the same data folder; empty for the default folder.
 pub fn place_flags(loaded: &Loaded) -> String {
     match loaded.source("data") {
         Source::Default => String::new(),

@@ -1,6 +1,7 @@
-//! The command line's shape, for clap: commands, their flags and the help that teaches them.
+//! The command line for clap: commands, their flags and the help texts.
 //!
-//! Flags of options come from the table of options. This module describes; it carries nothing out.
+//! Flags of options come from the table of options. This module only describes; it carries nothing
+//! out.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 
@@ -504,7 +505,7 @@ fn value(name: &'static str, word: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(word).help(help)
 }
 
-/// Adds the flags of the table's rows that `wanted` chooses.
+/// Adds the flags for the rows of the table that `wanted` selects.
 fn with_rows(command: Command, wanted: impl Fn(&Row) -> bool) -> Command {
     TABLE.iter().filter(|row| wanted(row)).fold(command, |command, row| command.arg(row_flag(row)))
 }
@@ -530,7 +531,7 @@ fn row_flag(row: &'static Row) -> Arg {
     }
 }
 
-/// The options' flags that were given.
+/// The option flags that were given.
 pub fn given(matches: &ArgMatches) -> Flags {
     TABLE
         .iter()

@@ -21,10 +21,10 @@ with --archive. More shards than cores show what sharing a core costs.
   throng bench bigbang --shards 1,2         all at once
   throng bench bigbang --archive --json     as data; archived and durable on both sides";
 
-/// Runs it.
+/// Runs the benchmark.
 ///
 /// # Errors
-/// What kept a server from running to the end.
+/// Why a server did not run to the end.
 pub fn execute(matches: &ArgMatches, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
     let plan = Plan::from_arg_matches(matches).map_err(Failure::failed)?;
     let result = program.bench(&plan, &mut |line| io.tell(line))?;

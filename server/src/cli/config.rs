@@ -9,7 +9,8 @@ use crate::config::{Loaded, Problems, TABLE, page, table};
 /// Runs `throng config NAME`.
 ///
 /// # Errors
-/// The configuration's problems, which `print` shows with the values; a key that the table does not have.
+/// The configuration's problems, which `print` shows together with the values; a key that the table
+/// lacks.
 pub fn run(
     name: &str,
     matches: &ArgMatches,
@@ -32,8 +33,8 @@ pub fn run(
     }
 }
 
-/// Says whether a server would start with this, whether clients would take its certificate, and whether other users of the
-/// host can read its secrets.
+/// Reports whether a server would start with this configuration, whether clients would accept its
+/// certificate, and whether other users of the host can read its secrets.
 fn check(loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
     let mut checked = program.look(&loaded.config);
     let file = loaded.file.as_ref().map(|path| path.display().to_string());

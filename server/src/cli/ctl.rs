@@ -14,13 +14,13 @@ use crate::admin::{ANNOUNCED_FOR, ANNOUNCED_FOR_MAX, Audience, ComponentRow, Rel
 use crate::config::Loaded;
 use crate::config::kind::{Field, Kind};
 
-/// Time that a stop may take beyond the grace of the streams.
+/// Longest duration of a stop beyond the grace of the streams.
 const STOP_WAIT: Duration = Duration::from_secs(60);
 
 /// Runs `throng ctl NAME`.
 ///
 /// # Errors
-/// No server; what the server answers.
+/// No server; the server's fault.
 pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Result<(), Failure> {
     let path = loaded.config.admin_socket_path();
     let mut client = Client::connect(&path).map_err(ask_failure)?;
@@ -66,7 +66,8 @@ pub fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Re
     let waits = name == "shutdown" && !matches.get_flag("no-wait") && !matches.get_flag("cancel");
     if waits && after_s(matches).is_none() {
         let grace = matches.get_one::<u64>("grace").copied().map(Duration::from_secs);
-        // The server may have been started with another grace than the one this command sees.
+        // The server may have been started with another grace than the configuration of this
+        // command.
         wait(&path, grace.unwrap_or(loaded.config.shutdown_grace_seconds).max(Duration::from_secs(60)) + STOP_WAIT)?;
     }
     match name {
@@ -99,10 +100,10 @@ fn after_s(matches: &ArgMatches) -> Option<u64> {
     matches.get_one::<Duration>("after").map(Duration::as_secs)
 }
 
-/// In what time the server is to stop, as it was given.
+/// Parses the time until a stop.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub fn stops_in(text: &str) -> Result<Duration, String> {
     time(text, STOPS_IN_MAX)
 }
@@ -112,15 +113,15 @@ fn time(text: &str, most: Duration) -> Result<Duration, String> {
     Duration::read(&[text.to_owned()], &kind).ok_or_else(|| format!("allowed: {}", kind.allowed()))
 }
 
-/// How long an announcement is kept, as it was given.
+/// Parses the time for which an announcement is stored.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub fn kept_for(text: &str) -> Result<Duration, String> {
     time(text, ANNOUNCED_FOR_MAX)
 }
 
-/// Tells, and waits until all have been told.
+/// Sends an announcement, and waits until it has been sent to all sessions.
 fn announce(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
     let mut ask = |ask: Ask| client.ask(ask, drop).map_err(ask_failure);
     if matches.get_flag("withdraw") {
@@ -157,7 +158,7 @@ fn announce(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<()
     Ok(())
 }
 
-/// The dashboard's address with the token behind `#`, which a browser sends to nobody.
+/// The dashboard's address with the token after `#`, a part that browsers never send.
 fn dashboard(client: &mut Client, loaded: &Loaded, io: &mut Io) -> Result<(), Failure> {
     let (url, file) = (super::top::http_of(client)?, loaded.config.admin_http_token_path());
     let read = std::fs::read_to_string(&file);
@@ -177,7 +178,7 @@ fn audience(matches: &ArgMatches) -> Audience {
     }
 }
 
-/// What came of a request; `all` is of `status`.
+/// Prints the result of a request; `all` applies to `status`.
 fn tell(name: &str, all: bool, done: Done, io: &mut Io) -> Result<(), Failure> {
     let (value, text) = match (name, done) {
         ("status", Done::Status(status)) => (to_json(&*status), super::status::text(&status, all, io)),
@@ -211,7 +212,7 @@ fn reloaded_text(reloaded: &Reloaded) -> String {
     if text.is_empty() { "nothing changed".into() } else { text.trim_end().to_owned() }
 }
 
-/// Prints rows as they come: a line of JSON each, or a table.
+/// Prints rows as they arrive: one line of JSON each, or a table.
 fn sessions(client: &mut Client, of: Option<String>, io: &mut Io) -> Result<(), Failure> {
     if !io.json {
         io.say(format!(
@@ -232,7 +233,7 @@ fn sessions(client: &mut Client, of: Option<String>, io: &mut Io) -> Result<(), 
     Ok(())
 }
 
-/// Prints from where connections come that have not logged in: a line of JSON each, or a table.
+/// Prints the addresses of unauthenticated connections: one line of JSON each, or a table.
 fn connections(client: &mut Client, io: &mut Io) -> Result<(), Failure> {
     let rows = match client.ask(Ask::Openings {}, drop).map_err(ask_failure)? {
         Done::Openings(rows) => rows,
@@ -244,14 +245,14 @@ fn connections(client: &mut Client, io: &mut Io) -> Result<(), Failure> {
     }
     io.say(format!("{:<40} {:>11}", "ADDRESS", "CONNECTIONS"));
     for row in &rows {
-        // Limits count a /64 of IPv6 as one address.
+        // Limits count an IPv6 /64 as one address.
         let network = if row.address.contains(':') { "/64" } else { "" };
         io.say(format!("{:<40} {:>11}", format!("{}{network}", row.address), row.connections));
     }
     Ok(())
 }
 
-/// Prints all of them: a line of JSON each, or a table.
+/// Prints all components: one line of JSON each, or a table.
 fn components(client: &mut Client, io: &mut Io) -> Result<(), Failure> {
     let rows = match client.ask(Ask::Components {}, drop).map_err(ask_failure)? {
         Done::Components(rows) => rows,
@@ -302,7 +303,7 @@ fn session_line(row: &SessionRow) -> String {
     )
 }
 
-/// Until the socket is gone, which the server removes last.
+/// Waits until the socket, which the server removes last, has disappeared.
 fn wait(path: &Path, most: Duration) -> Result<(), Failure> {
     let end = Instant::now() + most;
     while Instant::now() < end {

@@ -1,12 +1,13 @@
-//! `throng user import`: CSV in, accounts out, passwords hashed on all cores.
+//! `throng user import`: reads CSV, hashes passwords on all cores, writes accounts.
 //!
 //! ```text
 //! reader thread --chunks--> hashing threads --chunks--> this thread: back in order, put, count
 //!       ^------------------------- permits ------------------|
 //! ```
 //!
-//! A permit goes with each chunk, so that at most `CHUNKS_PER_THREAD` chunks a thread exist at once, however large
-//! the file. Chunks are written in the file's order, so that of two lines for one user the later is the later.
+//! Each chunk holds a permit, so that at most `CHUNKS_PER_THREAD` chunks per thread exist at once,
+//! however large the file. Chunks are written in the order of the file, so that the last of several
+//! lines for one user wins.
 
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -33,14 +34,15 @@ use progress::Progress;
 /// Lines that are hashed and written together.
 const CHUNK_LINES: usize = 250;
 
-/// Chunks under way, a hashing thread.
+/// Most chunks in progress per hashing thread.
 const CHUNKS_PER_THREAD: usize = 4;
 
-/// PBKDF2 iterations when nothing says otherwise: the least that RFC 7677 4 allows, because a million users at the
-/// 10,000 of single passwords take half an hour of two cores, and 11 minutes so (1.35 ms a password and core).
+/// Default number of PBKDF2 iterations: the minimum of RFC 7677 4. With it, a million users take 11
+/// minutes on two cores (1.35 ms per password and core); with the 10,000 iterations of single
+/// passwords, half an hour.
 const IMPORT_ITERATIONS: u32 = SCRAM_ITERATIONS_MIN;
 
-/// Lines that could not be imported and are told one by one; more are only counted.
+/// Most lines with errors that are reported individually; further ones are only counted.
 const ERRORS_TOLD_MAX: usize = 1_000;
 
 /// A line that was not imported.
@@ -48,22 +50,22 @@ const ERRORS_TOLD_MAX: usize = 1_000;
 pub struct LineError {
     /// Line of the file, from 1.
     pub line: u64,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What an import did.
+/// The result of an import.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// New accounts.
     pub added: u64,
-    /// Accounts that were there and have new keys.
+    /// Existing accounts with new keys.
     pub updated: u64,
-    /// Accounts that were there and were left alone.
+    /// Existing accounts left unchanged.
     pub skipped: u64,
     /// Lines that were not imported.
     pub failed: u64,
-    /// The first of these.
+    /// The first of the failed lines.
     pub errors: Vec<LineError>,
 }
 
@@ -71,11 +73,11 @@ pub struct Summary {
 struct Chunk {
     number: u64,
     lines: Vec<Line>,
-    /// Bytes of the file that are read with this chunk.
+    /// Position in the file, in bytes, after this chunk.
     bytes_read: u64,
 }
 
-/// Accounts ready to be written, and lines that are not.
+/// Accounts ready to be written, and lines with errors.
 struct Hashed {
     number: u64,
     accounts: Vec<(u64, NewAccount)>,
@@ -83,23 +85,24 @@ struct Hashed {
     bytes_read: u64,
 }
 
-/// How an import is done.
+/// The settings of an import.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Accounts that are there.
+    /// What to do with existing accounts.
     pub existing: Existing,
-    /// Whether to go on after a line that cannot be imported.
+    /// Whether to continue after a line with an error.
     pub keep_going: bool,
-    /// Of PBKDF2.
+    /// PBKDF2 iterations.
     pub iterations: u32,
-    /// That hash.
+    /// Number of hashing threads.
     pub threads: usize,
 }
 
 /// Runs `throng user import`.
 ///
 /// # Errors
-/// The file, the accounts; `Failed` at the first line that cannot be imported, `Partly` with `--keep-going`.
+/// Errors of the file and of the accounts; `Failed` at the first line that cannot be imported,
+/// `Partly` with `--keep-going`.
 pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let plan = Plan {
@@ -149,8 +152,8 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Pro
     }
 }
 
-/// Imports `lines`; `step` hears the summary so far and the bytes read. A failure of the accounts as a whole ends it,
-/// and what was done until then is in the summary.
+/// Imports `lines`; `step` receives the summary so far and the bytes read. A failure of the
+/// accounts as a whole ends the import; the summary holds what was done until then.
 fn import(
     lines: Lines,
     opened: &Opened,
@@ -164,7 +167,7 @@ fn import(
         permit_send.send(()).expect("as many as there is room for");
     }
     let mut summary = Summary::default();
-    // Owned by the hashing threads only: when these have ended, the reader cannot wait for them.
+    // Owned by the hashing threads only: once these have ended, the reader does not block on them.
     let chunks = Arc::new(Mutex::new(chunks));
     let end = std::thread::scope(|scope| {
         let domain = opened.domain.as_str();
@@ -174,13 +177,13 @@ fn import(
             scope.spawn(move || hash(&chunks, &hashed_send, domain, plan.iterations));
         }
         drop((chunks, hashed_send));
-        // Returning drops the channels' ends here, which ends the threads.
+        // Returning drops this side of the channels, which ends the threads.
         write(hashed, permit_send, opened, plan, &mut summary, step)
     });
     (summary, end)
 }
 
-/// Reads until the end of the file, or until nobody takes chunks any more.
+/// Reads until the end of the file, or until the receivers have gone.
 fn read(mut lines: Lines, send: &SyncSender<Chunk>, permits: &Receiver<()>) {
     for number in 0.. {
         let chunk: Vec<Line> = lines.by_ref().take(CHUNK_LINES).collect();
@@ -227,7 +230,7 @@ fn account(
     Ok(NewAccount { user, keys })
 }
 
-/// Puts chunks back in order and writes them.
+/// Restores the order of chunks and writes them.
 fn write(
     hashed: Receiver<Hashed>,
     permits: SyncSender<()>,
@@ -248,14 +251,14 @@ fn write(
             if summary.failed > 0 && !plan.keep_going {
                 return Ok(());
             }
-            // The reader may have come to its end.
+            // The reader may have ended.
             let _ = permits.try_send(());
         }
     }
     Ok(())
 }
 
-/// Writes one chunk. Without `keep_going` only what stands before the first bad line is written.
+/// Writes one chunk. Without `keep_going`, only the lines before the first bad line are written.
 fn put(mut chunk: Hashed, opened: &Opened, plan: Plan, summary: &mut Summary) -> Result<(), Failure> {
     if !plan.keep_going
         && let Some(first) = chunk.errors.first().map(|error| error.line)

@@ -1,4 +1,4 @@
-//! `throng invite`: make, list and revoke invitations, with the server stopped or running.
+//! `throng invite`: creates, lists and revokes invitations, with the server stopped or running.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -82,7 +82,7 @@ fn life(text: &str) -> Result<u64, String> {
 /// Runs `throng invite`.
 ///
 /// # Errors
-/// What the accounts say.
+/// The errors of the accounts.
 pub(super) fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
     let user = matches.get_one::<String>("user");
     let opened = open(loaded, "invite", None, program, io)?;
@@ -118,7 +118,7 @@ pub(super) fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &
 /// Runs `throng invite NAME`.
 ///
 /// # Errors
-/// What the accounts say; there is no such invitation, or more than one.
+/// The errors of the accounts; there is no such invitation, or more than one.
 pub(super) fn run_named(
     name: &str,
     matches: &ArgMatches,

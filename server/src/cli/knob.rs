@@ -13,10 +13,10 @@ use crate::config::kind::{Field, Kind};
 use crate::config::knobs::knob;
 use crate::events::{Event, utc};
 
-/// Longest time that a knob may be set for, seconds: 30 days.
+/// Longest time for which a knob may be set, seconds: 30 days.
 const WHILE_S_MAX: u64 = 30 * 86_400;
 
-/// Events shown behind a list.
+/// Most events shown after a list.
 const EVENTS_SHOWN: usize = 10;
 
 /// Runs `throng ctl knob NAME`.
@@ -39,7 +39,7 @@ pub fn run(matches: &ArgMatches, client: &mut Client, io: &mut Io) -> Result<(),
     turn(asked, client, io)
 }
 
-/// Runs `throng ctl housekeeping pause` or `resume`: a knob under a name of its own.
+/// Runs `throng ctl housekeeping pause` or `resume`: a knob under a separate name.
 ///
 /// # Errors
 /// What the server answers.
@@ -57,10 +57,10 @@ fn turn(asked: Ask, client: &mut Client, io: &mut Io) -> Result<(), Failure> {
     }
 }
 
-/// A time such as `90`, `10m` or `2h`, for clap.
+/// Parses a time such as `90`, `10m` or `2h` for clap.
 ///
 /// # Errors
-/// What is allowed.
+/// The allowed values.
 pub fn while_(text: &str) -> Result<Duration, String> {
     let kind = Kind::Seconds { min: 1, max: WHILE_S_MAX };
     Duration::read(&[text.to_owned()], &kind).ok_or_else(|| format!("allowed: {}", kind.allowed()))
@@ -140,7 +140,7 @@ fn tell(changes: &[KnobChange], io: &mut Io) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A knob that is set, on a line.
+/// A knob that is set, as one line.
 pub fn line(row: &KnobRow) -> String {
     let until = until(row.until_s).map_or_else(String::new, |until| format!(", {until}"));
     format!("{} = {}{until}", row.key, row.value)

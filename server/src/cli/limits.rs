@@ -1,4 +1,4 @@
-//! `throng ctl limits`: who is held by which limit, and letting go.
+//! `throng ctl limits`: lists the clients and accounts held by limits, and releases them.
 
 use std::net::IpAddr;
 
@@ -62,7 +62,7 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
         )
 }
 
-/// Runs it.
+/// Runs the command.
 ///
 /// # Errors
 /// What the server answers.

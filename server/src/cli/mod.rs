@@ -1,12 +1,13 @@
-//! The command line: reads arguments, calls what they ask for, says how it went.
+//! The command line: parses arguments, runs the requested command, reports the result.
 //!
 //! ```text
 //! args (clap, from the table of options) -> one file a command -> dyn Program   (serve, store)
 //!                                                              -> admin::client (a running server)
 //! ```
 //!
-//! This module knows words, exit codes and terminals. It never opens a store or a listener itself: that is behind
-//! [`Program`]. Everything it reads and writes goes through [`Io`], so that tests run commands in memory.
+//! This module handles arguments, exit codes and terminals. It never opens a store or a listener
+//! itself: that is behind [`Program`]. All input and output goes through [`Io`], so that tests run
+//! commands in memory.
 
 pub mod accounts;
 pub mod args;
@@ -50,26 +51,26 @@ use crate::disk::FolderLock;
 use crate::log::{self, LogHandle, Secret};
 use crate::portable::{Existing, Layout, Summary};
 
-/// Longest wait at the end for whoever reads a server's log.
+/// Longest wait at the end for the reader of a server's log.
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How a command ended, as the process's exit code.
+/// The outcome of a command, as the exit code of the process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done.
+    /// Success.
     Done = 0,
-    /// Failed for a reason that is told.
+    /// Failed; the reason is reported.
     Failed = 1,
     /// Wrong arguments or configuration.
     Usage = 2,
-    /// No server is reachable by the control socket.
+    /// No server is reachable through the control socket.
     NoServer = 3,
     /// Another process uses the data folder.
     InUse = 4,
-    /// No such user or session; or there already.
+    /// The user or session does not exist, or exists already.
     NotThere = 5,
-    /// Some was done, some was not.
+    /// Partly done.
     Partly = 6,
 }
 
@@ -78,7 +79,7 @@ pub enum Exit {
 pub struct Failure {
     /// The process's exit code.
     pub exit: Exit,
-    /// For the operator; one or more lines without a last end.
+    /// The text for the operator; one or more lines without the last line end.
     pub text: String,
 }
 
@@ -88,14 +89,14 @@ impl Failure {
         Failure { exit, text: text.into() }
     }
 
-    /// All of these as one, with the exit code of the first; none of none.
+    /// All of these as one failure, with the exit code of the first; `None` if there are none.
     pub fn of_all(failures: Vec<Failure>) -> Option<Failure> {
         let exit = failures.first()?.exit;
         let texts: Vec<String> = failures.into_iter().map(|failure| failure.text).collect();
         Some(Failure::new(exit, texts.join("\n")))
     }
 
-    /// A failure for a reason that is told.
+    /// A failure with a reported reason.
     pub fn failed(reason: impl fmt::Display) -> Failure {
         Failure::new(Exit::Failed, reason.to_string())
     }
@@ -118,31 +119,32 @@ impl From<Problems> for Failure {
     }
 }
 
-/// What is wrong with the files and programs that a configuration names.
+/// The faults of the files and programs that a configuration names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Checked {
-    /// Why a server does not start.
+    /// Faults that prevent a server from starting.
     pub refused: Vec<Failure>,
-    /// What is wrong though a server starts with it, a sentence each.
+    /// Faults with which a server still starts, one sentence each.
     pub wrong: Vec<String>,
-    /// What is not wrong, or not yet, a sentence each.
+    /// Warnings that are no faults, or not yet, one sentence each.
     pub warnings: Vec<String>,
 }
 
-/// The outcome of reading or copying a store.
+/// The result of reading or copying a store.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct StoreReport {
-    /// What was counted, by name: rows a table, bytes.
+    /// Counts by name: rows per table, bytes.
     pub counts: Vec<(String, u64)>,
-    /// What is wrong; empty is good.
+    /// Faults; empty if all is well.
     pub wrong: Vec<String>,
-    /// What is damaged, missing or lost, an object each: `file`, `at` and `bytes` in it, `what`, `users`.
+    /// Damaged, missing or lost data, one object each: `file`, `at` and `bytes` in it, `what`,
+    /// `users`.
     pub damage: Vec<serde_json::Value>,
-    /// What the operator should know, and is not wrong.
+    /// Notes for the operator that are not faults.
     pub notes: Vec<String>,
 }
 
-/// What a partition has.
+/// The contents of a partition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
 pub struct PartitionCount {
     /// Its number.
@@ -157,88 +159,88 @@ pub struct PartitionCount {
     pub bytes: u64,
 }
 
-/// What the partitions of a store have.
+/// The contents of the partitions of a store.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Partitions {
     /// Epoch of the partition map, if the store has been served.
     pub epoch: Option<u64>,
     /// Number of shards that the partitions were spread over.
     pub shards: Option<u16>,
-    /// Each of them, in order.
+    /// The partitions, in order.
     pub counts: Vec<PartitionCount>,
 }
 
-/// What is to be imported into a store.
+/// What to import into a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Import<'a> {
     /// The partitions of an export.
     File {
         /// The export.
         from: &'a Path,
-        /// Whether rows that these partitions have already are removed.
+        /// Whether to remove rows that these partitions have already.
         replace: bool,
     },
-    /// Nothing: what an interrupted import has left is removed.
+    /// Nothing: remove the leftovers of an interrupted import.
     Abandon,
 }
 
-/// Which accounts are written, and how.
+/// Which accounts to export, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Leave<'a> {
-    /// The file or folder to make.
+    /// The file or folder to create.
     pub to: &'a Path,
-    /// What the files look like.
+    /// The layout of the files.
     pub layout: Layout,
-    /// Domains whose accounts are written; all if there are none.
+    /// Domains whose accounts are exported; all if empty.
     pub domains: BTreeSet<String>,
-    /// Archives as well.
+    /// Whether to include archives.
     pub archive: bool,
 }
 
-/// Which accounts are taken, and how.
+/// Which accounts to import, and how.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Arrive<'a> {
     /// The file or folder.
     pub from: &'a Path,
     /// The main domain of the store, if one was given.
     pub domain: Option<&'a str>,
-    /// Accounts that are there.
+    /// What to do with existing accounts.
     pub existing: Existing,
-    /// Nothing is written.
+    /// Whether to write nothing.
     pub dry_run: bool,
-    /// PBKDF2 iterations for passwords in clear.
+    /// PBKDF2 iterations for plaintext passwords.
     pub iterations: u32,
-    /// Threads that hash them.
+    /// Number of hashing threads.
     pub threads: usize,
 }
 
-/// What accounts are opened for.
+/// The purpose for which accounts are opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// To be read: nothing is made or changed.
+    /// Reading: nothing is created or changed.
     Read,
-    /// To be changed: a store has to be there.
+    /// Changing: the store must exist.
     Change,
-    /// To be changed; a store is made if there is none.
+    /// Changing; the store is created if it does not exist.
     Make,
 }
 
-/// Takes progress, a line each.
+/// Receives progress, one line per call.
 pub type Say<'a> = &'a mut dyn FnMut(&str);
 
-/// What the command line needs of the rest of the program.
+/// What the command line needs from the rest of the program.
 pub trait Program: Sync {
-    /// Runs the server until it has stopped. The lock is held until after the store is closed.
+    /// Runs the server until it has stopped. The lock is held until the store is closed.
     ///
     /// # Errors
-    /// Whatever kept it from starting, or broke it.
+    /// Whatever prevented the start, or stopped the server.
     fn serve(&self, loaded: Loaded, log: LogHandle, lock: FolderLock) -> Result<(), Failure>;
 
-    /// The accounts of a store at rest, of `domain` if one was given, and otherwise of the store's own. The caller holds the
-    /// lock for as long.
+    /// The accounts of a store at rest, of `domain` if given, and otherwise of the store's own
+    /// domain. The caller holds the lock meanwhile.
     ///
     /// # Errors
-    /// The store cannot be opened, belongs to another domain, or would be made for none.
+    /// The store cannot be opened, belongs to another domain, or would be created without one.
     fn accounts(
         &self,
         config: &Config,
@@ -247,47 +249,47 @@ pub trait Program: Sync {
         domain: Option<&str>,
     ) -> Result<Box<dyn Accounts>, Failure>;
 
-    /// Reads and checks a store at rest; `say` gets progress, a line each.
+    /// Reads and checks a store at rest; `say` receives progress, one line per call.
     ///
     /// # Errors
-    /// The store cannot be read at all; what can be read and is wrong is in the report.
+    /// The store cannot be read at all; faults in a readable store are in the report.
     fn check(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure>;
 
-    /// Copies a store at rest to a folder that is not there or empty.
+    /// Copies a store at rest to a folder that is empty or does not exist.
     ///
     /// # Errors
     /// The copy is not complete.
     fn backup(&self, config: &Config, lock: &FolderLock, to: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
 
-    /// Reads and checks a backup, and changes nothing.
+    /// Reads and checks a backup without changing it.
     ///
     /// # Errors
-    /// It is none, or cannot be read at all; what can be read and is wrong is in the report.
+    /// It is not a backup, or cannot be read at all; faults in a readable backup are in the report.
     fn verify(&self, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
 
-    /// Brings what is whole in a store at rest into a new one, in a folder that is not there or empty. What is lost is in the
-    /// report.
+    /// Copies the intact data of a store at rest into a new store, in a folder that is empty or
+    /// does not exist. The report lists the losses.
     ///
     /// # Errors
-    /// There is no store, or none can be made.
+    /// There is no store, or the new one cannot be created.
     fn salvage(&self, config: &Config, lock: &FolderLock, into: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
 
-    /// Makes the store of the folder that is held from a backup.
+    /// Creates the store of the locked folder from a backup.
     ///
     /// # Errors
-    /// There is a store already, or the backup is none, or is damaged.
+    /// There is a store already; the backup is invalid or damaged.
     fn restore(&self, lock: &FolderLock, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure>;
 
-    /// Counts what the partitions of a store at rest, or of a backup, have.
+    /// Counts the contents of the partitions of a store at rest, or of a backup.
     ///
     /// # Errors
     /// The store cannot be read.
     fn partitions(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<Partitions, Failure>;
 
-    /// Writes the rows of partitions of a store at rest, or of a backup, to a file that is not there.
+    /// Writes the rows of partitions of a store at rest, or of a backup, to a new file.
     ///
     /// # Errors
-    /// The store cannot be read, or the file not be written: then there is none.
+    /// The store cannot be read, or the file cannot be written; then no file is left.
     fn export(
         &self,
         config: &Config,
@@ -297,10 +299,12 @@ pub trait Program: Sync {
         say: Say<'_>,
     ) -> Result<StoreReport, Failure>;
 
-    /// Takes the partitions of an export into a store at rest; one is made if there is none.
+    /// Imports the partitions of an export into a store at rest, which is created if it does not
+    /// exist.
     ///
     /// # Errors
-    /// The file is no whole export, the store is of another domain, or has rows of these partitions.
+    /// The file is not a complete export; the store belongs to another domain, or has rows in these
+    /// partitions.
     fn import(
         &self,
         config: &Config,
@@ -309,14 +313,15 @@ pub trait Program: Sync {
         say: Say<'_>,
     ) -> Result<StoreReport, Failure>;
 
-    /// Writes accounts with all that they have to files of XEP-0227.
+    /// Exports accounts with all their data to files of XEP-0227.
     ///
     /// # Errors
-    /// The store cannot be read, or a file not be written.
+    /// The store cannot be read, or a file cannot be written.
     fn leave(&self, config: &Config, lock: &FolderLock, leave: &Leave<'_>, say: Say<'_>) -> Result<Summary, Failure>;
 
-    /// Takes accounts with all that they have from files of XEP-0227 into a store at rest; one is made if there is none and it is
-    /// known of which domain. What was taken until a failure is in the summary.
+    /// Imports accounts with all their data from files of XEP-0227 into a store at rest. The store
+    /// is created if it does not exist and its domain is known. After a failure, the summary holds
+    /// what was imported until then.
     ///
     /// # Errors
     /// The store cannot be opened.
@@ -328,23 +333,25 @@ pub trait Program: Sync {
         say: Say<'_>,
     ) -> Result<(Summary, Result<(), Failure>), Failure>;
 
-    /// Changes a store at rest of an earlier format to this program's, in place.
+    /// Converts a store at rest from an earlier format to the current one, in place.
     ///
     /// # Errors
-    /// There is none, or its format is none that is known; what stopped it, and then the next call goes on from there.
+    /// There is no store, its format is unknown, or the conversion was interrupted; then the next
+    /// call continues from there.
     fn migrate(&self, config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<StoreReport, Failure>;
 
-    /// Makes the checks of a start on the files and programs that a configuration names. Changes nothing.
+    /// Runs the startup checks on the files and programs that a configuration names. Changes
+    /// nothing.
     fn look(&self, config: &Config) -> Checked;
 
-    /// Measures how far the shards scale; `say` gets a line for each run.
+    /// Measures how far the shards scale; `say` receives one line per run.
     ///
     /// # Errors
-    /// What kept a server from running to the end.
+    /// Why a server did not run to the end.
     fn bench(&self, plan: &crate::bench::Plan, say: Say<'_>) -> Result<serde_json::Value, Failure>;
 }
 
-/// Where a command reads and writes.
+/// The streams of a command.
 pub struct Io {
     /// Answers.
     pub out: Box<dyn Write>,
@@ -352,27 +359,28 @@ pub struct Io {
     pub err: Box<dyn Write>,
     /// Passwords and CSV.
     pub input: Option<Box<dyn Read + Send>>,
-    /// `out` is a terminal.
+    /// Whether `out` is a terminal.
     pub out_terminal: bool,
-    /// `err` is a terminal and someone can be asked.
+    /// Whether `err` is a terminal and the user can be asked.
     pub terminal: bool,
-    /// `out` may be coloured.
+    /// Whether `out` may be coloured.
     pub colours: bool,
     /// Asks without echo.
     pub ask_secret: fn(&str) -> io::Result<Secret>,
-    /// `--json` was given.
+    /// Whether `--json` was given.
     pub json: bool,
 }
 
 impl Io {
-    /// The process's own. Colours only on a terminal and without NO_COLOR (no-color.org).
+    /// The streams of the process. Coloured only on a terminal and without NO_COLOR (no-color.org).
     pub fn process(environment: &Environment) -> Io {
         let out_terminal = io::stdout().is_terminal();
         let plain = environment.get("NO_COLOR").is_some_and(|value| !value.is_empty())
             || environment.get("TERM").is_some_and(|term| term == "dumb");
         Io {
             out: Box::new(io::BufWriter::new(io::stdout())),
-            // What a server fails with comes behind its log's last line, and waits for no reader longer than that.
+            // A server's failure is written after the last line of its log, and waits no longer
+            // than that for a reader.
             err: Box::new(log::standard_error()),
             input: Some(Box::new(io::stdin())),
             out_terminal,
@@ -387,12 +395,12 @@ impl Io {
         }
     }
 
-    /// A line to `out`. A reader that has gone (`| head`) is no failure.
+    /// Writes a line to `out`. A reader that has closed its end (`| head`) is not a failure.
     pub fn say(&mut self, line: impl fmt::Display) {
         let _ = writeln!(self.out, "{line}");
     }
 
-    /// Whether someone at the terminal answers `yes`; uses up the input.
+    /// Whether the user at the terminal answers `yes`; consumes the input.
     pub fn confirmed(&mut self, question: &str) -> bool {
         self.tell(question);
         let mut answer = String::new();
@@ -402,12 +410,12 @@ impl Io {
         answer.trim() == "yes"
     }
 
-    /// A line to `err`.
+    /// Writes a line to `err`.
     pub fn tell(&mut self, line: impl fmt::Display) {
         let _ = writeln!(self.err, "{line}");
     }
 
-    /// A JSON value to `out`, on one line.
+    /// Writes a JSON value to `out`, on one line.
     pub fn say_json(&mut self, value: &serde_json::Value) {
         self.say(value);
     }
@@ -418,7 +426,7 @@ impl Io {
     }
 }
 
-/// The JSON answer of a command that has done something: these fields, and what was done.
+/// The JSON answer of a command that has changed something: these fields, and what was done.
 fn done(what: &str, mut fields: serde_json::Value) -> serde_json::Value {
     fields["done"] = what.into();
     fields
@@ -429,14 +437,15 @@ fn to_json(value: &impl serde::Serialize) -> serde_json::Value {
     serde_json::to_value(value).expect("these types have a JSON form")
 }
 
-/// The environment as a map; names and values that are not Unicode are left out.
+/// The environment as a map, without names and values that are not Unicode.
 pub fn environment() -> Environment {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
         .collect()
 }
 
-/// The whole of `main`: arguments and environment of the process, its standard streams, its exit code.
+/// The body of `main`: arguments and environment of the process, its standard streams, its exit
+/// code.
 pub fn main(program: &dyn Program) -> std::process::ExitCode {
     let environment = environment();
     let mut io = Io::process(&environment);
@@ -454,7 +463,7 @@ pub fn run(
     program: &dyn Program,
 ) -> Exit {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    // Also where the rest of the line is wrong.
+    // Also if the rest of the line is wrong.
     io.json = arguments.iter().any(|argument| argument == "--json");
     let matches = match args::root().try_get_matches_from(arguments) {
         Ok(matches) => matches,
@@ -465,7 +474,7 @@ pub fn run(
         Ok(()) => Exit::Done,
         Err(failure) => {
             if failure.text.is_empty() {
-                // What is wrong was said already, as the command's own answer.
+                // The command's own answer has reported the fault.
             } else if io.json {
                 tell_error(&failure.text, failure.exit, io);
             } else {
@@ -487,7 +496,7 @@ pub fn age(seconds: u64) -> String {
     }
 }
 
-/// A count with its noun, of which more are named by an `s`.
+/// A count with its noun, whose plural ends in `s`.
 fn many(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
@@ -501,12 +510,12 @@ fn bytes(count: u64) -> String {
     }
 }
 
-/// Somebody else's text for a terminal: what a terminal would obey, and ends of lines, are escaped.
+/// Foreign text for a terminal: control characters and line ends are escaped.
 fn harmless(text: &str) -> String {
     text.escape_debug().to_string().replace("\\\"", "\"").replace("\\'", "'")
 }
 
-/// Help and version go to `out` and are no failure; the rest goes to `err`.
+/// Help and version go to `out` and are not failures; everything else goes to `err`.
 fn usage(error: &clap::Error, io: &mut Io) -> Exit {
     use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
     let text = error.render();
@@ -535,8 +544,9 @@ fn dispatch(
 ) -> Result<(), Failure> {
     let (name, matches) = matches.subcommand().expect("clap requires one");
     if !matches!(name, "load" | "doctor") {
-        // Accounts' keys and messages are in the store, in its copies and in what is recorded of it. Results of the load and
-        // configurations of proxies are for others to read.
+        // The store, its copies and its recordings contain keys and messages of accounts, so other
+        // users of the host get no access. Results of the load and configurations of proxies are
+        // meant for others to read.
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
     }
     let inner = matches.subcommand();
@@ -558,7 +568,7 @@ fn dispatch(
         ("invite", None) => invite::run(matches, &loaded(matches)?, io, program),
         ("store", Some((name, matches))) => store::run(name, matches, &loaded(matches)?, io, program),
         ("ctl", Some((name, matches))) => {
-            // Options stand behind the last word: `ctl knob list --data DIR`.
+            // Options follow the last word: `ctl knob list --data DIR`.
             let last = matches.subcommand().map_or(matches, |(_, matches)| matches);
             ctl::run(name, matches, &loaded(last)?, io)
         }
@@ -574,7 +584,7 @@ fn dispatch(
     }
 }
 
-/// `throng load`, which is a crate of its own and knows nothing of this server.
+/// `throng load`, a crate that does not depend on this server.
 fn load_with(matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
     match throng_load::run(matches, &mut *io.out) {
         Ok(throng_load::Outcome::Good) => Ok(()),
@@ -586,7 +596,7 @@ fn load_with(matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
     }
 }
 
-/// `throng doctor`, likewise.
+/// `throng doctor`, a crate that does not depend on this server.
 fn doctor(matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
     throng_doctor::run(matches, io.json, io.colours, &mut *io.out).map_err(|failure| match failure {
         throng_doctor::Failure::Usage(text) => Failure::new(Exit::Usage, text),

@@ -76,7 +76,7 @@ pub(super) fn commands(rows: &dyn Fn(Command) -> Command) -> [Command; 3] {
     ]
 }
 
-/// The first and the last of some partitions.
+/// Parses the first and the last number of a range of partitions.
 fn numbers(text: &str) -> Result<(u16, u16), String> {
     let number = |text: &str| text.parse().ok().filter(|number| *number < PARTITIONS);
     let (first, last) = text.split_once('-').unwrap_or((text, text));
@@ -86,7 +86,7 @@ fn numbers(text: &str) -> Result<(u16, u16), String> {
     }
 }
 
-/// The partitions that are asked for, in order.
+/// The requested partitions, in order.
 fn wanted(matches: &ArgMatches) -> Vec<u16> {
     let asked = matches.get_many::<(u16, u16)>("partition").unwrap_or_default();
     let mut all: Vec<u16> = asked.flat_map(|(first, last)| *first..=*last).collect();
@@ -98,7 +98,7 @@ fn wanted(matches: &ArgMatches) -> Vec<u16> {
 /// Runs one of these commands.
 ///
 /// # Errors
-/// The folder is in use, or what the store or the file says.
+/// The folder is in use; errors of the store or the file.
 pub(super) fn run(
     name: &str,
     matches: &ArgMatches,
@@ -153,7 +153,7 @@ fn done(name: &str, report: &StoreReport, io: &mut Io) {
     io.say(format!("{name}: {}", io.paint("32", "good")));
 }
 
-/// Lists those with rows, or those that are wanted.
+/// Lists the partitions that have rows, or the requested ones.
 fn tell(found: &Partitions, wanted: &[u16], io: &mut Io) {
     let shown = |count: &&PartitionCount| match wanted {
         [] => count.rows > 0,

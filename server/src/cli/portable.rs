@@ -1,4 +1,5 @@
-//! `throng export` and `throng import`: accounts with all that they have, from and to other servers (XEP-0227).
+//! `throng export` and `throng import`: accounts with all their data, to and from other servers
+//! (XEP-0227).
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -48,7 +49,7 @@ Examples:
   throng import /srv/ejabberd-export --data DIR --domain example.org --virtual-hosts example.net
   throng import everything.xml --json";
 
-/// The commands, with the options of the data folder that `rows` adds, and those of hashing as well.
+/// The commands, with the options of the data folder that `rows` adds, and those of hashing.
 pub(super) fn commands(rows: &dyn Fn(Command) -> Command, hashing: &dyn Fn(Command) -> Command) -> [Command; 2] {
     let place = |name: &'static str, word: &'static str, help: &'static str| {
         Arg::new(name).value_name(word).required(true).value_parser(value_parser!(PathBuf)).help(help)
@@ -92,7 +93,8 @@ pub(super) fn commands(rows: &dyn Fn(Command) -> Command, hashing: &dyn Fn(Comma
 /// Runs `throng export`.
 ///
 /// # Errors
-/// The folder is in use, or what the store or a file says; `Partly` if something could not be written as it was.
+/// The folder is in use; errors of the store or a file; `Partly` if something could not be exported
+/// faithfully.
 pub(super) fn export(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
     let config = &loaded.config;
     let to = matches.get_one::<PathBuf>("to").expect("clap requires it");
@@ -122,7 +124,8 @@ pub(super) fn export(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program
 /// Runs `throng import`.
 ///
 /// # Errors
-/// The folder is in use, or what the store or a file says; `Partly` if something could not be taken as it was.
+/// The folder is in use; errors of the store or a file; `Partly` if something could not be imported
+/// faithfully.
 pub(super) fn import(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program: &dyn Program) -> Result<(), Failure> {
     let config = &loaded.config;
     let from = matches.get_one::<PathBuf>("from").expect("clap requires it");
@@ -146,7 +149,7 @@ pub(super) fn import(matches: &ArgMatches, loaded: &Loaded, io: &mut Io, program
         },
         threads: matches.get_one::<u16>("threads").map_or(cores, |threads| usize::from(*threads)),
     };
-    // A dry run makes no folder.
+    // A dry run creates no folder.
     let lock = match dry_run && !config.data.exists() {
         true => None,
         false => {

@@ -1,12 +1,13 @@
-//! The reference page of the command line, and the test that keeps the pages of docs/reference up to date.
+//! The reference page of the command line, and the test that keeps the pages of docs/reference up
+//! to date.
 //!
-//! This module turns clap's description into text and does nothing else.
+//! This module converts clap's description to text and does nothing else.
 
 use clap::Command;
 
 use super::args;
 
-/// docs/reference/command-line.md.
+/// The text of docs/reference/command-line.md.
 pub fn command_line() -> String {
     let mut page = String::from(
         "# Command line\n\n\
@@ -44,7 +45,7 @@ mod tests {
     use crate::config::page;
     use std::path::Path;
 
-    /// Compares a page with its file; with UPDATE_REFERENCE set it writes the file instead.
+    /// Compares a page with its file; if UPDATE_REFERENCE is set, writes the file instead.
     fn current(name: &str, text: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference").join(name);
         if std::env::var_os("UPDATE_REFERENCE").is_some() {

@@ -1,4 +1,4 @@
-//! `throng report`: list and dismiss what users have reported, with the server stopped or running.
+//! `throng report`: lists and dismisses users' reports, with the server stopped or running.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -60,7 +60,7 @@ pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
 /// Runs `throng report NAME`.
 ///
 /// # Errors
-/// What the accounts say; there is no such report, or more than one.
+/// The errors of the accounts; there is no such report, or more than one.
 pub(super) fn run(
     name: &str,
     matches: &ArgMatches,
@@ -97,13 +97,13 @@ pub(super) fn run(
     }
 }
 
-/// Whether somebody is meant by an address, by the account of it, or by its domain.
+/// Whether `of` matches an address, the account of it, or its domain.
 fn is_of(jid: &str, of: &str) -> bool {
     let account = jid.split('/').next().unwrap_or_default();
     jid == of || account == of || account.split_once('@').is_some_and(|(_, domain)| domain == of)
 }
 
-/// The whole id of the only report whose id begins so.
+/// The whole id of the only report whose id has this prefix.
 fn one(rows: &[ReportRow], given: &str) -> Result<String, Failure> {
     let given = given.to_ascii_lowercase();
     let mut fits = rows.iter().filter(|row| row.id.starts_with(&given) && !given.is_empty());
@@ -144,13 +144,13 @@ fn list(rows: &[ReportRow], io: &mut Io) {
         }
         let id = row.id.get(..8).unwrap_or(&row.id);
         let age = age(now_s.saturating_sub(row.at_s));
-        // Somebody else's words: nothing of them reaches the terminal but as it is shown.
+        // Foreign text: it reaches the terminal only escaped.
         let [by, jid, text] = [&row.by, &row.jid, &row.text].map(|text| harmless(text));
         io.say(format!("{id:<8}  {age:>7}  {by:<28}  {:<6}  {jid:<28}  {text}", reason(&row.reason)));
     }
 }
 
-/// The reason in a word: those of XEP-0377 3 have one.
+/// The reason as one word, for the reasons of XEP-0377 3.
 fn reason(urn: &str) -> &str {
     match urn.strip_prefix("urn:xmpp:reporting:") {
         Some(word @ ("spam" | "abuse")) => word,

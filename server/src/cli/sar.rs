@@ -1,4 +1,4 @@
-//! `throng sar`, which is a crate of its own and knows nothing of this server.
+//! `throng sar`, a crate that does not depend on this server.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::{Exit, Failure, Io};
 /// Reads or records until the end, or until SIGINT or SIGTERM.
 ///
 /// # Errors
-/// What the crate tells, as an exit code.
+/// The crate's failure, as an exit code.
 pub fn run(matches: &ArgMatches, io: &mut Io) -> Result<(), Failure> {
     let stop = Arc::new(Stop::default());
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM]).map_err(Failure::failed)?;

@@ -1,4 +1,4 @@
-//! `throng serve`: takes the folder, sets up the log, hands over.
+//! `throng serve`: locks the folder, sets up the log, and starts the server.
 
 use throng_engine::extension::Rule;
 
@@ -12,7 +12,7 @@ use crate::log;
 /// Runs the server until it has stopped.
 ///
 /// # Errors
-/// The folder is in use; whatever [`Program::serve`] says.
+/// The folder is in use; the errors of [`Program::serve`].
 pub fn run(loaded: Loaded, program: &dyn Program) -> Result<(), Failure> {
     let log = log::start(loaded.config.log_level, loaded.config.log_format).map_err(Failure::failed)?;
     for warning in &loaded.warnings {
@@ -31,12 +31,12 @@ pub fn run(loaded: Loaded, program: &dyn Program) -> Result<(), Failure> {
     program.serve(loaded, log, lock)
 }
 
-/// How many there are, as far as they were counted.
+/// A count that may be incomplete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Count {
-    /// Those that were counted.
+    /// The number counted.
     pub rows: u64,
-    /// There may be more.
+    /// Whether there may be more.
     pub is_more: bool,
 }
 
@@ -51,25 +51,26 @@ impl Count {
     }
 }
 
-/// What a start has found in its data folder.
+/// The state of the data folder at a start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Opened {
-    /// There was no store: this start has made one.
+    /// Whether this start created the store.
     pub is_new: bool,
-    /// Accounts, of external authentication those that have logged in.
+    /// Number of accounts; for external authentication, of those that have logged in.
     pub accounts: Count,
-    /// Messages in archives; one between two users of this server is in the archive of each.
+    /// Number of messages in archives; one between two local users is in the archive of each.
     pub messages: Count,
-    /// When something was committed the last time, in seconds since 1970.
+    /// Time of the last commit, in seconds since 1970.
     pub last_written_s: Option<u64>,
-    /// What used the folder before and was cut off: `serve 1234`.
+    /// The previous user of the folder, if it was killed: `serve 1234`.
     pub cut_off: Option<String>,
-    /// Commits that were read back from the journal.
+    /// Number of commits replayed from the journal.
     pub replayed: u64,
 }
 
 impl Opened {
-    /// What was found, and after a crash what was recovered, a sentence each without a full stop.
+    /// The state of the folder, and after a crash what was recovered, one sentence each without a
+    /// full stop.
     pub fn sentences(&self) -> Vec<String> {
         if self.is_new {
             return vec!["new data folder: no accounts, no messages".to_owned()];
@@ -90,7 +91,7 @@ impl Opened {
     }
 }
 
-/// The banner of a started server: its folder and what was in it, where it listens, and what to do next.
+/// The banner of a started server: its folder and contents, its listeners, and what to do next.
 pub fn welcome(loaded: &Loaded, opened: &Opened, listening: &[Listening]) -> String {
     let config = &loaded.config;
     let mut text = format!("Throng serves {} from {}\n", config.domain, config.data.display());

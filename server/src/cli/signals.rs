@@ -1,6 +1,6 @@
-//! Signals of the process, as a server understands them.
+//! Signals of the process, as a server interprets them.
 //!
-//! This module turns signals into [`Wish`]es on a thread of its own; it ends nothing itself.
+//! This module turns signals into [`Wish`]es on a thread of its own; it stops nothing itself.
 
 use std::io;
 use std::thread::JoinHandle;
@@ -10,18 +10,18 @@ use signal_hook::iterator::{Handle, Signals as Iterator};
 
 use crate::waits;
 
-/// What a signal asks for.
+/// The request that a signal makes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
     /// SIGTERM or SIGINT: stop gracefully.
     Stop,
-    /// The same again: stop at once.
+    /// A second SIGTERM or SIGINT: stop at once.
     StopNow,
     /// SIGHUP: read certificates and knobs again.
     Reload,
 }
 
-/// Signals that are listened to. Dropping it stops listening; the signals stay caught.
+/// The handled signals. Dropping it stops the handling; the signals remain caught.
 #[derive(Debug)]
 pub struct Signals {
     handle: Handle,
@@ -29,7 +29,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Calls `wish` for each signal, one after the other, on one thread.
+    /// Calls `wish` for each signal, sequentially, on one thread.
     ///
     /// # Errors
     /// The system refuses the handlers or the thread.

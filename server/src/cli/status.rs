@@ -1,13 +1,14 @@
-//! `throng ctl status`: the state in about ten lines, what is wrong, and, with `--all`, every figure.
+//! `throng ctl status`: the state in about ten lines, the faults, and, with `--all`, every figure.
 
 use super::{Io, age, bytes, many};
 use crate::admin::Status;
 use crate::admin::wrong::Weight;
 
-/// Width of a line's name.
+/// Width of the name of a line.
 const NAME: usize = 12;
 
-/// Groups of counters with the beginnings of their names; a counter is in the first that has its own.
+/// Groups of counters with the prefixes of their names; a counter belongs to the first group with a
+/// matching prefix.
 const GROUPS: &[(&str, &[&str])] = &[
     ("connections", &["connections", "conns_", "accept", "arrived", "departed", "streams_", "closed_", "paused"]),
     ("sessions and logins", &["sessions", "session_", "users_", "logins", "resumed", "expired", "asks_", "outside_"]),
@@ -21,7 +22,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("shards", &[""]),
 ];
 
-/// The text; with `all` every figure.
+/// The text; with `all`, every figure.
 pub(super) fn text(status: &Status, all: bool, io: &Io) -> String {
     let mut text = format!("throng {}\n", heading(status, io));
     let mut line = |name: &str, what: String| text += &format!("{name:<NAME$} {what}\n");
@@ -70,7 +71,7 @@ fn heading(status: &Status, io: &Io) -> String {
     format!("{} (process {}), {state}, up {}", status.version, status.pid, age(status.uptime_s))
 }
 
-/// The main domain, and how many there are beside it: there may be thousands.
+/// The main domain, and the number of additional ones: there may be thousands.
 fn domains(status: &Status) -> String {
     match status.virtual_hosts.as_slice() {
         [] => status.domain.clone(),
@@ -79,7 +80,7 @@ fn domains(status: &Status) -> String {
     }
 }
 
-/// All that is resident, and what it is: the three figures add up to it.
+/// Resident memory and its parts: the three figures add up to it.
 fn memory(status: &Status) -> String {
     let part = |name: &str| status.memory.get(name).copied().unwrap_or(0);
     let (files, rest) = (part("files"), part("rest"));
@@ -113,7 +114,7 @@ fn group(name: &str) -> usize {
     GROUPS.iter().position(|(_, beginnings)| has(beginnings)).expect("the last takes all")
 }
 
-/// A figure with the unit that its name ends with.
+/// A figure with the unit that its name ends in.
 fn with_unit(name: &str, count: u64) -> String {
     match name {
         _ if name.ends_with("_bytes") || name.contains("bytes_") => bytes(count),
@@ -214,7 +215,7 @@ memory       28.0 MiB resident: 20.0 MiB program and files, 4.0 MiB data and buf
             let found = all.lines().find_map(|line| line.strip_prefix("  ")?.strip_prefix(name)?.strip_prefix(' '));
             assert_eq!(found.map(str::trim), Some(value), "{name} in {all}");
         }
-        // Each counter once, below a heading; and no heading without counters.
+        // Each counter appears once, below a heading; no heading is without counters.
         let names: BTreeMap<&str, usize> = status.counters.keys().map(|name| (name.as_str(), group(name))).collect();
         assert!((0..GROUPS.len()).all(|at| names.values().any(|of| *of == at)), "{names:?}");
         assert!(names.keys().all(|name| all.matches(&format!("  {name} ")).count() == 1), "{all}");

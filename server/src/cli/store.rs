@@ -1,4 +1,5 @@
-//! `throng store`: check, salvage, backup and its verification, restore, migrate. What is done with partitions has a file of its own.
+//! `throng store`: check, salvage, backup and its verification, restore, migrate. Commands on
+//! partitions have a file of their own.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::disk::{FolderLock, LockError};
 /// Runs `throng store NAME`.
 ///
 /// # Errors
-/// The folder is in use, or what the store says. Something wrong found by a check is `Failed`.
+/// The folder is in use; the errors of the store. A fault found by a check is `Failed`.
 pub fn run(
     name: &str,
     matches: &ArgMatches,
@@ -35,7 +36,7 @@ pub fn run(
     if name != "restore" && !config.data.exists() {
         return Err(no_folder(config));
     }
-    // The others change nothing in the data folder.
+    // The other commands change nothing in the data folder.
     let lock = match name {
         "restore" | "migrate" => FolderLock::take(&config.data, name),
         _ => FolderLock::take_there(&config.data),
@@ -116,13 +117,13 @@ fn tell(name: &str, report: &StoreReport, io: &mut Io) {
     }
 }
 
-/// Lets the running server copy its store, and tells how far it is.
+/// Lets the running server copy its store, and reports the progress.
 fn running_backup(loaded: &Loaded, holder: &str, to: &Path, io: &mut Io) -> Result<(), Failure> {
     let mut client = Client::connect(&loaded.config.admin_socket_path()).map_err(|error| match error {
         AskError::NotRunning(_) => lock_failure(&loaded.config, LockError::Held(holder.to_owned())),
         other => ask_failure(other),
     })?;
-    // The server's working folder is not this one.
+    // The server has another working directory.
     let to = std::path::absolute(to).map_err(Failure::failed)?;
     let to = to.to_str().ok_or_else(|| Failure::new(Exit::Usage, "the folder's name is not Unicode"))?;
     let mut told = 0;

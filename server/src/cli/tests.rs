@@ -1,4 +1,5 @@
-//! Command lines run in memory: a program without a server, streams that are kept, a server that is a table.
+//! Command lines run in memory: a program without a server, captured streams, and a server
+//! implemented as a table.
 
 use std::io::Cursor;
 use std::sync::{Arc, Mutex};
@@ -27,7 +28,7 @@ impl Write for Kept {
     }
 }
 
-/// A data folder, a program, and how its commands went.
+/// A data folder, a program, and the output of its commands.
 struct Bench {
     folder: tempfile::TempDir,
     memory: Memory,
@@ -43,7 +44,8 @@ struct Went {
 
 impl Bench {
     fn new() -> Bench {
-        // As the program makes it: whether an earlier test has set the mask of this process changes nothing.
+        // The mode that the program creates, independent of the umask set by an earlier test in
+        // this process.
         let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o700);
         let folder = tempfile::Builder::new().permissions(owner_only).tempdir().expect("a folder");
         Bench { folder, memory: Memory::default(), terminal: false, input: String::new() }
@@ -89,7 +91,7 @@ impl Bench {
 fn every_flag_of_the_table_is_taken_and_beats_the_environment() {
     let bench = Bench::new();
     for row in crate::config::TABLE {
-        // Some options only go with others.
+        // Some options are only valid with others.
         if matches!(row.key, "data" | "admin_socket" | "tls_certificate" | "tls_key") {
             continue;
         }
@@ -163,7 +165,7 @@ fn configuration_is_printed_checked_and_explained() {
     let error: serde_json::Value = serde_json::from_str(&went.err).expect("JSON");
     assert_eq!((went.exit, &error["exit"]), (Exit::Usage, &2.into()));
     assert!(error["error"].as_str().expect("text").contains("throng.toml:1: shards cannot be `-3`"));
-    // Options that do not go together, for the check and for the server alike, with what to do about them.
+    // Options in conflict, with the remedy; the check and the server report the same.
     std::fs::write(bench.folder.path().join("throng.toml"), "outbound_bytes_soft = \"2MiB\"\n").unwrap();
     for command in ["config check", "serve"] {
         let went = bench.run(command);
@@ -173,7 +175,7 @@ fn configuration_is_printed_checked_and_explained() {
     }
 }
 
-/// Who looks for what is wrong needs the values most when something is: they are printed, and then what is wrong.
+/// The values are most needed when something is wrong: they are printed first, then the problems.
 #[test]
 fn values_that_do_not_go_together_are_printed_all_the_same() {
     let bench = Bench::new();
@@ -576,7 +578,7 @@ fn stores_are_checked_copied_and_restored() {
     assert_eq!(bench.calls().last().map(String::as_str), Some("backup /backups/live"));
 }
 
-/// `throng ctl announce` waits until all have been told.
+/// `throng ctl announce` waits until all sessions have been sent the announcement.
 #[test]
 fn announcements_are_made_and_withdrawn() {
     let bench = Bench::new();
@@ -596,7 +598,7 @@ fn announcements_are_made_and_withdrawn() {
     assert_eq!(bench.run("ctl announce a --later --for 367d").exit, Exit::Usage);
 }
 
-/// Puts a file into the folder of uploads, as the server leaves it.
+/// Puts a file into the upload folder in the server's layout.
 fn uploaded(bench: &Bench, id: &str, owner: &str, came_s: u64) {
     let about = serde_json::json!({
         "owner": owner, "account": "0000000000000007", "name": "a b.jpg", "content_type": "image/jpeg", "size": 3,
@@ -648,7 +650,8 @@ fn somebody_at_a_terminal_is_asked_before_files_are_purged() {
     assert!(bench.run("upload purge --all --yes").out.starts_with("removed 1 file,"));
 }
 
-/// docs/json.md: answers are one object a line, what has done something says what, and an error is an object, too.
+/// docs/json.md: answers are one object per line, a command that changes something reports what it
+/// did, and an error is an object, too.
 #[test]
 fn answers_in_json_are_one_object_a_line() {
     let mut bench = Bench::new();

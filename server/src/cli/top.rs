@@ -1,4 +1,4 @@
-//! `throng top`: a live screen of a server.
+//! `throng top`: a live view of a server.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ Examples:
   throng top --once                                one screen as text
   throng top --json | jq .second.shards            an object a second, for scripts (--once: one)";
 
-/// The command; `rows` adds the flags that find the server.
+/// The command; `rows` adds the flags that locate the server.
 pub fn command(rows: impl Fn(Command) -> Command) -> Command {
     let flag = |name: &'static str, help: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue).help(help);
     let size = |name: &'static str, help: &'static str| {
@@ -58,7 +58,7 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
 /// Runs `throng top`.
 ///
 /// # Errors
-/// No server, or the server cannot be asked; no terminal.
+/// No server, or the server cannot be queried; no terminal.
 pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Result<(), Failure> {
     let once = matches.get_flag("once");
     if !(once || io.json || io.out_terminal) {
@@ -95,7 +95,7 @@ pub fn run(matches: &ArgMatches, loaded: &Loaded, io: &mut Io) -> Result<(), Fai
     Ok(())
 }
 
-/// An object a second.
+/// Prints one object per second.
 fn tell(source: &Source, view: &mut View, stop: &AtomicBool, io: &mut Io) -> Result<(), Failure> {
     let mut told = None;
     while !stop.load(Ordering::Relaxed) {
@@ -103,7 +103,7 @@ fn tell(source: &Source, view: &mut View, stop: &AtomicBool, io: &mut Io) -> Res
         if second != told {
             told = second;
             io.say_json(&view.json());
-            // A reader that has gone (`| head`) has seen enough.
+            // The reader has closed its end (`| head`).
             if io.out.flush().is_err() {
                 break;
             }
@@ -130,7 +130,7 @@ fn failure(failure: sar::Failure) -> Failure {
     }
 }
 
-/// What is named, or where the server of the data folder says that its HTTP is.
+/// The given address, or the HTTP address that the server of the data folder reports.
 fn address(matches: &ArgMatches, loaded: &Loaded) -> Result<Address, Failure> {
     let given = matches.get_one::<PathBuf>("token-file").cloned();
     if let Some(url) = matches.get_one::<String>("from") {
@@ -141,13 +141,13 @@ fn address(matches: &ArgMatches, loaded: &Loaded) -> Result<Address, Failure> {
     Ok(Address { url, token_file: Some(given.unwrap_or_else(|| loaded.config.admin_http_token_path())) })
 }
 
-/// Where a running server's HTTP is: `http://HOST:PORT`.
+/// The HTTP address of a running server: `http://HOST:PORT`.
 pub(super) fn http_of(client: &mut Client) -> Result<String, Failure> {
     let Done::Status(status) = client.ask(Ask::Status {}, drop).map_err(ask_failure)? else {
         return Err(Failure::failed("an answer of another sort"));
     };
     let off = "the server's HTTP for operators is off, or its port was taken: see the option admin_http";
     let first = status.admin_http.first().ok_or_else(|| Failure::failed(off))?;
-    // One that listens everywhere listens here.
+    // A wildcard address is reachable through loopback.
     Ok(format!("http://{first}").replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:"))
 }

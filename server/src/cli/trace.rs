@@ -1,4 +1,4 @@
-//! `throng ctl trace`: one user's stanzas as they come and go.
+//! `throng ctl trace`: one user's stanzas in real time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use crate::admin::client::Client;
 use crate::admin::protocol::{Ask, Done};
 use crate::admin::trace::{self, Page, Record, SECONDS_MAX, Told};
 
-/// How often it is asked what has come.
+/// Interval at which records are fetched.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 
 const AFTER: &str = "\
@@ -35,7 +35,7 @@ Examples:
   throng ctl trace --jid juliet@localhost --seconds 60
   throng ctl trace --jid juliet@localhost/balcony --json | jq 'select(.fate == \"refused\")'";
 
-/// The command; `rows` adds the flags that find the server.
+/// The command; `rows` adds the flags that locate the server.
 pub fn command(rows: impl Fn(Command) -> Command) -> Command {
     rows(Command::new("trace"))
         .about("Show one user's stanzas as they come and go")
@@ -99,10 +99,10 @@ pub fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Result<(),
     Ok(())
 }
 
-/// Shows what comes until it is over; the last page.
+/// Shows records until the trace is over; returns the last page.
 fn show(client: &mut Client, trace: u64, stop: &AtomicBool, io: &mut Io) -> Result<Page, Failure> {
     loop {
-        // Looked at before: what has come up to then is still shown.
+        // Read before the fetch, so that the records up to this moment are still shown.
         let last = stop.load(Ordering::Relaxed);
         let Told::Page(page) = ask(client, trace::Ask::Fetch { trace })? else {
             return Err(Failure::failed("an answer of another sort"));
@@ -113,7 +113,7 @@ fn show(client: &mut Client, trace: u64, stop: &AtomicBool, io: &mut Io) -> Resu
                 false => io.say(line(record, io)),
             }
         }
-        // A reader that has gone (`| head`) has seen enough.
+        // The reader has closed its end (`| head`).
         let read = io.out.flush().is_ok();
         if !read || (last || page.over) && !page.more {
             return Ok(page);
@@ -124,8 +124,8 @@ fn show(client: &mut Client, trace: u64, stop: &AtomicBool, io: &mut Io) -> Resu
     }
 }
 
-/// Text of a client's choice for a terminal: as it is when it is a word of printed characters, else quoted, with what would not be
-/// printed as it is escaped.
+/// Client-supplied text for a terminal: unchanged if it is a word of printable characters, else
+/// quoted, with unprintable characters escaped.
 fn plain(text: &str) -> String {
     let word = !text.is_empty() && text.chars().all(|c| c.is_alphanumeric() || "@/.-_:#+=".contains(c));
     let escaped = text.escape_debug().to_string();

@@ -1,4 +1,4 @@
-//! `throng upload`: list and purge uploaded files, with the server stopped or running.
+//! `throng upload`: lists and purges uploaded files, with the server stopped or running.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -58,7 +58,7 @@ pub(super) fn command(rows: impl Fn(Command) -> Command) -> Command {
         )
 }
 
-/// Which files.
+/// The selected files.
 struct Chosen {
     user: Option<String>,
     came_before_s: Option<u64>,
@@ -103,7 +103,7 @@ pub(super) fn run(name: &str, matches: &ArgMatches, loaded: &Loaded, io: &mut Io
     purge(&chosen, loaded, io)
 }
 
-/// Visits the chosen files.
+/// Visits the selected files.
 fn visit(
     chosen: &Chosen,
     loaded: &Loaded,

@@ -1,4 +1,5 @@
-//! `throng user`: add, passwd, del, list, suspend, resume, show, and who waits for approval; import has its own file.
+//! `throng user`: add, passwd, del, list, suspend, resume, show, and approval of waiting accounts;
+//! import has its own file.
 
 use std::io::{BufRead, BufReader, Read};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,7 +18,7 @@ use crate::log::Secret;
 /// Runs `throng user NAME`.
 ///
 /// # Errors
-/// What the accounts, the file or the terminal say.
+/// The errors of the accounts, the file or the terminal.
 pub fn run(
     name: &str,
     matches: &ArgMatches,
@@ -46,7 +47,7 @@ pub fn run(
     if name == "show" {
         return show(given, &open(loaded, name, Some(given), program, io)?, io);
     }
-    // The lock is not held while someone thinks about a password.
+    // The lock is not held while the user types a password.
     let password = read_password(matches, io)?;
     let opened = open(loaded, name, Some(given), program, io)?;
     let user = named(given, &opened)?;
@@ -182,7 +183,7 @@ fn list(opened: &Opened, io: &mut Io) -> Result<(), Failure> {
             None => break,
         }
     }
-    // They come in the order of the store, which is by partition.
+    // The store's order is by partition.
     users.sort_unstable();
     for jid in users {
         match io.json {

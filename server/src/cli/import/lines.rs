@@ -1,7 +1,7 @@
-//! Lines of an import file: CSV, bounded, each with its number.
+//! Lines of an import file: bounded CSV, each with its line number.
 //!
-//! A record is one line: a password cannot hold a line's end (RFC 8265 4.2), and so a quote that is never closed costs
-//! its own line and not the rest of the file.
+//! A record is one line: a password cannot contain a line end (RFC 8265 4.2). A quote that is never
+//! closed therefore spoils its own line and not the rest of the file.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -11,16 +11,17 @@ use crate::log::Secret;
 /// Longest line, in bytes: the longest localpart and password, quoted, with room for keys.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// Names of the two columns. A first line is a header only if both fields are such names: an account may be called `user`.
+/// Names of the two columns. A first line is a header only if both fields are such names: an
+/// account may be called `user`.
 const FIRST_COLUMN: [&str; 5] = ["localpart", "user", "username", "jid", "name"];
 const SECOND_COLUMN: [&str; 4] = ["password", "pass", "secret", "keys"];
 
 /// Whether the first line is a header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Header {
-    /// If it names the columns.
+    /// It is a header if it names the columns.
     Guess,
-    /// It is.
+    /// It is a header.
     Yes,
     /// It is an account.
     No,
@@ -31,7 +32,7 @@ pub(super) enum Header {
 pub(super) struct Line {
     /// Line of the file, from 1.
     pub(super) line: u64,
-    /// Localpart and password, or why there are none.
+    /// Localpart and password, or the error of the line.
     pub(super) fields: Result<(String, Secret), String>,
 }
 
@@ -42,12 +43,12 @@ pub(super) struct Lines {
     bytes_read: u64,
     line: u64,
     ended: bool,
-    /// The first record, when it was looked at and is no header.
+    /// The first record, if it was read ahead and is not a header.
     first: Option<Line>,
 }
 
 impl Lines {
-    /// From a source whose length in bytes may be known.
+    /// Reads from a source whose length in bytes may be known.
     pub(super) fn new(source: Box<dyn Read + Send>, length: Option<u64>) -> Lines {
         let reader = BufReader::with_capacity(64 << 10, source);
         Lines { reader, length, bytes_read: 0, line: 0, ended: false, first: None }
@@ -58,7 +59,7 @@ impl Lines {
         self.length
     }
 
-    /// Passes over the first line if it is a header; what was taken for one, in words.
+    /// Skips the first line if it is a header; returns a description of a skipped header.
     pub(super) fn pass_header(&mut self, header: Header) -> Option<String> {
         let first = self.next()?;
         let known = |(user, secret): &(String, Secret)| {
@@ -78,12 +79,12 @@ impl Lines {
         told
     }
 
-    /// Bytes taken so far.
+    /// Number of bytes read so far.
     pub(super) fn bytes_read(&self) -> u64 {
         self.bytes_read
     }
 
-    /// The next line without its end; `None` at the file's end.
+    /// The next line without its end; `None` at the end of the file.
     fn text(&mut self) -> Option<Result<Vec<u8>, String>> {
         let mut text = Vec::new();
         match (&mut self.reader).take(LINE_BYTES_MAX + 1).read_until(b'\n', &mut text) {
@@ -103,7 +104,7 @@ impl Lines {
         Some(Ok(text))
     }
 
-    /// Drops the rest of a line; false at the file's end.
+    /// Skips the rest of a line; returns false at the end of the file.
     fn skip_line(&mut self) -> bool {
         match self.reader.skip_until(b'\n') {
             Ok(count) => {

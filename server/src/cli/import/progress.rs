@@ -1,14 +1,15 @@
-//! How far an import is: a bar on a terminal, a line now and then elsewhere.
+//! Progress of an import: a bar on a terminal, an occasional line elsewhere.
 
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Time between lines where there is no terminal.
+/// Interval between lines when there is no terminal.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// Shows how far an import is. Its measure is the file's bytes, because the number of lines is not known beforehand.
+/// Shows the progress of an import, measured in bytes of the file because the number of lines is
+/// not known in advance.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
     length: Option<u64>,
@@ -31,7 +32,7 @@ impl Progress {
         Progress { bar, length, started: now, told: now }
     }
 
-    /// Tells of `users` done and `bytes` read.
+    /// Reports `users` done and `bytes` read.
     pub(super) fn step(&mut self, users: u64, bytes: u64, err: &mut dyn Write) {
         let rate = users as f64 / self.started.elapsed().as_secs_f64().max(0.001);
         match &self.bar {
@@ -49,7 +50,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub(super) fn end(self) {
         if let Some(bar) = self.bar {
             bar.finish_and_clear();

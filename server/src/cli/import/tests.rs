@@ -1,4 +1,4 @@
-//! Imports against accounts in memory.
+//! Imports into accounts in memory.
 
 use std::cell::RefCell;
 use std::io::Cursor;
@@ -18,7 +18,7 @@ fn plan(existing: Existing, keep_going: bool) -> Plan {
     Plan { existing, keep_going, iterations: 4_096, threads: 2 }
 }
 
-/// A line with keys, which costs no hashing.
+/// A line with keys, which needs no hashing.
 fn keyed(user: &str) -> String {
     thread_local! {
         static KEYS: String = ScramKeys::derive(&Secret::new("x"), 4_096, &[7; 16]).expect("good").reveal();

@@ -1,4 +1,4 @@
-//! `throng ctl profile counters`: a table of what the processor counts.
+//! `throng ctl profile counters`: a table of the processor's event counters.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::profile::{self, Plan, Told};
 /// Counts of a thread by event.
 type Counts = BTreeMap<String, u64>;
 
-/// A column: its heading, and its number of a thread, if it is there.
+/// A column: its heading, its value for a thread if there is one, and its width.
 type Column = (&'static str, fn(&Counts) -> Option<f64>, usize);
 
 const COLUMNS: [Column; 9] = [
@@ -60,7 +60,7 @@ pub(super) fn run(client: &mut Client, matches: &ArgMatches, io: &mut Io) -> Res
     Ok(())
 }
 
-/// A line a thread, who used most CPU time first.
+/// One line per thread, the most CPU time first.
 fn lines(counted: &Counted) -> Vec<String> {
     let columns: Vec<&Column> =
         COLUMNS.iter().filter(|column| counted.threads.values().any(|counts| column.1(counts).is_some())).collect();
@@ -78,7 +78,7 @@ fn lines(counted: &Counted) -> Vec<String> {
     std::iter::once(format!("{:<wide$}{heading}", "THREAD")).chain(threads.into_iter().map(line)).collect()
 }
 
-/// Events that are missing, by the reason.
+/// Missing events by reason.
 fn reasons(counted: &Counted) -> BTreeMap<&str, Vec<&str>> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (event, why) in &counted.missing {

@@ -15,7 +15,7 @@ use crate::admin::client::Client;
 use crate::admin::protocol::{Ask, Done};
 use crate::profile::{self, HZ_MAX, Plan, Progress, SECONDS_MAX, STEP_BYTES, Told};
 
-/// How often it is asked how far a profile is.
+/// Interval at which the progress of a profile is polled.
 const ASK_EVERY: Duration = Duration::from_millis(250);
 
 const CPU: &str = "\
@@ -43,7 +43,7 @@ Examples:
   throng ctl profile counters --seconds 10
   throng ctl profile counters --json";
 
-/// The commands; `rows` adds the flags that find the server.
+/// The commands; `rows` adds the flags that locate the server.
 pub fn command(rows: impl Fn(Command) -> Command) -> Command {
     let seconds = || {
         Arg::new("seconds")
@@ -102,7 +102,7 @@ pub fn command(rows: impl Fn(Command) -> Command) -> Command {
         .subcommand(waits::command(rows(Command::new("wait")), seconds()))
 }
 
-/// Flags of a profile that is drawn.
+/// Flags of a profile that is drawn as a picture.
 fn drawn(out: &'static str) -> [Arg; 2] {
     [
         Arg::new("out")
@@ -143,7 +143,7 @@ fn ask(client: &mut Client, asked: profile::Ask) -> Result<Told, Failure> {
     }
 }
 
-/// Begins a profile and waits for its end, telling how far it is.
+/// Begins a profile and waits for its end, reporting the progress.
 fn wait(client: &mut Client, plan: Plan, seconds: u64, io: &mut Io) -> Result<Progress, Failure> {
     ask(client, profile::Ask::Begin(plan))?;
     let mut told = 0;
@@ -153,7 +153,7 @@ fn wait(client: &mut Client, plan: Plan, seconds: u64, io: &mut Io) -> Result<Pr
             return Err(Failure::failed("an answer of another sort"));
         };
         let now = progress.elapsed_ms / 1_000;
-        // A terminal sees each second, a log every tenth.
+        // A terminal shows every second, a log every tenth.
         if now.min(seconds) > told && (io.terminal || now % 10 == 0) && !progress.done {
             told = now;
             let samples = if progress.samples > 0 { format!(", {} samples", progress.samples) } else { String::new() };

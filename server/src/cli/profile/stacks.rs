@@ -1,4 +1,4 @@
-//! Profiles that are stacks: of CPU time, and of memory.
+//! Profiles made of stacks: of CPU time and of memory.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -19,29 +19,30 @@ use crate::profile::symbols::Symbols;
 use crate::profile::unwind::Code;
 use crate::profile::{self, Plan, Progress, Told};
 
-/// Where the program ends and its allocator begins: what stands further in says nothing.
+/// Frames at which the program ends and its allocator begins: frames further in carry no
+/// information.
 const ALLOCATOR: [&str; 4] =
     ["__rust_alloc", "__rust_realloc", "throng_sys::allocator::", "throng_sys::sampler::heap::"];
 
-/// What was found, with names.
+/// The result, with symbol names.
 struct Profile {
     progress: Progress,
     stacks: Vec<Named>,
 }
 
-/// How a profile is told.
+/// How to report a profile.
 struct Telling<'a> {
-    /// What the picture is of, for its title.
+    /// The subject of the picture, for its title.
     what: &'a str,
-    /// What widths are.
+    /// The unit of the widths.
     unit: &'a str,
-    /// What is said of how it was taken.
+    /// How the profile was taken.
     how: String,
-    /// If there is no stack.
+    /// The text for a profile without stacks.
     nothing: &'a str,
-    /// What to do when samples were lost.
+    /// The advice for lost samples.
     lost: &'a str,
-    /// What the JSON has besides.
+    /// Additional fields of the JSON.
     facts: Value,
 }
 
@@ -95,7 +96,7 @@ fn profile(
         return Err(Failure::failed("an answer of another sort"));
     };
     let out: &PathBuf = matches.get_one("out").expect("it has a default");
-    // Better now than after the time has passed.
+    // Fail now rather than after the time has passed.
     let drawn = !io.json && !matches.get_flag("collapsed");
     let file = drawn.then(|| create(out)).transpose()?;
     let progress = wait(client, plan, seconds(matches), io)?;
@@ -161,7 +162,7 @@ fn fetch(client: &mut Client) -> Result<(Vec<Code>, Vec<Stack>), Failure> {
 
 fn name(stack: Stack, symbols: &mut Symbols) -> Named {
     let mut frames: Vec<String> = stack.frames.iter().flat_map(|frame| symbols.names(*frame).to_vec()).collect();
-    // What std does on the way to a thread's own work says nothing.
+    // std's frames below a thread's own work carry no information.
     if let Some(at) = frames.iter().rposition(|frame| frame.contains("__rust_begin_short_backtrace")) {
         frames.drain(..=at);
     }

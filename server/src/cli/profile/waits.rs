@@ -28,7 +28,7 @@ Examples:
   throng ctl profile wait --only lock --seconds 60
   throng ctl profile wait --json";
 
-/// The command without its way to the server.
+/// The command without the flags that locate the server.
 pub(super) fn command(command: Command, seconds: Arg) -> Command {
     command.about("Where its threads wait: locks, channels, syncs, sleeps").after_help(HELP).arg(seconds).arg(
         Arg::new("only")
@@ -94,7 +94,7 @@ fn line(row: &Row) -> String {
     )
 }
 
-/// Microseconds with a unit that suits them.
+/// Microseconds in a suitable unit.
 fn time(micros: f64) -> String {
     match micros {
         ..1e3 => format!("{micros:.0}us"),

@@ -1,4 +1,5 @@
-//! Administrators who are users are served by the code that serves operators; and what operators see of users' reports.
+//! Administrators' commands run the same code as operators' commands; and operators' view of users'
+//! reports.
 
 use throng_engine::limits::REPORT_TEXT_BYTES_MAX;
 use throng_engine::orders::{Listing, Order, Outcome, Users, Wanted, Why};
@@ -45,7 +46,7 @@ fn orders_of_administrators_are_requests_of_operators_xep0133() {
     };
     let (jids, next) = list(Users::Online, "1190", 5);
     assert_eq!((jids.first().map(String::as_str), next.as_deref()), (Some("u1190@localhost"), Some("1195")));
-    // Each fifth session is idle, and of those each second waits to be resumed.
+    // Every fifth session is idle, and every second of those is resumable.
     assert_eq!(
         (order(Wanted::Count(Users::Active)), order(Wanted::Count(Users::Idle))),
         (Outcome::Count(960), Outcome::Count(120))
@@ -70,7 +71,7 @@ fn orders_of_administrators_are_requests_of_operators_xep0133() {
     let Outcome::Facts(facts) = *rest else { panic!("no times") };
     assert_eq!(facts[0], ("accountjids", vec!["paris@localhost".to_owned()]));
     assert_eq!((facts[1].0, named), ("lastlogin", failed.clone()));
-    // Of one address its fault is told, of several those that failed.
+    // For one address, its fault is reported; for several, the failed ones.
     assert_eq!(why(order(Wanted::Delete(vec!["ghost@localhost".into()]))), Why::NotFound);
     let some = Wanted::Delete(vec!["ghost@localhost".into(), "paris@localhost".into()]);
     assert_eq!(order(some), Outcome::Partly { rest: Box::new(Outcome::Done), failed });
@@ -152,7 +153,7 @@ fn administrators_see_and_do_what_operators_do() {
     );
 }
 
-/// A page of reports is one stanza: what does not fit is on the next.
+/// A page of reports is one stanza: the remainder is on the next page.
 #[test]
 fn administrators_list_and_dismiss_reports_xep0377() {
     let memory = Memory::default();

@@ -1,4 +1,4 @@
-//! A server that is a table, and a program that has it.
+//! A server implemented as a table, and a program that uses it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,9 +17,9 @@ use crate::events::{Event, What};
 pub(crate) struct Memory {
     pub(in crate::cli) accounts: Arc<Mutex<BTreeMap<String, ScramKeys>>>,
     pub(in crate::cli) calls: Arc<Mutex<Vec<String>>>,
-    /// After this many accounts every put fails.
+    /// Number of accounts after which every put fails.
     pub(in crate::cli) fails_after: Option<usize>,
-    /// Of this process.
+    /// The profiles of this process.
     pub(in crate::cli) profiles: Arc<crate::profile::Profiles>,
 }
 
@@ -111,7 +111,7 @@ impl Accounts for Memory {
         })
     }
 
-    /// Three, of which two begin alike, in two pages.
+    /// Three rows in two pages; two ids have a common prefix.
     fn invitations(&self, after: Option<&str>, _: usize) -> Result<Page<InviteRow>, Fault> {
         let row = |id: &str, state: &str| InviteRow {
             id: id.repeat(8),
@@ -144,7 +144,7 @@ impl Accounts for Memory {
         }
     }
 
-    /// Three, of which two begin alike, in two pages.
+    /// Three rows in two pages; two ids have a common prefix.
     fn reports(&self, after: Option<&str>, _: usize) -> Result<Page<ReportRow>, Fault> {
         let row = |id: &str, at_s, by: &str, jid: &str| ReportRow {
             id: id.repeat(4),
@@ -192,7 +192,7 @@ impl Control for Memory {
         Status { version, domain, listeners, counters, knobs_set, events, ..Status::default() }
     }
 
-    /// 1,200 sessions, numbered; each fifth is idle, and of those each second waits to be resumed.
+    /// 1,200 numbered sessions; every fifth is idle, and every second of those is resumable.
     fn sessions(&self, of: Option<&str>, after: Option<&str>, limit: usize) -> Result<Page<SessionRow>, Fault> {
         let from = after.map_or(0, |after| after.parse().expect("ours"));
         let all = if of.is_some() { 1 } else { 1_200 };
@@ -237,14 +237,14 @@ impl Control for Memory {
         Ok(vec![echo, row("irc.localhost")])
     }
 
-    /// Over with the second look after it has begun.
+    /// Complete at the second query.
     fn announced(&self) -> Result<Announced, Fault> {
         let looks = self.calls.lock().unwrap().iter().filter(|call| *call == "announced").count() as u64;
         self.note("announced");
         Ok(Announced { told: 10 * looks, done: looks > 1 })
     }
 
-    /// Those whose names begin with a p.
+    /// Accounts whose names begin with a p.
     fn suspended(&self, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
         let mut page = self.list(after, limit)?;
         page.rows.retain(|row| row.user.starts_with('p'));
