@@ -1,6 +1,7 @@
-//! What can be wrong with a configuration, said so that the reader can put it right; and the rules between options.
+//! The possible faults of a configuration, phrased so that the reader can correct them; and the
+//! rules between options.
 //!
-//! This module knows values and where they came from; it opens nothing.
+//! This module handles values and their sources; it opens nothing.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,10 +12,10 @@ use throng_engine::limits::NOTIFY_BODY_BYTES_MAX;
 use super::kind::{AskedBy, BareJid};
 use super::table::{ClientName, Config, Registration, row};
 
-/// What the longest item of a channel takes in memory, about, bytes: content that is no text is Base64.
+/// Approximate bytes of the longest item of a channel in memory: binary content is in Base64.
 const ITEM_BYTES_MAX: u64 = NOTIFY_BODY_BYTES_MAX as u64 * 4 / 3 + 1_024;
 
-/// Where a value came from. Later variants give way to earlier ones.
+/// The source of a value. Earlier variants take precedence over later ones.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Source {
     /// An operator, while the server runs ([`super::knobs`]).
@@ -25,7 +26,7 @@ pub enum Source {
     Variable(String),
     /// A line of a file, counted from 1.
     File(PathBuf, usize),
-    /// The table.
+    /// The default in the table.
     Default,
 }
 
@@ -41,7 +42,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// Whether a URL's host, perhaps with a port, is this machine itself.
+/// Whether the host of a URL, possibly with a port, is this machine.
 fn is_loopback(authority: &str) -> bool {
     let host = match authority.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -50,12 +51,12 @@ fn is_loopback(authority: &str) -> bool {
     host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Whether others can read on the way what a URL is sent.
+/// Whether the data sent to a URL can be read in transit.
 fn is_readable(url: &str) -> bool {
     url.strip_prefix("http://").is_some_and(|rest| !is_loopback(rest.split(['/', '?']).next().unwrap_or_default()))
 }
 
-/// One thing that is wrong.
+/// One fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Problem {
     /// The file cannot be read.
@@ -65,7 +66,7 @@ pub enum Problem {
         /// The system's reason.
         reason: String,
     },
-    /// The file is not TOML.
+    /// The file is not valid TOML.
     Syntax {
         /// The file.
         path: PathBuf,
@@ -74,36 +75,36 @@ pub enum Problem {
         /// The parser's reason.
         reason: String,
     },
-    /// A name that the table does not have.
+    /// A name that the table lacks.
     Unknown {
-        /// Where it stands.
+        /// The source of the name.
         source: Source,
         /// The name.
         key: String,
-        /// What was most likely meant.
+        /// The known name that is most similar.
         nearest: Option<&'static str>,
     },
     /// A value that its option does not allow.
     Value {
-        /// Where it stands.
+        /// The source of the value.
         source: Source,
         /// The option.
         key: &'static str,
-        /// What was found.
+        /// The value found.
         found: String,
-        /// What is allowed.
+        /// The allowed values.
         allowed: String,
     },
-    /// An option that takes effect at the next start only.
+    /// An option that only takes effect at the next start.
     NoKnob {
         /// The option.
         key: &'static str,
     },
-    /// Values that do not go together.
+    /// Values that conflict with each other.
     Clash {
         /// The option to change first.
         key: &'static str,
-        /// What is wrong and what to do.
+        /// The fault and its remedy.
         reason: String,
     },
 }
@@ -132,7 +133,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// All that is wrong, in the order found.
+/// All faults, in the order found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -148,10 +149,10 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// Bytes a second of a user's bytestreams, below which one piece takes more than a second.
+/// Bytes per second of a user's bytestreams below which one piece takes more than a second.
 const SLOWEST_STREAM: u64 = 16 << 10;
 
-/// The rules between options. Empty when all hold.
+/// Checks the rules between options. Empty if all hold.
 pub fn clashes(config: &Config) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut clash = |key: &'static str, reason: String| {
@@ -271,8 +272,8 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
     if config.http_forwarded && config.http.is_empty() {
         clash("http_forwarded", "without effect: http names no address".into());
     }
-    // Through a proxy strangers come to an address that they could not reach themselves. Whether there is one in front of
-    // HTTP in the clear cannot be known.
+    // Through a proxy, strangers reach an address that they could not reach themselves. Whether a
+    // proxy stands before plaintext HTTP cannot be known.
     let (reached, forwarded, perhaps) = (listeners().find(is_public), proxied().next(), config.http.first());
     for (on, key, danger) in [
         (config.plain_auth, "plain_auth", "passwords would cross the network readable"),
@@ -287,7 +288,7 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             _ if !on || config.i_know => continue,
             (Some(address), ..) => (format!("{address} is not loopback"), ""),
             (_, Some(address), _) => (format!("a proxy forwards strangers to {address}"), ""),
-            // What a proxy has taken by TLS is readable nowhere else.
+            // Data that a proxy received over TLS is not readable elsewhere.
             (.., Some(address)) if key != "plain_auth" => {
                 let counted = match config.http_forwarded {
                     true => "",
@@ -447,7 +448,8 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
         }
     }
     if config.outbound_bytes_soft >= config.outbound_bytes_max {
-        // Messages must have begun to stay in the log before a client that asks on is ended.
+        // Messages must start to stay in the log before a client that keeps requesting is
+        // disconnected.
         let (soft, max) = (config.outbound_bytes_soft, config.outbound_bytes_max);
         clash(
             "outbound_bytes_soft",
@@ -464,7 +466,8 @@ pub fn clashes(config: &Config) -> Vec<Problem> {
             ),
         );
     }
-    // A failure is forgotten after a share of the window, which the throttle keeps in whole milliseconds.
+    // A failure is forgotten after a fraction of the window, which the throttle stores in whole
+    // milliseconds.
     let window_ms = config.login_failures_window_seconds.as_millis();
     for (key, failures) in [
         ("login_failures_per_pair_max", config.login_failures_per_pair_max),

@@ -1,4 +1,4 @@
-//! Which header fields of requests are passed on.
+//! The header fields of requests that are passed on.
 
 use super::kind::{Field, Kind, items};
 
@@ -6,7 +6,7 @@ use super::kind::{Field, Kind, items};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FieldName(pub Box<str>);
 
-/// Most of them: each is looked for in each request.
+/// Most names: each request is searched for each of them.
 const NAMES_MAX: usize = 16;
 
 impl Field for Vec<FieldName> {

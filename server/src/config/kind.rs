@@ -1,7 +1,7 @@
-//! What a value of an option may look like: its type, unit and range, and the reading and showing of it.
+//! The kinds of option values: type, unit and range, with parsing and formatting.
 //!
-//! This module knows text and ranges. It never learns where a text came from (flag, environment, file), nor what the
-//! value is for.
+//! This module handles texts and ranges. It never learns the source of a text (flag, environment,
+//! file) or the purpose of a value.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
@@ -18,34 +18,34 @@ use throng_engine::wire::jid::{Jid, normalise_domain, normalise_local};
 /// The type, unit and range of an option's value. Both ends of a range are allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `true` or `false`; `yes`/`no`, `on`/`off` and `1`/`0` are read as well.
+    /// `true` or `false`; `yes`/`no`, `on`/`off` and `1`/`0` are accepted as well.
     Switch,
-    /// A whole number of things.
+    /// A whole number.
     Count {
         /// Smallest value.
         min: u64,
         /// Largest value.
         max: u64,
-        /// What is counted, in the plural.
+        /// The counted things, in the plural.
         unit: &'static str,
     },
-    /// A whole number of things, or `auto`.
+    /// A whole number, or `auto`.
     CountOrAuto {
         /// Smallest value.
         min: u64,
         /// Largest value.
         max: u64,
-        /// What is counted, in the plural.
+        /// The counted things, in the plural.
         unit: &'static str,
     },
-    /// A number of bytes; the suffixes `KiB`, `MiB`, `GiB` are read.
+    /// A number of bytes; the suffixes `KiB`, `MiB`, `GiB` are accepted.
     Bytes {
         /// Smallest value in bytes.
         min: u64,
         /// Largest value in bytes.
         max: u64,
     },
-    /// A time in seconds; the suffixes `s`, `m`, `h`, `d` are read.
+    /// A time in seconds; the suffixes `s`, `m`, `h`, `d` are accepted.
     Seconds {
         /// Shortest time in seconds.
         min: u64,
@@ -54,58 +54,61 @@ pub enum Kind {
     },
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Any of these words; several are separated by commas or given one per flag; empty is none.
+    /// Any of these words, separated by commas or one per flag; may be empty.
     Words(&'static [&'static str]),
-    /// Domain names; several are separated by commas or given one a flag; nothing is none.
+    /// Domain names, separated by commas or one per flag; may be empty.
     Domains,
-    /// Contact addresses, `ROLE=URI` (XEP-0157); several are separated by commas or given one a flag; nothing is none.
+    /// Contact addresses, `ROLE=URI` (XEP-0157), separated by commas or one per flag; may be empty.
     Contacts,
-    /// STUN and TURN servers as URIs (RFC 7064, RFC 7065); several are separated by commas or given one a flag; nothing is none.
+    /// STUN and TURN servers as URIs (RFC 7064, RFC 7065), separated by commas or one per flag; may
+    /// be empty.
     Services,
-    /// Bare JIDs (RFC 7622); several are separated by commas or given one a flag; nothing is none.
+    /// Bare JIDs (RFC 7622), separated by commas or one per flag; may be empty.
     Jids,
-    /// Domains of components, each with the file of its secret: `DOMAIN=FILE`; several are separated by commas or given one a flag;
-    /// nothing is none.
+    /// Domains of components, each with the file of its secret: `DOMAIN=FILE`, separated by commas
+    /// or one per flag; may be empty.
     Components,
-    /// Domains whose users are kept elsewhere, each with the program or URL that is asked: `DOMAIN=PROGRAM` or `DOMAIN=URL`; several are
-    /// separated by commas or given one a flag; nothing is none.
+    /// Domains with an external user back end, each with the program or URL to ask:
+    /// `DOMAIN=PROGRAM` or `DOMAIN=URL`, separated by commas or one per flag; may be empty.
     BackEnds,
-    /// Localparts (RFC 7622 3.3); several are separated by commas or given one a flag; nothing is none.
+    /// Localparts (RFC 7622 3.3), separated by commas or one per flag; may be empty.
     Names,
-    /// A URL of HTTPS in which the invitation's token or address is put, or nothing.
+    /// An HTTPS URL with a placeholder for the invitation's token or address, or empty.
     PageOrNone,
     /// A domain name (RFC 7622 3.2), without port, without `@` and `/`.
     Domain,
-    /// A URL of HTTPS (RFC 9110 4.2.2), or nothing.
+    /// An HTTPS URL (RFC 9110 4.2.2), or empty.
     UrlOrNone,
-    /// An address of a WebSocket over TLS (RFC 6455 3), or nothing.
+    /// The address of a WebSocket over TLS (RFC 6455 3), or empty.
     SocketUrlOrNone,
-    /// A URL of HTTPS that is asked as it is, or empty.
+    /// An HTTPS URL that is requested unchanged, or empty.
     PathUrlOrNone,
-    /// Origins of pages (RFC 6454 6.2); several are separated by commas or given one a flag; `any` is all there are.
+    /// Origins of pages (RFC 6454 6.2), separated by commas or one per flag; `any` for all origins.
     Origins,
-    /// Beginnings of names of channels; several are separated by commas or given one a flag; `any` is all there are, `off` is none.
+    /// Prefixes of channel names, separated by commas or one per flag; `any` for all channels,
+    /// `off` for none.
     Prefixes,
-    /// Hosts of push services, or ends of hosts; several are separated by commas or given one a flag; `off` is none.
+    /// Hosts of push services, or suffixes of hosts, separated by commas or one per flag; `off` for
+    /// none.
     PushServices,
-    /// Names of header fields (RFC 9110 5.1); several are separated by commas or given one a flag; `off` is none.
+    /// Names of header fields (RFC 9110 5.1), separated by commas or one per flag; `off` for none.
     FieldNames,
-    /// A domain name or an IP address, perhaps with a port, or nothing.
+    /// A domain name or an IP address, possibly with a port, or empty.
     HostOrNone,
-    /// Some text on one line, or nothing.
+    /// A single-line text, or empty.
     TextOrNone,
-    /// Some text of several lines, or nothing.
+    /// A multi-line text, or empty.
     LinesOrNone,
-    /// A path that is always there.
+    /// A path that is always set.
     Path,
-    /// A path, or nothing.
+    /// A path, or empty.
     PathOrNone,
-    /// Listening addresses `IP:PORT`; several are separated by commas or given one a flag; `off` is none.
+    /// Listening addresses `IP:PORT`, separated by commas or one per flag; `off` for none.
     Listeners,
 }
 
 impl Kind {
-    /// One line that says what is allowed, as shown in help, errors and the reference page.
+    /// The allowed values in one line, as shown in help, errors and the reference page.
     pub fn allowed(&self) -> String {
         match *self {
             Kind::Switch => "true or false".into(),
@@ -150,7 +153,7 @@ impl Kind {
         }
     }
 
-    /// Its name for programs.
+    /// Its name in machine-readable output.
     pub fn name(&self) -> &'static str {
         match self {
             Kind::Switch => "switch",
@@ -182,7 +185,7 @@ impl Kind {
         }
     }
 
-    /// What is counted, where something is.
+    /// The counted things, if the value is a count.
     pub fn unit(&self) -> Option<&'static str> {
         match *self {
             Kind::Count { unit, .. } | Kind::CountOrAuto { unit, .. } => Some(unit),
@@ -192,7 +195,7 @@ impl Kind {
         }
     }
 
-    /// Smallest and largest value in its unit, where it is a number.
+    /// The smallest and largest value in its unit, if the value is a number.
     pub fn range(&self) -> Option<(u64, u64)> {
         match *self {
             Kind::Count { min, max, .. }
@@ -203,7 +206,7 @@ impl Kind {
         }
     }
 
-    /// The word that stands for a value in help: `--shards <N>`.
+    /// The placeholder for the value in help: `--shards <N>`.
     pub fn placeholder(&self) -> &'static str {
         match self {
             Kind::Switch => "BOOL",
@@ -253,9 +256,9 @@ impl Kind {
 
 /// A Rust type that a row of the table can have.
 pub trait Field: Sized {
-    /// Reads the parts that a source gave. `None` when they are not allowed by `kind`.
+    /// Parses the parts that a source gave. `None` if `kind` does not allow them.
     fn read(parts: &[String], kind: &Kind) -> Option<Self>;
-    /// The canonical text, which `read` takes back.
+    /// The canonical text, which `read` accepts.
     fn show(&self, kind: &Kind) -> String;
 }
 
@@ -374,7 +377,7 @@ impl Field for String {
     }
 }
 
-/// A URL of HTTPS with nothing behind its path, which ends with a `/` (RFC 3986 3); empty stays empty.
+/// An HTTPS URL with nothing after its path, which ends with a `/` (RFC 3986 3); empty stays empty.
 fn read_url(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some(String::new());
@@ -385,14 +388,16 @@ fn read_url(text: &str) -> Option<String> {
     (!rest.is_empty() && good).then(|| if text.ends_with('/') { text.to_owned() } else { format!("{text}/") })
 }
 
-/// A URL of this scheme, as of a WebSocket over TLS, without a query, which clients would have to escape; empty stays empty.
+/// A URL of this scheme, for example of a WebSocket over TLS, without a query, which clients would
+/// have to escape; empty stays empty.
 fn read_whole_url(scheme: &str, text: &str) -> Option<String> {
     let of_url = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%:[]/".contains(&byte);
     let good = |rest: &str| !rest.is_empty() && rest.bytes().all(of_url) && !rest.starts_with(['/', ':']);
     (text.is_empty() || text.strip_prefix(scheme).is_some_and(good)).then(|| text.to_owned())
 }
 
-/// A URL of HTTPS with a place for the token or the address of an invitation (RFC 3986 2, with braces around these); empty stays empty.
+/// An HTTPS URL with a placeholder for the token or the address of an invitation (RFC 3986 2, with
+/// additional braces); empty stays empty.
 fn read_page(text: &str) -> Option<String> {
     if text.is_empty() {
         return Some(String::new());
@@ -404,8 +409,8 @@ fn read_page(text: &str) -> Option<String> {
     good.then(|| text.to_owned())
 }
 
-/// A host as others reach it, and a port if one is named: a domain name in A-labels, or an IP address; one of IPv6 without brackets,
-/// which it needs before a port (RFC 3986 3.2.2).
+/// A host as reachable from outside, and its port if given: a domain name in A-labels, or an IP
+/// address. An IPv6 address is without the brackets that it needs before a port (RFC 3986 3.2.2).
 pub fn read_host(text: &str) -> Option<(String, Option<u16>)> {
     let port = |text: &str| text.parse().ok().filter(|port| *port != 0);
     if let Ok(address) = text.parse::<Ipv6Addr>() {
@@ -430,14 +435,16 @@ pub fn read_host(text: &str) -> Option<(String, Option<u16>)> {
     Some((host, port))
 }
 
-/// A domain as it stands in JIDs: U-labels in lower case (RFC 7622 3.2), whichever form was given. Refuses what the DNS cannot
-/// hold: labels of more than 63 bytes, names of more than 253 (RFC 1035 2.3.4), counted in A-labels.
+/// A domain in the form used in JIDs: U-labels in lower case (RFC 7622 3.2), whichever form was
+/// given. Refuses what the DNS cannot represent: labels of more than 63 bytes, names of more than
+/// 253 (RFC 1035 2.3.4), counted in A-labels.
 pub fn read_domain(text: &str) -> Option<String> {
     let domain = normalise_domain(text).ok()?.into_owned();
     (domain.starts_with('[') || domain_to_ascii(&domain).is_some()).then_some(domain)
 }
 
-/// A domain as it stands in the DNS and in certificates: A-labels (RFC 5890 2.3.2.1). `None` for one that cannot stand there.
+/// A domain in the form used in the DNS and in certificates: A-labels (RFC 5890 2.3.2.1). `None` if
+/// it has no such form.
 pub fn domain_to_ascii(domain: &str) -> Option<String> {
     let ascii =
         Uts46::new().to_ascii(domain.as_bytes(), AsciiDenyList::STD3, Hyphens::CheckFirstLast, DnsLength::Verify);
@@ -493,7 +500,8 @@ impl Field for Vec<SocketAddr> {
     }
 }
 
-/// Items separated by commas, each once, in the order given; `None` if one cannot be read, or there are too many.
+/// Items separated by commas, without duplicates, in the order given; `None` if one cannot be
+/// parsed, or there are too many.
 pub(super) fn items<T: PartialEq>(parts: &[String], most: usize, read: impl Fn(&str) -> Option<T>) -> Option<Vec<T>> {
     if let [one] = parts
         && matches!(one.trim(), "off" | "none" | "")
@@ -530,7 +538,7 @@ impl Field for Vec<Component> {
             let secret = PathBuf::read(&[file.trim().to_owned()], &Kind::Path)?;
             Some(Component { domain: read_domain(domain.trim())?, secret })
         })?;
-        // One domain has one secret.
+        // A domain has one secret.
         let twice = all.iter().enumerate().any(|(at, one)| all[..at].iter().any(|other| other.domain == one.domain));
         (!twice).then_some(all)
     }
@@ -545,7 +553,7 @@ impl Field for Vec<BackEnd> {
             let (domain, asked) = text.split_once('=')?;
             Some(BackEnd { domain: read_domain(domain.trim())?, asked: read_asked(asked.trim())? })
         })?;
-        // One domain's users are in one place.
+        // A domain has one back end.
         let twice = all.iter().enumerate().any(|(at, one)| all[..at].iter().any(|other| other.domain == one.domain));
         (!twice).then_some(all)
     }
@@ -596,7 +604,7 @@ impl Field for Vec<LocalName> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Origin(pub Box<str>);
 
-/// Most origins in a list: each request of a page is held against them.
+/// Most origins in a list: each request from a page is compared with all of them.
 const ORIGINS_MAX: usize = 1_000;
 
 impl Origin {
@@ -642,10 +650,11 @@ impl Field for Vec<Service> {
     }
 }
 
-/// Most contact addresses, and most services, that clients are told of: all of them are in one answer.
+/// Most contact addresses, and most services, published to clients: one answer contains all of
+/// them.
 const TOLD_MAX: usize = 32;
 
-/// A domain as [`read_domain`] has it.
+/// A domain as [`read_domain`] returns it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Domain(pub String);
 
@@ -656,27 +665,27 @@ pub struct BareJid(pub Box<str>);
 /// An external component (XEP-0114).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Component {
-    /// Its domain, as [`read_domain`] has it.
+    /// Its domain, as [`read_domain`] returns it.
     pub domain: String,
-    /// File with the secret that it proves itself by.
+    /// File with its secret.
     pub secret: PathBuf,
 }
 
-/// Who is asked about the passwords of a domain's users, who are kept elsewhere.
+/// The external back end that checks the passwords of a domain's users.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BackEnd {
-    /// The domain, as [`read_domain`] has it.
+    /// The domain, as [`read_domain`] returns it.
     pub domain: String,
-    /// Who.
+    /// The program or web service.
     pub asked: AskedBy,
 }
 
 /// A program or a web service.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum AskedBy {
-    /// A program's path, which is absolute, and its arguments.
+    /// A program's absolute path, and its arguments.
     Program(Vec<String>),
-    /// A URL of HTTP or HTTPS without a slash at its end.
+    /// An HTTP or HTTPS URL without a trailing slash.
     Url(String),
 }
 
@@ -686,16 +695,16 @@ const COMPONENTS_MAX: usize = 256;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LocalName(pub Box<str>);
 
-/// Most names in a list: each registration is held against them.
+/// Most names in a list: each registration is compared with all of them.
 const NAMES_MAX: usize = 1_000;
 
-/// Most JIDs in a list: each command of a user is held against them.
+/// Most JIDs in a list: each command of a user is compared with all of them.
 const JIDS_MAX: usize = 1_000;
 
-/// Most domains beside the main one.
+/// Most additional domains.
 const DOMAINS_MAX: usize = 10_000;
 
-/// Words in the order in which their row names them, each once.
+/// Words in the order in which their row names them, without duplicates.
 impl Field for Vec<&'static str> {
     fn read(parts: &[String], kind: &Kind) -> Option<Vec<&'static str>> {
         let Kind::Words(known) = *kind else { return None };
@@ -713,7 +722,7 @@ impl Field for Vec<&'static str> {
     }
 }
 
-/// Most listeners of one sort.
+/// Most listeners of one kind.
 pub const LISTENERS_MAX: usize = 64;
 
 /// Bytes in the largest unit that divides them: `256KiB`, `1MiB`, `10000`.

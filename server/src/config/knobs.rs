@@ -1,12 +1,12 @@
-//! What an operator sets while the server runs, laid over what was configured.
+//! The options that an operator sets while the server runs, layered over the configuration.
 //!
 //! ```text
 //! set for a while > set > flags, environment and file as read last (knobs) or as at the start (all else)
 //! ```
 //!
-//! What is set stays until it is reset, put back when its time is over, or the server ends; a reload of the file does not
-//! touch it. Nothing is set that would break a rule between options, now or when something else is put back. Time is an
-//! argument; nothing is carried out here.
+//! A value stays set until it is reset, its time is over, or the server ends; reloading the file
+//! does not affect it. A value is refused if it would break a rule between options, now or when
+//! another value reverts. Time is an argument; this module has no effects.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::check::{self, Problem, Problems, Source};
 use super::table::{Change, Config, Row, TABLE, nearest, row};
 use super::{Loaded, not_allowed};
 
-/// An option that has another value than before.
+/// An option whose value has changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Turn {
     /// The option.
@@ -26,45 +26,45 @@ pub struct Turn {
     pub from: String,
     /// The value now.
     pub to: String,
-    /// When it is put back.
+    /// When the value reverts.
     pub until: Option<Now>,
 }
 
-/// What a reload did.
+/// The effect of a reload.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reread {
-    /// Knobs that have another value.
+    /// Knobs whose value has changed.
     pub turns: Vec<Turn>,
-    /// Knobs that are set at run time, which goes before what was read.
+    /// Knobs set at run time, which override the values read.
     pub overridden: Vec<&'static str>,
     /// Options that differ from the start and need a restart.
     pub waiting: Vec<&'static str>,
 }
 
-/// A knob as it stands.
+/// A knob with its current value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Knob {
     /// The option.
     pub row: &'static Row,
     /// Its value.
     pub value: String,
-    /// Where that came from.
+    /// The source of the value.
     pub source: Source,
-    /// When it is put back.
+    /// When the value reverts.
     pub until: Option<Now>,
 }
 
-/// What is set of one option.
+/// The values set for one option.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 struct Set {
-    /// Until it is reset.
+    /// The value set until reset.
     stays: Option<String>,
-    /// For a while, and until when; goes before what stays.
+    /// The value set for a while, and its end; takes precedence over `stays`.
     passes: Option<(String, Now)>,
 }
 
 impl Set {
-    /// What holds at this time of the monotonic clock, and until when.
+    /// The value at this time of the monotonic clock, and its end.
     fn at(&self, mono_ms: u64) -> Option<(&str, Option<Now>)> {
         let passes = self.passes.as_ref().filter(|(_, until)| until.mono_ms > mono_ms);
         let passes = passes.map(|(text, until)| (text.as_str(), Some(*until)));
@@ -84,7 +84,7 @@ pub struct Knobs {
 }
 
 impl Knobs {
-    /// Nothing is set yet.
+    /// Options without any value set at run time.
     pub fn new(started: Loaded) -> Knobs {
         Knobs { read: started.clone(), sets: Sets::new(), config: started.config.clone(), started }
     }
@@ -94,10 +94,11 @@ impl Knobs {
         &self.config
     }
 
-    /// Sets a knob, for a while or until it is reset. What it was set to for a while before is forgotten.
+    /// Sets a knob, for a while or until it is reset. Replaces an earlier temporary value.
     ///
     /// # Errors
-    /// There is no such knob; the value is not allowed, or does not go with others, now or once one is put back.
+    /// There is no such knob; the value is not allowed, or conflicts with others, now or once one
+    /// reverts.
     pub fn set(&mut self, key: &str, text: &str, lasting: Option<Duration>, now: Now) -> Result<Vec<Turn>, Problems> {
         let row = knob(key)?;
         let mut sets = self.sets.clone();
@@ -109,10 +110,10 @@ impl Knobs {
         self.adopt(None, sets, now)
     }
 
-    /// Gives a knob, or all, the configuration's value again.
+    /// Resets a knob, or all, to the configuration's value.
     ///
     /// # Errors
-    /// There is no such knob; the configuration's value does not go with what stays set.
+    /// There is no such knob; the configuration's value conflicts with values that remain set.
     pub fn reset(&mut self, key: Option<&str>, now: Now) -> Result<Vec<Turn>, Problems> {
         let mut sets = self.sets.clone();
         match key {
@@ -125,7 +126,7 @@ impl Knobs {
     /// Reads the configuration again.
     ///
     /// # Errors
-    /// As [`super::load`], and values that do not go with what is set or with those of the start.
+    /// As [`super::load`], and values that conflict with set ones or with those of the start.
     pub fn read_again(&mut self, now: Now) -> Result<Reread, Problems> {
         let read = self.read.again()?;
         let values = self.started.config.shown().into_iter().zip(read.config.shown());
@@ -136,7 +137,7 @@ impl Knobs {
         Ok(Reread { turns, overridden, waiting })
     }
 
-    /// Puts back what was set for a while that is over.
+    /// Reverts temporary values whose time is over.
     pub fn put_back(&mut self, now: Now) -> Vec<Turn> {
         let mut sets = self.sets.clone();
         for set in sets.values_mut() {
@@ -146,7 +147,8 @@ impl Knobs {
         self.adopt(None, sets, now).expect("what follows was checked when it was set")
     }
 
-    /// Milliseconds of the monotonic clock at which [`Knobs::put_back`] has something to do next.
+    /// The next time, in milliseconds of the monotonic clock, at which [`Knobs::put_back`] has
+    /// work.
     pub fn next_ms(&self) -> Option<u64> {
         ends(&self.sets).into_iter().next()
     }
@@ -163,7 +165,8 @@ impl Knobs {
         values.map(knob).collect()
     }
 
-    /// Takes these values if they go together at all times to come, and says what changes now.
+    /// Adopts these values if they are consistent now and at every later reversion; returns the
+    /// current changes.
     fn adopt(&mut self, read: Option<Loaded>, sets: Sets, now: Now) -> Result<Vec<Turn>, Problems> {
         let config = {
             let read = read.as_ref().unwrap_or(&self.read);
@@ -186,7 +189,8 @@ impl Knobs {
         Ok(turns)
     }
 
-    /// The values at a time: of knobs what is set or was read last, of all else those of the start.
+    /// The values at a time: for knobs the set or last read ones, for all other options those of
+    /// the start.
     fn config_at(&self, read: &Loaded, sets: &Sets, mono_ms: u64) -> Result<Config, Problems> {
         let mut sources = Vec::with_capacity(TABLE.len());
         let text = |(at, row): (usize, &'static Row)| {
@@ -209,7 +213,7 @@ impl Knobs {
     }
 }
 
-/// When something is put back, earliest first.
+/// The times at which values revert, earliest first.
 fn ends(sets: &Sets) -> Vec<u64> {
     let mut ends: Vec<u64> = sets.values().filter_map(|set| Some(set.passes.as_ref()?.1.mono_ms)).collect();
     ends.sort_unstable();
@@ -222,7 +226,7 @@ fn later(now: Now, lasting: Duration) -> Now {
     Now::new(now.mono_ms.saturating_add(ms), now.wall_us.saturating_add(ms.saturating_mul(1_000)))
 }
 
-/// Says of what will be wrong what it is that is put back then.
+/// Adds to problems of a later time which value reverts then.
 fn later_problems(problems: Problems, sets: &Sets, end_ms: u64) -> Problems {
     let ending = sets.iter().find(|(_, set)| set.passes.as_ref().is_some_and(|(_, until)| until.mono_ms == end_ms));
     let ending = ending.map_or("a knob", |(key, _)| key);
@@ -267,7 +271,7 @@ mod tests {
         (folder, Knobs::new(loaded))
     }
 
-    /// Key, value before, value now, second at which it is put back.
+    /// Key, value before, value now, second at which it reverts.
     fn told(turns: &[Turn]) -> Vec<(&str, &str, &str, Option<u64>)> {
         let second = |until: Now| until.mono_ms / 1_000;
         turns.iter().map(|turn| (turn.row.key, &*turn.from, &*turn.to, turn.until.map(second))).collect()
@@ -363,7 +367,7 @@ mod tests {
         assert!(said.contains("once outbound_bytes_max is put back"), "{said}");
         let half = Some(Duration::from_secs(30));
         knobs.set("outbound_bytes_soft", "2MiB", half, at(2)).expect("it is put back before");
-        // A file that breaks a rule with what is set is refused as a whole.
+        // A file that conflicts with a set value is refused as a whole.
         let path = folder.path().join("server.toml");
         std::fs::write(&path, "log_level = \"error\"\noutbound_bytes_max = \"70000\"\nstanza_bytes_max = 10000\n")
             .expect("a file");

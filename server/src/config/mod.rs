@@ -8,10 +8,10 @@
 //!                          check: rules between options, Problems with file, line, key
 //! ```
 //!
-//! While the server runs, [`Knobs`] lays what an operator sets over it.
+//! While the server runs, [`Knobs`] layers the operator's values over it.
 //!
-//! This module knows what an operator may say; it never learns how the server does it. It opens no file but the
-//! configuration file.
+//! This module knows the operator's options; it never learns how the server implements them. It
+//! opens no file except the configuration file.
 
 pub mod check;
 pub mod field_name;
@@ -37,26 +37,26 @@ pub use table::{
     ResourceConflict, Row, SCRAM_HASHES, Section, TABLE, TlsVersion, UserInvitations,
 };
 
-/// The configuration file in the data folder, read when no other is named.
+/// The configuration file in the data folder, read if no other is named.
 pub const FILE_NAME: &str = "throng.toml";
 
-/// A configuration and where each value came from.
+/// A configuration and the source of each value.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loaded {
     /// The values.
     pub config: Config,
-    /// Where each came from, in the order of [`TABLE`].
+    /// The source of each value, in the order of [`TABLE`].
     pub sources: Vec<Source>,
-    /// The file that was read.
+    /// The file that was read, if any.
     pub file: Option<PathBuf>,
-    /// What looks wrong but stops nothing.
+    /// Suspicious settings that do not prevent a start.
     pub warnings: Vec<String>,
-    /// What was given for each, in the same order.
+    /// The given texts of each option, in the same order.
     texts: Vec<Vec<String>>,
     inputs: Inputs,
 }
 
-/// What a configuration was loaded from, to load it again.
+/// The inputs of a configuration, for loading it again.
 #[derive(Clone, PartialEq, Debug)]
 struct Inputs {
     flags: Flags,
@@ -69,27 +69,27 @@ struct Inputs {
 pub struct Listener {
     /// Address to bind; port 0 lets the system choose.
     pub address: SocketAddr,
-    /// TLS from the first byte.
+    /// Whether TLS begins with the first byte.
     pub direct_tls: bool,
-    /// A proxy connects here, and says for whom.
+    /// Whether a proxy connects here and sends a PROXY protocol header.
     pub proxied: bool,
-    /// Components connect here (XEP-0114).
+    /// Whether components connect here (XEP-0114).
     pub component: bool,
-    /// Clients use HTTP here.
+    /// Whether clients use HTTP here.
     pub http: bool,
     /// The option that names it: `c2s_tls`.
     pub key: &'static str,
-    /// False for a default address that the machine may lack: a failed bind is then only worth a line.
+    /// False for a default address that the machine may lack: a failed bind is then only logged.
     pub must: bool,
 }
 
-/// Brings the sources together.
+/// Combines the sources.
 ///
-/// The file is the flag's (`config_file`), else that of `THRONG_CONFIG`, else `throng.toml` in the data folder if it is
-/// there.
+/// The file is that of the flag (`config_file`), else that of `THRONG_CONFIG`, else `throng.toml`
+/// in the data folder if it exists.
 ///
 /// # Errors
-/// Everything that is wrong, each with its place.
+/// All faults, each with its place.
 pub fn load(flags: &Flags, environment: &Environment, config_file: Option<PathBuf>) -> Result<Loaded, Problems> {
     match load_anyway(flags, environment, config_file) {
         (loaded, problems) if problems.0.is_empty() => Ok(loaded),
@@ -97,8 +97,8 @@ pub fn load(flags: &Flags, environment: &Environment, config_file: Option<PathBu
     }
 }
 
-/// The same, whatever is wrong with it: an option whose value is not allowed has its default. To be shown, not to be
-/// served with.
+/// Loads despite faults: an option with a value that is not allowed gets its default. For display,
+/// not for serving.
 pub fn load_anyway(flags: &Flags, environment: &Environment, config_file: Option<PathBuf>) -> (Loaded, Problems) {
     let mut problems = Vec::new();
     let inputs = Inputs { flags: flags.clone(), environment: environment.clone(), config_file: config_file.clone() };
@@ -137,31 +137,31 @@ pub fn load_anyway(flags: &Flags, environment: &Environment, config_file: Option
     (Loaded { config, sources, file, warnings, texts, inputs }, Problems(problems))
 }
 
-/// A value that its row does not allow, with where it came from; the sources are in the order of [`TABLE`].
+/// A value that its row does not allow, with its source; the sources are in the order of [`TABLE`].
 fn not_allowed(bad: table::NotAllowed, sources: &[Source]) -> Problem {
     let (row, source) = TABLE.iter().zip(sources).find(|(row, _)| row.key == bad.key).expect("a key of the table");
     Problem::Value { source: source.clone(), key: row.key, found: bad.found, allowed: row.kind.allowed() }
 }
 
-/// The file in the data folder, when there is one.
+/// The file in the data folder, if it exists.
 fn found_file(flags: &Flags, environment: &Environment) -> Option<PathBuf> {
     let data = source::pick(table::row("data")?, flags, environment, &source::FileValues::new());
     let path = PathBuf::from(data.parts.first()?).join(FILE_NAME);
-    // A link to nothing is a file that cannot be read, not one that is not there.
+    // A dangling link is a file that cannot be read, not an absent one.
     path.symlink_metadata().is_ok().then_some(path)
 }
 
 impl Loaded {
-    /// Where the value of `key` came from; [`Source::Default`] for a key that the table does not have.
+    /// The source of the value of `key`; [`Source::Default`] for a key that the table lacks.
     pub fn source(&self, key: &str) -> &Source {
         let at = TABLE.iter().position(|row| row.key == key);
         at.and_then(|at| self.sources.get(at)).unwrap_or(&Source::Default)
     }
 
-    /// Loads again from the same flags and environment and the file as it is now.
+    /// Loads again from the same flags and environment and the current file.
     ///
     /// # Errors
-    /// As [`load`]; the values in use stay as they are.
+    /// As [`load`]; the values in use do not change.
     pub fn again(&self) -> Result<Loaded, Problems> {
         load(&self.inputs.flags, &self.inputs.environment, self.inputs.config_file.clone())
     }
@@ -197,14 +197,14 @@ impl Config {
         self.admin_socket.clone().unwrap_or_else(|| self.data.join("throng.sock"))
     }
 
-    /// Shards: as many as the option says, or one for each core on which the process may compute (by its mask, or the quota of its
-    /// control group).
+    /// Number of shards: the option's value, or one per core available to the process (by its
+    /// affinity mask, or the quota of its control group).
     pub fn shard_count(&self) -> u16 {
         let cores = || std::thread::available_parallelism().map_or(1, usize::from) as u64;
         u16::try_from(self.shards.unwrap_or_else(cores)).unwrap_or(u16::MAX)
     }
 
-    /// Who may register in band; `None`: nobody.
+    /// The rule for in-band registration; `None` if it is disabled.
     pub fn rule(&self) -> Option<Rule> {
         match self.registration {
             Registration::Closed => self.open_registration.then_some(Rule::Open),
@@ -214,28 +214,29 @@ impl Config {
         }
     }
 
-    /// The address of a page for who is invited, if there is one.
+    /// The address of a page for invited users, if there is one.
     pub fn page(&self) -> Option<Box<str>> {
         (!self.invitation_page.is_empty()).then(|| self.invitation_page.as_str().into())
     }
 
-    /// Whether files can be uploaded: there is an address for it, and the extension is not switched off.
+    /// Whether files can be uploaded: an address is configured, and the extension is enabled.
     pub fn takes_uploads(&self) -> bool {
         let listens = !self.upload.is_empty() || !self.upload_proxied.is_empty();
         listens && !self.without.contains(&"upload")
     }
 
-    /// The domain at which clients ask for uploads.
+    /// The domain of the upload service.
     pub fn upload_domain(&self) -> String {
         format!("upload.{}", self.domain)
     }
 
-    /// Whether there is a proxy of bytestreams: there is an address for it, and the extension is not switched off.
+    /// Whether there is a bytestreams proxy: an address is configured, and the extension is
+    /// enabled.
     pub fn relays_bytestreams(&self) -> bool {
         !self.bytestreams.is_empty() && !self.without.contains(&"bytestreams")
     }
 
-    /// The domain at which clients ask for the proxy.
+    /// The domain of the bytestreams proxy.
     pub fn bytestreams_domain(&self) -> String {
         format!("proxy.{}", self.domain)
     }
@@ -250,7 +251,8 @@ impl Config {
         format!("pubsub.{}", self.domain)
     }
 
-    /// File of the token for the operator's HTTP: the option's, else `http.token` in the data folder, which the server makes.
+    /// File of the token for the operator's HTTP interface: the option's, else `http.token` in the
+    /// data folder, which the server creates.
     pub fn admin_http_token_path(&self) -> PathBuf {
         self.admin_http_token.clone().unwrap_or_else(|| self.data.join("http.token"))
     }
@@ -356,7 +358,8 @@ mod tests {
         }
     }
 
-    /// An address on loopback is not one that others reach: what may bring them there is a proxy, and the sentence says so.
+    /// Strangers cannot reach a loopback address directly, only through a proxy; the message states
+    /// that.
     #[test]
     fn registration_behind_a_proxy_is_refused_in_true_words_and_with_what_to_set() {
         let said = |pairs: &[(&'static str, &str)]| {
@@ -462,7 +465,8 @@ mod tests {
         let (_folder, path) = file("without = []\n");
         assert!(load(&Flags::new(), &Environment::new(), Some(path)).expect("good").config.without.is_empty());
 
-        // Of an unknown name all known ones are told; what RFC 6121 asks for is none of them.
+        // For an unknown name, all known ones are listed; features required by RFC 6121 are not
+        // among them.
         for unknown in ["carbns", "csi,carbns", "roster", "session"] {
             let said = load(&flags(&[("without", unknown)]), &Environment::new(), None).unwrap_err().to_string();
             let sentence = format!(

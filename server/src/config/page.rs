@@ -1,6 +1,6 @@
 //! The table as text: the reference page, `throng config print` and `throng config explain`.
 //!
-//! This module turns rows and values into text and does nothing else.
+//! This module converts rows and values to text and does nothing else.
 
 use std::fmt::Write as _;
 
@@ -39,7 +39,7 @@ fn default(row: &Row) -> String {
     }
 }
 
-/// docs/reference/configuration.md.
+/// The text of docs/reference/configuration.md.
 pub fn reference() -> String {
     let mut page = String::from(
         "# Configuration\n\n\
@@ -83,7 +83,7 @@ pub fn reference() -> String {
     page
 }
 
-/// The entry of one option for a terminal, with its present value.
+/// The entry of one option for a terminal, with its current value.
 pub fn explain(row: &Row, loaded: Option<&Loaded>) -> String {
     let mut text = format!("{}\n  {}\n", row.key, row.help);
     if !row.more.is_empty() {
@@ -124,7 +124,7 @@ fn toml(kind: &Kind, text: &str) -> String {
     }
 }
 
-/// All values as a TOML file that says where each came from; reading it back gives the same values.
+/// All values as a TOML file with the source of each; reading it back yields the same values.
 pub fn print(loaded: &Loaded) -> String {
     let mut text = String::new();
     for section in SECTIONS {
@@ -148,7 +148,7 @@ pub fn print_json(loaded: &Loaded) -> Value {
     Value::Object(entries.collect())
 }
 
-/// A list of all options, a line each.
+/// A list of all options, one line each.
 pub fn list() -> String {
     TABLE.iter().fold(String::new(), |mut text, row| {
         let _ = writeln!(text, "{:<32}{}", row.key, row.help);

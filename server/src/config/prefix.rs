@@ -1,12 +1,12 @@
-//! Which channels at `/n/` are open.
+//! The open channels at `/n/`.
 
 use super::kind::{Field, Kind, items};
 
-/// The beginning of the names of channels at `/n/`; an empty one is of all.
+/// A prefix of names of channels at `/n/`; an empty one matches all.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Prefix(pub Box<str>);
 
-/// Most of them: each request is held against all.
+/// Most prefixes: each request is compared with all of them.
 const PREFIXES_MAX: usize = 100;
 
 impl Field for Vec<Prefix> {

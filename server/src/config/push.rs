@@ -1,11 +1,11 @@
-//! Which push services are asked (RFC 8030), and how urgently.
+//! The permitted push services (RFC 8030), and the urgency of pushes.
 
 use throng_engine::limits::NOTIFY_PUSH_SERVICES_MAX;
 use throng_engine::web::push::is_service;
 
 use super::kind::{Field, Kind, choice, items};
 
-/// A host of push services, or the end of hosts with a dot before it, perhaps with a port.
+/// A host of push services, or a suffix of hosts with a leading dot, possibly with a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PushService(pub Box<str>);
 
@@ -22,7 +22,7 @@ impl Field for Vec<PushService> {
 }
 
 choice! {
-    /// How urgent pushes are (RFC 8030 5.3): a device that saves its battery gets only urgent ones.
+    /// Urgency of pushes (RFC 8030 5.3): a device that saves its battery receives only urgent ones.
     PushUrgency {
         /// On power and Wi-Fi.
         VeryLow = "very-low",

@@ -1,6 +1,6 @@
-//! Where values come from: flags, environment, file, default, in this order of precedence.
+//! The sources of values: flags, environment, file, default, in this order of precedence.
 //!
-//! This module knows names and texts. It does not judge values; the table does.
+//! This module handles names and texts. It does not judge values; the table does.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,13 +13,13 @@ use super::table::{Row, TABLE, nearest, row};
 /// Environment variables, as a map so that tests have their own.
 pub type Environment = BTreeMap<String, String>;
 
-/// The values that flags gave: key of the table, texts.
+/// The values given by flags: key of the table, texts.
 pub type Flags = BTreeMap<&'static str, Vec<String>>;
 
 /// Largest configuration file that is read, in bytes.
 pub const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// A text of an option and where it stands.
+/// The text of an option and its source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Given {
     /// One text, or several for a list.
@@ -28,10 +28,10 @@ pub struct Given {
     pub source: Source,
 }
 
-/// What a file gives, by key.
+/// The values of a file, by key.
 pub type FileValues = BTreeMap<&'static str, Given>;
 
-/// Reads a file's values; problems are collected, so that one run shows them all.
+/// Reads a file's values; problems are collected, so that one run reports all of them.
 pub fn read_file(path: &Path, problems: &mut Vec<Problem>) -> FileValues {
     match read_text(path) {
         Ok(text) => parse_file(path, &text, problems),
@@ -89,7 +89,7 @@ fn texts(row: &Row, value: &DeValue<'_>) -> Option<Vec<String>> {
             let digits = number.as_str().replace('_', "");
             i64::from_str_radix(&digits, number.radix()).ok().map(|number| number.to_string())
         }
-        // A version such as 1.3 may stand without quotes.
+        // A version such as 1.3 may be written without quotes.
         DeValue::Float(number) => Some(number.as_str().to_owned()),
         DeValue::Boolean(flag) => Some(flag.to_string()),
         _ => None,
@@ -105,9 +105,9 @@ fn texts(row: &Row, value: &DeValue<'_>) -> Option<Vec<String>> {
     }
 }
 
-/// The folder that `data` is when nothing says otherwise: `$XDG_DATA_HOME/throng`, `~/.local/share/throng`,
-/// `./throng-data`. It does not depend on the working folder unless there is no home, so that `throng user` finds the
-/// store that `throng serve` made.
+/// The default of `data`: `$XDG_DATA_HOME/throng`, `~/.local/share/throng`, `./throng-data`. It
+/// does not depend on the working directory unless there is no home, so that `throng user` finds
+/// the store that `throng serve` created.
 pub fn default_data(environment: &Environment) -> PathBuf {
     let folder = |name: &str| environment.get(name).filter(|path| path.starts_with('/')).map(PathBuf::from);
     match (folder("XDG_DATA_HOME"), folder("HOME")) {
@@ -131,7 +131,7 @@ pub fn pick(row: &'static Row, flags: &Flags, environment: &Environment, file: &
     default(row, environment)
 }
 
-/// The value of one row that nothing was given for.
+/// The value of one row for which nothing was given.
 pub fn default(row: &Row, environment: &Environment) -> Given {
     let text = match row.key {
         "data" => default_data(environment).display().to_string(),
@@ -140,7 +140,8 @@ pub fn default(row: &Row, environment: &Environment) -> Given {
     Given { parts: vec![text], source: Source::Default }
 }
 
-/// Variables that look like options and are none: a warning each, because others may own the name.
+/// Variables that look like options but are none: one warning each, because other programs may use
+/// the name.
 pub fn strange_variables(environment: &Environment) -> Vec<String> {
     environment
         .keys()

@@ -1,7 +1,8 @@
 //! The one table of options: each row names an option, its type, unit, range, default and meaning.
 //!
-//! Flags, environment, file, `throng config`, the reference page and the typed [`Config`] all come from these rows. To
-//! add an option, add a row. This module knows no source and no consumer. It has over 1,000 lines because it is one table.
+//! Flags, environment, file, `throng config`, the reference page and the typed [`Config`] all come
+//! from these rows. To add an option, add a row. This module knows no source and no consumer. It
+//! has over 1,000 lines because it is one table.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ use super::prefix::Prefix;
 use super::push::{PushService, PushUrgency};
 
 choice! {
-    /// Which interface to the kernel carries the sockets.
+    /// The kernel interface for sockets.
     DriverChoice {
         /// io_uring where the kernel allows it, otherwise epoll.
         Auto = "auto",
@@ -40,9 +41,9 @@ choice! {
 }
 
 choice! {
-    /// By what the account of a client's certificate is found in which there is no XMPP address.
+    /// How to find the account of a client certificate that contains no XMPP address.
     ClientName {
-        /// By nothing: the certificate is nobody's.
+        /// Not at all: the certificate is rejected.
         None = "none",
         /// By a mailbox (rfc822Name).
         Mail = "mail",
@@ -66,56 +67,56 @@ choice! {
     BareDelivery {
         /// Every available session whose priority is not negative.
         All = "all",
-        /// Of these, the one of highest priority, the latest active among equals.
+        /// Of these, the one with the highest priority, the most recently active among equals.
         MostAvailable = "most-available",
     }
 }
 
 choice! {
-    /// Who may make nodes of the publish-subscribe service.
+    /// The users that may create nodes of the publish-subscribe service.
     NodeMakers {
         /// Users of the server.
         Users = "users",
-        /// Administrators.
+        /// Administrators only.
         Admins = "admins",
-        /// Nobody: those that are there stay.
+        /// No user; existing nodes stay.
         Nobody = "nobody",
-        /// There is no such service.
+        /// The service is disabled.
         Off = "off",
     }
 }
 
 choice! {
-    /// What services that wake devices are told of a message (XEP-0357 7).
+    /// What push services learn about a message (XEP-0357 7).
     PushDetails {
-        /// How many messages wait.
+        /// The number of waiting messages.
         Count = "count",
-        /// And who has sent the last one.
+        /// In addition, the sender of the last one.
         Sender = "sender",
-        /// And the beginning of its text.
+        /// In addition, the beginning of its text.
         Body = "body",
     }
 }
 
-/// The words for hash functions of SCRAM, the oldest first.
+/// The names of hash functions of SCRAM, the oldest first.
 pub const SCRAM_HASHES: [&str; 3] = ["sha-1", "sha-256", "sha-512"];
 
 choice! {
-    /// Who may register an account in band (XEP-0077).
+    /// Conditions for in-band registration (XEP-0077).
     Registration {
-        /// Nobody.
+        /// Disabled.
         Closed = "closed",
-        /// Anybody.
+        /// Open to everyone.
         Open = "open",
-        /// Who shows an invitation (XEP-0445).
+        /// With an invitation (XEP-0445).
         Invite = "invite",
-        /// Anybody, and an administrator has to approve.
+        /// Open to everyone, with approval by an administrator.
         Approval = "approval",
     }
 }
 
 choice! {
-    /// What every user may invite to (XEP-0401).
+    /// What every user may invite others to (XEP-0401).
     UserInvitations {
         /// Nothing.
         Off = "off",
@@ -129,15 +130,15 @@ choice! {
 choice! {
     /// How much is logged.
     LogLevel {
-        /// Only what needs an operator.
+        /// Errors that need an operator.
         Error = "error",
-        /// And what is likely to.
+        /// In addition, conditions that are likely to need one.
         Warn = "warn",
-        /// And what the server did.
+        /// In addition, the server's actions.
         Info = "info",
-        /// And why.
+        /// In addition, the reasons.
         Debug = "debug",
-        /// And each step; slow.
+        /// In addition, every step; slow.
         Trace = "trace",
     }
 }
@@ -145,9 +146,9 @@ choice! {
 choice! {
     /// How a log line is written.
     LogFormat {
-        /// For people; coloured on a terminal.
+        /// Readable text; coloured on a terminal.
         Human = "human",
-        /// One JSON object a line.
+        /// One JSON object per line.
         Json = "json",
     }
 }
@@ -155,7 +156,7 @@ choice! {
 choice! {
     /// Part of the reference page, heading in `--help`.
     Section {
-        /// Where the server is found and keeps its data.
+        /// Addresses and location of the data.
         Addresses = "Addresses and data",
         /// Threads, descriptors, queues.
         Machine = "Threads and connections",
@@ -171,7 +172,7 @@ choice! {
         Files = "Files",
         /// Commits and disk space.
         Store = "Store",
-        /// What the server does, second by second.
+        /// The server's activity, second by second.
         Recorder = "Activity recorder",
         /// Logs.
         Log = "Logs",
@@ -187,7 +188,7 @@ pub enum Change {
     Reload,
 }
 
-/// Which help shows the flag.
+/// Which help text shows the flag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rank {
     /// `-h` and `--help`.
@@ -199,21 +200,22 @@ pub enum Rank {
 /// One option.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// Name in the file; the flag has dashes for underscores, the variable is `THRONG_` and the name in capitals.
+    /// Name in the file; the flag has dashes for underscores, the variable is `THRONG_` and the
+    /// name in capitals.
     pub key: &'static str,
-    /// Where it stands in help and reference.
+    /// Its place in help and reference.
     pub section: Section,
     /// Type, unit and range.
     pub kind: Kind,
-    /// Default, as it would be written.
+    /// Default, in the syntax of the file.
     pub default: &'static str,
     /// When a change takes effect.
     pub change: Change,
-    /// Which help shows it.
+    /// Which help text shows it.
     pub rank: Rank,
-    /// What it is, in one sentence.
+    /// Its description, in one sentence.
     pub help: &'static str,
-    /// Anything else worth knowing; may be empty.
+    /// Additional information; may be empty.
     pub more: &'static str,
 }
 
@@ -223,7 +225,8 @@ impl Row {
         self.key.replace('_', "-")
     }
 
-    /// Whether it can be set while the server runs. What a reload reads from files is not set by name.
+    /// Whether it can be set while the server runs. Options that a reload reads from files cannot
+    /// be set by name.
     pub fn is_knob(&self) -> bool {
         self.change == Change::Reload && !matches!(self.kind, Kind::Path | Kind::PathOrNone)
     }
@@ -234,19 +237,19 @@ impl Row {
     }
 }
 
-/// The row of a key, also when written as a flag, or as a variable.
+/// The row of a key, also if spelled as a flag or as a variable.
 pub fn row(name: &str) -> Option<&'static Row> {
     let key = normal(name);
     TABLE.iter().find(|row| row.key == key)
 }
 
-/// The key as it stands in the table, from any of its spellings.
+/// The key as spelled in the table, from any of its spellings.
 pub fn normal(name: &str) -> String {
     let name = name.trim().trim_start_matches("--").to_ascii_lowercase().replace('-', "_");
     name.strip_prefix("throng_").map(str::to_owned).unwrap_or(name)
 }
 
-/// The key that a mistyped name most likely meant, when there is one.
+/// The key that a mistyped name most likely meant, if there is one.
 pub fn nearest(name: &str) -> Option<&'static str> {
     let name = normal(name);
     let near = |row: &&Row| row.key.starts_with(&name) && name.len() >= 3;
@@ -254,7 +257,7 @@ pub fn nearest(name: &str) -> Option<&'static str> {
     if distance <= 1 + name.len() / 4 { Some(key) } else { TABLE.iter().find(near).map(|row| row.key) }
 }
 
-/// Edit distance with swaps of neighbours (optimal string alignment), which is what typing errors are made of.
+/// Edit distance with transpositions (optimal string alignment), the usual typing errors.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
@@ -290,7 +293,7 @@ fn take<T: Field>(row: &'static Row, parts: &[String], bad: &mut Vec<NotAllowed>
     value
 }
 
-/// RFC 7677 4 sets the floor; the engine has both bounds.
+/// RFC 7677 4 sets the minimum; the engine has both bounds.
 const ITERATIONS: Kind =
     Kind::Count { min: SCRAM_ITERATIONS_MIN as u64, max: SCRAM_ITERATIONS_MAX as u64, unit: "iterations" };
 
@@ -323,7 +326,7 @@ macro_rules! options {
         }
 
         impl Config {
-            /// Reads one text (or several, for lists) a row, in the order of [`TABLE`].
+            /// Parses one text (or several, for lists) per row, in the order of [`TABLE`].
             ///
             /// # Errors
             /// Every value that its row does not allow.
@@ -349,7 +352,7 @@ macro_rules! options {
 }
 
 options! {
-    // Where the server is found and keeps its data.
+    // Addresses and location of the data.
     Addresses Main Restart domain: String, Kind::Domain, "localhost",
         "Domain that the accounts belong to, the part after @ in a JID.",
         "The certificate must be valid for it. It is the domain of names without one, and a store has it for good: do not \

@@ -207,7 +207,7 @@ fn domains_are_in_the_form_of_jids_and_fit_into_the_dns() {
     for good in ["localhost", "192.0.2.1", "[2001:db8::1]"] {
         assert_eq!(read_domain(good).as_deref(), Some(good));
     }
-    // RFC 1035 2.3.4: 63 bytes a label and 253 a name, of what stands in the DNS.
+    // RFC 1035 2.3.4: 63 bytes per label and 253 per name, in the form used in the DNS.
     let label = "a".repeat(63);
     let name = format!("{label}.{label}.{label}.{}", "a".repeat(61));
     assert!(read_domain(&label).is_some() && name.len() == 253 && read_domain(&name).is_some());

@@ -1,4 +1,4 @@
-//! What holds for every row of the table of options.
+//! Properties of every row of the table of options.
 
 use super::*;
 use std::collections::BTreeSet;
@@ -25,7 +25,7 @@ fn every_row_has_a_plain_key_a_sentence_and_a_default_in_its_range() {
     }
 }
 
-/// The default as `show` writes it: seconds get their unit.
+/// The default in the form of `show`: seconds have their unit.
 fn canonical(row: &Row) -> String {
     match row.kind {
         Kind::Seconds { .. } if row.default.ends_with(|c: char| c.is_ascii_digit()) && row.default != "0" => {
