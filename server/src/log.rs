@@ -1,12 +1,13 @@
-//! Logs: structured lines on standard error, their level changeable while the server runs.
+//! Logs: structured lines on standard error, with a level that can change while the server runs.
 //!
-//! No thread waits for whoever reads the log: lines go through a bounded queue to a thread of their own (`writer`). What it has no
-//! room for is counted, and the log says how much is missing and where. Once the log is set up, everything that a server says on its
-//! standard streams goes this way, so that a reader that stands still stops nobody and no order is lost.
+//! No thread waits for the reader of the log: lines pass through a bounded queue to a dedicated
+//! thread (`writer`). Lines that do not fit are counted, and the log states how many are missing
+//! and where. Once the log is set up, all output of a server on its standard streams takes this
+//! path, so that a stalled reader blocks no thread and the order is preserved.
 //!
-//! What must never be in a log: the body of a message, a password, a key. Values that hold such things are [`Secret`]s,
-//! which print as `***`; whoever logs names fields one by one (`tracing::info!(%jid, shard, "bound")`) and never a
-//! whole stanza.
+//! A log must never contain the body of a message, a password or a key. Values with such content
+//! are [`Secret`]s, which print as `***`. Code that logs names fields one by one
+//! (`tracing::info!(%jid, shard, "bound")`) and never logs a whole stanza.
 
 mod writer;
 
@@ -23,14 +24,15 @@ use tracing_subscriber::reload;
 
 use crate::config::{LogFormat, LogLevel};
 
-/// Text that prints as `***`: passwords and keys on their way to where they are used.
+/// Text that prints as `***`: passwords and keys on their way to their use.
 ///
-/// It is not wiped from memory when dropped; it only cannot slip into a log, an error or a snapshot.
+/// It is not wiped from memory when dropped; it only cannot leak into a log, an error or a
+/// snapshot.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Hides a text.
+    /// Wraps a text.
     pub fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
@@ -53,16 +55,16 @@ impl fmt::Display for Secret {
     }
 }
 
-/// Changes the level of a log that is set up.
+/// Changes the level of an initialised log.
 #[derive(Clone, Debug)]
 pub struct LogHandle {
     level: reload::Handle<LevelFilter, Registry>,
 }
 
 impl LogHandle {
-    /// Logs from `level` on, at once and in all threads.
+    /// Sets the level, at once and in all threads.
     pub fn set_level(&self, level: LogLevel) {
-        // The only failure is that the log is gone, and then there is nothing to change.
+        // This fails only if the log no longer exists.
         let _ = self.level.reload(filter(level));
     }
 }
@@ -77,14 +79,14 @@ fn filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// Where lines go, once there is a log.
+/// The destination of lines, once there is a log.
 static LINES: OnceLock<Arc<writer::Lines>> = OnceLock::new();
 
-/// Sets up the log of the process on standard error. A second call changes nothing but returns a handle that has no
-/// effect.
+/// Sets up the log of the process on standard error. A second call changes nothing and returns a
+/// handle without effect.
 ///
 /// # Errors
-/// There can be no thread to write it.
+/// The writer thread cannot be created.
 pub fn start(level: LogLevel, format: LogFormat) -> io::Result<LogHandle> {
     let colours = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let lines = match LINES.get() {
@@ -100,7 +102,8 @@ pub fn start(level: LogLevel, format: LogFormat) -> io::Result<LogHandle> {
     Ok(handle)
 }
 
-/// Writes an event as one line, whatever is in its fields: an error may be a sentence for each of several mistakes.
+/// Writes an event as one line, whatever its fields contain: an error may consist of several
+/// sentences.
 struct OneLine<W>(W);
 
 impl<W: io::Write> io::Write for OneLine<W> {
@@ -119,16 +122,17 @@ impl<W: io::Write> io::Write for OneLine<W> {
     }
 }
 
-/// Standard output or standard error of the process: behind what is in its log already, once there is a log.
+/// Standard output or standard error of the process. Once there is a log, output is queued behind
+/// its lines.
 #[derive(Debug)]
 pub struct Standard(writer::Stream);
 
-/// See [`Standard`].
+/// Standard output, as [`Standard`].
 pub fn standard_output() -> Standard {
     Standard(writer::Stream::Output)
 }
 
-/// See [`Standard`].
+/// Standard error, as [`Standard`].
 pub fn standard_error() -> Standard {
     Standard(writer::Stream::Error)
 }
@@ -150,18 +154,19 @@ impl io::Write for Standard {
     }
 }
 
-/// Lines of the log that were lost since the start: they came faster than they were read, or could not be written.
+/// Lines of the log lost since the start: they came faster than they were read, or could not be
+/// written.
 pub fn lost_lines() -> u64 {
     LINES.get().map_or(0, |lines| lines.lost())
 }
 
-/// Waits until all is written that was said so far, but no longer than that. False if some of it is not.
+/// Waits until all lines so far are written, for at most `patience`. Returns false if some are not.
 pub fn flush(patience: Duration) -> bool {
     LINES.get().is_none_or(|lines| lines.flush(patience))
 }
 
-/// Says the process's last word: as the last line of the log if that is written within `patience`, and otherwise past it on standard
-/// error, if that takes anything at all.
+/// Writes the last line of the process: as the last line of the log if that succeeds within
+/// `patience`, otherwise directly to standard error, if that accepts anything.
 pub fn last_word(text: &str, patience: Duration) {
     let written = LINES.get().is_some_and(|lines| lines.say(text, patience));
     if !written {

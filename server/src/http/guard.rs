@@ -1,4 +1,5 @@
-//! Who may ask: who has the token; on loopback, whoever is on this machine may ask for what tells nothing of users.
+//! Access control: the token permits everything. On loopback, local processes may also request
+//! answers without user data.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,32 +12,32 @@ use axum::response::{IntoResponse, Response};
 
 use super::patience::Conn;
 
-/// Shortest token that is taken, in characters.
+/// Minimum length of a token, in characters.
 const TOKEN_MIN: usize = 16;
 
-/// What a request has to bring.
+/// The requirements for a request.
 #[derive(Clone)]
 pub struct Guard {
     token: Arc<str>,
-    /// Only names of this machine are answered, and numbers are told without the token.
+    /// Whether only names of this machine are answered, and figures need no token.
     local: bool,
 }
 
-/// Whom the answers tell of.
+/// The subject of answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Tells {
-    /// Users: their addresses, sessions and peers.
+    /// User data: addresses, sessions and peers.
     OfUsers,
-    /// The server: numbers.
+    /// Figures of the server.
     OfServer,
 }
 
-/// Why a token's file is of no use.
+/// Why the file of a token cannot be used.
 #[derive(Debug)]
 pub enum TokenFault {
     /// It cannot be read.
     Unreadable(std::io::Error),
-    /// It is shorter than 16 characters, or has blanks in it.
+    /// It is shorter than 16 characters, or contains blanks.
     Weak,
 }
 
@@ -50,9 +51,9 @@ impl std::fmt::Display for TokenFault {
 }
 
 impl Guard {
-    /// For listeners on loopback: whoever is on this machine may ask for numbers, and who brings the token that stands in a
-    /// file may ask for all. Only names of this machine are answered: a page of the web that has its own name point here (DNS
-    /// rebinding) gets nothing.
+    /// For loopback listeners: local processes may request figures, and the token from a file
+    /// permits everything. Requests for foreign host names are refused: a web page whose own name
+    /// resolves to this machine (DNS rebinding) gets nothing.
     ///
     /// # Errors
     /// See [`TokenFault`].
@@ -60,7 +61,7 @@ impl Guard {
         Ok(Guard { local: true, ..Guard::token(file)? })
     }
 
-    /// Whoever brings the token that stands in a file (RFC 6750 2.1), and nobody else.
+    /// Requires the token from a file (RFC 6750 2.1).
     ///
     /// # Errors
     /// See [`TokenFault`].
@@ -74,7 +75,8 @@ impl Guard {
         Ok(Guard { token: token.into(), local: false })
     }
 
-    /// Whether the request may be answered; the token counts first, as whoever has it is known.
+    /// Whether the request may be answered. The token is checked first, because it identifies the
+    /// client.
     fn allows(&self, tells: Tells, headers: &HeaderMap) -> Result<Shown, (StatusCode, &'static str)> {
         let text = |name| headers.get(name).and_then(|value| value.to_str().ok());
         let host = text(header::HOST).unwrap_or_default();
@@ -82,7 +84,7 @@ impl Guard {
             let told = "only names of this machine are answered here: localhost, 127.0.0.1\n";
             return Err((StatusCode::FORBIDDEN, told));
         }
-        // A browser says for which page it asks (RFC 6454 7.3).
+        // A browser states the page that makes the request (RFC 6454 7.3).
         let foreign = |origin: &str| origin.split_once("://").is_none_or(|(_, of)| !of.eq_ignore_ascii_case(host));
         if text(header::ORIGIN).is_some_and(foreign) {
             return Err((StatusCode::FORBIDDEN, "pages of other servers are not answered here\n"));
@@ -96,19 +98,19 @@ impl Guard {
     }
 }
 
-/// What a request has shown.
+/// The credentials of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Shown {
     Token,
     Nothing,
 }
 
-/// Compares without telling by the time where they differ.
+/// Compares in time independent of where the inputs differ.
 fn same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |seen, (a, b)| seen | (a ^ b)) == 0
 }
 
-/// Whether a `Host` names loopback: a name of it or an address, with or without a port.
+/// Whether a `Host` names loopback: one of its names or addresses, with or without a port.
 fn is_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),
@@ -117,7 +119,7 @@ fn is_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
-/// Lets a request through, or answers it.
+/// Passes a request on, or refuses it.
 pub(super) async fn check(
     State((guard, tells)): State<(Guard, Tells)>,
     Extension(conn): Extension<Arc<Conn>>,

@@ -1,14 +1,15 @@
-//! Whether the server lives: each shard's loop turns. A turn that does not end is seen by its count, which stands still.
+//! Liveness: whether the loop of each shard turns. A turn that does not end is detected by its
+//! count, which stops growing.
 
 use std::time::{Duration, Instant};
 
 use super::Telemetry;
 use crate::waits::{Mutex, Place};
 
-/// A loop that has not turned for so long is stuck: it sleeps for a quarter of a second at most.
+/// A loop without a turn for this long is stuck: it never sleeps longer than a quarter of a second.
 pub(super) const STUCK_AFTER: Duration = Duration::from_secs(5);
 
-/// The turns of each shard, and since when they are as many.
+/// The number of turns of each shard, and when it last changed.
 pub(super) struct Turns {
     seen: Mutex<Vec<(u64, Instant)>>,
 }
@@ -20,7 +21,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    /// Looks, once a second.
+    /// Checks the counts, once per second.
     pub(super) fn look(&self, telemetry: &dyn Telemetry, now: Instant) {
         let turns = |numbers: &Vec<super::Number>| numbers.iter().find(|n| n.name == "turns").map_or(0, |n| n.value);
         let current: Vec<u64> = telemetry.shards().iter().map(turns).collect();

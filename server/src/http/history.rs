@@ -1,4 +1,4 @@
-//! What was recorded: for plots (`/api/schema`, `/api/series`), and as it is (`/api/recording`).
+//! Recorded data: for plots (`/api/schema`, `/api/series`), and raw (`/api/recording`).
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -18,11 +18,11 @@ use throng_recorder::sar::{Failure, Feed, Files, Plotter, Said, Selection, Serie
 use throng_recorder::table::Sample;
 use throng_recorder::window::Place;
 
-/// Points of a plot at most.
+/// Most points of a plot.
 const POINTS_MAX: u64 = 4_000;
-/// Points when nobody says.
+/// Default number of points.
 const POINTS: u64 = 900;
-/// Time that is shown when nobody says.
+/// Default time range.
 const SHOWN_MS: u64 = 15 * 60 * 1_000;
 
 /// A recorder's last minutes and its files.
@@ -34,43 +34,45 @@ pub struct History {
     pub folder: PathBuf,
 }
 
-/// What is asked for.
+/// A query.
 #[derive(Deserialize, Debug)]
 pub(super) struct Query {
-    /// Modules, rows and fields as `throng sar` takes them, with blanks between; the usual ones when empty.
+    /// Modules, rows and fields in the syntax of `throng sar`, separated by blanks; empty for the
+    /// default ones.
     #[serde(default)]
     pick: String,
-    /// The beginning, in milliseconds since 1970 (UTC); a quarter of an hour before the end when not given.
+    /// The beginning, in milliseconds since 1970 (UTC); by default a quarter of an hour before the
+    /// end.
     from: Option<u64>,
-    /// The end; now when not given.
+    /// The end; by default now.
     to: Option<u64>,
-    /// Points at most, about.
+    /// Approximate limit for the number of points.
     points: Option<u64>,
 }
 
-/// Bytes of a file that are handed out at once.
+/// Most bytes of a file per answer.
 const PIECE_BYTES_MAX: u64 = 1 << 20;
 
-/// Which of the last minutes are asked for.
+/// The requested part of the last minutes.
 #[derive(Deserialize, Debug)]
 pub(super) struct Recent {
-    /// From this time on, in milliseconds since 1970 (UTC); all when not given.
+    /// Only data from this time on, in milliseconds since 1970 (UTC); by default all.
     since: Option<u64>,
-    /// From where an answer before this one ended.
+    /// The position at which a previous answer ended.
     after: Option<String>,
 }
 
-/// A place in the last minutes, as it is told.
+/// Parses a position in the last minutes.
 fn place(text: &str) -> Option<Place> {
     let (begun_ms, offset) = text.split_once('-')?;
     Some(Place { begun_ms: begun_ms.parse().ok()?, offset: offset.parse().ok()? })
 }
 
-/// Why there is no answer.
+/// The reason for a refused query.
 pub(super) struct Refused(StatusCode, String);
 
 impl Refused {
-    /// There is nothing to be asked.
+    /// There is nothing to query.
     pub(super) fn absent(why: &str) -> Refused {
         Refused(StatusCode::SERVICE_UNAVAILABLE, why.into())
     }
@@ -92,37 +94,38 @@ impl From<Failure> for Refused {
     }
 }
 
-/// Samples and marks of bytes that have the form of a file.
+/// Samples and marks in bytes that have the file format.
 fn said(bytes: &[u8]) -> impl Iterator<Item = Said> {
     items(bytes).into_iter().filter_map(|item| match item {
         Item::Sample(sample) => Some(Said::Sample(sample)),
         Item::Mark(mark) => Some(Said::Mark(mark)),
-        // What is in memory is whole; its last record cannot be cut off.
+        // Data in memory is complete; its last record cannot be truncated.
         Item::Damage(_) => None,
     })
 }
 
 impl History {
-    /// The last sample: of the last segment only, which has at most 180.
+    /// The last sample, from the last segment, which has at most 180.
     fn last(&self) -> Option<Sample> {
-        // All that is held is later while the clock is behind what it was.
+        // If the clock went back, all stored data lies in the future.
         let recent = self.recent.since(wall_ms()).unwrap_or_else(|| self.recent.recent());
         said(&recent).filter_map(|said| if let Said::Sample(sample) = said { Some(sample) } else { None }).last()
     }
 
-    /// What was picked of the last schema that there is, over a time: nothing before the server's first sample.
+    /// The picked fields, by the last schema, over a time range; without data before the server's
+    /// first sample.
     pub(super) fn series(&self, pick: &str, from_ms: u64, until_ms: u64, points: u64) -> Result<Series, Failure> {
         let Some(last) = self.last() else { return Ok(Series::default()) };
         let selection = Selection::of(pick.split_whitespace(), last.shape.schema())?;
         let mut plotter = Plotter::new(&selection, (from_ms, until_ms), wall_ms(), points);
-        // A sample before the beginning is wanted, where the first interval begins.
+        // The first interval begins at a sample before the beginning.
         let since_ms = from_ms.saturating_sub(2_000);
         match self.recent.since(since_ms) {
             Some(recent) => _ = said(&recent).all(|said| plotter.take(said)),
             None => {
                 let mut files = match Files::open(&self.folder, since_ms, None) {
                     Ok(files) => files,
-                    // Recorded in memory only: all of it that there is.
+                    // Recorded in memory only: return all of it.
                     Err(_) => {
                         said(&self.recent.recent()).all(|said| plotter.take(said));
                         return Ok(plotter.finish());
@@ -138,7 +141,7 @@ impl History {
         Ok(plotter.finish())
     }
 
-    /// What the rules of `wrong` look at.
+    /// The input of the rules in `wrong`.
     pub(super) fn last_seconds(&self) -> Result<Series, Refused> {
         let now = wall_ms();
         Ok(self.series(super::wrong::PICK, now.saturating_sub(super::wrong::LOOK_MS), now, POINTS)?)
@@ -176,19 +179,19 @@ impl History {
         }))
     }
 
-    /// Answers `/api/recording`: the files of the ring, the oldest first.
+    /// Answers `/api/recording`: the files of the ring, oldest first.
     pub(super) fn parts(&self) -> Result<Value, Refused> {
         let part = |part: Part| {
             let bytes = part.path.metadata().map_or(0, |meta| meta.len());
             json!({ "number": part.number, "begun_s": part.begun_s, "bytes": bytes })
         };
-        // Without a folder it is recorded in memory only.
+        // Without a folder, recordings are in memory only.
         let parts = ring::parts(&self.folder).unwrap_or_default();
         Ok(json!({ "parts": parts.into_iter().map(part).collect::<Vec<_>>() }))
     }
 
-    /// Bytes of a file of the ring behind so many, a piece of them, and the form of the file: one that is thinned between two
-    /// pieces is another file from then on.
+    /// A piece of a file of the ring from an offset on, and the generation of the file: after
+    /// thinning, it counts as another file.
     pub(super) fn piece(&self, number: u64, from: u64) -> Result<(Vec<u8>, u8), Refused> {
         let gone = || Refused(StatusCode::NOT_FOUND, "there is no such file, or not any more".into());
         let parts = ring::parts(&self.folder).map_err(|_| gone())?;
@@ -206,7 +209,7 @@ impl History {
         }
     }
 
-    /// The last minutes as a file, or what has come behind a place, and where that ends.
+    /// The last minutes as a file, or the part after a position, and the position at its end.
     pub(super) fn recent(&self, asked: &Recent) -> Result<(Vec<u8>, String), Refused> {
         let told = match &asked.after {
             None => self
@@ -223,7 +226,7 @@ impl History {
         told.map(|(bytes, end)| (bytes, format!("{}-{}", end.begun_ms, end.offset)))
     }
 
-    /// Answers `/api/schema`: what can be picked.
+    /// Answers `/api/schema`: the fields that can be picked.
     pub(super) fn schema(&self) -> Result<Value, Refused> {
         let last = self.last();
         let last = last.ok_or(Refused(StatusCode::SERVICE_UNAVAILABLE, "nothing is recorded yet".into()))?;

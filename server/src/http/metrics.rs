@@ -1,6 +1,8 @@
-//! Numbers for Prometheus, in its text format or in OpenMetrics 1.0, which differ in the names of counters and the end.
+//! Metrics for Prometheus, in its text format or in OpenMetrics 1.0. The formats differ in the
+//! names of counters and in the end of the text.
 //!
-//! Names follow Prometheus' conventions: the unit last, base units (seconds, bytes), `_total` for what only grows.
+//! Names follow Prometheus' conventions: the unit last, base units (seconds, bytes), `_total` for
+//! counters.
 
 use std::borrow::Cow;
 use std::fmt::{Display, Write};
@@ -13,17 +15,18 @@ use super::process::Process;
 use super::{Delay, Number, Numbers, Telemetry};
 use crate::admin::Status;
 
-/// A format that an answer may have.
+/// The format of an answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Format {
-    /// Prometheus' own, version 0.0.4: what everybody reads.
+    /// Prometheus' own format, version 0.0.4: the default.
     Prometheus,
-    /// OpenMetrics 1.0, for those that ask for it by name.
+    /// OpenMetrics 1.0, for clients that request it by name.
     OpenMetrics,
 }
 
 impl Format {
-    /// By `Accept` (RFC 9110 12.5.1): OpenMetrics if it is named, and liked no less than plain text.
+    /// Selects by `Accept` (RFC 9110 12.5.1): OpenMetrics if it is listed and its weight is not
+    /// below that of plain text.
     pub(super) fn wanted(headers: &HeaderMap) -> Format {
         let (mut open, mut plain) = (0.0, 0.0);
         let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
@@ -50,14 +53,15 @@ impl Format {
     }
 }
 
-/// The bounds of a histogram's buckets are powers of two of a microsecond, from this one on: [`Latencies`] has bounds there, so that
-/// no count is a guess.
+/// The bounds of a histogram's buckets are powers of two of a microsecond, starting with this one:
+/// [`Latencies`] has the same bounds, so that all counts are exact.
 const FIRST_POWER: u32 = 6;
-/// To this one: 16.8 seconds.
+/// The last power: 16.8 seconds.
 const LAST_POWER: u32 = 24;
 
-/// The text. Names are stable: `throng_shard_` and the name of `throng ctl status --all`, one series a shard; `throng_store_`,
-/// `throng_reads_` and what the store counts; `process_` as the client libraries of Prometheus have them.
+/// The text. Names are stable: `throng_shard_` with the name of `throng ctl status --all`, one
+/// series per shard; `throng_store_`, `throng_reads_` with the store's counters; `process_` with
+/// the names of the Prometheus client libraries.
 pub(super) fn text(telemetry: &dyn Telemetry, format: Format) -> String {
     let mut text = Text { out: String::with_capacity(64 << 10), format };
     let status = telemetry.status();
@@ -123,7 +127,7 @@ fn state(text: &mut Text, status: &Status) {
     }
 }
 
-/// A family a number, with a series a set.
+/// One family per number, with one series per set.
 fn numbers(text: &mut Text, numbers: &Numbers) {
     let Some((_, first)) = numbers.sets.first() else { return };
     for (at, number) in first.iter().enumerate() {
@@ -141,7 +145,8 @@ fn numbers(text: &mut Text, numbers: &Numbers) {
     }
 }
 
-/// The name of a number, with seconds for shorter units, and how many of its units are one of the new.
+/// The name of a number, with shorter units replaced by seconds, and how many of its units make one
+/// new unit.
 fn in_base_units(name: &str) -> (Cow<'_, str>, u64) {
     let seconds = |short: &str, per| Some((Cow::Owned(format!("{}_seconds", name.strip_suffix(short)?)), per));
     seconds("_us", 1_000_000)
@@ -156,7 +161,8 @@ fn histogram(text: &mut Text, delay: &Delay) {
     for (set, latencies) in &delay.sets {
         let label = delay.by.map(|by| (by, set.as_str()));
         let mut counts = [0; Latencies::BUCKETS];
-        // The sum first: what is noted meanwhile is in the counts, and a mean is too small rather than too large.
+        // Read the sum first: values noted in between are then in the counts only, and a mean is
+        // rather too small than too large.
         let sum_us = latencies.sum();
         latencies.read(&mut counts);
         let mut counted = counts.iter().enumerate().peekable();
@@ -174,13 +180,13 @@ fn histogram(text: &mut Text, delay: &Delay) {
     }
 }
 
-/// Microseconds as seconds, without an error of rounding.
+/// Microseconds as seconds, without rounding errors.
 fn seconds(us: u64) -> String {
     let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// What the client libraries of Prometheus have of every process.
+/// The metrics that Prometheus client libraries have for every process.
 fn process(text: &mut Text, process: &Process) {
     let help = "Processor time that was used, in user and system mode.";
     if let Some(cpu) = process.cpu_seconds {
@@ -210,7 +216,7 @@ enum Kind {
     Histogram,
 }
 
-/// The text so far.
+/// The text written so far.
 struct Text {
     out: String,
     format: Format,
@@ -219,7 +225,7 @@ struct Text {
 /// A family whose samples are being written.
 struct Family<'t> {
     out: &'t mut String,
-    /// That of its samples.
+    /// The name of its samples.
     name: String,
 }
 
@@ -227,7 +233,7 @@ impl Text {
     /// Begins a family. `name` has no `_total`.
     fn family(&mut self, name: &str, help: &str, kind: Kind) -> Family<'_> {
         let total = if kind == Kind::Counter { "_total" } else { "" };
-        // OpenMetrics has the name of a counter without what its samples end with.
+        // OpenMetrics names a counter without the suffix of its samples.
         let named = if self.format == Format::Prometheus { total } else { "" };
         let kind = match kind {
             Kind::Counter => "counter",
@@ -251,7 +257,7 @@ impl Family<'_> {
         self.suffixed("", labels, value);
     }
 
-    /// A count of what is at most `le` seconds.
+    /// A count of values of at most `le` seconds.
     fn bucket(&mut self, label: Option<(&str, &str)>, le: &str, count: u64) {
         let labels: Vec<_> = label.into_iter().chain([("le", le)]).collect();
         self.suffixed("_bucket", &labels, count);
@@ -266,7 +272,7 @@ impl Family<'_> {
     }
 }
 
-/// A text of one line, as both formats want it.
+/// Escapes a single-line text for both formats.
 fn escaped(text: &str, quoted: bool) -> Cow<'_, str> {
     if !text.contains(['\\', '\n', '"']) {
         return Cow::Borrowed(text);

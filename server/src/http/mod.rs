@@ -1,4 +1,5 @@
-//! The operator's HTTP: the dashboard, what was recorded, numbers for Prometheus, whether the server lives and takes clients.
+//! The operator's HTTP interface: the dashboard, recorded data, metrics for Prometheus, liveness
+//! and readiness.
 //!
 //! ```text
 //! serve (listeners, connections, bounds) -> guard (who may ask) ─┬─> page (the dashboard's files)
@@ -7,8 +8,8 @@
 //!                                                                 └─> metrics, health -> dyn Telemetry
 //! ```
 //!
-//! One thread of its own, which sleeps when nobody asks. This module reads and never commands: that is the control
-//! socket's.
+//! It runs on one thread of its own, which sleeps between requests. This module is read-only:
+//! commands belong to the control socket.
 
 mod guard;
 mod health;
@@ -39,41 +40,41 @@ use crate::record::owners::Owed;
 pub struct Number {
     /// Its name, in snake case, as in `throng ctl status --all`.
     pub name: &'static str,
-    /// Whether it only grows.
+    /// Whether it is a counter, which only grows.
     pub counts: bool,
-    /// A sentence.
+    /// Its description, in one sentence.
     pub help: &'static str,
     /// The value now.
     pub value: u64,
 }
 
-/// Numbers of which there is a set for each of some.
+/// Sets of numbers, one set per instance of something.
 #[derive(Clone, Debug)]
 pub struct Numbers {
-    /// What they are of: `shard`.
+    /// The kind of instance: `shard`.
     pub of: &'static str,
-    /// What tells one set from another; none if there is one only.
+    /// The label that distinguishes the sets; `None` if there is only one.
     pub by: Option<&'static str>,
     /// The sets, all with the same numbers in the same order.
     pub sets: Vec<(String, Vec<Number>)>,
 }
 
-/// How long something takes, of which there is a set for each of some.
+/// Latencies of an operation, one set per instance.
 #[derive(Clone, Debug)]
 pub struct Delay {
-    /// What it is of: `login`.
+    /// The operation: `login`.
     pub of: &'static str,
-    /// What tells one set from another; none if there is one only.
+    /// The label that distinguishes the sets; `None` if there is only one.
     pub by: Option<&'static str>,
-    /// A sentence.
+    /// Its description, in one sentence.
     pub help: &'static str,
     /// The sets, microseconds each.
     pub sets: Vec<(String, Arc<Latencies>)>,
 }
 
-/// What can be seen of a running server. Reading disturbs no shard.
+/// The observable state of a running server. Reading does not disturb any shard.
 pub trait Telemetry: Send + Sync {
-    /// The state now.
+    /// The current state.
     fn status(&self) -> Status;
 
     /// The numbers of each shard, in the same order for all of them.
@@ -82,16 +83,16 @@ pub trait Telemetry: Send + Sync {
     /// The numbers of other threads.
     fn works(&self) -> Vec<Numbers>;
 
-    /// How long messages, logins, publications and the store's work take.
+    /// Latencies of messages, logins, publications and the store's work.
     fn delays(&self) -> Vec<Delay>;
 
-    /// Connections and users for whom much waits, with their owners.
+    /// Connections and users with large backlogs, with their owners.
     fn owed(&self) -> Arc<Vec<Owed>>;
 
-    /// The busiest sessions, so many at most. Waits for an answer of each shard, which counts while it is asked; those that stand still
-    /// (`stuck`) are not asked.
+    /// The busiest sessions, at most `most`. Waits for an answer of each shard, which counts as
+    /// long as it is queried; the shards in `stuck` are not queried.
     ///
     /// # Errors
-    /// They cannot be asked.
+    /// The shards cannot be queried.
     fn busiest(&self, most: usize, stuck: &[usize]) -> Result<Busiest, Fault>;
 }

@@ -1,5 +1,5 @@
-//! Connections with clients of which none can keep the others out: who is slow is cut off, and when all places are taken, the
-//! connection that has stood still longest gives way to the next one.
+//! Connections of clients, none of which can exclude the others. Slow clients are cut off; when all
+//! places are taken, the connection that has been idle longest gives way to the next one.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,31 +13,32 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::task::JoinHandle;
 use tokio::time::Sleep;
 
-/// Time for which the answers to one request may wait for their reader in all, beside what their length takes.
+/// Most time that the answers to one request may wait for their reader, in addition to the time for
+/// their length.
 const WRITE_PATIENCE: Duration = Duration::from_secs(10);
-/// A reader takes so many bytes a second at least.
+/// Minimum read rate of a client in bytes per second.
 const SLOWEST_BYTES: u64 = 128 << 10;
 
-/// What is known of a connection.
+/// The state of a connection.
 #[derive(Debug)]
 pub(crate) struct Conn {
     address: IpAddr,
     begun: Instant,
-    /// When bytes last moved, in milliseconds since `begun`.
+    /// When bytes were last read or written, in milliseconds since `begun`.
     moved_ms: AtomicU64,
-    /// It has shown the token.
+    /// Whether the client has presented the token.
     trusted: AtomicBool,
 }
 
 impl Conn {
     pub(crate) fn new(address: IpAddr) -> Arc<Conn> {
-        // All addresses of loopback are one client: whoever is on this machine may take any of them.
+        // All loopback addresses count as one client: a local process may use any of them.
         let address = address.to_canonical();
         let address = if address.is_loopback() { IpAddr::from([127, 0, 0, 1]) } else { address };
         Arc::new(Conn { address, begun: Instant::now(), moved_ms: AtomicU64::new(0), trusted: AtomicBool::new(false) })
     }
 
-    /// It has shown the token: others give way before it does.
+    /// Marks the connection as authenticated by the token: others give way first.
     pub(crate) fn trust(&self) {
         self.trusted.store(true, Ordering::Relaxed);
     }
@@ -52,7 +53,7 @@ impl Conn {
     }
 }
 
-/// The connections of a listener, so many at most.
+/// The connections of a listener, limited in number.
 pub(crate) struct Places {
     most: usize,
     taken: Vec<(Arc<Conn>, JoinHandle<()>)>,
@@ -63,8 +64,8 @@ impl Places {
         Places { most, taken: Vec::with_capacity(most) }
     }
 
-    /// Takes a connection in; if there is no place, one of those with no token goes, of the address that has most of them, which
-    /// has stood still longest.
+    /// Adds a connection. If there is no place, closes a connection without token: of the address
+    /// with the most of these, the one idle longest.
     pub(crate) fn take(&mut self, conn: Arc<Conn>, task: JoinHandle<()>) {
         self.taken.retain(|(_, task)| !task.is_finished());
         if self.taken.len() >= self.most
@@ -89,11 +90,11 @@ impl Drop for Places {
     }
 }
 
-/// A socket whose reader has to keep up: one that does not is an error of writing.
+/// A socket whose reader must keep up: a slow reader becomes a write error.
 pub(crate) struct Patient<S> {
     socket: S,
     conn: Arc<Conn>,
-    /// The reader takes so many bytes a second at least.
+    /// Minimum read rate in bytes per second.
     slowest_bytes: u64,
     /// Bytes written since the last request.
     written: u64,
@@ -107,12 +108,12 @@ impl<S> Patient<S> {
         Patient::slow(socket, conn, SLOWEST_BYTES)
     }
 
-    /// The same for a reader that takes so many bytes a second at least.
+    /// The same with this minimum read rate in bytes per second.
     pub(crate) fn slow(socket: S, conn: Arc<Conn>, slowest_bytes: u64) -> Patient<S> {
         Patient { socket, conn, slowest_bytes, written: 0, waited: Duration::ZERO, waits: None }
     }
 
-    /// What came of an attempt to write.
+    /// Accounts for the result of a write.
     fn wrote(&mut self, context: &mut Context<'_>, went: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if let Poll::Ready(written) = went {
             if let Some((since, _)) = self.waits.take() {
@@ -136,7 +137,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Patient<S> {
         ready!(Pin::new(&mut self.socket).poll_read(context, into))?;
         if into.filled().len() > before {
             self.conn.moves();
-            // Requests that follow each other at once are as one.
+            // Pipelined requests count as one.
             if self.waits.is_none() {
                 (self.written, self.waited) = (0, Duration::ZERO);
             }
@@ -194,7 +195,8 @@ mod tests {
         take("192.0.2.1", 1, false);
         take("127.0.0.2", 70_000, false);
         take("::ffff:127.9.9.9", 60_000, false);
-        // Loopback has most, whatever of its addresses; of those without a token one has stood still for longer.
+        // Loopback has most connections, over all its addresses; of those without a token, one has
+        // been idle longer.
         let held = take("127.0.0.1", 80_000, false);
         assert_eq!(held.len(), 4);
         assert!(!held.contains(&("127.0.0.1".into(), 60_000)) && held.contains(&("127.0.0.1".into(), 0)), "{held:?}");

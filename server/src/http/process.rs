@@ -1,36 +1,37 @@
-//! What the kernel knows of this process, for the metrics that every program has (`process_`).
+//! The kernel's figures of this process, for the metrics that every program exports (`process_`).
 
 use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-/// A look at it; what the kernel does not tell is none.
+/// One reading; figures that the kernel does not provide are `None`.
 #[derive(Default, Debug)]
 pub(super) struct Process {
     /// Processor time in user and system mode.
     pub(super) cpu_seconds: Option<f64>,
-    /// Open descriptors. Linux tells before 6.2 only by a walk over them, which a million of them would make long: none there.
+    /// Open descriptors. Before Linux 6.2 counting them needs a walk over all of them, which takes
+    /// long for a million: `None` there.
     pub(super) open_fds: Option<u64>,
-    /// As many as there may be.
+    /// Limit for open descriptors.
     pub(super) max_fds: Option<u64>,
-    /// All that is in memory.
+    /// Resident memory.
     pub(super) resident_bytes: Option<u64>,
-    /// All that is mapped.
+    /// Mapped memory.
     pub(super) virtual_bytes: Option<u64>,
-    /// Its threads.
+    /// Number of threads.
     pub(super) threads: Option<u64>,
-    /// When it has started, since 1970.
+    /// Start time, since 1970.
     pub(super) start_seconds: Option<f64>,
 }
 
 impl Process {
-    /// Reads `stat` and what stands beside it (proc(5)).
+    /// Reads `stat` and related files (proc(5)).
     pub(super) fn look() -> Process {
         let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
         let boot = fs::read_to_string("/proc/stat").unwrap_or_default();
         let boot = boot.lines().find_map(|line| line.strip_prefix("btime ")?.parse::<f64>().ok());
         let ticks = rustix::param::clock_ticks_per_second() as f64;
-        // The name of the program may have spaces; the fields that are counted from 3 on come behind it.
+        // The name of the program may contain spaces; the fields numbered from 3 on follow it.
         let fields: Vec<u64> = match stat.rsplit_once(')') {
             Some((_, rest)) => rest.split_ascii_whitespace().map(|word| word.parse().unwrap_or(0)).collect(),
             None => Vec::new(),

@@ -29,22 +29,22 @@ use crate::end::{Survive, survive};
 use crate::runtime::{ACCEPT_AGAIN, Blocking, Listening};
 use crate::waits;
 
-/// Connections at once, a listener; for one more, one of them gives way.
+/// Most connections per listener; for a further one, an existing one gives way.
 const CONNECTIONS_MAX: usize = 64;
-/// Of the kernel's, a connection; it takes twice as much.
+/// Kernel send buffer per connection; the kernel uses twice as much.
 const SEND_BUFFER_BYTES: usize = 128 << 10;
-/// For the head of a request, and between two of them.
+/// Timeout for the head of a request, and between two requests.
 const HEAD_PATIENCE: Duration = Duration::from_secs(15);
-/// Threads for looks into what was recorded and questions to the shards: as many as there are at a time (see [`Seen`]).
+/// Threads for reading recordings and querying shards: as many as run at a time (see [`Seen`]).
 const BLOCKING_MAX: usize = 3;
-/// How often the shards' turns are looked at.
+/// Interval at which the turns of shards are checked.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Sessions that are told of when nobody says how many, and at most.
+/// Default number of sessions, and its limit.
 const SESSIONS: usize = 50;
 const SESSIONS_MAX: usize = 1_000;
 
-/// The server of HTTP. Dropping it ends all of its connections.
+/// The HTTP server. Dropping it closes all its connections.
 #[derive(Debug)]
 pub struct HttpServer(Listening);
 
@@ -53,11 +53,12 @@ struct Seen {
     telemetry: Arc<dyn Telemetry>,
     turns: Arc<Turns>,
     history: Option<History>,
-    /// One long look into what was recorded at a time: it takes a core.
+    /// Permits for long queries of recordings, one at a time: a query occupies a core.
     looking: Arc<Semaphore>,
-    /// One at its last seconds, which are in memory: no long look holds it up.
+    /// Permits for queries of the last seconds, which are in memory: long queries do not delay
+    /// them.
     judging: Arc<Semaphore>,
-    /// And one question to the shards.
+    /// Permits for queries of the shards.
     asking: Arc<Semaphore>,
 }
 
@@ -84,7 +85,7 @@ impl HttpServer {
         Ok(HttpServer(listening))
     }
 
-    /// Where it listens.
+    /// The addresses on which it listens.
     pub fn addresses(&self) -> &[SocketAddr] {
         self.0.addresses()
     }
@@ -110,7 +111,8 @@ async fn accept(listener: tokio::net::TcpListener, pages: Router) {
             tokio::time::sleep(ACCEPT_AGAIN).await;
             continue;
         };
-        // What the kernel keeps for a slow reader, it would take for one that reads. A refusal changes nothing but that.
+        // Data buffered by the kernel would count as read by a slow reader. A failure here has no
+        // other effect.
         let _ = SockRef::from(&stream).set_send_buffer_size(SEND_BUFFER_BYTES);
         let conn = Conn::new(from.ip());
         let (pages, known) = (TowerToHyperService::new(pages.clone()), conn.clone());
@@ -122,7 +124,7 @@ async fn accept(listener: tokio::net::TcpListener, pages: Router) {
         let connection = Survive::new(async move {
             let mut http = hyper::server::conn::http1::Builder::new();
             http.timer(TokioTimer::new()).header_read_timeout(HEAD_PATIENCE).max_buf_size(16 << 10);
-            // A client that goes away in the middle is its own affair.
+            // A client that disconnects midway is not an error here.
             let _ = http.serve_connection(TokioIo::new(socket), service).await;
         });
         let task = tokio::spawn(async move {
@@ -134,7 +136,7 @@ async fn accept(listener: tokio::net::TcpListener, pages: Router) {
     }
 }
 
-/// A request that breaks ends by itself.
+/// A request that panics ends alone.
 async fn one_answer(request: axum::extract::Request, next: Next) -> Response {
     let answered = Survive::new(async {
         #[cfg(debug_assertions)]
@@ -147,7 +149,7 @@ async fn one_answer(request: axum::extract::Request, next: Next) -> Response {
     })
 }
 
-/// Does work off the thread that answers. None if it breaks, which the log says.
+/// Runs work off the serving thread. `None` if it panics, which is logged.
 async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let done = tokio::task::spawn_blocking(move || {
         survive(|| {
@@ -174,9 +176,9 @@ fn router(guard: Guard, seen: Seen) -> Router {
                 .route("/metrics", get(numbers))
                 .route_layer(middleware::from_fn_with_state((guard, Tells::OfServer), guard::check)),
         )
-        // The page's own files tell nothing; what it shows it has to ask for.
+        // The page's own files contain no data; it must request what it shows.
         .merge(page::router())
-        // Who balances load has no token, and learns nothing here but whether to send clients.
+        // Load balancers have no token, and learn here only whether to send clients.
         .route("/health", get(health))
         .route("/ready", get(ready))
         .layer(middleware::from_fn(one_answer))
@@ -189,7 +191,7 @@ async fn numbers(State(seen): State<Seen>, headers: HeaderMap) -> Response {
     (heads, metrics::text(&*seen.telemetry, format)).into_response()
 }
 
-/// Looks into what was recorded, off the thread that answers: it may take a while.
+/// Queries recordings off the serving thread: that may take a while.
 async fn look<T: Send + 'static>(
     seen: &Seen,
     look: impl FnOnce(&History) -> Result<T, Refused> + Send + 'static,
@@ -197,7 +199,7 @@ async fn look<T: Send + 'static>(
     look_in(seen, &seen.looking, look).await
 }
 
-/// The same, one at a time of those with the same permits.
+/// The same, one at a time per set of permits.
 async fn look_in<T: Send + 'static>(
     seen: &Seen,
     permits: &Arc<Semaphore>,
@@ -223,13 +225,13 @@ async fn series(State(seen): State<Seen>, Query(asked): Query<Asked>) -> Result<
     look(&seen, move |history| history.answer(&asked)).await.map(|told| Json(told).into_response())
 }
 
-/// How many sessions.
+/// The number of sessions.
 #[derive(serde::Deserialize)]
 struct Most {
     most: Option<usize>,
 }
 
-/// The busiest sessions. Shards are waited for off the thread that answers.
+/// The busiest sessions. Waits for the shards off the serving thread.
 async fn busiest(State(seen): State<Seen>, Query(Most { most }): Query<Most>) -> Result<Response, Refused> {
     let Ok(place) = seen.asking.clone().acquire_owned().await else { return Err(Refused::absent("the server stops")) };
     let (telemetry, most) = (seen.telemetry.clone(), most.unwrap_or(SESSIONS).clamp(1, SESSIONS_MAX));
@@ -250,7 +252,7 @@ async fn recording(State(seen): State<Seen>) -> Result<Response, Refused> {
     look(&seen, History::parts).await.map(|told| Json(told).into_response())
 }
 
-/// Where in a file.
+/// An offset in a file.
 #[derive(serde::Deserialize)]
 struct From {
     #[serde(default)]
@@ -269,12 +271,12 @@ async fn recent(State(seen): State<Seen>, Query(asked): Query<Recent>) -> Result
     Ok(([BYTES], [("throng-next", next)], bytes).into_response())
 }
 
-/// The state, and what is wrong.
+/// The state and the faults.
 async fn now(State(seen): State<Seen>) -> Result<Response, Refused> {
     let status = seen.telemetry.status();
     let stuck = seen.turns.stuck(Instant::now());
     let seconds = look_in(&seen, &seen.judging, History::last_seconds).await;
-    // Without a recorder there are fewer rules, and what stands still is told nevertheless.
+    // Without a recorder fewer rules apply, but stalls are still reported.
     let standing = standing::judge(&stuck, &waits::look(), &seen.telemetry.owed());
     let wrong = wrong::judge(standing, &status, &seconds.unwrap_or_default());
     Ok(Json(json!({ "status": status, "wrong": wrong })).into_response())
@@ -293,7 +295,7 @@ async fn ready(State(seen): State<Seen>) -> Response {
     let of = |sort: Ready| found.iter().filter(move |found| found.ready == sort).flat_map(|found| found.public.clone());
     let why: Vec<String> =
         status.stopping.then(|| "the server is stopping".to_owned()).into_iter().chain(of(Ready::Refuses)).collect();
-    // Warnings and what is degraded do not take a server out of its service: most of its users are served.
+    // Warnings and degradations do not take a server out of service: most of its users are served.
     let (warnings, degraded): (Vec<_>, Vec<_>) = (of(Ready::Warns).collect(), of(Ready::Degraded).collect());
     let code = if why.is_empty() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let told = json!({ "ready": why.is_empty(), "why": why, "warnings": warnings, "degraded": degraded });

@@ -1,5 +1,5 @@
-//! What stands still, in sentences: shards, threads and locks by where their threads are, syncs by their own times, and clients that
-//! do not read by their JIDs. These rules need no recording.
+//! Stalls, in sentences: shards, threads and locks by the places of their threads, syncs by their
+//! duration, and clients that do not read by their JIDs. These rules need no recording.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use crate::admin::wrong::{Weight, Wrong, wrong};
 use crate::record::owners::Owed;
 use crate::waits::{self, Look, Sort};
 
-/// Clients that are named, at the most.
+/// Most clients that are named.
 const CLIENTS_MAX: usize = 10;
 
-/// Everything that stands still. `stuck` are shards that do not turn.
+/// Everything that stalls. `stuck` are shards that do not turn.
 pub(super) fn judge(stuck: &[(usize, Duration)], look: &Look, owed: &[Owed]) -> Vec<Wrong> {
     let mut found: Vec<Wrong> = stuck.iter().map(|(shard, idle)| self::shard(*shard, *idle, look)).collect();
     for lock in waits::locks(look) {
         let weight = if lock.waiters > 0 { Weight::Bad } else { Weight::Warn };
         found.push(wrong(weight, lock.what, lock.text));
     }
-    // A shard has its sentence already, and who waits for a lock stands in the lock's.
+    // A shard has its own sentence, and a thread waiting for a lock is part of the lock's sentence.
     let waits_for_lock = |place: waits::Place| place.sort() == Sort::Lock;
     for standing in look.threads.iter().filter(|standing| standing.is_stuck() && !standing.turns) {
         if !standing.place.is_some_and(waits_for_lock) {
@@ -49,7 +49,7 @@ fn syncs(look: &Look) -> Option<Wrong> {
     Some(wrong(Weight::Bad, "disk", text))
 }
 
-/// Clients that do not read, those for whom most waits first.
+/// Clients that do not read, those with the longest backlog first.
 fn clients(owed: &[Owed]) -> Vec<Wrong> {
     let bytes = |owed: &&Owed| if let Owed::Connection { bytes, .. } = owed { *bytes } else { 0 };
     let mut longest: Vec<&Owed> = owed.iter().collect();
@@ -61,7 +61,7 @@ fn clients(owed: &[Owed]) -> Vec<Wrong> {
     longest.into_iter().filter_map(sentence).take(CLIENTS_MAX).collect()
 }
 
-/// Accounts that send faster than they may, those that were held back most often first.
+/// Accounts that exceed their send rate, the most often paused first.
 fn accounts(owed: &[Owed]) -> Vec<Wrong> {
     let times = |owed: &&Owed| if let Owed::Account { times, .. } = owed { *times } else { 0 };
     let mut busiest: Vec<&Owed> = owed.iter().collect();

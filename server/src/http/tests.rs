@@ -1,4 +1,4 @@
-//! Requests over a socket, as others make them.
+//! Requests over a socket.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -84,7 +84,7 @@ fn serve_with(guard: Guard, history: Option<History>) -> (Arc<Told>, HttpServer)
     (told, server)
 }
 
-/// The guard of loopback, with a token.
+/// A loopback guard with a token.
 fn local() -> Guard {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("token");
@@ -94,7 +94,7 @@ fn local() -> Guard {
 
 const TOKEN: &str = "correct-horse-battery";
 
-/// Heads of a request from this machine that brings the token.
+/// Header fields of a local request with the token.
 fn known() -> String {
     format!("Host: localhost\r\nAuthorization: Bearer {TOKEN}\r\n")
 }
@@ -151,7 +151,7 @@ fn names_of_other_machines_are_refused_on_loopback() {
     assert_eq!(status, 404);
 }
 
-/// Another user of this machine, and a page in the operator's browser: neither has the token.
+/// Neither another user of this machine nor a page in the operator's browser has the token.
 #[test]
 fn on_loopback_what_tells_of_users_needs_the_token_and_pages_of_others_get_nothing() {
     let (told, server) = serve(local());
@@ -169,7 +169,7 @@ fn on_loopback_what_tells_of_users_needs_the_token_and_pages_of_others_get_nothi
     for path in ["/", "/uplot.js", "/metrics", "/health"] {
         assert_eq!(ask(to, path, "Host: localhost\r\n").0, 200, "{path} tells nothing of users");
     }
-    // RFC 6454 7.3: the page that asks is another one's, even if it has the token.
+    // RFC 6454 7.3: the request comes from a foreign page, even if it has the token.
     for origin in ["https://evil.example", "http://localhost:1", "null"] {
         for path in ["/api/now", "/metrics"] {
             assert_eq!(ask(to, path, &format!("{}Origin: {origin}\r\n", known())).0, 403, "{origin}");
@@ -194,12 +194,13 @@ fn who_has_the_token_may_ask_and_anybody_whether_it_lives() {
     assert_eq!((ask(to, "/health", "Host: x\r\n").0, ask(to, "/ready", "Host: x\r\n").0), (200, 200));
 }
 
-/// A question about months of seconds takes a core for long; what is wrong now has to be told meanwhile.
+/// A query over months of seconds occupies a core for long; current faults must be reported
+/// meanwhile.
 #[test]
 fn a_long_look_into_what_was_recorded_does_not_hold_up_what_is_wrong_now() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("0000000001-20261122T020335Z.rec");
-    // Who opens it waits until somebody writes: a question that lasts as long as the test likes.
+    // Opening the FIFO blocks until a writer opens it: the query lasts as long as the test needs.
     let fifo = std::process::Command::new("mkfifo").arg(&file).status();
     assert!(fifo.is_ok_and(|status| status.success()));
     let recent = Recorder::new(Sampler::new(Default::default(), Vec::new()), 1 << 16, None).handle();
@@ -207,7 +208,7 @@ fn a_long_look_into_what_was_recorded_does_not_hold_up_what_is_wrong_now() {
     let (_told, server) = serve_with(local(), Some(history));
     let to = server.addresses()[0];
     let long = std::thread::spawn(move || ask(to, "/api/recording/1", &known()).0);
-    // Opens once the question has: it is under way, and stays so.
+    // Opens once the query does: the query is in progress, and remains so.
     let writer = std::fs::OpenOptions::new().write(true).open(&file).expect("a reader");
     let (status, _, body) = ask(to, "/api/now", &known());
     assert!(status == 200 && body.contains("\"wrong\""), "{body}");
@@ -216,7 +217,7 @@ fn a_long_look_into_what_was_recorded_does_not_hold_up_what_is_wrong_now() {
     long.join().expect("an answer, if only that this is no recording");
 }
 
-/// Who opens the dashboard while the server starts sees it fill.
+/// A dashboard opened while the server starts fills up.
 #[test]
 fn before_the_first_sample_there_are_no_points() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -240,7 +241,8 @@ fn a_full_disk_takes_no_clients() {
     assert_eq!(ask(to, "/health", "Host: localhost\r\n").0, 200, "it lives nevertheless");
 }
 
-/// Neither is a reason to send clients elsewhere, and both are told where somebody looks who does not read the log.
+/// Neither is a reason to route clients elsewhere. Both are reported to observers that do not read
+/// the log.
 #[test]
 fn a_failed_recorder_and_lost_lines_are_told_outside_of_the_log() {
     let (told, server) = serve(local());
@@ -276,21 +278,21 @@ fn a_shard_that_does_not_turn_is_named() {
 fn clients_that_say_nothing_keep_nobody_out() {
     let (_told, server) = serve(local());
     let silent: Vec<_> = (0..200).map(|_| TcpStream::connect(server.addresses()[0]).expect("a connection")).collect();
-    // They would have kept their places for 15 seconds, the time for a head.
+    // They would have kept their places for 15 seconds, the timeout for a head.
     let asked = Instant::now();
     let (status, ..) = ask(server.addresses()[0], "/ready", "Host: localhost\r\n");
     assert!(status == 200 && asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
     drop(silent);
 }
 
-/// A connection with little room that asks for the largest file and reads nothing of it.
+/// A connection with a small buffer that requests the largest file and reads nothing.
 fn deaf(to: SocketAddr) -> TcpStream {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).expect("a socket");
     socket.set_recv_buffer_size(2_048).expect("an option");
     socket.connect(&to.into()).expect("a connection");
     let mut stream = TcpStream::from(socket);
     let request = "GET /uplot.js HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    // So many that no buffer of the kernel's takes all of the answers.
+    // Enough requests that no kernel buffer holds all answers.
     for _ in 0..100 {
         stream.write_all(request.as_bytes()).expect("it takes a request");
     }
@@ -301,7 +303,7 @@ fn deaf(to: SocketAddr) -> TcpStream {
 fn slow_readers_keep_nobody_out_and_are_cut_off() {
     let (_told, server) = serve(local());
     let to = server.addresses()[0];
-    // Whoever has the token, and has a connection open, keeps it.
+    // A connection with the token stays open.
     let mut known_one = TcpStream::connect(to).expect("a connection");
     known_one.set_read_timeout(Some(Duration::from_secs(20))).expect("a time-out");
     let ask_again = |stream: &mut TcpStream| {
@@ -318,10 +320,10 @@ fn slow_readers_keep_nobody_out_and_are_cut_off() {
         assert!(status == 200 && asked.elapsed() < Duration::from_secs(10), "{path}: {:?}", asked.elapsed());
     }
     assert!(ask_again(&mut known_one).starts_with("HTTP/1.1 200"));
-    // And within a time for slow readers they have gone, all of them.
+    // Within the timeout for slow readers, all of them are closed.
     let end = Instant::now() + Duration::from_secs(60);
     let is_cut = |stream: &mut TcpStream| {
-        // An error of the socket is that of a reset.
+        // A socket error means a reset.
         stream.take_error().is_ok_and(|error| error.is_some()) || stream.write(b"\r\n").is_err()
     };
     while !slow.is_empty() {

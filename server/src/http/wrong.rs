@@ -1,26 +1,27 @@
-//! What is wrong now, in sentences: rules over the last seconds of the recording.
+//! Current faults, in sentences: rules over the last seconds of the recording.
 //!
-//! Each rule looks at one thing that has been seen to hurt, and says what it is, how much, since when, and what helps. A rule that
-//! has no figures says nothing.
+//! Each rule checks one known problem. It reports the problem, its size, its duration and the
+//! remedy. A rule without data reports nothing.
 
 use throng_recorder::sar::Series;
 
 use crate::admin::Status;
 use crate::admin::wrong::{Weight, Wrong, wrong};
 
-/// What the rules look at.
+/// The fields that the rules use.
 pub(super) const PICK: &str = "cpu.idle tcp.lsn_over,retr_pct,retr,pruned memory.avail_pct,swp_tot,swp_free disk.fl_wait,busy,\
                                wr_ms store.commit_max \
                                pressure shard.outbound_bytes,outbound_overflows,gate_waiting,letters_kept,reads_pending,reads_kept,\
                                jobs_pending,jobs_kept,parked,parked_refused,notify_gaps,notify_publish_refused files.own,own_max";
 
-/// Time that they look at, milliseconds.
+/// The time range of the rules, milliseconds.
 pub(super) const LOOK_MS: u64 = 20_000;
 
-/// A commit of so many milliseconds is told: who chats notices a quarter of a second.
+/// Commits of at least this many milliseconds are reported: in a chat, a quarter of a second is
+/// noticeable.
 const COMMIT_MS_LONG: f64 = 250.0;
 
-/// Numbers of a column that are there.
+/// The values present in a column.
 fn seen<'a>(series: &'a Series, module: &'a str, field: &'a str) -> impl Iterator<Item = (&'a str, Vec<f64>)> {
     let columns = series.columns.iter().filter(move |column| column.module == module && column.field == field);
     let numbers = columns.map(|column| (&*column.row, column.values.iter().flatten().copied().collect::<Vec<f64>>()));
@@ -31,7 +32,7 @@ fn mean(numbers: &[f64]) -> f64 {
     numbers.iter().sum::<f64>() / numbers.len().max(1) as f64
 }
 
-/// Growth a second, by the first and last of numbers a second apart.
+/// Growth per second, from the first and last of values one second apart.
 fn growth(numbers: &[f64]) -> f64 {
     match numbers {
         [first, .., last] => (last - first) / (numbers.len() - 1) as f64,
@@ -39,7 +40,7 @@ fn growth(numbers: &[f64]) -> f64 {
     }
 }
 
-/// A level of a shard: its field, what stands there, how many are a backlog, and what helps.
+/// A queue of a shard: its field, its content, the length that counts as a backlog, and the remedy.
 const QUEUES: &[(&str, &str, f64, &str)] = &[
     ("gate_waiting", "effects that wait for the disk", 2_000.0, "the store's syncs are slow (disk.fl_wait)"),
     ("letters_kept", "batches that another shard has no room for", 50.0, "that shard is busy or stands still"),
@@ -60,7 +61,8 @@ const QUEUES: &[(&str, &str, f64, &str)] = &[
     ("parked", "stanzas for users whose data is still being read", 2_000.0, "the store answers slowly"),
 ];
 
-/// A single commit that took long, which no mean shows, with the disk whose writes took at least half of that in the same second.
+/// A single long commit, which no mean shows, with the disk whose writes took at least half of that
+/// time in the same second.
 fn long_commit(series: &Series) -> Option<Wrong> {
     let columns = |module, field| series.columns.iter().filter(move |c| c.module == module && c.field == field);
     let commits = columns("store", "commit_max").flat_map(|column| column.values.iter().enumerate());
@@ -77,7 +79,7 @@ fn long_commit(series: &Series) -> Option<Wrong> {
     Some(wrong(Weight::Warn, "store", text))
 }
 
-/// Everything that is wrong, the worst first. `found` is what was found elsewhere (`standing`).
+/// All faults, the worst first. `found` are those found elsewhere (`standing`).
 pub(super) fn judge(mut found: Vec<Wrong>, status: &Status, series: &Series) -> Vec<Wrong> {
     use Weight::{Bad, Warn};
     found.extend(status.wrong().into_iter().map(|found| found.wrong));
@@ -235,7 +237,7 @@ mod tests {
         assert_eq!(told(&[]), Vec::<String>::new(), "and neither has one of whom nothing is known");
     }
 
-    /// Each rule alone, as it is read: what it is about, and the sentence.
+    /// Each rule alone: its subject and its sentence.
     #[test]
     fn each_rule_says_a_plain_sentence() {
         let grows: Vec<f64> = (0..20).map(|n| 5_000.0 + 100.0 * f64::from(n)).collect();
@@ -330,7 +332,8 @@ mod tests {
         assert_eq!(what, [("shard 3", Weight::Bad), ("disk", Weight::Bad), ("CPU", Weight::Warn)]);
     }
 
-    /// Of twenty seconds one has a commit of 917 ms, and in it the disk's writes took 907 ms: means show none of it.
+    /// One of twenty seconds has a commit of 917 ms, of which the disk's writes took 907 ms: means
+    /// do not show it.
     #[test]
     fn a_single_long_commit_is_told_with_the_disk_that_was_slow() {
         let once = |most: f64| -> Vec<f64> { (0..20).map(|second| if second == 7 { most } else { 1.0 }).collect() };

@@ -1,4 +1,4 @@
-//! The thread that writes the log, and the queue in front of it.
+//! The thread that writes the log, and its queue.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use crate::config::LogFormat;
 use crate::waits::{self, Place};
 
-/// Bytes that may wait; there may be as many again that are being written.
+/// Most bytes in the queue; as many again may be in the process of being written.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// A standard stream of the process.
@@ -26,17 +26,18 @@ pub(super) enum Stream {
     Error,
 }
 
-/// Lines on their way.
+/// The queued lines.
 #[derive(Debug, Default)]
 struct Waiting {
-    /// At most [`WAITING_BYTES_MAX`] bytes, but for a last word.
+    /// At most [`WAITING_BYTES_MAX`] bytes, except for a last line.
     lines: VecDeque<(Stream, Vec<u8>)>,
     bytes: usize,
-    /// Lines that came when there was no room, behind all that wait. As long as there are any, none is taken.
+    /// Lines lost for lack of room after the queued ones. While this is not zero, no line is
+    /// accepted.
     lost: u64,
-    /// Lines taken so far, ...
+    /// Number of lines accepted so far.
     taken: u64,
-    /// ... and those of them that are written, or cannot be.
+    /// Number of accepted lines that were written or failed.
     done: u64,
 }
 
@@ -46,7 +47,7 @@ pub(super) struct Lines {
     waiting: Mutex<Waiting>,
     changed: Condvar,
     format: LogFormat,
-    /// Lines of the log that nobody will read: there was no room, or standard error did not take them.
+    /// Lines of the log that were lost: there was no room, or standard error did not accept them.
     lost: AtomicU64,
 }
 
@@ -59,7 +60,7 @@ impl Lines {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a line, or counts it as lost.
+    /// Accepts a line, or counts it as lost.
     fn put(&self, stream: Stream, line: Vec<u8>) {
         let mut waiting = self.waiting();
         if waiting.lost > 0 || waiting.bytes + line.len() > WAITING_BYTES_MAX {
@@ -77,7 +78,7 @@ impl Lines {
         self.lost.load(Ordering::Relaxed)
     }
 
-    /// Waits until all is written that was taken before.
+    /// Waits until all lines accepted before are written.
     pub(super) fn flush(&self, patience: Duration) -> bool {
         let waiting = self.waiting();
         let taken = waiting.taken;
@@ -86,17 +87,18 @@ impl Lines {
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
-    /// Takes an error's line, room or not, and waits until it is written. False if that takes too long.
+    /// Queues the line of an error regardless of room, and waits until it is written. Returns false
+    /// if that takes too long.
     pub(super) fn say(&self, text: &str, patience: Duration) -> bool {
         self.waiting().take(Stream::Error, self.line("ERROR", text));
         self.changed.notify_all();
         self.flush(patience)
     }
 
-    /// A line of the log that no `tracing` has made.
+    /// A line of the log that does not come from `tracing`.
     fn line(&self, level: &str, text: &str) -> Vec<u8> {
         let mut time = String::new();
-        // A clock that cannot be written leaves the line without it.
+        // If the time cannot be formatted, the line has none.
         let _ = SystemTime.format_time(&mut Writer::new(&mut time));
         let line = match self.format {
             LogFormat::Human => format!("{time} {level:>5} {text}\n"),
@@ -107,7 +109,7 @@ impl Lines {
         line.into_bytes()
     }
 
-    /// All that waits, and how many lines were lost behind it; waits until there is something.
+    /// All queued lines, and how many were lost after them; waits until there are any.
     fn next(&self) -> (VecDeque<(Stream, Vec<u8>)>, u64) {
         let _at = waits::at(Place::LogLines);
         let waiting = self.waiting();
@@ -131,7 +133,7 @@ impl Waiting {
     }
 }
 
-/// What is written here at once is one line of the queue.
+/// Text written here in one call is one line of the queue.
 #[derive(Debug)]
 pub(super) struct Line {
     lines: Arc<Lines>,
@@ -155,10 +157,10 @@ impl Write for Line {
     }
 }
 
-/// Starts the thread, which is there as long as the process.
+/// Starts the thread, which lives as long as the process.
 ///
 /// # Errors
-/// The system's when there can be no thread.
+/// The system's, if the thread cannot be created.
 pub(super) fn start(format: LogFormat) -> io::Result<Arc<Lines>> {
     let lines = Arc::new(Lines::new(format));
     let own = lines.clone();
@@ -186,15 +188,15 @@ pub(super) fn start(format: LogFormat) -> io::Result<Arc<Lines>> {
     Ok(lines)
 }
 
-/// What became of lines so far.
+/// The outcome of lines so far.
 #[derive(Default)]
 struct Written {
-    /// Lines that standard error did not take, since it took one last; and why.
+    /// Lines that standard error refused since the last accepted one, and the reason.
     refused: u64,
     why: String,
-    /// The last line ended in its middle.
+    /// Whether the last line was cut off.
     broken: bool,
-    /// It was said that standard output takes nothing.
+    /// Whether the failure of standard output was reported.
     told: bool,
 }
 
@@ -220,7 +222,7 @@ impl Written {
         lines.lost.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Standard output takes nothing from a server but its welcome, which is missed by nobody.
+    /// A server writes nothing to standard output except its banner, which may be lost.
     fn output(&mut self, lines: &Lines, to: BorrowedFd<'_>, error: BorrowedFd<'_>, line: &[u8]) {
         if let Err((why, _)) = write(to, line)
             && !std::mem::replace(&mut self.told, true)
@@ -230,7 +232,8 @@ impl Written {
     }
 }
 
-/// Writes all of it, however long the other end takes; or why it cannot, and whether a part is written.
+/// Writes everything, however long the reader takes. Returns the error if it cannot, and whether a
+/// part was written.
 fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), (io::Error, bool)> {
     let _at = waits::at(Place::LogWrite);
     let mut rest = bytes;
@@ -238,7 +241,7 @@ fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), (io::Error, bool)> {
         match rustix::io::write(to, rest) {
             Ok(count) => rest = &rest[count..],
             Err(rustix::io::Errno::INTR) => {}
-            // Somebody else has set the stream not to block.
+            // Another process has made the stream non-blocking.
             Err(rustix::io::Errno::AGAIN) => {
                 let _ = poll(&mut [PollFd::new(&to, PollFlags::OUT)], None);
             }
@@ -248,7 +251,8 @@ fn write(to: BorrowedFd<'_>, bytes: &[u8]) -> Result<(), (io::Error, bool)> {
     Ok(())
 }
 
-/// Writes to standard error if it takes something now: less than a pipe takes whole (`PIPE_BUF`).
+/// Writes to standard error if it accepts data now: less than a pipe accepts atomically
+/// (`PIPE_BUF`).
 pub(super) fn past_the_queue(bytes: &[u8]) {
     let error = io::stderr();
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };

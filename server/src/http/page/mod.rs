@@ -1,11 +1,11 @@
-//! The dashboard's files, in the program: nothing is fetched from anywhere else.
+//! The dashboard's files, embedded in the program: nothing is fetched from elsewhere.
 
 use axum::Router;
 use axum::http::header;
 use axum::response::IntoResponse;
 use axum::routing::get;
 
-/// Nothing but what comes from here is loaded, asked or run.
+/// Only resources from this server may be loaded, requested or run.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -23,7 +23,7 @@ macro_rules! file {
     };
 }
 
-/// The page at `/` and what belongs to it.
+/// The page at `/` and its files.
 pub(super) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
         .route("/", file!("text/html; charset=utf-8", "index.html"))
