@@ -1,8 +1,10 @@
-//! What operators did to the running server: a short list for whoever asks, and for whoever records it beside figures.
+//! Actions of operators on the running server: a short list for queries, and for recording beside
+//! figures.
 //!
-//! The list is bounded and each event has a number, so that who polls ([`Events::after`]) sees each once, or sees that
-//! numbers are missing. This module knows events; it carries nothing out and never learns who listens. It has a lock
-//! and stands on nobody's way: only who obeys an operator comes here.
+//! The list is bounded and each event has a number, so that a caller that polls ([`Events::after`])
+//! sees each event once, or sees that numbers are missing. This module only stores events; it
+//! carries nothing out and does not know its listeners. Its lock is not on any hot path: only
+//! operators' actions take it.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -13,17 +15,17 @@ use throng_engine::extension::datetime::{self, Precision};
 
 use crate::waits::{Mutex, MutexGuard, Place};
 
-/// Most events that are kept; the oldest go first.
+/// Most stored events; the oldest are removed first.
 pub const EVENTS_MAX: usize = 256;
 
-/// Something that an operator did, or that follows from it.
+/// An action of an operator, or a consequence of one.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Event {
-    /// Counted from 1 since the start.
+    /// Its number, counted from 1 since the start.
     pub number: u64,
-    /// When, seconds since the Unix epoch.
+    /// Its time, seconds since the Unix epoch.
     pub at_s: u64,
-    /// On whose behalf: `control socket`, `reload`, `time is over`.
+    /// The originator: `control socket`, `reload`, `time is over`.
     pub by: String,
     /// What happened.
     pub what: What,
@@ -33,7 +35,7 @@ pub struct Event {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum What {
-    /// An option has another value.
+    /// The value of an option changed.
     Knob {
         /// The option.
         key: String,
@@ -41,31 +43,31 @@ pub enum What {
         from: String,
         /// The value now.
         to: String,
-        /// When it is put back, seconds since the Unix epoch; none if it stays.
+        /// When the value reverts, seconds since the Unix epoch; `None` if it stays.
         until_s: Option<u64>,
     },
     /// An order was carried out.
     Done {
-        /// Which: `queue flush`, `waiting flush`, `say --urgent`.
+        /// The order: `queue flush`, `waiting flush`, `say --urgent`.
         order: String,
-        /// To whom: a JID, or `all`.
+        /// The target: a JID, or `all`.
         to: String,
-        /// How many sessions or messages it concerned.
+        /// Number of sessions or messages affected.
         count: u64,
     },
-    /// A user's stanzas are looked at.
+    /// A trace of a user's stanzas began or ended.
     Trace {
-        /// Whose: a bare or full JID.
+        /// The traced bare or full JID.
         of: String,
-        /// With all that they carry.
+        /// Whether the trace includes full content.
         bodies: bool,
-        /// At its end: how many stanzas there were.
+        /// At the end of the trace: the number of stanzas.
         ended: Option<u64>,
     },
 }
 
 impl What {
-    /// Its sort, in a word.
+    /// Its kind, in one word.
     pub fn kind(&self) -> &'static str {
         match self {
             What::Knob { .. } => "knob",
@@ -94,12 +96,12 @@ impl fmt::Display for What {
     }
 }
 
-/// A moment, given in seconds since the Unix epoch (XEP-0082 3.2).
+/// Formats a time given in seconds since the Unix epoch (XEP-0082 3.2).
 pub fn utc(at_s: u64) -> String {
     datetime::text(at_s.saturating_mul(1_000_000), Precision::Seconds)
 }
 
-/// Who is told of each event as it comes.
+/// Called with each event as it is added.
 type Listener = Box<dyn Fn(&Event) + Send + Sync>;
 
 /// The events of a process.
@@ -126,7 +128,7 @@ impl Events {
         self.kept.lock()
     }
 
-    /// Adds one.
+    /// Adds an event.
     pub fn note(&self, at_s: u64, by: &str, what: What) {
         let mut kept = self.kept();
         kept.last += 1;
@@ -141,12 +143,12 @@ impl Events {
         kept.events.push_back(event);
     }
 
-    /// Tells this one of each event from now on. There is one at most; a second is not told.
+    /// Calls this listener for each event from now on. There is at most one; a second is ignored.
     pub fn tell(&self, listener: Listener) {
         let _ = self.listener.set(listener);
     }
 
-    /// Those that are kept with a number above this, oldest first: give the last number seen, 0 for all.
+    /// The stored events with a higher number, oldest first: pass the last number seen, 0 for all.
     pub fn after(&self, number: u64) -> Vec<Event> {
         self.kept().events.iter().filter(|event| event.number > number).cloned().collect()
     }

@@ -1,6 +1,7 @@
-//! Orders of administrators who are users: from the shards to one thread that carries them out, and back.
+//! Orders of administrators that use XMPP: from the shards to a thread that carries them out, and
+//! back.
 //!
-//! They are rare and take their time: one thread for all shards, which carries out one after another.
+//! Orders are rare and slow: one thread serves all shards and carries them out sequentially.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
@@ -13,10 +14,10 @@ use crate::end;
 use crate::port::{self, Answers, Entry, Given, Port};
 use crate::waits::{self, Place};
 
-/// The way to the thread.
+/// The channel to the thread.
 pub struct Way(SyncSender<Given<Box<Order>>>);
 
-/// A shard's end.
+/// The shard's end.
 pub type OrderPort = Port<Way>;
 
 impl Entry for Way {
@@ -40,19 +41,20 @@ pub struct Orders {
     answers: Answers<Outcome>,
 }
 
-/// A port for each shard, and the other end. Without a thread there, orders are refused.
+/// A port for each shard, and the other end. Without the thread, orders are refused.
 pub fn ports(wakes: &[Arc<dyn Wake>]) -> (Vec<OrderPort>, Orders) {
-    // As many as the shards let be under way.
+    // As many as the shards allow in progress.
     let (orders, given) = sync_channel(ADHOC_ORDERS_MAX * wakes.len());
     let (ports, answers) = port::ports(wakes, ADHOC_ORDERS_MAX, || Way(orders.clone()));
     (ports, Orders { given, answers })
 }
 
 impl Orders {
-    /// Carries orders out until the last port is gone. One that breaks is refused, and the next goes on.
+    /// Carries out orders until the last port is dropped. An order that panics is refused, and the
+    /// next one follows.
     ///
     /// # Errors
-    /// The system's when there can be no thread.
+    /// The system's, if the thread cannot be created.
     pub fn start(self, carry_out: impl Fn(&Order) -> Outcome + Send + 'static) -> std::io::Result<()> {
         waits::spawn("throng-orders", move || {
             loop {

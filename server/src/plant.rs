@@ -1,41 +1,43 @@
-//! Faults planted by hand, for tests that want to see what becomes of them: stalls, panics, a disk that is full. Only in builds
-//! with debug assertions: a release has none of this, and the variable means nothing to it.
+//! Fault injection for tests: stalls, panics, a full disk. Only in builds with debug assertions: a
+//! release contains none of this and ignores the variable.
 //!
-//! `PLANTED_STALLS` has faults with commas between:
+//! `PLANTED_STALLS` lists faults, separated by commas:
 //!
 //! ```text
-//! sync-ms=200                  each sync of the journal takes so much longer
+//! sync-ms=200                  each sync of the journal takes this much longer
 //! sleep-shard=1:30s@3s         shard 1 sleeps for 30 seconds, 3 seconds after the start
-//! hold-lock=knobs:30s@3s       a thread `plant` holds the lock for so long, from then on
-//! stop-disk=30s@3s             syncs of the journal stand still for 30 seconds, 3 seconds after the start
-//! full-disk=30s@3s             the journal finds no space for so long
-//! panic=shard-1@3s             the first thread that comes by a place of this name panics, once
+//! hold-lock=knobs:30s@3s       a thread `plant` holds the lock for 30 seconds, 3 seconds after the start
+//! stop-disk=30s@3s             syncs of the journal block for 30 seconds, 3 seconds after the start
+//! full-disk=30s@3s             the journal finds no space for 30 seconds, 3 seconds after the start
+//! panic=shard-1@3s             the first thread that passes a place of this name panics, once
 //! fail-driver=1@3s             the driver of shard 1 fails
-//! wall=FILE                    the wall clock is ahead by the seconds that the file has, behind if they are negative; read at
-//!                              the start and each second
-//! echo=on                      no fault: `/echo` at http and https is an echo of WebSockets, for suites that test frames
+//! wall=FILE                    the wall clock is ahead by the seconds in the file, behind if negative;
+//!                              read at the start and every second
+//! echo=on                      no fault: `/echo` at http and https echoes WebSocket messages, for
+//!                              suites that test frames
 //! ```
 //!
-//! All times count from the end of the server's start. Places are named where they are: [`pass`].
+//! All times count from the end of the server's start. The names of places are given in the code
+//! that calls [`pass`].
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The variable.
+/// The environment variable.
 const VARIABLE: &str = "PLANTED_STALLS";
 
-/// For how long, and how long after the start.
+/// A time range after the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct When {
-    /// From then on.
+    /// The beginning.
     pub after: Duration,
-    /// For so long.
+    /// The duration.
     pub lasts: Duration,
 }
 
-/// What is planted.
+/// The planned faults.
 #[derive(Debug, Default)]
 pub struct Plan {
     sync: Duration,
@@ -50,10 +52,10 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Reads the variable's value.
+    /// Parses the value of the variable.
     ///
     /// # Errors
-    /// The fault that cannot be understood.
+    /// The fault that cannot be parsed.
     pub fn parse(text: &str) -> Result<Plan, String> {
         let mut plan = Plan::default();
         for fault in text.split(',').filter(|fault| !fault.is_empty()) {
@@ -89,18 +91,18 @@ impl Plan {
     }
 }
 
-/// `30s`.
+/// Parses `30s`.
 fn seconds(text: &str) -> Option<Duration> {
     Some(Duration::from_secs(text.strip_suffix('s')?.parse().ok()?))
 }
 
-/// `30s@3s`.
+/// Parses `30s@3s`.
 fn times(text: &str) -> Option<When> {
     let (lasts, after) = text.split_once('@')?;
     Some(When { after: seconds(after)?, lasts: seconds(lasts)? })
 }
 
-/// `WHAT:30s@3s`.
+/// Parses `WHAT:30s@3s`.
 fn when(text: &str) -> Option<(&str, When)> {
     let (what, text) = text.split_once(':')?;
     Some((what, times(text)?))
@@ -114,7 +116,7 @@ struct Planted {
 }
 
 impl Planted {
-    /// What is left of it now.
+    /// The remaining part of a time range.
     fn rest(&self, when: Option<When>) -> Option<Duration> {
         let (When { after, lasts }, now) = (when?, self.started.elapsed());
         (now >= after).then(|| (after + lasts).saturating_sub(now)).filter(|rest| !rest.is_zero())
@@ -123,7 +125,7 @@ impl Planted {
 
 static PLANTED: OnceLock<Planted> = OnceLock::new();
 
-/// Plants what the environment says. Returns the lock that is to be held, if there is one.
+/// Plants the faults of the environment. Returns the lock to be held, if any.
 ///
 /// # Errors
 /// See [`Plan::parse`].
@@ -138,7 +140,7 @@ pub fn start() -> Result<Option<(String, When)>, String> {
     Ok(lock)
 }
 
-/// Called before each look at the wall clock: sets it as its file says, if there is one that can be read.
+/// Called before each read of the wall clock: sets it from its file, if there is a readable one.
 pub fn set_wall() {
     let file = PLANTED.get().and_then(|planted| planted.plan.wall.as_deref());
     let ahead_s = file.and_then(|file| std::fs::read_to_string(file).ok()?.trim().parse::<i64>().ok());
@@ -147,7 +149,7 @@ pub fn set_wall() {
     }
 }
 
-/// Whether there is to be an echo of WebSockets.
+/// Whether to serve an echo of WebSockets.
 pub fn echoes() -> bool {
     PLANTED.get().is_some_and(|planted| planted.plan.echo)
 }
@@ -162,13 +164,13 @@ pub fn before_sync() {
     }
 }
 
-/// Called before each group of writes: whether there is no space for it.
+/// Called before each group of writes: whether the disk counts as full.
 pub fn is_disk_full() -> bool {
     PLANTED.get().is_some_and(|planted| planted.rest(planted.plan.disk_full).is_some())
 }
 
-/// Called where a kind of thread comes by again and again, or does what it is for. The names are those of threads; behind them
-/// stands what a thread does, if it does more than one thing: `http`, `http request`.
+/// Called where a kind of thread passes repeatedly or does its work. Names are those of threads,
+/// followed by the activity if a thread has several: `http`, `http request`.
 pub fn pass(place: &str) {
     let Some(Planted { plan: Plan { panic: Some((which, after)), .. }, started, panicked, .. }) = PLANTED.get() else {
         return;

@@ -1,27 +1,31 @@
-//! How old the oldest in a queue is, without a stamp on anything: from how many came and how many wait.
+//! The age of the oldest element of a queue, without a timestamp per element: from the number of
+//! arrivals and the length.
 //!
-//! Of a queue that gives out what came first, what waits are the last ones that came. So the oldest came when the count of all
-//! that ever came passed what has gone since, and that is looked up in what the counts were.
+//! In a first-in, first-out queue, the waiting elements are the last that arrived. So the oldest
+//! one arrived when the number of arrivals first exceeded the current number of departures. That
+//! moment is looked up in the history of counts.
 
 use std::collections::VecDeque;
 
-/// Counts that are remembered of a queue at most. Beyond, each second one is forgotten: so an age is known to about a 64th
-/// of itself, however old it is, and to the second at first.
+/// Most counts stored per queue. Beyond this, every second one is dropped: an age is then exact to
+/// about a 64th of itself, however old, and to the second at first.
 const REMEMBERED_MAX: usize = 128;
 
-/// What is remembered of one queue.
+/// The history of one queue.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Age {
-    /// Milliseconds, and how many had come by then; of a queue with nothing in it the last one only. Bounded by [`REMEMBERED_MAX`].
+    /// Milliseconds, and the number of arrivals by then; for an empty queue only the last entry.
+    /// Bounded by [`REMEMBERED_MAX`].
     counts: VecDeque<(u64, u64)>,
 }
 
 impl Age {
-    /// Age of the oldest, milliseconds, when `came` have come in all and the last `length` of them wait.
+    /// The age of the oldest element in milliseconds, after `came` arrivals in all of which the
+    /// last `length` wait.
     pub(super) fn first_out(&mut self, now_ms: u64, came: u64, length: u64) -> u64 {
         let gone = came.saturating_sub(length);
         self.remember(now_ms, came);
-        // What is left in front is the last count without the oldest, if that was seen.
+        // The front is then the last count before the oldest arrived, if that was recorded.
         while self.counts.get(1).is_some_and(|(_, came)| *came <= gone) {
             self.counts.pop_front();
         }
@@ -36,8 +40,8 @@ impl Age {
         if length == 0 { 0 } else { now_ms.saturating_sub(came_ms) }
     }
 
-    /// The most that the age of anything in it can be, milliseconds, where nobody knows what goes first: the time since it was
-    /// empty.
+    /// An upper bound for the age of any element in milliseconds, for a queue of unknown order: the
+    /// time since it was empty.
     pub(super) fn since_empty(&mut self, now_ms: u64, length: u64) -> u64 {
         if length == 0 || self.counts.is_empty() {
             self.counts.clear();
@@ -49,7 +53,7 @@ impl Age {
     fn remember(&mut self, now_ms: u64, came: u64) {
         if self.counts.len() == REMEMBERED_MAX {
             let mut at = 0;
-            // The first stays: all that follows is newer than it.
+            // The first stays: all later arrivals are newer than it.
             self.counts.retain(|_| {
                 at += 1;
                 at % 2 == 1
@@ -66,16 +70,16 @@ mod tests {
     #[test]
     fn the_oldest_is_as_old_as_the_count_that_it_came_with() {
         let mut age = Age::default();
-        // Ten a second come, and all go at once.
+        // Ten arrive per second, and all leave at once.
         for second in 0..5 {
             assert_eq!(age.first_out(second * 1_000, second * 10, 0), 0);
         }
-        // From here on none goes: what came first came in the first second after that.
+        // From now on none leaves: the oldest arrived in the first second after that.
         for second in 5..60 {
             let oldest_ms = age.first_out(second * 1_000, second * 10, (second - 4) * 10);
             assert_eq!(oldest_ms, second * 1_000 - 4_100, "{second}");
         }
-        // Half of it goes.
+        // Half of it leaves.
         assert_eq!(age.first_out(60_000, 600, 280), 60_000 - 32_100);
         assert_eq!(age.first_out(61_000, 610, 0), 0);
         assert_eq!(age.counts.len(), 1, "nothing is remembered of an empty queue");
@@ -87,7 +91,8 @@ mod tests {
         age.first_out(0, 0, 0);
         for second in 1..=3_600 {
             let (now_ms, came) = (second * 1_000, second * 10);
-            // Ten a second, evenly: whichever counts are left, the first of ten came after a tenth of a second.
+            // Ten per second, evenly: whichever counts remain, the first of ten arrived after a
+            // tenth of a second.
             assert_eq!(age.first_out(now_ms, came, came), now_ms - 100, "{second}");
             assert!(age.counts.len() <= REMEMBERED_MAX);
         }

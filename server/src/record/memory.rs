@@ -1,5 +1,5 @@
-//! Memory of the server by what holds it, in the words of those who own it; and what the process has in all, so that what nobody
-//! has told of is seen as well.
+//! The server's memory by owner, as the owners report it; and the total of the process, which
+//! reveals unreported memory.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,10 +8,10 @@ use throng_recorder::recorder::Handle;
 use throng_recorder::schema::{Field, Module};
 use throng_recorder::table::{Source, Table};
 
-/// A part, and the gauge in which a shard tells of it.
+/// A part, and the gauge in which a shard reports it.
 type Part = (&'static str, fn(&Counters) -> &Counter);
 
-/// Parts that shards tell of.
+/// Parts that shards report.
 const SHARDS: [Part; 6] = [
     ("connections", |c| &c.mem_connections_bytes),
     ("sessions", |c| &c.mem_sessions_bytes),
@@ -21,26 +21,28 @@ const SHARDS: [Part; 6] = [
     ("network", |c| &c.mem_network_bytes),
 ];
 
-/// All of the process that is in memory, as the kernel counts it (`VmRSS`): the sum of all parts.
+/// Resident memory of the process, as the kernel counts it (`VmRSS`): the sum of all parts.
 pub const RESIDENT: &str = "resident";
 
-/// Of that the pages of files, most of them the program's own, which the kernel can read again.
+/// Resident pages of files, most of them the program's own, which the kernel can read again.
 pub const FILES: &str = "files";
 
-/// Addresses that the allocator may write to without asking the kernel again. A page of them is resident once it was written to, so
-/// this is no part of what is resident, and may be more.
+/// Address space that the allocator may use without asking the kernel again. A page becomes
+/// resident when it is first written, so this is not a part of resident memory and may be larger.
 pub const RESERVED: &str = "reserved";
 
-/// What of the resident memory no part has reported: what hangs on tables, threads' stacks, and what the allocator keeps free.
+/// Resident memory that no part has reported: data attached to tables, stacks of threads, and free
+/// memory in the allocator.
 pub const REST: &str = "rest";
 
-/// Parts at most.
+/// Most parts.
 const PARTS_MAX: u16 = 32;
 
-/// Reports more: calls back with the name and the bytes of each part, and of [`RESIDENT`] and [`RESERVED`], which are no parts.
+/// Reports additional parts: calls back with the name and the bytes of each, and of [`RESIDENT`]
+/// and [`RESERVED`], which are not parts.
 pub type Parts = Arc<dyn Fn(&mut dyn FnMut(&'static str, u64)) + Send + Sync>;
 
-/// All parts and what is left, bytes.
+/// All parts and the remainder, bytes.
 pub fn by_part(counters: &[Arc<Counters>], parts: &Parts, tell: &mut dyn FnMut(&'static str, u64)) {
     let (mut known, mut all) = (0, None);
     let mut add = |part, bytes| {
@@ -60,8 +62,8 @@ pub fn by_part(counters: &[Arc<Counters>], parts: &Parts, tell: &mut dyn FnMut(&
     }
 }
 
-/// Bytes of the process that are in memory, and how many of them are pages of files; none if the kernel does not tell (proc(5),
-/// `statm`).
+/// Resident bytes of the process, and how many of them are pages of files; `None` if the kernel
+/// does not report them (proc(5), `statm`).
 pub fn resident() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let mut pages = text.split_ascii_whitespace().skip(1).map(|word| word.parse::<u64>().ok());
@@ -77,7 +79,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// Of these shards, and of what `parts` tells of; the recorder adds its own.
+    /// For these shards, and the parts that `parts` reports; the recorder adds its own.
     pub(super) fn new(counters: Vec<Arc<Counters>>, parts: Parts, own: Arc<OnceLock<Handle>>) -> Memory {
         let parts: Parts = Arc::new(move |tell: &mut dyn FnMut(&'static str, u64)| {
             tell("recorder", own.get().map_or(0, |own| own.memory_bytes() as u64));

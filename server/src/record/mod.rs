@@ -1,8 +1,9 @@
-//! The activity recorder inside the server: its own sources beside those of the host, on a thread of its own.
+//! The activity recorder inside the server: the server's own sources beside those of the host, on a
+//! dedicated thread.
 //!
-//! The recorder is the crate `throng-recorder`; this module adds what only the server knows, one source a file. It
-//! reads counters, which have one writer each and no lock, and disturbs no shard. Where it cannot write it goes on in
-//! memory.
+//! The recorder is the crate `throng-recorder`; this module adds the sources specific to the
+//! server, one per file. It reads counters, which have one writer each and no lock, and does not
+//! disturb any shard. If it cannot write to disk, it continues in memory.
 
 mod age;
 pub mod memory;
@@ -27,36 +28,37 @@ use crate::clock::Clock;
 use crate::end;
 use crate::waits;
 
-/// Time between samples.
+/// Interval between samples.
 const INTERVAL: Duration = Duration::from_secs(1);
 
-/// The last minutes in memory: a quarter of an hour and more with 64 shards (tools/bench/results/recorder.json).
+/// Size of the last minutes in memory: at least a quarter of an hour with 64 shards
+/// (tools/bench/results/recorder.json).
 const WINDOW_BYTES_MAX: usize = 2 << 20;
 
 pub use queues::Lane;
 
-/// Why nothing is recorded any more, once that is so.
+/// Why recording has stopped, once it has.
 static ENDED: OnceLock<String> = OnceLock::new();
 
-/// Why nothing is recorded any more although it should be: the recorder has failed, and the server goes on without. None while it
-/// records, and where it is not to.
+/// Why recording has stopped: the recorder failed, and the server continues without it. `None`
+/// while it records, and where recording is disabled.
 pub fn failure() -> Option<&'static str> {
     ENDED.get().map(String::as_str)
 }
 
-/// What only the server knows, as the recorder gets it.
+/// The server's data for the recorder.
 pub struct Inside {
     /// The shards' counters, in their order.
     pub counters: Vec<Arc<Counters>>,
-    /// Queues of which these do not say all.
+    /// Queues not fully described by the counters.
     pub lanes: Vec<Lane>,
     /// The work of other threads.
     pub works: Vec<work::Work>,
-    /// Memory of which the shards do not tell.
+    /// Memory that the shards do not report.
     pub memory: memory::Parts,
 }
 
-/// A recorder that runs; it ends, with its last word, when this is dropped.
+/// A running recorder; dropping it writes the last records and ends it.
 pub struct Recording {
     stop: Arc<Stop>,
     handle: Handle,
@@ -64,11 +66,11 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// Records into a folder, which never has more than `bytes_max` bytes. If the folder cannot be had, in memory alone,
-    /// and says so in the log.
+    /// Records into a folder, which never exceeds `bytes_max` bytes. If the folder is not
+    /// available, records in memory only and logs that.
     ///
     /// # Errors
-    /// There can be no thread.
+    /// The thread cannot be created.
     pub fn start(folder: &Path, bytes_max: u64, inside: Inside, clock: Clock) -> io::Result<Recording> {
         let ring = match Ring::open(folder, bytes_max) {
             Ok(ring) => Some(ring),
@@ -95,7 +97,7 @@ impl Recording {
         let _ = marks.set(handle.clone());
         let wished = stop.clone();
         let record = move || {
-            // No client misses it: the server goes on, and says that it does without.
+            // Clients do not depend on it: the server continues without it and reports that.
             let recorded = end::survive(|| {
                 #[cfg(debug_assertions)]
                 crate::plant::pass("recorder");
@@ -110,7 +112,7 @@ impl Recording {
         Ok(Recording { stop, handle, thread: Some(thread) })
     }
 
-    /// For those who look at the last minutes, and for marks.
+    /// For access to the last minutes, and for marks.
     pub fn handle(&self) -> &Handle {
         &self.handle
     }
@@ -120,7 +122,7 @@ impl Drop for Recording {
     fn drop(&mut self) {
         self.stop.set();
         if let Some(thread) = self.thread.take() {
-            // A recorder that panicked has told so; the server ends as well as without one.
+            // A recorder that panicked has reported it; the server stops normally.
             let _ = thread.join();
         }
     }

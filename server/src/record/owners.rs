@@ -1,9 +1,10 @@
-//! The backlog watch over what has an owner beyond a shard: connections and users with waiting messages, with their JIDs, locks with their holders, the
-//! store with its syncs, and threads that do not leave a place, a shard's loop among them.
+//! The backlog watch over objects with owners beyond a shard: connections and users with queued
+//! messages, with their JIDs; locks with their holders; the store with its syncs; and threads that
+//! do not leave a place, shards' loops included.
 //!
-//! A thread of its own looks once a second. Shards are asked only while much waits in their connections, and never one that stands
-//! still; an answer is waited for no longer than [`Owners`] says, so that nothing here holds up the recorder's samples or `waits`'
-//! looks for long.
+//! A dedicated thread checks once per second. Shards are queried only while much output is queued
+//! in their connections, and never while they stall. A query waits no longer than [`Owners`]
+//! states, so that it does not delay the recorder's samples or the checks of `waits` for long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,53 +20,55 @@ use super::queues::{Line, Queue};
 use crate::end;
 use crate::waits::{self, Look, Stuck};
 
-/// Output of a connection that counts as a backlog, bytes: half of what makes messages stay in the log.
+/// Queued output of a connection that counts as a backlog, bytes: half of the amount that makes
+/// messages stay in the log.
 pub const OUTBOUND_BYTES_MIN: usize = 32 << 10;
 
-/// Rows of each sort that a shard is asked for.
+/// Most rows of each kind requested from a shard.
 pub const ROWS_A_SHARD: u32 = 10;
 
-/// Seconds between two looks at connections, ...
+/// Seconds between two queries of connections.
 const ASK_EVERY: u64 = 5;
-/// ... and between two tellings.
+/// Seconds between two reports.
 const TELL_EVERY: u64 = 10;
-/// Looks, a second apart, at which much waited in a shard's connections, before it is asked whose.
+/// Number of checks, one second apart, with much queued output in a shard's connections before the
+/// shard is queried for owners.
 const HIGH_LOOKS: u32 = 3;
-/// A thread or a lock that stands still for so many seconds is told; so is a send that takes as long.
+/// Seconds after which a stalled thread or lock, or a send in progress, is reported.
 const STUCK_S: u64 = 5;
-/// In one look no further shard is asked when the others have taken so long.
+/// Once queries have taken this long in one check, no further shard is queried.
 const ASK_MOST: Duration = Duration::from_secs(2);
 
-/// What waits, and whose it is.
+/// A backlog and its owner.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Owed {
-    /// A connection's output.
+    /// The queued output of a connection.
     Connection {
         /// Its shard.
         shard: usize,
         /// Full JID.
         jid: String,
-        /// The other end, if it is known.
+        /// The peer's address, if known.
         peer: Option<String>,
-        /// Bytes that wait.
+        /// Bytes queued.
         bytes: u64,
-        /// Bytes that have gone since something began to wait.
+        /// Bytes sent since the queue was last empty.
         sent_bytes: u64,
-        /// Seconds that the client has taken nothing.
+        /// Seconds since the client last accepted data.
         stalled_s: u64,
     },
-    /// Waiting messages that are being handed out.
+    /// Waiting messages in the process of being delivered.
     Waiting {
         /// Bare JID.
         jid: String,
-        /// Messages that wait.
+        /// Number of waiting messages.
         messages: u64,
     },
-    /// What an account sends faster than it may.
+    /// An account that exceeds its send rate.
     Account {
         /// Bare JID.
         jid: String,
-        /// How often it has been held back.
+        /// Number of times that it was paused.
         times: u64,
         /// Seconds since the first time.
         since_s: u64,
@@ -73,7 +76,8 @@ pub enum Owed {
 }
 
 impl Owed {
-    /// A client that does not read, or slowly, in words to be read behind its JID; none of waiting messages.
+    /// Describes a client that does not read, or reads slowly, in words that follow its JID; `None`
+    /// for waiting messages.
     pub fn unread(&self) -> Option<String> {
         let Owed::Connection { shard, peer, bytes, stalled_s, .. } = self else { return None };
         let (kib, peer) = (bytes / 1_024, peer.as_deref().unwrap_or("from an unknown address"));
@@ -85,7 +89,7 @@ impl Owed {
         })
     }
 
-    /// An account that sends faster than it may, in words to be read behind its JID.
+    /// Describes an account that exceeds its send rate, in words that follow its JID.
     pub fn busy(&self) -> Option<String> {
         let Owed::Account { times, since_s, .. } = self else { return None };
         Some(format!(
@@ -94,7 +98,7 @@ impl Owed {
         ))
     }
 
-    /// Whose it is.
+    /// The owner.
     pub fn jid(&self) -> &str {
         match self {
             Owed::Connection { jid, .. } | Owed::Waiting { jid, .. } | Owed::Account { jid, .. } => jid,
@@ -110,13 +114,14 @@ impl Owed {
     }
 }
 
-/// Who knows the owners of what waits in a shard.
+/// Finds the owners of backlogs in a shard.
 pub trait Owners: Send + Sync {
-    /// The longest of each sort, at most [`ROWS_A_SHARD`]; none if the shard does not answer soon.
+    /// The longest backlogs of each kind, at most [`ROWS_A_SHARD`]; `None` if the shard does not
+    /// answer soon.
     fn longest(&self, shard: usize) -> Option<Vec<Owed>>;
 }
 
-/// A queue with an owner, look by look.
+/// A queue with an owner, over several checks.
 struct Owned {
     queue: Queue,
     owed: Owed,
@@ -125,7 +130,7 @@ struct Owned {
 }
 
 impl Owned {
-    /// Whether it has waited for longer than a moment.
+    /// Whether the backlog has lasted for more than a moment.
     fn is_backlog(&self) -> bool {
         self.looks > 1 || matches!(self.owed, Owed::Connection { stalled_s, .. } if stalled_s >= STUCK_S)
     }
@@ -141,30 +146,30 @@ impl Owned {
     }
 }
 
-/// Accounts of a shard that are held back because they send faster than they may.
+/// Accounts of a shard that are paused because they exceed their send rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pauses {
-    /// How often, at the last look.
+    /// The number of pauses at the last check.
     seen: u64,
-    /// It was more often than at the look before, in a look since the shard was asked last.
+    /// Whether the number grew in any check since the shard was last queried.
     grew: bool,
 }
 
-/// What is remembered from second to second.
+/// State kept from second to second.
 struct Watching {
     counters: Vec<Arc<Counters>>,
     owners: Arc<dyn Owners>,
     marks: Option<Handle>,
     found: Arc<ArcSwap<Vec<Owed>>>,
-    /// Looks in a row, by shard, at which much waited in connections.
+    /// Number of consecutive checks with much queued output in connections, by shard.
     high: Vec<u32>,
-    /// Whether accounts were held back, by shard.
+    /// Pauses of accounts, by shard.
     pauses: Vec<Pauses>,
     owned: BTreeMap<(&'static str, String), Owned>,
-    /// What waits for the store in all shards.
+    /// What waits for the store, over all shards.
     store: Queue,
     looked: Instant,
-    /// What has been marked and is still so.
+    /// Marked conditions that persist.
     marked: BTreeSet<String>,
     seconds: u64,
 }
@@ -191,7 +196,7 @@ impl Watching {
         }
     }
 
-    /// Looks, once a second.
+    /// Checks, once per second.
     fn second(&mut self, look: &Look, now: Instant) {
         self.seconds += 1;
         for (counters, high) in self.counters.iter().zip(&mut self.high) {
@@ -214,7 +219,7 @@ impl Watching {
         }
     }
 
-    /// Asks shards in whose connections much waits, or that hold accounts back, for their owners.
+    /// Queries shards with much queued output or with paused accounts for the owners.
     fn ask(&mut self, look: &Look, now: Instant) {
         let mut before = std::mem::take(&mut self.owned);
         let began = Instant::now();
@@ -239,7 +244,7 @@ impl Watching {
         self.found.store(Arc::new(found.collect()));
     }
 
-    /// A line for each thing that has a backlog, or is the reason of one.
+    /// Logs one line for each backlog and each cause of one.
     fn tell(&mut self, look: &Look) {
         let mut now_so = BTreeSet::new();
         for owned in self.owned.values().filter(|owned| owned.is_backlog()) {
@@ -268,7 +273,7 @@ impl Watching {
         self.mark(now_so);
     }
 
-    /// Marks what was not so at the last telling.
+    /// Marks conditions that are new since the last report.
     fn mark(&mut self, now_so: BTreeSet<(String, String)>) {
         if let Some(marks) = &self.marks {
             for (_, text) in now_so.iter().filter(|(what, _)| !self.marked.contains(what)) {
@@ -279,7 +284,7 @@ impl Watching {
     }
 }
 
-/// Whether what waits now is not what waited before: another connection with the JID.
+/// Whether the current backlog differs from the previous one: another connection with the JID.
 fn is_other(before: &Owed, now: &Owed) -> bool {
     match (before, now) {
         (Owed::Connection { sent_bytes: before, peer: old, .. }, Owed::Connection { sent_bytes, peer, .. }) => {
@@ -289,7 +294,8 @@ fn is_other(before: &Owed, now: &Owed) -> bool {
     }
 }
 
-/// What is held up by something that stands still, and by whom. Who waits for a lock stands behind the lock's own line.
+/// The queue delayed by a stall, and its owner. Threads waiting for a lock are part of the lock's
+/// own line.
 fn queue_and_owner<'a>(look: &Look, stuck: &'a Stuck) -> Option<(&'a str, &'a str)> {
     match look.thread(&stuck.what).map(|standing| standing.place) {
         None => Some((&stuck.what, stuck.holder.as_deref().unwrap_or("nobody"))),
@@ -299,10 +305,11 @@ fn queue_and_owner<'a>(look: &Look, stuck: &'a Stuck) -> Option<(&'a str, &'a st
     }
 }
 
-/// Starts the watch's thread over these shards: it puts what is found into `found`, and marks it, if there is a recorder.
+/// Starts the thread of the watch over these shards. It stores findings in `found`, and marks them
+/// if there is a recorder.
 ///
 /// # Errors
-/// There can be no thread.
+/// The thread cannot be created.
 pub fn watch(
     counters: &[Arc<Counters>],
     owners: Arc<dyn Owners>,
@@ -315,7 +322,7 @@ pub fn watch(
         if broken {
             return;
         }
-        // No client misses it: the server goes on, and says that it does without.
+        // Clients do not depend on it: the server continues without it and reports that.
         let looked = end::survive(|| {
             #[cfg(debug_assertions)]
             crate::plant::pass("watch");
@@ -336,7 +343,8 @@ mod tests {
     use throng_recorder::read::{Item, items};
     use throng_recorder::recorder::{Recorder, Sampler};
 
-    /// Juliet takes nothing, of whom more waits each time that somebody asks; and her log is handed out.
+    /// Juliet reads nothing, and her backlog is larger at each query; her log is being delivered,
+    /// too.
     #[derive(Default)]
     struct Juliet {
         asked: AtomicU64,

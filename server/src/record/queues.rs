@@ -1,8 +1,8 @@
-//! Queues: how long, how full, how fast in and out over 1, 10 and 100 seconds; and the backlog watch, which says every ten
-//! seconds which of them has a backlog and when it will be gone.
+//! Queues: their length, age, and rates in and out over 1, 10 and 100 seconds; and the backlog
+//! watch, which reports every ten seconds which of them have a backlog and when it will be gone.
 //!
-//! Nothing of it is counted on a message's way but what the shards count anyway: rates are made here, once a second, from
-//! counters and lengths.
+//! This adds nothing to the path of a message: rates are derived here, once per second, from
+//! counters and lengths that the shards maintain anyway.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,49 +17,49 @@ use throng_recorder::table::{Source, Table};
 
 use super::age::Age;
 
-/// Which rates are kept, by the seconds after which a change counts for two thirds.
+/// Time constants of the rates in seconds: after one, a change counts for two thirds.
 const DECAYS_S: [f64; 3] = [1.0, 10.0, 100.0];
 
 /// Samples between two looks of the watch.
 const WATCH_SAMPLES: u32 = 10;
 
-/// A kind of queue, one in each shard.
+/// A kind of queue, one per shard.
 struct Kind {
     name: &'static str,
-    /// What is counted.
+    /// The counted things.
     unit: &'static str,
     length: fn(&Counters) -> &Counter,
     came: Option<fn(&Counters) -> &Counter>,
     went: Option<fn(&Counters) -> &Counter>,
     oldest: Oldest,
-    /// A queue that has had at least so much all the time since the last look has a backlog.
+    /// A queue that never fell below this length since the last check has a backlog.
     backlog: u64,
 }
 
-/// How it is known how old the oldest is.
+/// How the age of the oldest element is determined.
 #[derive(Clone, Copy)]
 enum Oldest {
-    /// What came first goes first.
+    /// First in, first out.
     FirstOut,
-    /// By the time since it was empty: none can be older.
+    /// By the time since the queue was empty: no element can be older.
     SinceEmpty,
-    /// The shard says so, in seconds.
+    /// The shard reports it, in seconds.
     Told(fn(&Counters) -> &Counter),
 }
 
-/// A kind of queue of which no shard's counters say all, one a shard; what came first goes first.
+/// A kind of first-in, first-out queue, one per shard, that shards' counters do not fully describe.
 pub struct Lane {
     /// Its name.
     pub name: &'static str,
-    /// What is counted.
+    /// The counted things.
     pub unit: &'static str,
-    /// A queue that has had at least so much for long has a backlog.
+    /// A queue that stays at or above this length has a backlog.
     pub backlog: u64,
-    /// How many came to a shard's, and how many of them have gone.
+    /// The numbers of arrivals at a shard's queue and of departures from it.
     pub counts: Box<dyn Fn(usize) -> (u64, u64) + Send>,
 }
 
-/// What a shard's queue of a kind is told by: length, what came, what went.
+/// Reads a shard's queue of a kind: length, arrivals, departures.
 type Read = Box<dyn Fn(usize) -> (u64, Option<u64>, Option<u64>) + Send>;
 
 /// A kind as it is sampled.
@@ -153,24 +153,24 @@ const KINDS: [Kind; 9] = [
     kept("jobs_kept", "jobs", |c| &c.jobs_kept),
 ];
 
-/// What waits for room in the queue behind it, which is seldom.
+/// Elements that wait for room in the next queue, which is rare.
 const fn kept(name: &'static str, unit: &'static str, length: fn(&Counters) -> &Counter) -> Kind {
     Kind { name, unit, length, came: None, went: None, oldest: Oldest::SinceEmpty, backlog: 1 }
 }
 
-/// One queue: of one shard, or of whoever owns it.
+/// One queue, of a shard or another owner.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     length: u64,
-    /// Least length since the watch looked last.
+    /// Minimum length since the last check of the watch.
     least: u64,
     came: u64,
     went: u64,
     begun: bool,
     age: Age,
-    /// Of the oldest, milliseconds.
+    /// Age of the oldest element, milliseconds.
     oldest_ms: u64,
-    /// A second, by each of [`DECAYS_S`].
+    /// Arrivals per second, by each of [`DECAYS_S`].
     rate_in: [f64; 3],
     rate_out: [f64; 3],
 }
@@ -192,8 +192,8 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// What came and went is told by the shard, or by one of them and the length; if neither is, growth came and shrinking
-    /// went.
+    /// Arrivals and departures are reported by the shard, or derived from one of them and the
+    /// length. If neither is reported, growth counts as arrivals and shrinking as departures.
     pub(super) fn look(&mut self, length: u64, came: Option<u64>, went: Option<u64>, seconds: f64) {
         let grown = length as i64 - self.length as i64;
         let new_in = came.map(|all| all.wrapping_sub(self.came) as i64);
@@ -215,29 +215,31 @@ impl Queue {
         self.least = self.least.min(length);
     }
 
-    /// Seconds until it is empty at the rates of a decay; none if it does not shrink.
+    /// Seconds until the queue is empty at the rates of a time constant; `None` if it does not
+    /// shrink.
     fn drained_s(&self, decay: usize) -> Option<f64> {
         let shrinks = self.rate_out[decay] - self.rate_in[decay];
         (shrinks > 0.0).then(|| self.length as f64 / shrinks)
     }
 
-    /// Whether it becomes shorter: by what has been for ten seconds or by what is now. One of them alone may be a moment's.
+    /// Whether it shrinks, by the rates of the last ten seconds or of the last one. Either alone
+    /// may be a fluctuation.
     pub(super) fn drains(&self) -> bool {
         self.drained_s(0).is_some() || self.drained_s(1).is_some()
     }
 
-    /// What waits in it.
+    /// Its length.
     pub(super) fn length(&self) -> u64 {
         self.length
     }
 
-    /// Seconds that what comes now has to wait; none if nothing goes out.
+    /// Seconds that a new arrival waits; `None` if nothing leaves the queue.
     fn delay_s(&self) -> Option<f64> {
         (self.rate_out[1] > 0.0).then(|| self.length as f64 / self.rate_out[1])
     }
 }
 
-/// Seconds for people; `never` for none.
+/// Seconds as text; `never` for `None`.
 struct Seconds(Option<f64>);
 
 impl fmt::Display for Seconds {
@@ -249,13 +251,13 @@ impl fmt::Display for Seconds {
     }
 }
 
-/// What is said of a queue that has a backlog.
+/// The report of a queue that has a backlog.
 pub(super) struct Line<'a> {
     pub(super) queue: &'a str,
     pub(super) owner: &'a str,
     pub(super) unit: &'a str,
     pub(super) of: &'a Queue,
-    /// A sentence, if there is more to say.
+    /// A further sentence, if there is one.
     pub(super) more: Option<&'a str>,
 }
 
@@ -283,7 +285,7 @@ impl Line<'_> {
 pub(super) struct Queues {
     counters: Vec<Arc<Counters>>,
     kinds: Vec<Sampled>,
-    /// A row a kind, in it a queue a shard.
+    /// One row per kind, with one queue per shard.
     queues: Vec<Vec<Queue>>,
     began: Instant,
     looked: Instant,
@@ -293,7 +295,7 @@ pub(super) struct Queues {
 }
 
 impl Queues {
-    /// Of these shards, in their order, and what else waits for them.
+    /// For these shards, in their order, and their lanes.
     pub(super) fn new(counters: Vec<Arc<Counters>>, lanes: Vec<Lane>, marks: Arc<OnceLock<Handle>>) -> Queues {
         let kinds = sampled(&counters, lanes);
         let queues = kinds.iter().map(|_| vec![Queue::default(); counters.len()]).collect();
@@ -319,7 +321,7 @@ impl Queues {
         }
     }
 
-    /// A line for each queue that has had a backlog all the time since the last look.
+    /// Logs a line for each queue that has had a backlog continuously since the last check.
     fn watch(&mut self) {
         for (kind, queues) in self.kinds.iter().zip(&mut self.queues) {
             for (shard, queue) in queues.iter_mut().enumerate() {
@@ -344,7 +346,7 @@ impl Queues {
     }
 }
 
-/// A rate with two digits behind the point.
+/// A rate with two decimal places.
 fn rate(name: &'static str, help: &'static str) -> Field {
     Field::gauge(name, "/s", 8, help).per(100)
 }
@@ -423,7 +425,7 @@ impl Source for Queues {
 mod tests {
     use super::*;
 
-    /// A queue that is looked at once a second, with so much coming and going.
+    /// A queue after this many checks, one per second, with constant arrivals and departures.
     fn after(seconds: u64, length: u64, comes: u64, goes: u64) -> Queue {
         let mut queue = Queue::default();
         for second in 0..=seconds {
@@ -435,7 +437,8 @@ mod tests {
 
     #[test]
     fn the_talks_example_drains_in_its_time() {
-        // "600 k queued, 40 k/s out, 15 s delay": by then it takes in what makes it drain in 41 s.
+        // "600 k queued, 40 k/s out, 15 s delay": the arrivals are then such that it drains in 41
+        // s.
         let comes = 40_000 - 600_000 / 41;
         let queue = after(300, 600_000 + 300 * (40_000 - comes), comes, 40_000);
         assert_eq!(queue.length, 600_000);

@@ -1,4 +1,4 @@
-//! What each shard counts of itself: the engine's table of counters, a row a shard.
+//! The counters of each shard: the engine's table of counters, one row per shard.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,24 +9,24 @@ use throng_recorder::table::{Source, Table};
 
 use super::work::field;
 
-/// Shards of a server at most; more are not recorded.
+/// Most recorded shards; further ones are not recorded.
 const SHARDS_MAX: u16 = 1024;
 
 /// The counters of all shards.
 #[derive(Debug)]
 pub struct Shards {
     counters: Vec<Arc<Counters>>,
-    /// The shards' numbers, as they are named.
+    /// The names of the shards: their numbers.
     names: Vec<String>,
-    /// Of each, the time slept that was told last, microseconds.
+    /// For each shard, the last reported sleep time, microseconds.
     slept_us: Vec<u64>,
-    /// Where that stands in a row.
+    /// The index of that column in a row.
     sleep_at: usize,
     sampled: Instant,
 }
 
 impl Shards {
-    /// Of these shards, in their order.
+    /// For these shards, in their order.
     pub fn new(counters: Vec<Arc<Counters>>) -> Shards {
         let names = (0..counters.len()).map(|shard| shard.to_string()).collect();
         let slept_us = counters.iter().map(|counters| counters.sleep_us.get()).collect();
@@ -36,8 +36,9 @@ impl Shards {
     }
 }
 
-/// What to tell of a time slept. It is counted when a sleep ends, all at once: of what is more than has passed since `told`, the
-/// rest is told with the next samples, so that nothing sleeps for more than the whole time.
+/// The sleep time to report. A sleep is counted as a whole when it ends: if it exceeds the time
+/// passed since `told`, the rest is reported with the next samples, so that no interval contains
+/// more sleep than time.
 fn told_us(told: u64, counted: u64, passed_us: u64) -> u64 {
     counted.min(told + passed_us)
 }
@@ -68,7 +69,7 @@ mod tests {
 
     #[test]
     fn a_sleep_that_ends_late_fills_no_second_beyond_its_length() {
-        // A thread that does nothing but sleep, for 0.4 s each time: counted are 0.8, 2.0, 2.8, 4.0 s.
+        // A thread that only sleeps, for 0.4 s each time: the counts are 0.8, 2.0, 2.8, 4.0 s.
         let counted = [800_000, 2_000_000, 2_800_000, 4_000_000, 4_800_000];
         let mut told = vec![0];
         for counted in counted {

@@ -1,5 +1,5 @@
-//! What threads beside the shards' count of their work, such as commits: their tables of counters, and how long pieces took in
-//! the last interval at the most, by buckets of an eighth.
+//! Work that threads other than shards count, such as commits: their tables of counters, and the
+//! longest duration in the last interval, from buckets with a width of an eighth.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use throng_engine::counters::{Counted, CounterKind, Latencies, Row};
 use throng_recorder::schema::{Field, Kind, Module};
 use throng_recorder::table::{Source, Table};
 
-/// Threads with one kind of work at most; more are not recorded.
+/// Most recorded threads with one kind of work; further ones are not recorded.
 const WORKERS_MAX: u16 = 256;
 
-/// One thread, or all of them together.
+/// One thread, or all of a kind together.
 pub struct Worker {
-    /// What tells it from the others of its kind; nothing if there is no other.
+    /// What distinguishes it from the others of its kind; empty if there is only one.
     pub name: String,
     /// Its counters.
     pub counters: Arc<dyn Counted>,
-    /// How long its pieces of work took, microseconds.
+    /// The durations of its pieces of work, microseconds.
     pub latencies: Arc<Latencies>,
 }
 
@@ -25,17 +25,18 @@ pub struct Worker {
 pub struct Work {
     /// Module of the recording.
     pub module: &'static str,
-    /// What that is, in a sentence.
+    /// Its description, in one sentence.
     pub help: &'static str,
-    /// What a piece is called, and the counter of pieces. The counter of their time is `<piece>_us`.
+    /// The name of a piece, and the counter of pieces. The counter of their time is `<piece>_us`.
     pub piece: (&'static str, &'static str),
     /// Other quotients: time by count.
     pub means: &'static [(&'static str, &'static str)],
-    /// Who does it; if it is one without a name, the module has one row.
+    /// The threads that do it; for a single one without a name, the module has one row.
     pub workers: Vec<Worker>,
 }
 
-/// A counter as a field. Those of bytes and times say so in their names; times are shown as a part of the time.
+/// A counter as a field. The names of bytes and times contain the unit; times are shown as a
+/// fraction of the interval.
 pub(super) fn field((name, kind, help, _): Row) -> Field {
     let is_time = name.ends_with("_us");
     let bytes = name.contains("bytes");
@@ -62,12 +63,12 @@ pub(super) fn field((name, kind, help, _): Row) -> Field {
         },
         width: 8,
         help: Cow::Borrowed(help),
-        // An age and a switch: of all shards together the sum would tell nothing.
+        // An age and a switch: their sum over all shards is meaningless.
         most: name.ends_with("_oldest_s") || name == "storage_full",
     }
 }
 
-/// Milliseconds that one of `by` took, by a field of the time that they took.
+/// Mean milliseconds per piece counted in `by`, from a field with their total time.
 fn mean(of: &'static str, by: &'static str) -> Field {
     Field {
         name: Cow::Owned(format!("{of}_mean")),
@@ -94,7 +95,7 @@ fn level(piece: &str, what: &str, help: String) -> Field {
 
 type Buckets = [u64; Latencies::BUCKETS];
 
-/// The 99th percentile (nearest rank) and the most of what came between two looks.
+/// The 99th percentile (nearest rank) and the maximum of the values between two readings.
 fn worst(before: &Buckets, now: &Buckets) -> [u64; 2] {
     let new = |bucket: usize| now[bucket].wrapping_sub(before[bucket]);
     let all: u64 = (0..now.len()).map(new).sum();
@@ -114,7 +115,7 @@ fn worst(before: &Buckets, now: &Buckets) -> [u64; 2] {
 pub(super) struct Works {
     work: Work,
     fields: usize,
-    /// The buckets of each worker at the last look.
+    /// The buckets of each worker at the last reading.
     before: Vec<Buckets>,
 }
 
