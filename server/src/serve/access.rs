@@ -1,4 +1,4 @@
-//! What tokens for channels are held against (RFC 7519): keys of issuers and tokens that were taken back, as they stand in files.
+//! The data for checking channel tokens (RFC 7519): issuers' keys and revoked tokens, from files.
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -18,7 +18,7 @@ fn wrong(key: &str, file: &Path, what: &dyn Display) -> Failure {
     Failure::new(Exit::Usage, format!("{key}: {}: {what}", file.display()))
 }
 
-/// All of a file that has no more than so many bytes.
+/// The content of a file of at most this many bytes.
 fn contents(key: &str, file: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
     let most = bytes_max as u64 + 1;
@@ -30,7 +30,8 @@ fn contents(key: &str, file: &Path, bytes_max: usize) -> Result<Vec<u8>, Failure
     }
 }
 
-/// The names of tokens that were taken back: one on each line; an empty one, or one that begins with `#`, is none.
+/// The names of revoked tokens, one per line; empty lines and lines that begin with `#` are
+/// ignored.
 fn revoked(file: &Path) -> Result<BTreeSet<Box<str>>, Failure> {
     let key = "notify_jwt_revoked";
     let bytes = contents(key, file, NOTIFY_JWT_REVOKED_BYTES_MAX)?;
@@ -49,7 +50,7 @@ fn revoked(file: &Path) -> Result<BTreeSet<Box<str>>, Failure> {
     Ok(all)
 }
 
-/// Reads what the options name; none if there are no keys.
+/// Reads the files that the options name; `None` without keys.
 pub(super) fn read(config: &Config) -> Result<Option<Arc<Access>>, Failure> {
     let Some(file) = &config.notify_jwt_keys else { return Ok(None) };
     let key = "notify_jwt_keys";

@@ -1,4 +1,4 @@
-//! What is stored of an account, for an operator who looks at it.
+//! The stored data of an account, for an operator.
 
 use throng_engine::store::account::{Credentials, Standing};
 use throng_engine::store::private::{self, LastLogout};
@@ -8,14 +8,15 @@ use super::Rows;
 use super::names::fault;
 use crate::admin::{AccountShown, AccountStanding, Fault, FaultKind, StoredShown};
 
-/// What is counted of each sort, bytes: more would take longer than a client of the control socket should wait.
+/// Most bytes counted per kind: more would take longer than a client of the control socket should
+/// wait.
 const COUNTED_BYTES_MAX: u64 = 64 << 20;
 
-/// Rows and bytes of one question.
+/// Rows and bytes per read.
 const PAGE_ROWS: u32 = 4_096;
 const PAGE_BYTES: u32 = 4 << 20;
 
-/// The sorts of rows that a user has, by what they are called.
+/// The kinds of rows that a user has, with their names.
 const SORTS: [(&str, Table); 7] = [
     ("archive", Table::Archive),
     ("waiting", Table::Waiting),
@@ -26,10 +27,10 @@ const SORTS: [(&str, Table); 7] = [
     ("invitations", Table::Invitations),
 ];
 
-/// What is stored of the account with this bare JID, normalised.
+/// The stored data of the account with this normalised bare JID.
 ///
 /// # Errors
-/// There is none, or the store cannot be read.
+/// There is no such account, or the store cannot be read.
 pub(super) fn of(engine: &Rows, jid: &str) -> Result<AccountShown, Fault> {
     let get = |query: &Query| engine.read(query).map(Found::value).map_err(|error| fault(&error));
     let query = Query::Get { table: Table::Accounts, actor: jid.as_bytes().into(), sort: Box::default() };

@@ -34,7 +34,7 @@ impl AtRest {
     }
 }
 
-/// These keys, made now.
+/// These keys, with the current time as their creation time.
 pub(super) fn credentials(keys: &ScramKeys) -> Credentials {
     keys.credentials(throng_recorder::clock::wall_us())
 }
@@ -57,7 +57,7 @@ pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize) -> Result<P
     Ok(Page { rows, next })
 }
 
-/// Of such a page those that are suspended.
+/// The suspended ones among such a page.
 pub(super) fn suspended(engine: &Rows, after: Option<&str>, limit: usize) -> Result<Page<AccountRow>, Fault> {
     let Page { rows, next } = list(engine, after, limit)?;
     let mut suspended = Vec::new();
@@ -96,12 +96,13 @@ impl Accounts for AtRest {
             if matches!(result, Put::Added | Put::Updated) {
                 let fresh = entropy.fresh().map_err(|error| Fault::new(FaultKind::Internal, error.to_string()))?;
                 let incarnation = there.unwrap_or_else(|| Incarnation::drawn(u64::from_be_bytes(fresh)));
-                // One that waits for approval goes on waiting, and one that is suspended stays so.
+                // An account that waits for approval keeps waiting, and a suspended one stays
+                // suspended.
                 let before = record_of(&**engine, &bare)?.and_then(|record| Credentials::decode(&record).ok());
                 let mut credentials = credentials(&new.keys).of(incarnation);
                 credentials.set_standing(before.map_or(Standing::InUse, |before| before.standing()));
                 account::put(&mut writes, &bare, &credentials);
-                // Sessions that wait to be resumed go with the password that they were begun with.
+                // Resumable sessions are removed together with the password under which they began.
                 writes.delete_actor(Table::Sessions, bare.as_bytes());
                 written.insert(bare, incarnation);
             }
@@ -208,13 +209,14 @@ impl Accounts for AtRest {
     }
 }
 
-/// An account that waits for approval is decided of, and neither suspended nor used again.
+/// The fault for an account that waits for approval: it can be decided on, but not suspended or
+/// resumed.
 pub(super) fn applies(jid: &str) -> Fault {
     let text = format!("{jid} waits for approval: `throng user approve` or `throng user reject`");
     Fault::new(FaultKind::Invalid, text)
 }
 
-/// What becomes of an account, by whether there is one.
+/// The outcome for an account, depending on whether it exists.
 pub(super) fn decide(exists: bool, existing: Existing) -> Put {
     match (exists, existing) {
         (false, Existing::Require) => Put::Missing,
@@ -225,8 +227,9 @@ pub(super) fn decide(exists: bool, existing: Existing) -> Put {
     }
 }
 
-/// What the removal of an account changes in its contacts' rosters: the same as what they would be told by a running
-/// server. A damaged roster is left as it is, and of a damaged roster of its own nobody can be told.
+/// The changes in contacts' rosters when an account is removed: the same as with a running server.
+/// A contact's damaged roster is left unchanged; if the account's own roster is damaged, its
+/// contacts are unknown.
 fn leave_contacts(engine: &Rows, bare: &str) -> Result<Batch, Fault> {
     let load = |owner: &str| -> Result<Option<Roster>, Fault> {
         let found = engine.read(&roster::query(owner)).map_err(|error| fault(&error))?;
@@ -247,7 +250,7 @@ fn leave_contacts(engine: &Rows, bare: &str) -> Result<Batch, Fault> {
     Ok(writes)
 }
 
-/// What is stored of an account.
+/// The stored data of an account.
 pub(super) fn seen(engine: &Rows, jid: &Jid) -> Result<AccountSeen, Fault> {
     let bare = jid.as_str();
     if record_of(engine, bare)?.is_none() {
@@ -273,7 +276,7 @@ fn record_of(engine: &Rows, bare: &str) -> Result<Option<Box<[u8]>>, Fault> {
     }
 }
 
-/// Which account of this name there is, if there is one.
+/// The incarnation of the account with this name, if it exists.
 fn incarnation(engine: &Rows, bare: &str) -> Result<Option<Incarnation>, Fault> {
     Ok(record_of(engine, bare)?.as_deref().map(Incarnation::of_record))
 }

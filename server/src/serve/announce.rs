@@ -1,4 +1,5 @@
-//! Announcements: to every shard, which tells its sessions at a pace, and into the store for who logs in later.
+//! Announcements: sent to every shard, which passes them to its sessions at a limited rate, and
+//! stored for later logins.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,7 +38,8 @@ impl Running {
         Ok(())
     }
 
-    /// Another text of the announcement that is kept, with its number: who has seen that one does not see this one.
+    /// Replaces the text of the stored announcement, keeping its number: users that have received
+    /// it do not receive the new text.
     pub(super) fn change_announcement(&self, text: &str) -> Result<(), Fault> {
         let kept = announced::stored(&*self.links.engine).map_err(|failure| internal(failure.text))?;
         match kept.filter(|kept| kept.until_us > self.links.clock.now().wall_us) {
@@ -61,7 +63,8 @@ impl Running {
         Ok(all)
     }
 
-    /// Keeps an announcement for who logs in later, or none any more: one shard writes it, and the others have it when it is durable.
+    /// Stores an announcement for later logins, or removes it: one shard writes it, and the others
+    /// receive it once it is durable.
     pub(super) fn keep(&self, kept: Option<Arc<Kept>>) -> Result<(), Fault> {
         for shard in 0..self.shards() {
             let command = Command::Announcement(AnnouncementCommand::Keep { kept: kept.clone(), write: shard == 0 });

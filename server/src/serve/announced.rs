@@ -1,4 +1,4 @@
-//! What announcements have to know of those before: their numbers, and the one that the store keeps.
+//! The numbers of announcements, and the stored one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -8,20 +8,20 @@ use throng_engine::store::announcement::{self, Kept};
 use super::Rows;
 use crate::cli::Failure;
 
-/// What announcements have to know of those before.
+/// State shared by successive announcements.
 pub(super) struct Announcing {
-    /// The highest number that was given.
+    /// The highest number given.
     number: AtomicU64,
 }
 
 impl Announcing {
-    /// With the number of the announcement that the store has.
+    /// Begins with the number of the stored announcement.
     pub(super) fn new(number: u64) -> Announcing {
         Announcing { number: AtomicU64::new(number) }
     }
 
-    /// The next number: higher than any before, also before a restart, unless the clock went back by more than it was down and nothing
-    /// is kept.
+    /// The next number: higher than all before it, also across a restart, unless the clock went
+    /// back by more than the downtime and no announcement is stored.
     pub(super) fn next(&self, now_us: u64) -> u64 {
         let after = |number: u64| Some(now_us.max(number + 1));
         let before = self.number.fetch_update(Ordering::Relaxed, Ordering::Relaxed, after).unwrap_or_default();
@@ -29,7 +29,7 @@ impl Announcing {
     }
 }
 
-/// The announcement that the store keeps, if it keeps one.
+/// The stored announcement, if any.
 pub(super) fn stored(engine: &Rows) -> Result<Option<Kept>, Failure> {
     match engine.read(&announcement::query()).map_err(super::disk_failure)? {
         Found::Value(row) => Ok(row.and_then(|row| Kept::decode(&row))),

@@ -1,6 +1,7 @@
-//! The backup that a running server makes: one at a time, on a thread of its own, asked for again and again until it ends.
+//! The backup of a running server: one at a time, on a thread of its own, polled until it ends.
 //!
-//! However that thread ends, the next backup may begin: an error, or a panic, is that backup's alone.
+//! However that thread ends, the next backup may begin: an error or a panic only affects its own
+//! backup.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
@@ -12,7 +13,7 @@ use crate::disk::DiskError;
 use crate::end;
 use crate::waits::{self, Mutex, Place};
 
-/// The backup under way, or ended and not yet told of.
+/// The backup in progress, or finished and not yet reported.
 pub(super) struct Backups(Mutex<Option<Backup>>);
 
 struct Backup {
@@ -20,7 +21,7 @@ struct Backup {
     progress: Arc<Mutex<Progress>>,
 }
 
-/// Rows so far, and the end once it has come.
+/// Number of rows so far, and the result once it has ended.
 #[derive(Default)]
 struct Progress {
     rows: u64,
@@ -32,11 +33,13 @@ impl Backups {
         Backups(Mutex::new(Place::LockBackup, None))
     }
 
-    /// Begins a backup into a folder with `work`, which is given what takes the number of rows so far and returns their number at
-    /// the end; or says how far the one into this folder is. An end is told once.
+    /// Begins a backup into a folder with `work`, which receives a callback for the number of rows
+    /// so far and returns the total; or reports the progress of the one into this folder. An end is
+    /// reported once.
     ///
     /// # Errors
-    /// `Busy` while one into another folder is under way; `Internal` with what ended this one.
+    /// `Busy` while one into another folder is in progress; `Internal` with the failure of this
+    /// one.
     pub(super) fn ask(
         &self,
         to: &Path,
@@ -53,7 +56,7 @@ impl Backups {
                 *slot = None;
                 return result.map(|rows| BackupState { rows, done: true }).map_err(internal);
             }
-            // Whoever asked for one that has ended may never ask again.
+            // The client of a finished backup may never poll again.
             if progress.ended.is_none() {
                 let text = format!("a backup into {} is under way, {rows} rows so far", backup.to.display());
                 return Err(Fault::new(FaultKind::Busy, text));
@@ -79,14 +82,15 @@ impl Backups {
     }
 }
 
-/// An error of a backup. The server writes it, and not the user that asked: where that may not write, the text says who may not.
+/// The text of a backup's error. The server's user writes the backup, not the requesting user: if
+/// permission is missing, the text names the server's user.
 fn in_words(error: &DiskError, to: &Path) -> String {
     let DiskError::Io { source, .. } = error else { return error.to_string() };
     let uid = rustix::process::geteuid().as_raw();
     let user = user_name(uid);
     match source.kind() {
         ErrorKind::PermissionDenied => {
-            // What is there of the path: below it nothing could be made.
+            // The existing part of the path, below which nothing could be created.
             let there = to.ancestors().find_map(|path| Some((path, path.metadata().ok()?)));
             let whose = there.map_or_else(String::new, |(path, meta)| {
                 let (owner, mode) = (user_name(meta.uid()), meta.mode() & 0o7777);
@@ -105,7 +109,7 @@ fn in_words(error: &DiskError, to: &Path) -> String {
     }
 }
 
-/// A user's name by the local list, with its number; the number alone if it is not on it.
+/// A user's name from the local list, with its id; the id alone if it is not listed.
 fn user_name(uid: u32) -> String {
     let list = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
     let named = list.lines().find_map(|line| {

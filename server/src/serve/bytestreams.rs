@@ -1,4 +1,4 @@
-//! The proxy of bytestreams: where it listens, what it is given.
+//! The bytestreams proxy: its listeners and settings.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use crate::driver;
 /// Open listeners, before anything is relayed.
 pub(super) struct Opened {
     listeners: Vec<TcpListener>,
-    /// Where clients find it.
+    /// The address published to clients.
     pub(super) given: StreamHost,
 }
 
-/// Opens the listeners; none if there is to be no proxy.
+/// Opens the listeners; `None` if the proxy is disabled.
 pub(super) fn open(loaded: &Loaded) -> Result<Option<Opened>, Failure> {
     let config = &loaded.config;
     if !config.relays_bytestreams() {
@@ -42,7 +42,7 @@ pub(super) fn open(loaded: &Loaded) -> Result<Option<Opened>, Failure> {
 }
 
 impl Opened {
-    /// Relays until what it returns is dropped.
+    /// Relays until the returned value is dropped.
     pub(super) fn start(
         self,
         config: &Config,

@@ -1,4 +1,4 @@
-//! The certificates of the domains served: where they are, and how they stand for clients.
+//! The certificates of the served domains: their sources, and their state for clients.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -13,7 +13,7 @@ use crate::tls::{
     ensure_self_signed, self_signed_in,
 };
 
-/// Where self-signed certificates are in the data folder.
+/// The subfolder of the data folder for self-signed certificates.
 const FOLDER: &str = "tls";
 
 /// A domain as clients name it (SNI). An IPv6 address in brackets has one form only.
@@ -31,7 +31,7 @@ fn now_s() -> i64 {
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }
 
-/// What the options name; none when a self-signed one is to be made.
+/// The certificate that the options name; `None` if a self-signed one is to be created.
 fn named(config: &Config) -> Result<Option<CertificateSource>, Failure> {
     match (&config.tls_certificate, &config.tls_key) {
         (Some(chain), Some(key)) => {
@@ -43,11 +43,11 @@ fn named(config: &Config) -> Result<Option<CertificateSource>, Failure> {
     }
 }
 
-/// The certificate of a domain in `tls_folder`; none when the folder has none for this domain yet.
+/// The certificate of a domain in `tls_folder`; `None` if the folder has none for this domain yet.
 ///
-/// Only a missing folder of the domain means that there is none. Anything else that keeps it from being read (a folder
-/// that is misspelt, or that only root may enter) is an error: with another certificate in its place, clients would
-/// refuse the server, and nothing would say why.
+/// Only a missing folder of the domain means that there is none. Any other obstacle (a misspelt
+/// folder, or one that only root may enter) is an error: with another certificate in its place,
+/// clients would refuse the server without an explanation.
 fn in_folder(config: &Config, domain: &str) -> Result<Option<CertificateSource>, Failure> {
     let Some(folder) = &config.tls_folder else { return Ok(None) };
     let cannot = |at: &Path, error: &dyn std::fmt::Display| {
@@ -58,7 +58,7 @@ fn in_folder(config: &Config, domain: &str) -> Result<Option<CertificateSource>,
     let of = folder.join(&ascii);
     match of.read_dir() {
         Ok(_) => {}
-        // A link to nothing is no missing folder.
+        // A dangling link is not a missing folder.
         Err(error) if error.kind() == ErrorKind::NotFound && of.symlink_metadata().is_err() => return Ok(None),
         Err(error) => return Err(cannot(&of, &error)),
     }
@@ -69,14 +69,15 @@ fn in_folder(config: &Config, domain: &str) -> Result<Option<CertificateSource>,
     Ok(Some(CertificateSource { names: vec![ascii], chain, key, made_here: false }))
 }
 
-/// Where the self-signed one of a domain is, or would be: that of the main one is shown for names that nobody knows, too.
+/// The folder of a domain's self-signed certificate, existing or not. The one of the main domain is
+/// also presented for unknown names.
 fn self_signed_folder(config: &Config, domain: &str) -> PathBuf {
     let folder = config.data.join(FOLDER);
     if domain == config.domain { folder } else { folder.join(ascii(domain)) }
 }
 
-/// Where the certificates are, those of the main domain first. `own` finds the self-signed one of a domain that has no
-/// other: its folder and its name in ASCII.
+/// The sources of certificates, those of the main domain first. `own` finds the self-signed one of
+/// a domain without another: its folder and its name in ASCII.
 fn sources_with(
     config: &Config,
     mut own: impl FnMut(&Path, &str) -> Result<Option<CertificateSource>, Failure>,
@@ -97,30 +98,31 @@ fn sources_with(
     Ok(sources)
 }
 
-/// Where the certificates are, those of the main domain first. A self-signed one is made for each domain that has no other.
+/// The sources of certificates, those of the main domain first. A self-signed one is created for
+/// each domain without another.
 pub(super) fn sources(config: &Config) -> Result<Vec<CertificateSource>, Failure> {
     sources_with(config, |folder, domain| {
         ensure_self_signed(folder, domain, SystemTime::now()).map(Some).map_err(Failure::failed)
     })
 }
 
-/// Those that are there already.
+/// The sources that exist already.
 fn sources_there(config: &Config) -> Result<Vec<CertificateSource>, Failure> {
     sources_with(config, |folder, _| Ok(Some(self_signed_in(folder)).filter(|own| own.chain.exists())))
 }
 
-/// Whether a server could load them. Makes and changes nothing.
+/// Whether a server could load them. Creates and changes nothing.
 pub(super) fn check(config: &Config) -> Result<(), Failure> {
     Certificates::check(&sources_there(config)?, clients(config).as_ref()).map_err(Failure::failed)
 }
 
-/// The keys in `tls_folder`; none if it cannot be read.
+/// The keys in `tls_folder`; `None` if it cannot be read.
 pub(super) fn keys_in_folder(config: &Config) -> Vec<PathBuf> {
     let domains = super::settings::domains(config);
     domains.filter_map(|domain| in_folder(config, domain).ok().flatten()).map(|source| source.key).collect()
 }
 
-/// Whose certificates clients may show; none if they are not asked.
+/// The authorities for client certificates; `None` if these are not requested.
 pub(super) fn clients(config: &Config) -> Option<ClientSource> {
     let authorities = config.tls_client_authorities.clone()?;
     let named_by = match config.tls_client_name {
@@ -142,8 +144,8 @@ pub(super) fn load(config: &Config) -> Result<Option<Arc<Certificates>>, Failure
     Certificates::load_with(sources(config)?, clients(config), options).map(Some).map_err(Failure::failed)
 }
 
-/// How those of the options stand, or the self-signed ones, those that are yet to be made included. Makes and changes
-/// nothing.
+/// The state of the configured certificates, or of the self-signed ones, those not yet created
+/// included. Creates and changes nothing.
 pub(super) fn look(config: &Config) -> Result<Standing, Failure> {
     let given = named(config)?;
     let (mut all, mut yet_to_be_made) = (None::<Standing>, Vec::new());
@@ -166,13 +168,13 @@ pub(super) fn look(config: &Config) -> Result<Standing, Failure> {
     Ok(all)
 }
 
-/// How those in use stand now for the clients of these domains.
+/// The current state of the certificates in use for the clients of these domains.
 pub(super) fn standing<'a>(certificates: &Certificates, domains: impl Iterator<Item = &'a str>) -> Standing {
     let of = |domain| with_host(domain, |host| certificates.standing(host, now_s()));
     domains.map(of).reduce(Standing::and).expect("there is a domain")
 }
 
-/// Says in the log what is wrong with them, or will be soon.
+/// Logs their faults, present or imminent.
 pub(super) fn warn<'a>(certificates: &Certificates, domains: impl Iterator<Item = &'a str>) {
     let standing = standing(certificates, domains);
     for fault in &standing.faults {

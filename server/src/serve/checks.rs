@@ -1,8 +1,8 @@
-//! What a configuration names outside itself (files, programs, folders): the checks that `throng serve` makes before it
-//! starts, and `throng config check` without starting. Whoever adds an option that names a file adds it here; a test of this
-//! module fails until then.
+//! External objects that a configuration names (files, programs, folders): the checks that `throng
+//! serve` makes before it starts, and `throng config check` without starting. An option that names
+//! a file must be added here; a test of this module fails until then.
 //!
-//! What depends on more than the configuration is not checked: addresses that are in use, and the store.
+//! Conditions beyond the configuration are not checked: addresses in use, and the store.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,13 +11,13 @@ use super::{access, certificate, outside, push, settings, telemetry};
 use crate::cli::{Checked, Exit, Failure};
 use crate::config::Config;
 
-/// Bits of a mode by which every user of the host may read or change a file.
+/// Mode bits with which every user of the host may read or change a file.
 const EVERYBODY: u32 = 0o006;
 
-/// Everything that is wrong with it. Makes and changes nothing.
+/// All faults. Creates and changes nothing.
 pub(super) fn all(config: &Config) -> Checked {
     let mut checked = Checked { refused: refused(config), wrong: exposed(config), ..Checked::default() };
-    // What keeps certificates from being read is among the refusals already.
+    // A certificate that cannot be read is among the refusals already.
     if let Ok(standing) = certificate::look(config) {
         checked.warnings = standing.warnings().collect();
         checked.wrong.extend(standing.faults);
@@ -25,7 +25,7 @@ pub(super) fn all(config: &Config) -> Checked {
     checked
 }
 
-/// Why a server does not start with it.
+/// Why a server does not start with this configuration.
 pub(super) fn refused(config: &Config) -> Vec<Failure> {
     let components = config.components.iter().map(|one| settings::shared_secret("components", &one.secret).map(drop));
     let checks = [
@@ -42,7 +42,8 @@ pub(super) fn refused(config: &Config) -> Vec<Failure> {
     checks.into_iter().chain(components).filter_map(Result::err).collect()
 }
 
-/// Files of secrets that every user of the host may read or change, a sentence each. A server starts with them.
+/// Secret files that every user of the host may read or change, one sentence each. A server starts
+/// with them.
 pub(super) fn exposed(config: &Config) -> Vec<String> {
     let mut secrets = secrets(config);
     secrets.sort();
@@ -62,8 +63,8 @@ fn exposed_file(key: &str, file: &Path) -> Option<String> {
     Some(format!("{key}: {shown} can be {may} by every user of this host (mode {mode:04o}): chmod o-{right} {shown}"))
 }
 
-/// All files of secrets, each with the option that names it. Those that the server has made are in its own folder, which is
-/// its user's alone.
+/// All secret files, each with the option that names it. Files created by the server are in its own
+/// folder, which only its user can enter.
 fn secrets(config: &Config) -> Vec<(&'static str, PathBuf)> {
     let files = [
         ("tls_key", &config.tls_key),
@@ -75,7 +76,7 @@ fn secrets(config: &Config) -> Vec<(&'static str, PathBuf)> {
     ];
     let named = files.into_iter().filter_map(|(key, file)| Some((key, file.clone()?)));
     let components = config.components.iter().map(|one| ("components", one.secret.clone()));
-    // Public keys are no secret.
+    // Public keys are not secret.
     let signs = access::read(config).is_ok_and(|access| access.is_some_and(|access| access.keys.has_secrets()));
     let keys = config.notify_jwt_keys.iter().filter(|_| signs).map(|file| ("notify_jwt_keys", file.clone()));
     let folder = certificate::keys_in_folder(config).into_iter().map(|key| ("tls_folder", key));
@@ -83,7 +84,7 @@ fn secrets(config: &Config) -> Vec<(&'static str, PathBuf)> {
 }
 
 fn folder_of_socket(config: &Config) -> Result<(), Failure> {
-    // The data folder is made when it is missing.
+    // A missing data folder is created.
     let Some(socket) = &config.admin_socket else { return Ok(()) };
     let folder = match socket.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -104,7 +105,7 @@ mod tests {
     use super::*;
     use crate::config::{Environment, Flags, Kind, TABLE, load};
 
-    /// Options whose files hold no secret.
+    /// Options whose files contain no secret.
     const PUBLIC: [&str; 9] = [
         "data",
         "tls_certificate",

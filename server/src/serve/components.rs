@@ -1,4 +1,4 @@
-//! The external components (XEP-0114) that are configured, and how each stands, for an operator.
+//! The configured external components (XEP-0114) and their state, for an operator.
 
 use throng_engine::io::{Command, Reply};
 
@@ -7,7 +7,7 @@ use crate::admin::{ComponentRow, Fault};
 use crate::thread::Answer;
 
 impl Running {
-    /// All of them, in the order of their domains.
+    /// All components, in the order of their domains.
     pub(super) fn list_components(&self) -> Result<Vec<ComponentRow>, Fault> {
         let domains = self.links.settings.component_secrets.iter().map(|(domain, _)| domain.to_string());
         let mut rows: Vec<ComponentRow> =

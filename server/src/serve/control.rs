@@ -1,4 +1,5 @@
-//! The running server, as the control socket asks it: questions go to shards as commands, figures come from counters.
+//! The running server behind the control socket: requests go to shards as commands, figures come
+//! from counters.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -45,7 +46,7 @@ use crate::webpush;
 /// Longest wait for a shard's answer.
 const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// What the control needs of the server.
+/// The parts of the server that the control needs.
 pub(super) struct Links {
     pub(super) loaded: Loaded,
     pub(super) log: LogHandle,
@@ -58,12 +59,12 @@ pub(super) struct Links {
     pub(super) known: Known,
     pub(super) listening: Vec<Listening>,
     pub(super) driver: String,
-    /// What an operator does for more room for connections.
+    /// What an operator can do to allow more connections.
     pub(super) more_room: Arc<str>,
     pub(super) wishes: Arc<Wishes>,
     pub(super) clock: Arc<Watch>,
     pub(super) back_ends: Vec<Arc<Standing>>,
-    /// Push services, as they stand.
+    /// Push services, with their state.
     pub(super) push_services: Vec<Arc<webpush::Standing>>,
 }
 
@@ -74,19 +75,19 @@ pub(super) struct Running {
     stopping: AtomicBool,
     backups: Backups,
     pub(super) knobs: Mutex<Knobs>,
-    /// The knobs as they stood after the last change: who only looks waits for nobody.
+    /// The knobs after the last change: readers never wait.
     pub(super) shown: ArcSwap<Vec<KnobRow>>,
     pub(super) turning: Mutex<()>,
-    /// Whose backlogs the watch has found.
+    /// Owners of backlogs that the watch has found.
     pub(super) owed: Arc<ArcSwap<Vec<Owed>>>,
     pub(super) events: Events,
     profiles: Profiles,
     http: OnceLock<Vec<String>>,
-    /// What is counted of uploads, if files are taken.
+    /// Counters of uploads, if these are enabled.
     pub(super) uploads: OnceLock<Arc<UploadCounters>>,
-    /// What is counted of bytestreams, if there is a proxy.
+    /// Counters of bytestreams, if there is a proxy.
     pub(super) bytestreams: OnceLock<Arc<StreamCounters>>,
-    /// What tokens for channels are held against.
+    /// The data for checking channel tokens.
     pub(super) access: ArcSwap<Option<Arc<Access>>>,
     pub(super) traces: super::traces::Traces,
     pub(super) announcing: super::announced::Announcing,
@@ -128,7 +129,7 @@ impl Running {
         &self.links.listening
     }
 
-    /// The operator's HTTP is served at these addresses.
+    /// Records the addresses of the operator's HTTP interface.
     pub(super) fn listens_for_http(&self, addresses: Vec<String>) {
         let _ = self.http.set(addresses);
     }
@@ -137,7 +138,7 @@ impl Running {
         self.links.peers.len()
     }
 
-    /// Which shard is home to whom.
+    /// The assignment of users to shards.
     pub(super) fn partitions(&self) -> &PartitionMap {
         &self.links.settings.partitions
     }
@@ -155,7 +156,7 @@ impl Running {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// Puts a question to a shard without waiting for the answer.
+    /// Sends a command to a shard without waiting for the answer.
     pub(super) fn put(
         &self,
         shard: usize,
@@ -171,8 +172,8 @@ impl Running {
         Ok(answer)
     }
 
-    /// The same to a shard that may have many questions already: the queue is bounded, and when it is full, the shard is given
-    /// time to answer.
+    /// The same for a shard that may have many commands already: its queue is bounded, and if it is
+    /// full, the shard gets time to answer.
     pub(super) fn put_patiently(
         &self,
         shard: usize,
@@ -190,12 +191,12 @@ impl Running {
         }
     }
 
-    /// Asks a shard and waits for the answer.
+    /// Sends a command to a shard and waits for the answer.
     pub(super) fn ask(&self, shard: usize, command: Command) -> Result<Reply, Fault> {
         self.ask_thread(shard, command).map(|answer| answer.reply)
     }
 
-    /// The same with what the shard's thread adds.
+    /// The same, with the data that the shard's thread adds.
     pub(super) fn ask_thread(&self, shard: usize, command: Command) -> Result<Answer, Fault> {
         answered(&self.put(shard, command, None)?)
     }
@@ -204,17 +205,17 @@ impl Running {
         self.partitions().home(jid.bare_str()).index()
     }
 
-    /// A JID of a domain served, normalised.
+    /// A normalised JID of a served domain.
     pub(super) fn jid(&self, text: &str) -> Result<Jid, Fault> {
         accounts::prepare(text, &self.links.settings.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))
     }
 
-    /// The bare one of an account.
+    /// The bare JID of an account.
     fn account(&self, text: &str) -> Result<Jid, Fault> {
         accounts::prepare_account(text, &self.links.settings.domains).map_err(|why| Fault::new(FaultKind::Invalid, why))
     }
 
-    /// An inviter's home counts that it invites to a name.
+    /// Sends an invitation for a name to the inviter's home shard, which counts it.
     fn invite_to_name(&self, account: &str, new: &NewInvitation) -> Result<(), Fault> {
         let inviter = &new.inviter;
         let (life_s, most) = (new.life_s, new.most);
@@ -235,7 +236,7 @@ impl Running {
     }
 }
 
-/// Clients that do not read, as what stands still.
+/// Clients that do not read, as stalls.
 fn unread(owed: &[Owed]) -> Vec<Stuck> {
     let stuck = |owed: &Owed| {
         let Owed::Connection { jid, stalled_s, .. } = owed else { return None };
@@ -251,7 +252,7 @@ pub(super) fn answered(answer: &std::sync::mpsc::Receiver<Answer>) -> Result<Ans
     answer.recv_timeout(ANSWER_WAIT).map_err(|_| internal("the shard did not answer in time"))
 }
 
-/// Rows of a user are damaged.
+/// The fault for damaged rows of a user.
 fn unreadable(what: &str) -> Fault {
     let text = format!(
         "what is stored of this {what} cannot be read, and is left as it is: the store is damaged; stop the server, then \
@@ -420,7 +421,7 @@ impl Accounts for Running {
             let ids = of.iter().map(|(_, key)| key.id).collect();
             let command = Command::Account(AccountCommand::Dismiss { domain: domain.as_str().into(), ids });
             count += match self.ask(self.partitions().home(domain).index(), command)? {
-                // Somebody else was faster.
+                // A concurrent request was faster.
                 Reply::NotFound => 0,
                 Reply::Busy => return Err(Fault::new(FaultKind::Busy, "the reports are being read: try again")),
                 reply => done(reply, "domain's reports")?,

@@ -1,26 +1,29 @@
-//! Which core each shard runs on.
+//! Pinning of shards to cores.
 //!
-//! The kernel places shards, unless `shards_on_cores` is set: then each shard stays on a core of its own where every core
-//! has one. Under an attack that keeps all cores busy, two shards that wake each other by letters often end up on one core
-//! and wait for each other, while the other core runs threads that nobody waits for (`docs/decisions/0008-latency.md`). With
-//! fewer shards than cores the kernel finds idle cores itself, and several servers on one host would all take the first ones.
+//! The kernel places shards, unless `shards_on_cores` is set: then each shard stays on a core of
+//! its own, provided that there is one for each. Under an attack that keeps all cores busy, two
+//! shards that wake each other by letters often share a core and wait for each other, while the
+//! other core runs threads with no urgent work (`docs/decisions/0008-latency.md`). With fewer
+//! shards than cores the kernel finds idle cores itself, and several servers on one host would all
+//! take the first ones.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Cores that the process may compute on at once: those of its mask, or fewer by the quota of its control group.
+/// Number of cores available to the process: those of its affinity mask, or fewer by the quota of
+/// its control group.
 pub(super) fn count() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// For each shard the number of its core, if the process has exactly one core for each.
+/// The core of each shard, if the process has exactly one core per shard.
 pub(super) fn of_shards(shards: u16) -> Option<Vec<usize>> {
-    // A quota is no set of cores: which of the host's it would be is not known.
+    // A quota is not a set of cores: it is unknown which of the host's cores it means.
     let allowed = sched_getaffinity(None).ok()?;
     let cores: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect();
     (cores.len() == usize::from(shards)).then_some(cores)
 }
 
-/// The calling thread runs on this core only. Where that is refused, it runs as the kernel places it.
+/// Pins the calling thread to this core. If that is refused, the kernel continues to place it.
 pub(super) fn stay_on(core: usize) {
     let mut only = CpuSet::new();
     only.set(core);

@@ -1,10 +1,13 @@
-//! With which hash functions SCRAM is offered: the same to everybody, so that nothing tells which accounts there are.
+//! The hash functions with which SCRAM is offered: the same to every client, so that nothing
+//! reveals which accounts exist.
 //!
-//! A client takes the newest that is offered, and fails by it if the account has no such keys. So, unless the operator says
-//! otherwise, those are offered of which all accounts have keys. The others accounts gain one by one, as their clients log in
-//! (XEP-0480, and PLAIN), and the next start counts again.
+//! A client takes the newest offered mechanism, and fails with it if the account lacks such keys.
+//! So, unless the operator decides otherwise, only hash functions for which all accounts have keys
+//! are offered. Accounts gain keys of the others one by one, as their clients log in (XEP-0480, and
+//! PLAIN), and the next start counts again.
 //!
-//! The store notes when its accounts have all keys, and from then on nothing is counted: each new password gets all.
+//! The store records when its accounts have all keys; from then on nothing is counted, because each
+//! new password gets all keys.
 
 use throng_engine::store::account::{COMPLETE_KEY, Credentials};
 use throng_engine::store::hash::{HashKind, Hashes};
@@ -15,14 +18,14 @@ use super::{Failure, Rows};
 use crate::config::SCRAM_HASHES;
 use crate::disk::Visit;
 
-/// What is offered, and what accounts may gain.
+/// The offered hash functions, and those that accounts may gain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Offer {
     pub(super) hashes: Hashes,
     pub(super) upgrades: Hashes,
 }
 
-/// How many accounts lack keys of each hash function.
+/// The number of accounts that lack keys of each hash function.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
 struct Lacking {
     accounts: u64,
@@ -35,13 +38,13 @@ impl Lacking {
         hashes.others().iter().for_each(|kind| self.of[kind as usize] += 1);
     }
 
-    /// Those that no account lacks.
+    /// The hash functions that no account lacks.
     fn complete(&self) -> Hashes {
         HashKind::ALL.into_iter().filter(|kind| self.of[*kind as usize] == 0).collect()
     }
 }
 
-/// What a store with these accounts offers. The operator's word goes before.
+/// The offer for a store with these accounts. The operator's choice takes precedence.
 pub(super) fn offer(words: &[&str], engine: &Rows) -> Result<Offer, Failure> {
     let noted = meta(engine, COMPLETE_KEY)?.and_then(|row| Hashes::of_bits(*row.first()?));
     let complete = match noted {
@@ -66,14 +69,14 @@ fn decide(complete: Hashes, chosen: Hashes) -> Offer {
     let hashes = match (chosen.is_empty(), complete.is_empty()) {
         (false, _) => chosen,
         (true, false) => complete,
-        // None that all have: better those that most have than only PLAIN.
+        // No hash function is complete: the most common ones are better than only PLAIN.
         (true, true) => Hashes::ALL.without(HashKind::Sha512),
     };
-    // Nobody is asked for keys of an older hash function.
+    // Clients are never asked for keys of an older hash function.
     Offer { hashes, upgrades: complete.others().without(HashKind::Sha1) }
 }
 
-/// Looks at all accounts. A damaged record counts for nothing: nobody can log in by it.
+/// Reads all accounts. A damaged record is ignored: it does not permit a login.
 fn count(engine: &Rows) -> Result<Lacking, Failure> {
     let (mut lacking, table) = (Lacking::default(), Table::Accounts as u8);
     let mut visit = |row: &[u8], value: &[u8]| {
@@ -99,7 +102,7 @@ fn tell(lacking: &Lacking) {
     );
 }
 
-/// Accounts come whose keys nobody has looked at.
+/// Discards the record, because accounts with unknown keys are added.
 pub(super) fn forget(batch: &mut Batch) {
     batch.delete(Table::Meta, b"", COMPLETE_KEY);
 }
@@ -132,7 +135,8 @@ mod tests {
         assert_eq!(offer(none, none), (two, hashes(&[Sha256, Sha512])));
     }
 
-    /// A new store has all, for good; accounts of before, or of elsewhere, are counted at each start until they have.
+    /// A new store has all keys from the start; older or imported accounts are counted at each
+    /// start until all have them.
     #[test]
     fn the_store_notes_when_all_accounts_have_all_keys() {
         let engine = MemoryEngine::new();

@@ -1,4 +1,4 @@
-//! A server within another command: on a folder of its own that goes with it, over a network that is given to it.
+//! A server within another command: on a temporary folder of its own, over a given network.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
@@ -19,18 +19,18 @@ use crate::disk::FolderLock;
 use crate::entropy::Entropy;
 use crate::log::{self, Secret};
 
-/// Iterations of the users' keys: as few as there may be, for nobody else knows of them.
+/// Iterations of the users' keys: the minimum, because these keys never leave the process.
 const ITERATIONS: u32 = throng_engine::limits::SCRAM_ITERATIONS_MIN;
 
-/// Names that are tried before there is none to be had.
+/// Attempts to find a free name.
 const NAMES_MAX: usize = 16;
 
-/// A folder that is removed with all that is in it.
+/// A folder that is removed with its content.
 struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one with a name that nobody knows beforehand, below the system's folder for such: others may write there, and a
-    /// folder that is there already would be theirs.
+    /// Creates a folder with an unpredictable name below the system's temporary folder: other users
+    /// may write there, and an existing folder would be theirs.
     fn new() -> std::io::Result<Folder> {
         let mut entropy = Entropy::open()?;
         let mut taken = None;
@@ -53,7 +53,7 @@ impl Drop for Folder {
     }
 }
 
-/// The options of such a server; what stands in the environment or in files is not for it.
+/// The options of such a server; environment and files are ignored.
 fn options(folder: &Folder, plan: &Plan, shards: u16) -> Result<Loaded, String> {
     let given = [
         ("data", folder.0.display().to_string()),
@@ -79,7 +79,7 @@ impl Host for Throng {
         let lock = FolderLock::take(&folder.0, "bench").map_err(|error| text(lock_failure(&loaded.config, error)))?;
         let store = open(&loaded.config, &lock).map_err(text)?;
         settings::claim_domain(&*store.engine(), DOMAIN).map_err(text)?;
-        // All have one password and one salt, so that their keys are derived once.
+        // All users have one password and one salt, so that their keys are derived once.
         let keys = ScramKeys::derive(&Secret::new(PASSWORD.to_owned()), ITERATIONS, &[7; 16])?;
         let made = users(plan).map(|user| NewAccount { user, keys: keys.clone() }).collect();
         let at_rest = accounts::AtRest::new(store.engine(), Domains::of_users(DOMAIN), Inviting::of(&loaded.config));

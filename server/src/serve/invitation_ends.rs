@@ -1,5 +1,6 @@
-//! The slow sweep over all invitations and accounts that wait for approval: every second some actors, in the order of the store, are named to
-//! their homes, which remove what is over. So a name goes also that somebody was invited to and that nobody has asked for again.
+//! The slow sweep over all invitations and accounts that wait for approval. Every second some
+//! actors, in the order of the store, are named to their home shards, which remove what has
+//! expired. This also frees names that were reserved by an invitation and never requested again.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,19 +14,20 @@ use super::control::Running;
 use super::walk::Walk;
 use crate::waits;
 
-/// Time between two steps.
+/// Interval between two steps.
 const EVERY: Duration = Duration::from_secs(1);
-/// Time between the end of a round over all actors and the next round. What is over is kept for an hour anyway.
+/// Time between the end of a round over all actors and the next round. Expired data is kept for an
+/// hour anyway.
 const ROUND: Duration = Duration::from_secs(3_600);
-/// Actors of a step.
+/// Actors per step.
 const ACTORS_A_STEP: usize = 50;
-/// Actors named to a shard at a time.
+/// Actors per command to a shard.
 const ACTORS_A_COMMAND: usize = 16;
 
-/// Starts the sweep's thread.
+/// Starts the thread of the sweep.
 ///
 /// # Errors
-/// There can be no thread.
+/// The thread cannot be created.
 pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
     let mut walk = Walk::over(Table::Invitations, "invitations");
     let mut ended: Option<Instant> = None;
@@ -40,7 +42,7 @@ pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result
     })
 }
 
-/// Names the next `most` actors to their homes; false at the end of a round.
+/// Names the next `most` actors to their home shards; returns false at the end of a round.
 fn step(
     engine: &Rows,
     partitions: &PartitionMap,
@@ -83,7 +85,7 @@ mod tests {
                     assert_eq!(partitions.home(&actor).index(), shard);
                     assert!(seen.insert(String::from(actor)), "once");
                 }
-                // Also where a shard does not answer the sweep goes on.
+                // The sweep continues even if a shard does not answer.
                 (shard > 0).then_some(Reply::Done(1))
             };
             steps += 1;

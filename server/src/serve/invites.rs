@@ -1,4 +1,4 @@
-//! Invitations as operators make and see them, at a running server and in a store at rest.
+//! Invitations as operators create and see them, at a running server and in a store at rest.
 
 use std::ops::ControlFlow;
 
@@ -19,7 +19,7 @@ use crate::admin::{
 use crate::config::Config;
 use crate::entropy::Entropy;
 
-/// What the configuration says of invitations.
+/// The configuration of invitations.
 pub(super) struct Inviting {
     registers: bool,
     life_s: u64,
@@ -53,10 +53,10 @@ impl Inviting {
         Withheld { admins: &self.admins, inviters: &self.inviters, reserved: &self.reserved }
     }
 
-    /// Who keeps an invitation, and what it is.
+    /// The owner of an invitation, and its content.
     ///
     /// # Errors
-    /// It cannot be made so.
+    /// It cannot be created with these settings.
     pub(super) fn plan(&self, new: &NewInvite, domains: &Domains) -> Result<(String, NewInvitation), Fault> {
         let account = |user: &String| prepare_account(user, domains).map_err(invalid);
         let inviter = new.inviter.as_ref().map(account).transpose()?;
@@ -120,19 +120,19 @@ impl Inviting {
         Ok((actor, new))
     }
 
-    /// As it is handed on.
+    /// The form in which it is passed on.
     pub(super) fn links(&self, actor: &str, invitation: &Invitation, token: &str) -> Invited {
         let Links { uri, page, until_s } = Links::of(actor, invitation, token, self.page.as_deref());
         Invited { uri, page, until_s, id: InvitationId::of(token).to_string(), token: token.to_owned() }
     }
 }
 
-/// Why there is none for a name.
+/// The fault for a name that exists or is invited already.
 pub(super) fn exists(actor: &str) -> Fault {
     Fault::new(FaultKind::Exists, format!("{actor} is there already, or is invited: `throng invite list` shows who is"))
 }
 
-/// Why there is none more of somebody.
+/// The text for an inviter with too many invitations.
 pub(super) fn too_many(actor: &str) -> String {
     format!("{actor} has made as many invitations as there may be, or too much waits for it: try again later")
 }
@@ -144,10 +144,10 @@ fn all_of(engine: &Rows, query: &Query) -> Result<Vec<throng_engine::store::Row>
     }
 }
 
-/// A new invitation in a store at rest: its token, and what is to be written.
+/// A new invitation in a store at rest: its token, and the rows to write.
 ///
 /// # Errors
-/// Whoever it needs is not there, or whom it is for is.
+/// The inviter does not exist, or the invited account does.
 pub(super) fn made(
     inviting: &Inviting,
     engine: &Rows,
@@ -161,7 +161,8 @@ pub(super) fn made(
     }
     let mut writes = Batch::new();
     let mut reserved = false;
-    // Those that are over go when the server runs: here nobody knows whether the clock is right.
+    // Expired ones are removed when the server runs: here it is not known whether the clock is
+    // right.
     for row in all_of(engine, &rows::all(actor, ROWS_PER_PAGE_MAX as u32))? {
         let Some(known) = Invitation::decode(&row.value) else { continue };
         reserved |= known.is_named && known.is_open(now_s) && inviting.withheld().may_invite(&known.inviter, actor);
@@ -176,7 +177,7 @@ pub(super) fn made(
     Ok((token, invitation, writes))
 }
 
-/// An invitation of a store at rest that lets nobody in any more.
+/// Revokes an invitation of a store at rest.
 ///
 /// # Errors
 /// There is none, or it was revoked already.
@@ -192,10 +193,10 @@ pub(super) fn revoked(engine: &Rows, actor: &str, id: InvitationId) -> Result<Ba
     Ok(writes)
 }
 
-/// Reads an id as it is shown.
+/// Parses an id in its displayed form.
 ///
 /// # Errors
-/// It is none.
+/// It is not an id.
 pub(super) fn read_id(text: &str) -> Result<InvitationId, Fault> {
     let bytes =
         (0..text.len()).step_by(2).map(|at| text.get(at..at + 2).and_then(|two| u8::from_str_radix(two, 16).ok()));
@@ -204,7 +205,7 @@ pub(super) fn read_id(text: &str) -> Result<InvitationId, Fault> {
         .ok_or_else(|| invalid(format!("{text} is no id of an invitation: `throng invite list` shows them")))
 }
 
-/// What stands between the two parts of a place in a listing; no actor holds it.
+/// The separator between the two parts of a position in a listing; no actor contains it.
 const BETWEEN: char = '\n';
 
 /// Up to `limit` invitations, from the store.
@@ -226,7 +227,7 @@ pub(super) fn list(engine: &Rows, after: Option<&str>, limit: usize) -> Result<P
                 return Ok(Page { rows: listed, next });
             }
             let known = InvitationId::of_sort(&row.sort).zip(Invitation::decode(&row.value));
-            // What an inviter's home notes of a name is no invitation.
+            // An inviter's note about a name is not an invitation.
             let known = known.filter(|(_, known)| !known.is_note());
             listed.extend(known.map(|(id, known)| shown(&of, id, &known, now_s)));
         }

@@ -1,4 +1,4 @@
-//! What can be seen of the server from outside of its threads: for the recorder, and for those who ask for numbers.
+//! Figures of the server that can be read from other threads: for the recorder, and for metrics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,32 +16,32 @@ use crate::record::work::{Work, Worker};
 use crate::record::{Inside, Lane};
 use crate::thread::Timings;
 
-/// Letters that are a backlog of one shard.
+/// Number of letters that is a backlog of one shard.
 const LETTERS_BACKLOG: u64 = 2_000;
 
-/// The numbers of all modules. Cheap to clone.
+/// The figures of all modules. Cheap to clone.
 #[derive(Clone)]
 pub(super) struct Known {
-    /// The shards'.
+    /// The counters of the shards.
     pub(super) counters: Vec<Arc<Counters>>,
-    /// How long things took at them.
+    /// The latencies at the shards.
     pub(super) timings: Vec<Arc<Timings>>,
-    /// Of letters between them.
+    /// The traffic of letters between shards.
     pub(super) traffic: Arc<Traffic>,
-    /// The store, and what it counts.
+    /// The store, with its counters.
     pub(super) engine: Arc<Rows>,
-    /// What each thread that reads counts.
+    /// The counters of each reader thread.
     pub(super) reads: Vec<Seen<ReadCounters>>,
 }
 
 /// Memory of the process.
 #[derive(Default)]
 pub(super) struct Held {
-    /// All that is in memory.
+    /// Resident memory.
     pub(super) resident_bytes: u64,
-    /// What the allocator may write to.
+    /// Address space of the allocator.
     pub(super) reserved_bytes: u64,
-    /// What is resident by what holds it.
+    /// Resident memory by owner.
     pub(super) parts: BTreeMap<String, u64>,
 }
 
@@ -50,11 +50,12 @@ fn worker<T: Counted + 'static>(name: String, counters: &Arc<T>, latencies: &Arc
 }
 
 impl Known {
-    /// Letters to each shard, by how many came and how many it has handled. Those to itself never wait for another.
+    /// Letters to each shard, by the numbers received and handled. Letters to itself never wait for
+    /// another shard.
     fn letters(&self) -> Lane {
         let (traffic, counters) = (self.traffic.clone(), self.counters.clone());
         let counts = move |shard: usize| {
-            // What has been handled first: a letter that is sent in between waits.
+            // Read the handled ones first: a letter sent in between counts as waiting.
             let handled = counters[shard].letters_in.get();
             (traffic.to(ShardId(shard as u16)), handled)
         };
@@ -83,7 +84,7 @@ impl Known {
         ]
     }
 
-    /// How long things take.
+    /// Latencies.
     pub(super) fn delays(&self) -> Vec<Delay> {
         let shards = |of, help, pick: fn(&Arc<Timings>) -> Arc<Latencies>| {
             let sets = self.timings.iter().enumerate().map(|(shard, own)| (shard.to_string(), pick(own)));
@@ -113,7 +114,7 @@ impl Known {
         ]
     }
 
-    /// Memory that is no shard's.
+    /// Memory that does not belong to a shard.
     pub(super) fn memory(&self) -> Parts {
         let engine = self.engine.clone();
         Arc::new(move |tell: &mut dyn FnMut(&'static str, u64)| {
@@ -129,7 +130,7 @@ impl Known {
         })
     }
 
-    /// The same by part, with that of the shards: the parts, and what is no part.
+    /// The same by part, with that of the shards: the parts, and the figures that are not parts.
     pub(super) fn memory_by_part(&self) -> Held {
         let mut held = Held::default();
         by_part(&self.counters, &self.memory(), &mut |part, bytes| match part {
@@ -140,7 +141,7 @@ impl Known {
         held
     }
 
-    /// All of it, as the recorder gets it.
+    /// All of it, for the recorder.
     pub(super) fn for_recorder(&self) -> Inside {
         Inside {
             counters: self.counters.clone(),

@@ -1,4 +1,4 @@
-//! Who is held by which limit, asked of all shards, and letting go.
+//! Clients and accounts held by limits, collected from all shards, and their release.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -9,7 +9,7 @@ use super::control::{Running, answered, done, internal};
 use crate::admin::{Fault, HELD_ROWS_MAX, Held, HeldRow, OPENING_ROWS_MAX, OpeningRow, Release};
 
 impl Running {
-    /// Who is held, of all shards together.
+    /// Those held, over all shards.
     pub(super) fn held_by_limits(&self) -> Result<Held, Fault> {
         let now_s = self.links.clock.now().wall_us / 1_000_000;
         let mut rows = Vec::new();
@@ -29,10 +29,11 @@ impl Running {
         Ok(Held { rows, more })
     }
 
-    /// From where connections come that have not logged in, of all shards together.
+    /// Addresses of unauthenticated connections, over all shards.
     pub(super) fn openings_by_address(&self) -> Result<Vec<OpeningRow>, Fault> {
         let mut counts: BTreeMap<IpAddr, u64> = BTreeMap::new();
-        // Shards share the connections of a port evenly: who has most in all is among those with most at some.
+        // Shards share the connections of a port evenly: the addresses with most connections
+        // overall are among those with most at some shard.
         let command = Command::Session(SessionCommand::Openings { most: 4 * OPENING_ROWS_MAX as u32 });
         for answer in self.ask_all(&command) {
             let Reply::Openings(rows) = answer? else { return Err(internal("an answer to another question")) };
@@ -44,7 +45,8 @@ impl Running {
         Ok(rows.into_iter().take(OPENING_ROWS_MAX).map(row).collect())
     }
 
-    /// Lets go of an address, an account or everybody, at all shards: pairs are counted by the accounts' homes.
+    /// Releases an address, an account or all, at all shards: pairs are counted by the accounts'
+    /// home shards.
     pub(super) fn let_go(&self, by: &str, whom: &Release) -> Result<u64, Fault> {
         let (whom, named) = match whom {
             Release::Address(address) => (Whom::Address(*address), address.to_string()),

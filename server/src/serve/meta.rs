@@ -1,4 +1,5 @@
-//! What the server itself reads and writes of a store: rows of no user, and whether there are rows of a kind.
+//! Rows of a store that the server itself reads and writes: rows without a user, and whether there
+//! are rows of a kind.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +9,7 @@ use super::Rows;
 use crate::cli::Failure;
 use crate::disk::DiskError;
 
-/// A row of no user.
+/// Reads a row without a user.
 pub(super) fn meta(engine: &Rows, sort: &[u8]) -> Result<Option<Box<[u8]>>, Failure> {
     let query = Query::Get { table: Table::Meta, actor: Box::default(), sort: sort.into() };
     match engine.read(&query).map_err(super::disk_failure)? {
@@ -17,7 +18,7 @@ pub(super) fn meta(engine: &Rows, sort: &[u8]) -> Result<Option<Box<[u8]>>, Fail
     }
 }
 
-/// Writes one, durably.
+/// Writes a row without a user, durably.
 pub(super) fn put_meta(engine: &Rows, sort: &[u8], value: &[u8]) -> Result<(), Failure> {
     let mut batch = Batch::new();
     batch.put(Table::Meta, b"", sort, &[value]);
@@ -32,7 +33,7 @@ pub(super) fn has_sessions(engine: &Rows) -> Result<bool, Failure> {
         ControlFlow::Break(())
     };
     match engine.for_each_actor(Table::Sessions, None, &mut visit) {
-        // Of those that are lost none can be resumed.
+        // A lost session cannot be resumed.
         Ok(_) | Err(DiskError::Unreadable(_)) => Ok(any),
         Err(error) => Err(super::disk_failure(error)),
     }

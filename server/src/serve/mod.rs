@@ -1,7 +1,7 @@
-//! Puts the server together: store, threads, listeners, control socket; and takes it apart again in the right order.
+//! Assembles the server: store, threads, listeners, control socket; and shuts it down in the right
+//! order.
 //!
-//! This is the one place that knows all modules of the server. What it builds it hands out; it carries nothing out
-//! itself.
+//! This is the only place that knows all modules of the server. It only builds and connects them.
 
 mod access;
 mod account_shown;
@@ -90,7 +90,7 @@ use known::Known;
 use stop::{Stopped, stop};
 use wishes::{Wanted, Wishes};
 
-/// Questions of the operator that may wait for one shard.
+/// Most operators' requests queued for one shard.
 const ASKS_MAX: usize = 64;
 
 /// The program behind the command line.
@@ -124,7 +124,7 @@ impl Program for Throng {
             (Access::Make, None, None) => return Err(settings::no_domain(lock)),
             (_, own, None) => own,
         };
-        // A store that belongs to no domain yet has no accounts.
+        // A store without a domain has no accounts.
         let domain = domain.unwrap_or_else(|| config.domain.clone());
         let mut domains = Domains::of_users(&domain);
         config.virtual_hosts.iter().for_each(|other| domains.serve(&other.0, ActorKind::Users));
@@ -151,7 +151,7 @@ impl Program for Throng {
 
     fn salvage(&self, config: &Config, lock: &FolderLock, into: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
         let options = settings::disk_options(config);
-        // The last numbers of some nodes may be among what is lost.
+        // The last numbers of some nodes may be lost.
         let raise = |engine: &Rows| raise_node_floors(engine, UNIX_EPOCH);
         let salvaged = disk::salvage::salvage(lock, into, &options, Some(&raise), &mut told(say, "rows brought out"))
             .map_err(disk_failure)?;
@@ -172,7 +172,7 @@ impl Program for Throng {
     }
 
     fn restore(&self, lock: &FolderLock, from: &Path, say: Say<'_>) -> Result<StoreReport, Failure> {
-        // What was published after the backup is not known.
+        // Publications after the backup are unknown.
         let made = disk::restore::made(from).map_err(disk_failure)?;
         let raise = |engine: &Rows| raise_node_floors(engine, made);
         let bytes = disk::restore::restore(from, lock, Some(&raise), &mut told(say, "bytes copied"));
@@ -254,7 +254,8 @@ fn open(config: &Config, lock: &FolderLock) -> Result<Store, Failure> {
     Store::open(lock, &settings::disk_options(config)).map_err(disk_failure)
 }
 
-/// Asks that no node of a store gets a number again that it may have had by now, or by a time that is later than the clock.
+/// Makes all nodes of a store skip the numbers that they may have given by now, or by a time later
+/// than the clock.
 fn raise_node_floors(engine: &Rows, not_before: SystemTime) -> Result<(), DiskError> {
     let unix_s = SystemTime::now().max(not_before).duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let mut batch = Batch::new();
@@ -262,7 +263,7 @@ fn raise_node_floors(engine: &Rows, not_before: SystemTime) -> Result<(), DiskEr
     engine.commit(&[batch])
 }
 
-/// Opens the store; one of an earlier format is changed first, and how far that is is told once a second.
+/// Opens the store; one of an earlier format is converted first, with progress once per second.
 fn migrate(config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<Store, Failure> {
     let mut last: Option<(Instant, u32)> = None;
     let store = Store::migrate(lock, &settings::disk_options(config), &mut |progress| {
@@ -282,7 +283,7 @@ fn migrate(config: &Config, lock: &FolderLock, say: Say<'_>) -> Result<Store, Fa
     Ok(store)
 }
 
-/// Tells once a second to how much something was done.
+/// Reports progress once per second.
 fn told(say: Say<'_>, done: &'static str) -> impl FnMut(u64) {
     let mut last = Instant::now();
     move |count| {
@@ -293,7 +294,7 @@ fn told(say: Say<'_>, done: &'static str) -> impl FnMut(u64) {
     }
 }
 
-/// What a check found, for the operator.
+/// The result of a check, for the operator.
 fn reported(found: disk::check::Report) -> StoreReport {
     let counts = found.tables.iter().map(|t| (format!("rows in {:?}", t.table).to_lowercase(), t.rows)).collect();
     let unlisted = |path: &PathBuf| format!("not of the store, and left as it is: {}", path.display());
@@ -303,7 +304,7 @@ fn reported(found: disk::check::Report) -> StoreReport {
     StoreReport { counts, wrong, damage: found.findings.iter().map(damage).collect(), notes }
 }
 
-/// What is damaged, for programs.
+/// A damage as JSON.
 fn damage(finding: &Finding) -> serde_json::Value {
     serde_json::json!({
         "file": finding.file,
@@ -320,10 +321,10 @@ fn disk_failure(error: DiskError) -> Failure {
     Failure::failed(error)
 }
 
-/// Makes a shard's driver, on its thread.
+/// Creates a shard's driver, on its thread.
 type Network = Arc<dyn Fn(usize) -> std::io::Result<Choice> + Send + Sync>;
 
-/// What a shard's thread says when its driver is there.
+/// Sent by a shard's thread once its driver exists.
 struct Ready {
     peer: Peer,
     kind: driver::Kind,
@@ -331,7 +332,7 @@ struct Ready {
     connections_max: u32,
 }
 
-/// What a shard's thread gets then.
+/// What a shard's thread receives then.
 struct Rest {
     shard: Shard,
     submitter: Submitter,
@@ -415,7 +416,7 @@ fn spawn(
     })
 }
 
-/// A server that runs.
+/// A running server.
 struct Server {
     threads: Vec<JoinHandle<std::io::Result<()>>>,
     readers: Readers,
@@ -425,13 +426,13 @@ struct Server {
     peers: Vec<Peer>,
     counters: Vec<Arc<Counters>>,
     known: Known,
-    /// Orders of administrators, until there is somebody who carries them out.
+    /// Orders of administrators, until the thread that carries them out starts.
     orders: Option<Orders>,
-    /// Bytestreams that users begin, in the same way.
+    /// Bytestreams activated by users, until the proxy starts.
     activations: Option<Activations>,
-    /// Whoever keeps users elsewhere; asked no more when the threads have ended.
+    /// External user back ends; dropped once the threads have ended.
     back_ends: BackEnds,
-    /// To push services, in the same way.
+    /// Push services; dropped once the threads have ended.
     pushing: Pushing,
 }
 
@@ -442,8 +443,9 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     throng_sys::keep_no_free_pages();
     let _on_the_list = waits::enter("main");
     let config = &loaded.config;
-    // With pages of 2 MiB a start takes three times its memory or more, and what one session holds cannot be told any more
-    // (docs/decisions/0006-memory.md). A kernel that refuses this has no such pages.
+    // With pages of 2 MiB, a start takes at least three times its memory, and the memory per
+    // session can no longer be determined (docs/decisions/0006-memory.md). A kernel that refuses
+    // this has no such pages.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
     let wishes = Arc::new(Wishes::default());
     wishes.set_times(config.shutdown_grace_seconds, config.shutdown_hard_seconds);
@@ -491,7 +493,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         opened.start(config, engine.clone(), certificates.as_ref(), counters, running.links.clock.clock())
     };
     let uploads = uploads.map(start_uploads).transpose()?;
-    // Dropped where there is no proxy: nobody is asked to begin a stream then.
+    // Dropped without a proxy: no activations are made then.
     let bytestreams = match (bytestreams, server.activations.take()) {
         (Some(opened), Some(activations)) => {
             Some(opened.start(config, activations, running.bytestreams.get_or_init(Arc::default).clone())?)
@@ -531,7 +533,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         .as_ref()
         .map(|recording| crate::http::History { recent: recording.handle().clone(), folder: folder.clone() });
     let http = telemetry::start(loaded, &running, history)?;
-    // Whoever started it may have closed it.
+    // The starting process may have closed it.
     let welcome = crate::cli::serve::welcome(loaded, &opened, running.listening());
     let _ = log::standard_output().write_all(welcome.as_bytes());
     tracing::info!(shards = running.shards(), driver = running.driver(), domain = %config.domain, "serving");
@@ -544,7 +546,7 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
         Stopped::Cut(left) => end::at_once(end::CUT, &left),
     };
     wishes.closed();
-    // Whoever asks a shard now is told at once that there is none.
+    // Requests to a shard now fail at once.
     drop((watch, registrations, invitations, retention, restoring, clock));
     drop((http, uploads, bytestreams));
     drop(recording);
@@ -559,8 +561,8 @@ fn serve(loaded: &Loaded, lock: &FolderLock, log: LogHandle) -> Result<(), Failu
     Ok(())
 }
 
-/// Does what is wanted of the serving thread, puts back knobs whose time is over and ends traces whose command has gone, until the server is to stop: with this
-/// time for last words, if one is named.
+/// Carries out requests to the serving thread, reverts knobs whose time is over and ends abandoned
+/// traces, until the server is to stop. Returns the grace, if one was given.
 fn obey(running: &control::Running, wishes: &Arc<Wishes>) -> Option<Duration> {
     loop {
         let next = [running.put_back_knobs(), running.end_abandoned_traces()];
@@ -580,7 +582,7 @@ fn obey(running: &control::Running, wishes: &Arc<Wishes>) -> Option<Duration> {
     }
 }
 
-/// The network of sockets that the operator has chosen.
+/// The socket network that the operator has chosen.
 fn sockets(config: &Config) -> Network {
     let preference = match config.driver {
         DriverChoice::Auto => Preference::Auto,
@@ -608,7 +610,7 @@ fn start(
     let given = settings::Given { push: pushes.as_ref().map(|pushes| pushes.vapid.key()), ..given };
     let settings = Arc::new(settings::engine_settings(config, shards, &*engine, given)?);
 
-    // Drivers first: their addresses are what everything else wakes.
+    // Drivers first: everything else uses them for wake-ups.
     let (mut threads, mut rests, mut readies) = (Vec::new(), Vec::new(), Vec::new());
     for index in 0..usize::from(shards) {
         let (ready_in, ready) = sync_channel(1);
@@ -656,19 +658,20 @@ fn start(
     let (outside_ports, back_ends) = outside::start(config, &wakes)?;
     let (push_ports, pushing) = webpush::start(pushes, &wakes).map_err(Failure::failed)?;
 
-    // Listeners, one socket a shard each.
+    // Listeners, one socket per shard each.
     let (mut entrances, mut listening) = (Vec::new(), Vec::new());
     let mut sockets: Vec<Vec<(std::net::TcpListener, driver::ListenerTag)>> = (0..shards).map(|_| Vec::new()).collect();
     let wanted = loaded.listeners();
     for listener in &wanted {
-        // Who gives both wildcards of a port means both, and not that the one takes the other's place.
+        // Both wildcards of a port are meant as both; neither replaces the other.
         let twin = |other: &config::Listener| {
             other.address == SocketAddr::from(([0, 0, 0, 0], listener.address.port())) && other.address.port() != 0
         };
         let only_v6 = wanted.iter().any(twin);
         let opened = match own_listeners(listener.address, only_v6, usize::from(shards), config.backlog as u32) {
             Ok(opened) => opened,
-            // One that is in use must not be left out: who connects to it would get to somebody else's server.
+            // An address in use must not be skipped: clients would connect to another program's
+            // server.
             Err(error) if !listener.must && error.kind() != ErrorKind::AddrInUse => {
                 tracing::warn!(address = %listener.address, %error, "a default address is left out");
                 continue;
@@ -780,7 +783,7 @@ fn start(
     Ok((server, running))
 }
 
-/// Says where, why, and what to do about it.
+/// A failed bind, with the address, the reason and the remedy.
 fn cannot_listen(address: SocketAddr, key: &str, error: &std::io::Error) -> Failure {
     let flag = key.replace('_', "-");
     let what_to_do = match error.kind() {
@@ -793,8 +796,8 @@ fn cannot_listen(address: SocketAddr, key: &str, error: &std::io::Error) -> Fail
     Failure::failed(format!("cannot listen on {address}: {error}{what_to_do}"))
 }
 
-/// Keeps the type of the engine's trait in one place for the parts of this module.
+/// An alias for the engine's trait in this module.
 type Rows = dyn Engine;
 
-/// Keeps the settings' type in one place for the parts of this module.
+/// An alias for the settings' type in this module.
 type Shared = Arc<Settings>;

@@ -1,4 +1,4 @@
-//! Names of users as operators give them, and faults of the store as they are told.
+//! User names as operators write them, and faults of the store in words.
 
 use throng_engine::id::Domains;
 use throng_engine::wire::jid::Jid;
@@ -11,10 +11,10 @@ pub(super) fn fault(error: &DiskError) -> Fault {
     Fault::new(FaultKind::Internal, error.to_string())
 }
 
-/// A user's JID, normalised; without a domain of the main one.
+/// A user's normalised JID; a name without a domain belongs to the main one.
 ///
 /// # Errors
-/// Why it cannot be one.
+/// Why it is invalid.
 pub(super) fn prepare(user: &str, domains: &Domains) -> Result<Jid, String> {
     let full = if user.contains('@') { user.to_owned() } else { format!("{user}@{}", domains.main()) };
     let jid = Jid::parse(&full).map_err(|error| error.to_string())?;
@@ -31,10 +31,10 @@ pub(super) fn prepare(user: &str, domains: &Domains) -> Result<Jid, String> {
     Ok(jid)
 }
 
-/// The same of an account whose password this server keeps.
+/// The same for an account whose password is stored by this server.
 ///
 /// # Errors
-/// Why it cannot be one.
+/// Why it is invalid.
 pub(super) fn prepare_kept(user: &str, domains: &Domains) -> Result<Jid, String> {
     let jid = prepare_account(user, domains)?;
     match domains.keeps_outside(jid.as_str()) {
@@ -43,17 +43,17 @@ pub(super) fn prepare_kept(user: &str, domains: &Domains) -> Result<Jid, String>
     }
 }
 
-/// Why no account is made or changed at a domain.
+/// Why accounts of a domain cannot be created or changed.
 pub(super) fn kept_outside(domain: &str) -> String {
     format!(
         "the users of {domain} are kept elsewhere (external_auth): make and change them there. They get an account here when they log in"
     )
 }
 
-/// The same of an account, which has no resource.
+/// The same for an account, which has no resource.
 ///
 /// # Errors
-/// Why it cannot be one.
+/// Why it is invalid.
 pub(super) fn prepare_account(user: &str, domains: &Domains) -> Result<Jid, String> {
     let jid = prepare(user, domains)?;
     match jid.is_bare() {

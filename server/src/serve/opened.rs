@@ -1,4 +1,5 @@
-//! What a start finds in its data folder, so that an operator sees at once whether it is the folder that was meant.
+//! The contents of the data folder at a start, from which an operator sees at once whether it is
+//! the intended one.
 
 use std::path::Path;
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -9,16 +10,16 @@ use super::Rows;
 use crate::cli::serve::{Count, Opened};
 use crate::disk::{self, FolderLock, Store, Visit};
 
-/// Longest time for which rows of one kind are counted: a start does not wait for a large store.
+/// Longest time spent counting rows of one kind: a start does not wait for a large store.
 const COUNTING: Duration = Duration::from_millis(100);
 
-/// What is known of the folder before its store is opened, or made.
+/// The state of the folder before its store is opened or created.
 pub(super) struct Before {
     is_new: bool,
     last_written_s: Option<u64>,
 }
 
-/// Looks at a folder whose store is not open yet.
+/// Reads the state of a folder whose store is not open yet.
 pub(super) fn before(lock: &FolderLock) -> Before {
     Before { is_new: !Store::is_there(lock), last_written_s: last_written_s(lock.folder()) }
 }
@@ -30,7 +31,7 @@ fn last_written_s(folder: &Path) -> Option<u64> {
     Some(written.max()?.duration_since(UNIX_EPOCH).ok()?.as_secs())
 }
 
-/// The same with what the open store has.
+/// Adds the contents of the open store.
 pub(super) fn look(before: Before, lock: &FolderLock, store: &Store) -> Opened {
     let engine = store.engine();
     Opened {
@@ -43,7 +44,7 @@ pub(super) fn look(before: Before, lock: &FolderLock, store: &Store) -> Opened {
     }
 }
 
-/// Counts rows for a while.
+/// Counts rows for a limited time.
 fn count(engine: &Rows, table: Table) -> Count {
     let (end, mut count) = (Instant::now() + COUNTING, Count::default());
     let (from, until) = (vec![table as u8], vec![table as u8 + 1]);
@@ -52,7 +53,7 @@ fn count(engine: &Rows, table: Table) -> Count {
         count.is_more = Instant::now() > end;
         if count.is_more { Visit::Break(()) } else { Visit::Continue(()) }
     });
-    // What is damaged is reported elsewhere.
+    // Damage is reported elsewhere.
     count.is_more |= scanned.is_err();
     count
 }

@@ -1,4 +1,5 @@
-//! Whoever decides elsewhere, as the configuration names them: about users of domains, and about requests for channels.
+//! External services that decide about users of domains and about requests for channels, from the
+//! configuration.
 
 use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt;
@@ -17,13 +18,13 @@ fn wrong(key: &str, what: &str) -> Failure {
     Failure::new(Exit::Usage, format!("{key}: {what}"))
 }
 
-/// The token in a file that this option names.
+/// The token in the file that this option names.
 fn token(key: &str, file: Option<&Path>) -> Result<Option<String>, Failure> {
     let token = file.map(|file| super::settings::shared_secret(key, file)).transpose()?;
     Ok(token.map(|token| token.0.to_string()))
 }
 
-/// Whether this file can be run by somebody.
+/// Whether any user may execute this file.
 fn is_program(path: &Path) -> Result<(), &'static str> {
     match path.metadata() {
         Ok(found) if !found.is_file() => Err("it is no program"),
@@ -34,10 +35,10 @@ fn is_program(path: &Path) -> Result<(), &'static str> {
     }
 }
 
-/// Services whose certificates are checked by the same authorities.
+/// Services whose certificates are checked against the same authorities.
 struct Checked<'a> {
     file: Option<&'a Path>,
-    /// Read once, and only if there is HTTPS.
+    /// Read once, and only if HTTPS is used.
     tls: Option<Arc<ClientConfig>>,
 }
 
@@ -51,7 +52,7 @@ impl Checked<'_> {
     }
 }
 
-/// What decides about the users of domains.
+/// The back ends for the users of domains.
 pub(super) fn users(config: &Config) -> Result<Vec<BackEnd>, Failure> {
     let token = token("external_auth_token", config.external_auth_token.as_deref())?;
     let mut checked = Checked { file: config.external_auth_authorities.as_deref(), tls: None };
@@ -77,7 +78,7 @@ pub(super) fn users(config: &Config) -> Result<Vec<BackEnd>, Failure> {
     Ok(back_ends)
 }
 
-/// What decides about requests for channels, if anything does.
+/// The service that decides about requests for channels, if any.
 pub(super) fn channels(config: &Config) -> Result<Option<BackEnd>, Failure> {
     if config.notify_ask.is_empty() {
         return Ok(None);
@@ -93,7 +94,7 @@ pub(super) fn channels(config: &Config) -> Result<Option<BackEnd>, Failure> {
     }))
 }
 
-/// Starts the thread that asks them. Programs are started when they are asked for the first time.
+/// Starts the thread that queries them. Programs are started at their first query.
 pub(super) fn start(config: &Config, wakes: &[Arc<dyn Wake>]) -> Result<(Vec<AskPort>, BackEnds), Failure> {
     let back_ends = users(config)?.into_iter().chain(channels(config)?).collect();
     extauth::start(back_ends, wakes).map_err(Failure::failed)

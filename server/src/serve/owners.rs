@@ -1,4 +1,5 @@
-//! Whose the backlogs of a shard are: the watch asks, the shard looks, page by page, and the answer is waited for with a bound.
+//! Owners of the backlogs of a shard: the watch asks, the shard searches page by page, and the wait
+//! for its answer is bounded.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,10 +11,10 @@ use crate::record::owners::{OUTBOUND_BYTES_MIN, Owed, Owners, ROWS_A_SHARD};
 use crate::thread::{Answer, Stream};
 use crate::waits::{self, Place};
 
-/// For all pages of a shard: some thousand connections are looked at in each turn of it.
+/// Time for all pages of a shard: it examines some thousand connections per turn.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// Asks shards on behalf of the watch, which ends before they do.
+/// Queries shards for the watch, which ends before they do.
 pub(super) struct Asking(pub(super) Arc<Running>);
 
 impl Owners for Asking {
@@ -38,7 +39,7 @@ impl Owners for Asking {
     }
 }
 
-/// The longest of each sort.
+/// The longest of each kind.
 fn longest(mut found: Vec<Owed>) -> Vec<Owed> {
     found.sort_by_key(|owed| match owed {
         Owed::Connection { bytes, .. } => (false, std::cmp::Reverse(*bytes)),

@@ -1,4 +1,4 @@
-//! Partitions of a store at rest: what each has, out of it into a file, and from a file into it.
+//! Partitions of a store at rest: their contents, export to a file, and import from one.
 
 use std::cell::Cell;
 use std::fs::File;
@@ -15,7 +15,7 @@ use super::{Rows, disk_failure, hashes, settings};
 use crate::cli::{Exit, Failure, PartitionCount, Partitions, StoreReport};
 use crate::disk::{self, DiskError, Store, Visit, export, import};
 
-/// What each partition has.
+/// Counts the contents of each partition.
 ///
 /// # Errors
 /// Those of reading the store.
@@ -32,7 +32,7 @@ pub(super) fn count(engine: &Rows, progress: &mut dyn FnMut(u64)) -> Result<Part
     let mut last: (Vec<u8>, u16) = (Vec::new(), 0);
     engine
         .scan(&mut |row, value| {
-            // Facts of the store itself are of no partition.
+            // Rows about the store itself belong to no partition.
             let Some((table, actor, _)) = key::decode(row).filter(|(table, ..)| *table != Table::Meta) else {
                 return Visit::Continue(());
             };
@@ -54,10 +54,10 @@ pub(super) fn count(engine: &Rows, progress: &mut dyn FnMut(u64)) -> Result<Part
     Ok(Partitions { epoch, shards, counts })
 }
 
-/// Writes the rows of these partitions to a file that is not there yet.
+/// Writes the rows of these partitions to a new file.
 ///
 /// # Errors
-/// Those of reading the store, and of writing the file: then there is none.
+/// Those of reading the store, and of writing the file; then no file is left.
 pub(super) fn export_to(
     engine: &Rows,
     partitions: &[u16],
@@ -69,7 +69,7 @@ pub(super) fn export_to(
         return Err(Failure::failed(text));
     }
     let domain = settings::domain(engine)?.unwrap_or_default();
-    // Half an export never has its name.
+    // An incomplete export never has the final name.
     let mut unfinished = to.as_os_str().to_owned();
     unfinished.push(".unfinished");
     let unfinished = PathBuf::from(unfinished);
@@ -89,10 +89,11 @@ pub(super) fn export_to(
     written.map(reported)
 }
 
-/// Takes the partitions of a file into a store that was opened for it.
+/// Imports the partitions of a file into a store opened for it.
 ///
 /// # Errors
-/// The file is no whole export or of another domain, a partition has rows already: nothing has changed then. Those of the store.
+/// The file is incomplete or of another domain, or a partition has rows already: then nothing has
+/// changed. Those of the store.
 pub(super) fn import_from(
     store: &Store,
     from: &Path,
@@ -120,9 +121,9 @@ pub(super) fn import_from(
         None if !contents.label.is_empty() => settings::claim_domain(engine, &contents.label)?,
         _ => {}
     }
-    // No entry gets a number below those that come: an order is kept by numbers.
+    // New entries must get numbers above the imported ones: numbers define the order.
     let floor = settings::number_floor(engine)?.max(highest.get());
-    // The file may be older than what was published since, by the server that has written it or by this one.
+    // Both this server and the one that wrote the file may have published items since.
     let unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     let (mut node_floors, scopes) = (Batch::new(), contents.partitions.iter().map(|number| Scope::Partition(*number)));
     settings::raise_node_floors(engine, scopes, unix_s, &mut node_floors).map_err(disk_failure)?;
@@ -135,7 +136,7 @@ pub(super) fn import_from(
     Ok(reported(contents))
 }
 
-/// The highest number of an entry that a row speaks of.
+/// The highest entry number that a row mentions.
 fn number(table: Table, sort: &[u8], value: &[u8]) -> Option<u64> {
     match table {
         Table::Archive => archive::number_of(sort),

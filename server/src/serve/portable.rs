@@ -1,4 +1,4 @@
-//! Accounts from and to files of XEP-0227, for a store that no server uses.
+//! Import and export of accounts by files of XEP-0227, for a store at rest.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ fn now_us() -> u64 {
     throng_recorder::clock::wall_us()
 }
 
-/// Tells once a second how many accounts are done.
+/// Reports the number of finished accounts once per second.
 fn progress(say: Say<'_>) -> impl FnMut(&Summary) {
     let (began, mut last) = (Instant::now(), Instant::now());
     move |summary| {
@@ -44,7 +44,7 @@ fn served(main: &str, config: &Config) -> Domains {
     domains
 }
 
-/// `throng export`.
+/// Runs `throng export`.
 pub(super) fn leave(config: &Config, lock: &FolderLock, leave: &Leave<'_>, say: Say<'_>) -> Result<Summary, Failure> {
     let store = Store::open_there(lock, &settings::disk_options(config)).map_err(disk_failure)?;
     let engine = store.engine();
@@ -63,7 +63,7 @@ pub(super) fn leave(config: &Config, lock: &FolderLock, leave: &Leave<'_>, say: 
     done
 }
 
-/// `throng import`.
+/// Runs `throng import`.
 pub(super) fn arrive(
     config: &Config,
     lock: Option<&FolderLock>,

@@ -1,4 +1,4 @@
-//! Pushes to pages that are closed, as the configuration wants them.
+//! The configuration of Web Push for closed pages.
 
 use std::sync::Arc;
 
@@ -10,7 +10,8 @@ use crate::client::authorities;
 use crate::config::Config;
 use crate::webpush::{FILE, LIMIT, PATIENCE, Settings, Vapid};
 
-/// How they are sent; none if they are off. The key is made at the first start that asks for it.
+/// The settings; `None` if pushes are disabled. The key is created at the first start that needs
+/// it.
 pub(super) fn settings(config: &Config) -> Result<Option<Settings>, Failure> {
     if !config.notify_push {
         return Ok(None);
@@ -31,7 +32,7 @@ pub(super) fn settings(config: &Config) -> Result<Option<Settings>, Failure> {
     }))
 }
 
-/// Whether a server could send them. Makes no key.
+/// Whether a server could send pushes. Creates no key.
 pub(super) fn check(config: &Config) -> Result<(), Failure> {
     if config.notify_push && !config.data.join(FILE).exists() {
         return checks_by(config).map(drop);
@@ -39,13 +40,13 @@ pub(super) fn check(config: &Config) -> Result<(), Failure> {
     settings(config).map(drop)
 }
 
-/// What the certificates of push services are checked by.
+/// The configuration that checks certificates of push services.
 fn checks_by(config: &Config) -> Result<Arc<ClientConfig>, Failure> {
     let tls = authorities(config.notify_push_authorities.as_deref());
     tls.map_err(|why| Failure::new(Exit::Usage, format!("notify_push_authorities: {why}")))
 }
 
-/// What shards go by, with the public key.
+/// The policy for shards, with the public key.
 pub(super) fn policy(config: &Config, key: &str) -> Push {
     let count = |n: u64| u32::try_from(n).unwrap_or(u32::MAX);
     Push {

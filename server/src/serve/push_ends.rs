@@ -1,5 +1,6 @@
-//! The slow sweep over all channels with registrations for pushes: every second some nodes, in the order of the store, are named to their
-//! homes, which remove what is over. So a registration goes also if nothing is published at its channel any more.
+//! The slow sweep over all channels with push registrations. Every second some nodes, in the order
+//! of the store, are named to their home shards, which remove what has expired. This also removes
+//! registrations at channels without further publications.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,19 +14,20 @@ use super::control::Running;
 use super::walk::Walk;
 use crate::waits;
 
-/// Time between two steps.
+/// Interval between two steps.
 const EVERY: Duration = Duration::from_secs(1);
-/// Time between the end of a round over all nodes and the next round. Registrations hold for an hour at least, and most for weeks.
+/// Time between the end of a round over all nodes and the next round. Registrations are valid for
+/// an hour at least, and most for weeks.
 const ROUND: Duration = Duration::from_secs(3_600);
-/// Actors of a step: users with nodes of their own are among them, and passed by.
+/// Actors per step; users with nodes of their own are among them, and skipped.
 const ACTORS_A_STEP: usize = 200;
-/// Nodes named to a shard at a time.
+/// Nodes per command to a shard.
 const NODES_A_COMMAND: usize = 32;
 
-/// Starts the sweep's thread.
+/// Starts the thread of the sweep.
 ///
 /// # Errors
-/// There can be no thread.
+/// The thread cannot be created.
 pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
     let mut walk = Walk::over(Table::Nodes, "registrations for pushes");
     let mut ended: Option<Instant> = None;
@@ -40,7 +42,8 @@ pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result
     })
 }
 
-/// Names the nodes of services among the next `most` actors to their homes; false at the end of a round.
+/// Names the nodes of services among the next `most` actors to their home shards; returns false at
+/// the end of a round.
 fn step(
     engine: &Rows,
     partitions: &PartitionMap,
@@ -86,7 +89,7 @@ mod tests {
                     assert_eq!(partitions.home(&node).index(), shard);
                     assert!(node.starts_with("pubsub.localhost/") && seen.insert(node), "once");
                 }
-                // Also where a shard does not answer the sweep goes on.
+                // The sweep continues even if a shard does not answer.
                 (shard > 0).then_some(Reply::Done(1))
             };
             steps += 1;

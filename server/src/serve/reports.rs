@@ -1,4 +1,4 @@
-//! What users have reported (XEP-0377), as operators see it, at a running server and in a store at rest.
+//! Users' reports (XEP-0377), as operators see them, at a running server and in a store at rest.
 
 use std::collections::BTreeSet;
 
@@ -11,14 +11,15 @@ use super::Rows;
 use super::names::fault;
 use crate::admin::{Fault, FaultKind, Page, ReportRow, place_of_report};
 
-/// Bytes of rows that a page has, about: written down they are twice as many at the most, and fit into a line.
+/// Approximate bytes of the rows of a page: as text they are at most twice as long, and fit into a
+/// line.
 const PAGE_BYTES_MAX: u32 = 256 << 10;
 
 fn invalid(text: String) -> Fault {
     Fault::new(FaultKind::Invalid, text)
 }
 
-/// Reads a place in a listing.
+/// Parses a position in a listing.
 fn read_place(place: &str) -> Option<(&str, ReportKey)> {
     let mut parts = place.split(' ');
     let (domain, at_s, id) = (parts.next()?, parts.next()?.parse().ok()?, ReportId::read(parts.next()?)?);
@@ -68,7 +69,7 @@ pub(super) fn list(
     Ok(Page { rows: listed, next: None })
 }
 
-/// Reads ids as they are shown.
+/// Parses ids in their displayed form.
 pub(super) fn read_ids(ids: &[String]) -> Result<BTreeSet<ReportId>, Fault> {
     let read = |id: &String| {
         ReportId::read(id).ok_or_else(|| invalid(format!("{id} is no id of a report: `throng report list` shows them")))
@@ -76,7 +77,7 @@ pub(super) fn read_ids(ids: &[String]) -> Result<BTreeSet<ReportId>, Fault> {
     ids.iter().map(read).collect()
 }
 
-/// Where reports of these ids are, in the store.
+/// Finds the reports with these ids in the store.
 pub(super) fn find(
     engine: &Rows,
     domains: &Domains,

@@ -1,5 +1,6 @@
-//! Sessions of the process before this one come back: their users are named to their homes, some at a time, in the order of the
-//! store. Whoever is asked for before has its sessions by then.
+//! Restores sessions of the previous process: their users are named to their home shards, some at a
+//! time, in the order of the store. The sessions of a user that is needed earlier are restored at
+//! once.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,17 +14,17 @@ use super::control::Running;
 use super::walk::{Step, Walk};
 use crate::waits;
 
-/// Time between two steps.
+/// Interval between two steps.
 const EVERY: Duration = Duration::from_millis(100);
-/// Users of a step: so many come back in a second that a million take a few minutes beside all else.
+/// Users per step: at this rate, a million users take a few minutes besides the normal work.
 const USERS_A_STEP: usize = 500;
-/// Users named to a shard at a time: a turn stays short.
+/// Users per command to a shard: keeps turns short.
 const USERS_A_COMMAND: usize = 32;
 
 /// Starts the thread that names them.
 ///
 /// # Errors
-/// There can be no thread.
+/// The thread cannot be created.
 pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
     let (mut naming, mut over) = (Naming::new(running.partitions().shards()), false);
     waits::repeat("restoring", EVERY, move || {
@@ -35,11 +36,11 @@ pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result
     })
 }
 
-/// How far it has come.
+/// The progress.
 struct Naming {
     walk: Walk,
-    /// Shards that have not heard of all their users. They are never told that they have, and look for the sessions of each user
-    /// who is asked for.
+    /// Shards that missed some of their users. They are never told that restoring is complete, and
+    /// continue to look for the sessions of each user that is needed.
     unheard: Vec<bool>,
 }
 
@@ -48,7 +49,7 @@ impl Naming {
         Naming { walk: Walk::over(Table::Sessions, "stored sessions"), unheard: vec![false; usize::from(shards)] }
     }
 
-    /// Names the next `most` users to their homes; false at the end.
+    /// Names the next `most` users to their home shards; returns false at the end.
     fn step(
         &mut self,
         engine: &Rows,
@@ -94,7 +95,7 @@ mod tests {
         writes.put(Table::Accounts, b"nobody@localhost", b"", &[b"x"]);
         engine.commit(&[writes]).expect("written");
         assert!(has_sessions(&engine).expect("read"));
-        // A disk that does not answer for a while keeps nobody away for ever.
+        // A disk that does not answer for a while does not keep users away for ever.
         *engine.fails.lock().expect("one thread") = vec![(0, broken()), (7, broken()), (0, broken())];
         let mut now = Instant::now();
         let (mut naming, mut seen, mut ended) = (Naming::new(3), BTreeMap::<String, usize>::new(), Vec::new());
@@ -119,7 +120,8 @@ mod tests {
         assert!(seen.values().all(|times| *times == 1));
     }
 
-    /// Who has not heard of all does not believe so: a user of those may have a session that nobody knows of yet.
+    /// A shard that missed users is not told that restoring is complete: such a user may have a
+    /// session that is still unknown.
     #[test]
     fn a_shard_that_has_not_answered_is_not_told_that_these_were_all() {
         let (partitions, engine) = (PartitionMap::spread(2), Flaky::default());

@@ -1,5 +1,6 @@
-//! The slow sweep over all archives: every second a few users, in the order of the store, are named to their homes, which
-//! drop what is too old. It asks the shards one after another and waits for each, so that it takes no more than its share.
+//! The slow sweep over all archives. Every second a few users, in the order of the store, are named
+//! to their home shards, which drop what is too old. It queries one shard after another and waits
+//! for each, so that it uses only its share.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,26 +14,28 @@ use super::control::Running;
 use super::walk::Walk;
 use crate::waits;
 
-/// Time between two steps.
+/// Interval between two steps.
 const EVERY: Duration = Duration::from_secs(1);
-/// Time between the end of a round over all users and the next round: what is counted in days is not looked at more often.
+/// Time between the end of a round over all users and the next round: retention is counted in days
+/// and needs no more frequent checks.
 const ROUND: Duration = Duration::from_secs(3_600);
-/// Users named to a shard at a time.
+/// Users per command to a shard.
 const USERS_A_COMMAND: usize = 16;
 
-/// How the operator wants it at this moment.
+/// The operator's current settings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Wanted {
-    /// Users looked at each second.
+    /// Users examined per second.
     pub(super) users_per_second: usize,
-    /// Days that messages are kept.
+    /// Days for which messages are kept.
     pub(super) days: u64,
 }
 
-/// Starts the sweep's thread: it looks each second whether it is wanted, and then at so many users.
+/// Starts the thread of the sweep: it checks every second whether the sweep is enabled, and then
+/// examines the configured number of users.
 ///
 /// # Errors
-/// There can be no thread.
+/// The thread cannot be created.
 pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result<waits::Repeated> {
     let mut walk = Walk::over(Table::Archive, "archives");
     let mut rounds = Rounds::default();
@@ -49,15 +52,16 @@ pub(super) fn start(engine: Arc<Rows>, running: Arc<Running>) -> std::io::Result
     })
 }
 
-/// When the next round begins.
+/// The schedule of rounds.
 #[derive(Default)]
 struct Rounds {
-    /// When the last one ended, and for how many days.
+    /// When the last one ended, and its number of days.
     ended: Option<(Instant, u64)>,
 }
 
 impl Rounds {
-    /// Whether a round is under way, or one may begin: after a while, or because other days are wanted than in the last.
+    /// Whether a round is in progress, or one may begin: after a while, or because the number of
+    /// days has changed since the last.
     fn is_due(&mut self, days: u64, now: Instant) -> bool {
         self.ended.take_if(|(ended, of)| *of != days || now.duration_since(*ended) >= ROUND);
         self.ended.is_none()
@@ -68,7 +72,7 @@ impl Rounds {
     }
 }
 
-/// Names the next `most` users to their homes; false at the end of a round.
+/// Names the next `most` users to their home shards; returns false at the end of a round.
 fn step(
     engine: &Rows,
     partitions: &PartitionMap,
@@ -125,7 +129,7 @@ mod tests {
                     named += 1;
                     *seen.entry(user.into()).or_default() += 1;
                 }
-                // Also where a shard does not answer the sweep goes on.
+                // The sweep continues even if a shard does not answer.
                 (shard > 0).then_some(Reply::Done(1))
             };
             let more = step(&engine, &partitions, &mut walk, 30, &mut ask);

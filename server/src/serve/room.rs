@@ -1,4 +1,4 @@
-//! Room for connections: what bounds it, and what an operator does for more.
+//! Capacity for connections: its limiting factor, and how an operator can raise it.
 
 use super::settings::{self, LIMIT_REMEDY};
 use crate::admin::NotAccepting;
@@ -6,12 +6,12 @@ use crate::config::Config;
 use crate::driver::{self, Kind};
 use crate::thread::PAUSED_SLOTS;
 
-/// What bounds the connections of a shard, and by how much it would have more without.
+/// The limiting factor of a shard's connections, and the capacity without it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Bound {
     /// `shard_connections_max`, or its default.
     Slots,
-    /// The limit on descriptors of the process, which is this one.
+    /// The process's limit on descriptors, which has this value.
     Descriptors(u64),
 }
 
@@ -19,14 +19,14 @@ fn bound(config: &Config, kind: Kind, shards: u16, descriptors: u64) -> Bound {
     let (asked, given) = (config.shard_connections_max, settings::driver_settings(config, shards, descriptors));
     let wanted = asked.unwrap_or_else(|| driver::Settings::default().slots.into());
     let has = match kind {
-        // Each table is bounded by the limit, and a shard that is to hold more has several.
+        // Each table is bounded by the limit, and a shard with a higher capacity has several.
         Kind::Uring => given.slots,
         Kind::Epoll => given.slots.min(given.descriptors),
     };
     if u64::from(has) < wanted { Bound::Descriptors(descriptors) } else { Bound::Slots }
 }
 
-/// What to do when there is no room for more.
+/// What to do for a higher capacity.
 pub(super) fn remedy(config: &Config, kind: Kind, shards: u16, descriptors: u64) -> String {
     match bound(config, kind, shards, descriptors) {
         Bound::Slots => "raise shard_connections_max, and start the server again".to_owned(),
@@ -34,7 +34,8 @@ pub(super) fn remedy(config: &Config, kind: Kind, shards: u16, descriptors: u64)
     }
 }
 
-/// That the limit on descriptors leaves room for few connections, if it does; `room` is how many all shards have room for.
+/// A warning that the limit on descriptors permits only few connections, if so; `room` is the
+/// capacity of all shards together.
 pub(super) fn few(config: &Config, kind: Kind, shards: u16, descriptors: u64, room: u64) -> Option<String> {
     match bound(config, kind, shards, descriptors) {
         Bound::Slots => None,
@@ -44,7 +45,7 @@ pub(super) fn few(config: &Config, kind: Kind, shards: u16, descriptors: u64, ro
     }
 }
 
-/// Shards that take no connections in, as counters say, and what to do.
+/// Shards that accept no connections, according to counters, and the remedy.
 pub(super) fn not_accepting(paused: impl Iterator<Item = u64>, remedy: &str) -> Option<NotAccepting> {
     let (mut shards, mut slots) = (0, false);
     for cause in paused.filter(|cause| *cause > 0) {
@@ -76,7 +77,7 @@ mod tests {
         assert_eq!(of("auto", Kind::Epoll, 30_000), few(30_000));
         assert_eq!(of("auto", Kind::Uring, 30_000), (Bound::Slots, false));
         assert_eq!(of("auto", Kind::Epoll, 1_000_000), (Bound::Slots, false));
-        // Several tables of io_uring.
+        // Several io_uring tables.
         assert_eq!(of("100000", Kind::Uring, 4_096), (Bound::Slots, false));
         assert_eq!(of("100000", Kind::Epoll, 65_536), few(65_536));
         assert_eq!(of("16", Kind::Epoll, 4_096), (Bound::Slots, false));

@@ -1,4 +1,4 @@
-//! From the operator's options to what each module takes.
+//! Converts the operator's options to the settings of each module.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -39,15 +39,15 @@ use crate::{disk, driver, thread};
 
 /// Sort key of the row that names the store's domain.
 const DOMAIN_KEY: &[u8] = b"domain";
-/// Sort key of the secret from which salts of missing accounts are made up.
+/// Sort key of the secret from which the salts of missing accounts are derived.
 const DECOY_KEY: &[u8] = b"decoy-key";
-/// Sort key of the secret by which slots of uploads are known.
+/// Sort key of the secret that authenticates upload slots.
 const UPLOAD_KEY: &[u8] = b"upload-key";
 
-/// Sort key of the row that says which shard owns which partition.
+/// Sort key of the row with the assignment of partitions to shards.
 const PARTITION_MAP_KEY: &[u8] = b"partition-map";
 
-/// 32 bytes of the system's randomness.
+/// 32 random bytes from the system.
 pub(super) fn entropy() -> Result<[u8; 32], Failure> {
     Entropy::open().and_then(|mut entropy| entropy.fresh()).map_err(Failure::failed)
 }
@@ -57,12 +57,13 @@ pub(super) fn domain(engine: &Rows) -> Result<Option<String>, Failure> {
     Ok(meta(engine, DOMAIN_KEY)?.map(|own| String::from_utf8_lossy(&own).into_owned()))
 }
 
-/// The domains that the options name, the main one first.
+/// The configured domains, the main one first.
 pub(super) fn domains(config: &Config) -> impl Iterator<Item = &str> {
     std::iter::once(&*config.domain).chain(config.virtual_hosts.iter().map(|domain| &*domain.0))
 }
 
-/// A store is of one main domain for good: the first that it was used with.
+/// Claims the store for a main domain. A store belongs to the first domain that it was used with,
+/// for good.
 pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
     match meta(engine, DOMAIN_KEY)? {
         None => put_meta(engine, DOMAIN_KEY, domain.as_bytes()),
@@ -70,7 +71,8 @@ pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
         Some(own) => {
             let own = String::from_utf8_lossy(&own).into_owned();
             if normalise_domain(&own).is_ok_and(|normal| *normal != *own) {
-                // Made by a version that took any form of a domain: no client could log in to this one.
+                // Written by a version that accepted any form of a domain: no client could log in
+                // to this one.
                 let text =
                     format!("the store is of the domain {own}, which no client can log in to: use another --data");
                 return Err(Failure::new(Exit::Usage, text));
@@ -86,7 +88,7 @@ pub(super) fn claim_domain(engine: &Rows, domain: &str) -> Result<(), Failure> {
     }
 }
 
-/// Why accounts are not made in a new store that is to be of nobody's domain.
+/// Why accounts cannot be created in a new store without a domain.
 pub(super) fn no_domain(lock: &disk::FolderLock) -> Failure {
     let text = format!(
         "the data folder {} has no store yet, and a store is of one main domain for good: say which, as in \
@@ -96,7 +98,7 @@ pub(super) fn no_domain(lock: &disk::FolderLock) -> Failure {
     Failure::new(Exit::Usage, text)
 }
 
-/// The highest number of an entry that may have been given out before.
+/// The highest entry number that may have been given out.
 pub(super) fn number_floor(engine: &Rows) -> Result<u64, Failure> {
     let query = Query::Range {
         table: Table::Meta,
@@ -112,13 +114,14 @@ pub(super) fn number_floor(engine: &Rows) -> Result<u64, Failure> {
     Ok(floors.filter_map(|row| Some(u64::from_be_bytes((*row.value).try_into().ok()?))).max().unwrap_or(0))
 }
 
-/// Asks that no entry gets a number at or below this from now on.
+/// Makes new entries get only numbers above this one.
 pub(super) fn put_number_floor(batch: &mut Batch, floor: u64) {
     let sort = format!("{NUMBER_FLOOR_PREFIX}import");
     batch.put(Table::Meta, b"", sort.as_bytes(), &[&floor.to_be_bytes()]);
 }
 
-/// Asks that no node of these gets a number again that it may have had by this time, seconds since the Unix epoch.
+/// Makes these nodes skip the numbers that they may have given by this time, seconds since the Unix
+/// epoch.
 ///
 /// # Errors
 /// Those of reading the store.
@@ -137,7 +140,7 @@ pub(super) fn raise_node_floors(
     Ok(())
 }
 
-/// The partition map of the store, if one was written.
+/// The stored partition map, if there is one.
 pub(super) fn stored_partition_map(engine: &Rows) -> Result<Option<PartitionMap>, Failure> {
     let row = meta(engine, PARTITION_MAP_KEY)?;
     row.map(|row| PartitionMap::decode(&row)).transpose().map_err(|what| {
@@ -148,8 +151,8 @@ pub(super) fn stored_partition_map(engine: &Rows) -> Result<Option<PartitionMap>
     })
 }
 
-/// The partition map for so many shards. Where the store has none, or has one for another number of shards, the next one is
-/// written: durable on return.
+/// The partition map for this number of shards. If the store has none, or one for another number,
+/// the next one is written: durable on return.
 fn partition_map(engine: &Rows, shards: u16) -> Result<PartitionMap, Failure> {
     let stored = stored_partition_map(engine)?;
     let map = match &stored {
@@ -171,7 +174,7 @@ fn partition_map(engine: &Rows, shards: u16) -> Result<PartitionMap, Failure> {
     Ok(map)
 }
 
-/// A secret of this store, made when it is asked for first.
+/// A secret of this store, created at first use.
 fn own_key(engine: &Rows, sort: &[u8]) -> Result<[u8; 32], Failure> {
     if let Some(key) = meta(engine, sort)?.and_then(|key| <[u8; 32]>::try_from(&*key).ok()) {
         return Ok(key);
@@ -181,7 +184,7 @@ fn own_key(engine: &Rows, sort: &[u8]) -> Result<[u8; 32], Failure> {
     Ok(key)
 }
 
-/// By what slots of uploads are given; `port` is that of the first address that takes them.
+/// The settings of upload slots; `port` is that of the first upload address.
 pub(super) fn upload(config: &Config, engine: &Rows, port: u16) -> Result<Upload, Failure> {
     let url = match &*config.upload_url {
         "" => {
@@ -202,10 +205,10 @@ pub(super) fn upload(config: &Config, engine: &Rows, port: u16) -> Result<Upload
     })
 }
 
-/// Shortest secret that is shared with TURN servers or components, in bytes.
+/// Minimum length of a secret shared with TURN servers or components, in bytes.
 const SHARED_SECRET_MIN: usize = 16;
 
-/// What clients are told of services outside XMPP.
+/// External services published to clients.
 pub(super) fn services(config: &Config) -> Result<Services, Failure> {
     let file = config.external_services_secret.as_ref();
     let secret = file.map(|file| shared_secret("external_services_secret", file)).transpose()?;
@@ -216,13 +219,13 @@ pub(super) fn services(config: &Config) -> Result<Services, Failure> {
     })
 }
 
-/// What publishers have to show at channels that anybody may read.
+/// The token required from publishers at public channels.
 pub(super) fn publishers_token(config: &Config) -> Result<Option<Token>, Failure> {
     let secret = config.notify_token.as_deref().map(|file| shared_secret("notify_token", file)).transpose()?;
     Ok(secret.map(|secret| Token((*secret.0).into())))
 }
 
-/// The secret in a file that this option names.
+/// The secret in the file that this option names.
 pub(super) fn shared_secret(key: &str, file: &Path) -> Result<SharedSecret, Failure> {
     let wrong = |what: &dyn std::fmt::Display| Failure::new(Exit::Usage, format!("{key}: {}: {what}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|error| wrong(&error))?;
@@ -233,18 +236,18 @@ pub(super) fn shared_secret(key: &str, file: &Path) -> Result<SharedSecret, Fail
     Ok(SharedSecret(secret.into()))
 }
 
-/// What listeners that were opened first have to say.
+/// Facts from listeners that are opened first.
 #[derive(Default)]
 pub(super) struct Given {
-    /// By what slots of uploads are given, if files are taken.
+    /// The settings of upload slots, if uploads are enabled.
     pub(super) upload: Option<Upload>,
-    /// Where the proxy of bytestreams is, if there is one.
+    /// The address of the bytestreams proxy, if there is one.
     pub(super) bytestreams: Option<StreamHost>,
-    /// By what push services know the server, if there are pushes: the public key.
+    /// The public key that identifies the server to push services, if pushes are enabled.
     pub(super) push: Option<String>,
 }
 
-/// What the engine takes. Also claims the store for the domain.
+/// The engine's settings. Also claims the store for the domain.
 pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given: Given) -> Result<Settings, Failure> {
     claim_domain(engine, &config.domain)?;
     abandon(engine)?;
@@ -296,7 +299,7 @@ pub(super) fn engine_settings(config: &Config, shards: u16, engine: &Rows, given
     Ok(s)
 }
 
-/// Takes the operator's options over into the settings: at the start, and again when a knob was turned.
+/// Copies the operator's options into the settings: at the start, and after a change of knobs.
 pub(super) fn take_options(s: &mut Settings, config: &Config) {
     let seconds = |d: std::time::Duration| u32::try_from(d.as_secs()).unwrap_or(u32::MAX);
     let bytes = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
@@ -407,7 +410,7 @@ pub(super) fn take_options(s: &mut Settings, config: &Config) {
     });
 }
 
-/// What a shard's thread goes by.
+/// The tuning of a shard's thread.
 pub(super) fn thread_tuning(config: &Config) -> thread::Tuning {
     let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     thread::Tuning {
@@ -428,7 +431,7 @@ pub(super) fn thread_tuning(config: &Config) -> thread::Tuning {
     }
 }
 
-/// What the store goes by while it is open.
+/// The tuning of the store while it is open.
 pub(super) fn disk_tuning(config: &Config) -> disk::Tuning {
     disk::Tuning {
         group_bytes_max: usize::try_from(config.commit_group_bytes_max).unwrap_or(usize::MAX),
@@ -437,7 +440,7 @@ pub(super) fn disk_tuning(config: &Config) -> disk::Tuning {
     }
 }
 
-/// What the store's engine and threads take.
+/// The options of the store's engine and threads.
 pub(super) fn disk_options(config: &Config) -> disk::Options {
     disk::Options {
         cache_bytes: config.store_cache_bytes,
@@ -449,14 +452,14 @@ pub(super) fn disk_options(config: &Config) -> disk::Options {
     }
 }
 
-/// Descriptors that connections must leave: the store keeps some tables open and opens more while it merges them, and
-/// there are the control socket, the logs, the threads' own, and the recorder's: one a thread and some thirty. Beside these
-/// there are those of tables on their way out, which depend on the limit.
+/// Descriptors reserved besides connections: the store keeps some tables open and opens more for
+/// compaction. Others are needed for the control socket, the logs, the threads, and the recorder:
+/// one per thread and some thirty. Tables in removal need more, depending on the limit.
 const SPARE_DESCRIPTORS: u64 = 704;
 
 const _: () = assert!(SPARE_DESCRIPTORS >= 2 * disk::FILES_MAX as u64 + 128);
 
-/// Descriptors that connections leave to the rest of a process that may have so many.
+/// Descriptors reserved for the rest of a process with this limit.
 fn spare_descriptors(limit: u64) -> u64 {
     (SPARE_DESCRIPTORS + disk::held_descriptors(limit)).min(limit / 2)
 }
@@ -469,33 +472,34 @@ pub(super) fn descriptor_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Raises the limit on descriptors as far as the process may by itself, and returns it.
+/// Raises the limit on descriptors as far as the process may, and returns it.
 pub(super) fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
-    // Refused where the hard limit is beyond what the kernel allows: then it stays as it is.
+    // Refused if the hard limit exceeds what the kernel allows: then it stays unchanged.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
     descriptor_limit()
 }
 
-/// What a driver takes, of as many as there are shards, in a process that may have so many descriptors.
+/// The settings of a driver, for this number of shards and this limit on descriptors.
 pub(super) fn driver_settings(config: &Config, shards: u16, descriptors: u64) -> driver::Settings {
     let usual = driver::Settings::default();
     let slots = slots(config.shard_connections_max, usual.slots, descriptors);
     driver::Settings { slots, descriptors: share_of_descriptors(descriptors, shards), ..usual }
 }
 
-/// Connections of a shard: one table of direct descriptors, which the limit on descriptors bounds, unless more are asked for.
+/// Connections of a shard: one table of direct descriptors, which the limit on descriptors bounds,
+/// unless more are requested.
 fn slots(asked: Option<u64>, usual: u32, descriptors: u64) -> u32 {
     u32::try_from(asked.unwrap_or(descriptors.min(usual.into()))).unwrap_or(u32::MAX)
 }
 
-/// One shard's share of what is left when the rest of the process has its own; at least one.
+/// One shard's share of the descriptors left by the rest of the process; at least one.
 fn share_of_descriptors(limit: u64, shards: u16) -> u32 {
     let left = limit - spare_descriptors(limit);
     u32::try_from(left / u64::from(shards.max(1))).unwrap_or(u32::MAX).max(1)
 }
 
-/// What a listener promises and demands.
+/// The properties and requirements of a listener.
 pub(super) fn entrance(
     config: &Config,
     listener: &config::Listener,
@@ -505,14 +509,14 @@ pub(super) fn entrance(
     let kind = ListenerKind {
         direct_tls: listener.direct_tls,
         starttls: !listener.direct_tls && !listener.http && certificate,
-        // In front of HTTP in the clear a proxy does TLS.
+        // Before plaintext HTTP, a proxy terminates TLS.
         plain_auth: config.plain_auth || (listener.http && !listener.direct_tls),
         registration: config.rule().is_some(),
     };
     Entrance { kind, proxied: listener.proxied, component: listener.component, http: listener.http, address }
 }
 
-/// What each table's values must be, for `throng store check`.
+/// Checks the values of each table, for `throng store check`.
 pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]) -> Result<(), String> {
     if kind::of(table, sort).is_none() {
         return Err(format!("a row of {table:?} is of no kind that this program knows"));
@@ -538,7 +542,8 @@ pub(super) fn check_value(table: Table, _actor: &[u8], sort: &[u8], value: &[u8]
     if good { Ok(()) } else { Err(format!("a row of {table:?} cannot be read")) }
 }
 
-/// Removes what an import that was cut off has left of a user: whoever registers that name must not find it.
+/// Removes a user's leftovers of an interrupted import: a later registration of that name must not
+/// find them.
 fn abandon(engine: &Rows) -> Result<(), Failure> {
     let left = portable::abandon(engine).map_err(|wrong| match wrong {
         Wrong::File(text) => Failure::failed(text),
@@ -582,7 +587,7 @@ mod tests {
         assert_eq!((first.epoch(), partition_map(&engine, 2).expect("read")), (1, first.clone()));
         let second = partition_map(&engine, 3).expect("written");
         assert_eq!((second.epoch(), second.shards(), second.moved_since(&first)), (2, 3, 1365));
-        // Not the one of a new store, which would move more.
+        // Not the map of a new store, which would move more partitions.
         assert_ne!(second, PartitionMap::spread(3).respread(3));
         assert_eq!(stored_partition_map(&engine).expect("read"), Some(second.clone()));
         let mut row = second.encode();

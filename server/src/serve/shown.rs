@@ -1,4 +1,4 @@
-//! Knobs as they are shown to an operator.
+//! Knobs in the form shown to operators.
 
 use crate::admin::KnobRow;
 use crate::config::Knobs;

@@ -1,4 +1,4 @@
-//! Takes a server apart: all shards at once, within a time.
+//! Stops a server: all shards in parallel, within a time limit.
 
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -8,22 +8,23 @@ use crate::cli::Failure;
 use crate::driver::Peer;
 use crate::thread::{Report, Stage};
 
-/// Pause before it is looked again whether a round has ended.
+/// Interval at which the end of a round is checked.
 const LOOK_EVERY: Duration = Duration::from_millis(2);
 
-/// How a stop may end.
+/// The outcome of a stop.
 pub(super) enum Stopped {
-    /// Everything came to its end; so many connections were cut off because they did not close in time.
+    /// Everything ended; this many connections did not close in time and were cut off.
     Whole {
-        /// Connections.
+        /// Number of connections cut off.
         cut: u64,
     },
-    /// Something did not: a sentence that says what. Threads may still be there.
+    /// Something did not end; a sentence says what. Threads may still be running.
     Cut(String),
 }
 
-/// Ends all streams, waits for their last words, for letters between shards and for the store. Streams have `grace` to close; all
-/// of it takes no longer than `grace` and `hard`, but for the closing of a store that has nothing left to write.
+/// Ends all streams, waits for their last output, for letters between shards and for the store.
+/// Streams have `grace` to close; the whole takes no longer than `grace` and `hard`, except for
+/// closing a store with nothing left to write.
 pub(super) fn stop(server: Server, grace: Duration, hard: Duration) -> Result<Stopped, Failure> {
     let Server { threads, readers, committer, store, ending, peers, back_ends, pushing, .. } = server;
     let began = Instant::now();
@@ -44,7 +45,7 @@ pub(super) fn stop(server: Server, grace: Duration, hard: Duration) -> Result<St
                 wake();
             }
             if now >= end {
-                // Dropped, they would be waited for.
+                // Dropping them would wait for them.
                 std::mem::forget((readers, committer, store));
                 return Ok(Stopped::Cut(left(&reports, now - began)));
             }
@@ -87,7 +88,7 @@ pub(super) fn stop(server: Server, grace: Duration, hard: Duration) -> Result<St
     failed.map_or(Ok(Stopped::Whole { cut }), |why| Err(Failure::failed(why)))
 }
 
-/// What is left at the hard end, in a sentence.
+/// What is left at the hard limit, in a sentence.
 fn left(reports: &[(bool, Report)], after: Duration) -> String {
     let silent: Vec<String> = (0..)
         .zip(reports)

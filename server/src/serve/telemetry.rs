@@ -1,4 +1,4 @@
-//! The running server, as the operator's HTTP sees it.
+//! The running server, as seen by the operator's HTTP interface.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -22,7 +22,7 @@ use crate::record::owners::Owed;
 use crate::record::work::{Work, Worker};
 use crate::webpush;
 
-/// Longest wait for all shards' busiest sessions.
+/// Longest wait for the busiest sessions of all shards.
 const BUSIEST_WAIT: Duration = Duration::from_secs(2);
 
 impl Telemetry for Running {
@@ -45,7 +45,7 @@ impl Telemetry for Running {
         let (mut busiest, end) = (Busiest::default(), Instant::now() + BUSIEST_WAIT);
         for (shard, answer) in asked {
             let left = end.saturating_duration_since(Instant::now());
-            // A shard that stands still is told of elsewhere; the others have their figures.
+            // A stalled shard is reported elsewhere; the others have their figures.
             let answer = answer.ok().and_then(|answer| answer.recv_timeout(left).ok());
             let Some(Reply::Busiest { window_ms, rows }) = answer.map(|answer| answer.reply) else { continue };
             busiest.counted |= window_ms > 0;
@@ -60,7 +60,7 @@ impl Telemetry for Running {
                 outbound_bytes: row.outbound_bytes as u64,
             }));
         }
-        // By the weight that the shards order by: a stanza is as much as 512 bytes.
+        // By the weight that the shards use for sorting: a stanza counts as 512 bytes.
         let weight = |s: &BusySession| s.stanzas_in + s.stanzas_out + (s.bytes_in + s.bytes_out) / 512.0;
         busiest.sessions.sort_by(|a, b| weight(b).total_cmp(&weight(a)));
         busiest.sessions.truncate(most);
@@ -105,7 +105,7 @@ fn number((name, kind, help, value): Row) -> Number {
     Number { name, counts: kind == CounterKind::Count, help, value }
 }
 
-/// Makes a token of 128 bits, for the server's user alone, if there is none yet.
+/// Creates a token of 128 bits, readable only by the server's user, if there is none yet.
 fn make_token(file: &Path) -> io::Result<()> {
     if file.exists() {
         return Ok(());
@@ -123,7 +123,7 @@ fn no_token(file: &Path, fault: TokenFault) -> Failure {
     Failure::new(Exit::Usage, format!("admin_http_token: {}: {fault}", file.display()))
 }
 
-/// What requests have to bring.
+/// The requirements for requests.
 fn guard(config: &Config) -> Result<Guard, Failure> {
     let file = config.admin_http_token_path();
     let guard = match &config.admin_http_token {
@@ -133,7 +133,7 @@ fn guard(config: &Config) -> Result<Guard, Failure> {
     guard.map_err(|fault| no_token(&file, fault))
 }
 
-/// Whether there is a token that requests could be held against, or will be. Makes none.
+/// Whether a token exists or can be created. Creates none.
 pub(super) fn check(config: &Config) -> Result<(), Failure> {
     let is_there = config.admin_http_token.is_some() || config.admin_http_token_path().exists();
     match is_there && !config.admin_http.is_empty() {
@@ -142,7 +142,8 @@ pub(super) fn check(config: &Config) -> Result<(), Failure> {
     }
 }
 
-/// Opens the listeners of `admin_http` and serves them. None when it is off, or no default address is free.
+/// Opens the listeners of `admin_http` and serves them. `None` if it is off, or no default address
+/// is free.
 pub(super) fn start(
     loaded: &Loaded,
     running: &Arc<Running>,
@@ -162,7 +163,7 @@ pub(super) fn start(
     for address in &config.admin_http {
         match driver::own_listener(*address, given) {
             Ok(listener) => listeners.push((listener, guard.clone())),
-            // Another server of this machine has it, or the machine has no such address.
+            // Another server of this machine uses it, or the machine has no such address.
             Err(error) if !given => tracing::info!(%address, %error, "the admin's default address is left out"),
             Err(error) => return Err(super::cannot_listen(*address, "admin_http", &error)),
         }

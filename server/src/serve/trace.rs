@@ -1,7 +1,7 @@
-//! Traces of users' stanzas: begun at the home of the user, fetched from there, and told to the log and the events with their
-//! beginning and their end.
+//! Traces of users' stanzas: begun at the user's home shard and fetched from there; their beginning
+//! and end are recorded in the log and the events.
 //!
-//! The shard keeps what has come.
+//! The shard stores the records.
 
 use std::time::{Duration, Instant};
 
@@ -21,7 +21,7 @@ fn gone() -> Fault {
 }
 
 impl Running {
-    /// Carries out what is asked of traces.
+    /// Carries out a request about traces.
     pub(super) fn trace(&self, ask: Ask) -> Result<Told, Fault> {
         match ask {
             Ask::Begin { jid, seconds, bodies } => self.begin_trace(&jid, seconds, bodies),
@@ -68,7 +68,7 @@ impl Running {
         };
         tracing::info!(by = BY_SOCKET, %jid, bodies, seconds, "a trace of a user's stanzas begins");
         self.note_event(What::Trace { of: jid.clone(), bodies, ended: None });
-        // Who ends the abandoned ones has to know when to look.
+        // The thread that ends abandoned traces must recompute its deadline.
         self.links.wishes.look();
         Ok(Told::Begun { trace: id, jid, sessions })
     }
@@ -86,18 +86,18 @@ impl Running {
         Ok(Page { records: records.into_iter().map(record).collect(), more, dropped, stanzas, over })
     }
 
-    /// Ends traces whose command has gone; how long until the next one is to be looked at, if there is one.
+    /// Ends abandoned traces; returns the time until the next check, if any trace is left.
     pub(super) fn end_abandoned_traces(&self) -> Option<Duration> {
         let now = Instant::now();
         for open in self.traces.take_abandoned(now, false) {
             self.end_trace(open, true);
         }
         let next = self.traces.open().1.iter().map(Open::abandoned).min();
-        // A little later, so that it is over then.
+        // A little later, so that its time is over then.
         next.map(|next| next.saturating_duration_since(now) + Duration::from_millis(1))
     }
 
-    /// The server stops: what was begun has an end.
+    /// Ends all traces because the server stops.
     pub(super) fn end_all_traces(&self) {
         for open in self.traces.take_abandoned(Instant::now(), true) {
             self.end_trace(open, true);
@@ -106,7 +106,7 @@ impl Running {
 
     fn end_trace(&self, open: Open, abandoned: bool) {
         let Open { id, shard, jid, bodies, stanzas, dropped, .. } = open;
-        // Nobody waits for the answer: the shard ends what nobody fetches by itself, too.
+        // The answer is not needed: the shard also ends abandoned traces by itself.
         let _ = self.put(shard, Command::Observer(ObserverCommand::End { id }), None);
         tracing::info!(by = BY_SOCKET, %jid, bodies, stanzas, dropped, abandoned, "a trace of a user's stanzas has ended");
         self.note_event(What::Trace { of: jid, bodies, ended: Some(stanzas) });

@@ -1,4 +1,4 @@
-//! Which traces of users' stanzas there are, so that an end is told also of those whose command has gone.
+//! The traces of users' stanzas, so that the end of abandoned ones is recorded, too.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use throng_engine::observers::trace::ABANDONED_MS;
 
 use crate::waits::{Mutex, MutexGuard, Place};
 
-/// One that is under way, or was not ended yet.
+/// A trace in progress, or not yet ended.
 pub(super) struct Open {
     pub(super) id: u64,
     pub(super) shard: usize,
@@ -19,7 +19,7 @@ pub(super) struct Open {
 }
 
 impl Open {
-    /// When it ends if nobody asks.
+    /// When it ends if it is not fetched from.
     pub(super) fn abandoned(&self) -> Instant {
         self.asked.min(self.until) + Duration::from_millis(ABANDONED_MS)
     }
@@ -47,7 +47,7 @@ impl Traces {
         Some(open.1.remove(at))
     }
 
-    /// Takes those that nobody asks about any more, or all.
+    /// Takes the abandoned traces, or all.
     pub(super) fn take_abandoned(&self, now: Instant, all: bool) -> Vec<Open> {
         self.open().1.extract_if(.., |trace| all || trace.abandoned() <= now).collect()
     }

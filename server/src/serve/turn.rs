@@ -1,7 +1,8 @@
-//! Knobs of the running server: what an operator sets, a reload reads or time puts back, brought to those who act by it.
+//! Knobs of the running server: values that an operator sets, a reload reads or time reverts,
+//! delivered to the threads that use them.
 //!
-//! One change after the other: the next is decided when everybody has the values of the one before. Nobody on the way of a
-//! message waits for it, nor who only looks.
+//! Changes are serialised: the next one is decided once all threads have the values of the one
+//! before. Neither the path of messages nor readers of knobs wait for it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,9 +20,9 @@ use crate::events::{Event, What};
 use crate::tls;
 use crate::waits::MutexGuard;
 
-/// Who turns a knob if nobody at the control socket does: a reload, ...
+/// The originator of changes by a reload.
 const BY_RELOAD: &str = "reload";
-/// ... or time, which puts it back.
+/// The originator of changes by time, which reverts a knob.
 const BY_TIME: &str = "time is over";
 
 fn invalid(problems: &Problems) -> Fault {
@@ -37,12 +38,12 @@ impl Running {
         self.knobs.lock()
     }
 
-    /// Held while a change is decided and everybody is told.
+    /// Held while a change is decided and delivered.
     fn one_change(&self) -> MutexGuard<'_, ()> {
         self.turning.lock()
     }
 
-    /// Holds the lock that is planted to be held, if one is.
+    /// Holds the lock that is planted to be held, if any.
     #[cfg(debug_assertions)]
     pub(super) fn plant(self: Arc<Running>, lock: Option<(String, crate::plant::When)>) -> Result<(), String> {
         let Some((lock, when)) = lock else { return Ok(()) };
@@ -62,7 +63,7 @@ impl Running {
         crate::waits::spawn("plant", hold).map(drop).map_err(|error| error.to_string())
     }
 
-    /// Changes knobs, and returns when everybody has the new values.
+    /// Changes knobs, and returns once all threads have the new values.
     pub(super) fn turn(
         &self,
         by: &str,
@@ -70,12 +71,13 @@ impl Running {
     ) -> Result<Vec<KnobChange>, Fault> {
         let _one = self.one_change();
         let turns = change(&mut self.held(), self.links.clock.now()).map_err(|problems| invalid(&problems))?;
-        // The thread that puts knobs back sleeps until the next time that it knows of.
+        // The thread that reverts knobs must recompute its deadline.
         self.links.wishes.look();
         self.carry_out(by, &turns)
     }
 
-    /// The same for values that have changed in the configuration's files; certificates and keys of tokens as well.
+    /// The same for values changed in the configuration file; also reloads certificates and token
+    /// keys.
     pub(super) fn read_again(&self) -> Result<Reloaded, Fault> {
         let _one = self.one_change();
         let done = self.held().read_again(self.links.clock.now()).map_err(|problems| invalid(&problems))?;
@@ -97,7 +99,7 @@ impl Running {
         Ok(Reloaded { applied, waiting: names(done.waiting), overridden: names(done.overridden) })
     }
 
-    /// Puts back knobs whose time is over; how long until the next one, if there is one.
+    /// Reverts knobs whose time is over; returns the time until the next one, if any.
     pub(super) fn put_back_knobs(&self) -> Option<Duration> {
         let _one = self.one_change();
         let now = self.links.clock.now();
@@ -108,7 +110,8 @@ impl Running {
         self.held().next_ms().map(|next_ms| Duration::from_millis(next_ms.saturating_sub(now.mono_ms).max(1)))
     }
 
-    /// How the archives are to be looked at for what is too old; not at all without housekeeping, or when all is kept for ever.
+    /// The settings of archive retention; `None` while housekeeping is paused, or if messages are
+    /// kept for ever.
     pub(super) fn retention(&self) -> Option<retention::Wanted> {
         let knobs = self.held();
         let config = knobs.config();
@@ -117,39 +120,41 @@ impl Running {
         (config.archive && days > 0 && config.housekeeping).then_some(retention::Wanted { users_per_second, days })
     }
 
-    /// Whether what is over is looked for: not without housekeeping.
+    /// Whether expired data is looked for: only if housekeeping is not paused.
     pub(super) fn keeps_house(&self) -> bool {
         self.held().config().housekeeping
     }
 
-    /// Whether channels are to be looked at for registrations for pushes that are over: where there are pushes, and not without housekeeping.
+    /// Whether channels are searched for expired push registrations: only with pushes enabled and
+    /// housekeeping not paused.
     pub(super) fn ends_registrations(&self) -> bool {
         let knobs = self.held();
         let config = knobs.config();
         config.notify_push && config.housekeeping
     }
 
-    /// All knobs as they stand.
+    /// All knobs with their current values.
     pub(super) fn knob_rows(&self) -> Arc<Vec<KnobRow>> {
         self.shown.load_full()
     }
 
-    /// Adds an order that was carried out on somebody's behalf to the events.
+    /// Adds an executed order to the events, with its originator.
     pub(super) fn note_order(&self, by: &str, order: &str, to: String, count: u64) {
         self.events.note(seconds(self.links.clock.now()), by, What::Done { order: order.to_owned(), to, count });
     }
 
-    /// Adds what somebody at the control socket did to the events.
+    /// Adds an action from the control socket to the events.
     pub(super) fn note_event(&self, what: What) {
         self.events.note(seconds(self.links.clock.now()), BY_SOCKET, what);
     }
 
-    /// Tells each event that comes to one more, who must not take long over it: the recorder's track of events.
+    /// Registers a listener for new events, which must return quickly: the recorder's track of
+    /// events.
     pub(super) fn tell_events(&self, listener: impl Fn(&Event) + Send + Sync + 'static) {
         self.events.tell(Box::new(listener));
     }
 
-    /// Tells those who act by the values, the log and the events.
+    /// Delivers changed values to their users, the log and the events.
     fn carry_out(&self, by: &str, turns: &[Turn]) -> Result<Vec<KnobChange>, Fault> {
         let config = {
             let knobs = self.held();
@@ -180,7 +185,7 @@ impl Running {
         Ok(turns.iter().map(change).collect())
     }
 
-    /// Gives all shards their settings, and waits until they have them.
+    /// Sends all shards their settings, and waits until they have them.
     fn tell_shards(&self, config: &Config) -> Result<(), Fault> {
         let mut new = Settings::clone(&self.links.settings);
         settings::take_options(&mut new, config);
@@ -194,7 +199,8 @@ impl Running {
         Ok(())
     }
 
-    /// Reads what tokens are held against again; whether it has changed. If it cannot be read, what was read before goes on to count.
+    /// Reads the data for checking tokens again; returns whether it has changed. If it cannot be
+    /// read, the previous data stays in use.
     fn new_access(&self, config: &Config) -> Result<bool, Fault> {
         let read = access::read(config).map_err(|failure| Fault::new(FaultKind::Invalid, failure.text))?;
         let changed = read != *self.access.load_full();

@@ -1,4 +1,4 @@
-//! The server of uploaded files: where it listens, what it is given.
+//! The server of uploaded files: its listeners and settings.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -16,24 +16,24 @@ use crate::tls::Certificates;
 use crate::upload::{Bounds, Files, Limits, Owners, Tls, UploadCounters, UploadServer, sweep};
 use crate::{driver, waits};
 
-/// Files leave as many times the space free below which messages are refused.
+/// Uploads leave this multiple of the free space below which messages are refused.
 const SPARE: u64 = 2;
 
 /// Open listeners, before anything is served.
 pub(super) struct Opened {
-    /// With TLS, or in the clear.
+    /// Each with TLS or in plaintext.
     listeners: Vec<(TcpListener, bool)>,
-    /// By what slots are given.
+    /// The settings of slots.
     pub(super) given: Upload,
 }
 
-/// What takes and serves files until it is dropped.
+/// Accepts and serves files until it is dropped.
 pub(super) struct Uploads {
     _server: UploadServer,
     _sweep: waits::Repeated,
 }
 
-/// Opens the listeners; none if no files are taken.
+/// Opens the listeners; `None` if uploads are disabled.
 pub(super) fn open(loaded: &Loaded, engine: &Rows) -> Result<Option<Opened>, Failure> {
     let config = &loaded.config;
     if !config.takes_uploads() {
@@ -53,7 +53,7 @@ pub(super) fn open(loaded: &Loaded, engine: &Rows) -> Result<Option<Opened>, Fai
 }
 
 impl Opened {
-    /// Serves.
+    /// Starts serving.
     pub(super) fn start(
         self,
         config: &Config,
@@ -95,7 +95,7 @@ impl Opened {
     }
 }
 
-/// Accounts by their rows.
+/// Looks up accounts in their rows.
 struct Accounts(Arc<Rows>);
 
 impl Owners for Accounts {

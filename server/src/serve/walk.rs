@@ -1,5 +1,6 @@
-//! A walk over the actors of a table, some at a time, in the order of the store: each is named to its home. Where the store cannot be
-//! read it rests, longer each time, and goes on from there.
+//! A walk over the actors of a table, some at a time, in the order of the store: each is named to
+//! its home shard. If the store cannot be read, the walk pauses, longer each time, and continues
+//! from there.
 
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
@@ -10,36 +11,37 @@ use throng_engine::store::Table;
 use super::Rows;
 use crate::disk::DiskError;
 
-/// How long it rests where the store cannot be read: twice as long each time, up to a bound.
+/// Initial pause if the store cannot be read; it doubles each time, up to a limit.
 const REST_MIN: Duration = Duration::from_secs(1);
 const REST_MAX: Duration = Duration::from_secs(60);
 
-/// So often it tries to get past a part of a table that is damaged. A table that was met damaged is put apart meanwhile, and what is
-/// behind the damage is found then; what is lost stays lost.
+/// Number of attempts to pass a damaged part of a table. A table found damaged is meanwhile split,
+/// which makes the data behind the damage readable; lost data stays lost.
 const TRIES: u32 = 8;
 
-/// Where it is.
+/// The position of the walk.
 pub(super) struct Walk {
     table: Table,
-    /// What it is about, for the log: in the plural.
+    /// Its subject for the log, in the plural.
     about: &'static str,
     /// The last actor that was named; `None` at the beginning.
     after: Option<Box<[u8]>>,
-    /// Reads in a row that brought nothing but an error.
+    /// Number of consecutive reads that returned only an error.
     failed: u32,
-    /// When it goes on after that.
+    /// When it continues after that.
     rests: Option<Instant>,
-    /// It has passed by what is lost or damaged.
+    /// Whether it has skipped lost or damaged data.
     passed: bool,
 }
 
-/// One step of it.
+/// One step of the walk.
 pub(super) struct Step {
     /// The actors found, by shard.
     pub(super) homes: Vec<Vec<Box<str>>>,
-    /// There may be further ones; otherwise the walk is at its beginning again.
+    /// Whether there may be further ones; otherwise the walk is at its beginning again.
     pub(super) more: bool,
-    /// In this round some may have been passed by: they are lost, or what they stand in is damaged.
+    /// Whether some actors may have been skipped in this round, because they are lost or in a
+    /// damaged part.
     pub(super) passed: bool,
 }
 
@@ -48,8 +50,9 @@ impl Walk {
         Walk { table, about, after: None, failed: 0, rests: None, passed: false }
     }
 
-    /// Names the next `most` actors to their homes, as far as they are `wanted`, at most `at_once` of them in one call: a shard's turn stays
-    /// short. False at the end of a round. An actor whose home did not answer has its turn in the next round.
+    /// Names the next `most` actors to their home shards, as far as they are `wanted`, at most
+    /// `at_once` of them in one call: keeps a shard's turn short. Returns false at the end of a
+    /// round. An actor whose home did not answer is named again in the next round.
     pub(super) fn name(
         &mut self,
         (engine, partitions): (&Rows, &PartitionMap),
@@ -65,7 +68,8 @@ impl Walk {
         more
     }
 
-    /// The next `most` actors; none while it rests. Those of which all is lost are passed by, which the log says.
+    /// The next `most` actors; none during a pause. Actors whose data is lost completely are
+    /// skipped and logged.
     pub(super) fn step(&mut self, engine: &Rows, partitions: &PartitionMap, most: usize, now: Instant) -> Step {
         let mut homes: Vec<Vec<Box<str>>> = vec![Vec::new(); usize::from(partitions.shards())];
         if self.rests.is_some_and(|until| now < until) {
@@ -83,7 +87,7 @@ impl Walk {
         let came = !found.is_empty();
         self.after = found.pop().or(self.after.take());
         let more = match visited {
-            // With as many as were wanted, what is lost is between them.
+            // With a full page, the lost data lies between the actors found.
             Err(error) if !(all && matches!(error, DiskError::Unreadable(_))) => self.cannot(came, &error, now),
             visited => {
                 self.passed |= visited.is_err();
@@ -101,14 +105,14 @@ impl Walk {
         Step { homes, more, passed }
     }
 
-    /// The store could not be read: whether it is tried again.
+    /// Handles a failed read: whether it is tried again.
     fn cannot(&mut self, came: bool, error: &DiskError, now: Instant) -> bool {
         if came {
             self.failed = 0;
         }
         let rest = REST_MAX.min(REST_MIN * 2_u32.saturating_pow(self.failed));
         self.failed += 1;
-        // What is damaged stays so; a disk may answer again, and has space again.
+        // Damage is permanent; a disk may recover, or have space again.
         if matches!(error, DiskError::Unreadable(_)) && self.failed >= TRIES {
             tracing::warn!(%error, "some {} may not have been looked at", self.about);
             self.passed = true;
@@ -135,11 +139,11 @@ pub(super) mod tests {
     use crate::disk::testing::as_inner;
     use crate::disk::{Engine, MemoryEngine, Visit};
 
-    /// A store in memory whose reads of actors fail, each after it has shown so many.
+    /// A store in memory whose reads of actors fail, each after this many actors.
     #[derive(Default)]
     pub(crate) struct Flaky {
         pub(crate) inner: MemoryEngine,
-        /// What the next reads fail with.
+        /// The failures of the next reads.
         pub(crate) fails: Mutex<Vec<(usize, DiskError)>>,
     }
 
@@ -173,7 +177,7 @@ pub(super) mod tests {
         DiskError::Unreadable("a block".into())
     }
 
-    /// A store with so many users who have something in a table.
+    /// A store with this many users that have rows in a table.
     pub(crate) fn store(table: Table, users: usize) -> Flaky {
         let engine = Flaky::default();
         let mut writes = Batch::new();
@@ -184,7 +188,8 @@ pub(super) mod tests {
         engine
     }
 
-    /// Whom a walk names within so many seconds, a step each, and after how many of them it was over.
+    /// The users that a walk names within this many seconds, one step each, and the second at which
+    /// it ended.
     fn round(engine: &Flaky, walk: &mut Walk, seconds: u32) -> (BTreeSet<Box<str>>, Option<u32>) {
         let (partitions, begin, mut seen) = (PartitionMap::spread(2), Instant::now(), BTreeSet::new());
         let over = (0..seconds).find(|second| {
@@ -206,13 +211,14 @@ pub(super) mod tests {
         assert_eq!(seen.len(), 35);
         // 1, 2, 4, 8, 16 and 32 seconds, and then a minute each time; and four steps.
         assert_eq!(over, Some(63 + 6 * 60 + 3));
-        // In the middle of a step: who was found has been named, and is not named again.
+        // In the middle of a step: the users found have been named, and are not named again.
         *engine.fails.lock().expect("one thread") = vec![(7, broken())];
         let (seen, over) = round(&engine, &mut walk, 1_000);
         assert_eq!((seen.len(), over), (35, Some(3)));
     }
 
-    /// What is behind a damaged part of a table is found once the table is put apart. What stays damaged ends the round at last.
+    /// Data behind a damaged part of a table is found once the table is split. Permanent damage
+    /// ends the round at last.
     #[test]
     fn what_is_behind_damage_is_looked_for_and_a_round_ends_all_the_same() {
         let engine = store(Table::Sessions, 25);
@@ -224,7 +230,7 @@ pub(super) mod tests {
         let (seen, over) = round(&engine, &mut walk, 1_000);
         assert_eq!((seen.len(), over), (0, Some(123)));
         assert_eq!(engine.fails.lock().expect("one thread").len(), 92);
-        // As many as were wanted, with something lost between them: nothing to wait for.
+        // A full page, with something lost in between: no pause is needed.
         *engine.fails.lock().expect("one thread") = vec![(10, damaged()), (10, damaged())];
         let (seen, over) = round(&engine, &mut walk, 1_000);
         assert_eq!((seen.len(), over), (25, Some(2)));

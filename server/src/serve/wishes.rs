@@ -1,5 +1,5 @@
-//! What the serving thread is asked to do: by signals, the control socket and knobs. Each wish is kept once, so that none is lost
-//! behind others, however many come.
+//! Requests to the serving thread: from signals, the control socket and knobs. Each request is
+//! stored once, so that none is lost, however many arrive.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -8,38 +8,38 @@ use std::time::{Duration, Instant};
 use crate::end;
 use crate::waits::{self, Place};
 
-/// Beyond the time that a stop may take by its own measure: for all that is not the shards'.
+/// Time allowed beyond the limits of a stop, for everything besides the shards.
 const MARGIN: Duration = Duration::from_secs(5);
 
-/// What the serving thread is asked to do.
+/// A request to the serving thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Wanted {
-    /// Stop, with this time for last words.
+    /// Stop, with this grace.
     Stop(Option<Duration>),
     /// Read certificates and knobs again.
     Reload,
-    /// See when the next knob is put back.
+    /// Recompute when the next knob reverts.
     Look,
 }
 
 #[derive(Default)]
 struct Wished {
     stop: Option<Option<Duration>>,
-    /// A stop that is to come, and when.
+    /// A scheduled stop, and its grace.
     later: Option<(Instant, Option<Duration>)>,
     reload: bool,
     look: bool,
 }
 
-/// All wishes that are not fulfilled.
+/// All pending requests.
 #[derive(Default)]
 pub(super) struct Wishes {
     wished: Mutex<Wished>,
     changed: Condvar,
-    /// Times of a stop as the configuration has them, milliseconds.
+    /// The configured grace of a stop, milliseconds.
     grace_ms: AtomicU64,
     hard_ms: AtomicU64,
-    /// The store is closed: nothing that is left may be called cut off.
+    /// Whether the store is closed: then nothing that is left counts as cut off.
     closed: AtomicBool,
 }
 
@@ -48,23 +48,24 @@ impl Wishes {
         self.wished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A stop takes so long from now on, if nobody says otherwise.
+    /// Sets the default times of a stop.
     pub(super) fn set_times(&self, grace: Duration, hard: Duration) {
         self.grace_ms.store(grace.as_millis() as u64, Ordering::Relaxed);
         self.hard_ms.store(hard.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Time that streams have to close, ...
+    /// Time for streams to close.
     pub(super) fn grace(&self) -> Duration {
         Duration::from_millis(self.grace_ms.load(Ordering::Relaxed))
     }
 
-    /// ... and all the rest after that.
+    /// Time for the rest after that.
     pub(super) fn hard(&self) -> Duration {
         Duration::from_millis(self.hard_ms.load(Ordering::Relaxed))
     }
 
-    /// Wishes a stop, which comes to an end in time even if the serving thread is held up by something. False if it is wished already.
+    /// Requests a stop, which ends in time even if the serving thread is blocked. Returns false if
+    /// one is requested already.
     pub(super) fn stop(self: &Arc<Wishes>, grace: Option<Duration>) -> bool {
         let mut wished = self.wished();
         if wished.stop.is_some() {
@@ -80,7 +81,8 @@ impl Wishes {
         true
     }
 
-    /// Wishes a stop at a later time, in place of another one that is to come. False if one is wished already.
+    /// Schedules a stop, in place of an earlier schedule. Returns false if a stop is requested
+    /// already.
     pub(super) fn stop_in(&self, after: Duration, grace: Option<Duration>) -> bool {
         let mut wished = self.wished();
         if wished.stop.is_some() {
@@ -88,22 +90,22 @@ impl Wishes {
         }
         wished.later = Some((Instant::now() + after, grace));
         drop(wished);
-        // Whoever waits for the next wish sees when that is.
+        // The waiting thread must recompute its deadline.
         self.look();
         true
     }
 
-    /// A stop that is to come does not. False if there is none.
+    /// Cancels a scheduled stop. Returns false if there is none.
     pub(super) fn stay(&self) -> bool {
         self.wished().later.take().is_some()
     }
 
-    /// In which time a stop is to come, if one is.
+    /// Time until the scheduled stop, if there is one.
     pub(super) fn stops_in(&self) -> Option<Duration> {
         self.wished().later.map(|(at, _)| at.saturating_duration_since(Instant::now()))
     }
 
-    /// Ends the process after this time, whatever it is at.
+    /// Ends the process after this time, whatever it is doing.
     fn end_after(&self, most: Duration) {
         let _at = waits::at(Place::Interval);
         std::thread::sleep(most);
@@ -122,18 +124,18 @@ impl Wishes {
         self.changed.notify_all();
     }
 
-    /// Wishes a look at the knobs' times.
+    /// Requests that the deadlines of knobs are checked.
     pub(super) fn look(&self) {
         self.wished().look = true;
         self.changed.notify_all();
     }
 
-    /// The store is closed.
+    /// Records that the store is closed.
     pub(super) fn closed(&self) {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// The next wish, a stop before all others; none when this time has passed.
+    /// The next request, with stops first; `None` after this time.
     pub(super) fn next(self: &Arc<Wishes>, patience: Option<Duration>) -> Option<Wanted> {
         let _at = waits::at(Place::Wishes);
         let patience = patience.into_iter().chain(self.stops_in()).min();
@@ -193,7 +195,7 @@ mod tests {
     fn a_stop_that_is_to_come_is_put_off_and_called_off() {
         let wishes = Arc::new(Wishes::default());
         wishes.set_times(Duration::from_secs(3_600), Duration::ZERO);
-        // A stop ends the process when its time is over: not while other tests run.
+        // A stop ends the process when its time is over, but not while other tests run.
         let (soon, grace) = (Duration::from_millis(20), Some(Duration::from_secs(7_200)));
         assert!(!wishes.stay() && wishes.stop_in(soon, None) && wishes.stay());
         assert_eq!((wishes.stops_in(), wishes.next(Some(2 * soon))), (None, Some(Wanted::Look)));
