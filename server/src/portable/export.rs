@@ -1,4 +1,4 @@
-//! From a store that no server uses into files.
+//! Export from a store at rest to files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -13,54 +13,55 @@ use crate::disk::{Engine, Visit};
 
 const HEAD: &[u8] = b"<?xml version='1.0' encoding='UTF-8'?>\n";
 
-/// What the files look like.
+/// The layout of the files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layout {
     /// One file with everything.
     File,
     /// A folder with a main file, one for each host, and one for each user (XEP-0227 5.1).
     Folder,
-    /// A folder with a main file and a whole file for each host, keys in base64 twice: what ejabberd writes. It reads no keys of users
-    /// that have a file of their own.
+    /// A folder with a main file and a complete file for each host, with keys in base64 twice: the
+    /// layout of ejabberd, which does not read keys of users in separate files.
     Hosts,
-    /// A folder with a whole file for each user, named by the JID: what Prosody keeps.
+    /// A folder with a complete file for each user, named by the JID: the layout of Prosody.
     Users,
 }
 
-/// How an export is done.
+/// The settings of an export.
 pub struct Export<'a> {
     /// The store.
     pub engine: &'a dyn Engine,
-    /// What the files look like.
+    /// The layout of the files.
     pub layout: Layout,
     /// The domains served.
     pub served: &'a Domains,
-    /// Domains whose users are written; all if there are none.
+    /// Domains whose users are exported; all if empty.
     pub domains: &'a BTreeSet<String>,
-    /// Archives as well.
+    /// Whether to include archives.
     pub archive: bool,
-    /// Now, microseconds since the Unix epoch.
+    /// The current time, microseconds since the Unix epoch.
     pub now_us: u64,
 }
 
-/// Where the users of a host go.
+/// The destination of the users of a host.
 struct Place {
     to: PathBuf,
     layout: Layout,
-    /// With [`Layout::File`] the main file, with [`Layout::Folder`] and [`Layout::Hosts`] the file of the host.
+    /// With [`Layout::File`] the main file, with [`Layout::Folder`] and [`Layout::Hosts`] the file
+    /// of the host.
     whole: Option<Out>,
     host: String,
-    /// A folder for users that has been made.
+    /// A folder for users, once created.
     folder: Option<PathBuf>,
-    /// Users whose names cannot be those of files.
+    /// Number of users whose names cannot be file names.
     odd: u64,
 }
 
-/// Exports; `step` hears how far it is.
+/// Exports the accounts; `step` receives the progress.
 ///
 /// # Errors
-/// Those of reading the store, and of writing the files. What was written stays: without its main file it is nothing that is taken for
-/// an export.
+/// Those of reading the store, and of writing the files. Written files stay: without its main file,
+/// the folder does not count as an export.
 pub fn export(to: &Path, plan: &Export<'_>, step: &mut dyn FnMut(&Summary)) -> Result<Summary, Wrong> {
     let mut summary = Summary::default();
     let hosts = hosts(plan)?;
@@ -123,7 +124,7 @@ pub fn export(to: &Path, plan: &Export<'_>, step: &mut dyn FnMut(&Summary)) -> R
     Ok(summary)
 }
 
-/// The domains that are wanted and have accounts, with the partitions of these.
+/// The requested domains that have accounts, with the partitions of these.
 fn hosts(plan: &Export<'_>) -> Result<BTreeMap<String, BTreeSet<u16>>, Wrong> {
     let mut hosts: BTreeMap<String, BTreeSet<u16>> = BTreeMap::new();
     plan.engine.for_each_actor(Table::Accounts, None, &mut |actor| {
@@ -256,7 +257,7 @@ impl Place {
         Ok(())
     }
 
-    /// The host has ended; the main file, if it goes on.
+    /// Ends the host; returns the main file, if it continues.
     fn end(self, written: &mut Vec<String>, summary: &mut Summary) -> Result<Option<Out>, Wrong> {
         let name = match self.layout {
             Layout::Folder | Layout::Hosts => Some(self.host_file()?),

@@ -1,13 +1,14 @@
-//! From files into a store that no server uses.
+//! Import from files into a store at rest.
 //!
 //! ```text
-//! files -> this thread: elements to rows -> batch of the user -+-> batches of some megabytes -> store
-//!                                                              `-> hashing threads (passwords in clear) -^
+//! files -> this thread: elements to rows -> batch of the user -+-> batches of 4 MiB -> store
+//!                                                            `-> hashing threads -^
 //! ```
 //!
-//! The rows of a user and the account's own are one commit. Of a user who has too many for that, a row of the store names the user
-//! until the last one is written, and [`abandon`] removes what an import that was cut off has left. So an account is there as a whole
-//! or not at all, and the same import can be made again.
+//! The rows of a user and of the account are one commit. If a user has too many rows for that, a
+//! row of the store names the user until the last one is written, and [`abandon`] removes the
+//! leftovers of an interrupted import. So an account exists completely or not at all, and an import
+//! can be repeated.
 
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
@@ -28,19 +29,19 @@ use super::{Existing, Summary, Wrong};
 use crate::disk::Engine;
 use crate::entropy::Entropy;
 
-/// Bytes of one commit.
+/// Size of one commit in bytes.
 const COMMIT_BYTES: usize = 4 << 20;
 
-/// Bytes of a user's rows that are written before all of them are there.
+/// Bytes of a user's rows after which they are written before the user is complete.
 const USER_BYTES: usize = 32 << 20;
 
-/// Bytes of a user's rows that wait for a hashing thread.
+/// Most bytes of a user's rows that wait for a hashing thread.
 const WAITING_BYTES: usize = 1 << 20;
 
-/// Users with passwords in clear that are under way, a hashing thread.
+/// Most users with plaintext passwords in progress per hashing thread.
 const UNDER_WAY: usize = 8;
 
-/// Sort key of the row that names the user of whom some rows are written and others are not.
+/// Sort key of the row that names the user whose rows are only partly written.
 const ARRIVING_KEY: &[u8] = b"portable/arriving";
 
 /// Tables with rows of users.
@@ -48,29 +49,29 @@ fn tables() -> impl Iterator<Item = Table> {
     Table::ALL.into_iter().filter(|table| *table != Table::Meta)
 }
 
-/// How an import is done.
+/// The settings of an import.
 pub struct Import<'a> {
-    /// The store; none if there is none and none is to be made.
+    /// The store; `None` if it does not exist and is not to be created.
     pub engine: Option<&'a dyn Engine>,
-    /// Domains whose users are taken.
+    /// Domains whose users are imported.
     pub domains: &'a Domains,
-    /// Accounts that are there.
+    /// What to do with existing accounts.
     pub existing: Existing,
-    /// Nothing is written.
+    /// Whether to write nothing.
     pub dry_run: bool,
-    /// PBKDF2 iterations for passwords in clear.
+    /// PBKDF2 iterations for plaintext passwords.
     pub iterations: u32,
-    /// Threads that hash them.
+    /// Number of hashing threads.
     pub threads: usize,
-    /// No entry gets a number at or below this one.
+    /// All entries get numbers above this one.
     pub number_floor: u64,
-    /// Asks that the server gives no entry a number at or below one.
+    /// Makes the server give new entries only numbers above one.
     pub put_number_floor: &'a dyn Fn(&mut Batch, u64),
-    /// Now, microseconds since the Unix epoch.
+    /// The current time, microseconds since the Unix epoch.
     pub now_us: u64,
 }
 
-/// Removes what is there of a user whose import was cut off; who that was.
+/// Removes the data of a user whose import was interrupted; returns that user.
 ///
 /// # Errors
 /// The store's.
@@ -84,7 +85,7 @@ pub fn abandon(engine: &dyn Engine) -> Result<Option<String>, Wrong> {
     Ok(Some(String::from_utf8_lossy(&user).into_owned()))
 }
 
-/// The files that are read: one, or the main files of a folder.
+/// The files to read: one, or the main files of a folder.
 fn files(from: &Path) -> Result<Vec<PathBuf>, Wrong> {
     let wrong = |what: String| Wrong::File(format!("{}: {what}", from.display()));
     if !from.is_dir() {
@@ -107,7 +108,8 @@ fn files(from: &Path) -> Result<Vec<PathBuf>, Wrong> {
     Ok(found)
 }
 
-/// Imports; `step` hears how far it is. What was done until a failure is in the summary.
+/// Imports the accounts; `step` receives the progress. After a failure, the summary holds what was
+/// imported until then.
 pub fn import(from: &Path, plan: &Import<'_>, step: &mut dyn FnMut(&Summary)) -> (Summary, Result<(), Wrong>) {
     let (job_send, jobs) = sync_channel::<Waiting>(plan.threads * UNDER_WAY);
     let (done_send, done) = sync_channel::<Waiting>(plan.threads * UNDER_WAY);
@@ -138,7 +140,7 @@ pub fn import(from: &Path, plan: &Import<'_>, step: &mut dyn FnMut(&Summary)) ->
     })
 }
 
-/// A user whose password is to be hashed, or was.
+/// A user whose password waits to be hashed, or was hashed.
 struct Waiting {
     user: String,
     password: String,
@@ -171,13 +173,13 @@ impl Waiting {
     }
 }
 
-/// An account that is being read.
+/// The account being read.
 struct Current {
     jid: String,
     password: Option<String>,
     arrival: Arrival,
     batch: Batch,
-    /// Some of its rows are in the store.
+    /// Whether some of its rows are in the store.
     parted: bool,
 }
 
@@ -185,13 +187,13 @@ struct Importing<'a> {
     plan: &'a Import<'a>,
     hashing: Hashing,
     entropy: std::io::Result<Entropy>,
-    /// Of accounts that are complete.
+    /// Rows of complete accounts.
     batch: Batch,
-    /// Users in that batch and with the hashing threads.
+    /// Users in that batch and at the hashing threads.
     unwritten: HashSet<String>,
-    /// The last number that an entry got.
+    /// The last number given to an entry.
     number: u64,
-    /// Of a dry run: the users that would be there by now.
+    /// For a dry run: the users that would exist by now.
     tried: HashSet<u64>,
     tries: RandomState,
     summary: Summary,
@@ -203,7 +205,7 @@ impl Importing<'_> {
         let (mut host, mut current) = (None, None);
         let end = self.parts(reader, &mut host, &mut current, before, step);
         if let Some(Current { jid, parted: true, .. }) = current {
-            // The file has ended within this account.
+            // The file ended within this account.
             tables().for_each(|table| self.batch.delete_actor(table, jid.as_bytes()));
             self.batch.delete(Table::Meta, b"", ARRIVING_KEY);
         }
@@ -272,7 +274,7 @@ impl Importing<'_> {
         served.map(|jid| jid.domain().to_owned())
     }
 
-    /// A user begins: what is to become of the account, if it is taken.
+    /// Begins a user: decides what to do with the account.
     fn user(
         &mut self,
         host: Option<&str>,
@@ -294,7 +296,7 @@ impl Importing<'_> {
             }
         };
         if self.plan.dry_run && !self.tried.insert(self.tries.hash_one(&jid)) {
-            // It comes twice in the files.
+            // The user occurs twice in the files.
             match self.plan.existing {
                 Existing::Skip => {
                     self.summary.there += 1;
@@ -307,7 +309,7 @@ impl Importing<'_> {
         let mut batch = Batch::new();
         if let Some(engine) = self.plan.engine {
             if self.unwritten.contains(&jid) {
-                // It comes twice in the files.
+                // The user occurs twice in the files.
                 self.rest()?;
             }
             let account = Query::Get { table: Table::Accounts, actor: jid.as_bytes().into(), sort: Box::default() };
@@ -343,7 +345,7 @@ impl Importing<'_> {
         Ok(Some(Current { jid, password, arrival, batch, parted: false }))
     }
 
-    /// Writes what is there of a user who has very much.
+    /// Writes the rows read so far of a user with very much data.
     fn part(&mut self, current: &mut Current) -> Result<(), Wrong> {
         if current.batch.bytes() < USER_BYTES {
             return Ok(());
@@ -355,7 +357,7 @@ impl Importing<'_> {
         self.flush()
     }
 
-    /// A user has ended.
+    /// Ends a user.
     fn ended(&mut self, current: Current, at: &At) -> Result<(), Wrong> {
         let Current { jid, password, arrival, mut batch, parted } = current;
         let mut number = || {
@@ -433,7 +435,7 @@ impl Importing<'_> {
         self.complete(user, batch)
     }
 
-    /// An account is complete.
+    /// Completes an account.
     fn complete(&mut self, user: String, batch: Batch) -> Result<(), Wrong> {
         self.summary.users += 1;
         if self.plan.dry_run {
@@ -444,7 +446,7 @@ impl Importing<'_> {
         if self.batch.bytes() >= COMMIT_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Writes all that is complete.
+    /// Writes all complete accounts.
     fn rest(&mut self) -> Result<(), Wrong> {
         while self.hashing.under_way > 0 {
             self.one_hashed()?;
@@ -475,7 +477,8 @@ fn already_there(at: &At, jid: &str) -> Wrong {
     Wrong::File(format!("{at}: {jid} {what}"))
 }
 
-/// Keys that no password fits, of all hash functions: so what is offered to others stays as it is.
+/// Random keys that match no password, for all hash functions, so that the offered mechanisms do
+/// not change.
 fn nobodys(entropy: &mut Entropy) -> std::io::Result<Vec<KeySet>> {
     let salt: [u8; 16] = entropy.fresh()?;
     let set = |kind: HashKind| -> std::io::Result<KeySet> {

@@ -1,7 +1,9 @@
-//! Accounts moved from and to other servers by files of the Portable Import/Export Format (XEP-0227): the files, and the store.
+//! Accounts moved between servers by files of the Portable Import/Export Format (XEP-0227): the
+//! files, and the store.
 //!
-//! `read` reads files element by element and believes nothing of them; what an element means is the engine's to say
-//! (`throng_engine::portable`). `import`(fn@import) and `export`(fn@export) go between files and a store that no server uses.
+//! `read` reads files element by element and trusts nothing in them; the engine interprets the
+//! elements (`throng_engine::portable`). `import`(fn@import) and `export`(fn@export) move data
+//! between files and a store at rest.
 
 mod export;
 mod import;
@@ -16,7 +18,7 @@ pub use export::{Export, Layout, export};
 pub use import::{Import, abandon, import};
 pub use summary::{Note, Summary};
 
-/// Why files cannot be read or written: what is wrong, where, and what to do.
+/// Why files cannot be read or written: the fault, its place, and the remedy.
 #[derive(Debug)]
 pub enum Wrong {
     /// A file.
@@ -31,12 +33,12 @@ impl From<crate::disk::DiskError> for Wrong {
     }
 }
 
-/// Whether an import goes on after an account that is there already, and how.
+/// What an import does with an account that exists already.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Existing {
-    /// It is left alone: so an import that was interrupted is made again.
+    /// The account is left alone, so that an interrupted import can be repeated.
     Skip,
-    /// All that it has is removed first.
+    /// All its data is removed first.
     Replace,
     /// The import ends.
     Refuse,

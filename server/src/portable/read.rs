@@ -1,8 +1,10 @@
-//! Files of XEP-0227, element by element, however large they are.
+//! Reads files of XEP-0227 element by element, however large they are.
 //!
-//! One element at a time is in memory: a contact, a message, an item. `rxml` takes no document types, entities, processing
-//! instructions or encodings but UTF-8, so no file can name others or grow while it is read. What is left to bound is depth, the size
-//! of an element, and inclusions (XEP-0227 5): these lead to files below the folder of the first one, and to no others.
+//! One element at a time is in memory: a contact, a message, an item. `rxml` rejects document
+//! types, entities, processing instructions and encodings other than UTF-8, so a file can neither
+//! refer to others nor expand while it is read. That leaves depth, the size of an element, and
+//! inclusions (XEP-0227 5) to bound: inclusions may only refer to files below the folder of the
+//! first one.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -19,23 +21,23 @@ use super::summary::shown;
 
 const NS_INCLUDE: &str = "http://www.w3.org/2001/XInclude";
 
-/// Bytes of an element of a user in the file; a larger one is passed over.
+/// Most bytes of a user's element in the file; a larger one is skipped.
 const ELEMENT_BYTES_MAX: usize = 4 << 20;
 
-/// Elements open at once, from the one of a user's on.
+/// Most open elements, counted from the element of a user.
 const DEPTH_MAX: usize = 64;
 
-/// Bytes of a name or of the value of an attribute.
+/// Most bytes of a name or of the value of an attribute.
 const TOKEN_BYTES_MAX: usize = 64 << 10;
 
-/// Files open at once: main file, host, user, and one for a part of a user.
+/// Most open files: main file, host, user, and one for a part of a user.
 const FILES_MAX: usize = 4;
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct At {
     pub(super) file: PathBuf,
-    /// From 1.
+    /// The line, counted from 1.
     pub(super) line: u64,
 }
 
@@ -45,36 +47,36 @@ impl std::fmt::Display for At {
     }
 }
 
-/// What a file has, in its order.
+/// A part of a file, in document order.
 #[derive(Debug)]
 pub(super) enum Part {
-    /// A host begins.
+    /// Begins a host.
     Host(String),
-    /// A user of it begins.
+    /// Begins a user of the host.
     User {
-        /// The localpart as it stands there.
+        /// The localpart as written.
         name: String,
-        /// The password, if it is there in clear.
+        /// The plaintext password, if present.
         password: Option<String>,
     },
     /// An element of the user.
     Element {
-        /// The container that it is in.
+        /// The container of the element.
         container: Option<Container>,
-        /// The node whose item it is.
+        /// The node, if the element is an item.
         node: Option<String>,
         /// The element.
         element: Element,
     },
     /// An element of the user that is too large, by its name.
     TooLarge(String),
-    /// The user has ended.
+    /// Ends the user.
     UserEnd,
-    /// Something that is not known, outside of users.
+    /// An unknown element outside of users.
     Unknown(String),
 }
 
-/// What is open above the element that is read.
+/// An open ancestor of the current element.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Level {
     Data,
@@ -82,19 +84,19 @@ enum Level {
     User,
     Container(Container),
     Items(String),
-    /// `<include/>`, whose file follows when it has ended.
+    /// `<include/>`, whose file is read after its end tag.
     Include(PathBuf),
-    /// Something that is passed over.
+    /// An element that is skipped.
     Unknown,
 }
 
-/// A file that is read.
+/// A file being read.
 struct Source {
     path: PathBuf,
     reader: GenericReader<Lines, Parser>,
 }
 
-/// Bytes of a file, with the lines among those that were taken.
+/// Bytes of a file, with a count of the lines consumed.
 struct Lines {
     reader: BufReader<Box<dyn Read>>,
     line: u64,
@@ -122,19 +124,19 @@ impl BufRead for Lines {
     }
 }
 
-/// Reads a file and those that it includes.
+/// Reads a file and its inclusions.
 pub(super) struct Reader {
-    /// The folder that included files are in.
+    /// The folder of included files.
     folder: PathBuf,
     sources: Vec<Source>,
     levels: Vec<Level>,
     /// Files that were included: device and inode.
     included: HashSet<(u64, u64)>,
-    /// Of files that were read to their ends.
+    /// Bytes of the files that were read completely.
     bytes: u64,
 }
 
-/// An element that is being collected.
+/// An element being collected.
 struct Collected {
     open: Vec<Element>,
     bytes: usize,
@@ -165,7 +167,8 @@ impl Reader {
         self.sources.push(Source { path, reader });
     }
 
-    /// Whether a file begins as a main file does. One that cannot be read does: reading it says why.
+    /// Whether a file begins like a main file. An unreadable one counts as a main file: reading it
+    /// reports the reason.
     pub(super) fn is_main(path: &Path) -> Result<bool, Wrong> {
         let mut reader = Reader::open(path)?;
         loop {
@@ -179,7 +182,7 @@ impl Reader {
         }
     }
 
-    /// Where it stands.
+    /// The current position.
     pub(super) fn at(&self) -> At {
         match self.sources.last() {
             Some(source) => At { file: source.path.clone(), line: source.reader.inner().line },
@@ -187,7 +190,7 @@ impl Reader {
         }
     }
 
-    /// Bytes that were read.
+    /// Number of bytes read.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes + self.sources.iter().map(|source| source.reader.inner().bytes).sum::<u64>()
     }
@@ -196,7 +199,7 @@ impl Reader {
         Wrong::File(shown(&format!("{}: {what}", self.at())))
     }
 
-    /// The next event of the file that is read; none at its end.
+    /// The next event of the current file; `None` at its end.
     fn event(&mut self) -> Result<Option<Event>, Wrong> {
         let Some(source) = self.sources.last_mut() else { return Ok(None) };
         match source.reader.read() {
@@ -210,10 +213,11 @@ impl Reader {
         }
     }
 
-    /// The next part; none at the end of the main file.
+    /// The next part; `None` at the end of the main file.
     ///
     /// # Errors
-    /// With file and line: a file is not well-formed, is none of XEP-0227, or includes what it may not.
+    /// With file and line: a file is not well-formed, is not an XEP-0227 file, or has an inclusion
+    /// that is not allowed.
     pub(super) fn next(&mut self) -> Result<Option<Part>, Wrong> {
         loop {
             let Some(event) = self.event()? else {
@@ -281,7 +285,7 @@ impl Reader {
                 self.levels.push(Level::Unknown);
                 return Ok(Some(Part::Unknown(format!("<{name} xmlns='{namespace}'/>"))));
             }
-            // What stands within an inclusion (`<fallback/>`), or within something that is passed over.
+            // The content of an inclusion (`<fallback/>`), or of a skipped element.
             Some(Level::Include(_) | Level::Unknown) if depth < DEPTH_MAX => self.levels.push(Level::Unknown),
             Some(Level::Include(_) | Level::Unknown) => return Err(self.too_deep()),
         }
@@ -339,12 +343,13 @@ impl Reader {
                 "files include each other more than {FILES_MAX} deep: an export has a main file, hosts, users and parts of users"
             )));
         }
-        // Looked at first: opening a pipe would wait for whoever writes to it.
+        // Checked first: opening a pipe would block until it has a writer.
         let found = path.metadata().map_err(|error| self.wrong(format_args!("{}: {error}", path.display())))?;
         if !found.is_file() {
             return Err(self.wrong(format_args!("{} is no file", path.display())));
         }
-        // What is included twice is there twice, and three such levels make a small export an endless one.
+        // A repeated inclusion would repeat the data, and three such levels would make a small
+        // export endless.
         if !self.included.insert((found.dev(), found.ino())) {
             return Err(self.wrong(format_args!("{} is included twice: each file has one place", path.display())));
         }
@@ -411,7 +416,7 @@ fn element(namespace: &str, name: &str, attributes: AttrMap) -> Element {
     element
 }
 
-/// A URI's path as text (RFC 3986 2.1); none if it has a scheme or is no UTF-8.
+/// The path of a URI as text (RFC 3986 2.1); `None` if it has a scheme or is not UTF-8.
 fn percent_decoded(href: &str) -> Option<String> {
     if href.contains(':') && href.split('/').next().is_some_and(|first| first.contains(':')) {
         return None;

@@ -1,14 +1,14 @@
-//! What an import or export has done, and what it has not.
+//! The results of an import or export, and what it left out.
 
 use std::collections::BTreeMap;
 
 use throng_engine::limits::beginning;
 use throng_engine::portable::{Counts, Word};
 
-/// Bytes of a text of a note.
+/// Most bytes of a text in a note.
 const TEXT_BYTES_MAX: usize = 512;
 
-/// What a file says goes to a terminal: without control characters, and no longer than can be read.
+/// Text from a file for a terminal: without control characters, and cut to a readable length.
 pub(super) fn shown(text: &str) -> String {
     let cut = beginning(text, TEXT_BYTES_MAX);
     let mut out: String = cut.chars().map(|char| if char.is_control() { '\u{fffd}' } else { char }).collect();
@@ -18,36 +18,36 @@ pub(super) fn shown(text: &str) -> String {
     out
 }
 
-/// Kinds of notes that are told apart; more are only counted.
+/// Most distinct notes; further ones are only counted.
 const NOTES_MAX: usize = 1_000;
 
-/// Something that was not taken, or changed, and why.
+/// Something that was left out or changed, and the reason.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
-    /// What, such as `contact`.
+    /// The kind, such as `contact`.
     pub what: &'static str,
-    /// Why.
+    /// The reason.
     pub why: String,
-    /// How often.
+    /// The number of occurrences.
     pub times: u64,
-    /// The first time: the account, and where in which file.
+    /// The first occurrence: the account, and the position in the file.
     pub first: String,
 }
 
 /// The outcome.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
-    /// Accounts that were taken, or written.
+    /// Accounts imported or exported.
     pub users: u64,
-    /// Accounts that were there already, and were left alone.
+    /// Existing accounts that were left alone.
     pub there: u64,
-    /// Accounts that were not taken.
+    /// Accounts left out.
     pub left: u64,
-    /// Accounts that have no password that this server could check: nobody can log in until they get one.
+    /// Accounts without a password that this server can check: logins fail until they get one.
     pub without_password: u64,
-    /// Accounts that can log in by SCRAM-SHA-1 alone, until they have logged in by PLAIN.
+    /// Accounts that can log in only by SCRAM-SHA-1, until they have logged in by PLAIN.
     pub only_sha1: u64,
-    /// What they have.
+    /// Their data, by kind.
     pub counts: Counts,
     /// Bytes of files.
     pub bytes: u64,
@@ -56,7 +56,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// Adds words about an account.
+    /// Adds notes about an account.
     pub(super) fn note(&mut self, words: Vec<Word>, first: &dyn Fn() -> String) {
         for Word { what, why } in words {
             self.one(what, why, first);
@@ -72,7 +72,7 @@ impl Summary {
         }
     }
 
-    /// What was noted, sorted.
+    /// The notes, sorted.
     pub fn notes(&self) -> impl Iterator<Item = Note> {
         self.notes.iter().map(|((what, why), (times, first))| Note {
             what,
@@ -82,12 +82,12 @@ impl Summary {
         })
     }
 
-    /// Notes that there was no room for.
+    /// Number of notes that did not fit.
     pub fn more(&self) -> u64 {
         self.more
     }
 
-    /// Whether everything was taken or written as it was.
+    /// Whether everything was imported or exported faithfully.
     pub fn is_whole(&self) -> bool {
         self.notes.is_empty() && self.left == 0
     }

@@ -1,4 +1,4 @@
-//! XEP-0227 clause by clause, and files that mean ill.
+//! XEP-0227 clause by clause, and malicious files.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -47,7 +47,7 @@ fn take(engine: &MemoryEngine, text: &str) -> (Summary, Result<(), String>) {
     (summary, end.map_err(|wrong| format!("{wrong:?}")))
 }
 
-/// The same of the inside of one user, juliet of capulet.com.
+/// The same for the content of one user, juliet of capulet.com.
 fn juliet(engine: &MemoryEngine, inside: &str) -> Summary {
     let text = format!(
         "<?xml version='1.0' encoding='UTF-8'?>\n<server-data xmlns='urn:xmpp:pie:0'><host jid='capulet.com'>\
@@ -59,7 +59,7 @@ fn juliet(engine: &MemoryEngine, inside: &str) -> Summary {
     summary
 }
 
-/// All accounts as one file.
+/// Exports all accounts as one file.
 fn give(engine: &MemoryEngine) -> String {
     let dir = TempDir::new().expect("a folder");
     let path = dir.path().join("out.xml");
@@ -76,7 +76,7 @@ fn give(engine: &MemoryEngine) -> String {
     fs::read_to_string(&path).expect("a text")
 }
 
-/// A text with ids of messages replaced by how many others came before: another account has others.
+/// A text with ids of messages replaced by their ordinal: ids differ between accounts.
 fn alike(text: &str) -> String {
     let (mut known, mut out) = (Vec::new(), Vec::new());
     for part in text.split('\'') {
@@ -92,7 +92,7 @@ fn alike(text: &str) -> String {
     out.join("'")
 }
 
-/// The part of a text from a word to another one, both included.
+/// The part of a text from one word to another, both included.
 fn part<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
     let start = text.find(from).unwrap_or_else(|| panic!("{from} in {text}"));
     let end = text[start..].find(to).unwrap_or_else(|| panic!("{to} in {text}"));
@@ -122,7 +122,7 @@ fn notes(summary: &Summary) -> Vec<String> {
     summary.notes().map(|note| format!("{}: {} ({})", note.what, note.why, note.times)).collect()
 }
 
-/// XEP-0227 4.3: the example's credentials, which are of SCRAM-SHA-1 alone.
+/// XEP-0227 4.3: the credentials of the example, which are for SCRAM-SHA-1 only.
 #[test]
 fn xep_0227_4_3_credentials_are_taken_and_given_as_they_are() {
     let engine = MemoryEngine::new();
@@ -140,7 +140,7 @@ fn xep_0227_4_3_credentials_are_taken_and_given_as_they_are() {
     assert_eq!(stored.keys(HashKind::Sha1).map(|set| set.iterations()), Some(100_000));
 }
 
-/// ejabberd 23.01 writes keys in base64 twice, and reads them so.
+/// ejabberd 23.01 writes and reads keys in base64 twice.
 #[test]
 fn xep_0227_4_3_credentials_of_ejabberd_are_taken_and_given() {
     let once = "<scram-credentials xmlns='urn:xmpp:pie:0#scram' mechanism='SCRAM-SHA-1'><iter-count>4096</iter-count>\
@@ -149,7 +149,7 @@ fn xep_0227_4_3_credentials_of_ejabberd_are_taken_and_given() {
     let twice = "<scram-credentials xmlns='urn:xmpp:pie:0#scram' mechanism='SCRAM-SHA-1'><iter-count>4096</iter-count>\
                  <salt>MDZxYTBvL2EveE42WHBJZGlJWFUrQT09</salt><server-key>eE54QTRYSjNwMWhqTUxkYXBhU1Z0SlVyQm1rPQ==</server-key>\
                  <stored-key>djFTaHU4UU1tU281d0VhWW9TQy82ZmFsRVZZPQ==</stored-key></scram-credentials>";
-    // Versions before it wrote the same as a password.
+    // Earlier versions wrote the same as a password.
     let old =
         "password='scram:v1Shu8QMmSo5wEaYoSC/6falEVY=,xNxA4XJ3p1hjMLdapaSVtJUrBmk=,06qa0o/a/xN6XpIdiIXU+A==,4096'";
     for (keys, attribute) in [(once, ""), (twice, ""), ("", old)] {
@@ -177,7 +177,8 @@ fn xep_0227_4_3_credentials_of_ejabberd_are_taken_and_given() {
     }
 }
 
-/// XEP-0227 4.3: what is no set of credentials is told, and the account is there, closed to everybody.
+/// XEP-0227 4.3: invalid credentials are reported, and the account exists without a usable
+/// password.
 #[test]
 fn xep_0227_4_3_broken_credentials_open_nothing() {
     let engine = MemoryEngine::new();
@@ -200,7 +201,7 @@ fn xep_0227_4_3_broken_credentials_open_nothing() {
         assert!(notes(&summary).iter().any(|note| note.contains("throng user passwd")), "{summary:?}");
         assert!(credentials(&engine, "juliet@capulet.com").is_some());
     }
-    // Twice the same mechanism: the first one counts.
+    // The same mechanism twice: the first one counts.
     let both = keys("SCRAM-SHA-1", "4096") + &keys("SCRAM-SHA-1", "5000");
     let text = format!(
         "<server-data xmlns='urn:xmpp:pie:0'><host jid='capulet.com'><user name='juliet'>{both}</user></host></server-data>"
@@ -211,7 +212,7 @@ fn xep_0227_4_3_broken_credentials_open_nothing() {
     assert_eq!(stored.keys(HashKind::Sha1).map(|set| set.iterations()), Some(4096));
 }
 
-/// XEP-0227 4.2: a password in clear becomes keys of all hash functions, and never goes out again.
+/// XEP-0227 4.2: a plaintext password becomes keys of all hash functions, and is never exported.
 #[test]
 fn xep_0227_4_2_a_password_in_clear_becomes_keys() {
     let engine = MemoryEngine::new();
@@ -251,7 +252,7 @@ from='romeo@montague.net/orchard' type='chat' id='r1'><body>Call me but love &am
 <delay xmlns='urn:xmpp:delay' stamp='2010-07-10T23:09:32.5Z'/><message xmlns='jabber:client' to='romeo@montague.net/orchard' \
 from='juliet@capulet.com/balcony' type='chat' id='8a54s'><body>What man art thou</body></message></forwarded></result></archive>";
 
-/// XEP-0227 4.4 to 4.11: what comes goes out again, and what goes out comes again.
+/// XEP-0227 4.4 to 4.11: imported data is exported again, and exported data can be imported again.
 #[test]
 fn xep_0227_4_what_comes_goes_out_and_comes_again() {
     let engine = MemoryEngine::new();
@@ -275,7 +276,8 @@ fn xep_0227_4_what_comes_goes_out_and_comes_again() {
     ] {
         assert!(out.contains(whole), "{whole} in {out}");
     }
-    // The copy that waits is known by the id of the one in the archive (XEP-0359), and its delay is from the time that is stored.
+    // The waiting copy is identified by the id of the one in the archive (XEP-0359), and its delay
+    // comes from the stored time.
     let waits = part(&out, "<offline-messages>", "</offline-messages>");
     assert!(
         waits.contains("<delay xmlns='urn:xmpp:delay' from='capulet.com' stamp='2010-07-11T00:32:29.000Z'/>"),
@@ -296,14 +298,15 @@ fn xep_0227_4_what_comes_goes_out_and_comes_again() {
         archive.contains("<body>Call me but love &amp; I&apos;ll be new</body>") || archive.contains("I'll be new"),
         "{archive}"
     );
-    // Once more: the same text, for numbers begin at the same place, but for the ids that are made of them.
+    // A second export yields the same text, because numbers begin at the same value, except for the
+    // ids derived from them.
     let second = MemoryEngine::new();
     let (summary, end) = take(&second, &out);
     assert_eq!((end, notes(&summary)), (Ok(()), vec![]));
     assert_eq!(alike(&give(&second)), alike(&out));
 }
 
-/// XEP-0227 4.4, 4.9: each state of RFC 6121 A.1 in the roster, and requests before or behind it.
+/// XEP-0227 4.4, 4.9: each state of RFC 6121 A.1 in the roster, and requests before or after it.
 #[test]
 fn xep_0227_4_9_requests_and_subscriptions_make_the_nine_states() {
     use throng_engine::extension::subscription::State;
@@ -324,7 +327,7 @@ fn xep_0227_4_9_requests_and_subscriptions_make_the_nine_states() {
         items += &format!("<item jid='{name}@x.org' {attributes}/>");
     }
     let ask = |name: &str| format!("<presence xmlns='jabber:client' type='subscribe' from='{name}@x.org/home'/>");
-    // Prosody up to 0.12 writes requests without a namespace. Who is subscribed asks for nothing.
+    // Prosody up to 0.12 writes requests without a namespace. A subscribed contact has no request.
     let asks = ["c", "d", "f", "i"].map(ask).concat() + "<presence type='subscribe' from='z@x.org'/>";
     let inside = asks[..ask("c").len()].to_owned()
         + &format!("<query xmlns='jabber:iq:roster'>{items}</query>")
@@ -420,7 +423,7 @@ fn xep_0227_4_10_1_what_is_not_known_of_a_node_opens_it_to_nobody() {
     assert!(notes(&summary).iter().any(|note| note.contains("access model")), "{summary:?}");
 }
 
-/// XEP-0227 4: unknown data is ignored, and the operator told.
+/// XEP-0227 4: unknown data is ignored and reported to the operator.
 #[test]
 fn xep_0227_4_what_is_not_known_is_told_with_its_place() {
     let engine = MemoryEngine::new();
@@ -467,7 +470,7 @@ fn xep_0227_5_files_include_files_and_data_includes_none() {
     assert!(out.contains("name='juliet+1'") && out.contains("/etc/passwd") && !out.contains("root:"), "{out}");
 }
 
-/// An inclusion leads to files of the export, and to no others.
+/// An inclusion may only refer to files of the export.
 #[test]
 fn inclusions_do_not_leave_the_folder_of_the_export() {
     let dir = TempDir::new().expect("a folder");
@@ -507,7 +510,7 @@ fn inclusions_do_not_leave_the_folder_of_the_export() {
     }
 }
 
-/// A small export does not become an endless one: each file has one place.
+/// A small export cannot become endless: each file may be included once.
 #[test]
 fn a_file_that_is_included_twice_is_refused() {
     let dir = TempDir::new().expect("a folder");
@@ -527,7 +530,7 @@ fn a_file_that_is_included_twice_is_refused() {
     assert!(rows(&engine, "juliet@capulet.com").is_empty());
 }
 
-/// Files by three links that include each other are no deeper than exports are.
+/// Files included through three links are limited to the depth of exports.
 #[test]
 fn files_include_each_other_only_so_deep() {
     let dir = TempDir::new().expect("a folder");
@@ -542,7 +545,8 @@ fn files_include_each_other_only_so_deep() {
     assert!(wrong.contains("3.xml:1") && wrong.contains("include each other more than 4 deep"), "{wrong}");
 }
 
-/// A file writes accounts of domains that are served, under names that a JID may have, and nothing of anybody else's.
+/// A file creates only accounts of served domains, with valid localparts, and nothing of other
+/// users.
 #[test]
 fn names_of_other_domains_and_names_that_are_none_are_left_out() {
     let engine = MemoryEngine::new();
@@ -578,8 +582,8 @@ fn names_of_other_domains_and_names_that_are_none_are_left_out() {
     text += "</server-data>";
     let (summary, end) = take(&engine, &text);
     assert_eq!(end, Ok(()));
-    // juliet@montague.net is a good name of a domain that is served, and juliet@capulet.com was there, whose domain a dot ends
-    // (RFC 7622 3.2).
+    // juliet@montague.net is a valid name of a served domain, and juliet@capulet.com existed; the
+    // trailing dot of its domain is ignored (RFC 7622 3.2).
     assert_eq!((summary.users, summary.there), (1, 1), "{summary:?}");
     assert_eq!(summary.left, (hosts.len() * (names.len() + 1) - 2) as u64);
     let after = give(&engine);
@@ -587,7 +591,8 @@ fn names_of_other_domains_and_names_that_are_none_are_left_out() {
     assert_eq!(after.matches("<user ").count(), 2);
 }
 
-/// What stands in an archive or waits was said to the user or by the user, whatever it says of others.
+/// Messages in an archive or queue must be to or from the user, whatever a file claims about
+/// others.
 #[test]
 fn messages_of_others_and_contacts_that_are_none_are_left_out() {
     let message = |from: &str, to: &str| {
@@ -623,7 +628,7 @@ fn messages_of_others_and_contacts_that_are_none_are_left_out() {
     assert!(!give(&engine).contains("nurse@capulet.com"));
 }
 
-/// What a file says reaches a terminal without control characters, and cut.
+/// Texts from a file reach a terminal without control characters, and cut.
 #[test]
 fn notes_have_no_control_characters_and_are_short() {
     let host = format!("\u{9b}31m{}", "x".repeat(60_000));
@@ -634,7 +639,7 @@ fn notes_have_no_control_characters_and_are_short() {
     assert!(told.len() == 1 && told[0].len() < 600 && !told[0].contains(char::is_control), "{told:?}");
 }
 
-/// A dry run says what the same import does.
+/// A dry run reports what the same import would do.
 #[test]
 fn a_dry_run_counts_as_the_import_does() {
     let user = |name: &str| format!("<user name='{name}' password='x'>{EVERYTHING}</user>");
@@ -657,7 +662,8 @@ fn a_dry_run_counts_as_the_import_does() {
     }
 }
 
-/// XEP-0398 3, 4: an avatar that comes as nodes is the photo of the vCard, and a photo that comes alone is published.
+/// XEP-0398 3, 4: an avatar imported as nodes becomes the photo of the vCard, and a photo imported
+/// alone is published.
 #[test]
 fn xep_0398_an_avatar_comes_in_nodes_or_in_the_vcard_and_is_in_both() {
     use base64::Engine as _;
@@ -686,7 +692,8 @@ fn xep_0398_an_avatar_comes_in_nodes_or_in_the_vcard_and_is_in_both() {
         image.len()
     );
     assert!(out.contains(&data) && out.contains(&metadata) && out.contains(&card), "{out}");
-    // The nodes alone, as Prosody keeps them: open ones are for all to see, others stay what they are.
+    // Only the nodes, as Prosody stores them: open ones become visible to all, others keep their
+    // access model.
     let nodes = |model: &str| {
         let configure = |name: &str| {
             format!(
@@ -714,13 +721,14 @@ fn xep_0398_an_avatar_comes_in_nodes_or_in_the_vcard_and_is_in_both() {
         assert_eq!(out.contains(&format!("<BINVAL>{encoded}</BINVAL>")), photo.is_some(), "{out}");
         assert_eq!(out.contains("<FN>J</FN>"), !before.is_empty());
     }
-    // A photo that is no image stays in the vCard, and is nobody's avatar.
+    // A photo that is not an image stays in the vCard, and does not become an avatar.
     let engine = MemoryEngine::new();
     let summary = juliet(&engine, "<vCard xmlns='vcard-temp'><PHOTO><BINVAL>PGh0bWw+</BINVAL></PHOTO></vCard>");
     assert_eq!((shown(&engine), summary.counts.nodes, summary.counts.vcards), (None, 0, 1));
 }
 
-/// A file that means ill, or is not whole, is refused with its place, and nothing of the account that it ends in stays.
+/// A malicious or incomplete file is refused with the position, and nothing stays of the account in
+/// which it ends.
 #[test]
 fn files_that_are_not_well_formed_are_refused_with_file_and_line() {
     let open = "<server-data xmlns='urn:xmpp:pie:0'>\n<host jid='capulet.com'>\n";
@@ -751,7 +759,7 @@ fn files_that_are_not_well_formed_are_refused_with_file_and_line() {
     }
 }
 
-/// Elements that are larger than any a server takes are passed over while they are read.
+/// Elements larger than any that a server accepts are skipped while reading.
 #[test]
 fn what_is_too_large_is_passed_over_and_told() {
     let engine = MemoryEngine::new();
@@ -800,7 +808,7 @@ fn accounts_that_are_there_are_left_alone_replaced_or_refused() {
     assert_ne!(credentials(&engine, "juliet@capulet.com").expect("an account").incarnation(), old, "another account");
 }
 
-/// A user who comes twice, in the same batch or not, is taken once.
+/// A user that occurs twice, in the same batch or not, is imported once.
 #[test]
 fn a_user_who_comes_twice_is_taken_once() {
     for password in ["password='x'", ""] {
@@ -819,7 +827,7 @@ fn a_user_who_comes_twice_is_taken_once() {
     }
 }
 
-/// An account is there as a whole or not at all, also one with more rows than one commit has.
+/// An account exists completely or not at all, even with more rows than one commit holds.
 #[test]
 fn an_import_that_is_cut_off_leaves_no_half_account() {
     let body = "x".repeat(100 << 10);
@@ -842,7 +850,8 @@ fn an_import_that_is_cut_off_leaves_no_half_account() {
     assert_eq!((end, summary.counts.archived), (Ok(()), 700));
     assert_eq!(abandon(&engine).expect("looked"), None, "nothing is under way");
     assert!(credentials(&engine, "juliet@capulet.com").is_some());
-    // A process that was killed within it: the next import, and the next start, remove what it has left.
+    // The process was killed during the import: the next import, and the next start, remove its
+    // leftovers.
     let mut killed = Batch::new();
     killed.put(Table::Meta, b"", b"portable/arriving", &[b"romeo@montague.net"]);
     killed.put(Table::Roster, b"romeo@montague.net", b"a@b", &[b"x"]);
@@ -851,7 +860,7 @@ fn an_import_that_is_cut_off_leaves_no_half_account() {
     assert_eq!(rows(&engine, "romeo@montague.net"), []);
 }
 
-/// A message that its sender has retracted goes out as a tombstone (XEP-0424 4), and is one where it comes in again.
+/// A message retracted by its sender is exported as a tombstone (XEP-0424 4), and imported as one.
 #[test]
 fn what_was_retracted_does_not_go_out() {
     let message = |id: &str, inside: &str| {
@@ -880,7 +889,7 @@ fn what_was_retracted_does_not_go_out() {
     }
 }
 
-/// XEP-0227 7: files are their owner's alone, and none is written over.
+/// XEP-0227 7: files are readable by their owner only, and none is overwritten.
 #[test]
 fn xep_0227_7_files_are_private_and_in_four_layouts() {
     use std::os::unix::fs::MetadataExt;
@@ -918,7 +927,8 @@ fn xep_0227_7_files_are_private_and_in_four_layouts() {
     assert_eq!((only.users, only.notes().count()), (1, 1));
 }
 
-/// Whatever is done to a file: it is taken or refused, and what was taken goes out as something that is taken again as a whole.
+/// Any modified file is imported or refused, and the export of what was imported can be imported
+/// again completely.
 #[test]
 fn whatever_is_in_a_file_what_was_taken_goes_out_and_comes_again() {
     let text = format!(
@@ -945,7 +955,7 @@ fn whatever_is_in_a_file_what_was_taken_goes_out_and_comes_again() {
                     let end = (at + next(200)).min(bytes.len());
                     bytes.drain(at..end);
                 }
-                // Some of it twice, or elsewhere.
+                // A part of it twice, or elsewhere.
                 _ => {
                     let end = (at + next(400)).min(bytes.len());
                     let (piece, to) = (bytes[at..end].to_vec(), next(bytes.len()));

@@ -1,4 +1,5 @@
-//! Files that are written: private to their owner, and with their names only once they are complete.
+//! Writes files: readable by their owner only, and renamed to their final names only once they are
+//! complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::Wrong;
 
-/// A file under way.
+/// A file being written.
 pub(super) struct Out {
     name: PathBuf,
     unfinished: PathBuf,
@@ -20,7 +21,7 @@ fn at(path: &Path) -> impl Fn(io::Error) -> Wrong {
 }
 
 impl Out {
-    /// Begins a file that is not there.
+    /// Begins a new file.
     pub(super) fn create(name: PathBuf) -> Result<Out, Wrong> {
         if name.symlink_metadata().is_ok() {
             return Err(Wrong::File(format!("{} is there already: move it away, or name another", name.display())));
@@ -39,7 +40,7 @@ impl Out {
         self.file.as_mut().expect("until it is finished").write_all(text).map_err(at(&self.unfinished))
     }
 
-    /// The file is complete. `durable` once this returns.
+    /// Completes the file. With `durable`, it is durable once this returns.
     pub(super) fn finish(mut self, durable: bool) -> Result<u64, Wrong> {
         let file = self.file.take().expect("only here");
         let file = file.into_inner().map_err(|error| at(&self.unfinished)(error.into_error()))?;
@@ -59,7 +60,7 @@ impl Drop for Out {
     }
 }
 
-/// Makes a folder that is not there, or uses an empty one.
+/// Creates a folder, or uses an empty one.
 pub(super) fn folder(path: &Path) -> Result<(), Wrong> {
     match fs::create_dir(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -73,7 +74,8 @@ pub(super) fn folder(path: &Path) -> Result<(), Wrong> {
     }
 }
 
-/// A localpart or domain as the name of a file; none if it cannot be one. It has no slash (RFC 7622 3.3.1), but may be too long.
+/// A localpart or domain as a file name; `None` if it cannot be one. It contains no slash (RFC 7622
+/// 3.3.1), but may be too long.
 pub(super) fn file_name(name: &str) -> Option<String> {
     let fits = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']) && name.len() <= 240;
     fits.then(|| format!("{name}.xml"))
