@@ -5,14 +5,14 @@
 //!
 //! ```text
 //! sync-ms=200                  each sync of the journal takes this much longer
-//! sleep-shard=1:30s@3s         shard 1 sleeps for 30 seconds, 3 seconds after the start
-//! hold-lock=knobs:30s@3s       a thread `plant` holds the lock for 30 seconds, 3 seconds after the start
-//! stop-disk=30s@3s             syncs of the journal block for 30 seconds, 3 seconds after the start
-//! full-disk=30s@3s             the journal finds no space for 30 seconds, 3 seconds after the start
+//! sleep-shard=1:30s@3s         shard 1 sleeps for 30 s, 3 s after the start
+//! hold-lock=knobs:30s@3s       a thread `plant` holds the lock for 30 s, 3 s after the start
+//! stop-disk=30s@3s             syncs of the journal block for 30 s, 3 s after the start
+//! full-disk=30s@3s             the journal finds no space for 30 s, 3 s after the start
 //! panic=shard-1@3s             the first thread that passes a place of this name panics, once
 //! fail-driver=1@3s             the driver of shard 1 fails
-//! wall=FILE                    the wall clock is ahead by the seconds in the file, behind if negative;
-//!                              read at the start and every second
+//! wall=FILE                    the wall clock is ahead by the seconds in the file, behind if they are
+//!                              negative; read at the start and every second
 //! echo=on                      no fault: `/echo` at http and https echoes WebSocket messages, for
 //!                              suites that test frames
 //! ```

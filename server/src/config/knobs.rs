@@ -1,7 +1,8 @@
 //! The options that an operator sets while the server runs, layered over the configuration.
 //!
 //! ```text
-//! set for a while > set > flags, environment and file as read last (knobs) or as at the start (all else)
+//! set for a while > set > flags, environment and file
+//!                         as last read (knobs) or as at the start (all other options)
 //! ```
 //!
 //! A value stays set until it is reset, its time is over, or the server ends; reloading the file

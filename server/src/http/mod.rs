@@ -2,10 +2,10 @@
 //! and readiness.
 //!
 //! ```text
-//! serve (listeners, connections, bounds) -> guard (who may ask) ─┬─> page (the dashboard's files)
-//!                                                                 ├─> history, wrong -> the recorder
-//!                                                                 ├─> standing -> waits
-//!                                                                 └─> metrics, health -> dyn Telemetry
+//! serve (listeners, connections, bounds) -> guard ─┬─> page (the dashboard's files)
+//!                                                  ├─> history, wrong -> the recorder
+//!                                                  ├─> standing -> waits
+//!                                                  └─> metrics, health -> dyn Telemetry
 //! ```
 //!
 //! It runs on one thread of its own, which sleeps between requests. This module is read-only:

@@ -1,4 +1,5 @@
-//! What allocates memory: samples of the stacks that asked for it, and which of it is still there at the end.
+//! Allocation profiles: samples of the stacks that allocated memory, and how much of it is still
+//! allocated at the end.
 
 use std::io;
 
@@ -7,10 +8,11 @@ use super::unwind::Stacks;
 use super::{DRAIN_EVERY, Run};
 use throng_sys::{HeapSampler, Kept};
 
-/// Samples of which it is known whether they are freed; those beyond count as dropped. 32 MB.
+/// Most samples whose deallocation is tracked; further ones count as dropped. 32 MB.
 const SAMPLES_MAX: usize = 1_000_000;
 
-/// Samples what all threads but this one allocate, a sample about every `step` bytes, until the run is over.
+/// Samples allocations of all threads except this one, about every `step` bytes, until the run is
+/// over.
 pub(super) fn run(run: &Run, step: u64) -> io::Result<Found> {
     let mut stacks = Stacks::of_this_process()?;
     let mut sampler = HeapSampler::start(step)?;
@@ -36,7 +38,7 @@ pub(super) fn run(run: &Run, step: u64) -> io::Result<Found> {
         }
         std::thread::sleep(DRAIN_EVERY);
     }
-    // Frees are told as long as there is a sampler.
+    // Deallocations are tracked as long as there is a sampler.
     for (number, weight, _) in followed.iter().filter(|(_, _, kept)| kept.is_there()) {
         tally.keep(*number, *weight);
     }

@@ -1,7 +1,8 @@
-//! What the processor and the kernel count of each thread (perf_event_open(2)): cycles, instructions, misses, switches.
+//! Counts by the processor and the kernel for each thread (perf_event_open(2)): cycles,
+//! instructions, misses, switches.
 //!
-//! Each event is asked for by itself, because a machine may have some and not others: a virtual one often none of the processor's.
-//! What there is not has a reason in words.
+//! Each event is opened separately, because a machine may support some and not others: a virtual
+//! machine often supports none of the processor's. A missing event has a reason in words.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,10 +13,10 @@ use serde::{Deserialize, Serialize};
 
 use super::{DRAIN_EVERY, Run};
 
-/// An event: its name, and how it is asked for.
+/// An event: its name, and how to open it.
 type Event = (&'static str, fn() -> Builder<'static>);
 
-/// What is counted. Names are those of perf-list(1).
+/// The counted events. Names are those of perf-list(1).
 const EVENTS: [Event; 10] = [
     ("task-clock", || Builder::new(Software::TASK_CLOCK)),
     ("context-switches", || Builder::new(Software::CONTEXT_SWITCHES)),
@@ -29,18 +30,20 @@ const EVENTS: [Event; 10] = [
     ("branch-misses", || Builder::new(Hardware::BRANCH_MISSES)),
 ];
 
-/// What was counted.
+/// The counts.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Counted {
-    /// Of each thread, by its name; threads of the same name together. Of each event its count; `task-clock` in nanoseconds.
+    /// By thread name, threads with the same name combined: the count of each event; `task-clock`
+    /// in nanoseconds.
     pub threads: BTreeMap<String, BTreeMap<String, u64>>,
     /// Events that could not be counted, and why.
     pub missing: BTreeMap<String, String>,
-    /// What the kernel does for a thread is counted with it.
+    /// Whether time in the kernel is included.
     pub with_kernel: bool,
 }
 
-/// Counts of all threads but this one until the run is over. Threads that begin later are not seen.
+/// Counts all threads except this one until the run is over. Threads that start later are not
+/// counted.
 pub(super) fn run(run: &Run) -> io::Result<Counted> {
     let mut counted = Counted { with_kernel: true, ..Counted::default() };
     let mut counters: Vec<(String, &str, Counter)> = Vec::new();
@@ -48,7 +51,7 @@ pub(super) fn run(run: &Run) -> io::Result<Counted> {
     for entry in std::fs::read_dir("/proc/self/task")? {
         let entry = entry?;
         let Some(thread) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // One that has ended since has no name.
+        // A thread that has ended since has no name.
         let Ok(name) = std::fs::read_to_string(entry.path().join("comm")) else { continue };
         if thread == own {
             continue;
@@ -70,7 +73,7 @@ pub(super) fn run(run: &Run) -> io::Result<Counted> {
     }
     for (name, event, counter) in &mut counters {
         let read = counter.read_count_and_time()?;
-        // More events than the processor has places for take turns: each is told as if it had always had one.
+        // More events than hardware counters are multiplexed: scale each count to the whole time.
         let count = match read.time_running {
             0 => 0,
             running => (u128::from(read.count) * u128::from(read.time_enabled) / u128::from(running)) as u64,
@@ -80,7 +83,7 @@ pub(super) fn run(run: &Run) -> io::Result<Counted> {
     Ok(counted)
 }
 
-/// Opens one, with what the kernel does if that is allowed.
+/// Opens one event, including kernel mode if that is allowed.
 fn open(builder: fn() -> Builder<'static>, thread: i32, with_kernel: &mut bool) -> io::Result<Counter> {
     loop {
         let opened = builder().observe_pid(thread).any_cpu().exclude_kernel(!*with_kernel).exclude_hv(true).build();

@@ -1,4 +1,4 @@
-//! Where threads spend CPU time: samples of their stacks.
+//! CPU profiles: samples of the stacks of running threads.
 
 use std::io;
 use std::time::{Duration, Instant};
@@ -8,10 +8,10 @@ use super::unwind::Stacks;
 use super::{DRAIN_EVERY, Run};
 use throng_sys::TimeSampler;
 
-/// How often it is looked for new threads.
+/// Interval at which new threads are looked for.
 const FOLLOW_EVERY: Duration = Duration::from_millis(200);
 
-/// Samples all threads but this one until the run is over.
+/// Samples all threads except this one until the run is over.
 pub(super) fn run(run: &Run, hz: u32) -> io::Result<Found> {
     let mut stacks = Stacks::of_this_process()?;
     let mut sampler = TimeSampler::start(hz)?;

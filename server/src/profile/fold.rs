@@ -1,10 +1,10 @@
-//! Stacks as text and as a picture.
+//! Stacks as text and as a flame graph.
 
 use std::io::{self, Write};
 
 use inferno::flamegraph;
 
-/// A stack with names.
+/// A stack with symbol names.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Named {
     /// Name of the thread.
@@ -13,7 +13,7 @@ pub struct Named {
     pub frames: Vec<String>,
     /// Samples, or bytes.
     pub count: u64,
-    /// Of the bytes those that were not freed again.
+    /// Allocated bytes that were not freed.
     #[serde(skip_serializing_if = "is_none")]
     pub kept: u64,
 }
@@ -22,7 +22,8 @@ fn is_none(kept: &u64) -> bool {
     *kept == 0
 }
 
-/// A line a stack, `thread;outer;inner count`: the form that flame graph tools share. Equal stacks are added up.
+/// One line per stack, `thread;outer;inner count`: the common input of flame graph tools. Equal
+/// stacks are combined.
 pub fn folded(stacks: &[Named]) -> Vec<String> {
     let mut sums = std::collections::BTreeMap::<String, u64>::new();
     for stack in stacks {
@@ -33,7 +34,7 @@ pub fn folded(stacks: &[Named]) -> Vec<String> {
     sums.into_iter().map(|(stack, count)| format!("{stack} {count}")).collect()
 }
 
-/// Draws a flame graph: width is counts of the unit, threads stand at the bottom.
+/// Draws a flame graph: widths are counts of the unit, threads are at the bottom.
 ///
 /// # Errors
 /// There is nothing to draw, or `into` cannot be written.

@@ -1,15 +1,16 @@
-//! Profiles of the running server, taken while it runs and without a restart.
+//! Profiles of the running server, without a restart.
 //!
 //! ```text
-//! throng ctl profile --> admin --> Profiles (one at a time) --> thread "profile" (nice 19) --> cpu   sampler -> unwind
-//!        symbols, fold <-- stacks of addresses                                                 alloc          "
-//!                    tables                                                                    counters  perf_event_open(2)
-//!                                                                                              wait  waits, /proc
+//! ctl profile --> admin --> Profiles (one at a time) --> thread "profile" (nice 19)
+//!    symbols, fold <-- stacks of addresses --  cpu       sampler -> unwind
+//!                                              alloc     sampler -> unwind
+//!           tables <-- counts ---------------  counters  perf_event_open(2)
+//!                                              wait      waits, /proc
 //! ```
 //!
-//! The server takes samples and adds up equal ones; what addresses are called is found out by the command, in its own process.
-//! While nobody profiles, nothing of this runs and no memory is held. This module knows threads and places; it never
-//! learns who asked, and touches no shard.
+//! The server takes samples and combines equal ones; the command resolves the symbols of addresses
+//! in its own process. Without a profile, none of this runs or uses memory. This module knows
+//! threads and places; it never learns who asked, and touches no shard.
 
 mod alloc;
 pub mod counters;
@@ -36,22 +37,23 @@ use crate::waits::{self, Mutex, Place, Stuck};
 /// Longest profile, seconds.
 pub const SECONDS_MAX: u64 = 300;
 
-/// Most samples a second of CPU time of a thread.
+/// Most samples per second of CPU time of a thread.
 pub const HZ_MAX: u32 = 1_000;
 
 /// Least and most bytes between two samples of [`Plan::Alloc`].
 pub const STEP_BYTES: std::ops::RangeInclusive<u64> = 1 << 10..=1 << 30;
 
-/// Longest pattern of names, bytes.
+/// Longest name pattern, bytes.
 pub const PATTERN_BYTES_MAX: usize = 256;
 
-/// How often samples are taken out: the ring holds those of 64 busy threads at 99 Hz for four times as long.
+/// Interval at which samples are collected: the ring holds four times the samples that 64 busy
+/// threads produce in it at 99 Hz.
 const DRAIN_EVERY: Duration = Duration::from_millis(10);
 
-/// A profile that nobody has asked about for so long ends.
+/// A profile that is not polled for this long ends.
 const ABANDONED_AFTER: Duration = Duration::from_secs(10);
 
-/// What is to be found out.
+/// The kind of profile, with its settings.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Plan {
@@ -59,7 +61,7 @@ pub enum Plan {
     Cpu {
         /// 1 to [`SECONDS_MAX`].
         seconds: u64,
-        /// Samples a second of CPU time of each thread, 1 to [`HZ_MAX`].
+        /// Samples per second of CPU time of each thread, 1 to [`HZ_MAX`].
         hz: u32,
     },
     /// What allocates memory.
@@ -69,7 +71,7 @@ pub enum Plan {
         /// Mean bytes between two samples of a thread, in [`STEP_BYTES`].
         step: u64,
     },
-    /// What the processor counts of each thread.
+    /// The processor's event counts of each thread.
     Counters {
         /// 1 to [`SECONDS_MAX`].
         seconds: u64,
@@ -78,8 +80,8 @@ pub enum Plan {
     Wait {
         /// 1 to [`SECONDS_MAX`].
         seconds: u64,
-        /// Threads and places whose names contain this, or are of this form (`*`, `?`); all if it is empty. At most
-        /// [`PATTERN_BYTES_MAX`].
+        /// Threads and places whose names contain this text, or match this pattern (`*`, `?`); all
+        /// if empty. At most [`PATTERN_BYTES_MAX`].
         only: String,
     },
 }
@@ -94,7 +96,7 @@ impl Plan {
         }
     }
 
-    /// What is wrong with it.
+    /// The fault of the settings, if any.
     fn fault(&self) -> Option<String> {
         if !(1..=SECONDS_MAX).contains(&self.seconds()) {
             return Some(format!("a profile takes 1 to {SECONDS_MAX} seconds"));
@@ -125,7 +127,7 @@ impl Plan {
     }
 }
 
-/// What a profile has found.
+/// The result of a profile.
 #[derive(Debug)]
 enum Outcome {
     Stacks(Found),
@@ -133,15 +135,17 @@ enum Outcome {
     Waits(WaitPage),
 }
 
-/// What can be asked of [`Profiles`].
+/// The requests to [`Profiles`].
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Ask {
-    /// Begin one. Answered by [`Told::Progress`].
+    /// Begins a profile. Answered by [`Told::Progress`].
     Begin(Plan),
-    /// How far it is. Whoever began one asks at least every ten seconds; otherwise it ends.
+    /// Requests the progress. The client polls at least every ten seconds; otherwise the profile
+    /// ends.
     Progress {},
-    /// What one that has ended has found: of stacks a page from the one numbered `from` on. The last page ends the profile.
+    /// Requests the result of a finished profile: for stacks, the page that begins with the one
+    /// numbered `from`. The last page ends the profile.
     Found {
         /// 0, or [`Page::next`].
         from: usize,
@@ -152,47 +156,48 @@ pub enum Ask {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Told {
-    /// How far it is.
+    /// The progress.
     Progress(Progress),
     /// Stacks.
     Stacks(Page),
-    /// What the processor has counted.
+    /// The processor's counts.
     Counted(Counted),
     /// Waits.
     Waits(WaitPage),
 }
 
-/// How far a profile is.
+/// The progress of a profile.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Progress {
-    /// Since it began to look, milliseconds; 0 before that.
+    /// Milliseconds since sampling began; 0 before that.
     pub elapsed_ms: u64,
     /// Samples so far.
     pub samples: u64,
-    /// Samples that were lost for want of room.
+    /// Samples lost for lack of room.
     pub dropped: u64,
-    /// It has ended, and what it found can be asked for.
+    /// Whether it has ended, and its result can be requested.
     pub done: bool,
 }
 
-/// Why there is no answer.
+/// Why a request was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// Another profile is under way.
+    /// Another profile is in progress.
     Busy(String),
-    /// The question is wrong, or there is nothing to answer it with.
+    /// The request is wrong, or there is no result for it.
     Invalid(String),
     /// The system did not allow it.
     Failed(String),
 }
 
-/// A profile under way: what its thread and those who ask about it share.
+/// A profile in progress: the state shared by its thread and the threads that poll it.
 #[derive(Debug)]
 pub(crate) struct Run {
     asked_for: Instant,
-    /// When it began to look. What it needs for that may take longer than the profile where the CPU is busy.
+    /// When sampling began. Where the CPU is busy, the preparations may take longer than the
+    /// profile.
     began: OnceLock<Instant>,
-    /// When somebody last asked, milliseconds since it was asked for.
+    /// When it was last polled, milliseconds since its request.
     asked_ms: AtomicU64,
     samples: AtomicU64,
     dropped: AtomicU64,
@@ -213,24 +218,25 @@ impl Run {
         }
     }
 
-    /// Everything stands ready: its time counts from here, and whatever else wants the CPU goes first.
+    /// Begins sampling after the preparations: its time counts from here, and other work takes
+    /// precedence for the CPU.
     pub(crate) fn begin(&self) {
-        // Without the right to step back it runs as the others do.
+        // Without permission to lower its priority, it runs like the other threads.
         let _ = rustix::process::setpriority_process(None, 19);
         let _ = self.began.set(Instant::now());
     }
 
-    /// Whether the time is up, or nobody waits for it any more.
+    /// Whether the time is over, or the client has gone.
     pub(crate) fn is_over(&self) -> bool {
         self.elapsed() >= self.end || self.idle() > ABANDONED_AFTER
     }
 
-    /// Time since it began; none before.
+    /// Time since it began; zero before.
     fn elapsed(&self) -> Duration {
         self.began.get().map_or(Duration::ZERO, Instant::elapsed)
     }
 
-    /// Time since somebody last asked.
+    /// Time since it was last polled.
     fn idle(&self) -> Duration {
         self.asked_for.elapsed().saturating_sub(Duration::from_millis(self.asked_ms.load(Ordering::Relaxed)))
     }
@@ -240,7 +246,7 @@ impl Run {
         self.dropped.store(dropped, Ordering::Relaxed);
     }
 
-    /// Time until it is over, if somebody waits for it until then.
+    /// The remaining time, provided that the client keeps polling.
     pub(crate) fn left(&self) -> Duration {
         self.end.saturating_sub(self.elapsed())
     }
@@ -264,7 +270,7 @@ struct Job {
 }
 
 impl Job {
-    /// It runs, or somebody is about to fetch what it found.
+    /// Whether it runs, or its result is about to be fetched.
     fn is_wanted(&self) -> bool {
         !self.run.done.load(Ordering::Acquire) || self.run.idle() <= ABANDONED_AFTER
     }
@@ -277,7 +283,7 @@ pub struct Profiles {
     others: Others,
 }
 
-/// What stands still beside threads and locks, as others know it.
+/// Stalls besides threads and locks, as other modules know them.
 #[derive(Clone)]
 struct Others(Arc<dyn Fn() -> Vec<Stuck> + Send + Sync>);
 
@@ -294,7 +300,7 @@ impl Default for Profiles {
 }
 
 impl Profiles {
-    /// With somebody who tells what else stands still: clients that do not read. It must not wait for anybody.
+    /// `others` returns other stalls: clients that do not read. It must not block.
     pub fn new(others: impl Fn() -> Vec<Stuck> + Send + Sync + 'static) -> Profiles {
         Profiles { job: Mutex::new(Place::LockProfile, None), others: Others(Arc::new(others)) }
     }
@@ -322,7 +328,7 @@ impl Profiles {
                 let progress = job.run.progress();
                 match failed {
                     Some(why) => {
-                        // It is told, and stands in the way of no other.
+                        // Its end is reported, so the next profile may begin.
                         *slot = None;
                         Err(Refused::Failed(why))
                     }
@@ -365,7 +371,7 @@ fn begin(plan: &Plan, others: &Others) -> Result<Job, Refused> {
     let (plan, others) = (plan.clone(), others.clone());
     let (its_run, its_outcome) = (run.clone(), outcome.clone());
     let work = move || {
-        // A profile that breaks must not stand in the way of the next.
+        // A profile that panics must not block the next one.
         let profile = || {
             #[cfg(debug_assertions)]
             crate::plant::pass("profile");

@@ -1,4 +1,4 @@
-//! Stacks that were seen, equal ones added up, and how they are handed over.
+//! Sampled stacks, equal ones combined, and their transfer in pages.
 
 use std::collections::HashMap;
 
@@ -6,38 +6,39 @@ use serde::{Deserialize, Serialize};
 
 use super::unwind::{Code, Frame};
 
-/// Different stacks at the most; samples of others count as dropped. 60 MB if all were of the greatest depth.
+/// Most distinct stacks; samples of further ones count as dropped. 60 MB if all had the maximum
+/// depth.
 const STACKS_MAX: usize = 20_000;
 
-/// Stacks of a page.
+/// Stacks per page.
 const STACKS_A_PAGE: usize = 500;
 
-/// What has the same stack.
+/// The samples with the same stack.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Stack {
     /// Name of the thread.
     pub thread: String,
-    /// Samples, or bytes that were allocated.
+    /// Samples, or bytes allocated.
     pub count: u64,
-    /// Of the bytes those that were not freed again.
+    /// Allocated bytes that were not freed.
     #[serde(default)]
     pub kept: u64,
-    /// Outermost first; the module [`super::unwind::LOST`] stands for frames that could not be found.
+    /// Outermost first; the module [`super::unwind::LOST`] marks frames that could not be found.
     pub frames: Vec<Frame>,
 }
 
-/// A piece of what was found.
+/// A page of the result.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Page {
-    /// The files that frames are of, by number; with the first page only.
+    /// The code files of the frames, by number; only in the first page.
     pub code: Vec<Code>,
     /// Stacks.
     pub stacks: Vec<Stack>,
-    /// Number of the first stack of the next page; none at the end.
+    /// Number of the first stack of the next page; `None` at the end.
     pub next: Option<usize>,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug)]
 pub(super) struct Found {
     code: Vec<Code>,
@@ -55,17 +56,18 @@ impl Found {
     }
 }
 
-/// Different stacks by number, while samples come.
+/// Distinct stacks by number, while sampling.
 #[derive(Default)]
 pub(super) struct Tally {
     names: HashMap<i32, String>,
     numbers: HashMap<(i32, Vec<Frame>), usize>,
-    /// By number: what came, and what of it is kept.
+    /// By number: the sum, and the part of it that is not freed.
     sums: Vec<(u64, u64)>,
 }
 
 impl Tally {
-    /// Adds a sample; the number of its stack, or none when there is no room for another one.
+    /// Adds a sample; returns the number of its stack, or `None` if there is no room for another
+    /// one.
     pub(super) fn add(&mut self, thread: i32, frames: Vec<Frame>, weight: u64) -> Option<usize> {
         self.names.entry(thread).or_insert_with(|| name(thread));
         let (room, next) = (self.sums.len() < STACKS_MAX, self.sums.len());
@@ -82,7 +84,7 @@ impl Tally {
         Some(number)
     }
 
-    /// So much of a stack's is kept.
+    /// Adds this weight to the part of a stack that is not freed.
     pub(super) fn keep(&mut self, number: usize, weight: u64) {
         self.sums[number].1 += weight;
     }
@@ -101,7 +103,7 @@ impl Tally {
     }
 }
 
-/// The name of a thread, as `top -H` shows it; its number when it has ended.
+/// The name of a thread, as `top -H` shows it; its number if it has ended.
 fn name(thread: i32) -> String {
     let path = format!("/proc/self/task/{thread}/comm");
     std::fs::read_to_string(path).map_or_else(|_| format!("thread {thread}"), |name| name.trim_end().to_owned())

@@ -1,5 +1,5 @@
-//! What addresses are called, in the process of the command: by the table of symbols of the server's own program, and by its
-//! line tables, where it has them.
+//! Symbol names of addresses, resolved in the process of the command: from the symbol table of the
+//! server's program, and from its line tables, if it has them.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,11 +14,11 @@ use super::unwind::{Code, Frame, LOST};
 
 type Reader = EndianRcSlice<NativeEndian>;
 
-/// What a file of code says of its addresses.
+/// The names in a code file.
 struct Names {
-    /// Functions that are inlined, and files. Without line tables it finds nothing.
+    /// Inlined functions, and source files. Finds nothing without line tables.
     lines: Context<Reader>,
-    /// Where each function begins, in order.
+    /// The start of each function, in order.
     symbols: Vec<(u64, String)>,
 }
 
@@ -41,8 +41,9 @@ impl Names {
         after.checked_sub(1).map(|at| &*self.symbols[at].1)
     }
 
-    /// The functions at an address, outermost first. Line tables have an inlined function's own name only, so its file stands with
-    /// it; the function that it stands in has its whole path in the table of symbols.
+    /// The functions at an address, outermost first. Line tables have only the last part of an
+    /// inlined function's name, so its source file is added; the enclosing function has its whole
+    /// path in the symbol table.
     fn find(&self, address: u64) -> Option<Vec<String>> {
         let mut names = Vec::new();
         let mut frames = self.lines.find_frames(address).skip_all_loads().ok()?;
@@ -70,8 +71,8 @@ pub struct Symbols {
 }
 
 impl Symbols {
-    /// Of the files that the process with this id runs. The program is opened by way of the process, so that it is the one
-    /// that runs, not one that has been installed since.
+    /// For the code files of the process with this id. The program is opened through the process,
+    /// so that it is the running one and not one installed since.
     pub fn new(process: u32, code: Vec<Code>) -> Symbols {
         let open = |code: Code| {
             let running = format!("/proc/{process}/exe");
@@ -82,12 +83,12 @@ impl Symbols {
         Symbols { code: code.into_iter().map(open).collect(), known: HashMap::new() }
     }
 
-    /// Whether the program's own names could be read.
+    /// Whether the program's own symbols could be read.
     pub fn knows_program(&self) -> bool {
         self.code.iter().any(|(code, names)| code.program && names.is_some())
     }
 
-    /// The functions of a frame, outermost first: more than one where some are inlined.
+    /// The functions of a frame, outermost first: more than one if some are inlined.
     pub fn names(&mut self, frame: Frame) -> &[String] {
         let Symbols { code, known } = self;
         known.entry(frame).or_insert_with(|| {
@@ -113,7 +114,7 @@ fn short(file: &str) -> &str {
     file.rmatch_indices('/').nth(1).map_or(file, |(at, _)| &file[at + 1..])
 }
 
-/// Without the number by which the compiler tells equal names apart.
+/// The name without the compiler's disambiguating hash.
 fn tidy(name: &str) -> String {
     match name.rsplit_once("::h") {
         Some((name, number)) if number.len() == 16 && number.bytes().all(|b| b.is_ascii_hexdigit()) => name.to_owned(),

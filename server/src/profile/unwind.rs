@@ -1,4 +1,5 @@
-//! From registers and a copy of the stack to addresses, by the unwind tables that every file of code carries for panics.
+//! From registers and a copy of the stack to addresses, by the unwind tables that every code file
+//! has for panics.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -10,25 +11,25 @@ use object::{Object, ObjectSection, ObjectSegment, ReadCache, ReadRef};
 
 use throng_sys::{Registers, Sample};
 
-/// Frames of a stack at the most.
+/// Most frames of a stack.
 const FRAMES_MAX: usize = 192;
 
-/// A file of code in the process's memory.
+/// A code file in the process's memory.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Code {
-    /// Where it was loaded from; `[vdso]` is the kernel's own.
+    /// The path of the file; `[vdso]` is the kernel's own.
     pub path: String,
-    /// It is the program itself.
+    /// Whether it is the program itself.
     pub program: bool,
 }
 
-/// Module by number, and the address in it as its file counts.
+/// The number of the module, and the address relative to its file.
 pub type Frame = (u32, u64);
 
-/// Number of a module that stands for frames that could not be found.
+/// Number of the module that marks frames that could not be found.
 pub const LOST: u32 = u32::MAX;
 
-/// Start, end, place in the file, and whether there is code.
+/// Start, end, offset in the file, and whether it is executable.
 type Range = (u64, u64, u64, bool);
 
 struct Place {
@@ -37,7 +38,7 @@ struct Place {
     base: u64,
 }
 
-/// All code of the process as it was when this was made.
+/// All code of the process at the time of creation.
 pub(super) struct Stacks {
     unwinder: UnwinderNative<Vec<u8>, framehop::MayAllocateDuringUnwind>,
     cache: CacheNative<framehop::MayAllocateDuringUnwind>,
@@ -46,7 +47,7 @@ pub(super) struct Stacks {
 }
 
 impl Stacks {
-    /// Reads the process's map and the unwind tables of what stands in it.
+    /// Reads the process's memory map and the unwind tables of its files.
     ///
     /// # Errors
     /// The map or the program cannot be read.
@@ -61,10 +62,10 @@ impl Stacks {
         let mut stacks =
             Stacks { unwinder: UnwinderNative::new(), cache: CacheNative::new(), places: Vec::new(), code: Vec::new() };
         for (path, ranges) in ranges {
-            // The program is there by this name even when its file has been replaced by an update.
+            // This name refers to the program even if its file was replaced by an update.
             let is_program = path == program;
             let file = if is_program { "/proc/self/exe" } else { &path };
-            // What cannot be read is left out: its frames are found by frame pointers, or lost.
+            // Unreadable files are left out: their frames are found by frame pointers, or lost.
             if ranges.iter().any(|range| range.3) && stacks.add(&path, file, &ranges).is_some() {
                 stacks.code.push(Code { path, program: is_program });
             }
@@ -159,7 +160,7 @@ fn native(r: Registers) -> UnwindRegsNative {
     UnwindRegsNative::new(r.lr, r.sp, r.fp)
 }
 
-/// Path and range of a line of proc_pid_maps(5) that names a file of code.
+/// Path and range in a line of proc_pid_maps(5) that names a code file.
 fn mapping(line: &str) -> Option<(&str, Range)> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;

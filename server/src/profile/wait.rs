@@ -1,5 +1,6 @@
-//! Where threads wait: waits that the threads themselves tell (`waits`), counted while the profile runs; time on a core and time
-//! without one, from the kernel; and, sampled, what the kernel says of threads that tell nothing.
+//! Where threads wait: waits that the threads themselves record (`waits`), counted during the
+//! profile; time on and off a core, from the kernel; and for threads that record nothing, samples
+//! of the kernel's view.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -10,53 +11,55 @@ use super::Run;
 use crate::waits::kernel::{Task, tasks};
 use crate::waits::{self, Count, Counting, Look, Pattern, Place, Stuck, Tally};
 
-/// Time between two looks.
+/// Interval between two samples.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Threads that are asked of the kernel in one look, at the most: each takes some ten microseconds.
+/// Most threads looked up in the kernel per sample: each takes some ten microseconds.
 const ASKED_MAX: usize = 256;
 
-/// Rows at the most: the longest stay. An answer on the control socket has room for as many.
+/// Most rows: those with the longest times are kept. An answer on the control socket has room for
+/// as many.
 const ROWS_MAX: usize = 2_000;
 
-/// Of all threads with a name, the waits at a place.
+/// The waits at a place, over all threads with a name.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Row {
-    /// Name of the thread, or of several.
+    /// Name of the threads.
     pub thread: String,
-    /// How many have this name.
+    /// Number of threads with this name.
     pub threads: u64,
-    /// The place; a function of the kernel when `sort` is `kernel`.
+    /// The place; a function of the kernel if `sort` is `kernel`.
     pub place: String,
-    /// `lock`, `rest`, `channel`, `sleep`, `sync`, `write`, `read`; `core` for time on a core or without one; `kernel` for what was
-    /// sampled.
+    /// `lock`, `rest`, `channel`, `sleep`, `sync`, `write`, `read`; `core` for time on a core or
+    /// without one; `kernel` for samples.
     pub sort: String,
-    /// Waits that ended, slices on a core, or samples.
+    /// Finished waits, time slices on a core, or samples.
     pub count: u64,
-    /// Milliseconds, all together; what is under way at the end as well.
+    /// Total milliseconds, waits in progress at the end included.
     pub total_ms: f64,
-    /// Of the time of all threads of this name, 0 to 1.
+    /// Fraction of the time of all threads of this name, 0 to 1.
     pub share: f64,
-    /// Microseconds, mean of those that ended.
+    /// Mean of the finished waits, microseconds.
     pub mean_us: f64,
-    /// Of a hundred waits 99 were no longer, microseconds, to a factor of four.
+    /// The 99th percentile of the waits in microseconds, to a factor of four.
     pub p99_us: Option<f64>,
-    /// The longest, microseconds.
+    /// The longest wait, microseconds.
     pub worst_us: Option<f64>,
-    /// Seconds that one has been there at the end, at least; none if nobody is there.
+    /// Minimum seconds that a thread has been at the place at the end; `None` if no thread is
+    /// there.
     pub now_s: Option<f64>,
 }
 
-/// What was found.
+/// The result.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct WaitPage {
-    /// Seconds that were looked at.
+    /// Duration of the profile in seconds.
     pub seconds: f64,
-    /// What stands still at the end, the longest first.
+    /// Stalls at the end, the longest first.
     pub stuck: Vec<Stuck>,
     /// By thread, then the longest total first.
     pub rows: Vec<Row>,
-    /// Rows that had no room.
+    /// Number of rows left out.
     pub left_out: u64,
 }
 
@@ -68,16 +71,16 @@ fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 
-/// Rows under way, by thread's name and place.
+/// Rows being collected, by thread name and place.
 struct Rows {
     rows: HashMap<(String, String), Row>,
-    /// How many threads there are of a name.
+    /// Number of threads by name.
     threads: HashMap<String, u64>,
     pattern: Pattern,
 }
 
 impl Rows {
-    /// The row, if it is meant.
+    /// The row, if it matches the filter.
     fn row(&mut self, thread: &str, place: &str, sort: &str) -> Option<&mut Row> {
         if !self.pattern.fits(thread) && !self.pattern.fits(place) {
             return None;
@@ -98,7 +101,8 @@ impl Rows {
         row.worst_us = Some(micros(all.worst));
     }
 
-    /// Who is at a place at the end: waits that have not ended are in the total as far as they were seen.
+    /// Adds the threads at places at the end: unfinished waits are in the total as far as they were
+    /// observed.
     fn now(&mut self, look: &Look, elapsed: Duration) {
         for standing in &look.threads {
             let Some(place) = standing.place else { continue };
@@ -109,7 +113,7 @@ impl Rows {
         }
     }
 
-    /// Time on a core and time without one.
+    /// Adds time on and off a core.
     fn cores(&mut self, thread: &str, before: &Task, after: &Task) {
         let slices = after.slices.saturating_sub(before.slices);
         let of_time = [("on a core", after.ran, before.ran), ("wants a core", after.waited, before.waited)];
@@ -124,14 +128,14 @@ impl Rows {
         }
     }
 
-    /// Samples of a thread that tells nothing.
+    /// Adds samples of a thread that records nothing.
     fn sampled(&mut self, thread: &str, place: &str, samples: u64, every: Duration) {
         let Some(row) = self.row(thread, place, "kernel") else { return };
         row.count += samples;
         row.total_ms += millis(every) * samples as f64;
     }
 
-    /// Shares and means, in order.
+    /// Computes fractions and means, and sorts.
     fn finish(self, elapsed: Duration) -> (Vec<Row>, u64) {
         let mut rows: Vec<Row> = self.rows.into_values().filter(|row| row.count > 0 || row.now_s.is_some()).collect();
         for row in &mut rows {
@@ -149,19 +153,19 @@ impl Rows {
     }
 }
 
-/// What the kernel said, look by look.
+/// Samples from the kernel.
 #[derive(Default)]
 struct Sampled {
-    /// By thread's number and what it did.
+    /// By thread id and function.
     samples: HashMap<(i32, String), u64>,
     names: HashMap<i32, String>,
-    /// What was told of each when it was seen first.
+    /// The first figures of each thread.
     first: HashMap<i32, Task>,
     looks: u64,
 }
 
 impl Sampled {
-    /// Asks of threads that are at no place.
+    /// Samples threads that are at no place.
     fn look(&mut self, look: &Look, own: i32) {
         self.looks += 1;
         let told = |tid: &i32| look.threads.iter().any(|standing| standing.tid == *tid && standing.place.is_some());
@@ -181,7 +185,7 @@ impl Sampled {
     }
 }
 
-/// Looks at all threads but this one until the run is over.
+/// Samples all threads except this one until the run is over.
 pub(super) fn run(run: &Run, only: &str) -> WaitPage {
     let own = rustix::thread::gettid().as_raw_nonzero().get();
     let began = Instant::now();
@@ -197,7 +201,7 @@ pub(super) fn run(run: &Run, only: &str) -> WaitPage {
         sampled.look(&waits::look(), own);
         run.note(sampled.looks, 0);
     }
-    // In this order, so that no wait is both among those that ended and among those under way.
+    // In this order, so that no wait counts both as finished and as in progress.
     let (after, look) = (waits::tallies(), waits::look());
     drop(counting);
     let elapsed = began.elapsed();
@@ -206,7 +210,7 @@ pub(super) fn run(run: &Run, only: &str) -> WaitPage {
     WaitPage { seconds: elapsed.as_secs_f64(), stuck: waits::stuck(&look), rows, left_out }
 }
 
-/// Puts together what was counted, what the kernel says of all, and what was sampled.
+/// Combines the counted waits, the kernel's figures for all threads, and the samples.
 fn found(
     look: &Look,
     before: &HashMap<i32, Tally>,
@@ -233,7 +237,7 @@ fn found(
         let Some(task) = Task::of(tid) else { continue };
         let name = listed(tid).unwrap_or_else(|| task.name.clone());
         *rows.threads.entry(name.clone()).or_default() += 1;
-        // Of one that has begun meanwhile all counts.
+        // For a thread that started meanwhile, everything counts.
         let none = Task::default();
         rows.cores(&name, sampled.first.get(&tid).unwrap_or(&none), &task);
     }
@@ -261,7 +265,7 @@ mod tests {
         });
         let (silent_end, silent_ended) = sync_channel::<()>(0);
         let silent = std::thread::Builder::new().name("test-silent".into()).spawn(move || silent_ended.recv());
-        // Beside much other work it may take a thread a while to begin.
+        // On a busy machine, a thread may start late.
         let tells = |page: &WaitPage| page.rows.iter().any(|row| row.thread == "test-profile-1" && row.count > 5);
         let mut pages = (0..20).map(|_| run(&Run::new(1), "test-*"));
         let page = pages.find(tells).expect("it tells within twenty seconds");

@@ -1,6 +1,7 @@
-//! Bytes of a terminal to keys.
+//! Decodes keys from the bytes of a terminal.
 //!
-//! Read here and not by the terminal's library: its reader never returns once the terminal has gone. That is the end here.
+//! Not read through the terminal library: its reader never returns once the terminal has been
+//! closed. Here that is the end of input.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -10,27 +11,27 @@ use std::time::Duration;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-/// Time in which what follows an escape has come, if it is not the key of that name.
+/// Time for the rest of an escape sequence, before an escape counts as the key.
 const REST_WAIT: Duration = Duration::from_millis(50);
 
-/// What a wait has brought.
+/// The result of a wait.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Input {
     /// Keys, or none in that time.
     Keys(Vec<KeyEvent>),
-    /// The terminal has gone.
+    /// The terminal was closed.
     Gone,
 }
 
 /// The terminal's keys.
 #[derive(Debug)]
 pub struct Keyboard {
-    /// The terminal, where standard input is something else.
+    /// The terminal, if standard input is something else.
     own: Option<File>,
 }
 
 impl Keyboard {
-    /// Of the process's terminal.
+    /// Opens the terminal of the process.
     ///
     /// # Errors
     /// It has none.
@@ -39,7 +40,7 @@ impl Keyboard {
         Ok(Keyboard { own })
     }
 
-    /// Waits for keys so long; a signal ends the wait.
+    /// Waits for keys for this long; a signal ends the wait.
     pub fn wait(&self, time: Duration) -> Input {
         let stdin = io::stdin();
         let from = self.own.as_ref().map_or_else(|| stdin.as_fd(), |own| own.as_fd());
@@ -54,7 +55,7 @@ impl Keyboard {
     }
 }
 
-/// Appends what comes in that time; false if nothing can come any more.
+/// Appends input of that time; returns false at the end of input.
 fn more(from: BorrowedFd<'_>, time: Duration, bytes: &mut Vec<u8>) -> bool {
     let mut polled = [PollFd::from_borrowed_fd(from, PollFlags::IN)];
     let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
@@ -77,7 +78,8 @@ fn more(from: BorrowedFd<'_>, time: Duration, bytes: &mut Vec<u8>) -> bool {
     }
 }
 
-/// Sequences of keys that are no characters (ECMA-48, and as xterm and the Linux console send them), behind the escape.
+/// Sequences of keys other than characters (ECMA-48, as sent by xterm and the Linux console), after
+/// the escape.
 const SEQUENCES: [(&[u8], KeyCode); 20] = [
     (b"[A", KeyCode::Up),
     (b"[B", KeyCode::Down),
@@ -101,7 +103,7 @@ const SEQUENCES: [(&[u8], KeyCode); 20] = [
     (b"[[A", KeyCode::F(1)),
 ];
 
-/// The keys that bytes stand for; what is not known is left out.
+/// The keys for these bytes; unknown sequences are skipped.
 fn keys(mut bytes: &[u8]) -> Vec<KeyEvent> {
     let mut found = Vec::new();
     while let Some((first, rest)) = bytes.split_first() {
@@ -125,7 +127,7 @@ fn keys(mut bytes: &[u8]) -> Vec<KeyEvent> {
     found
 }
 
-/// Length of a sequence that is not known: up to its last byte (ECMA-48 5.4), or a key that was pressed with Alt.
+/// Length of an unknown sequence: up to its final byte (ECMA-48 5.4), or one key pressed with Alt.
 fn unknown(rest: &[u8]) -> usize {
     match rest {
         [b'[', parameters @ ..] => {
@@ -154,7 +156,8 @@ mod tests {
             [KeyCode::Up, KeyCode::Down, KeyCode::PageDown, KeyCode::BackTab, KeyCode::Tab, KeyCode::Char('q')]
         );
         assert_eq!(keys(b"\x03"), [KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL)]);
-        // What means nothing is left out, whole, and what comes behind it is taken: a mouse, a key with Alt, other scripts.
+        // Unknown sequences are skipped as a whole, and the bytes after them are decoded: mouse
+        // events, keys with Alt, other scripts.
         assert_eq!(codes(b"\x1b[1;5Aj\x1b[<0;1;2Mk"), [KeyCode::Char('j'), KeyCode::Char('k')]);
         assert_eq!(codes(b"\x1bxj"), [KeyCode::Char('j')]);
         assert_eq!(codes("\u{e9}s".as_bytes()), [KeyCode::Char('s')]);

@@ -1,11 +1,11 @@
-//! What is chosen: by keys, while the screen is shown.
+//! The user's choices, made by keys while the screen is shown.
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
-/// What fills the screen.
+/// The content of the screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tab {
-    /// Something of everything.
+    /// An overview.
     #[default]
     All,
     /// Shards.
@@ -14,7 +14,7 @@ pub enum Tab {
     Queues,
     /// Sessions.
     Sessions,
-    /// Channels, and clients of browsers.
+    /// Channels, and clients that use HTTP.
     Web,
 }
 
@@ -27,15 +27,15 @@ pub const TABS: [(Tab, &str); 5] = [
     (Tab::Web, "Web"),
 ];
 
-/// What sessions are ordered by.
+/// The sort order of sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Order {
-    /// Stanzas, in and out.
+    /// By stanzas, in and out.
     #[default]
     Stanzas,
-    /// Bytes, in and out.
+    /// By bytes, in and out.
     Bytes,
-    /// What waits for the client.
+    /// By queued output.
     Outbound,
 }
 
@@ -58,39 +58,39 @@ impl Order {
     }
 }
 
-/// What comes of a key.
+/// The effect of a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Next {
-    /// What is chosen is shown.
+    /// Redraw.
     Show,
-    /// The job stops, as by a signal: the terminal, which is raw, does not see to that.
+    /// Suspend the job, as by a signal: a terminal in raw mode does not do that.
     Suspend,
-    /// The end.
+    /// Quit.
     Quit,
 }
 
-/// What is chosen.
+/// The choices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Chosen {
-    /// What fills the screen.
+    /// The content of the screen.
     pub tab: Tab,
-    /// What sessions are ordered by.
+    /// The sort order of sessions.
     pub order: Order,
-    /// Nothing new is shown.
+    /// Whether the display is paused.
     pub paused: bool,
-    /// The keys are explained.
+    /// Whether the help is shown.
     pub help: bool,
-    /// Rows that are scrolled over.
+    /// Number of rows scrolled.
     pub skipped: usize,
 }
 
 /// Rows of a page, for scrolling.
 const PAGE: usize = 10;
-/// Rows that can be scrolled over at most.
+/// Most rows scrolled.
 const SKIPPED_MAX: usize = 10_000;
 
 impl Chosen {
-    /// Takes a key.
+    /// Handles a key.
     pub fn key(&mut self, key: KeyEvent) -> Next {
         if key.kind == KeyEventKind::Release {
             return Next::Show;
@@ -101,7 +101,7 @@ impl Chosen {
             KeyCode::Char('c' | 'd') if control => return Next::Quit,
             KeyCode::Char('z') if control => return Next::Suspend,
             KeyCode::Char('q') => return Next::Quit,
-            // Out of the help, and only then out of all.
+            // Escape leaves the help first, and only then the program.
             KeyCode::Esc if !self.help => return Next::Quit,
             KeyCode::Esc => self.help = false,
             KeyCode::Char('?' | 'h') | KeyCode::F(1) => self.help = !self.help,

@@ -1,12 +1,13 @@
-//! `throng top`: a live screen of a server, here or elsewhere, by its operator's HTTP.
+//! `throng top`: a live view of a local or remote server, through its operator's HTTP interface.
 //!
 //! ```text
-//! source (a thread: the recording as it grows, /api/now, /api/busiest) --> view (what is known) --> screen (a frame of it)
-//!                                     input (the terminal's) --> keys (what is chosen) ─┘                │
-//!                                                                                      terminal <────────┘
+//! source (a thread: the recording as it grows, /api/now, /api/busiest) --> view --> screen
+//!                    input (the terminal's) --> keys (the choices) ──────────┘         │
+//!                                                                       terminal <─────┘
 //! ```
 //!
-//! This module shows numbers that others have taken; it knows no server but by its HTTP, and changes nothing there.
+//! This module shows figures of the server; it knows a server only through HTTP, and changes
+//! nothing there.
 
 pub mod input;
 pub mod keys;

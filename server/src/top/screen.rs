@@ -1,5 +1,5 @@
-//! A frame: what is known, on as much room as there is. From 80x24 on everything has its place; below that, what is most
-//! telling stays.
+//! Draws a frame in the available space. From 80x24 on everything is shown; below that, the most
+//! important parts.
 
 use std::cmp::Ordering;
 
@@ -13,10 +13,10 @@ use super::keys::{Chosen, Order, TABS, Tab};
 use super::view::{Queue, Second, Shard, View, Web};
 use crate::admin::BusySession;
 
-/// Whether there are colours. Without them, what is bad is bold.
+/// Whether to use colours. Without them, problems are bold.
 #[derive(Clone, Copy, Debug)]
 pub struct Theme {
-    /// There are.
+    /// Whether to use colours.
     pub colours: bool,
 }
 
@@ -88,7 +88,7 @@ fn seconds(seconds: f64) -> String {
     }
 }
 
-/// Text of others' choice without what would not stand where it is put.
+/// Foreign text without characters that would break the layout.
 fn printable(text: &str) -> String {
     let hidden = |c: char| {
         c.is_control()
@@ -97,7 +97,7 @@ fn printable(text: &str) -> String {
     text.chars().map(|c| if hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// Draws all of it; `now_ms` is the time, in milliseconds since 1970 (UTC).
+/// Draws a frame; `now_ms` is the time, in milliseconds since 1970 (UTC).
 pub fn draw(frame: &mut Frame<'_>, view: &View, chosen: &Chosen, theme: Theme, now_ms: u64) {
     let area = frame.area();
     let wrong = wrong_lines(view, theme, now_ms);
@@ -145,7 +145,8 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, chosen: &Chosen, theme: Theme, n
     }
 }
 
-/// Whether clients by HTTP do anything, or have done in the last minutes: the screen does not jump while they rest.
+/// Whether HTTP clients are active, or were in the last minutes: this keeps the layout stable while
+/// they are idle.
 fn is_web(view: &View) -> bool {
     view.seconds.iter().any(|second| second.shards.iter().any(|shard| shard.web.any()))
 }
@@ -198,7 +199,7 @@ fn header(view: &View, chosen: &Chosen, theme: Theme) -> Text<'static> {
     Text::from(vec![Line::from(first), Line::raw(second), Line::raw(third)])
 }
 
-/// Time after which what is shown is said to be old, milliseconds.
+/// Age after which the display is marked as old, milliseconds.
 const OLD_MS: u64 = 5_000;
 
 fn wrong_lines(view: &View, theme: Theme, now_ms: u64) -> Vec<Line<'static>> {
@@ -226,7 +227,7 @@ fn wrong_lines(view: &View, theme: Theme, now_ms: u64) -> Vec<Line<'static>> {
     view.wrong.iter().map(line).collect()
 }
 
-/// A curve: its title, what it shows of a second, and how that is said.
+/// A curve: its title, its value for a second, and the format of values.
 type Curve = (&'static str, fn(&Second) -> f64, fn(f64) -> String);
 
 const CURVES: [Curve; 4] = [
@@ -236,7 +237,7 @@ const CURVES: [Curve; 4] = [
     ("unsent", |s| s.sum(|shard| shard.outbound_kib) * 1_024.0, bytes),
 ];
 
-/// The last minutes, a column a second.
+/// The last minutes, one column per second.
 fn draw_curves(frame: &mut Frame<'_>, area: Rect, view: &View, theme: Theme) {
     let places = Layout::horizontal([Constraint::Fill(1); CURVES.len()]).spacing(1).split(area);
     for ((title, of, said), place) in CURVES.into_iter().zip(places.iter()) {
@@ -245,7 +246,7 @@ fn draw_curves(frame: &mut Frame<'_>, area: Rect, view: &View, theme: Theme) {
         let (now, most) = (numbers.last().copied().unwrap_or(0.0), numbers.iter().copied().fold(0.0, f64::max));
         let [head, bars] = Layout::vertical([Constraint::Length(1), Constraint::Fill(1)]).areas(*place);
         frame.render_widget(Paragraph::new(format!("{title} {} <{}", said(now), said(most))), head);
-        // Whole numbers are drawn: hundredths of what is most.
+        // Only integers can be drawn: scale to hundredths of the maximum.
         let scaled = numbers.iter().map(|number| (number * 100.0 / most.max(f64::MIN_POSITIVE)).round() as u64);
         frame.render_widget(Sparkline::default().max(100).style(theme.bars()).data(scaled.collect::<Vec<u64>>()), bars);
     }
@@ -254,7 +255,7 @@ fn draw_curves(frame: &mut Frame<'_>, area: Rect, view: &View, theme: Theme) {
 fn draw_all(frame: &mut Frame<'_>, area: Rect, view: &View, chosen: &Chosen, theme: Theme) {
     let shards = view.last().map_or(0, |second| second.shards.len());
     let queues = backlogs(view).len();
-    // A head each; half of the rest is the sessions'.
+    // One row each for headings; half of the rest is for sessions.
     let rows = usize::from(area.height.saturating_sub(3));
     let shard_rows = shards.min((rows / 3).max(1));
     let queue_rows = queues.clamp(1, (rows / 6).max(1));
@@ -266,7 +267,7 @@ fn draw_all(frame: &mut Frame<'_>, area: Rect, view: &View, chosen: &Chosen, the
     draw_sessions(frame, third, view, chosen, theme);
 }
 
-/// A table with a head; all but the first column to the right.
+/// A table with a heading; all columns but the first are right-aligned.
 fn table(
     frame: &mut Frame<'_>,
     area: Rect,
@@ -292,7 +293,7 @@ fn draw_shards(frame: &mut Frame<'_>, area: Rect, view: &View, skipped: usize, t
     let mut widths = [Constraint::Length(6); 12];
     widths[..3].fill(Constraint::Length(5));
     let mut shards = view.last().map_or(Vec::new(), |second| second.shards.clone());
-    // Where there is no room for all, those that stand still come first, and then those that do most.
+    // If there is no room for all, stalled shards come first, then the busiest.
     if shards.len() >= usize::from(area.height) && skipped == 0 {
         let first = |shard: &Shard| (shard.still_s > 0.0, shard.cpu.unwrap_or(0.0));
         shards.sort_by(|a, b| first(b).partial_cmp(&first(a)).unwrap_or(Ordering::Equal));
@@ -318,7 +319,7 @@ fn draw_shards(frame: &mut Frame<'_>, area: Rect, view: &View, skipped: usize, t
     table(frame, area, &head, &widths, shards.into_iter().skip(skipped).map(row).collect(), theme);
 }
 
-/// Channels, and clients of browsers: the shards that have most of them first where there is no room for all.
+/// Channels, and clients that use HTTP; if there is no room for all, the shards with most of them.
 fn draw_web(frame: &mut Frame<'_>, area: Rect, view: &View, skipped: usize, theme: Theme) {
     let head = [
         "SHARD", "CHANS", "POLLS", "EVENTS", "SOCKS", "WAIT", "PUB/s", "TOLD/s", "GAPS/s", "SLOW/s", "REF/s", "WS",
@@ -342,7 +343,7 @@ fn draw_web(frame: &mut Frame<'_>, area: Rect, view: &View, skipped: usize, them
     table(frame, area, &head, &widths, shards.into_iter().skip(skipped).map(row).collect(), theme);
 }
 
-/// Queues in which something waits, the longest to drain first.
+/// Queues that are not empty, the longest to drain first.
 fn backlogs(view: &View) -> Vec<&Queue> {
     let queues = view.last().map_or(&[][..], |second| &second.queues[..]);
     let mut busy: Vec<&Queue> = queues.iter().filter(|queue| queue.length > 0.0).collect();
@@ -351,7 +352,7 @@ fn backlogs(view: &View) -> Vec<&Queue> {
     busy
 }
 
-/// A queue into which so many times more comes than goes out grows.
+/// A queue grows if its arrivals exceed its departures by this factor.
 const GROWS: f64 = 1.01;
 
 fn draw_queues(frame: &mut Frame<'_>, area: Rect, view: &View, all: bool, skipped: usize, theme: Theme) {

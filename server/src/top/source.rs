@@ -1,5 +1,6 @@
-//! Asks a server, once a second: on one thread what it records as it grows and its state, which it tells at once; on another one its
-//! busiest sessions, for which it waits for its shards.
+//! Polls a server once per second. One thread reads the growing recording and the state, and passes
+//! them on at once; another one reads the busiest sessions, for which the server waits for its
+//! shards.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,14 +16,14 @@ use throng_recorder::table::Sample;
 use super::view::{HISTORY_MAX, News, PICK, Second, Wrong};
 use crate::admin::{Busiest, Status};
 
-/// News that wait to be shown at most; the source waits for room then.
+/// Most pending news; the source waits when there are more.
 const NEWS_MAX: usize = 1_024;
-/// Sessions that are asked for.
+/// Number of sessions requested.
 const SESSIONS: usize = 200;
-/// How often the busiest sessions are asked for, and a server that was lost.
+/// Interval of requests for the busiest sessions, and of attempts to reconnect.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The first question begins the counting; so much later there are figures.
+/// The first request begins the counting; there are figures after this time.
 const COUNTED_AFTER: Duration = Duration::from_millis(FIRST_WINDOW_MS + 20);
 
 /// How to reach a server.
@@ -30,11 +31,11 @@ const COUNTED_AFTER: Duration = Duration::from_millis(FIRST_WINDOW_MS + 20);
 pub struct Address {
     /// `http://host:port`.
     pub url: String,
-    /// Where the token stands, if one is needed.
+    /// The file with the token, if one is needed.
     pub token_file: Option<std::path::PathBuf>,
 }
 
-/// A source at work; it ends when this is dropped.
+/// A running source; dropping it ends it.
 #[derive(Debug)]
 pub struct Source {
     stop: Arc<Stop>,
@@ -42,10 +43,10 @@ pub struct Source {
 }
 
 impl Source {
-    /// Begins.
+    /// Starts the source.
     ///
     /// # Errors
-    /// The address is of another form, or there can be no thread.
+    /// The address has another form, or the threads cannot be created.
     pub fn start(address: Address) -> Result<Source, Failure> {
         http(&address)?;
         let (news_in, news) = sync_channel(NEWS_MAX);
@@ -70,7 +71,7 @@ impl Source {
         Ok(Source { stop, news })
     }
 
-    /// What it tells.
+    /// The received news.
     pub fn news(&self) -> &Receiver<News> {
         &self.news
     }
@@ -78,15 +79,15 @@ impl Source {
 
 impl Drop for Source {
     fn drop(&mut self) {
-        // It may wait for an answer for long: it ends by itself, at the latest with the process.
+        // It may wait long for an answer: it ends by itself, at the latest with the process.
         self.stop.set();
     }
 }
 
-/// Asks until the end is wished, or something fails.
+/// Polls until the end is requested, or a request fails.
 type Ask = fn(&Address, &Arc<Stop>, &SyncSender<News>) -> Result<(), Failure>;
 
-/// What is told of its failure.
+/// Turns a failure into news.
 type Lost = fn(String) -> News;
 
 fn http(address: &Address) -> Result<Http, Failure> {
@@ -99,7 +100,7 @@ struct Now {
     wrong: Vec<Wrong>,
 }
 
-/// Nobody listens any more.
+/// The receiver is gone.
 fn tell(news: &SyncSender<News>, what: News) -> Result<(), Failure> {
     news.send(what).map_err(|_| Failure::Closed)
 }
@@ -109,7 +110,7 @@ fn state(http: &Http, news: &SyncSender<News>) -> Result<(), Failure> {
     tell(news, News::State(now.status, now.wrong))
 }
 
-/// Tells the busiest sessions once a second, or as soon as the shards have answered.
+/// Sends the busiest sessions once per second, or as soon as the shards have answered.
 fn busiest(address: &Address, stop: &Arc<Stop>, news: &SyncSender<News>) -> Result<(), Failure> {
     let asks = http(address)?;
     let ask = || {
@@ -126,7 +127,7 @@ fn busiest(address: &Address, stop: &Arc<Stop>, news: &SyncSender<News>) -> Resu
     Ok(())
 }
 
-/// Tells the last minutes and what comes, until the end is wished.
+/// Sends the last minutes and new data, until the end is requested.
 fn follow(address: &Address, stop: &Arc<Stop>, news: &SyncSender<News>) -> Result<(), Failure> {
     let asks = http(address)?;
     state(&asks, news)?;

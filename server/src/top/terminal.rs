@@ -1,4 +1,5 @@
-//! The terminal: takes it over, shows frames, takes keys, and gives it back, however it ends.
+//! The terminal: takes it over, shows frames, reads keys, and restores it, however the program
+//! ends.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,21 +27,21 @@ use super::screen::{self, Theme};
 use super::source::Source;
 use super::view::{News, View};
 
-/// How long a key is waited for.
+/// Longest wait for a key.
 const KEY_WAIT: Duration = Duration::from_millis(100);
-/// A frame is drawn so often at least: ages are shown.
+/// Longest time between frames: ages are displayed.
 const DRAW_EVERY: Duration = Duration::from_secs(1);
-/// What a process ends with that panicked, as the main thread's panic does.
+/// Exit code of a process that panicked, the same as for the main thread.
 const PANICKED: i32 = 101;
-/// Longest wait for all that a single screen shows.
+/// Longest wait for the content of a single screen.
 const WHOLE_WAIT: Duration = Duration::from_secs(20);
 /// Longest wait for the rest of the last minutes.
 const REST_WAIT: Duration = Duration::from_millis(800);
 
-/// Waits until there is something to show, or a reason why not.
+/// Waits until there is something to show, or a failure.
 ///
 /// # Errors
-/// The reason.
+/// The failure.
 pub fn first(source: &Source, view: &mut View) -> Result<(), String> {
     match source.news().recv_timeout(WHOLE_WAIT) {
         Ok(News::Lost(why) | News::Uncounted(why)) => Err(why),
@@ -52,11 +53,11 @@ pub fn first(source: &Source, view: &mut View) -> Result<(), String> {
     }
 }
 
-/// Waits until everything is there that a screen shows, as far as that comes: a server that has just begun has recorded nothing
-/// yet.
+/// Waits for the whole content of a screen, as far as it is available: a server that has just
+/// started has recorded nothing yet.
 ///
 /// # Errors
-/// It does not come, and why.
+/// Why it is not available.
 pub fn whole(source: &Source, view: &mut View, stop: &AtomicBool) -> Result<(), String> {
     let end = Instant::now() + WHOLE_WAIT;
     while !view.is_whole() && Instant::now() < end && !stop.load(Ordering::Relaxed) {
@@ -66,7 +67,7 @@ pub fn whole(source: &Source, view: &mut View, stop: &AtomicBool) -> Result<(), 
             Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    // The last minutes come one behind the other: the screen is that of the last second, not of the first one that has come.
+    // The last minutes arrive one after another: show the last second, not the first one received.
     let end = Instant::now() + REST_WAIT;
     while Instant::now() < end
         && let Ok(news) = source.news().recv_timeout(KEY_WAIT)
@@ -79,7 +80,7 @@ pub fn whole(source: &Source, view: &mut View, stop: &AtomicBool) -> Result<(), 
     }
 }
 
-/// One frame as text, without what is empty at its end.
+/// One frame as text, without trailing blanks.
 pub fn text(view: &View, chosen: &Chosen, width: u16, height: u16) -> String {
     let Ok(mut terminal) = Terminal::new(TestBackend::new(width, height));
     let theme = Theme { colours: false };
@@ -89,13 +90,13 @@ pub fn text(view: &View, chosen: &Chosen, width: u16, height: u16) -> String {
     lines.collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }
 
-/// Shows frames until a key or a signal ends it, or the terminal has gone.
+/// Shows frames until a key or a signal ends it, or the terminal is closed.
 ///
 /// # Errors
 /// The terminal's.
 pub fn run(source: &Source, view: &mut View, theme: Theme, stop: &AtomicBool) -> io::Result<()> {
     match Taken::with(|taken| show(taken, source, view, theme, stop)) {
-        // Nobody sees any more what is shown: the terminal has gone.
+        // The terminal was closed.
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error()) => Ok(()),
         ended => ended,
     }
@@ -113,7 +114,7 @@ fn show(taken: &mut Taken, source: &Source, view: &mut View, theme: Theme, stop:
             drawn = None;
         }
         let mut changed = drawn.is_none_or(|drawn| drawn.elapsed() >= DRAW_EVERY);
-        // Paused, news wait; the source waits when there are too many.
+        // While paused, news accumulate; the source waits when there are too many.
         let come = source.news().try_iter().take(if chosen.paused { 0 } else { usize::MAX });
         for news in come {
             view.take(news);
@@ -129,14 +130,15 @@ fn show(taken: &mut Taken, source: &Source, view: &mut View, theme: Theme, stop:
                 for key in keys {
                     match chosen.key(key) {
                         Next::Quit => return Ok(()),
-                        // As the terminal would: to all of the job, of which this is one.
+                        // Like the terminal itself: to the whole job, of which this process is a
+                        // part.
                         Next::Suspend => kill_current_process_group(Signal::TSTP)?,
                         Next::Show => drawn = None,
                     }
                 }
             }
         }
-        // A terminal of another size is drawn anew.
+        // Redraw completely after a resize.
         let now = taken.size()?;
         if std::mem::replace(&mut size, now) != now {
             drawn = None;
@@ -145,16 +147,16 @@ fn show(taken: &mut Taken, source: &Source, view: &mut View, theme: Theme, stop:
     Ok(())
 }
 
-/// What a shell's job control has asked for.
+/// A request of a shell's job control.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Job {
     /// SIGTSTP: stop.
     Stop = 1,
-    /// SIGCONT: it goes on.
+    /// SIGCONT: continue.
     Continue = 2,
 }
 
-/// The last signal of job control: one that continues undoes one that stops before that was seen.
+/// The last signal of job control: one that continues cancels an unseen one that stops.
 struct Jobs(Arc<AtomicUsize>);
 
 impl Jobs {
@@ -165,35 +167,36 @@ impl Jobs {
         Ok(Jobs(last))
     }
 
-    /// The last since this was asked.
+    /// The last signal since this was called.
     fn last(&self) -> Option<Job> {
         let last = self.0.swap(0, Ordering::Relaxed);
         [Job::Stop, Job::Continue].into_iter().find(|job| *job as usize == last)
     }
 
-    /// Was seen already.
+    /// Ignores a signal that has been handled.
     fn forget(&self, job: Job) {
         let _ = self.0.compare_exchange(job as usize, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 }
 
-/// Whether the terminal is taken over now.
+/// Whether the terminal is currently taken over.
 static TAKEN: AtomicBool = AtomicBool::new(false);
-/// Held while something is written to it, so that a panic of another thread waits for the end of a frame.
+/// Held while writing to the terminal, so that a panic of another thread waits for the end of a
+/// frame.
 static WRITES: Mutex<()> = Mutex::new(());
 
 fn writes() -> MutexGuard<'static, ()> {
     WRITES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Raw and on its other screen, which is empty.
+/// Enters raw mode and the alternate screen, cleared.
 fn take() -> io::Result<()> {
     TAKEN.store(true, Ordering::Relaxed);
     enable_raw_mode()?;
     execute!(io::stdout(), EnterAlternateScreen, Clear(ClearType::All))
 }
 
-/// As it was, if it is taken.
+/// Restores the terminal, if it is taken over.
 fn give_back() -> io::Result<()> {
     if !TAKEN.swap(false, Ordering::Relaxed) {
         return Ok(());
@@ -206,8 +209,8 @@ fn give_back() -> io::Result<()> {
 pub struct Taken(Terminal<CrosstermBackend<io::Stdout>>);
 
 impl Taken {
-    /// Takes the terminal over for this work, and gives it back however that ends: a panic of any thread is told afterwards, and is
-    /// the end.
+    /// Takes the terminal over for this work, and restores it however that ends: a panic of any
+    /// thread is reported afterwards, and ends the process.
     ///
     /// # Errors
     /// The terminal's, or those of the work.
@@ -231,28 +234,31 @@ impl Taken {
         self.0.size()
     }
 
-    /// Stops if that is asked for, with the terminal given back. Takes it anew then, whatever others have made of it meanwhile, and
-    /// draws all of the next frame. False if the end was wished meanwhile; then it stays given back.
+    /// Stops if requested, with the terminal restored. Then takes it over again, whatever others
+    /// have done to it, and redraws the next frame completely. Returns false if the end was
+    /// requested meanwhile; then it stays restored.
     fn renew(&mut self, job: Job, stop: &AtomicBool) -> io::Result<bool> {
         give_back()?;
         if job == Job::Stop {
-            // SIGTSTP is caught here. This one stops as well, and, like it, nobody whom no shell could continue (an orphaned
-            // process group, POSIX 2.4.3), which SIGSTOP would.
+            // SIGTTOU stops the process as SIGTSTP would, which is caught here. Unlike SIGSTOP, it
+            // does not stop a process that no shell could continue (an orphaned process group,
+            // POSIX 2.4.3).
             raise(SIGTTOU)?;
         }
         if stop.load(Ordering::Relaxed) {
             return Ok(false);
         }
         let _writes = writes();
-        // In the background this stops, too, until the job is in the foreground.
+        // In the background this stops as well, until the job is in the foreground.
         take()?;
-        // Nothing is known to stand there: all of a frame is written.
+        // The content of the terminal is unknown: write a whole frame.
         self.0 = Terminal::new(CrosstermBackend::new(io::stdout()))?;
         Ok(true)
     }
 }
 
-/// Has the terminal given back before a panic is told. One of another thread than this ends the process: who draws is not to go on.
+/// Restores the terminal before a panic is reported. A panic of another thread ends the process, so
+/// that drawing does not continue.
 fn tell_panics_afterwards() {
     let (draws, tell) = (std::thread::current().id(), std::panic::take_hook());
     std::panic::set_hook(Box::new(move |panic| {

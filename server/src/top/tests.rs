@@ -1,4 +1,4 @@
-//! Frames of a made-up server on terminals of many sizes, and what keys do.
+//! Frames of a simulated server on terminals of many sizes, and the effects of keys.
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -129,7 +129,8 @@ fn a_terminal_of_80_by_24_has_all_of_it() {
     assert!(help.contains(HELP), "all of it\n{help}");
 }
 
-/// Who has channels sees their sums at once, and each shard's on a screen of its own; who has none is not bothered.
+/// A server with channels shows their sums at once, and each shard's on a screen of its own; one
+/// without them does not show this.
 #[test]
 fn channels_have_a_line_and_a_screen() {
     let web = Web {
@@ -166,12 +167,13 @@ fn channels_have_a_line_and_a_screen() {
     ] {
         assert!(text.contains(row), "{row:?} is not in:\n{text}");
     }
-    // It stays a while when all rest.
+    // The line stays for a while when all clients are idle.
     view.take(News::Second(Box::new(second(HISTORY_MAX, 2))));
     assert!(shown(&view, &Chosen::default(), 80, 24).contains("channels 0  polls 0"));
 }
 
-/// What is picked has the names and the order of the shards' counters: a moment of the recording becomes these figures.
+/// The pick has the names and the order of the shards' counters: a moment of the recording becomes
+/// these figures.
 #[test]
 fn figures_of_the_recording_are_taken_by_their_names() {
     use throng_engine::counters::{Counted as _, Counters};
@@ -220,7 +222,7 @@ fn large_and_small_terminals_show_what_there_is_room_for() {
     assert!(large.contains("user11@example.org/phone") && large.contains("\n15 "), "{large}");
     let small = shown(&view(16), &Chosen::default(), 20, 5);
     assert!(small.starts_with("throng 1.2.3") && small.contains("1 All"), "{small}");
-    // Nothing panics, whatever the size and whatever is known.
+    // Nothing panics, whatever the size and the available data.
     for width in [0, 1, 2, 7, 20, 39, 80, 81, 132, 400] {
         for height in [0, 1, 2, 3, 4, 5, 9, 16, 20, 24, 60, 200] {
             for tab in TABS.map(|(tab, _)| tab) {
@@ -261,10 +263,10 @@ fn a_server_that_is_lost_or_says_nothing_is_told() {
     view.wrong.clear();
     assert!(shown(&view, &Chosen::default(), 80, 24).contains("nothing is wrong"));
     assert_eq!(view.seconds.len(), HISTORY_MAX - 58);
-    // One that was started anew tells its last minutes again.
+    // A restarted server sends its last minutes again.
     view.take(News::Second(Box::new(second(0, 2))));
     assert_eq!(view.last().map(|second| second.wall_ms), Some(NOW_MS + 1_000));
-    // One whose clock was 31 days ahead is shown from then on.
+    // A server whose clock was 31 days ahead is shown from then on.
     let right_ms = NOW_MS - 31 * 86_400_000;
     view.take(News::Second(Box::new(Second { wall_ms: right_ms, ..second(0, 2) })));
     view.take(News::Second(Box::new(Second { wall_ms: right_ms + 1_000, ..second(0, 2) })));

@@ -1,4 +1,4 @@
-//! What is known of a server at a moment, and in the last minutes.
+//! The known state of a server, now and in the last minutes.
 
 use std::collections::VecDeque;
 
@@ -7,10 +7,10 @@ use throng_recorder::sar::Moment;
 
 use crate::admin::{BusySession, Status};
 
-/// Seconds of history that are kept.
+/// Seconds of history.
 pub const HISTORY_MAX: usize = 600;
 
-/// What is asked of the recording: modules in this order.
+/// The requested parts of the recording, in this order.
 pub const PICK: [&str; 4] = [
     "shard.turns,connections,sessions,sessions_available,messages_live,stanzas_in,stanzas_out,bytes_in,bytes_out,outbound_bytes,\
      gate_waiting,letters_kept,reads_pending,jobs_pending,parked,notify_channels,notify_polls,notify_events,notify_sockets,\
@@ -21,53 +21,53 @@ pub const PICK: [&str; 4] = [
     "process.rss",
 ];
 
-/// Fields of a shard that are levels of queues, in the order of [`PICK`].
+/// Fields of a shard that are lengths of queues, as indices into [`PICK`].
 const WAITING: [usize; 5] = [10, 11, 12, 13, 14];
 
-/// A sentence about what is wrong.
+/// A fault as a sentence.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Wrong {
     /// `bad` or `warn`.
     pub weight: String,
-    /// What it is about.
+    /// The subject.
     pub what: String,
     /// The sentence.
     pub text: String,
 }
 
-/// Where in [`PICK`] what clients by HTTP do begins, in the order of [`Web`].
+/// The index in [`PICK`] of the first figure of HTTP clients, in the order of [`Web`].
 const WEB: usize = 15;
 
-/// What clients by HTTP do at one shard in a second.
+/// The activity of HTTP clients at one shard in one second.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Web {
-    /// Channels of this home for whose items some wait.
+    /// Channels of this home shard with clients waiting for items.
     pub channels: f64,
-    /// Long polls that wait for items.
+    /// Long polls waiting for items.
     pub polls: f64,
-    /// Streams of events, those of Mercure included.
+    /// Event streams, those of Mercure included.
     pub events: f64,
     /// WebSockets of channels.
     pub sockets: f64,
-    /// All requests at channels that wait, publications included.
+    /// All waiting requests at channels, publications included.
     pub waiting: f64,
-    /// Items published a second.
+    /// Items published per second.
     pub published: f64,
-    /// Items handed to subscribers a second, each to each.
+    /// Items delivered per second, counted per subscriber.
     pub told: f64,
-    /// Times a second that a subscriber was told that it has missed items.
+    /// Gap notifications to subscribers per second.
     pub gaps: f64,
-    /// Times a second that one fell behind because it takes items too slowly.
+    /// Subscribers per second that fell behind because they read too slowly.
     pub behind: f64,
-    /// Publications refused a second.
+    /// Publications refused per second.
     pub publish_refused: f64,
-    /// Subscriptions refused a second.
+    /// Subscriptions refused per second.
     pub subscribe_refused: f64,
     /// WebSockets of XMPP.
     pub websockets: f64,
-    /// Sessions of BOSH.
+    /// BOSH sessions.
     pub bosh: f64,
-    /// Requests that these keep waiting.
+    /// Waiting BOSH requests.
     pub bosh_waiting: f64,
 }
 
@@ -86,14 +86,14 @@ impl Web {
             behind: is(8),
             publish_refused: is(9),
             subscribe_refused: is(10),
-            // The gauge counts those of channels, too.
+            // The gauge includes those of channels.
             websockets: (is(11) - is(3)).max(0.0),
             bosh: is(12),
             bosh_waiting: is(13),
         }
     }
 
-    /// Whether anything goes on.
+    /// Whether there is any activity.
     pub fn any(&self) -> bool {
         *self != Web::default()
     }
@@ -104,62 +104,63 @@ impl Web {
 pub struct Shard {
     /// Its number.
     pub shard: String,
-    /// Of one core: it ran, %.
+    /// Use of its core, %.
     pub cpu: Option<f64>,
-    /// It could have run, and had no core, %.
+    /// Time runnable without a core, %.
     pub wait: Option<f64>,
-    /// Turns a second.
+    /// Turns per second.
     pub turns: f64,
-    /// Seconds for which it has not turned; it turns four times a second if it has nothing to do.
+    /// Seconds since its last turn; an idle shard turns four times per second.
     pub still_s: f64,
-    /// Connections held.
+    /// Open connections.
     pub connections: f64,
     /// Sessions, resumable ones included.
     pub sessions: f64,
-    /// Of these, available ones.
+    /// Available sessions among these.
     pub available: f64,
-    /// Messages a second that were handed to sessions.
+    /// Messages per second delivered to sessions.
     pub messages: f64,
-    /// Stanzas a second from clients.
+    /// Stanzas per second from clients.
     pub stanzas_in: f64,
-    /// Stanzas a second to clients.
+    /// Stanzas per second to clients.
     pub stanzas_out: f64,
-    /// KiB a second from clients.
+    /// KiB per second from clients.
     pub kib_in: f64,
-    /// KiB a second to clients.
+    /// KiB per second to clients.
     pub kib_out: f64,
-    /// KiB that wait for clients to take them.
+    /// KiB of queued output.
     pub outbound_kib: f64,
-    /// Things in its other queues: for the disk, for other shards, reads, jobs, stanzas that wait for users.
+    /// Lengths of its other queues: for the disk, for other shards, reads, jobs, stanzas that wait
+    /// for users.
     pub waiting: f64,
-    /// What clients by HTTP do.
+    /// The activity of HTTP clients.
     pub web: Web,
 }
 
-/// A kind of queue in a second, of all shards.
+/// A kind of queue in one second, over all shards.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Queue {
     /// Its kind.
     pub queue: String,
-    /// What waits; `outbound` in bytes.
+    /// Its length; `outbound` in bytes.
     pub length: f64,
-    /// What comes in a second, mean of ten.
+    /// Arrivals per second, mean of ten seconds.
     pub rate_in: Option<f64>,
-    /// What goes out.
+    /// Departures per second.
     pub rate_out: Option<f64>,
-    /// Time that what comes now waits where it is longest, ms.
+    /// Time that a new arrival waits in the longest one, ms.
     pub delay_ms: Option<f64>,
 }
 
 impl Queue {
-    /// Seconds until it is empty at these rates; none if it grows, or stands.
+    /// Seconds until it is empty at these rates; `None` if it grows or does not change.
     pub fn drains_in_s(&self) -> Option<f64> {
         let falls = self.rate_out? - self.rate_in?;
         (falls > 0.0).then(|| self.length / falls)
     }
 }
 
-/// A second.
+/// The figures of one second.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Second {
     /// Its end, milliseconds since 1970 (UTC).
@@ -173,7 +174,7 @@ pub struct Second {
 }
 
 impl Second {
-    /// From what the recording tells of it, in the order of [`PICK`].
+    /// From a moment of the recording, in the order of [`PICK`].
     pub fn of(moment: &Moment) -> Second {
         let rows = |at: usize| moment.rows.get(at).map_or(&[][..], |rows| &rows[..]);
         let number = |row: &[Option<f64>], at: usize| row.get(at).copied().flatten();
@@ -223,7 +224,7 @@ impl Second {
         }
     }
 
-    /// Of all shards.
+    /// The sum over all shards.
     pub fn sum(&self, of: impl Fn(&Shard) -> f64) -> f64 {
         self.shards.iter().map(of).sum()
     }
@@ -234,47 +235,47 @@ impl Second {
     }
 }
 
-/// What the source tells.
+/// News from the source.
 #[derive(Debug)]
 pub enum News {
     /// A second has passed.
     Second(Box<Second>),
-    /// The state, and what is wrong.
+    /// The state and the faults.
     State(Box<Status>, Vec<Wrong>),
-    /// The busiest sessions; none while counting has only begun.
+    /// The busiest sessions; `None` while counting has only begun.
     Busiest(Option<Vec<BusySession>>),
-    /// The busiest sessions cannot be asked for now; why.
+    /// Why the busiest sessions cannot be queried now.
     Uncounted(String),
-    /// There is no way to the server now; why.
+    /// Why the server cannot be reached now.
     Lost(String),
 }
 
-/// Everything that is known.
+/// The known state.
 #[derive(Debug, Default)]
 pub struct View {
-    /// Where from.
+    /// The address of the server.
     pub from: String,
     /// The state, once it is known.
     pub status: Option<Box<Status>>,
-    /// What is wrong.
+    /// The faults.
     pub wrong: Vec<Wrong>,
     /// The last minutes, the oldest second first; at most [`HISTORY_MAX`].
     pub seconds: VecDeque<Second>,
     /// The busiest sessions, once they are known.
     pub busiest: Option<Vec<BusySession>>,
-    /// Why these do not come any more.
+    /// Why the busiest sessions are no longer updated.
     pub uncounted: Option<String>,
-    /// Why nothing comes any more.
+    /// Why nothing is updated any more.
     pub lost: Option<String>,
 }
 
 impl View {
-    /// Of this server, nothing yet.
+    /// For this server, without data yet.
     pub fn new(from: String) -> View {
         View { from, ..View::default() }
     }
 
-    /// Takes news in.
+    /// Applies news.
     pub fn take(&mut self, news: News) {
         match news {
             News::Second(mut second) => {
@@ -282,7 +283,7 @@ impl View {
                 let back_ms = self.last().map_or(0, |last| (last.wall_ms + 1).saturating_sub(second.wall_ms));
                 match back_ms {
                     0 => {}
-                    // A server that was started anew tells its last minutes again.
+                    // A restarted server sends its last minutes again.
                     _ if back_ms <= HISTORY_MAX as u64 * 1_000 => return,
                     // Its clock was set back.
                     _ => self.seconds.clear(),
