@@ -1,8 +1,8 @@
-//! What must hold: the ledger of all messages, and what is said when it does not balance.
+//! Invariants: the ledger of all messages, and the errors when it does not balance.
 //!
-//! After every message that comes: it was sent to this user by whom it says, it has not come to this session before, it
-//! carries the one stanza-id that it has at this receiver, and it does not overtake. At the end: nothing that was
-//! acknowledged is missing.
+//! For every delivered message: its stated sender sent it to this user, it is new to this session,
+//! its stanza-id is unique at this receiver, and it does not overtake others. At the end: no
+//! acknowledged message is missing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,12 @@ use throng_engine::shard::Shard;
 
 use crate::client::Received;
 
-/// The counters of a shard at the end of a turn: parts make their sum, levels are what a look inside finds, and every connection
-/// that came is here, or has left or ended for one of the reasons.
+/// Checks the counters of a shard at the end of a turn: parts add up to their sum, levels match the
+/// inspected state, and every connection that arrived is open, or has left or ended for a counted
+/// reason.
 ///
 /// # Errors
-/// What does not add up.
+/// The mismatch.
 pub fn counters(shard: &Shard) -> Result<(), String> {
     let list = shard.counters().list();
     let value = |name: &str| list.iter().find(|row| row.0 == name).map_or(u64::MAX, |row| row.3);
@@ -51,35 +52,37 @@ pub fn counters(shard: &Shard) -> Result<(), String> {
 pub struct Sent {
     /// Number of the sending client.
     pub client: usize,
-    /// The sender's session, counted over all.
+    /// The sender's session, numbered over all sessions.
     pub session: u64,
-    /// It is never kept, and was not acknowledged before a crash.
+    /// Whether it may be sent again: it is never stored, and was not acknowledged before a crash.
     pub again: bool,
     /// The sender's bare JID.
     pub from: String,
     /// The receiver's number.
     pub to_user: usize,
-    /// Where to.
+    /// The address.
     pub to: String,
-    /// It may wait for its receiver, so that an acknowledgement is a promise.
+    /// Whether it may wait for its receiver, so that an acknowledgement is a promise.
     pub kept: bool,
-    /// The message that it retracts (XEP-0424), or is to retract although it is somebody else's.
+    /// The message that it retracts (XEP-0424), or tries to retract although it is from another
+    /// user.
     pub retracts: Option<u64>,
-    /// Its length as it was sent.
+    /// Its length when sent.
     pub bytes: u64,
-    /// The server has said that it is in safe hands.
+    /// Whether the server has acknowledged it.
     pub acked: bool,
-    /// The server has sent it back.
+    /// Whether the server has returned it with an error.
     pub refused: bool,
-    /// It has come to a session of its receiver.
+    /// Whether it has reached a session of its receiver.
     pub delivered: bool,
-    /// Bytes with it were lost behind the server's back, on a connection without stream management.
+    /// Whether bytes of it were lost without the server's knowledge, on a connection without stream
+    /// management.
     pub excused: bool,
-    /// It may have been lost in a crash: it was stored nowhere.
+    /// Whether a crash may have lost it: it was not stored.
     pub volatile: bool,
 }
 
-/// What came to one session.
+/// The messages received by one session.
 #[derive(Debug, Default)]
 struct Inbox {
     seen: BTreeSet<u64>,
@@ -94,9 +97,9 @@ pub struct Ledger {
     pub sent: Vec<Sent>,
     stanza_ids: BTreeMap<(usize, u64), u64>,
     inboxes: BTreeMap<u64, Inbox>,
-    /// Messages that were delivered, over all sessions.
+    /// Number of deliveries, over all sessions.
     pub deliveries: u64,
-    /// Every message must arrive and in order, whether it was acknowledged or not: nothing goes wrong.
+    /// Whether every message must arrive in order, acknowledged or not: a run without faults.
     pub strict: bool,
 }
 
@@ -106,11 +109,12 @@ impl Ledger {
         Ledger { strict, ..Ledger::default() }
     }
 
-    /// A message comes to a session of a user. Order is kept from the message `ordered_from` on: those sent since the user
-    /// has no other session, which could have had one and given it back.
+    /// Records a message received by a session of a user. Order is required from the message
+    /// `ordered_from` on: the first one sent since the user has no other session that could have
+    /// received and returned it.
     ///
     /// # Errors
-    /// What is wrong with that.
+    /// The violated invariant.
     pub fn received(&mut self, user: usize, session: u64, message: &Received, ordered_from: u64) -> Result<(), String> {
         let n = message.number;
         let Some(sent) = self.sent.get_mut(n as usize) else {
@@ -131,11 +135,12 @@ impl Ledger {
             }
         }
         let inbox = self.inboxes.entry(session).or_default();
-        // What stands in no log and was not acknowledged before a crash is sent again by its sender.
+        // A message that is in no log and was not acknowledged before a crash is sent again by its
+        // sender.
         if !inbox.seen.insert(n) && !sent.again {
             return Err(format!("message {n} was delivered twice to session {session} of user {user}"));
         }
-        // What is never kept overtakes what waits for a receiver who is behind.
+        // Messages that are never stored overtake those that wait for a slow receiver.
         if n >= ordered_from && sent.kept {
             let latest = inbox.latest.entry((sent.session, sent.to.clone())).or_default();
             if *latest > n {
@@ -149,19 +154,19 @@ impl Ledger {
         Ok(())
     }
 
-    /// Whether a message has come to a session.
+    /// Whether a session has received a message.
     pub fn has(&self, session: u64, n: u64) -> bool {
         self.inboxes.get(&session).is_some_and(|inbox| inbox.seen.contains(&n))
     }
 
-    /// The server has taken messages.
+    /// Records acknowledged messages.
     pub fn acked(&mut self, numbers: &[u64]) {
         for &n in numbers {
             self.sent[n as usize].acked = true;
         }
     }
 
-    /// Bytes were lost on the way to a client without stream management.
+    /// Records messages lost on the way to a client without stream management.
     pub fn excuse(&mut self, numbers: &[u64]) {
         for &n in numbers {
             if let Some(sent) = self.sent.get_mut(n as usize) {
@@ -170,7 +175,8 @@ impl Ledger {
         }
     }
 
-    /// The message that a message has retracted, if it could: it is the sender's own, to the same receiver (XEP-0424 5.1).
+    /// The message that another one retracted, if that is valid: it is from the same sender to the
+    /// same receiver (XEP-0424 5.1).
     pub fn retracted_by(&self, n: u64) -> Option<u64> {
         let retraction = self.sent.get(n as usize)?;
         let retracted = self.sent.get(retraction.retracts? as usize)?;
@@ -178,7 +184,8 @@ impl Ledger {
         retraction.retracts.filter(|_| own)
     }
 
-    /// Acknowledged messages that nobody has got, at the end of a run that has brought everybody online.
+    /// Acknowledged messages that were not delivered, at the end of a run in which all users came
+    /// online.
     pub fn missing(&self) -> Vec<u64> {
         let promised = |s: &Sent| (s.acked || self.strict) && s.kept && !s.refused && !s.excused && !s.volatile;
         let all = self.sent.iter().enumerate();

@@ -1,5 +1,6 @@
-//! A compact client: it logs in, binds or resumes, keeps both counts of XEP-0198, and remembers what it is told of its
-//! roster and of who is there. It judges nothing; what matters to the checks it reports as [`News`].
+//! A compact client: it logs in, binds or resumes, keeps both counts of XEP-0198, and tracks its
+//! roster and the presence of others. It checks nothing; events that the checks need are reported
+//! as [`News`].
 
 mod archive;
 mod heard;
@@ -17,75 +18,75 @@ use crate::net::SocketId;
 use crate::world::{PASSWORD, ids};
 use crate::xml::{Item, Node, Reader};
 
-/// Where a client stands.
+/// The state of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Not connected.
     Offline,
-    /// On its way to a resource.
+    /// Connecting to bind a resource.
     Opening,
-    /// `<resume/>` is sent.
+    /// Waiting for the answer to `<resume/>`.
     Resuming,
-    /// `<bind/>` is sent.
+    /// Waiting for the answer to `<bind/>`.
     Binding,
     /// Bound.
     Online,
-    /// Has ended its stream and waits for the other's end.
+    /// It has closed its stream and waits for the server to do so.
     Leaving,
 }
 
-/// What happened that checks care for.
+/// An event for the checks.
 #[derive(Debug, PartialEq, Eq)]
 pub enum News {
     /// A message with a number.
     Message(Received),
     /// An error for the message of this number.
     Refused(u64),
-    /// The server has these numbers in safe hands.
+    /// The server has acknowledged these numbers.
     Acked(Vec<u64>),
     /// A resource is bound: a new session.
     Bound,
-    /// The session goes on.
+    /// The session was resumed.
     Resumed,
     /// The session is over: it could not be resumed.
     NotResumed,
-    /// Someone asks for a subscription.
+    /// A subscription request.
     Asked(String),
-    /// The roster, and what it was by earlier pushes if it was known.
+    /// The roster, and its state by earlier pushes if it was known.
     Roster(Option<BTreeMap<String, String>>),
-    /// The server did what it must not.
+    /// The server violated the protocol.
     Wrong(String),
 }
 
-/// A message as it came.
+/// A received message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// Number in its body.
     pub number: u64,
     /// Bare JID of the sender.
     pub from: String,
-    /// Where it was sent to.
+    /// The address to which it was sent.
     pub to: String,
-    /// The number that its stanza-id is made of, if it has one.
+    /// The number encoded in its stanza-id, if it has one.
     pub stanza_id: Option<u64>,
-    /// It carries a delay stamp.
+    /// Whether it has a delay stamp.
     pub delayed: bool,
-    /// The server was known to have taken in that its receiver is available.
+    /// Whether the server was known to have processed the receiver's available presence.
     pub seen: bool,
 }
 
-/// Stream management as the client sees it.
+/// The client's state of stream management.
 #[derive(Debug, Default)]
 pub struct Management {
-    /// For resumption; empty until `<enabled/>` has come.
+    /// The id for resumption; empty until `<enabled/>` is received.
     pub previd: String,
     /// Stanzas that the server has acknowledged.
     pub acked: u32,
-    /// Those sent since then, with the numbers of messages.
+    /// Stanzas sent since then, with the numbers of messages.
     pub unacked: VecDeque<(Vec<u8>, Option<u64>)>,
     /// Stanzas received.
     pub received: u32,
-    /// The server has asked and not been answered.
+    /// Whether the server has an unanswered request for acknowledgement.
     pub owes: bool,
 }
 
@@ -98,45 +99,46 @@ pub struct Client {
     pub bare: String,
     /// Resource.
     pub resource: String,
-    /// Uses stream management.
+    /// Whether it uses stream management.
     pub managed: bool,
-    /// Where it stands.
+    /// Its state.
     pub phase: Phase,
     /// Its connection.
     pub socket: Option<SocketId>,
     /// Bytes to send.
     pub out: Vec<u8>,
-    /// What has happened.
+    /// Pending events.
     pub news: Vec<News>,
     /// Stream management of its session.
     pub management: Option<Management>,
-    /// Contacts with their subscription as told.
+    /// Contacts with their subscription, as received.
     pub roster: Option<BTreeMap<String, String>>,
-    /// How often a publication came, by the bare JID of its publisher or service and its id; last items that are shown again do not count.
+    /// Number of times that each publication was received, by the bare JID of its publisher or
+    /// service and its id; repeated last items do not count.
     pub events: BTreeMap<(String, String), u32>,
-    /// Numbers of the messages that it was shown, in the order in which they came: its own, and copies (XEP-0280).
+    /// Numbers of the messages received in order: its own, and copies (XEP-0280).
     pub view: Vec<u64>,
     /// Full JIDs seen available.
     pub seen: BTreeMap<String, ()>,
-    /// Has said that it is available.
+    /// Whether it has sent available presence.
     pub available: bool,
-    /// Its look at the archive, if it has one.
+    /// Its query of the archive, if it has one.
     pub look: Option<Look>,
-    /// The server has died since its session was last on a connection: of presence that it had seen some may have gone unheard, and what is
-    /// there is shown again.
+    /// Whether the server has died since its session last had a connection: presence changes of
+    /// contacts may have been missed, and current presence is sent again.
     bereft: bool,
-    /// The connection that it had then: what comes by it is of before.
+    /// Its connection at that time: input from it dates from before.
     died_on: Option<SocketId>,
-    /// Answers requests for acknowledgement at once.
+    /// Whether it answers requests for acknowledgement at once.
     pub prompt: bool,
-    /// What has come of others, if it takes note of it.
+    /// Stanzas received from others, if it records them.
     pub heard: Option<Vec<Heard>>,
     reader: Reader,
     authenticated: bool,
     enabling: bool,
     ids: u64,
-    /// Status of the own presence from whose echo on what is seen counts: before it, presence of an earlier time of
-    /// being available may still be on its way.
+    /// Status of its own presence whose echo makes received presence count: before it, presence
+    /// from an earlier available period may still be in transit.
     fresh_from: Option<String>,
 }
 
@@ -181,17 +183,17 @@ impl Client {
         format!("{}/{}", self.bare, self.resource)
     }
 
-    /// Whether the server is known to have taken in that it is available.
+    /// Whether the server is known to have processed its available presence.
     pub fn is_seen(&self) -> bool {
         self.available && self.fresh_from.is_none()
     }
 
-    /// The server has died.
+    /// Records that the server has died.
     pub fn server_died(&mut self) {
         (self.bereft, self.died_on) = (true, self.socket);
     }
 
-    /// Begins anew on a connection.
+    /// Begins a stream on a new connection.
     pub fn connected(&mut self, socket: SocketId) {
         self.socket = Some(socket);
         self.phase = Phase::Opening;
@@ -205,12 +207,13 @@ impl Client {
         }
     }
 
-    /// Whether it logs in by one request (XEP-0388), which brings along what it wants to resume: every other user does.
+    /// Whether it logs in with one request (XEP-0388) that includes the resumption: every other
+    /// user does.
     fn in_one(&self) -> bool {
         self.user % 2 == 1
     }
 
-    /// Says who it is before it has heard anything.
+    /// Authenticates before it has received anything.
     fn authenticate(&mut self) {
         let message = base64::prelude::BASE64_STANDARD.encode(format!("\0{}\0{PASSWORD}", self.name().0));
         let mut resume = String::new();
@@ -225,7 +228,7 @@ impl Client {
         self.out.extend_from_slice(request.as_bytes());
     }
 
-    /// The connection is gone. Returns what had come of an item.
+    /// Closes the connection. Returns the received part of an incomplete item.
     pub fn disconnected(&mut self) -> Vec<u8> {
         self.socket = None;
         self.phase = Phase::Offline;
@@ -238,7 +241,7 @@ impl Client {
         rest
     }
 
-    /// What has come of an item.
+    /// The received part of an incomplete item.
     pub fn rest(&self) -> &[u8] {
         self.reader.rest()
     }
@@ -261,7 +264,7 @@ impl Client {
         self.out.extend_from_slice(header.as_bytes());
     }
 
-    /// Sends a stanza, counted if it must be.
+    /// Sends a stanza, counted if necessary.
     pub fn stanza(&mut self, xml: String, number: Option<u64>) {
         self.out.extend_from_slice(xml.as_bytes());
         if let Some(m) = self.management.as_mut() {
@@ -275,14 +278,14 @@ impl Client {
         self.ids
     }
 
-    /// Asks what the server has handled.
+    /// Requests an acknowledgement.
     pub fn ask(&mut self) {
         if self.management.is_some() {
             self.out.extend_from_slice(b"<r xmlns='urn:xmpp:sm:3'/>");
         }
     }
 
-    /// Tells what it has handled.
+    /// Sends an acknowledgement.
     pub fn answer(&mut self) {
         if let Some(m) = self.management.as_mut() {
             m.owes = false;
@@ -291,18 +294,18 @@ impl Client {
         }
     }
 
-    /// Asks for the roster.
+    /// Requests the roster.
     pub fn get_roster(&mut self) {
         let id = self.next_id();
         self.stanza(format!("<iq type='get' id='roster{id}'><query xmlns='jabber:iq:roster'/></iq>"), None);
     }
 
-    /// Says that it is available.
+    /// Sends available presence.
     pub fn show(&mut self, priority: i8) {
         self.show_with(priority, "");
     }
 
-    /// Says that it is available, and by its capabilities (XEP-0115) that it is interested in a node.
+    /// Sends available presence whose capabilities (XEP-0115) express interest in a node.
     pub fn show_interest(&mut self) {
         self.show_with(
             0,
@@ -320,7 +323,7 @@ impl Client {
         self.stanza(publish, None);
     }
 
-    /// Asks the publish-subscribe service for something with its node.
+    /// Sends a request about its node to the publish-subscribe service.
     pub fn at_service(&mut self, inside: &str) {
         let id = self.next_id();
         let ns = "http://jabber.org/protocol/pubsub";
@@ -338,13 +341,13 @@ impl Client {
         bytes
     }
 
-    /// Asks for copies of what the user's other devices send and get.
+    /// Enables copies of messages sent and received by the user's other devices.
     pub fn enable_carbons(&mut self) {
         let id = self.next_id();
         self.stanza(format!("<iq type='set' id='carbons{id}'><enable xmlns='{CARBONS}'/></iq>"), None);
     }
 
-    /// Blocks a bare JID, or ends that (XEP-0191).
+    /// Blocks or unblocks a bare JID (XEP-0191).
     pub fn block(&mut self, jid: &str, on: bool) {
         let (id, name) = (self.next_id(), if on { "block" } else { "unblock" });
         let request = format!("<{name} xmlns='urn:xmpp:blocking'><item jid='{jid}'/></{name}>");
@@ -367,7 +370,7 @@ impl Client {
         self.session_over();
     }
 
-    /// Takes bytes in.
+    /// Processes received bytes.
     pub fn bytes(&mut self, bytes: &[u8]) {
         self.reader.push(bytes);
         loop {
@@ -422,7 +425,8 @@ impl Client {
 
     fn features(&mut self) {
         if self.in_one() {
-            // Those before authentication tell it nothing; behind it, it may have a session, or have asked for one.
+            // Before authentication a failure has no consequence; afterwards, the client may have a
+            // session, or have requested one.
             if self.authenticated && self.phase == Phase::Opening {
                 self.bind();
             }
@@ -543,7 +547,7 @@ impl Client {
         }));
     }
 
-    /// Whether a message is a copy of one of the user's (XEP-0280 8).
+    /// Whether a message is a copy of one of the user's messages (XEP-0280 8).
     fn is_copy(&mut self, node: &Node) -> bool {
         let Some(copy) = node.children.iter().find(|child| child.namespace == CARBONS) else { return false };
         let message = copy.child("forwarded").and_then(|forwarded| forwarded.child("message"));
@@ -570,7 +574,7 @@ impl Client {
                 self.seen.insert(from, ());
             }
             Some("unavailable") => {
-                // Of a bare JID nobody is there (RFC 6121 4.3.2).
+                // A bare JID means that no resource is available (RFC 6121 4.3.2).
                 match from.contains('/') {
                     true => drop(self.seen.remove(&from)),
                     false => self.seen.retain(|seen, ()| seen.split('/').next() != Some(&*from)),
@@ -588,7 +592,8 @@ impl Client {
                 self.phase = Phase::Online;
                 self.news.push(News::Bound);
                 if self.managed {
-                    // Counting begins with <enable/> on this side, and with <enabled/> on the other (XEP-0198 4).
+                    // Counting begins with <enable/> on this side, and with <enabled/> on the other
+                    // (XEP-0198 4).
                     self.out.extend_from_slice(format!("<enable xmlns='{}' resume='true'/>", ns::SM).as_bytes());
                     self.management = Some(Management::default());
                     self.enabling = true;
@@ -633,10 +638,10 @@ const CARBONS: &str = "urn:xmpp:carbons:2";
 /// The publish-subscribe service.
 pub const PUBSUB: &str = "pubsub.localhost";
 
-/// The hash of what a client answers that is asked for it (XEP-0115 5.1).
+/// The hash of the client's answer to a disco query (XEP-0115 5.1).
 const CAPABILITIES: &str = "5CS0Z4wSNnYrQG42hIJoR1TYJBQ=";
 
-/// A contact, and its state in one text.
+/// A contact, and its state as one text.
 fn roster_item(item: &Node) -> (String, String) {
     let of = |name| item.attribute(name).unwrap_or_default();
     let state = match of("subscription") {
@@ -651,7 +656,8 @@ fn number_of_id(id: &str) -> Option<u64> {
     id.strip_prefix('m')?.parse().ok()
 }
 
-/// The numbers of messages in bytes: `#number#`. One that is cut off may be the beginning of another and does not count.
+/// The numbers of messages in bytes: `#number#`. A truncated one may be the beginning of another
+/// and does not count.
 pub fn numbers(bytes: &[u8]) -> Vec<u64> {
     let parts: Vec<&[u8]> = bytes.split(|&b| b == b'#').collect();
     let between = parts.get(1..parts.len() - 1).unwrap_or_default();

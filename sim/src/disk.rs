@@ -1,4 +1,4 @@
-//! The simulated store: what is durable, what is on its way there, and what a crash leaves of it.
+//! The simulated store: durable rows, commits in progress, and what survives a crash.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -7,7 +7,7 @@ use throng_engine::store::{Batch, Found, OpView, Query, Row, Table, key};
 
 use crate::random::Random;
 
-/// Rows and commits under way.
+/// Rows and pending commits.
 #[derive(Clone, Debug, Default)]
 pub struct Disk {
     rows: BTreeMap<Vec<u8>, Vec<u8>>,
@@ -24,7 +24,7 @@ fn flat(table: Table, actor: &[u8], sort: &[u8]) -> Vec<u8> {
     out
 }
 
-/// First flat key behind an actor.
+/// First flat key after an actor.
 fn behind(table: Table, actor: &[u8]) -> Vec<u8> {
     let mut out = flat(table, actor, b"");
     *out.last_mut().expect("a flat key ends in NUL here") = 1;
@@ -32,19 +32,19 @@ fn behind(table: Table, actor: &[u8]) -> Vec<u8> {
 }
 
 impl Disk {
-    /// Takes a turn's writes; they are durable once [`Disk::durable`] has reached the ticket.
+    /// Accepts a turn's writes; they are durable once [`Disk::durable`] has reached the ticket.
     pub fn submit(&mut self, batch: Batch) -> Gate {
         self.last += 1;
         self.pending.push_back((Gate(self.last), batch));
         Gate(self.last)
     }
 
-    /// Up to here everything is durable, and known to be.
+    /// Everything up to this ticket is durable, and known to be.
     pub fn durable(&self) -> Gate {
         self.durable
     }
 
-    /// Batches that wait.
+    /// Number of waiting batches.
     pub fn waiting(&self) -> usize {
         self.pending.len()
     }
@@ -58,8 +58,8 @@ impl Disk {
         }
     }
 
-    /// The process dies: of the batches under way a beginning may have become durable without anyone having heard, the
-    /// rest is gone. Tickets start anew.
+    /// Kills the process: a prefix of the pending batches may have become durable unnoticed, the
+    /// rest is lost. Tickets start anew.
     pub fn crash(&mut self, random: &mut Random) {
         let whole = random.below(self.pending.len() as u64 + 1) as usize;
         let whole = if random.chance(500) { 0 } else { whole };
@@ -70,7 +70,7 @@ impl Disk {
         self.durable = Gate(0);
     }
 
-    /// The same of one row: what is there before the world begins.
+    /// Writes one row directly: state that exists before the world begins.
     pub fn put(&mut self, table: Table, actor: &str, sort: &[u8], value: &[u8]) {
         self.rows.insert(flat(table, actor.as_bytes(), sort), value.to_vec());
     }
@@ -96,7 +96,7 @@ impl Disk {
         };
     }
 
-    /// Answers from what is durable.
+    /// Answers a query from durable rows.
     pub fn read(&self, query: &Query) -> Found {
         let (Query::Get { table, actor, .. } | Query::Range { table, actor, .. }) = query;
         if self.damaged.contains(&flat(*table, actor, b"")) {

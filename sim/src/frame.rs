@@ -1,8 +1,8 @@
-//! Frames of a WebSocket (RFC 6455 5.2), as clients write them.
+//! WebSocket frames (RFC 6455 5.2), as clients write them.
 
 const MASK: [u8; 4] = [0xa1, 0, 0x5f, 0x7c];
 
-/// A frame with this first byte, masked, whose length has as few bytes as it needs.
+/// A masked frame with this first byte and the shortest encoding of its length.
 pub fn frame(first: u8, content: &[u8]) -> Vec<u8> {
     let mut out = vec![first];
     match content.len() {

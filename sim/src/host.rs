@@ -1,6 +1,8 @@
-//! One shard over a store, straight: a host without time, chance or network of its own, for tests that look at each effect.
+//! One shard on a store: a host without time, randomness or network of its own, for tests that
+//! examine each effect.
 //!
-//! An input is a turn, followed by those in which the store answers, jobs are done and letters to the own shard come.
+//! An input is a turn, followed by those in which the store answers, jobs finish and letters to the
+//! own shard arrive.
 
 use std::sync::Arc;
 
@@ -17,45 +19,45 @@ use throng_engine::web::Transport;
 
 use crate::disk::Disk;
 
-/// What a client sends first.
+/// The first output of a client.
 pub const HEADER: &str = "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' to='localhost' version='1.0'>";
 /// A client's request for any resource.
 pub const BIND: &str = "<iq type='set' id='1'><bind xmlns='urn:ietf:params:xml:ns:xmpp-bind'/></iq>";
 
-/// The shard and its store. Everything that it writes is durable at once.
+/// The shard and its store. All writes are durable at once.
 #[derive(Debug)]
 pub struct Host {
     /// The shard.
     pub shard: Shard,
     /// The store.
     pub disk: Disk,
-    /// The time of the next turn. What goes by age goes by its wall time, unless [`Host::expiry_us`] says otherwise.
+    /// The time of the next turn. Expiry uses its wall time, unless [`Host::expiry_us`] is set.
     pub now: Now,
-    /// The time by which things go by age while the wall clock is in doubt, microseconds since 1970.
+    /// The time for expiry while the wall clock is in doubt, microseconds since 1970.
     pub expiry_us: Option<u64>,
-    /// Whether sends and closes are done as soon as they begin. If not, the test says when, by [`Host::sent`] and
-    /// [`Input::Closed`].
+    /// Whether sends and closes complete as soon as they begin. If not, the test completes them, by
+    /// [`Host::sent`] and [`Input::Closed`].
     pub prompt: bool,
     out: Output,
 }
 
 impl Host {
-    /// The first shard of those that there are by these settings, one second after its start, with prompt clients.
+    /// The first of the shards in these settings, one second after its start, with prompt clients.
     pub fn new(settings: Settings) -> Host {
         let shard = Shard::new(ShardId(0), Arc::new(settings), Arc::new(Counters::default()), [0; 32]);
         let now = Now::new(1_000, 1_000_000);
         Host { shard, disk: Disk::default(), now, expiry_us: None, prompt: true, out: Output::default() }
     }
 
-    /// Makes an account to which nobody can log in: [`Host::arrive`] does not ask for a password.
+    /// Creates an account without a usable password: [`Host::arrive`] needs none.
     pub fn account(&mut self, local: &str) {
         self.disk.put(Table::Accounts, &format!("{local}@localhost"), b"", b"");
     }
 
-    /// Makes an account with a password, in this incarnation.
+    /// Creates an account with a password, in this incarnation.
     ///
     /// # Panics
-    /// If the password is not one that an account may have.
+    /// If the password is not valid for an account.
     pub fn account_with(&mut self, local: &str, password: &str, incarnation: u64) {
         let keys =
             Credentials::derive(password, 4096, &[3; 16], 0).expect("a password").of(Incarnation::drawn(incarnation));
@@ -68,7 +70,8 @@ impl Host {
         Now { expiry_us: self.expiry_us.unwrap_or(self.now.wall_us), ..self.now }
     }
 
-    /// One turn with this input, and those that follow from it: all effects in order, but for jobs, which are done.
+    /// Runs one turn with this input, and those that follow from it: returns all effects in order,
+    /// except jobs, which are executed.
     pub fn turn(&mut self, input: Input<'_>) -> Vec<Effect> {
         self.shard.handle(self.time(), input, &mut self.out);
         let mut all = Vec::new();
@@ -93,12 +96,13 @@ impl Host {
         }
     }
 
-    /// Takes an input and does nothing yet: it is of the turn that the next [`Host::turn`] ends.
+    /// Passes an input without ending the turn: it belongs to the turn that the next [`Host::turn`]
+    /// ends.
     pub fn take(&mut self, input: Input<'_>) {
         self.shard.handle(self.time(), input, &mut self.out);
     }
 
-    /// What comes back for an effect at once.
+    /// The immediate answer to an effect.
     fn answer(&self, effect: &Effect) -> Option<Input<'static>> {
         match effect {
             Effect::Read { token, queries } => {
@@ -111,12 +115,12 @@ impl Host {
         }
     }
 
-    /// A client says this.
+    /// Passes output of a client.
     pub fn say(&mut self, conn: ConnId, text: &str) -> Vec<Effect> {
         self.turn(Input::Received { conn, bytes: text.as_bytes() })
     }
 
-    /// A client says this, and takes all that it is sent for it.
+    /// Passes output of a client, and completes all sends to it.
     pub fn ask(&mut self, conn: ConnId, text: &str) -> Vec<Effect> {
         let prompt = std::mem::replace(&mut self.prompt, true);
         let effects = self.say(conn, text);
@@ -124,12 +128,13 @@ impl Host {
         effects
     }
 
-    /// A client has taken the send that was under way.
+    /// Completes the send in progress to a client.
     pub fn sent(&mut self, conn: ConnId) -> Vec<Effect> {
         self.turn(Input::Sent { conn })
     }
 
-    /// The connection in `slot` of a user who has authenticated at another shard, with a stream open; and what that led to.
+    /// Adds a connection in `slot` of a user that has authenticated at another shard, with an open
+    /// stream; returns the effects.
     pub fn arrive(&mut self, slot: u32, local: &str) -> (ConnId, Vec<Effect>) {
         let conn = ConnId { slot, generation: 1 };
         let mut effects = self.turn(Input::Arrived { conn, moved: moved(&format!("{local}@localhost")) });
@@ -137,7 +142,7 @@ impl Host {
         (conn, effects)
     }
 
-    /// Such a connection that asks for a resource; and what its request led to.
+    /// Adds such a connection and binds a resource; returns the effects.
     pub fn bind(&mut self, slot: u32, local: &str) -> (ConnId, Vec<Effect>) {
         let (conn, _) = self.arrive(slot, local);
         let effects = self.ask(conn, BIND);
@@ -145,7 +150,8 @@ impl Host {
     }
 }
 
-/// A connection, as it comes to the home of a user who has authenticated elsewhere, with the stream to be opened anew.
+/// A connection as it arrives at the home shard of a user that has authenticated elsewhere; its
+/// stream restarts.
 pub fn moved(user: &str) -> Box<Moved> {
     Box::new(Moved {
         errand: Errand::Login(Authenticated::vouched_for(user, Incarnation::UNNUMBERED)),
@@ -160,7 +166,7 @@ pub fn moved(user: &str) -> Box<Moved> {
     })
 }
 
-/// What connections are sent by these effects, last words too.
+/// All output to connections in these effects, last output before a close included.
 pub fn said(effects: &[Effect]) -> String {
     let bytes = effects.iter().map(|effect| match effect {
         Effect::Send { bytes, .. } => bytes.as_slice(),
@@ -170,7 +176,7 @@ pub fn said(effects: &[Effect]) -> String {
     String::from_utf8(bytes.collect::<Vec<_>>().concat()).expect("streams are text")
 }
 
-/// The answer to an operator among these effects.
+/// The answer to an operator in these effects.
 pub fn reply(effects: Vec<Effect>) -> Option<Reply> {
     let replies =
         effects.into_iter().map(|effect| if let Effect::Reply { reply, .. } = effect { Some(reply) } else { None });

@@ -4,8 +4,9 @@
 //! cargo run --release -p throng-sim -- --seeds 0..2000 [--plant FAULT]
 //! ```
 //!
-//! Prints a line for each seed that fails, with the command that replays it, and exits with 1 if there was one. With
-//! `--plant` a fault is put in by hand and has to be found: it exits with 1 if no seed did.
+//! Prints a line for each seed that fails, with the command that replays it, and exits with 1 if
+//! there was one. `--plant` injects a fault that the checks must find: it then exits with 1 if no
+//! seed failed.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::disallowed_methods, reason = "a program that tells how long it took has a clock; the engine has none")]
@@ -19,11 +20,11 @@ use std::time::Instant;
 use throng_sim::workload;
 use throng_sim::world::Plant;
 
-/// A fifth of a run is pieces of memory that live for a moment.
+/// A fifth of the time of a run is spent on short-lived allocations.
 #[global_allocator]
 static ALLOCATOR: throng_sys::Allocator = throng_sys::Allocator;
 
-/// What plays a seed again has the same assertions.
+/// The command that replays a seed has the same assertions.
 const BUILD: &str = if cfg!(debug_assertions) { "" } else { "--release " };
 
 struct Options {

@@ -1,6 +1,8 @@
-//! The simulated network: one socket's two directions, what is on its way in each, and who has closed.
+//! The simulated network: the two directions of each socket, the data in transit, and which end has
+//! closed.
 //!
-//! It knows bytes and ends, nothing of what they say. The world moves the bytes, when and in which pieces it likes.
+//! It handles bytes and ends, not their meaning. The world decides when bytes move and in which
+//! pieces.
 
 use std::collections::VecDeque;
 
@@ -11,7 +13,7 @@ use throng_engine::session::moved::Moved;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SocketId(pub usize);
 
-/// What follows at the server's end when all is with the kernel.
+/// What the server's end does once the kernel has all output.
 #[derive(Debug)]
 pub(super) enum Then {
     Close,
@@ -22,15 +24,15 @@ pub(super) enum Then {
 /// The client's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ClientEnd {
-    /// Reads and writes.
+    /// It reads and writes.
     Open,
-    /// Has closed its direction; the server learns when it has read all.
+    /// It has closed its direction; the server learns this once it has read everything.
     Finished,
-    /// Is not there any more; the server learns sometime.
+    /// It has disappeared; the server learns this later.
     Gone,
 }
 
-/// Takes the first `n` bytes out of a queue, not byte by byte: most of what a world moves is bytes.
+/// Takes the first `n` bytes from a queue, in bulk: a world mostly moves bytes.
 pub(super) fn take(queue: &mut VecDeque<u8>, n: usize) -> Vec<u8> {
     let (front, back) = queue.as_slices();
     let bytes = match front.split_at_checked(n) {
@@ -45,32 +47,33 @@ pub(super) fn take(queue: &mut VecDeque<u8>, n: usize) -> Vec<u8> {
 #[derive(Debug)]
 pub(super) struct Socket {
     pub(super) shard: ShardId,
-    /// Its slot there; none before it is accepted, on its way between shards, and once the server has closed.
+    /// Its slot at the shard; `None` before it is accepted, while it moves between shards, and once
+    /// the server has closed it.
     pub(super) conn: Option<ConnId>,
     pub(super) client: ClientEnd,
-    /// The server has closed.
+    /// Whether the server has closed it.
     pub(super) over: bool,
-    /// The client does not read.
+    /// Whether the client has stopped reading.
     pub(super) stalled: bool,
-    /// The server does not read.
+    /// Whether the server has stopped reading.
     pub(super) paused: bool,
     /// Client to server.
     pub(super) up: VecDeque<u8>,
     pub(super) up_due: bool,
-    /// With the server's kernel and beyond, on its way to the client.
+    /// In the server's kernel or in transit to the client.
     pub(super) down: VecDeque<u8>,
     pub(super) down_due: bool,
-    /// The client that had it kept no count of what it got.
+    /// Whether the client that owned it did not count what it received.
     pub(super) marked: bool,
-    /// Bytes that the kernel swallowed for a client that is gone.
+    /// Bytes that the kernel accepted for a client that had disappeared.
     pub(super) swallowed: usize,
     /// The driver's send in flight.
     pub(super) sending: VecDeque<u8>,
     pub(super) in_flight: bool,
     pub(super) flush_due: bool,
-    /// The send in flight is one that the shard waits for.
+    /// Whether the shard waits for the send in flight.
     pub(super) owes: bool,
-    /// Bytes behind it.
+    /// Bytes queued after it.
     pub(super) out: Vec<u8>,
     pub(super) owes_next: bool,
     pub(super) then: Option<Then>,
@@ -101,7 +104,7 @@ impl Socket {
         }
     }
 
-    /// Bytes of the server for the socket; `owes`: the shard waits to hear that they are with the kernel.
+    /// Queues output of the server; with `owes`, the shard waits until the kernel has it.
     pub(super) fn send(&mut self, bytes: Vec<u8>, owes: bool) {
         if bytes.is_empty() && !owes {
             return;
@@ -116,7 +119,7 @@ impl Socket {
         self.sending = bytes.into();
     }
 
-    /// The send in flight is with the kernel: the next one follows. Returns whether the shard is owed the news.
+    /// Completes the send in flight and starts the next. Returns whether the shard waits for that.
     pub(super) fn sent(&mut self) -> bool {
         let owed = std::mem::take(&mut self.owes);
         self.in_flight = !self.out.is_empty();
@@ -127,7 +130,7 @@ impl Socket {
         owed
     }
 
-    /// Moves up to `most` bytes to the kernel; what goes to a client that is gone is returned.
+    /// Moves up to `most` bytes to the kernel; returns those to a client that has disappeared.
     pub(super) fn to_kernel(&mut self, most: usize) -> Vec<u8> {
         let n = most.min(self.sending.len());
         let bytes = take(&mut self.sending, n);
@@ -139,7 +142,7 @@ impl Socket {
         Vec::new()
     }
 
-    /// All that the server has sent and the client has not got.
+    /// Takes all data that the server has sent and the client has not received.
     pub(super) fn take_undelivered(&mut self) -> Vec<u8> {
         let mut lost = Vec::from(std::mem::take(&mut self.down));
         lost.extend(Vec::from(std::mem::take(&mut self.sending)));

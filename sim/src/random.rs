@@ -1,13 +1,15 @@
-//! The one source of chance of a simulated world: a small generator, so that a seed is all that a run depends on.
+//! The only source of randomness of a simulated world: a small generator, so that a run depends on
+//! nothing but its seed.
 
-/// SplitMix64 (Steele, Lea, Flood 2014): one word of state, good enough to choose among faults, not for secrets.
+/// SplitMix64 (Steele, Lea, Flood 2014): one word of state, good enough to choose among faults, not
+/// for secrets.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
     /// Starts from a seed.
     pub fn new(seed: u64) -> Random {
-        // Neighbouring seeds must not give neighbouring streams.
+        // Neighbouring seeds must not yield neighbouring streams.
         let mut random = Random(seed ^ 0x6a09_e667_f3bc_c908);
         random.next();
         random
@@ -38,7 +40,7 @@ impl Random {
         self.below(n as u64) as usize
     }
 
-    /// True `per_mille` times of a thousand.
+    /// True with a probability of `per_mille` in a thousand.
     pub fn chance(&mut self, per_mille: u32) -> bool {
         self.below(1000) < u64::from(per_mille)
     }
@@ -52,7 +54,7 @@ impl Random {
         out
     }
 
-    /// A generator of its own, so that what one part draws does not shift what another gets.
+    /// A separate generator, so that the draws of one part do not affect another.
     pub fn fork(&mut self) -> Random {
         Random::new(self.next())
     }

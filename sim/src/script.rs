@@ -1,5 +1,5 @@
-//! Scripts: "romeo sends ... juliet receives ..." as data, so that the same file runs on the simulated world and over
-//! real sockets.
+//! Scripts: "romeo sends ... juliet receives ..." as data, so that the same file runs in the
+//! simulated world and over real sockets.
 //!
 //! ```text
 //! # RFC 6121 8.5.3.1: a message to a full JID goes to that resource.
@@ -11,16 +11,20 @@
 //!     <body>hi</body></message>
 //! ```
 //!
-//! A line that begins with white space goes on with the one before. `{any}` as the value of an attribute, or as all the
-//! content of an element, matches anything; `{=name}` does, too, and from then on `{name}` stands for what it matched. In what a client
-//! sends, `{plain}` stands for its message of PLAIN in base64, `{previd}` and `{h}` for the session that it can resume and for how many stanzas it has got of that, and `{id}` for the `id` of the
-//! last request that it has received. Order of attributes and of children does not matter. A `stanza-id` that nobody asks for is
-//! overlooked, and so is a request for an acknowledgement.
+//! A line that begins with white space continues the previous one. `{any}` as the value of an
+//! attribute, or as the whole content of an element, matches anything. `{=name}` does, too, and
+//! from then on `{name}` is replaced by the matched text. In a client's output, `{plain}` is its
+//! PLAIN message in base64, `{previd}` and `{h}` are the id of its resumable session and the number
+//! of stanzas received in it, and `{id}` is the `id` of the last request that it received. The
+//! order of attributes and of children does not matter. A `stanza-id` is ignored unless expected,
+//! and so is a request for an acknowledgement.
 //!
-//! What a client can do: `connects` (opens, authenticates, binds), `connects raw` (opens only), `logs in` (opens and
-//! authenticates), `opens stream`, `sends: XML`, `receives: XML`, `receives in any order: XML...`, `receives nothing`,
-//! `ignores what comes`, `is closed` (the stream ends and the connection with it), `enables`, `resumes`, `disconnects`,
-//! `aborts`. Besides them there are `time passes: N ms`, `the server dies` and `the server restarts`; both end all connections.
+//! Actions of a client: `connects` (opens, authenticates, binds), `connects raw` (opens only),
+//! `logs in` (opens and authenticates), `opens stream`, `sends: XML`, `receives: XML`, `receives in
+//! any order: XML...`, `receives nothing`, `ignores what comes`, `is closed` (the stream ends and
+//! the connection with it), `enables`, `resumes`, `disconnects`, `aborts`. Other steps are `time
+//! passes: N ms`, `the server dies` and `the server restarts`; the latter two close all
+//! connections.
 
 use std::collections::BTreeMap;
 
@@ -30,31 +34,31 @@ use throng_engine::ns;
 
 use super::xml::{Item, Node, Reader};
 
-/// The domain that a player serves beside the one that it plays for.
+/// The additional domain that a player serves.
 pub const OTHER_DOMAIN: &str = "capulet.lit";
 
-/// What a player has got from the network.
+/// Input of a player from the network.
 #[derive(Debug)]
 pub enum Heard {
     /// Bytes.
     Bytes(Vec<u8>),
     /// The connection is closed.
     Closed,
-    /// Nothing, for as long as was waited.
+    /// Nothing within the wait.
     Nothing,
 }
 
-/// How long to wait for something.
+/// How long to wait for input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// It must come.
+    /// Input must arrive.
     Long,
-    /// To see that nothing comes.
+    /// Verify that nothing arrives.
     Short,
 }
 
-/// Who plays a script: the simulated world, or real sockets. Connections are called by the clients' names; opening one
-/// anew under a name leaves the old one alone, which is not read any more.
+/// Runs a script: in the simulated world, or over real sockets. Connections have the names of
+/// clients; opening a new one under a name abandons the old one, which is no longer read.
 pub trait Player {
     /// Opens a connection.
     ///
@@ -71,14 +75,14 @@ pub trait Player {
     /// # Errors
     /// If there is no connection.
     fn hear(&mut self, client: &str, patience: Patience) -> Result<Heard, String>;
-    /// Closes the connection without a word.
+    /// Closes the connection abruptly.
     fn abort(&mut self, client: &str);
     /// Lets time pass, in milliseconds.
     fn pass(&mut self, ms: u64);
-    /// Ends the server, in good order or not, and starts it again.
+    /// Ends the server, gracefully or not, and starts it again.
     ///
     /// # Errors
-    /// If that is not possible here.
+    /// If the player does not support it.
     fn restart(&mut self, in_order: bool) -> Result<(), String> {
         Err(format!("nobody restarts the server here (in order: {in_order})"))
     }
@@ -89,49 +93,49 @@ pub trait Player {
 pub struct Step {
     /// Line in the file, counted from one.
     pub line: usize,
-    /// Who acts; empty for time.
+    /// The acting client; empty for time.
     pub client: String,
-    /// What is done.
+    /// The action.
     pub action: Action,
 }
 
-/// What is done in a step.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The server ends, in order or not, and starts again.
+    /// The server ends, gracefully or not, and starts again.
     Restart(bool),
-    /// Opens a connection and no more.
+    /// Only opens a connection.
     ConnectRaw,
     /// Opens and authenticates.
     LogIn,
     /// Opens, authenticates and binds the resource.
     Connect,
-    /// Sends a stream header and takes header and features.
+    /// Sends a stream header and expects header and features.
     OpenStream,
-    /// Sends text as it stands.
+    /// Sends text unchanged.
     Send(String),
-    /// The next items are these, in this order or, with `any_order`, in any.
+    /// Expects these items next, in this order or, with `any_order`, in any.
     Receive {
-        /// What is wanted.
+        /// The expected items.
         wanted: Vec<Node>,
-        /// In any order.
+        /// Whether any order is accepted.
         any_order: bool,
     },
-    /// Nothing comes.
+    /// Expects no input.
     ReceiveNothing,
-    /// Whatever comes until it is quiet is thrown away.
+    /// Discards input until it stops.
     Ignore,
-    /// The stream and the connection end.
+    /// Expects the end of the stream and of the connection.
     IsClosed,
     /// Enables stream management with resumption.
     Enable,
     /// Opens a new connection, authenticates and resumes.
     Resume,
-    /// Ends the stream in order.
+    /// Ends the stream gracefully.
     Disconnect,
-    /// Closes without a word.
+    /// Closes the connection abruptly.
     Abort,
-    /// Milliseconds pass.
+    /// Lets milliseconds pass.
     Pass(u64),
 }
 
@@ -140,15 +144,15 @@ pub enum Action {
 pub struct Script {
     /// Client names with account, a localpart or a bare JID, and resource.
     pub clients: BTreeMap<String, (String, String)>,
-    /// What happens.
+    /// The steps in order.
     pub steps: Vec<Step>,
 }
 
 impl Script {
-    /// Reads a script.
+    /// Parses a script.
     ///
     /// # Errors
-    /// The line and what is wrong with it.
+    /// The line and the fault.
     pub fn parse(text: &str) -> Result<Script, String> {
         let mut lines: Vec<(usize, String)> = Vec::new();
         for (index, line) in text.lines().enumerate() {
@@ -223,10 +227,10 @@ impl Script {
         all
     }
 
-    /// Plays the script for a domain with one password for all.
+    /// Plays the script for a domain, with one password for all accounts.
     ///
     /// # Errors
-    /// The line at which the world did something else, and what.
+    /// The line at which the result differed, and the difference.
     pub fn play(&self, player: &mut dyn Player, domain: &str, password: &str) -> Result<(), String> {
         let mut play =
             Play { script: self, player, domain, password, clients: BTreeMap::new(), names: BTreeMap::new() };
@@ -258,7 +262,7 @@ fn elements(xml: &str) -> Result<Vec<Node>, String> {
 const HEADER: &str =
     "<stream:stream xmlns='jabber:client' xmlns:stream='http://etherx.jabber.org/streams' version='1.0'>";
 
-/// How a client of a script stands.
+/// The state of a client of a script.
 #[derive(Default)]
 struct Client {
     reader: Reader,
@@ -276,7 +280,7 @@ struct Play<'a> {
     domain: &'a str,
     password: &'a str,
     clients: BTreeMap<&'a str, Client>,
-    /// What names stand for.
+    /// The texts that names have matched.
     names: BTreeMap<String, String>,
 }
 
@@ -373,7 +377,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// Text with what its names stand for.
+    /// Replaces names by their texts.
     fn named(&self, text: &str) -> String {
         self.names.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
     }
@@ -397,7 +401,7 @@ impl<'a> Play<'a> {
         account.split_once('@').unwrap_or((account, self.domain))
     }
 
-    /// A client's message of PLAIN (RFC 4616 2).
+    /// A client's PLAIN message (RFC 4616 2).
     fn plain(&self, name: &str) -> String {
         let (local, _) = self.account(name);
         base64::prelude::BASE64_STANDARD.encode(format!("\0{local}\0{}", self.password))
@@ -415,7 +419,7 @@ impl<'a> Play<'a> {
         let to = format!(" to='{domain}'>");
         self.player.send(name, HEADER.replace('>', &to).as_bytes())?;
         match self.next(name, Patience::Long, false)? {
-            // RFC 6120 4.7.1: as whom the server answers.
+            // RFC 6120 4.7.1: the address of the server.
             Next::Item(Item::Header(header)) if header.attribute("from") == Some(domain) => {}
             other => return Err(format!("should receive a header of {domain}, but: {other}")),
         }
@@ -443,7 +447,7 @@ impl<'a> Play<'a> {
         }
     }
 
-    /// The next item; requests for acknowledgement are overlooked unless they are `wanted`.
+    /// The next item; requests for acknowledgement are skipped unless expected.
     fn next(&mut self, name: &'a str, patience: Patience, requests: bool) -> Result<Next, String> {
         loop {
             let client = self.client(name);
@@ -455,7 +459,8 @@ impl<'a> Play<'a> {
                     if let (Some("get" | "set"), Some(id)) = (node.attribute("type"), node.attribute("id")) {
                         client.asked = id.to_owned();
                     }
-                    // Stream management that began, or went on, with the login (XEP-0386 2.2, XEP-0198 10.2).
+                    // Stream management that began, or was resumed, with the login (XEP-0386 2.2,
+                    // XEP-0198 10.2).
                     if let Some(enabled) = node.child("bound").and_then(|bound| bound.child("enabled")) {
                         let id = enabled.attribute("id").unwrap_or_default();
                         (client.previd, client.handled, client.managed) = (id.to_owned(), 0, true);
@@ -497,7 +502,7 @@ impl<'a> Play<'a> {
     }
 }
 
-/// What came next.
+/// The next input.
 enum Next {
     Item(Item),
     Closed,
@@ -521,7 +526,7 @@ fn name_of(value: &str) -> Option<&str> {
     value.trim().strip_prefix("{=")?.strip_suffix('}')
 }
 
-/// Lets names stand for what they have matched.
+/// Stores the texts that names have matched.
 fn bind(wanted: &Node, got: &Node, names: &mut BTreeMap<String, String>) {
     for (attribute, value) in &wanted.attributes {
         if let (Some(name), Some(value)) = (name_of(value), got.attribute(attribute)) {
@@ -539,7 +544,7 @@ fn bind(wanted: &Node, got: &Node, names: &mut BTreeMap<String, String>) {
     }
 }
 
-/// Whether an element is what was wanted.
+/// Whether an element matches the expected one.
 pub fn matches(wanted: &Node, got: &Node) -> bool {
     if wanted.name != got.name || wanted.namespace != got.namespace {
         return false;

@@ -1,4 +1,4 @@
-//! The simulated world as the stage of a script.
+//! The simulated world as the player of a script.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -10,9 +10,9 @@ use crate::net::SocketId;
 use crate::script::{Heard, OTHER_DOMAIN, Patience, Player, Script};
 use crate::world::{Occurrence, PASSWORD, Pace, World};
 
-/// Longest simulated wait for something that must come, microseconds.
+/// Longest simulated wait for expected input, microseconds.
 const LONG_US: u64 = 5_000_000;
-/// Simulated wait to see that nothing comes, microseconds.
+/// Simulated wait to verify that nothing arrives, microseconds.
 const SHORT_US: u64 = 400_000;
 
 /// A world with clients by name.
@@ -99,14 +99,14 @@ impl Player for Stage {
     }
 }
 
-/// What is done on a stage where a script lets so many milliseconds pass.
+/// A callback in place of letting milliseconds pass.
 pub type Act<'a> = Box<dyn FnMut(&mut Stage, u64) + 'a>;
 
-/// A stage on which a test does something where a script lets time pass.
+/// A stage on which a test acts when a script lets time pass.
 pub struct Acted<'a> {
     /// The stage.
     pub stage: Stage,
-    /// Is called in place of the stage's own, and lets time pass on it if it wants to.
+    /// Called instead of the stage's own method; may let time pass on the stage.
     pub pass: Act<'a>,
 }
 
@@ -136,10 +136,10 @@ impl Player for Acted<'_> {
     }
 }
 
-/// Plays a script on a world of its own.
+/// Plays a script in a world of its own.
 ///
 /// # Errors
-/// The line at which the world did something else, and what.
+/// The line at which the result differed, and the difference.
 pub fn play(text: &str, seed: u64, shards: u16, pace: Pace, settle: impl FnOnce(&mut Settings)) -> Result<(), String> {
     let script = Script::parse(text)?;
     let mut settings = Settings::new("localhost", shards, [0; 32], 0);

@@ -1,5 +1,6 @@
-//! A random run: users with clients that chat, change their rosters, come, go and vanish, on a world with faults; then
-//! a calm in which everybody comes online, and the balance.
+//! A random run: users with clients that chat, change their rosters, connect, disconnect and
+//! vanish, in a world with faults; then a calm period in which all users come online, and the final
+//! checks.
 
 mod archives;
 mod balance;
@@ -21,7 +22,7 @@ use crate::net::SocketId;
 use crate::random::Random;
 use crate::world::{Occurrence, Pace, Plant, World};
 
-/// What a run did.
+/// The results of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Summary {
     /// Events of the world.
@@ -39,80 +40,83 @@ pub struct Summary {
 /// Why a run failed.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Event of the world at which it was noticed.
+    /// Event of the world at which it was detected.
     pub step: u64,
-    /// What is wrong.
+    /// The failure.
     pub what: String,
 }
 
 const ORPHAN: u64 = 1 << 32;
 const FATE: u64 = 1 << 33;
 const MEND: u64 = 1 << 34;
-/// Shards are looked into every so many turns.
+/// Shards are inspected every this many turns.
 const INSPECT_TURNS: u64 = 8;
 
-/// A session that takes messages for the bare JID.
+/// A session that receives messages to the bare JID.
 #[derive(Clone, Copy, Debug, Default)]
 struct Follows {
-    /// It did not take them all the time.
+    /// Whether it was unavailable for them at some time.
     barred: bool,
-    /// The number of the first that it got since it takes them.
+    /// The number of the first message received since it accepts them.
     since: Option<u64>,
-    /// Of the last.
+    /// The number of the last one.
     last: u64,
 }
 
 /// One run.
 #[derive(Debug)]
 pub struct Run {
-    /// Print what clients send and get.
+    /// Whether to print the clients' input and output.
     pub trace: bool,
     world: World,
     random: Random,
-    /// For what retention does.
+    /// Draws for retention.
     aging: Random,
-    /// For which messages are retracted.
+    /// Draws for retractions.
     retracting: Random,
     faults: Faults,
     clients: Vec<Client>,
     /// Number of the session of each client.
     sessions: Vec<u64>,
     sessions_made: u64,
-    /// For each client the first message that must come to its session in order. None where the session stops taking
-    /// messages for the bare JID in between: what has begun to wait for it then goes on waiting.
+    /// For each client, the first message that must reach its session in order. None if the session
+    /// stops accepting messages to the bare JID in between: messages that already wait for it then
+    /// keep waiting.
     ordered_from: Vec<u64>,
-    /// For each client the first message that was sent after its session was bound.
+    /// For each client, the first message sent after its session was bound.
     first: Vec<u64>,
-    /// Where the sessions of clients stand in their users' logs.
+    /// The progress of clients' sessions in their users' logs.
     follows: Vec<Follows>,
     owners: BTreeMap<SocketId, usize>,
     users: Vec<String>,
     ledger: Ledger,
-    /// What clients without stream management have not got, and what they had of the message in which it begins.
+    /// Data that clients without stream management did not receive, with the part that they
+    /// received of the first message in it.
     lost: BTreeMap<SocketId, Vec<u8>>,
     calm: bool,
     end_us: u64,
     turns: u64,
     summary: Summary,
-    /// Roster answers of the final look.
+    /// Number of roster answers in the final comparison.
     compared: usize,
     comparing: bool,
-    /// Messages that one account may put into logs in a life of the server; 0 sets no limit.
+    /// Messages that one account may put into logs during one process; 0 for no limit.
     quota: u64,
-    /// Bytes of these; 0 sets no limit.
+    /// Bytes of these; 0 for no limit.
     quota_bytes: u64,
-    /// A user whose clients stay away although all is calm.
+    /// A user whose clients stay offline in the calm period.
     away: Option<usize>,
-    /// Messages that were sent between two users of whom one had blocked the other.
+    /// Messages sent between two users while one had blocked the other.
     blocked: Range<u64>,
-    /// Messages may be refused, so that one whose sender is gone may vanish unheard.
+    /// Whether messages may be refused, so that one whose sender has disconnected may vanish
+    /// unnoticed.
     refusals: bool,
 }
 
-/// Items that each user publishes when all are there.
+/// Items that each user publishes in the calm period.
 const ITEMS: [&str; 3] = ["a", "b", "a"];
 
-/// Users of two domains, of whom some have one localpart: they have nothing else in common.
+/// Users of two domains, some with the same localpart: they share nothing else.
 const USERS: [&str; 5] =
     ["romeo@localhost", "juliet@localhost", "romeo@capulet.lit", "nurse@localhost", "juliet@capulet.lit"];
 
@@ -123,7 +127,7 @@ impl Run {
         let shards = random.range(2, 5) as u16;
         let faults = Faults::draw(&mut random);
         let mut settings = draw::settings(&mut random, shards);
-        // Beside the rest, so that a seed is the same run with and without it.
+        // Separate, so that the rest of a seed's run does not depend on it.
         let mut aging = Random::new(!seed);
         if settings.archive && aging.chance(500) {
             settings.retention_s = aging.range(1, 4);
@@ -134,7 +138,7 @@ impl Run {
         let twice = |of| if plant == Some(of) { 2 } else { 1 };
         settings.log_messages_day = twice(Plant::Quota) * quota;
         settings.log_bytes_day = twice(Plant::QuotaBytes) * quota_bytes;
-        // What is held back comes later.
+        // Rate-limited messages arrive later.
         let mut rates = Random::new(seed.rotate_left(48));
         let a_second = if rates.chance(150) { rates.range(10, 40) as u32 } else { 0 };
         settings.paces.ordinary = Allowance { a_second, burst: a_second.max(1) };
@@ -199,10 +203,10 @@ impl Run {
         }
     }
 
-    /// Runs it to its end.
+    /// Runs until the end.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first failure.
     pub fn run(mut self) -> Result<Summary, Failure> {
         let result = self.play();
         self.summary.steps = self.world.steps();
@@ -214,7 +218,7 @@ impl Run {
     fn play(&mut self) -> Result<(), String> {
         self.until(self.end_us)?;
         self.calm_down();
-        // Long enough for every session that nobody resumes to run out.
+        // Long enough for every session that is not resumed to expire.
         self.until(self.world.now_us() + 14_000_000)?;
         self.appear();
         self.settle(6_000_000)?;
@@ -236,7 +240,8 @@ impl Run {
         self.balance()
     }
 
-    /// Each client looks at its user's archive, in one direction or the other, some at what there is with one user alone.
+    /// Each client queries its user's archive, in either direction, some only for messages with one
+    /// user.
     fn look(&mut self) {
         if !self.world.settings().archive {
             return;
@@ -259,7 +264,8 @@ impl Run {
         Ok(())
     }
 
-    /// Lets so much time pass for what clients have sent to be done, and more where accounts may send at a rate only.
+    /// Waits for this time until the clients' output has been processed, and longer if the send
+    /// rate of accounts is limited.
     fn settle(&mut self, us: u64) -> Result<(), String> {
         let times = if self.world.settings().paces.ordinary.a_second == 0 { 1 } else { 10 };
         self.until(self.world.now_us() + us * times)
@@ -300,38 +306,39 @@ impl Run {
         }
     }
 
-    /// The connection of a client is gone, seen from the client.
+    /// Records that a client has lost its connection.
     fn gone(&mut self, index: usize) {
         let client = &mut self.clients[index];
         let without = client.management.as_ref().is_none_or(|m| m.previd.is_empty());
         let socket = client.socket;
         let rest = client.disconnected();
         if let Some(socket) = socket.filter(|_| without) {
-            // What follows may still be on its way to the kernel.
+            // Later data may still be in transit to the kernel.
             let all = self.lost.entry(socket).or_insert(rest);
             self.ledger.excuse(&numbers(all));
         }
     }
 
-    /// Bytes that the server believes to be with clients.
+    /// Records data that the server believes to be delivered.
     fn note_lost(&mut self) {
         for (socket, bytes) in std::mem::take(&mut self.world.lost) {
             let managed = |c: &Client| c.management.as_ref().is_some_and(|m| !m.previd.is_empty());
             let begun = match self.owners.get(&socket) {
                 Some(&index) if managed(&self.clients[index]) => continue,
                 Some(&index) => self.clients[index].rest(),
-                // A client without stream management has let go of the connection: `let_go` left the mark.
+                // A client without stream management has abandoned the connection: `let_go` left
+                // the mark.
                 None if self.world.is_marked(socket) => &[],
                 None => continue,
             };
-            // They come in pieces, and a message may lie across two.
+            // Data arrives in pieces, and a message may span two.
             let all = self.lost.entry(socket).or_insert_with(|| begun.to_vec());
             all.extend_from_slice(&bytes);
             self.ledger.excuse(&numbers(all));
         }
     }
 
-    /// For a look at a seed that fails.
+    /// Prints traffic, for the analysis of a failing seed.
     fn say(&self, index: usize, way: &str, bytes: &[u8]) {
         if self.trace {
             let text = String::from_utf8_lossy(bytes);
@@ -339,7 +346,7 @@ impl Run {
         }
     }
 
-    // What befalls the world.
+    // Injects faults into the world.
 
     fn fate(&mut self) {
         if self.calm {
@@ -365,7 +372,7 @@ impl Run {
         }
     }
 
-    /// A step of the sweep over archives.
+    /// One step of the sweep over archives.
     fn retain(&mut self) {
         if self.world.settings().retention_s == 0 {
             return;
@@ -376,7 +383,7 @@ impl Run {
         self.world.command(home, 0, Command::Log(LogCommand::Retain { users }));
     }
 
-    /// An operator looks: nothing of it may be felt.
+    /// An operator's queries: they must have no effect.
     fn observe(&mut self) {
         let user = &self.users[self.aging.below(self.users.len() as u64) as usize];
         let (home, jid) = (self.world.home(user), user.as_str().into());
@@ -393,7 +400,7 @@ impl Run {
     fn crash(&mut self) {
         self.tell("crash");
         self.summary.crashes += 1;
-        // What stood in no store is gone; it had not to be promised.
+        // Messages that were not stored are lost; no promise was made for them.
         if !self.world.settings().archive {
             self.ledger.sent.iter_mut().for_each(|s| s.volatile = true);
         }
@@ -403,7 +410,7 @@ impl Run {
     }
 
     fn mend(&mut self) {
-        // A process with a sick disk is more likely to die than another.
+        // A process with a failing disk is more likely to die.
         if self.faults.crash > 0 && self.random.chance(400) {
             self.crash();
         }
@@ -411,7 +418,7 @@ impl Run {
         self.world.storage(StorageState::Ok);
     }
 
-    /// From here on nothing goes wrong any more.
+    /// Ends all faults.
     fn calm_down(&mut self) {
         self.calm = true;
         self.faults = Faults::default();
@@ -427,8 +434,8 @@ impl Run {
         self.flush_all();
     }
 
-    /// One client of each user publishes a few items, with time between them: a notification is dropped for who has not taken what came
-    /// before it.
+    /// One client of each user publishes a few items, with time in between: a notification is
+    /// dropped for sessions that have not read the previous one.
     fn publish(&mut self) -> Result<(), String> {
         self.publish_at_service()?;
         for (user, item) in (0..self.users.len()).flat_map(|user| ITEMS.map(|item| (user, item))) {
@@ -441,7 +448,8 @@ impl Run {
         Ok(())
     }
 
-    /// The first user makes a node of the service, all others subscribe to it, and the first one publishes the same items there.
+    /// The first user creates a node of the service, all others subscribe to it, and the first one
+    /// publishes the same items there.
     fn publish_at_service(&mut self) -> Result<(), String> {
         let first = |clients: &[Client], user| clients.iter().position(|client| client.user == user);
         for user in 0..self.users.len() {
@@ -466,7 +474,7 @@ impl Run {
         Ok(())
     }
 
-    /// All are available with the same priority, so that all get what there is.
+    /// All clients become available with the same priority, so that all receive all messages.
     fn appear(&mut self) {
         for client in self.clients.iter_mut() {
             client.enable_carbons();
@@ -479,7 +487,7 @@ impl Run {
 /// Runs a seed; a panic of the engine is a failure, too.
 ///
 /// # Errors
-/// The first thing that is wrong.
+/// The first failure.
 pub fn run(seed: u64, plant: Option<Plant>) -> Result<Summary, Failure> {
     Run::new(seed, plant).run()
 }

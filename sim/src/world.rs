@@ -1,9 +1,9 @@
-//! The simulated world: shards, clock, network and store on one thread, moved by one seed.
+//! The simulated world: shards, clock, network and store on one thread, driven by one seed.
 //!
-//! It carries out effects as the server's threads do: a turn's writes get one ticket of the one sequence of commits,
-//! letters leave at once and carry their sender's gate, and everything else waits in the same [`GateQueue`] until the
-//! commit that it rests on is durable. What a run of it shows is therefore the engine's own order of things; only times,
-//! splits and losses are drawn.
+//! It carries out effects as the server's threads do: a turn's writes get one ticket in the single
+//! sequence of commits, letters leave at once and carry their sender's gate, and everything else
+//! waits in the same [`GateQueue`] until the commit that it depends on is durable. A run therefore
+//! shows the engine's own order of events; only times, splits and losses are random.
 
 mod connections;
 mod machine;
@@ -30,33 +30,33 @@ use crate::disk::Disk;
 use crate::net::{ClientEnd, Socket, SocketId};
 use crate::random::Random;
 
-/// How long things take and how bytes are split. Times are in microseconds.
+/// Latencies, and the splitting of bytes. Times are in microseconds.
 #[derive(Clone, Debug)]
 pub struct Pace {
     /// Longest time from an event to the turn that handles it.
     pub turn_us: u64,
-    /// Longest way of bytes through the network.
+    /// Longest network latency.
     pub net_us: u64,
-    /// Bytes that come in one read at the most; 0 for all that are there.
+    /// Most bytes per read; 0 for all available ones.
     pub read_bytes: usize,
-    /// Bytes that the kernel keeps of what is sent to one client.
+    /// Capacity of the kernel's send buffer per client, bytes.
     pub kernel_bytes: usize,
-    /// Longest way of letters between shards, microseconds.
+    /// Longest latency of letters between shards, microseconds.
     pub letters_us: u64,
     /// Longest time to make a group of commits durable.
     pub commit_us: u64,
     /// Longest time to answer a read of the store.
     pub read_us: u64,
-    /// Longest time of a job.
+    /// Longest duration of a job.
     pub job_us: u64,
-    /// The longest time that the service takes which is asked about requests for channels.
+    /// Longest response time of the service that decides about requests for channels.
     pub inquiry_us: u64,
-    /// Longest time until the server learns that a client is gone.
+    /// Longest time until the server detects that a client has vanished.
     pub detect_us: u64,
 }
 
 impl Default for Pace {
-    /// A quiet machine: nothing is split, nothing takes long.
+    /// A quiet machine: no splitting, no latency.
     fn default() -> Pace {
         Pace {
             turn_us: 100,
@@ -73,18 +73,18 @@ impl Default for Pace {
     }
 }
 
-/// What a step led to at a client.
+/// The consequence of a step for a client.
 #[derive(Debug)]
 pub enum Occurrence {
-    /// Something inside of the server.
+    /// Only an internal event of the server.
     Inside,
-    /// The client gets bytes.
+    /// A client receives bytes.
     Bytes(SocketId, Vec<u8>),
     /// The server has closed the connection.
     Ended(SocketId),
-    /// A timer has run out.
+    /// A timer has expired.
     Timer(u64),
-    /// An operator's command is answered.
+    /// An operator's command was answered.
     Replied(u64, Reply),
     /// The turn of a shard has ended.
     Turn(ShardId),
@@ -108,13 +108,13 @@ enum Event {
     Timer(u64),
 }
 
-/// The service that is asked about requests for channels: it allows all but those whose names say that they are closed, and says by which
-/// name who asks is known (`X-Name`).
+/// The service that decides about requests for channels. It allows all requests except for channels
+/// whose names mark them as closed, and returns the requester's name (`X-Name`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Service {
-    /// For so long it does; `None` for once.
+    /// Validity of a permission in seconds; `None` for a single use.
     pub seconds: Option<u32>,
-    /// Of a thousand questions it does not answer so many.
+    /// Unanswered requests per thousand.
     pub failing: u32,
 }
 
@@ -127,26 +127,26 @@ const EPOCH_US: u64 = 1_767_225_600_000_000;
 /// Idle shards take a turn this often.
 const TICK_US: u64 = 250_000;
 
-/// The world. Two verbs: [`World::step`] moves it, everything else is something that a client or an operator does.
+/// The world. [`World::step`] advances it; all other methods are actions of clients or operators.
 #[derive(Debug)]
 pub struct World {
-    /// How long things take.
+    /// The latencies.
     pub pace: Pace,
-    /// The fault put in by hand.
+    /// The injected fault.
     pub plant: Option<Plant>,
-    /// What the server's side of a listener promises.
+    /// The properties of the server's listener.
     pub listener: ListenerKind,
-    /// Connections begin with HTTP (RFC 9112).
+    /// Whether connections begin with HTTP (RFC 9112).
     pub http: bool,
-    /// Who is asked about requests for channels.
+    /// The service that decides about requests for channels.
     pub service: Service,
-    /// The address of all clients; each has one of its own if there is none.
+    /// The address of all clients; with `None`, each has its own.
     pub peer: Option<IpAddr>,
     /// The store.
     pub disk: Disk,
-    /// Bytes that were with the kernel, or on their way to it, for clients that will never get them.
+    /// Data in the kernel, or on the way to it, that its clients will never receive.
     pub lost: Vec<(SocketId, Vec<u8>)>,
-    /// Commits stand still.
+    /// Whether commits stall.
     pub commits_stopped: bool,
     settings: Settings,
     random: Random,
@@ -157,7 +157,7 @@ pub struct World {
     guard: Guard,
     threads: Vec<Thread>,
     sockets: Vec<Socket>,
-    /// Those of components.
+    /// Sockets of components.
     components: BTreeSet<usize>,
     letters: BTreeMap<(u16, u16), (u64, VecDeque<Envelope>)>,
     events: BinaryHeap<std::cmp::Reverse<(u64, u64, u32, Event)>>,
@@ -167,9 +167,9 @@ pub struct World {
     storage: StorageState,
     out: Output,
     replied: VecDeque<(u64, Reply)>,
-    /// What shards have noted for the log.
+    /// Notes of shards for the log.
     pub notes: Vec<throng_engine::io::Note>,
-    /// What push services have taken.
+    /// Pushes that push services have received.
     pub pushes: Vec<throng_engine::io::WebPush>,
     steps: u64,
 }
@@ -179,7 +179,7 @@ fn incarnation() -> Incarnation {
     Incarnation::drawn(0x1f3a_55c7_09be_d264)
 }
 
-/// How messages of all accounts are called.
+/// The message ids of all accounts.
 pub fn ids() -> Ids {
     Ids::of(incarnation())
 }
@@ -198,7 +198,8 @@ fn credentials() -> &'static [u8] {
 }
 
 impl World {
-    /// A world with accounts, given by bare JID or by localpart at the main domain, and running shards. `settings.number_floor` and the keys are overwritten.
+    /// A world with accounts, given by bare JID or by localpart at the main domain, and running
+    /// shards. `settings.number_floor` and the keys are overwritten.
     pub fn new(seed: u64, mut settings: Settings, pace: Pace, accounts: &[&str]) -> World {
         settings.scram_iterations = ITERATIONS;
         let mut disk = Disk::default();
@@ -244,7 +245,7 @@ impl World {
         world
     }
 
-    /// The settings that the shards run with.
+    /// The settings of the shards.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -259,17 +260,17 @@ impl World {
         self.steps
     }
 
-    /// A shard, to look at.
+    /// A shard, for inspection.
     pub fn shard(&self, id: ShardId) -> &Shard {
         &self.threads[id.index()].shard
     }
 
-    /// The shard that is home to a bare JID.
+    /// The home shard of a bare JID.
     pub fn home(&self, bare: &str) -> ShardId {
         self.settings.partitions.home(bare)
     }
 
-    /// Effects and bytes that wait for commits at a shard.
+    /// Number of effects and bytes that wait for commits at a shard.
     pub fn gate(&self, id: ShardId) -> (usize, usize) {
         let gate = &self.threads[id.index()].gate;
         (gate.len(), gate.bytes())
@@ -280,7 +281,7 @@ impl World {
         (0..self.settings.shards()).map(ShardId)
     }
 
-    /// Starts a process over what is durable.
+    /// Starts a process on the durable state.
     fn start(&mut self) {
         let mark = self.guard.mark(self.now_us - self.started_us);
         self.started_us = self.now_us;
@@ -315,7 +316,7 @@ impl World {
         floors.filter_map(|(_, value)| Some(u64::from_be_bytes(value.try_into().ok()?))).max().unwrap_or(0)
     }
 
-    // What clients and operators do.
+    // Actions of clients and operators.
 
     /// A client connects.
     pub fn connect(&mut self) -> SocketId {
@@ -326,7 +327,7 @@ impl World {
         SocketId(index)
     }
 
-    /// A component connects (XEP-0114): from then on it is a client like others.
+    /// Connects a component (XEP-0114); from then on it is handled like a client.
     pub fn connect_component(&mut self) -> SocketId {
         let socket = self.connect();
         self.components.insert(socket.0);
@@ -343,7 +344,7 @@ impl World {
         self.kick_up(socket.0);
     }
 
-    /// A client closes its direction once what it wrote is through.
+    /// A client closes its direction after its last output.
     pub fn finish(&mut self, socket: SocketId) {
         let s = &mut self.sockets[socket.0];
         if s.client == ClientEnd::Open {
@@ -352,7 +353,7 @@ impl World {
         }
     }
 
-    /// A client vanishes: of what it wrote a beginning comes through, of what it was to get nothing.
+    /// A client vanishes: a prefix of its output arrives, and it receives nothing further.
     pub fn abort(&mut self, socket: SocketId) {
         let keep = self.random.index(self.sockets[socket.0].up.len() + 1);
         let s = &mut self.sockets[socket.0];
@@ -370,34 +371,34 @@ impl World {
         self.kick_flush(socket.0);
     }
 
-    /// A client stops reading, or goes on.
+    /// A client stops reading, or continues.
     pub fn stall(&mut self, socket: SocketId, stalled: bool) {
         self.sockets[socket.0].stalled = stalled;
         self.kick_down(socket.0);
         self.kick_flush(socket.0);
     }
 
-    /// Notes of a connection that whoever had it will not know what got lost.
+    /// Marks a connection whose owner will not know what was lost.
     pub fn mark(&mut self, socket: SocketId) {
         self.sockets[socket.0].marked = true;
     }
 
-    /// Whether that was noted.
+    /// Whether a connection is marked.
     pub fn is_marked(&self, socket: SocketId) -> bool {
         self.sockets[socket.0].marked
     }
 
-    /// A timer; it comes back as [`Occurrence::Timer`].
+    /// Sets a timer, which expires as [`Occurrence::Timer`].
     pub fn timer(&mut self, after_us: u64, token: u64) {
         self.at(after_us, Event::Timer(token));
     }
 
-    /// An operator's command to a shard.
+    /// Sends an operator's command to a shard.
     pub fn command(&mut self, shard: ShardId, token: u64, command: Command) {
         self.feed(shard, Feed::Command(token, command));
     }
 
-    /// The store is full, or has room again.
+    /// Makes the store full, or gives it space again.
     pub fn storage(&mut self, state: StorageState) {
         self.storage = state;
         for shard in self.shards() {
@@ -406,13 +407,13 @@ impl World {
         self.kick_commit();
     }
 
-    /// Commits stand still, or go on.
+    /// Makes commits stall, or continue.
     pub fn stop_commits(&mut self, stopped: bool) {
         self.commits_stopped = stopped;
         self.kick_commit();
     }
 
-    /// The process dies and a new one starts over what is durable. All connections are gone.
+    /// Kills the process and starts a new one on the durable state. All connections are lost.
     pub fn crash(&mut self) {
         self.disk.crash(&mut self.random);
         self.epoch += 1;
@@ -442,7 +443,7 @@ impl World {
         self.at(delay, event);
     }
 
-    /// Moves the world by one event. There is always one: shards tick.
+    /// Advances the world by one event. There is always one, because shards tick.
     pub fn step(&mut self) -> Occurrence {
         if let Some((token, reply)) = self.replied.pop_front() {
             return Occurrence::Replied(token, reply);
@@ -450,7 +451,7 @@ impl World {
         let Some(std::cmp::Reverse((due, _, epoch, event))) = self.events.pop() else { return Occurrence::Inside };
         self.steps += 1;
         self.now_us = due;
-        // Of an earlier process only its clients' ends are left.
+        // Of an earlier process only the clients' ends survive.
         let outlives = matches!(event, Event::Timer(_) | Event::Down(_));
         if epoch != self.epoch && !outlives {
             return Occurrence::Inside;
@@ -505,12 +506,13 @@ impl World {
         (EPOCH_US + self.now_us).saturating_add_signed(self.ahead_us)
     }
 
-    /// Sets the host's wall clock ahead of the world's, or behind it. The process sees it as it sees any jump.
+    /// Sets the host's wall clock ahead of the world's, or behind it. The process sees this like
+    /// any jump.
     pub fn set_clock(&mut self, ahead_us: i64) {
         self.ahead_us = ahead_us;
     }
 
-    /// The operator says that the wall clock is right.
+    /// The operator confirms the wall clock.
     pub fn confirm_clock(&mut self) {
         self.guard.confirm(self.now_us - self.started_us, self.wall_us());
     }

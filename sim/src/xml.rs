@@ -1,12 +1,13 @@
-//! A client's reading of a stream: items as small trees.
+//! A client's parser of a stream: items as small trees.
 //!
-//! The engine's own scanner finds the items; it is tested by itself. Here nothing has to be fast.
+//! The engine's own scanner finds the items; it has separate tests. Speed does not matter in this
+//! module.
 
 use std::fmt;
 
 use throng_engine::wire::{Element, Event, Expect, Progress, Scanner, StreamScope};
 
-/// An element with all that is in it.
+/// An element with its content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
     /// Local name.
@@ -17,7 +18,7 @@ pub struct Node {
     pub attributes: Vec<(String, String)>,
     /// Child elements.
     pub children: Vec<Node>,
-    /// Text directly inside, all runs together.
+    /// Text directly inside, concatenated.
     pub text: String,
 }
 
@@ -66,7 +67,7 @@ impl Node {
     /// Parses one element, as the content of a client's stream.
     ///
     /// # Errors
-    /// A sentence that says what is wrong.
+    /// A sentence that describes the fault.
     pub fn parse(xml: &str) -> Result<Node, String> {
         let mut scanner = Scanner::new();
         let scope = StreamScope::Usual;
@@ -100,15 +101,15 @@ impl fmt::Display for Node {
 /// An item of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// The stream header, its attributes.
+    /// The stream header with its attributes.
     Header(Node),
-    /// An element at the first level.
+    /// A first-level element.
     Element(Node),
     /// `</stream:stream>`.
     End,
 }
 
-/// Reads one connection.
+/// Parses one connection.
 #[derive(Debug, Default)]
 pub struct Reader {
     bytes: Vec<u8>,
@@ -118,26 +119,26 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// Takes bytes in.
+    /// Appends bytes.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// The stream starts anew: a header is expected.
+    /// Restarts the stream: a header is expected.
     pub fn restart(&mut self) {
         self.inside = false;
         self.scope = StreamScope::default();
     }
 
-    /// Bytes of an item that has not come whole.
+    /// Bytes of an incomplete item.
     pub fn rest(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// The next whole item.
+    /// The next complete item.
     ///
     /// # Errors
-    /// A sentence that says what the server has sent wrongly.
+    /// A sentence that describes the server's fault.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Result<Option<Item>, String> {
         while !self.bytes.is_empty() {

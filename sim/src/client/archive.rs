@@ -1,4 +1,4 @@
-//! A client's look at its user's archive (XEP-0313), page by page.
+//! A client's query of its user's archive (XEP-0313), page by page.
 
 use super::{Client, News, number_of_id, numbers};
 use crate::world::ids;
@@ -13,16 +13,16 @@ pub(super) const RETRACT: &str = "urn:xmpp:message-retract:1";
 /// A result of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shown {
-    /// The number that its id in the archive is made of.
+    /// The number encoded in its archive id.
     pub id: u64,
     /// Number of the message.
     pub number: u64,
-    /// Number of the retraction that has made it a tombstone (XEP-0424 4).
+    /// Number of the retraction that made it a tombstone (XEP-0424 4).
     pub retracted: Option<u64>,
 }
 
 impl Shown {
-    /// That of a message, which a tombstone names by its `id` alone.
+    /// Parses a result; a tombstone names its message only by the `id`.
     fn of(id: u64, message: &Node) -> Option<Shown> {
         let named = |node: &Node| node.attribute("id").and_then(number_of_id);
         let body = message.child("body");
@@ -34,24 +34,24 @@ impl Shown {
     }
 }
 
-/// A look at an archive.
+/// A query of an archive.
 #[derive(Debug)]
 pub struct Look {
-    /// From the last page backwards.
+    /// Whether to begin at the last page and go backwards.
     pub back: bool,
-    /// Messages of a page.
+    /// Messages per page.
     pub max: u64,
-    /// With this bare JID alone.
+    /// Only messages with this bare JID.
     pub with: Option<String>,
-    /// What it has come to.
+    /// The results so far.
     pub seen: Vec<Shown>,
-    /// It has seen all.
+    /// Whether all pages were received.
     pub done: bool,
     page: Vec<Shown>,
 }
 
 impl Client {
-    /// Begins to look at the archive.
+    /// Begins a query of the archive.
     pub fn look(&mut self, back: bool, max: u64, with: Option<String>) {
         self.look = Some(Look { back, max, with, seen: Vec::new(), done: false, page: Vec::new() });
         self.look_on();
@@ -71,7 +71,7 @@ impl Client {
         self.stanza(query, None);
     }
 
-    /// Asks for a page and cares for nothing that comes.
+    /// Requests a page and ignores the answer.
     pub fn glance(&mut self, with: Option<&str>, max: u64, back: bool) {
         let id = self.next_id();
         self.stanza(query(&format!("glance{id}"), with, max, if back { "<before/>" } else { "" }), None);
@@ -93,7 +93,7 @@ impl Client {
         true
     }
 
-    /// A page is whole.
+    /// Ends a page.
     pub(super) fn page_ended(&mut self, node: &Node) {
         let fin = node.child("fin").filter(|fin| fin.namespace == MAM);
         let Some(complete) = fin.and_then(|fin| fin.attribute("complete")).map(|complete| complete == "true") else {

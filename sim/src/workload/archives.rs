@@ -1,4 +1,4 @@
-//! What must hold of archives at the end: what stands in them, and what clients are shown of that.
+//! Invariants of archives at the end: their contents, and the results of clients' queries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,18 +12,18 @@ use crate::client::{Look, Shown, numbers};
 pub(super) struct Archived<'a> {
     /// The number of its entry.
     pub(super) id: u64,
-    /// Number of the message; `u64::MAX` for one that nobody counts.
+    /// Number of the message; `u64::MAX` for one without a number.
     pub(super) number: u64,
     entry: Entry<'a>,
 }
 
 impl Archived<'_> {
-    /// The bare JID of who it is from or to.
+    /// The bare JID of its sender or receiver.
     fn peer(&self) -> &str {
         self.entry.peer.split('/').next().unwrap_or_default()
     }
 
-    /// Whether a look is to find it. What users write to themselves is there once.
+    /// Whether a query must find it. A user's message to itself is stored once.
     fn is_for(&self, look: &Look, user: &str) -> bool {
         let with = look.with.as_deref().is_none_or(|with| self.peer() == with);
         with && (self.entry.incoming || self.peer() != user)
@@ -31,7 +31,7 @@ impl Archived<'_> {
 }
 
 impl Run {
-    /// Messages in a user's archive, in its order. What was refused is not among them.
+    /// Messages in a user's archive, in order, without refused ones.
     pub(super) fn archived(&self, user: &str) -> Result<Vec<Archived<'_>>, String> {
         let (mut void, mut all) = (BTreeSet::new(), Vec::new());
         for (sort, row) in self.world.disk.rows_of(Table::Archive, user) {
@@ -48,8 +48,9 @@ impl Run {
         Ok(all)
     }
 
-    /// What was acknowledged stands in the archive of its receiver, once, and in that of its sender, unless it was dropped
-    /// for its age. Of what was sent while one had blocked the other nothing is there.
+    /// Every acknowledged message is in the archive of its receiver, once, and in that of its
+    /// sender, unless it was dropped for its age. Messages sent while one had blocked the other are
+    /// in no archive.
     pub(super) fn check_archive(&self) -> Result<(), String> {
         if !self.world.settings().archive {
             return Ok(());
@@ -84,8 +85,8 @@ impl Run {
         Ok(())
     }
 
-    /// What clients see of an archive is all that stands in it and was not refused, in order, whichever way they look, and what was retracted
-    /// they see as a tombstone.
+    /// Clients find all archived messages that were not refused, in order, in either direction, and
+    /// see retracted ones as tombstones.
     pub(super) fn check_looks(&self) -> Result<(), String> {
         for client in &self.clients {
             let (full, Some(look)) = (client.full(), &client.look) else { continue };
@@ -109,7 +110,8 @@ impl Run {
         Ok(())
     }
 
-    /// The entries of an archive that retract a message, by whether it was received and its number: id, and number of the retraction.
+    /// The retractions in an archive, by whether they were received and by the number of the
+    /// retracted message: id, and number of the retraction.
     fn retractions(&self, all: &[Archived<'_>]) -> BTreeMap<(bool, u64), Vec<(u64, u64)>> {
         let mut retractions: BTreeMap<_, Vec<_>> = BTreeMap::new();
         for archived in all {
@@ -120,7 +122,8 @@ impl Run {
         retractions
     }
 
-    /// A message is shown as a tombstone if a retraction of it, by its sender, stands behind it (XEP-0424 4, 5.1). A retraction stays (5).
+    /// A message is a tombstone if a retraction by its sender follows it (XEP-0424 4, 5.1). A
+    /// retraction stays (5).
     fn check_tombstone(&self, seen: &Shown, by: &[(u64, u64)]) -> Result<(), String> {
         let n = seen.number;
         let is_retraction = self.ledger.sent.get(n as usize).is_some_and(|sent| sent.retracts.is_some());

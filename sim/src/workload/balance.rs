@@ -1,4 +1,4 @@
-//! What must hold: the bounds of a shard all the time, and the balance at the end.
+//! Invariants: the bounds of a shard at all times, and the final checks.
 
 use std::collections::BTreeMap;
 
@@ -62,7 +62,7 @@ impl Run {
 
     fn check_messages(&self) -> Result<(), String> {
         let missing = self.ledger.missing();
-        // Where messages may be refused, the news of it may have met a sender who was gone.
+        // If messages may be refused, the sender may have disconnected before the error.
         let unheard = |n: &u64| {
             self.refusals
                 && self.sessions[self.ledger.sent[*n as usize].client] != self.ledger.sent[*n as usize].session
@@ -77,8 +77,9 @@ impl Run {
         }
     }
 
-    /// No account has put more messages into logs than it may, nor more bytes. A life of the server is short for a day's quota to grow
-    /// by as much as one message, or a hundredth of the bytes, and knows nothing of the one before it.
+    /// No account has put more messages or bytes into logs than allowed. A process does not live
+    /// long enough for a day's quota to grow by one message, or a hundredth of the bytes, and does
+    /// not know that of the previous process.
     fn check_quotas(&self) -> Result<(), String> {
         let lives = 1 + self.summary.crashes;
         for from in &self.users {
@@ -97,7 +98,8 @@ impl Run {
         Ok(())
     }
 
-    /// Each session that takes messages for the bare JID has got every one of the user's log since its first.
+    /// Each session that accepts messages to the bare JID has received every one in the user's log
+    /// since its first.
     fn check_devices(&self) -> Result<(), String> {
         let settings = self.world.settings();
         if !settings.archive || settings.retention_s > 0 || settings.bare_delivery != BareDelivery::All {
@@ -149,7 +151,8 @@ impl Run {
         Ok(())
     }
 
-    /// Everyone sees exactly the resources of contacts and of the own account that are available (RFC 6121 4).
+    /// Each user sees exactly the available resources of contacts and of the own account (RFC 6121
+    /// 4).
     fn check_presence(&self) -> Result<(), String> {
         for client in &self.clients {
             let sees = |jid: &str| {
@@ -170,8 +173,9 @@ impl Run {
         Ok(())
     }
 
-    /// Each publication has come once to each session of the publisher and of those who see the publisher's presence, and to nobody else. Where a
-    /// session may have hardly anything unread, an answer is enough for it to do without.
+    /// Each publication has reached, once, each session of the publisher and of the users that see
+    /// the publisher's presence, and no others. A session with a low limit for unread output may
+    /// miss some because of a single answer.
     fn check_events(&self) -> Result<(), String> {
         for client in &self.clients {
             self.told(client, PUBSUB, client.bare != self.users[0])?;
@@ -188,7 +192,7 @@ impl Run {
         Ok(())
     }
 
-    /// A session was told of each item as often as it was published, or not at all.
+    /// A session was notified of each item as often as it was published, or not at all.
     fn told(&self, client: &Client, publisher: &str, is_told: bool) -> Result<(), String> {
         for item in ["a", "b"] {
             let published = ITEMS.iter().filter(|other| **other == item).count() as u32;
@@ -203,7 +207,8 @@ impl Run {
         Ok(())
     }
 
-    /// All is delivered: the figures say so, no row is left behind, and without archive no message either.
+    /// All messages are delivered: the figures agree, no row is left, and without archive no
+    /// message either.
     fn check_waiting(&self) -> Result<(), String> {
         for user in &self.users {
             let bare = user;

@@ -1,11 +1,12 @@
-//! Two users of whom one blocks the other (XEP-0191): whatever they try, neither hears of the other.
+//! Two users, one of which blocks the other (XEP-0191): whatever they try, neither receives
+//! anything from the other.
 
 use super::Run;
 use super::talk::SETTLE_US;
 use crate::client::Received;
 use crate::world::Plant;
 
-/// How one tries to reach the other.
+/// A way to reach the other user.
 #[derive(Clone, Copy, Debug)]
 enum Try {
     Message,
@@ -15,7 +16,7 @@ enum Try {
     Publication,
 }
 
-/// All that is tried, and the fault by which it gets through.
+/// All ways, each with the fault that lets it through.
 const TRIES: [(Try, Plant); 5] = [
     (Try::Message, Plant::UnblockedMessages),
     (Try::Presence, Plant::UnblockedPresence),
@@ -24,7 +25,7 @@ const TRIES: [(Try, Plant); 5] = [
     (Try::Publication, Plant::UnblockedItems),
 ];
 
-/// Requests of a [`Try::Request`].
+/// Number of requests in a [`Try::Request`].
 const REQUESTS: usize = 2;
 
 impl Run {
@@ -89,8 +90,9 @@ impl Run {
         }
     }
 
-    /// Nothing of the other has come to a client but errors. Each request was answered: for whom is blocked nobody is there, and who
-    /// blocks is told why (XEP-0191 3.3).
+    /// A client has received nothing but errors from the other. Each request was answered: the
+    /// blocked user gets the answer of an absent user, and the blocking user the reason (XEP-0191
+    /// 3.3).
     fn check_silence(&mut self, index: usize) -> Result<(), String> {
         let client = &mut self.clients[index];
         let Some(heard) = client.heard.take() else { return Ok(()) };
@@ -113,7 +115,7 @@ impl Run {
         Ok(())
     }
 
-    /// A message that has come may pass between its sender and its receiver.
+    /// Whether a received message may pass between its sender and its receiver.
     pub(super) fn passes(&self, index: usize, message: &Received) -> Result<(), String> {
         if !self.blocked.contains(&message.number) {
             return Ok(());
@@ -122,7 +124,7 @@ impl Run {
         Err(format!("message {number} of {} came to {full}, although one has blocked the other", message.from))
     }
 
-    /// Nor has a device of the receiver got a copy (XEP-0280).
+    /// Nor has a device of the receiver received a copy (XEP-0280).
     pub(super) fn check_copies(&self) -> Result<(), String> {
         for client in &self.clients {
             let to_it = |n: &&u64| self.ledger.sent[**n as usize].to_user == client.user;

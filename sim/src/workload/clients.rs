@@ -1,4 +1,4 @@
-//! What clients do at their moments, and what the ledger is told of what comes to them.
+//! The clients' actions, and the ledger entries for what they receive.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::{Follows, MEND, Run};
 use crate::checks::Sent;
 use crate::client::{Client, News, Phase, Received};
 
-/// Messages of late, of which one may be retracted.
+/// Recent messages that may be retracted.
 const LATE: usize = 40;
 
 impl Run {
@@ -34,7 +34,7 @@ impl Run {
         self.flush(index);
     }
 
-    /// A client turns away from its connection; it stands for a while or is closed at once.
+    /// A client abandons its connection, which stays open for a while or is closed at once.
     fn let_go(&mut self, index: usize, linger: bool) {
         let Some(socket) = self.clients[index].socket else { return };
         let managed = self.clients[index].management.as_ref().is_some_and(|m| !m.previd.is_empty());
@@ -53,7 +53,7 @@ impl Run {
         self.gone(index);
     }
 
-    /// One of a client's moments.
+    /// One action of a client.
     pub(super) fn act(&mut self, index: usize) {
         let next = if self.calm { 300_000 } else { self.random.range(5_000, 250_000) };
         self.world.timer(next, index as u64);
@@ -177,7 +177,7 @@ impl Run {
         self.send_numbered(index, (to_user, to), (kind, kept), &padding);
     }
 
-    /// A client sends a message with the next number, which may be kept, to a user by an address.
+    /// A client sends a message with the next number, which may be stored, to an address of a user.
     pub(super) fn send_numbered(
         &mut self,
         index: usize,
@@ -207,7 +207,8 @@ impl Run {
         });
     }
 
-    /// The message that the next one is to retract, if it is to: mostly one of the sender's to the same user, or else any of late.
+    /// Chooses the message that the next one retracts, if any: usually one from the sender to the
+    /// same user, otherwise any recent one.
     fn choose_to_retract(&mut self, index: usize, to_user: usize) -> Option<u64> {
         if !self.retracting.chance(120) {
             return None;
@@ -224,8 +225,8 @@ impl Run {
             match news {
                 News::Message(message) => {
                     let user = self.clients[index].user;
-                    // What was sent to a full JID before its session was there waits until the session is available, and
-                    // what is sent to it then does not.
+                    // A message to a full JID from before its session existed waits until the
+                    // session is available, while a new one does not.
                     let exact = message.to.contains('/');
                     let from = self.ordered_from[index].max(if exact { self.first[index] } else { 0 });
                     self.ledger.received(user, self.sessions[index], &message, from)?;
@@ -265,7 +266,7 @@ impl Run {
         Ok(())
     }
 
-    /// What goes to all sessions of a user comes to each in the order of the user's log.
+    /// Messages to all sessions of a user reach each in the order of the user's log.
     fn followed(&mut self, index: usize, message: &Received) -> Result<(), String> {
         let Some(number) = message.stanza_id.filter(|_| !message.to.contains('/')) else { return Ok(()) };
         let follows = &mut self.follows[index];
@@ -281,7 +282,7 @@ impl Run {
         Ok(())
     }
 
-    /// Roster pushes leave a client with what the store has (RFC 6121 2.1.6).
+    /// Roster pushes leave a client with the state of the store (RFC 6121 2.1.6).
     fn compare_roster(&mut self, index: usize, known: Option<&BTreeMap<String, String>>) -> Result<(), String> {
         if !self.comparing {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a seed draws: the faults, the settings and the pace of its run.
+//! The random choices of a seed: faults, settings and pace of its run.
 
 use throng_engine::id::Service;
 use throng_engine::settings::{BareDelivery, Settings};
@@ -6,32 +6,33 @@ use throng_engine::settings::{BareDelivery, Settings};
 use crate::random::Random;
 use crate::world::Pace;
 
-/// Faults of a run, each in thousandths of the actions or moments at which it may happen.
+/// Faults of a run, each in thousandths of the actions or moments at which it may occur.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
     /// A client vanishes, at one of its actions.
     pub abort: u32,
     /// A client stops reading, at one of its actions.
     pub stall: u32,
-    /// A client leaves requests for acknowledgement unanswered for a while.
+    /// A client does not answer requests for acknowledgement for a while.
     pub lazy: u32,
-    /// A client resumes on a second connection while the first still stands.
+    /// A client resumes on a second connection while the first is still open.
     pub duplicate: u32,
-    /// The process dies, at one of the moments (one to ten a second).
+    /// The process dies, at one of the moments (one to ten per second).
     pub crash: u32,
     /// The disk is full for a while, at one of the moments.
     pub full: u32,
-    /// Commits stand still for a while, at one of the moments.
+    /// Commits stall for a while, at one of the moments.
     pub stop: u32,
 }
 
 impl Faults {
-    /// Whether nothing goes wrong at all.
+    /// Whether there are no faults at all.
     pub fn is_calm(&self) -> bool {
         [self.abort, self.stall, self.lazy, self.duplicate, self.crash, self.full, self.stop].iter().all(|&f| f == 0)
     }
 
-    /// The faults of a seed: one in six has none, and each fault is in about half of the others.
+    /// Draws the faults: one seed in six has none, and each fault occurs in about half of the
+    /// others.
     pub fn draw(random: &mut Random) -> Faults {
         if random.chance(160) {
             return Faults::default();

@@ -1,14 +1,16 @@
-//! Conversations when all is calm: what each device of a user is shown of them, live, after having been away, and by the archive.
+//! Conversations in the calm period: what each device of a user receives of them, live, after an
+//! absence, and from the archive.
 
 use throng_engine::settings::BareDelivery;
 
 use super::Run;
 
-/// Time for all that follows from a message, a presence or a request.
+/// Time for all consequences of a message, a presence or a request.
 pub(super) const SETTLE_US: u64 = 500_000;
 
 impl Run {
-    /// Everybody writes to everybody, first while all devices of one user are away, then with all of them there.
+    /// All users write to each other, first while all devices of one user are offline, then with
+    /// all of them online.
     pub(super) fn converse(&mut self) -> Result<(), String> {
         if self.users.len() < 2 {
             return Ok(());
@@ -31,7 +33,8 @@ impl Run {
         self.check_views(first, together)
     }
 
-    /// Each client writes twice at once to each other user, and once to one of that user's devices.
+    /// Each client writes twice in succession to each other user, and once to one of that user's
+    /// devices.
     fn everybody_writes(&mut self, but: Option<usize>) -> Result<(), String> {
         for index in 0..self.clients.len() {
             let own = self.clients[index].user;
@@ -52,9 +55,9 @@ impl Run {
         self.settle(SETTLE_US)
     }
 
-    /// Each device has seen what is in the archive of its user, in that order, but for what it has sent itself: all of it if it was there all
-    /// the time, from `together` on if it was away, and before that a part of it, because another device of the user may have
-    /// received the rest.
+    /// Each device has received the content of its user's archive, in that order, without its own
+    /// messages: all of it if it was always online; if it was offline, everything from `together`
+    /// on, and before that a part, because another device of the user may have received the rest.
     fn check_views(&self, first: u64, together: u64) -> Result<(), String> {
         let settings = self.world.settings();
         let narrow = settings.outbound_bytes_soft < 2_000 || settings.unacked_max < 8;

@@ -1,4 +1,5 @@
-//! The connections of the simulated process: their slots, and the way of bytes in both directions.
+//! The connections of the simulated process: their slots, and the transport of bytes in both
+//! directions.
 
 use std::net::IpAddr;
 
@@ -29,7 +30,7 @@ impl World {
         conn
     }
 
-    /// The connection is gone from its shard.
+    /// Frees the slot of a connection that has left its shard.
     fn free_slot(&mut self, index: usize) {
         let socket = &mut self.sockets[index];
         let Some(conn) = socket.conn.take() else { return };
@@ -67,13 +68,13 @@ impl World {
         }
     }
 
-    /// Bytes come to the server.
+    /// Delivers bytes to the server.
     pub(super) fn up(&mut self, index: usize) {
         let s = &mut self.sockets[index];
         s.up_due = false;
         let Some(conn) = s.conn.filter(|_| !s.paused) else { return };
         if s.up.is_empty() {
-            // The peer has ended its direction: the server's end closes once all is sent.
+            // The peer has closed its direction: the server's end closes once all output is sent.
             if s.client == ClientEnd::Finished && s.then.is_none() {
                 let shard = s.shard;
                 self.feed(shard, Feed::Lost(conn, Lost::Finished));
@@ -101,7 +102,7 @@ impl World {
         }
     }
 
-    /// Bytes, or the end, come to the client.
+    /// Delivers bytes, or the end, to the client.
     pub(super) fn down(&mut self, index: usize) -> Occurrence {
         let s = &mut self.sockets[index];
         s.down_due = false;
@@ -128,7 +129,7 @@ impl World {
 
     pub(super) fn send(&mut self, shard: ShardId, conn: ConnId, mut bytes: Vec<u8>, owes: bool, then: Option<Then>) {
         let Some(index) = self.socket_of(shard, conn) else {
-            // The connection went while this waited for its commit.
+            // The connection was closed while this waited for its commit.
             let was = self.threads[shard.index()].was.get(&conn);
             if let Some(&was) = was {
                 self.lost.push((SocketId(was), bytes));
@@ -164,7 +165,7 @@ impl World {
         }
     }
 
-    /// A part of the send in flight goes to the kernel.
+    /// Moves a part of the send in flight to the kernel.
     pub(super) fn flush(&mut self, index: usize) {
         let s = &mut self.sockets[index];
         s.flush_due = false;
@@ -191,7 +192,7 @@ impl World {
         self.kick_flush(index);
     }
 
-    /// All is with the kernel: what was to follow does.
+    /// Runs what follows the output, once the kernel has all of it.
     fn then(&mut self, index: usize) {
         match self.sockets[index].then.take() {
             Some(Then::Close) => {
@@ -215,7 +216,7 @@ impl World {
         }
     }
 
-    /// The server learns that the client is gone.
+    /// The server detects that the client has vanished.
     pub(super) fn detect(&mut self, index: usize) {
         let s = &self.sockets[index];
         if let (false, Some(conn)) = (s.over, s.conn) {
@@ -230,7 +231,7 @@ impl World {
         self.cut(index);
     }
 
-    /// The server's end is gone at once: of what was on its way a beginning still gets through.
+    /// The server's end disappears at once: a prefix of the data in transit still arrives.
     pub(super) fn cut(&mut self, index: usize) {
         let keep = self.random.index(self.sockets[index].down.len() + 1);
         let s = &mut self.sockets[index];
@@ -244,7 +245,8 @@ impl World {
         }
         s.in_flight = false;
         if !lost.is_empty() {
-            // What gets through is counted as lost, too: it excuses more than it must, and only of this connection.
+            // Data that arrives is counted as lost, too: this excuses more than necessary, but only
+            // for this connection.
             self.lost.push((SocketId(index), lost));
         }
         self.kick_down(index);

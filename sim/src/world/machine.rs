@@ -1,4 +1,5 @@
-//! The threads of the simulated process: a turn, what it leads to, letters between shards, the gate and the commits.
+//! The threads of the simulated process: a turn and its consequences, letters between shards, the
+//! gate and the commits.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -20,13 +21,13 @@ use throng_engine::store::{Found, Query, Table};
 use super::{Event, Occurrence, Plant, World};
 use crate::net::{ClientEnd, Then};
 
-/// Time that a closing connection has to take its last words.
+/// Time for a closing connection to accept its last output.
 const LAST_WORDS_US: u64 = 10_000_000;
 
-/// Channels whose names have this in them are closed to everybody, as the service has it that is asked about them.
+/// The mark in names of channels that the service closes to all.
 const CLOSED: &str = ".closed";
 
-/// What waits for a shard's next turn.
+/// Input that waits for a shard's next turn.
 #[derive(Debug)]
 pub(super) enum Feed {
     Accepted(ConnId, ListenerKind, IpAddr),
@@ -65,19 +66,19 @@ pub(super) struct Thread {
     /// Generation and socket of each slot.
     pub(super) slots: Vec<(u32, Option<usize>)>,
     pub(super) free: Vec<u32>,
-    /// Sockets of connections that are gone.
+    /// Sockets of former connections.
     pub(super) was: BTreeMap<ConnId, usize>,
     pub(super) reads: VecDeque<(u64, Vec<Query>)>,
     pub(super) jobs: VecDeque<(u64, Job)>,
     pub(super) inquiries: VecDeque<(u64, Decision)>,
-    /// Reads that must not see too little although the gate is ignored.
+    /// Reads that must see all preceding writes although the gate is ignored.
     pub(super) early_reads: VecDeque<(Gate, u64, Vec<Query>)>,
 }
 
 /// Password, salt, iterations.
 type Given = (String, Vec<u8>, u32);
 
-/// Does a job; what was derived once is known from then on, for derivation is slow on purpose and the same everywhere.
+/// Runs a job. Derived keys are cached, because derivation is deliberately slow and deterministic.
 pub(super) fn run_job(job: Job) -> JobDone {
     thread_local! {
         static KNOWN: RefCell<BTreeMap<Given, throng_engine::session::sasl::Derived>> = const { RefCell::new(BTreeMap::new()) };
@@ -109,7 +110,7 @@ impl World {
         }
     }
 
-    /// One turn of a shard: what has come, the end of the turn, and what follows from it.
+    /// One turn of a shard: its input, the end of the turn, and the consequences.
     pub(super) fn turn(&mut self, shard: ShardId) -> Occurrence {
         let now = self.now();
         let mut out = std::mem::take(&mut self.out);
@@ -183,7 +184,7 @@ impl World {
         Occurrence::Turn(shard)
     }
 
-    /// What does not wait at the gate is done, the rest queues there.
+    /// Carries out an effect that does not wait at the gate; queues the others.
     fn effect(&mut self, shard: ShardId, effect: Effect) {
         match effect {
             Effect::Letters { to, mut batch } => {
@@ -209,7 +210,7 @@ impl World {
                 }
             }
             Effect::Resume { conn, durable: false } => self.resume(shard, conn),
-            // This world has nobody who keeps users elsewhere.
+            // This world has no external user back end.
             Effect::Ask { token, .. } => self.feed(shard, Feed::Told(token, Verdict::Unknown(Unknown::Down))),
             Effect::Inquire { token, inquiry } => {
                 let decision = self.decision(&inquiry);
@@ -217,7 +218,7 @@ impl World {
                 let delay = self.random.below(self.pace.inquiry_us + 1);
                 self.after(delay, Event::Decided(shard.0));
             }
-            // Here all that arrives is handed over when it arrives.
+            // Input is always passed on at once here.
             Effect::Favour { .. } => {}
             other => {
                 let now_s = self.now().mono_s();
@@ -226,7 +227,7 @@ impl World {
         }
     }
 
-    /// What the service says that is asked about requests for channels.
+    /// The answer of the service that decides about requests for channels.
     fn decision(&mut self, inquiry: &Inquiry) -> Decision {
         if self.random.chance(self.service.failing) {
             return Decision::Unknown;
@@ -273,7 +274,7 @@ impl World {
         }
     }
 
-    /// Lets out what is durable.
+    /// Releases effects whose commits are durable.
     fn release(&mut self, shard: ShardId) {
         let durable = self.disk.durable();
         let early = self.plant == Some(Plant::AckBeforeCommit);
@@ -326,7 +327,7 @@ impl World {
                 }
                 // Nor a proxy.
                 Effect::Activate { token, .. } => self.feed(shard, Feed::Activated(token, Activated::Failed)),
-                // Push services of this world take everything.
+                // Push services of this world accept everything.
                 Effect::Push { token, push } => {
                     self.pushes.push(*push);
                     self.feed(shard, Feed::Pushed(token, PushOutcome::Sent));
@@ -361,7 +362,7 @@ impl World {
         }
     }
 
-    /// A group of commits becomes durable.
+    /// Makes a group of commits durable.
     pub(super) fn commit(&mut self) {
         self.commit_due = false;
         if self.commits_stopped {

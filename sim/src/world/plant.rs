@@ -1,4 +1,5 @@
-//! Faults put in by hand, to see that the checks catch them: in what shards read, in what they write, and in what clients are sent.
+//! Injected faults that verify the checks: in what shards read, in what they write, and in the
+//! output to clients.
 
 use std::ops::Range;
 
@@ -12,60 +13,61 @@ use crate::random::Random;
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plant {
-    /// What a turn sends leaves before its writes are durable.
+    /// The output of a turn is sent before its writes are durable.
     AckBeforeCommit,
-    /// One batch of letters in two hundred vanishes.
+    /// One batch of letters in two hundred is lost.
     LostBatch,
-    /// The first stanza that follows `<resumed/>` goes out twice.
+    /// The first stanza after `<resumed/>` is sent twice.
     DoubleDelivery,
-    /// A page of a log that is read comes without its first row, one time in four.
+    /// A page read from a log lacks its first row, one time in four.
     SkippedRow,
-    /// A send in fifty that is larger than 500 bytes ends its stream, as if too much waited.
+    /// One send in fifty of more than 500 bytes ends its stream, as if its queue had overflowed.
     Overflow,
-    /// Reads do not find what makes entries of a log void.
+    /// Reads do not find the rows that void entries of a log.
     RefusedShown,
-    /// A row of an archive that says what a user has sent is not written, one time in fifty.
+    /// An archive row for a sent message is not written, one time in fifty.
     LostArchiveRow,
-    /// An entry of an archive is written a second time behind itself, one time in fifty.
+    /// An archive entry is written twice in succession, one time in fifty.
     DoubledArchiveRow,
-    /// Reads do not find what was retracted.
+    /// Reads do not find retractions.
     LostTombstone,
-    /// A message is retracted by who has received it, too.
+    /// A message can be retracted by its receiver, too.
     OthersTombstone,
-    /// A batch of letters that tells of a publication vanishes, one time in four.
+    /// A batch of letters with a publication is lost, one time in four.
     LostEvent,
-    /// A copy of a message for another device (XEP-0280) vanishes, one time in eight.
+    /// A copy of a message for another device (XEP-0280) is lost, one time in eight.
     LostCopy,
-    /// Two copies that leave one behind the other change places.
+    /// Two adjacent copies are swapped.
     SwappedCopies,
-    /// A notification of a publication comes twice, one time in eight.
+    /// A notification of a publication is sent twice, one time in eight.
     DoubledEvent,
-    /// Somebody else is blocked than who was meant.
+    /// The wrong address is blocked.
     Unblocked,
-    /// Nobody is blocked while messages are sent.
+    /// Blocks are ignored for messages.
     UnblockedMessages,
-    /// Nobody is blocked while presence is sent.
+    /// Blocks are ignored for presence.
     UnblockedPresence,
-    /// Nobody is blocked while subscriptions are asked for.
+    /// Blocks are ignored for subscription requests.
     UnblockedSubscriptions,
-    /// Nobody is blocked while requests are sent.
+    /// Blocks are ignored for requests.
     UnblockedRequests,
-    /// Nobody is blocked while items are published.
+    /// Blocks are ignored for publications.
     UnblockedItems,
-    /// Of sessions that may be resumed after a crash, reads find what was written first, and no later counts.
+    /// For sessions that are resumable after a crash, reads return the first stored counts and no
+    /// later ones.
     OldCounts,
-    /// Entries of logs do not say who was handed them.
+    /// Log entries lack the sessions to which they were delivered.
     LostTrail,
-    /// Accounts may put twice as many messages into logs as the run was told.
+    /// Accounts may put twice as many messages into logs as the checks expect.
     Quota,
-    /// The same of bytes.
+    /// Accounts may put twice as many bytes into logs as the checks expect.
     QuotaBytes,
-    /// Two entries of a log that is read change places, one time in four.
+    /// Two entries read from a log are swapped, one time in four.
     SwappedEntries,
 }
 
 impl Plant {
-    /// All of them, with the names by which they are asked for.
+    /// All faults, with their names.
     pub const ALL: [(&str, Plant); 25] = [
         ("ack-before-commit", Plant::AckBeforeCommit),
         ("lost-batch", Plant::LostBatch),
@@ -94,12 +96,12 @@ impl Plant {
         ("swapped-entries", Plant::SwappedEntries),
     ];
 
-    /// The fault of a name.
+    /// The fault with this name.
     pub fn named(name: &str) -> Option<Plant> {
         Plant::ALL.iter().find(|(own, _)| *own == name).map(|(_, plant)| *plant)
     }
 
-    /// Puts it into the answers to what a shard has read.
+    /// Injects the fault into the answers to a shard's reads.
     pub(super) fn spoil_answers(self, queries: &[Query], found: &mut [Found], random: &mut Random) {
         match self {
             Plant::SkippedRow if random.chance(250) => skip_row(queries, found),
@@ -112,7 +114,7 @@ impl Plant {
         }
     }
 
-    /// What is written in the place of a turn's writes, if it spoils them.
+    /// The writes that replace a turn's writes, if the fault affects them.
     pub(super) fn spoiled_writes(self, writes: &Batch, random: &mut Random) -> Option<Batch> {
         let each = match self {
             Plant::LostArchiveRow => lose_row,
@@ -135,7 +137,7 @@ impl Plant {
         Some(spoiled)
     }
 
-    /// Puts it into what a client is sent.
+    /// Injects the fault into output to a client.
     pub(super) fn spoil_bytes(self, bytes: &mut Vec<u8>, random: &mut Random) {
         match self {
             Plant::DoubleDelivery => double_after_resumed(bytes),
@@ -145,7 +147,7 @@ impl Plant {
                 );
             }
             Plant::LostCopy if random.chance(125) => {
-                // Another stanza is in its place: both ends count them (XEP-0198 4).
+                // Replaces it by another stanza: both ends count them (XEP-0198 4).
                 if let Some(range) = copy(0, bytes) {
                     bytes.splice(range, *b"<message type='headline'/>");
                 }
@@ -166,16 +168,16 @@ impl Plant {
     }
 }
 
-// What shards read.
+// Faults in reads.
 
-/// Rows with the later counts of sessions are not found.
+/// Hides the rows with later counts of sessions.
 fn hide_counts((found, query): (&mut Found, &Query)) {
     if let (Found::Rows { rows, .. }, Query::Range { table: Table::Sessions, .. }) = (found, query) {
         rows.retain(|row| row.sort.last() != Some(&b'C'));
     }
 }
 
-/// Entries of an archive say only who has sent them.
+/// Reduces entries of an archive to their sender.
 fn hide_handed((found, query): (&mut Found, &Query)) {
     if let (Found::Rows { rows, .. }, Query::Range { table: Table::Archive, .. }) = (found, query) {
         for row in rows.iter_mut() {
@@ -211,14 +213,14 @@ fn hide_retractions((found, query): (&mut Found, &Query)) {
     }
 }
 
-/// Takes the first row off a page of a log.
+/// Removes the first row from a page of a log.
 fn skip_row(queries: &[Query], found: &mut [Found]) {
     if let Some(rows) = page(queries, found).filter(|rows| !rows.is_empty()) {
         rows.remove(0);
     }
 }
 
-/// What two rows of a page hold that stand one behind the other changes places: entries of one sender, one in each.
+/// Swaps the contents of two adjacent rows of a page: entries of one sender, one in each.
 fn swap_rows(queries: &[Query], found: &mut [Found]) {
     let Some(rows) = page(queries, found) else { return };
     let sender = |row: &Row| match &entries(&row.sort, &row.value)?[..] {
@@ -234,7 +236,8 @@ fn swap_rows(queries: &[Query], found: &mut [Found]) {
 
 /// The page of a log that is read for a session which follows it.
 fn page<'a>(queries: &[Query], found: &'a mut [Found]) -> Option<&'a mut Vec<Row>> {
-    // Sessions read what waits as well; clients' queries, which meet faults in other ways, do not.
+    // Sessions also read waiting messages; clients' queries, which are subject to other faults, do
+    // not.
     if !queries.iter().any(|query| matches!(query, Query::Range { table: Table::Waiting, .. })) {
         return None;
     }
@@ -245,7 +248,7 @@ fn page<'a>(queries: &[Query], found: &'a mut [Found]) -> Option<&'a mut Vec<Row
     }
 }
 
-// What shards write: each of these puts a row of an archive into the batch, or something else.
+// Faults in writes: each of these puts a row of an archive, or something else, into the batch.
 
 fn put_row(batch: &mut Batch, user: &[u8], row: &Row) {
     batch.put(Table::Archive, user, &row.sort, &[&row.value]);
@@ -262,14 +265,14 @@ fn double_row(batch: &mut Batch, user: &[u8], row: &Row, random: &mut Random) {
     put_row(batch, user, row);
     let (Some(number), Some(all)) = (number_of(&row.sort), entries(&row.sort, &row.value)) else { return };
     if let ([(_, entry)], true, Ok(user)) = (&all[..], random.chance(20), std::str::from_utf8(user)) {
-        // In a batch of its own, or it would share the row.
+        // In a separate batch, because it would share the row otherwise.
         let mut again = Batch::new();
         entry.put(&mut again, user, number + 1);
         batch.append(&again);
     }
 }
 
-/// Retractions count for what their sender has received, too.
+/// Makes retractions apply to what their sender has received, too.
 fn retract_others(batch: &mut Batch, user: &[u8], row: &Row, _: &mut Random) {
     put_row(batch, user, row);
     let (Some(all), Ok(user)) = (entries(&row.sort, &row.value), std::str::from_utf8(user)) else { return };
@@ -287,19 +290,19 @@ fn retract_others(batch: &mut Batch, user: &[u8], row: &Row, _: &mut Random) {
     }
 }
 
-// What clients are sent.
+// Faults in output.
 
 const COPY: &[u8] = b"xmlns='urn:xmpp:carbons:2'><forwarded ";
 const EVENT: &[u8] = b"<event xmlns='http://jabber.org/protocol/pubsub#event'>";
 
-/// Where the first copy behind `from` is.
+/// The position of the first copy after `from`.
 fn copy(from: usize, bytes: &[u8]) -> Option<Range<usize>> {
     let sent = stanza(bytes, from, COPY, b"</sent></message>");
     let received = stanza(bytes, from, COPY, b"</received></message>");
     [sent, received].into_iter().flatten().min_by_key(|range| range.end)
 }
 
-/// Where the first message behind `from` is in which `sign` comes and which ends by `end`.
+/// The position of the first message after `from` that contains `sign` and ends with `end`.
 fn stanza(bytes: &[u8], from: usize, sign: &[u8], end: &[u8]) -> Option<Range<usize>> {
     let find = |from: usize, what: &[u8]| memchr::memmem::find(bytes.get(from..)?, what).map(|at| from + at);
     let at = find(from, sign)?;
@@ -307,7 +310,7 @@ fn stanza(bytes: &[u8], from: usize, sign: &[u8], end: &[u8]) -> Option<Range<us
     Some(start..find(at, end)? + end.len())
 }
 
-/// Puts the first stanza behind `<resumed/>` in twice.
+/// Inserts the first stanza after `<resumed/>` twice.
 fn double_after_resumed(bytes: &mut Vec<u8>) {
     let Some(at) = memchr::memmem::find(bytes, b"<resumed ") else { return };
     let Some(start) = memchr::memmem::find(&bytes[at..], b"<message ").map(|n| at + n) else { return };
