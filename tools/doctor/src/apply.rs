@@ -1,22 +1,22 @@
-//! Sets what can be set now.
+//! Applies the changes that take effect immediately.
 
 use serde::Serialize;
 
 use crate::finding::{Change, Finding};
 use crate::host::Host;
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Applied {
-    /// What was set.
+    /// The change.
     pub(crate) change: Change,
-    /// Why it was not, if so.
+    /// Why it failed, if it did.
     pub(crate) failed: Option<String>,
-    /// The command that takes it back.
+    /// The command that reverts it.
     pub(crate) undo: String,
 }
 
-/// Carries out the changes of findings that fall short.
+/// Applies the changes of findings that fall short.
 pub(crate) fn apply(host: &Host, findings: &[Finding]) -> Vec<Applied> {
     let set = |change: &Change| {
         let failed = host.write(&change.path, &change.value).err().map(|error| error.to_string());

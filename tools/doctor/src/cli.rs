@@ -51,16 +51,17 @@ struct Doctor {
 
 #[derive(Subcommand, Debug)]
 enum Command {
-    /// Write a configuration of nginx, HAProxy or Caddy that carries so many clients, and have it checked
+    /// Write a configuration of nginx, HAProxy or Caddy that carries so many clients, and have it
+    /// checked
     Front(Asked),
 }
 
-/// Why the command has not ended well.
+/// Why the command failed.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was asked for does not fit together.
+    /// The arguments contradict each other.
     Usage(String),
-    /// Something falls short, or could not be done.
+    /// Something falls short, or failed.
     Failed(String),
 }
 
@@ -71,10 +72,10 @@ pub fn command() -> clap::Command {
         .after_help(AFTER)
 }
 
-/// Carries it out. `colours` are for a terminal.
+/// Runs the command. `colours` are for a terminal.
 ///
 /// # Errors
-/// [`Failure::Failed`] when something falls short.
+/// [`Failure::Failed`] if something falls short.
 pub fn run(matches: &clap::ArgMatches, as_json: bool, colours: bool, out: &mut dyn Write) -> Result<(), Failure> {
     let asked = Doctor::from_arg_matches(matches).map_err(|error| Failure::Usage(error.to_string()))?;
     match asked.command {
@@ -93,7 +94,7 @@ fn doctor(asked: &Doctor, host: &Host, as_json: bool, colours: bool, out: &mut d
     };
     let before = examine(host, &plan);
     let applied = asked.apply.then(|| apply::apply(host, &before));
-    // What was set is looked at again: the kernel may have taken another value.
+    // Check again after changes: the kernel may have adjusted a value.
     let findings = if applied.is_some() { examine(host, &plan) } else { before };
     let paint = |code: &str, word: &str| if colours { format!("\x1b[{code}m{word}\x1b[0m") } else { word.to_owned() };
     let told = if as_json {
@@ -102,7 +103,7 @@ fn doctor(asked: &Doctor, host: &Host, as_json: bool, colours: bool, out: &mut d
         let set = applied.as_deref().map(report::applied_text).filter(|text| !text.is_empty());
         format!("{}{}", set.map(|text| text + "\n").unwrap_or_default(), report::text(&plan, &findings, &paint))
     };
-    // A reader that has gone (`| head`) is no failure.
+    // A reader that has closed its end (`| head`) is not a failure.
     let _ = out.write_all(told.as_bytes());
     match report::short(&findings) {
         0 => Ok(()),

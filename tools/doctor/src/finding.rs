@@ -1,69 +1,69 @@
-//! What a check says.
+//! The result of a check.
 
 use std::path::PathBuf;
 
 use serde::Serialize;
 
-/// How it stands.
+/// The verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// As it has to be.
+    /// Sufficient.
     Good,
-    /// Does no harm as it is, but is worth knowing.
+    /// Harmless, but worth knowing.
     Note,
-    /// Keeps the host from what is planned.
+    /// Insufficient for the plan.
     Short,
-    /// Cannot be told here.
+    /// Cannot be determined on this host.
     Unknown,
 }
 
-/// A file of the kernel's that is to have another value.
+/// A new value for a file of the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Change {
-    /// The file, as `/proc/sys/net/core/somaxconn`.
+    /// The file, such as `/proc/sys/net/core/somaxconn`.
     pub path: PathBuf,
     /// What to write.
     pub value: String,
-    /// What stands there.
+    /// The current value.
     pub before: String,
 }
 
-/// One line of the examination.
+/// One line of the report.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// The subject.
     pub name: &'static str,
-    /// How it stands.
+    /// The verdict.
     pub state: State,
-    /// What is.
+    /// The current state.
     pub is: String,
-    /// What is needed.
+    /// The required state.
     pub needed: String,
-    /// What happens otherwise: a sentence.
+    /// The consequence otherwise, in a sentence.
     pub why: &'static str,
     /// The command that sets it until the next start.
     pub now: Option<String>,
-    /// What sets it for good, and where it is written.
+    /// The permanent setting, and where to write it.
     pub lasting: Option<String>,
-    /// What `--apply` does.
+    /// The change that `--apply` makes.
     pub change: Option<Change>,
 }
 
 impl Finding {
-    /// A finding with nothing to do about it.
+    /// A finding without a remedy.
     pub(crate) fn new(name: &'static str, state: State, is: impl ToString, needed: impl ToString) -> Finding {
         let (is, needed) = (is.to_string(), needed.to_string());
         Finding { name, state, is, needed, why: "", now: None, lasting: None, change: None }
     }
 
-    /// What happens otherwise.
+    /// Adds the consequence.
     pub(crate) fn because(mut self, why: &'static str) -> Finding {
         self.why = why;
         self
     }
 
-    /// What to do about it. Nothing is needed of what is good.
+    /// Adds the remedy. A good finding needs none.
     pub(crate) fn mend(mut self, now: impl Into<String>, lasting: impl Into<String>) -> Finding {
         if self.state != State::Good {
             let kept = |text: String| (!text.is_empty()).then_some(text);
@@ -72,7 +72,7 @@ impl Finding {
         self
     }
 
-    /// A value of `/proc/sys` (`net.core.somaxconn`) that is to be another, if it is short.
+    /// Adds a new value of `/proc/sys` (`net.core.somaxconn`), if it is insufficient.
     pub(crate) fn sysctl(self, name: &str, before: &str, value: &str) -> Finding {
         let told = self.mend(
             format!("sysctl -w {name}={}", quoted(value)),
@@ -81,7 +81,7 @@ impl Finding {
         told.change(format!("/proc/sys/{}", name.replace('.', "/")), before, value)
     }
 
-    /// What `--apply` writes, if it is short.
+    /// Adds the change for `--apply`, if it is insufficient.
     pub(crate) fn change(mut self, path: impl Into<PathBuf>, before: &str, value: &str) -> Finding {
         if self.state == State::Short {
             self.change = Some(Change { path: path.into(), value: value.into(), before: before.into() });
@@ -90,7 +90,7 @@ impl Finding {
     }
 }
 
-/// A value as a shell takes it.
+/// A value quoted for a shell.
 fn quoted(value: &str) -> String {
     if value.contains(' ') { format!("'{value}'") } else { value.to_owned() }
 }
@@ -108,7 +108,7 @@ pub(crate) fn grouped(number: u64) -> String {
     text
 }
 
-/// Bytes for people.
+/// Bytes with a unit.
 pub(crate) fn sized(bytes: u64) -> String {
     match bytes {
         0..10_240 => format!("{bytes} bytes"),

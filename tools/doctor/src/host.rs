@@ -1,9 +1,9 @@
-//! The host, as its files tell it.
+//! The host, as described by its files.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Files below a root: `/`, or a folder that plays a host in tests.
+/// Files below a root: `/`, or a folder that represents a host in tests.
 #[derive(Clone, Debug)]
 pub struct Host {
     root: PathBuf,
@@ -23,17 +23,17 @@ impl Host {
         Host { root: root.into(), uring }
     }
 
-    /// Whether the server's rings can be made here, and why not.
+    /// Whether the server's rings can be created on this host, or why not.
     pub fn uring(&self) -> Result<(), &str> {
         self.uring.as_ref().copied().map_err(String::as_str)
     }
 
-    /// The file that a path of the host stands for.
+    /// The actual file for a path of the host.
     fn at(&self, path: &str) -> PathBuf {
         self.root.join(path.trim_start_matches('/'))
     }
 
-    /// A file without its last end of line; none when it is not there or cannot be read.
+    /// A file without its last line end; `None` if it does not exist or cannot be read.
     pub fn text(&self, path: &str) -> Option<String> {
         std::fs::read_to_string(self.at(path)).ok().map(|text| text.trim_end().to_owned())
     }
@@ -41,7 +41,7 @@ impl Host {
     /// The numbers in a file of numbers.
     pub fn numbers(&self, path: &str) -> Option<Vec<u64>> {
         let text = self.text(path)?;
-        // `fs.file-max` may be above what 63 bits hold.
+        // `fs.file-max` may exceed 63 bits.
         Some(text.split_whitespace().filter_map(|word| word.parse().ok()).collect())
     }
 
@@ -70,10 +70,10 @@ impl Host {
         self.at(path).exists()
     }
 
-    /// Writes a file of the kernel's.
+    /// Writes a file of the kernel.
     ///
     /// # Errors
-    /// What the kernel says: not root, not in this name space, not such a value.
+    /// The kernel's: not root, not in this namespace, invalid value.
     pub(crate) fn write(&self, path: &Path, value: &str) -> io::Result<()> {
         std::fs::write(self.at(&path.to_string_lossy()), value)
     }

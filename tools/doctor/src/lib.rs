@@ -1,14 +1,15 @@
-//! `throng doctor`: whether this host holds so many connections, what of it does not, and how that is mended.
+//! `throng doctor`: whether this host can hold a number of connections, what is insufficient, and
+//! the remedies.
 //!
 //! ```text
 //! Plan (so many connections, which driver) ─┐
 //! Host (/proc, /sys; a folder in tests) ────┴─> check/* ─> Vec<Finding> ─> report (text, JSON)
-//!                                                             └─ Change ─> apply (sets, and says how to undo it)
+//!                                                             └─ Change ─> apply (reversible)
 //! Plan ─> front (nginx, HAProxy, Caddy)
 //! ```
 //!
-//! A check reads and judges; only `apply` writes. Nothing here knows the server: what it needs of a host is in [`Plan`] and in
-//! the figures of [`need`].
+//! A check reads and judges; only `apply` writes. Nothing in this crate depends on the server: its
+//! requirements are in [`Plan`] and in the figures of [`need`].
 #![forbid(unsafe_code)]
 
 mod apply;
@@ -26,7 +27,7 @@ pub use finding::{Change, Finding, State};
 pub use host::Host;
 pub use plan::{Driver, Plan};
 
-/// Everything that is checked, in the order in which it is told.
+/// Runs all checks, in the order of the report.
 pub fn examine(host: &Host, plan: &Plan) -> Vec<Finding> {
     check::all(host, plan)
 }

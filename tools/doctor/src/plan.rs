@@ -1,4 +1,4 @@
-//! For what the host is judged.
+//! The plan against which the host is checked.
 
 /// The server's interface to the kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -11,10 +11,10 @@ pub enum Driver {
     Epoll,
 }
 
-/// What the host is to hold.
+/// The planned load.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Client connections at once.
+    /// Simultaneous client connections.
     pub connections: u64,
     /// The server's driver.
     pub driver: Driver,
@@ -22,12 +22,13 @@ pub struct Plan {
     pub tls: bool,
     /// Ports that the server listens on.
     pub ports: Vec<u16>,
-    /// Whether a proxy on this host stands in front: each connection has a second one behind it.
+    /// Whether a proxy on this host is in front of the server: each connection has a second one
+    /// behind it.
     pub front: bool,
 }
 
 impl Plan {
-    /// Sockets that this host has then.
+    /// Number of sockets on this host under the plan.
     pub fn sockets(&self) -> u64 {
         // Client to proxy, and both ends of proxy to server.
         self.connections * if self.front { 3 } else { 1 }

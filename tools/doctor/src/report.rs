@@ -1,4 +1,4 @@
-//! Findings for people and for scripts.
+//! The report for people and for scripts.
 
 use std::fmt::Write as _;
 
@@ -8,12 +8,12 @@ use crate::apply::Applied;
 use crate::finding::{Finding, State, grouped};
 use crate::plan::Plan;
 
-/// How many fall short.
+/// Number of findings that fall short.
 pub(crate) fn short(findings: &[Finding]) -> usize {
     findings.iter().filter(|finding| finding.state == State::Short).count()
 }
 
-/// The examination as text. `paint` puts a word in a colour (an SGR code), or does not.
+/// The report as text. `paint` puts a word in a colour (an SGR code), or does not.
 pub(crate) fn text(plan: &Plan, findings: &[Finding], paint: &dyn Fn(&str, &str) -> String) -> String {
     let mut text = format!(
         "This host, for {} connections{}:\n\n",
@@ -58,7 +58,7 @@ pub(crate) fn text(plan: &Plan, findings: &[Finding], paint: &dyn Fn(&str, &str)
     text
 }
 
-/// What was set, as text.
+/// The applied changes as text.
 pub(crate) fn applied_text(applied: &[Applied]) -> String {
     let mut text = String::new();
     for one in applied {

@@ -1,11 +1,11 @@
-//! Descriptors, open files, and whether io_uring makes connections that need none of the former.
+//! Descriptors, open files, and whether io_uring provides connections without descriptors.
 
 use crate::finding::{Finding, State, grouped};
 use crate::host::Host;
 use crate::need;
 use crate::plan::{Driver, Plan};
 
-/// Who opens files, and how many may be open.
+/// Checks the limits on open files.
 pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
     let uring = host.uring();
     let direct = match plan.driver {
@@ -14,7 +14,7 @@ pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
         Driver::Auto => uring.is_ok(),
     };
     let needed = if direct {
-        // A table of connections is bounded by the limit, too.
+        // The limit also bounds a table of connections.
         (plan.connections / need::TABLES_MAX).clamp(2_048, need::TABLE_SLOTS_MAX) + need::DESCRIPTORS_ASIDE
     } else {
         plan.connections + need::DESCRIPTORS_ASIDE
@@ -40,7 +40,7 @@ fn ring(host: &Host, plan: &Plan) -> Finding {
             Finding::new(name, State::Good, "not available", "not needed with epoll")
         }
         Err(why) => {
-            // The server goes on with epoll by itself, unless it was told not to.
+            // The server falls back to epoll by itself, unless it was told not to.
             let state = if plan.driver == Driver::Uring { State::Short } else { State::Note };
             let found = Finding::new(name, state, why, "Linux 6.7 or later").because(
                 "Without it the server takes epoll: a descriptor for each connection, and more system calls a message.",

@@ -5,7 +5,7 @@ use crate::host::Host;
 use crate::need;
 use crate::plan::Plan;
 
-/// What is not the network's.
+/// Checks everything except the network.
 pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
     let tables = plan.connections.div_ceil(need::TABLE_SLOTS_MAX);
     let mut found = vec![memory(host, plan)];
@@ -23,7 +23,7 @@ pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
 }
 
 fn memory(host: &Host, plan: &Plan) -> Finding {
-    // A proxy keeps both ends of two connections, and its own.
+    // A proxy holds both ends of two connections, and its own memory.
     let needed = need::memory(plan.connections, plan.tls) + (plan.sockets() - plan.connections) * need::KERNEL_BYTES;
     let name = "memory";
     let Some(available) = host.kib("/proc/meminfo", "MemAvailable") else {
@@ -40,7 +40,7 @@ fn memory(host: &Host, plan: &Plan) -> Finding {
         .mend("", format!("more memory, or fewer connections: this host holds some {}", grouped(holds)))
 }
 
-/// The memory that a container or unit may have.
+/// The memory limit of a container or unit.
 fn group(host: &Host, plan: &Plan) -> Option<Finding> {
     let own = host.text("/proc/self/cgroup")?;
     let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
@@ -87,7 +87,7 @@ fn pages(host: &Host) -> Finding {
         .sysctl("vm.nr_hugepages", &kept.to_string(), "0")
 }
 
-/// Sources of time that are read without a system call.
+/// Clock sources that are read without a system call.
 const QUICK: &[&str] = &["tsc", "kvm-clock", "hyperv_clocksource_tsc_page", "arch_sys_counter", "riscv_clocksource"];
 
 fn source(host: &Host) -> Finding {
@@ -116,7 +116,7 @@ fn source(host: &Host) -> Finding {
 fn clock(host: &Host) -> Finding {
     let name = "clock";
     let needed = "kept right by NTP";
-    // Who keeps it leaves one of these: systemd-timesyncd, chrony, ntpd.
+    // A time daemon leaves one of these: systemd-timesyncd, chrony, ntpd.
     let kept = [
         ("/run/systemd/timesync/synchronized", "synchronised by systemd-timesyncd"),
         ("/run/chrony/chronyd.pid", "chrony runs"),

@@ -1,4 +1,4 @@
-//! The checks, by what they look at.
+//! The checks, by subject.
 
 mod files;
 mod machine;
@@ -9,12 +9,12 @@ use crate::finding::{Finding, State, grouped};
 use crate::host::Host;
 use crate::plan::Plan;
 
-/// All of them.
+/// Runs all checks.
 pub(crate) fn all(host: &Host, plan: &Plan) -> Vec<Finding> {
     [files::check, network::check, tracking::check, machine::check].iter().flat_map(|check| check(host, plan)).collect()
 }
 
-/// A value of `/proc/sys` that has to be at least so much. Unknown where this kernel or name space does not have it.
+/// A value of `/proc/sys` that must have a minimum. Unknown if this kernel or namespace lacks it.
 fn at_least(host: &Host, name: &'static str, sysctl: &str, needed: u64) -> Finding {
     let path = format!("/proc/sys/{}", sysctl.replace('.', "/"));
     let Some(is) = host.number(&path) else {

@@ -8,7 +8,7 @@ use crate::plan::Plan;
 /// A page of memory, bytes.
 const PAGE: u64 = 4096;
 
-/// What TCP and network cards allow.
+/// Checks TCP and network cards.
 pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
     let backlog = need::backlog(plan.connections);
     let mut found = vec![
@@ -65,7 +65,7 @@ fn buffers(host: &Host) -> Finding {
     found.sysctl(&format!("net.ipv4.{}", short.0), &before, &format!("4096 16384 {}", 4 << 20))
 }
 
-/// Listeners' ports that the kernel may give to others.
+/// Ports of listeners that the kernel may use as ephemeral ports.
 fn reserved(host: &Host, plan: &Plan) -> Finding {
     let (name, sysctl) = ("listeners' ports", "net.ipv4.ip_local_reserved_ports");
     let range = host.numbers("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
@@ -91,7 +91,7 @@ fn reserved(host: &Host, plan: &Plan) -> Finding {
         .sysctl(sysctl, &before, &value)
 }
 
-/// A proxy's ports towards the server.
+/// A proxy's ports for connections to the server.
 fn ports(host: &Host, plan: &Plan) -> Finding {
     let name = "ports towards the server";
     let range = host.numbers("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
@@ -109,11 +109,11 @@ fn ports(host: &Host, plan: &Plan) -> Finding {
         .sysctl("net.ipv4.ip_local_port_range", &format!("{low} {high}"), "1024 65000")
 }
 
-/// Cards whose packets fewer cores take than there are.
+/// Network cards whose packets are received by fewer cores than the host has.
 fn cards(host: &Host) -> Vec<Finding> {
     let cores = host.names("/sys/devices/system/cpu").iter().filter(|name| is_core(name)).count();
     let mut found = Vec::new();
-    // Cards of a machine have a device; loopback, bridges and tunnels have none.
+    // Physical cards have a device; loopback, bridges and tunnels have none.
     for card in host.names("/sys/class/net").iter().filter(|card| host.has(&format!("/sys/class/net/{card}/device"))) {
         let queues =
             host.names(&format!("/sys/class/net/{card}/queues")).into_iter().filter(|queue| queue.starts_with("rx-"));
@@ -137,7 +137,7 @@ fn cards(host: &Host) -> Vec<Finding> {
     found
 }
 
-/// `cpu0`, and not `cpufreq`.
+/// Matches `cpu0`, but not `cpufreq`.
 pub(super) fn is_core(name: &str) -> bool {
     name.strip_prefix("cpu").is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }

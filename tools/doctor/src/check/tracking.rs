@@ -1,16 +1,16 @@
-//! The firewall's connection tracking, where it is loaded.
+//! The firewall's connection tracking, if it is loaded.
 
 use crate::finding::{Finding, State, grouped, sized};
 use crate::host::Host;
 use crate::need;
 use crate::plan::Plan;
 
-/// The table and its hash.
+/// Checks the table and its hash.
 pub(super) fn check(host: &Host, plan: &Plan) -> Vec<Finding> {
     let Some(most) = host.number("/proc/sys/net/netfilter/nf_conntrack_max") else {
         return vec![Finding::new("connection tracking", State::Good, "not loaded", "not needed")];
     };
-    // A connection within the host has one entry for both of its ends.
+    // A connection within the host has one entry for both ends.
     let tracked = plan.connections * if plan.front { 2 } else { 1 };
     let (needed, buckets) = (need::tracked(tracked), need::tracking_buckets(tracked));
     let bytes = needed * need::TRACKED_BYTES;

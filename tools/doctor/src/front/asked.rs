@@ -31,7 +31,8 @@ pub(crate) struct Asked {
     /// Clients at once.
     #[arg(long, short = 'n', default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     connections: u64,
-    /// Processes of nginx, threads of HAProxy; as many as cores when not given. Caddy uses all cores.
+    /// Processes of nginx, threads of HAProxy; as many as cores when not given. Caddy uses all
+    /// cores.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=1_024))]
     workers: Option<u64>,
     /// Pass WebSocket, BOSH and notifications of the server with this name.
@@ -40,14 +41,17 @@ pub(crate) struct Asked {
     /// Where clients come in by HTTPS; may be repeated.
     #[arg(long, default_values = ["0.0.0.0:443", "[::]:443"], requires = "domain")]
     listen_web: Vec<SocketAddr>,
-    /// Where the server listens for them (http); may be repeated: a proxy has one port for each connection to an address.
+    /// Where the server listens for them (http); may be repeated: a proxy has one port for each
+    /// connection to an address.
     #[arg(long, default_value = "127.0.0.1:5280", requires = "domain")]
     to_web: Vec<SocketAddr>,
-    /// PEM file with the domain's certificates [default for nginx: /etc/letsencrypt/live/DOMAIN/fullchain.pem; for HAProxy, with
-    /// the key: /etc/haproxy/DOMAIN.pem; Caddy gets one by itself].
+    /// PEM file with the domain's certificates [default for nginx:
+    /// /etc/letsencrypt/live/DOMAIN/fullchain.pem; for HAProxy, with the key:
+    /// /etc/haproxy/DOMAIN.pem; Caddy gets one by itself].
     #[arg(long, requires = "domain")]
     certificate: Option<PathBuf>,
-    /// PEM file with their key, for nginx and Caddy [default for nginx: /etc/letsencrypt/live/DOMAIN/privkey.pem].
+    /// PEM file with their key, for nginx and Caddy [default for nginx:
+    /// /etc/letsencrypt/live/DOMAIN/privkey.pem].
     #[arg(long, requires = "certificate")]
     key: Option<PathBuf>,
     /// Where clients come in by XMPP over TCP; may be repeated.
@@ -68,8 +72,8 @@ pub(crate) struct Asked {
     /// Silence after which a connection is given up, seconds.
     #[arg(long, default_value_t = 7_200, value_parser = clap::value_parser!(u64).range(60..=86_400))]
     silence: u64,
-    /// Write it here instead of to standard output, and have it checked if the program is installed. There must be no such file
-    /// yet, unless --force is given.
+    /// Write it here instead of to standard output, and have it checked if the program is
+    /// installed. There must be no such file yet, unless --force is given.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
     /// Overwrite the file of --out.
@@ -78,10 +82,10 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// What is to be written.
+    /// The configuration to write.
     ///
     /// # Errors
-    /// What does not fit together, and what to give instead.
+    /// The contradiction, and its remedy.
     pub(crate) fn front(&self) -> Result<Front, String> {
         if self.domain.is_none() && self.listen.is_empty() && self.listen_tls.is_empty() {
             return Err(
@@ -162,14 +166,14 @@ impl Asked {
     }
 }
 
-/// Whether who listens on one of these takes the other one's port.
+/// Whether listening on one of these addresses occupies the port of the other.
 fn overlap(one: &SocketAddr, two: &SocketAddr) -> bool {
     let all =
         |of: &SocketAddr| of.ip().is_unspecified() && of.is_ipv4() == two.is_ipv4() && two.is_ipv4() == one.is_ipv4();
     one == two || one.port() == two.port() && (all(one) || all(two))
 }
 
-/// A path that none of the programs has to have quoted.
+/// A path that needs no quoting in any of the programs.
 fn plain(path: impl AsRef<std::path::Path>) -> Result<String, String> {
     let path = path.as_ref();
     let text = path.to_str().unwrap_or_default();
@@ -177,6 +181,6 @@ fn plain(path: impl AsRef<std::path::Path>) -> Result<String, String> {
     if text.is_empty() || !text.chars().all(fits) {
         return Err(format!("{path:?} has characters that configurations take for their own: choose another name"));
     }
-    // A proxy has a folder of its own to start from.
+    // A proxy starts in another directory.
     std::path::absolute(text).map(|path| path.display().to_string()).map_err(|error| format!("{text}: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Caddy, which passes HTTP only.
+//! Caddy, which forwards HTTP only.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -25,7 +25,7 @@ pub(super) fn write(front: &Front) -> String {
     }
     for (port, addresses) in ports {
         let _ = write!(text, "\nhttps://{}:{port} {{\n", web.domain);
-        // Without one it listens for both families.
+        // Without an address it listens for both families.
         if !addresses.iter().any(IpAddr::is_unspecified) {
             let addresses: Vec<_> = addresses.iter().map(IpAddr::to_string).collect();
             let _ = writeln!(text, "\tbind {}", addresses.join(" "));
@@ -38,7 +38,7 @@ pub(super) fn write(front: &Front) -> String {
     text
 }
 
-/// What all sites do.
+/// Settings of all sites.
 fn proxied(text: &mut String, web: &Web) {
     let to: Vec<_> = web.to.iter().map(ToString::to_string).collect();
     let _ = write!(

@@ -1,4 +1,4 @@
-//! HAProxy. XMPP passes in TCP mode as bytes; HTTP is a frontend of its own.
+//! HAProxy. XMPP is forwarded in TCP mode as bytes; HTTP has a frontend of its own.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -28,8 +28,9 @@ pub(super) fn write(front: &Front) -> String {
     }
     front.streams.iter().for_each(|stream| pass(&mut text, front, stream));
     if let Some(web) = &front.web {
-        // Frontends take this option from `defaults` only: HAProxy passes over one in the section of a frontend, and without it does
-        // not read from a client of HTTP/1.1 while its request waits.
+        // Frontends inherit this option from `defaults` only: HAProxy ignores one in the section of
+        // a frontend. Without it, HAProxy does not read from an HTTP/1.1 client while its request
+        // waits.
         let _ = write!(
             text,
             "{}    # Requests whose clients are gone end. A frontend has this option from here only.\n    option abortonclose\n",
@@ -40,7 +41,7 @@ pub(super) fn write(front: &Front) -> String {
     text
 }
 
-/// What holds for the sections that follow.
+/// Defaults for the following sections.
 fn defaults(front: &Front) -> String {
     format!(
         "\ndefaults\n    maxconn {}\n    timeout connect 10s\n    option clitcpka\n    option srvtcpka\n",
@@ -48,12 +49,13 @@ fn defaults(front: &Front) -> String {
     )
 }
 
-/// What `bind` needs beside an address: one for all of IPv6 takes IPv4 as well otherwise, which has one of its own.
+/// Additional parameters of `bind`: an IPv6 wildcard would otherwise accept IPv4, which has its
+/// own.
 fn only(listen: &SocketAddr) -> &'static str {
     if listen.is_ipv6() && listen.ip().is_unspecified() { " v6only" } else { "" }
 }
 
-/// A port of XMPP.
+/// A port for XMPP.
 fn pass(text: &mut String, front: &Front, Stream { name, option, listen, to }: &Stream) {
     let _ = write!(text, "\nfrontend {name}\n    mode tcp\n    backlog 65535\n");
     for listen in listen {
@@ -75,7 +77,7 @@ fn pass(text: &mut String, front: &Front, Stream { name, option, listen, to }: &
     }
 }
 
-/// HTTP.
+/// The frontend for HTTP.
 fn site(text: &mut String, front: &Front, web: &Web) {
     *text += "\nfrontend web\n    mode http\n    backlog 65535\n    \
               # The certificates and their key are in one file, or the key is in FILE.key beside it.\n";

@@ -1,6 +1,7 @@
-//! Configurations of proxies that stand in front of the server.
+//! Configurations of proxies in front of the server.
 //!
-//! [`asked`] reads the command line into a [`Front`]; one file per program writes it, under the comment of [`notes`].
+//! [`asked`] parses the command line into a [`Front`]; one file per program writes it, under the
+//! comment of [`notes`].
 
 pub(crate) mod asked;
 mod caddy;
@@ -17,63 +18,64 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 
-/// Which proxy.
+/// The proxy program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum Proxy {
-    /// nginx, for XMPP with its stream module.
+    /// nginx, with its stream module for XMPP.
     Nginx,
     /// HAProxy.
     Haproxy,
-    /// Caddy, for the web only.
+    /// Caddy, for HTTP only.
     Caddy,
 }
 
-/// What a configuration is made of.
+/// The contents of a configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Front {
-    /// Clients at once.
+    /// Simultaneous clients.
     pub(crate) connections: u64,
     /// Processes (nginx) or threads (HAProxy).
     pub(crate) workers: u64,
-    /// XMPP over TCP: bytes pass as they are, and TLS ends in the server.
+    /// XMPP over TCP: bytes are forwarded unchanged, and TLS ends in the server.
     pub(crate) streams: Vec<Stream>,
-    /// Whether the server is told the address of a client of `streams` (PROXY protocol).
+    /// Whether the server receives the client addresses of `streams` (PROXY protocol).
     pub(crate) proxy_protocol: bool,
-    /// HTTP, of which TLS and HTTP/2 end in the proxy.
+    /// HTTP, for which TLS and HTTP/2 end in the proxy.
     pub(crate) web: Option<Web>,
-    /// Silence after which a connection is given up, seconds: longer than the server lets a client be silent.
+    /// Idle time after which a connection is closed, seconds: longer than the server's own limit.
     pub(crate) silence_s: u64,
 }
 
-/// A port of XMPP.
+/// A port for XMPP.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
-    /// What the configuration calls it.
+    /// Its name in the configuration.
     pub(crate) name: &'static str,
-    /// The server's option for listeners of this kind; the one for proxies has `-proxied` behind it.
+    /// The server's option for listeners of this kind; the one for proxies adds `-proxied`.
     pub(crate) option: &'static str,
-    /// Where clients come in.
+    /// The addresses for clients.
     pub(crate) listen: Vec<SocketAddr>,
-    /// Where the server listens. Several addresses share the clients.
+    /// The server's addresses, which share the clients.
     pub(crate) to: Vec<SocketAddr>,
 }
 
 /// WebSocket, BOSH, notifications, and their discovery.
 #[derive(Clone, Debug)]
 pub(crate) struct Web {
-    /// The name that clients ask for, in lower case: letters, digits, `-` and `.` only.
+    /// The host name for clients, in lower case: letters, digits, `-` and `.` only.
     pub(crate) domain: String,
-    /// Where clients come in.
+    /// The addresses for clients.
     pub(crate) listen: Vec<SocketAddr>,
-    /// Where the server listens (`http`). Several addresses share the clients.
+    /// The server's addresses (`http`), which share the clients.
     pub(crate) to: Vec<SocketAddr>,
-    /// The file with the chain of certificates, without characters that would have to be quoted. None: Caddy gets one by itself.
+    /// The file with the certificate chain, without characters that need quoting. `None`: Caddy
+    /// obtains one by itself.
     pub(crate) certificate: Option<String>,
-    /// The file with its key. None: it is in the same one.
+    /// The file with its key. `None`: it is in the same file.
     pub(crate) key: Option<String>,
 }
 
-/// The server's paths that are equal to these: all of its table, as a test of the server sees to.
+/// The server's exact paths: its whole table, as a test of the server verifies.
 const PATHS: [&str; 7] = [
     "/xmpp-websocket",
     "/http-bind",
@@ -84,20 +86,22 @@ const PATHS: [&str; 7] = [
     "/throng.js",
 ];
 
-/// The server's paths that begin so: notifications, and the same as Nchan has them.
+/// The prefixes of the server's paths: notifications, also in Nchan's form.
 const PATHS_BELOW: [&str; 5] = ["/n/", "/sub/", "/poll/", "/pub/", "/pubsub/"];
 
-/// Longest body that the server takes of anybody (BOSH), bytes.
+/// Longest body that the server accepts without authentication (BOSH), bytes.
 const BODY_BYTES_MAX: u64 = 512 << 10;
 
-/// The longest that the server lets a request wait, and answers late, seconds: a long poll's `wait` is 300 at the most.
+/// Longest time that the server holds a request, with a margin, seconds: `wait` of a long poll is
+/// at most 300.
 const WAIT_S: u64 = 360;
 
-/// Descriptors of one worker beside those of connections.
+/// Descriptors of one worker besides those of connections.
 const ASIDE: u64 = 1_024;
 
 impl Front {
-    /// Both ends of each connection, and what a worker needs besides. A worker may get more than its share.
+    /// Both ends of each connection, and the other descriptors of a worker. A worker may get more
+    /// than its share.
     fn descriptors(&self) -> u64 {
         (2 * self.connections).div_ceil(self.workers) * 2 + ASIDE
     }
@@ -107,14 +111,14 @@ impl Front {
         (4 * self.connections).div_ceil(self.workers) + ASIDE
     }
 
-    /// Silence of the web after which a connection is given up, seconds.
+    /// Idle time after which an HTTP connection is closed, seconds.
     fn web_silence_s(&self) -> u64 {
         self.silence_s.max(WAIT_S)
     }
 }
 
 impl Web {
-    /// The address of a path as clients have it.
+    /// The public URL of a path.
     fn url(&self, scheme: &str, path: &str) -> String {
         match self.listen.first().map_or(443, SocketAddr::port) {
             443 => format!("{scheme}://{}{path}", self.domain),
@@ -123,7 +127,7 @@ impl Web {
     }
 }
 
-/// The text of a configuration. `file` is where it will be.
+/// The text of a configuration. `file` is its destination.
 pub(crate) fn write(proxy: Proxy, front: &Front, file: Option<&Path>) -> String {
     let notes = notes::write(proxy, front, file);
     let rest = match proxy {
@@ -134,10 +138,10 @@ pub(crate) fn write(proxy: Proxy, front: &Front, file: Option<&Path>) -> String 
     notes + &rest
 }
 
-/// Writes the text to a file. One that is there already stays as it is, unless it is to be overwritten.
+/// Writes the text to a file. An existing file is left unchanged, unless it is to be overwritten.
 ///
 /// # Errors
-/// Why it is not written.
+/// Why it was not written.
 pub(crate) fn save(file: &Path, text: &str, overwrites: bool) -> Result<(), String> {
     let mut how = OpenOptions::new();
     match overwrites {
@@ -152,7 +156,7 @@ pub(crate) fn save(file: &Path, text: &str, overwrites: bool) -> Result<(), Stri
     })
 }
 
-/// Has the program judge a file. None when it is not installed; what it says when it is against it.
+/// Lets the program check a file. `None` if it is not installed; its output if it rejects the file.
 pub(crate) fn judge(proxy: Proxy, file: &Path) -> Option<Result<(), String>> {
     let (program, arguments): (_, &[&str]) = match proxy {
         Proxy::Nginx => ("nginx", &["-t", "-q", "-c"]),
@@ -161,7 +165,7 @@ pub(crate) fn judge(proxy: Proxy, file: &Path) -> Option<Result<(), String>> {
     };
     let done = Command::new(program).args(arguments).arg(std::path::absolute(file).ok()?).output().ok()?;
     let told = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-    // Caddy says first what it does.
+    // Caddy first reports its actions.
     let told = if proxy == Proxy::Caddy { told.lines().last().unwrap_or_default().to_owned() } else { told };
     Some(if done.status.success() { Ok(()) } else { Err(told) })
 }

@@ -1,4 +1,4 @@
-//! nginx. XMPP passes through its stream module as bytes; HTTP is a site of its own.
+//! nginx. XMPP is forwarded as bytes through its stream module; HTTP is a separate site.
 
 use std::fmt::Write as _;
 
@@ -34,11 +34,12 @@ pub(super) fn write(front: &Front) -> String {
     text
 }
 
-/// A port of XMPP.
+/// A port for XMPP.
 fn pass(text: &mut String, front: &Front, Stream { name, option, listen, to }: &Stream) {
     let _ = writeln!(text, "    upstream throng_{name} {{");
     for to in to {
-        // One that refuses once is not left out for ten seconds: all clients would go to the others.
+        // A server that refuses once must not be left out for ten seconds: all clients would go to
+        // the others.
         let _ = writeln!(text, "        server {to} max_fails=0;");
     }
     *text += "    }\n    server {\n";
@@ -63,7 +64,7 @@ fn pass(text: &mut String, front: &Front, Stream { name, option, listen, to }: &
     *text += "    }\n";
 }
 
-/// HTTP.
+/// The site for HTTP.
 fn site(text: &mut String, front: &Front, web: &Web) {
     *text += "\nhttp {\n    access_log off;\n    upstream throng_web {\n        least_conn;\n";
     for to in &web.to {

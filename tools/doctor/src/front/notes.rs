@@ -1,14 +1,15 @@
-//! The comment at the head of a configuration: which options of the server belong to it, and how it is checked.
+//! The comment at the head of a configuration: the matching options of the server, and how to check
+//! it.
 
 use std::net::SocketAddr;
 use std::path::Path;
 
 use super::{Front, Proxy};
 
-/// It, for nginx, HAProxy and Caddy alike: lines that begin with `#`.
+/// The comment for nginx, HAProxy and Caddy alike: lines that begin with `#`.
 pub(super) fn write(proxy: Proxy, front: &Front, file: Option<&Path>) -> String {
     let file = file.map_or_else(|| "FILE".to_owned(), |file| file.display().to_string());
-    // A name with a line end would go on as configuration.
+    // Text after a line end in a name would be read as configuration.
     let file = file.replace(|c: char| c.is_control(), "?");
     let (name, check, start) = match proxy {
         Proxy::Nginx => ("nginx", format!("nginx -t -c {file}"), format!("nginx -c {file}")),
@@ -33,7 +34,7 @@ pub(super) fn write(proxy: Proxy, front: &Front, file: Option<&Path>) -> String 
     text + "\n"
 }
 
-/// The server's options, by lines.
+/// The server's options, one per line.
 fn options(front: &Front) -> Vec<String> {
     let mut lines = vec![String::new()];
     let mut public = false;
@@ -49,14 +50,14 @@ fn options(front: &Front) -> Vec<String> {
     }
     for stream in &front.streams {
         lines.push(if front.proxy_protocol {
-            // Its own port is the proxy's now.
+            // The proxy now uses its own port.
             format!("--{0} off {1}", stream.option, listeners(&format!("{}-proxied", stream.option), &stream.to))
         } else {
             listeners(stream.option, &stream.to)
         });
     }
     if public && (front.web.is_some() || front.proxy_protocol) {
-        // Listeners for proxies have to be loopback otherwise.
+        // Listeners for proxies must be loopback otherwise.
         lines.push("--i-know".to_owned());
     }
     lines

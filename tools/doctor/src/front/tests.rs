@@ -3,7 +3,7 @@ use clap::{Args as _, FromArgMatches as _};
 use super::asked::Asked;
 use super::*;
 
-/// What these arguments ask for.
+/// The configuration for these arguments.
 fn asked(arguments: &str) -> Result<(Proxy, Front), String> {
     let command = Asked::augment_args(clap::Command::new("front").no_binary_name(true));
     let matches = command.try_get_matches_from(arguments.split(' ')).map_err(|error| error.to_string())?;
@@ -70,8 +70,8 @@ fn each_configuration_of_the_web_has_what_was_planned() {
     }
 }
 
-/// HAProxy notices that a client has gone by an option of the frontend, which a frontend has only from the defaults above it. XMPP over
-/// TCP does not have it.
+/// HAProxy detects vanished clients by an option of the frontend, which a frontend only inherits
+/// from the defaults above it. XMPP over TCP lacks it.
 #[test]
 fn haproxy_ends_requests_whose_clients_are_gone() {
     let text = text("haproxy --domain a.example --listen 0.0.0.0:5222");
@@ -84,7 +84,7 @@ fn haproxy_ends_requests_whose_clients_are_gone() {
     );
 }
 
-/// A long poll waits for five minutes, however short a silence is wanted elsewhere.
+/// A long poll waits for five minutes, however short the configured idle time is.
 #[test]
 fn no_time_out_is_shorter_than_a_long_poll() {
     for (proxy, part) in
@@ -132,7 +132,7 @@ fn what_does_not_fit_together_is_refused_with_what_to_give() {
     }
 }
 
-/// The file may be one that an operator has changed by hand.
+/// The file may be one that an operator has edited.
 #[test]
 fn a_file_that_is_there_is_overwritten_only_if_told_to() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -141,7 +141,7 @@ fn a_file_that_is_there_is_overwritten_only_if_told_to() {
         let out = ["doctor", "front", "haproxy", "--domain", "a.example", "--out", file.to_str().expect("a name")];
         let matches = crate::cli::command().try_get_matches_from(out.iter().chain(more));
         let mut told = Vec::new();
-        // What HAProxy thinks of the file, if it is here, does not matter.
+        // HAProxy's verdict on the file, if it is installed, does not matter.
         match crate::cli::run(&matches.expect("a command"), false, false, &mut told) {
             Err(crate::cli::Failure::Failed(why)) if why.contains("exists") => Err(why),
             _ => Ok(std::fs::read_to_string(&file).expect("it is there")),
@@ -154,7 +154,7 @@ fn a_file_that_is_there_is_overwritten_only_if_told_to() {
     assert!(why.contains("throng.cfg exists") && why.contains("--force"), "{why}");
     assert!(std::fs::read_to_string(&file).expect("it is there").ends_with("# By hand.\n"));
     assert_eq!(write(&["--force"]), Ok(first));
-    // A link that leads nowhere is something that is there, too.
+    // A dangling link counts as an existing file.
     let link = folder.path().join("link");
     std::os::unix::fs::symlink(folder.path().join("nothing"), &link).expect("a link");
     assert!(save(&link, "x", false).is_err() && !folder.path().join("nothing").exists());
