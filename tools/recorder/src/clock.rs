@@ -1,4 +1,4 @@
-//! The only place where the crate looks at a clock or waits.
+//! The only module of the crate that reads a clock or waits.
 
 #[cfg(debug_assertions)]
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -9,11 +9,13 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::recorder::{Event, Recorder};
 
-/// How far the process takes the wall clock to be ahead, in microseconds: for tests that set a clock.
+/// How far the process assumes the wall clock to be ahead, in microseconds: for tests that set a
+/// clock.
 #[cfg(debug_assertions)]
 static AHEAD_US: AtomicI64 = AtomicI64::new(0);
 
-/// From now on the wall clock is so many microseconds ahead of the host's. Only in builds with debug assertions.
+/// Sets the wall clock this many microseconds ahead of the host's. Only in builds with debug
+/// assertions.
 #[cfg(debug_assertions)]
 pub fn plant_wall(ahead_us: i64) {
     AHEAD_US.store(ahead_us, Ordering::Relaxed);
@@ -32,13 +34,13 @@ pub fn wall_ms() -> u64 {
     wall_us() / 1_000
 }
 
-/// Microseconds of the clock that is never set.
+/// Microseconds of the monotonic clock.
 pub fn monotonic_us() -> u64 {
     let time = clock_gettime(ClockId::Monotonic);
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }
 
-/// The wish to end, for one who waits.
+/// A request to end, for a waiting thread.
 #[derive(Debug, Default)]
 pub struct Stop {
     wished: Mutex<bool>,
@@ -50,25 +52,25 @@ impl Stop {
         self.wished.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wishes it.
+    /// Requests the end.
     pub fn set(&self) {
         *self.wished() = true;
         self.changed.notify_all();
     }
 
-    /// Whether it is wished.
+    /// Whether the end is requested.
     pub fn is_set(&self) -> bool {
         *self.wished()
     }
 
-    /// Waits so long, or until it is wished. Returns whether it is.
+    /// Waits for this time, or until the end is requested. Returns whether it is.
     pub fn wait(&self, time: Duration) -> bool {
         let waited = self.changed.wait_timeout_while(self.wished(), time, |wished| !*wished);
         *waited.unwrap_or_else(PoisonError::into_inner).0
     }
 }
 
-/// Moments at even distances; those that were slept through are left out.
+/// Moments at a regular interval; missed ones are left out.
 #[derive(Debug)]
 pub struct Pace {
     interval_us: u64,
@@ -76,7 +78,7 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// From now on, in step with the second of the wall clock.
+    /// From now on, aligned with the second of the wall clock.
     pub fn new(interval: Duration) -> Pace {
         let interval_us = (interval.as_micros() as u64).max(1);
         let ahead = interval_us - wall_ms() * 1000 % interval_us;
@@ -88,7 +90,7 @@ impl Pace {
         Pace { interval_us: (interval.as_micros() as u64).max(1), next_us: monotonic_us() }
     }
 
-    /// Waits for the next moment. False if the end is wished.
+    /// Waits for the next moment. Returns false if the end is requested.
     pub fn wait(&mut self, stop: &Stop) -> bool {
         let now_us = monotonic_us();
         if now_us >= self.next_us {
@@ -101,7 +103,7 @@ impl Pace {
     }
 }
 
-/// Records until the end is wished; `told` hears what an operator should.
+/// Records until the end is requested; `told` receives events for an operator.
 pub fn run(recorder: &mut Recorder, interval: Duration, stop: &Stop, told: &mut dyn FnMut(Event)) {
     let mut pace = Pace::new(interval);
     while pace.wait(stop) {

@@ -1,29 +1,33 @@
-//! Samples as bytes: each number by what it differs from what was expected of it.
+//! Encodes samples: each number by its difference from a prediction.
 //!
-//! Of a number that only grows the growth is expected to be the mean of the last ones, of a level none. How far off such
-//! expectations were of late tells how many bits the next difference is likely to have; the coder's chances hang on that
-//! alone, so that thousands of numbers share them and learn in seconds. A number that stands still costs a thousandth of
-//! a bit. Coding and decoding are one function over [`Bits`], and all arithmetic wraps: whatever goes in comes out.
+//! For a counter, the predicted growth is the mean of the last ones; a gauge is predicted to stay.
+//! The size of recent errors indicates how many bits the next difference is likely to have. The
+//! probabilities of the coder depend on that alone, so that thousands of numbers share them and
+//! learn in seconds. A constant number costs a thousandth of a bit. Coding and decoding are one
+//! function over [`Bits`], and all arithmetic wraps: every input is reproduced exactly.
 //!
-//! The first sample after [`Codec::begin`] stands alone; each later one needs those before it. One may have some of the
-//! numbers only: the others stay as they were, and what is expected of them next is for as many samples as they were in.
+//! The first sample after [`Codec::begin`] stands alone; each later one depends on those before it.
+//! A sample may contain only some of the numbers: the others stay unchanged, and their prediction
+//! counts only the samples that contained them.
 
 use crate::coder::{Bits, Chance, Reader, Writer};
 use crate::table::ABSENT;
 
-/// Means are kept in sixteenths, and move by an eighth of the way.
+/// Means are in sixteenths, and move by an eighth of the error.
 const PARTS: u32 = 4;
 const INERTIA: u32 = 3;
 
-/// Differences of so many bits or more, and numbers that come or go, are told in full.
+/// Differences of at least this many bits, and numbers that become present or absent, are encoded
+/// in full.
 const CLASSES: usize = 64;
 const IN_FULL: usize = CLASSES - 1;
 
-/// Kinds of surroundings: the size of late differences in steps of half a bit, and the first two samples.
+/// Kinds of context: the size of recent differences in steps of half a bit, and the first two
+/// samples.
 const SIZES: usize = 128;
 const PLACES: usize = SIZES + 2;
 
-/// What is remembered of one number.
+/// The state of one number.
 #[derive(Clone, Copy, Default)]
 struct Slot {
     last: u64,
@@ -32,7 +36,7 @@ struct Slot {
     /// Mean size of the difference.
     size: u64,
     grows: bool,
-    /// Samples that it was in, two at most.
+    /// Number of samples that contained it, at most two.
     age: u8,
 }
 
@@ -54,7 +58,8 @@ impl Slot {
             let size = difference.min(1 << 48) << PARTS;
             if self.age == 1 {
                 self.trend = growth.wrapping_shl(PARTS);
-                // Of a growth that was seen once the next is likely to be off by less than it.
+                // After a single observed growth, the next one probably differs by less than its
+                // size.
                 self.size = size >> 2;
             } else {
                 self.trend = self.trend.wrapping_add(growth.wrapping_shl(PARTS).wrapping_sub(self.trend) >> INERTIA);
@@ -69,7 +74,7 @@ impl Slot {
     }
 }
 
-/// How likely what is in certain surroundings.
+/// Probabilities in one context.
 #[derive(Clone)]
 struct Place {
     same: Chance,
@@ -78,11 +83,11 @@ struct Place {
     classes: [Chance; CLASSES],
 }
 
-/// One direction of a run of samples.
+/// The state of one direction over a run of samples.
 pub(crate) struct Codec {
     slots: Vec<Slot>,
     places: Vec<Place>,
-    /// The first bit behind the leading one, by the number of bits.
+    /// The first bit after the leading one, by the number of bits.
     next: [Chance; CLASSES],
 }
 
@@ -93,7 +98,7 @@ impl Default for Codec {
 }
 
 impl Codec {
-    /// Forgets what came before; `growing` says for each slot whether its number only grows.
+    /// Resets the state; `growing` states for each slot whether its number only grows.
     pub(crate) fn begin(&mut self, growing: &[bool]) {
         self.slots.clear();
         self.slots.extend(growing.iter().map(|grows| Slot { grows: *grows, ..Slot::default() }));
@@ -103,7 +108,7 @@ impl Codec {
         self.next = [Chance::NEW; CLASSES];
     }
 
-    /// Appends a sample, which has as many numbers as there are slots.
+    /// Appends a sample, which has one number per slot.
     pub(crate) fn encode(&mut self, values: &[u64], out: &mut Vec<u8>) {
         assert_eq!(values.len(), self.slots.len(), "a sample of another shape");
         let mut writer = Writer::new(out);
@@ -113,7 +118,7 @@ impl Codec {
         writer.finish();
     }
 
-    /// Appends a sample of the numbers of some slots only.
+    /// Appends a sample with the numbers of some slots only.
     pub(crate) fn encode_some(&mut self, slots: &[usize], values: &[u64], out: &mut Vec<u8>) {
         assert_eq!(values.len(), slots.len(), "a sample of another shape");
         let mut writer = Writer::new(out);
@@ -123,7 +128,7 @@ impl Codec {
         writer.finish();
     }
 
-    /// Reads the next sample into `values`, which has as many numbers as there are slots.
+    /// Decodes the next sample into `values`, which has one number per slot.
     pub(crate) fn decode(&mut self, bytes: &[u8], values: &mut [u64]) {
         assert_eq!(values.len(), self.slots.len(), "a sample of another shape");
         let mut reader = Reader::new(bytes);
@@ -132,7 +137,7 @@ impl Codec {
         }
     }
 
-    /// Reads the next sample that has the numbers of some slots only.
+    /// Decodes the next sample, with the numbers of some slots only.
     pub(crate) fn decode_some(&mut self, slots: &[usize], bytes: &[u8], values: &mut [u64]) {
         assert_eq!(values.len(), slots.len(), "a sample of another shape");
         let mut reader = Reader::new(bytes);
@@ -141,7 +146,7 @@ impl Codec {
         }
     }
 
-    /// One number: goes out through a writer, or comes from a reader, which does not look at `value`.
+    /// Codes one number: a writer outputs it; a reader returns it and ignores `value`.
     fn number(&mut self, bits: &mut impl Bits, at: usize, value: u64) -> u64 {
         let slot = &mut self.slots[at];
         let place = &mut self.places[slot.place()];
@@ -150,7 +155,7 @@ impl Codec {
             last => last.wrapping_add_signed(slot.trend >> PARTS),
         };
         let difference = value.wrapping_sub(expected) as i64;
-        // A number that comes or goes.
+        // A number that becomes present or absent.
         let told = (slot.last == ABSENT) != (value == ABSENT);
         if !bits.bit(&mut place.same, difference != 0 || told) {
             slot.learn(expected, 0);
@@ -182,7 +187,7 @@ impl Codec {
     }
 }
 
-/// A number of six bits by a tree of chances.
+/// Codes a number of six bits by a tree of probabilities.
 fn tree(bits: &mut impl Bits, chances: &mut [Chance; CLASSES], number: usize) -> usize {
     let mut at = 1;
     for level in (0..6).rev() {

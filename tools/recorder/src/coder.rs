@@ -1,13 +1,14 @@
-//! A binary arithmetic coder that adapts: what is likely costs next to nothing, however many numbers do not change.
+//! An adaptive binary arithmetic coder: probable bits cost almost nothing, however many numbers do
+//! not change.
 //!
-//! It is the range coder of LZMA (Martin 1979, Pavlov) with probabilities of 16 bits that learn fast at first. Writer and
-//! reader are the same [`Bits`] to their caller, so that both sides of a code are one function. This module knows bits
-//! and nothing of what they say.
+//! It is the range coder of LZMA (Martin 1979, Pavlov) with probabilities of 16 bits that adapt
+//! fast at first. Writer and reader implement the same [`Bits`], so that both directions of a code
+//! are one function. This module handles bits, not their meaning.
 
 /// Below this the range is widened by a byte.
 const NARROW: u32 = 1 << 24;
 
-/// How likely a bit is 0, learnt from those before it.
+/// The probability that a bit is 0, learnt from previous ones.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chance {
     /// Of 65,536; never closer than [`Chance::SURE`] to an end.
@@ -17,7 +18,7 @@ pub(crate) struct Chance {
 
 impl Chance {
     const SURE: u16 = 24;
-    /// So many bits are remembered, roughly.
+    /// Approximate number of bits that have influence.
     const MEMORY: u16 = 90;
     /// Nothing is known yet.
     pub(crate) const NEW: Chance = Chance { zero: 1 << 15, seen: 0 };
@@ -34,21 +35,22 @@ impl Chance {
     }
 }
 
-/// Bits on their way out or in: of a writer the argument goes out, of a reader it is not looked at; the result is the bit.
+/// Coding of bits: a writer outputs the argument, a reader ignores it; the result is the bit.
 pub(crate) trait Bits {
-    /// One bit, by how likely it is.
+    /// Codes one bit with its probability.
     fn bit(&mut self, chance: &mut Chance, bit: bool) -> bool;
-    /// The lower `count` bits of a number of which nothing is known.
+    /// Codes the lower `count` bits of a number, without a model.
     fn plain(&mut self, count: u32, bits: u64) -> u64;
 }
 
-/// Bits go into bytes.
+/// Encodes bits to bytes.
 pub(crate) struct Writer<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
     low: u64,
     range: u32,
-    /// The last byte that a carry can still reach, and how many 0xff stand behind it; none before the first.
+    /// The last byte that a carry can still reach, and the number of 0xff after it; `None` before
+    /// the first.
     held: Option<u8>,
     full: usize,
 }
@@ -83,7 +85,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Ends the bytes: the shortest number in the range; zeros at its end are left out, the reader has them for nothing.
+    /// Ends the output with the shortest number in the range; trailing zeros are left out, because
+    /// the reader supplies them.
     pub(crate) fn finish(mut self) {
         self.low = (self.low + u64::from(NARROW) - 1) & !(u64::from(NARROW) - 1);
         for _ in 0..5 {
@@ -121,7 +124,7 @@ impl Bits for Writer<'_> {
     }
 }
 
-/// Bits come from bytes; behind their end there are zeros.
+/// Decodes bits from bytes; after the end there are zeros.
 pub(crate) struct Reader<'a> {
     bytes: &'a [u8],
     code: u32,
@@ -129,7 +132,7 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads what a [`Writer`] has written. Of other bytes it makes other bits, never a fault.
+    /// Reads the output of a [`Writer`]. Other bytes yield other bits, never a failure.
     pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
         let mut reader = Reader { bytes, code: 0, range: u32::MAX };
         for _ in 0..4 {

@@ -1,4 +1,5 @@
-//! The activity recorder: what a host and a server on it did, second by second, always on, at a cost nobody notices.
+//! The activity recorder: what a host and a server on it did, second by second, always on, at
+//! negligible cost.
 //!
 //! ```text
 //! sources (one file each) -> table -> recorder ─┬─> window (the last minutes, in memory)
@@ -10,13 +11,13 @@
 //!
 //! | file | knows | must never know |
 //! | --- | --- | --- |
-//! | `schema`, `table` | modules, fields, rows, the shape of a sample | where numbers come from, how they are kept |
-//! | `coder`, `codec` | numbers as few bits | what they are |
+//! | `schema`, `table` | modules, fields, rows, the shape of a sample | where numbers come from, how they are stored |
+//! | `coder`, `codec` | numbers as few bits | their meaning |
 //! | `record`, `read` | records, checksums, damage | files |
 //! | `total` | all instances of a module together | files |
-//! | `thin` | old seconds made thin | where they go |
-//! | `ring`, `window` | files of a folder; the last minutes | what is in them |
-//! | `sources` | the kernel's files, one source a file | each other, the rest |
+//! | `thin` | the thinning of old seconds | the destination |
+//! | `ring`, `window` | files of a folder; the last minutes | their content |
+//! | `sources` | the kernel's files, one source per file | each other, the rest |
 //! | `recorder` | all of these; time is an argument | clocks |
 //! | `clock` | clocks and waiting | |
 //! | `sar` | reading and showing, behind one small trait for where samples come from | how they were taken |

@@ -1,7 +1,7 @@
-//! Bytes of a recording back into samples and marks, past any damage.
+//! Decodes the bytes of a recording into samples and marks, and recovers after damage.
 //!
-//! A record whose checksum differs ends its segment: what follows is skipped up to the next schema or segment, and how much
-//! that was is told. Nothing that comes in can do more harm than that.
+//! A record whose checksum differs ends its segment: everything up to the next schema or segment is
+//! skipped, and its size is reported. No input can cause more harm than that.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,31 +12,31 @@ use crate::record::{self, Front, MAGIC, MAGIC_THINNED, Mark, RecordKind};
 use crate::schema::Schema;
 use crate::table::{Sample, Shape};
 
-/// What a recording tells, in its order.
+/// An item of a recording, in order.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Item {
-    /// A moment.
+    /// A sample.
     Sample(Sample),
-    /// Something that happened.
+    /// An event.
     Mark(Mark),
-    /// Bytes that could not be read.
+    /// Bytes that could not be decoded.
     Damage(Damage),
 }
 
-/// Why bytes could not be read.
+/// Why bytes could not be decoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// A record is not as it was written.
+    /// The content of a record was changed.
     Changed,
-    /// A record is cut off: the recorder was killed, the machine lost power, or the file was cut.
+    /// A record is truncated: the recorder was killed, the machine lost power, or the file was cut.
     CutOff,
-    /// The beginning is not a recording's.
+    /// The file does not begin like a recording.
     NoRecording,
-    /// The recording is of a form that this program does not know.
+    /// The version of the format is unknown.
     OtherForm,
-    /// Its description of the fields is damaged, and no other file has it.
+    /// The schema is damaged, and no other file has it.
     SchemaLost,
-    /// A record is whole, but says what cannot be.
+    /// A record is intact, but its content is invalid.
     Senseless,
 }
 
@@ -58,30 +58,31 @@ impl fmt::Display for Why {
 /// Bytes that were skipped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Damage {
-    /// Where they begin in their file.
+    /// Their offset in the file.
     pub offset: u64,
-    /// How many they are.
+    /// Their number.
     pub bytes: u64,
-    /// Why.
+    /// The reason.
     pub why: Why,
 }
 
-/// Reads recordings; knows the schemas it has met.
+/// Decodes recordings; remembers the schemas read so far.
 #[derive(Default)]
 pub struct Decoder {
     schemas: BTreeMap<u32, Arc<Schema>>,
     shape: Option<Arc<Shape>>,
-    /// In a thinned stretch, the shape of thinned samples, and their slots among those of whole ones.
+    /// In a thinned stretch, the shape of thinned samples, and their slots among those of whole
+    /// ones.
     thin: Option<(Arc<Shape>, Vec<usize>)>,
     codec: Codec,
-    /// Files that were begun.
+    /// Number of files begun.
     run: u32,
-    /// Behind damage, for which the next SYNC has not come yet.
+    /// Set after damage, until the next SYNC.
     lost: Option<Why>,
 }
 
 impl Decoder {
-    /// Takes the schema from a file's first bytes, if it is there.
+    /// Reads the schema from the beginning of a file, if it is there.
     pub fn learn(&mut self, head: &[u8]) -> Option<Arc<Schema>> {
         match record::front(record::behind_magic(head)?) {
             Front::Record(RecordKind::Schema, content, _) => self.schema(content),
@@ -99,14 +100,15 @@ impl Decoder {
         Some(schema)
     }
 
-    /// Before another file.
+    /// Prepares for another file.
     pub fn restart(&mut self) {
         (self.shape, self.thin, self.lost) = (None, None, None);
         self.run = self.run.wrapping_add(1);
     }
 
-    /// The next item of a file that is in `bytes` from its first on, from `at` on, which moves behind it. None at the end;
-    /// a record of which there is only the beginning is damage if the file is `whole`, and otherwise left for later.
+    /// The next item of a file whose whole content is in `bytes`, at offset `at`, which is
+    /// advanced. `None` at the end. An incomplete record is damage if the file is `whole`, and
+    /// otherwise left for later.
     pub fn next(&mut self, bytes: &[u8], at: &mut usize, whole: bool) -> Option<Item> {
         loop {
             let rest = &bytes[*at..];
@@ -137,7 +139,7 @@ impl Decoder {
             let (kind, content, length) = match record::front(rest) {
                 Front::Record(kind, content, length) => (kind, content, length),
                 Front::Wrong => return self.skip(bytes, at, Why::Changed, whole),
-                // A length that was changed may point behind the end as well.
+                // A changed length may point beyond the end as well.
                 Front::Short if record::next_sync(rest, 1).is_some() => {
                     return self.skip(bytes, at, Why::Changed, whole);
                 }
@@ -164,8 +166,8 @@ impl Decoder {
         self.find(bytes, at, 1, why, whole).flatten()
     }
 
-    /// Goes to the next SYNC, `least` bytes ahead or more, or as far as it is known not to be. What was skipped is the item, if
-    /// anything was; nothing at all if the SYNC is right here.
+    /// Advances to the next SYNC, at least `least` bytes ahead, or as far as there is none. Returns
+    /// the skipped bytes as an item; nothing if the SYNC is at the current position.
     fn find(&mut self, bytes: &[u8], at: &mut usize, least: usize, why: Why, whole: bool) -> Option<Option<Item>> {
         let (offset, rest) = (*at, &bytes[*at..]);
         let (skipped, found) = match record::next_sync(rest, least) {

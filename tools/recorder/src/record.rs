@@ -1,26 +1,29 @@
-//! The bytes of a recording: records with a checksum each, and places to go on from behind damage.
+//! The format of a recording: records with a checksum each, and points for recovery after damage.
 //!
 //! ```text
 //! file:     MAGIC, then parts
 //! part:     SYNC record(schema) | SYNC record(segment) | record(sample) | record(mark)
-//! record:   kind (1 byte) | length of the content (LEB128) | content | CRC-32C of all of these (4 bytes, little-endian)
+//! record:   kind (1 byte) | length of the content (LEB128) | content
+//!           | CRC-32C of all of these (4 bytes, little-endian)
 //! schema:   the schema as JSON; its checksum is its name
-//! segment:  name of its schema (4) | for each module: count of rows, their names (length, bytes; LEB128) | first sample
+//! segment:  name of its schema (4)
+//!           | for each module: count of rows, their names (length, bytes; LEB128) | first sample
 //! sample:   the next sample, coded (see `codec`)
 //! mark:     wall clock in ms (8) | length of the kind (1) | kind | text
 //! ```
 //!
-//! A file of the second form is a thinned one. Its segments have more, and two kinds of samples:
+//! A file of the second version is a thinned one. Its segments have an extension, and there are two
+//! kinds of samples:
 //!
 //! ```text
-//! stretch:  as a segment, but in front of the first sample: count of thinned modules, their places (LEB128).
-//!           These have a row more, behind the others: `all`
-//! sample:   as above, of all rows
-//! thinned:  the next sample without the rows of thinned modules, but for `all`
+//! stretch:  a segment, with before the first sample: count of thinned modules, their indices (LEB128);
+//!           these have an additional last row: `all`
+//! sample:   as above, with all rows
+//! thinned:  the next sample without the rows of thinned modules, except `all`
 //! ```
 //!
-//! A segment needs nothing in front of it but its schema, which any file of the recording has. This module knows bytes
-//! and no files.
+//! A segment depends only on its schema, which every file of the recording contains. This module
+//! handles bytes, not files.
 
 use std::sync::Arc;
 
@@ -28,24 +31,24 @@ use crate::codec::Codec;
 use crate::schema::Schema;
 use crate::table::Shape;
 
-/// A file's first bytes; the last digits are the version of the form.
+/// The first bytes of a file; the last digits are the version of the format.
 pub const MAGIC: &[u8; 16] = b"throng-record 1\n";
 
-/// The same of a file that was thinned.
+/// The first bytes of a thinned file.
 pub const MAGIC_THINNED: &[u8; 16] = b"throng-record 2\n";
 
-/// Behind a file's first bytes, if they are those of a recording.
+/// The part after the first bytes of a file, if they are those of a recording.
 pub(crate) fn behind_magic(file: &[u8]) -> Option<&[u8]> {
     file.strip_prefix(MAGIC).or_else(|| file.strip_prefix(MAGIC_THINNED))
 }
 
-/// In front of each schema and segment: where a reader goes on behind damage.
+/// Precedes each schema and segment: the point where a reader resumes after damage.
 pub(crate) const SYNC: &[u8; 8] = b"\xd3\x1eTHRONG";
 
-/// Content of a record at most.
+/// Most bytes of content in a record.
 pub(crate) const CONTENT_MAX: usize = 4 << 20;
 
-/// What a record is; no kind is SYNC's first byte.
+/// The kind of a record; no kind equals the first byte of SYNC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum RecordKind {
@@ -63,13 +66,13 @@ impl RecordKind {
         [Schema, Segment, Sample, Mark, Stretch, Thinned].into_iter().find(|kind| *kind as u8 == byte)
     }
 
-    /// Whether a SYNC stands in front of it: a reader can go on from there.
+    /// Whether a SYNC precedes it: a reader can resume there.
     fn is_synced(self) -> bool {
         matches!(self, RecordKind::Schema | RecordKind::Segment | RecordKind::Stretch)
     }
 }
 
-/// Something that happened, among the samples.
+/// An event among the samples.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mark {
     /// Milliseconds since 1970 (UTC).
@@ -81,7 +84,7 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// A mark; a kind of over 255 bytes and a text of over 64 KiB are cut.
+    /// A mark; a kind longer than 255 bytes and a text longer than 64 KiB are cut.
     pub fn new(wall_ms: u64, kind: &str, text: &str) -> Mark {
         let cut = |text: &str, max: usize| {
             let end = (0..=max.min(text.len())).rev().find(|end| text.is_char_boundary(*end));
@@ -104,7 +107,7 @@ fn leb128(mut number: usize, out: &mut Vec<u8>) {
     out.push(number as u8);
 }
 
-/// A number from the front, of five bytes at most.
+/// Takes a number of at most five bytes from the front.
 fn take_leb128(bytes: &mut &[u8]) -> Option<usize> {
     let mut number = 0;
     for shift in (0..35).step_by(7) {
@@ -126,7 +129,7 @@ fn record(kind: RecordKind, content: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// Appends a record of any kind and content, with the right checksum and the SYNC that it needs.
+/// Appends a record of any kind and content, with its checksum and, if required, the SYNC.
 #[cfg(feature = "testing")]
 pub fn sealed(kind: u8, content: &[u8], out: &mut Vec<u8>) {
     let Some(kind) = RecordKind::of(kind) else { return };
@@ -136,7 +139,7 @@ pub fn sealed(kind: u8, content: &[u8], out: &mut Vec<u8>) {
     record(kind, content, out);
 }
 
-/// Writes records; keeps its buffers.
+/// Writes records; reuses its buffers.
 #[derive(Default)]
 pub struct Pen {
     codec: Codec,
@@ -144,21 +147,21 @@ pub struct Pen {
 }
 
 impl Pen {
-    /// Appends what a file begins with.
+    /// Appends the beginning of a file.
     pub fn head(&mut self, schema: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(MAGIC);
         out.extend_from_slice(SYNC);
         record(RecordKind::Schema, schema, out);
     }
 
-    /// Appends what a thinned file begins with.
+    /// Appends the beginning of a thinned file.
     pub fn head_thinned(&mut self, schema: &[u8], out: &mut Vec<u8>) {
         out.extend_from_slice(MAGIC_THINNED);
         out.extend_from_slice(SYNC);
         record(RecordKind::Schema, schema, out);
     }
 
-    /// Appends a sample that stands alone; those behind it follow from it.
+    /// Appends a sample that stands alone and begins a segment.
     pub fn segment(&mut self, schema: u32, shape: &Shape, values: &[u64], out: &mut Vec<u8>) {
         self.begin(schema, shape);
         self.codec.begin(&shape.growing());
@@ -167,7 +170,7 @@ impl Pen {
         record(RecordKind::Segment, &self.content, out);
     }
 
-    /// Schema and names of rows.
+    /// Begins with the schema and the names of rows.
     fn begin(&mut self, schema: u32, shape: &Shape) {
         let content = &mut self.content;
         content.clear();
@@ -181,8 +184,8 @@ impl Pen {
         }
     }
 
-    /// The same of a stretch in which some modules are thinned: `shape` is that without their rows `all`, and `whole` that
-    /// of the values, with them.
+    /// The same for a stretch in which some modules are thinned: `shape` is without their rows
+    /// `all`, and `whole`, the shape of the values, with them.
     pub(crate) fn stretch(
         &mut self,
         schema: u32,
@@ -199,7 +202,7 @@ impl Pen {
         record(RecordKind::Stretch, &self.content, out);
     }
 
-    /// Appends the next sample of the stretch, which has the values of some slots only.
+    /// Appends the next sample of the stretch, with the values of some slots only.
     pub(crate) fn thinned(&mut self, kept: &[usize], values: &[u64], out: &mut Vec<u8>) {
         self.content.clear();
         self.codec.encode_some(kept, values, &mut self.content);
@@ -224,18 +227,18 @@ impl Pen {
     }
 }
 
-/// A whole record at the front of `bytes`.
+/// The record at the front of `bytes`.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Front<'a> {
-    /// It, and the bytes that it takes with the SYNC in front of it.
+    /// A complete record, and its size with the SYNC before it.
     Record(RecordKind, &'a [u8], usize),
-    /// What there is could be the beginning of one.
+    /// Possibly the beginning of a record.
     Short,
-    /// It is none, or its checksum differs.
+    /// Not a record, or its checksum differs.
     Wrong,
 }
 
-/// Looks at the front of bytes.
+/// Parses the front of bytes.
 pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
     let synced = bytes.strip_prefix(SYNC);
     if synced.is_none() && SYNC.starts_with(bytes) {
@@ -244,7 +247,7 @@ pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
     let whole = synced.unwrap_or(bytes);
     let Some(kind) = whole.first() else { return Front::Short };
     let Some(kind) = RecordKind::of(*kind) else { return Front::Wrong };
-    // Only where there is a SYNC does a reader find its way without the records in front.
+    // A reader resumes without the preceding records only at a SYNC.
     if synced.is_some() != kind.is_synced() {
         return Front::Wrong;
     }
@@ -264,14 +267,14 @@ pub(crate) fn front(bytes: &[u8]) -> Front<'_> {
     Front::Record(kind, content, bytes.len() - whole.len() + summed + sum.len())
 }
 
-/// Bytes up to the next SYNC, that are `least` or more.
+/// Number of bytes before the next SYNC, at least `least`.
 pub(crate) fn next_sync(bytes: &[u8], least: usize) -> Option<usize> {
     let behind = bytes.get(least..)?;
     behind.windows(SYNC.len()).position(|window| window == SYNC).map(|at| at + least)
 }
 
-/// Whether a whole record stands somewhere behind the front, so that this is not the end. Looks no further than a few
-/// samples.
+/// Whether a complete record exists somewhere after the front, so that this is not the end.
+/// Searches no further than a few samples.
 pub(crate) fn any_behind(bytes: &[u8]) -> bool {
     const LOOK: usize = 4 << 10;
     const LONG: usize = 16 << 10;
@@ -306,7 +309,8 @@ pub(crate) fn segment_shape<'a>(schema: &Arc<Schema>, content: &'a [u8]) -> Resu
     Ok((Shape::new(schema.clone(), rows)?, rest))
 }
 
-/// What stands behind the names of a stretch: the places of the modules that are thinned, and the first sample.
+/// What stands behind the names of a stretch: the places of the modules that are thinned, and the
+/// first sample.
 pub(crate) fn thinned_modules(content: &[u8]) -> Option<(Vec<usize>, &[u8])> {
     let mut rest = content;
     let count = take_leb128(&mut rest).filter(|count| *count <= rest.len())?;

@@ -1,7 +1,9 @@
-//! Sources to samples, samples to the window in memory and to the ring of files. Time is an argument.
+//! Takes samples from sources, and passes them to the window in memory and to the ring of files.
+//! Time is an argument.
 //!
-//! What goes wrong with the ring never ends a recording: it goes on in memory, tries again every ten seconds, and puts a
-//! mark where seconds are missing. Behind each sample a slice of an old file is thinned when the ring wants that.
+//! Failures of the ring never end a recording: it continues in memory, retries every ten seconds,
+//! and adds a mark where seconds are missing. After each sample, a slice of an old file is thinned
+//! if the ring needs it.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,19 +15,19 @@ use crate::table::{Sample, Shape, Source, Table};
 use crate::thin::{self, Job};
 use crate::window::{Place, Window};
 
-/// Samples of a segment: damage takes no more than these.
+/// Samples per segment: the most that damage can destroy.
 pub const SEGMENT_SAMPLES: u32 = 180;
 
-/// New rows are taken up every so many samples, and a ring that failed is tried again.
+/// Interval, in samples, at which new rows are accepted and a failed ring is retried.
 const SETTLE_SAMPLES: u64 = 10;
 
-/// Samples that are thinned in a tick: as files are thinned when room is short, twice as fast as they come.
+/// Samples thinned per tick: files are thinned when room is short, twice as fast as they grow.
 const THIN_SAMPLES: u32 = 2;
 
-/// A file of which so many samples have no rows that can be left out stays as it is.
+/// A file without removable rows in this many samples is left unchanged.
 const THIN_LOOK_SAMPLES: u64 = 64;
 
-/// Ticks after which thinning that failed is tried again.
+/// Ticks after which failed thinning is retried.
 const THIN_AGAIN_TICKS: u64 = 600;
 
 /// Sources and the rows that they fill.
@@ -38,10 +40,10 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Over sources, in the order of their modules.
+    /// Uses these sources, in the order of their modules.
     ///
     /// # Panics
-    /// Two modules have one name, or fields contradict each other: a source is wrong.
+    /// Two modules have the same name, or fields contradict each other: a fault of a source.
     pub fn new(origin: Origin, sources: Vec<Box<dyn Source>>) -> Sampler {
         let (mut counted, mut modules) = (Vec::new(), Vec::new());
         for source in sources {
@@ -58,7 +60,7 @@ impl Sampler {
         Sampler { sources: counted, tables, shape, values: Vec::new(), taken: 0 }
     }
 
-    /// Asks all sources. Returns whether the shape is another one than before.
+    /// Samples all sources. Returns whether the shape has changed.
     pub fn sample(&mut self, wall_ms: u64, monotonic_us: u64) -> bool {
         let open = self.taken.is_multiple_of(SETTLE_SAMPLES) || self.taken < 2;
         self.taken += 1;
@@ -91,7 +93,7 @@ impl Sampler {
         &self.values
     }
 
-    /// The last sample, to keep.
+    /// A copy of the last sample.
     pub fn last(&self) -> Sample {
         Sample { shape: self.shape.clone(), values: self.values.clone() }
     }
@@ -102,22 +104,22 @@ fn shape(schema: &Arc<Schema>, tables: &[Table]) -> Shape {
     Shape::new(schema.clone(), rows).expect("bounded by the rows of each module")
 }
 
-/// What others see of a recorder that runs.
+/// Access to a running recorder for other threads.
 #[derive(Clone, Debug)]
 pub struct Handle(Arc<Mutex<Window>>);
 
 impl Handle {
     fn window(&self) -> MutexGuard<'_, Window> {
-        // A window is whole between any two of its statements.
+        // Every method leaves a window consistent after each statement.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that something happened, with the next sample.
+    /// Records an event with the next sample.
     pub fn mark(&self, wall_ms: u64, kind: &str, text: &str) {
         self.window().mark(Mark::new(wall_ms, kind, text));
     }
 
-    /// Memory of the last minutes, bytes.
+    /// Memory used for the last minutes, bytes.
     pub fn memory_bytes(&self) -> usize {
         self.window().bytes()
     }
@@ -127,48 +129,49 @@ impl Handle {
         self.window().file()
     }
 
-    /// The same from shortly before a moment on, in milliseconds since 1970 (UTC); none if it is longer ago than that.
+    /// The same from shortly before a moment on, in milliseconds since 1970 (UTC); `None` if that
+    /// is no longer held.
     pub fn since(&self, since_ms: u64) -> Option<Vec<u8>> {
         self.window().since(since_ms)
     }
 
-    /// The last minutes from shortly before a moment on, or all of them, and where they end for now: [`Handle::after`] goes on
-    /// from there. None while nothing was recorded.
+    /// The last minutes from shortly before a moment on, or all of them, and the position of their
+    /// end, from which [`Handle::after`] continues. `None` while nothing was recorded.
     pub fn since_to_end(&self, since_ms: u64) -> Option<(Vec<u8>, Place)> {
         let window = self.window();
         Some((window.since(since_ms).unwrap_or_else(|| window.file()), window.end()?))
     }
 
-    /// What came behind a place, and where that ends; none if that place is not held any more.
+    /// The data after a position, and the new end; `None` if the position is no longer held.
     pub fn after(&self, place: Place) -> Option<(Vec<u8>, Place)> {
         self.window().after(place)
     }
 }
 
-/// What an operator should hear.
+/// An event for an operator.
 #[derive(Debug)]
 pub enum Event {
-    /// Samples are kept in memory only, for now.
+    /// Samples are in memory only, for now.
     GapBegan(io::Error),
-    /// Samples are written again; so many were not.
+    /// Samples are written again; this many are missing.
     GapEnded(u64),
-    /// The ring holds so many hours in full, less than a day, of what is recorded here.
+    /// The ring holds this many hours, less than a day, at full detail.
     Short {
-        /// How many.
+        /// Number of hours.
         hours: f64,
-        /// Whether what is older is thinned, so that more of it is held.
+        /// Whether older data is thinned, so that the ring holds more of it.
         thins: bool,
     },
 }
 
-/// Seconds that are not in the ring.
+/// Seconds that are missing in the ring.
 struct Gap {
     since_ms: u64,
     samples: u64,
     why: String,
 }
 
-/// A recorder: one call of [`Recorder::tick`] a sample.
+/// A recorder: [`Recorder::tick`] is called once per sample.
 pub struct Recorder {
     sampler: Sampler,
     pen: Pen,
@@ -180,18 +183,19 @@ pub struct Recorder {
     window: Handle,
     ring: Option<Ring>,
     gap: Option<Gap>,
-    /// Bytes of the segment that is written; none once they were judged.
+    /// Size of the current segment in bytes; `None` once its rate was judged.
     judged: Option<u64>,
-    /// The file that is being thinned.
+    /// The file being thinned.
     thinning: Option<Job>,
-    /// The tick from which on one may be.
+    /// The tick from which the next thinning may begin.
     thin_from: u64,
-    /// The time by which files are old, in milliseconds since 1970 (UTC); the wall clock's where there is none.
+    /// The time that determines the age of files, in milliseconds since 1970 (UTC); the wall clock
+    /// if unset.
     expiry_ms: Option<Box<dyn FnMut() -> u64 + Send>>,
 }
 
 impl Recorder {
-    /// Over a sampler, into a window of so many bytes and a ring if one is given.
+    /// Records from a sampler, into a window of this size and a ring if given.
     pub fn new(sampler: Sampler, window_bytes_max: usize, ring: Option<Ring>) -> Recorder {
         let (mut pen, mut head) = (Pen::default(), Vec::new());
         let schema = sampler.shape().schema().to_bytes();
@@ -217,22 +221,23 @@ impl Recorder {
         }
     }
 
-    /// For those who read while it records.
+    /// For readers during the recording.
     pub fn handle(&self) -> Handle {
         self.window.clone()
     }
 
-    /// Files are old by this time from now on, in milliseconds since 1970 (UTC), and not by the wall clock's.
+    /// Makes the age of files depend on this time, in milliseconds since 1970 (UTC), instead of the
+    /// wall clock.
     pub fn ages_by(&mut self, expiry_ms: impl FnMut() -> u64 + Send + 'static) {
         self.expiry_ms = Some(Box::new(expiry_ms));
     }
 
-    /// Takes a sample and keeps it.
+    /// Takes and stores a sample.
     pub fn tick(&mut self, wall_ms: u64, monotonic_us: u64) -> Option<Event> {
         let event = self.record(wall_ms, monotonic_us);
         let expiry_ms = self.expiry_ms.as_mut().map_or(wall_ms, |expiry_ms| expiry_ms());
         if let Err(error) = self.thin(expiry_ms) {
-            // The oldest go in full, as they would without.
+            // The oldest files are removed at full detail, as without thinning.
             self.window.mark(wall_ms, "thin", &format!("old seconds could not be thinned: {error}"));
             self.thin_from = self.ticks + THIN_AGAIN_TICKS;
             self.give_up_thinning();
@@ -301,7 +306,7 @@ impl Recorder {
         }
     }
 
-    /// A slice of the file that is being thinned, or the beginning of one.
+    /// Thins a slice of the current file, or begins one.
     fn thin(&mut self, wall_ms: u64) -> io::Result<()> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
         let Some(job) = self.thinning.as_mut().filter(|_| ring.is_thinning()) else {
@@ -315,7 +320,7 @@ impl Recorder {
         };
         ring.append_thinned(&job.out)?;
         job.out.clear();
-        // What has no rows that can be left out is not looked at to its end.
+        // A file without removable rows is not read to its end.
         if let (THIN_LOOK_SAMPLES.., 0) = job.samples() {
             ring.leave_unthinned();
         }
@@ -332,7 +337,7 @@ impl Recorder {
         }
     }
 
-    /// After the first whole segment: the hours that the ring will hold, if they are less than a day.
+    /// After the first complete segment: the hours that the ring will hold, if less than a day.
     fn judge(&mut self) -> Option<Event> {
         let bytes = self.judged.take()?;
         let segments = self.ring.as_ref()?.bytes_max() as f64 / bytes.max(1) as f64;
@@ -342,7 +347,7 @@ impl Recorder {
         (hours < 24.0).then_some(Event::Short { hours, thins })
     }
 
-    /// Before a segment: what was written goes onto the disk, and a file that is full is followed by another.
+    /// Before a segment: syncs written data, and begins another file if the current one is full.
     fn next_file(&mut self, wall_ms: u64) -> io::Result<()> {
         let Some(ring) = &mut self.ring else { return Ok(()) };
         if ring.is_full() {
@@ -352,13 +357,13 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records the end and puts everything onto the disk.
+    /// Records the end and syncs everything.
     pub fn stop(&mut self, wall_ms: u64) {
         self.give_up_thinning();
         let mut records = Vec::new();
         self.pen.mark(&Mark::new(wall_ms, "stop", "recording ended"), &mut records);
         if let (Some(ring), None) = (&mut self.ring, &self.gap) {
-            // The last word only; its absence tells the same.
+            // Only the final mark; its absence has the same meaning.
             let _ = ring.append(&records);
             ring.end();
         }

@@ -1,4 +1,4 @@
-//! The ring of files: a folder that never takes more than its bound.
+//! The ring of files: a folder that never exceeds its bound.
 //!
 //! ```text
 //! FOLDER/lock                               held by the one process that writes
@@ -6,13 +6,15 @@
 //! FOLDER/0000000007-20261122T020335Z.thin   what will take the place of file 7, while that is thinned
 //! ```
 //!
-//! A file is only ever appended to, by one write a sample, and begun anew by each process; the oldest go when a new one
-//! would be too much. So whatever kills the writer, what was written stands, and the last record may be cut off.
+//! A file is only appended to, with one write per sample, and each process begins a new one; the
+//! oldest files are removed when a new one would exceed the bound. If the writer is killed, written
+//! data remains; at most the last record is truncated.
 //!
-//! While the ring holds less than a day, an old file gives way to a thinner one of the same seconds (`thin`) before room is
-//! needed. That is written under a name which is not a recording's, counts for the bound, and is renamed over the old one
-//! once it is whole and on the disk: there is one or the other at any time. What a killed writer has left of it goes at the
-//! next start. If it cannot be written, the oldest file goes as before.
+//! While the ring holds less than a day, an old file is replaced by a thinned one of the same
+//! seconds (`thin`) before room is needed. The thinned file is written under a name that is not a
+//! recording's, counts towards the bound, and is renamed over the old one once it is complete and
+//! durable: at any time one of the two exists. Leftovers of a killed writer are removed at the next
+//! start. If it cannot be written, the oldest file is removed instead.
 
 use std::fs::{DirBuilder, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Write};
@@ -21,40 +23,40 @@ use std::path::{Path, PathBuf};
 
 use crate::record::MAGIC_THINNED;
 
-/// The ending of a file's name.
+/// The extension of a file.
 const ENDING: &str = "rec";
 
-/// The ending of the name of a file that is being thinned.
+/// The extension of a file being thinned.
 const ENDING_THINNED: &str = "thin";
 
-/// So much a ring should hold, if it takes thinning.
+/// Seconds that a ring should hold, with thinning if necessary.
 const HELD_S: i64 = 24 * 60 * 60;
 
-/// Of a file that is being thinned so many bytes go onto the disk at once.
+/// Bytes after which a file being thinned is synced.
 const SYNC_BYTES: u64 = 256 << 10;
 
-/// Files at most: a process that is started over and over does not fill the folder with heads.
+/// Most files: a process that restarts repeatedly does not fill the folder with file heads.
 const FILES_MAX: usize = 1024;
 
-/// A ring has at least so many files, so that the oldest one is a small part of it.
+/// Minimum number of files in a ring, so that the oldest one is a small part of it.
 const PARTS: u64 = 16;
 
-/// The least that a ring may be bounded to.
+/// Smallest bound of a ring.
 pub const BYTES_MIN: u64 = 4 << 20;
 
 /// A file of a ring.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Part {
-    /// Its number; they grow with time.
+    /// Its number; numbers increase with time.
     pub number: u64,
     /// When it was begun, in seconds since 1970 (UTC).
     pub begun_s: i64,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
 }
 
 impl Part {
-    /// From a file's path, if it is named like one.
+    /// From the path of a file, if its name has the right form.
     pub fn of(path: PathBuf) -> Option<Part> {
         let name = path.file_name()?.to_str()?;
         let (number, time) = name.strip_suffix(ENDING)?.strip_suffix('.')?.split_once('-')?;
@@ -85,22 +87,22 @@ pub fn parts(folder: &Path) -> io::Result<Vec<Part>> {
     Ok(parts)
 }
 
-/// How far a file is thinned.
+/// The progress of thinning a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Thinned {
     No,
-    /// It is, or it cannot be.
+    /// It is thinned, or cannot be.
     Done,
 }
 
-/// Whether a file is one of the second form.
+/// Whether a file has the second version.
 fn is_thinned(path: &Path) -> io::Result<bool> {
     let mut head = Vec::new();
     File::open(path)?.take(MAGIC_THINNED.len() as u64).read_to_end(&mut head)?;
     Ok(head == MAGIC_THINNED)
 }
 
-/// A file on its way to be a thinner one.
+/// A file being thinned.
 #[derive(Debug)]
 struct Thinning {
     number: u64,
@@ -110,27 +112,28 @@ struct Thinning {
     synced: u64,
 }
 
-/// A ring that is written.
+/// A ring being written.
 #[derive(Debug)]
 pub struct Ring {
     folder: PathBuf,
     bytes_max: u64,
-    /// All files with their sizes, the one that is written last.
+    /// All files with their sizes, the current one last.
     parts: Vec<(Part, u64, Thinned)>,
     thinning: Option<Thinning>,
     file: Option<File>,
     number: u64,
     tightened: Option<u32>,
-    /// Held as long as it is open.
+    /// Held while the ring is open.
     _lock: File,
 }
 
 impl Ring {
-    /// Opens a folder for writing, made if missing; the files in it are those of earlier processes. If others than its owner
-    /// may enter it, they may not any more; of a folder of another user they may still.
+    /// Opens a folder for writing, and creates it if missing; its files are those of earlier
+    /// processes. Removes the access of others than its owner, unless the folder belongs to another
+    /// user.
     ///
     /// # Errors
-    /// It cannot be made or read, or another process writes there (`WouldBlock`).
+    /// It cannot be created or read, or another process writes to it (`WouldBlock`).
     pub fn open(folder: &Path, bytes_max: u64) -> io::Result<Ring> {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         let mode = folder.metadata()?.mode() & 0o7777;
@@ -143,7 +146,7 @@ impl Ring {
         let mut sized = Vec::new();
         for part in parts(folder)? {
             let bytes = part.path.metadata()?.len();
-            // What cannot be read cannot be thinned.
+            // A file that cannot be read cannot be thinned.
             let thinned = if is_thinned(&part.path).unwrap_or(true) { Thinned::Done } else { Thinned::No };
             sized.push((part, bytes, thinned));
         }
@@ -161,23 +164,23 @@ impl Ring {
         })
     }
 
-    /// The mode of the folder before others than its owner were kept out of it, if they were not before.
+    /// The mode of the folder before the access of others was removed, if they had any.
     pub fn tightened(&self) -> Option<u32> {
         self.tightened
     }
 
-    /// Bytes that all files may have.
+    /// The bound for all files, bytes.
     pub fn bytes_max(&self) -> u64 {
         self.bytes_max
     }
 
-    /// Bytes of all files, that which is being thinned included.
+    /// Size of all files, the one being thinned included.
     pub fn bytes(&self) -> u64 {
         let thinning = self.thinning.as_ref().map_or(0, |thinning| thinning.bytes);
         self.parts.iter().map(|(_, bytes, _)| bytes).sum::<u64>() + thinning
     }
 
-    /// Whether the next segment belongs into a new file.
+    /// Whether the next segment needs a new file.
     pub fn is_full(&self) -> bool {
         let size = self.parts.last().map_or(0, |(_, bytes, _)| *bytes);
         self.file.is_none() || size >= self.bytes_max / PARTS
@@ -186,7 +189,7 @@ impl Ring {
     /// Begins a file with its head.
     ///
     /// # Errors
-    /// It cannot be made; what there was stays.
+    /// It cannot be created; existing files stay.
     pub fn begin(&mut self, wall_ms: u64, head: &[u8]) -> io::Result<()> {
         self.end();
         let number = self.number + 1;
@@ -198,7 +201,7 @@ impl Ring {
         self.file = Some(file);
         let written = self.append(head);
         if written.is_err() {
-            // A file without a head is of no use; the next attempt makes another.
+            // A file without a head is useless; the next attempt creates another.
             self.file = None;
             if let Some((part, ..)) = self.parts.pop() {
                 let _ = std::fs::remove_file(part.path);
@@ -208,11 +211,11 @@ impl Ring {
         File::open(&self.folder)?.sync_all()
     }
 
-    /// Appends bytes to the file that was begun, all of them or none.
+    /// Appends bytes to the current file, all or none.
     ///
     /// # Errors
-    /// There is no room, or the disk fails. If what went wrong cannot be taken back, the file is left as it is, its last
-    /// record cut off.
+    /// There is no room, or the disk fails. If the write cannot be undone, the file is left with
+    /// its last record truncated.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.make_room(bytes.len() as u64, FILES_MAX)?;
         let (Some(file), Some((_, size, _))) = (&mut self.file, self.parts.last_mut()) else {
@@ -223,7 +226,7 @@ impl Ring {
                 *size = file.metadata().map_or(*size, |meta| meta.len());
                 self.file = None;
             }
-            // What is recorded comes first.
+            // Recording takes precedence over thinning.
             if self.thinning.is_some() {
                 self.give_up_thinning();
                 return self.append(bytes);
@@ -234,21 +237,22 @@ impl Ring {
         Ok(())
     }
 
-    /// Puts what was written onto the disk.
+    /// Syncs written data.
     pub fn sync(&self) {
-        // Where that fails, power loss takes more: nothing else hangs on it.
+        // If this fails, a power loss destroys more; there is no other consequence.
         if let Some(file) = &self.file {
             let _ = file.sync_data();
         }
     }
 
-    /// Ends the file that is written.
+    /// Ends the current file.
     pub fn end(&mut self) {
         self.sync();
         self.file = None;
     }
 
-    /// Removes the oldest files until there is room for more bytes, and at most so many files.
+    /// Removes the oldest files until there is room for this many more bytes, and at most this many
+    /// files.
     fn make_room(&mut self, more: u64, files_max: usize) -> io::Result<()> {
         let written = usize::from(self.file.is_some());
         while self.parts.len() > written && (self.bytes() + more > self.bytes_max || self.parts.len() > files_max) {
@@ -272,18 +276,19 @@ impl Ring {
         Ok(())
     }
 
-    /// Begins to thin a file if room will be needed soon, the ring will hold less than a day when the oldest file goes, and
-    /// there is a file that was not thinned: the oldest such one, to be read from its first byte on.
+    /// Begins to thin a file if room will be needed soon, the ring will hold less than a day once
+    /// the oldest file is removed, and there is a file not yet thinned: the oldest of these, read
+    /// from its first byte.
     ///
     /// # Errors
-    /// It cannot be read, or nothing be written.
+    /// It cannot be read, or the new file cannot be created.
     pub fn begin_thinning(&mut self, wall_ms: u64) -> io::Result<Option<File>> {
         let ended = self.parts.len() - usize::from(self.file.is_some());
         let Some(at) = self.parts[..ended].iter().position(|(.., thinned)| *thinned == Thinned::No) else {
             return Ok(None);
         };
-        // As much room as it takes itself: while it is read at two samples a tick half of that is recorded, and the
-        // thinner one takes less than the rest.
+        // As much room as its own size: while it is read at two samples per tick, half of that is
+        // recorded, and the thinned file takes less than the rest.
         let wanted = self.parts[at].1.max(self.bytes_max / PARTS);
         let now_s = (wall_ms / 1000) as i64;
         loop {
@@ -294,7 +299,7 @@ impl Ring {
             }
             let left_s = now_s.saturating_sub(next.0.begun_s);
             if oldest.2 == Thinned::No {
-                // It goes when the room is used up, at the rate of what is here.
+                // It is removed when the room is used up, at the current rate.
                 let held_s = now_s.saturating_sub(oldest.0.begun_s).max(0) as u64;
                 let until_s = (u128::from(room) * u128::from(held_s) / u128::from(self.bytes().max(1))) as i64;
                 if left_s.saturating_add(until_s) >= HELD_S {
@@ -315,15 +320,15 @@ impl Ring {
         Ok(Some(source))
     }
 
-    /// Whether a file is being thinned: one that has to go meanwhile is not any more.
+    /// Whether a file is being thinned; this ends if that file is removed.
     pub fn is_thinning(&self) -> bool {
         self.thinning.is_some()
     }
 
-    /// Appends to the thinner file.
+    /// Appends to the thinned file.
     ///
     /// # Errors
-    /// There is no room, or the disk fails: it is given up.
+    /// There is no room, or the disk fails: thinning is given up.
     pub fn append_thinned(&mut self, bytes: &[u8]) -> io::Result<()> {
         let appended = self.make_room(bytes.len() as u64, FILES_MAX).and_then(|()| {
             let thinning = self.thinning.as_mut().ok_or_else(|| io::Error::other("the file had to go"))?;
@@ -341,10 +346,11 @@ impl Ring {
         appended
     }
 
-    /// Puts the thinner file in the place of the other, if it is smaller by a quarter or more. Returns whether it was.
+    /// Replaces the file by the thinned one, if that is smaller by at least a quarter. Returns
+    /// whether it was.
     ///
     /// # Errors
-    /// It cannot be put there: it is given up.
+    /// The rename failed: thinning is given up.
     pub fn end_thinning(&mut self) -> io::Result<bool> {
         let Some(thinning) = &self.thinning else { return Ok(false) };
         let part = self.parts.iter_mut().find(|(part, ..)| part.number == thinning.number);
@@ -353,7 +359,7 @@ impl Ring {
             self.leave_unthinned();
             return Ok(false);
         }
-        // After a power loss either of the two is there, and is whole.
+        // After a power loss, one of the two exists and is complete.
         let put = thinning.file.sync_data().and_then(|()| std::fs::rename(&thinning.path, &part.path));
         if let Err(error) = put {
             self.give_up_thinning();
@@ -365,7 +371,7 @@ impl Ring {
         Ok(true)
     }
 
-    /// The file that is being thinned stays as it is, for good.
+    /// Leaves the current file unthinned for good.
     pub fn leave_unthinned(&mut self) {
         self.done();
         self.give_up_thinning();
@@ -378,22 +384,22 @@ impl Ring {
         }
     }
 
-    /// Leaves the file that is being thinned as it is for now.
+    /// Leaves the current file unthinned for now.
     pub fn give_up_thinning(&mut self) {
         if let Some(thinning) = self.thinning.take() {
-            // What stays of it goes at the next start.
+            // Leftovers are removed at the next start.
             let _ = std::fs::remove_file(thinning.path);
         }
     }
 }
 
-/// Removes what a process that was killed has left of a thinner file.
+/// Removes the thinned file that a killed process has left.
 fn remove_left_over(folder: &Path) -> io::Result<()> {
     for entry in folder.read_dir()? {
         let path = entry?.path();
         let is_left = path.extension().is_some_and(|ending| ending == ENDING_THINNED);
         if is_left && Part::of(path.with_extension(ENDING)).is_some() {
-            // Where that fails a recorder cannot write either, and says so.
+            // If this fails, the recorder cannot write either, and reports that.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,35 +1,38 @@
-//! What is recorded: modules, and their fields, each declared once with its unit, its kind and a sentence.
+//! Declares what is recorded: modules, and their fields, each with its unit, its kind and a
+//! sentence.
 //!
-//! A module without instances has one row (`memory`), one with instances a row for each (`nic`: one an interface). A
-//! recording carries its schema, so that files stay readable when fields are added. This module knows neither where
-//! numbers come from nor how they are kept.
+//! A module without instances has one row (`memory`); one with instances has a row for each (`nic`:
+//! one per interface). A recording contains its schema, so that files remain readable when fields
+//! are added. This module knows neither where numbers come from nor how they are stored.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-/// A name or a sentence: a constant in a source, owned when it was read from a file.
+/// A name or a sentence: a constant in a source, owned if it was read from a file.
 pub type Text = Cow<'static, str>;
 
-/// How recorded numbers become the number that is shown.
+/// How a displayed number is derived from recorded ones.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// A level, shown as it is.
+    /// A level, shown unchanged.
     Gauge,
-    /// Only grows; shown as its growth a second.
+    /// Only grows; shown as its growth per second.
     Count,
-    /// Only grows; shown as its part, in percent, of the growth of all shares of its row.
+    /// Only grows; shown as its percentage of the growth of all shares of its row.
     Share,
-    /// Time spent, of which `per` units are a second; shown in percent of the time that has passed.
+    /// Time spent, in units of which `per` make a second; shown as a percentage of the elapsed
+    /// time.
     Time,
-    /// Not recorded: one field by another of the same row, times a factor; of counters, their growth.
+    /// Not recorded: one field divided by another of the same row, times a factor; for counters,
+    /// their growth.
     Quotient {
-        /// Field above the line.
+        /// The numerator.
         of: Text,
-        /// Field below it.
+        /// The denominator.
         by: Text,
-        /// What the quotient is multiplied with: 100 for percent.
+        /// The factor: 100 for percent.
         times: u32,
     },
 }
@@ -39,17 +42,17 @@ pub enum Kind {
 pub struct Field {
     /// Its name, unique in the module.
     pub name: Text,
-    /// The unit as it is shown; a rate's without its `/s`.
+    /// The displayed unit; for a rate without its `/s`.
     pub unit: Text,
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
-    /// Recorded units that make one of `unit`; of times, those that make a second.
+    /// Recorded units per `unit`; for times, per second.
     pub per: u32,
-    /// Columns that it takes in a table, at least.
+    /// Minimum width of its column in a table.
     pub width: u8,
-    /// A sentence.
+    /// Its description, in one sentence.
     pub help: Text,
-    /// Of all rows together the most is told, not the sum: an age, a switch.
+    /// Whether all rows together are shown by their maximum instead of their sum: an age, a switch.
     #[serde(default, skip_serializing_if = "is_false")]
     pub most: bool,
 }
@@ -76,28 +79,29 @@ impl Field {
         Field::new(name, unit, Kind::Gauge, width, help)
     }
 
-    /// A number that only grows, shown a second.
+    /// A counter, shown per second.
     pub const fn count(name: &'static str, unit: &'static str, width: u8, help: &'static str) -> Field {
         Field::new(name, unit, Kind::Count, width, help)
     }
 
-    /// A part of the growth of all shares of the row.
+    /// A percentage of the growth of all shares of the row.
     pub const fn share(name: &'static str, help: &'static str) -> Field {
         Field::new(name, "%", Kind::Share, 6, help)
     }
 
-    /// Time spent, in units of which `per_s` are a second, shown in percent of the time that has passed.
+    /// Time spent, in units of which `per_s` make a second, shown as a percentage of the elapsed
+    /// time.
     pub const fn time(name: &'static str, per_s: u32, help: &'static str) -> Field {
         Field::new(name, "%", Kind::Time, 6, help).per(per_s)
     }
 
-    /// How many there were on average: the time of all together, in units of which `per_s` are a second.
+    /// An average number: the total time of all, in units of which `per_s` make a second.
     pub const fn mean(name: &'static str, unit: &'static str, per_s: u32, help: &'static str) -> Field {
-        // One all the time is a hundred percent.
+        // One that is present all the time is a hundred percent.
         Field::new(name, unit, Kind::Time, 6, help).per(100 * per_s)
     }
 
-    /// One field by another.
+    /// One field divided by another.
     pub const fn quotient(
         name: &'static str,
         unit: &'static str,
@@ -108,19 +112,19 @@ impl Field {
         Field::new(name, unit, kind, 6, help)
     }
 
-    /// So many recorded units make one of the unit that is shown.
+    /// Sets the number of recorded units per displayed unit.
     pub const fn per(mut self, per: u32) -> Field {
         self.per = per;
         self
     }
 
-    /// Of all rows together the most is told, not the sum.
+    /// All rows together are shown by their maximum, not their sum.
     pub const fn most(mut self) -> Field {
         self.most = true;
         self
     }
 
-    /// Whether it takes a slot in a sample.
+    /// Whether it has a slot in a sample.
     pub fn is_recorded(&self) -> bool {
         !matches!(self.kind, Kind::Quotient { .. })
     }
@@ -130,7 +134,7 @@ impl Field {
         matches!(self.kind, Kind::Count | Kind::Share | Kind::Time)
     }
 
-    /// The unit with its `/s` where it is a rate.
+    /// The unit, with its `/s` for a rate.
     pub fn shown_unit(&self) -> String {
         match self.kind {
             Kind::Count => format!("{}/s", self.unit),
@@ -139,22 +143,23 @@ impl Field {
     }
 }
 
-/// Numbers that one source gives together.
+/// Numbers that one source provides together.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Module {
     /// Its name, unique in the schema.
     pub name: Text,
-    /// A sentence.
+    /// Its description, in one sentence.
     pub help: Text,
-    /// What an instance is, if it has any: "interface".
+    /// The kind of its instances, if it has any: "interface".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<Text>,
-    /// Rows that it has at most.
+    /// Most rows.
     pub rows_max: u16,
-    /// Its rows make a whole: their sum (of some fields the most) tells something, and stays when old seconds are thinned.
+    /// Whether its rows form a whole: their sum (or maximum, for some fields) is meaningful, and is
+    /// kept when old seconds are thinned.
     #[serde(default, skip_serializing_if = "is_false")]
     pub adds_up: bool,
-    /// Its fields, in the order in which they are shown.
+    /// Its fields, in display order.
     pub fields: Vec<Field>,
 }
 
@@ -164,82 +169,82 @@ impl Module {
         Module { name: name.into(), help: help.into(), instance: None, rows_max: 1, adds_up: false, fields }
     }
 
-    /// A module with a row for each instance, at most `rows_max`.
+    /// A module with one row per instance, at most `rows_max`.
     pub fn by(mut self, instance: impl Into<Text>, rows_max: u16) -> Module {
         (self.instance, self.rows_max) = (Some(instance.into()), rows_max);
         self
     }
 
-    /// Its rows make a whole.
+    /// Marks its rows as forming a whole.
     pub fn adds_up(mut self) -> Module {
         self.adds_up = true;
         self
     }
 
-    /// Fields that take a slot in a sample, with their places in [`Module::fields`].
+    /// Fields with a slot in a sample, with their indices in [`Module::fields`].
     pub fn recorded(&self) -> impl Iterator<Item = (usize, &Field)> {
         self.fields.iter().enumerate().filter(|(_, field)| field.is_recorded())
     }
 
-    /// The place of a field by its name.
+    /// The index of a field by its name.
     pub fn field(&self, name: &str) -> Option<usize> {
         self.fields.iter().position(|field| field.name == name)
     }
 }
 
-/// Where a recording was made.
+/// The origin of a recording.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Origin {
     /// The host's name.
     pub host: String,
-    /// Its kernel.
+    /// Its kernel version.
     pub kernel: String,
-    /// Its cores.
+    /// Its number of cores.
     pub cores: u32,
     /// Differs after a restart of the host.
     pub boot: String,
-    /// The process whose threads and memory are in the recording.
+    /// The process whose threads and memory are recorded.
     pub pid: u32,
     /// Milliseconds between samples.
     pub interval_ms: u64,
-    /// Who recorded.
+    /// The recording program.
     pub program: String,
 }
 
-/// All modules of a recording, and where it was made.
+/// All modules of a recording, and its origin.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Schema {
-    /// Where and how.
+    /// The origin.
     pub origin: Origin,
     /// The modules, in the order of a sample.
     pub modules: Vec<Module>,
 }
 
 impl Schema {
-    /// The place of a module by its name.
+    /// The index of a module by its name.
     pub fn module(&self, name: &str) -> Option<usize> {
         self.modules.iter().position(|module| module.name == name)
     }
 
-    /// As it stands in a file.
+    /// Its form in a file.
     pub fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("names and numbers")
     }
 
-    /// From a file.
+    /// Parses the form in a file.
     ///
     /// # Errors
-    /// It is no schema, or one that contradicts itself.
+    /// It is not a schema, or contradicts itself.
     pub fn from_bytes(bytes: &[u8]) -> Result<Schema, String> {
         let schema: Schema = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         schema.check()?;
         Ok(schema)
     }
 
-    /// Names are unique and quotients are of recorded fields of their module.
+    /// Checks that names are unique and quotients refer to recorded fields of their module.
     ///
     /// # Errors
-    /// The name of what is wrong.
+    /// The name of the fault.
     pub fn check(&self) -> Result<(), String> {
         for (index, module) in self.modules.iter().enumerate() {
             if self.module(&module.name) != Some(index) {

@@ -1,30 +1,31 @@
-//! The rows that sources fill, and the shape of a sample: which slot is whose.
+//! The rows that sources fill, and the shape of a sample: the owner of each slot.
 //!
 //! ```text
 //! sample:  wall clock (ms) | monotonic clock (us) | module 0: row 0, row 1, .. | module 1: row 0, ..
 //! ```
 //!
-//! This module knows names and places of numbers, never where they come from.
+//! This module knows the names and slots of numbers, never their origin.
 
 use std::sync::Arc;
 
 use crate::schema::{Module, Schema};
 
-/// A number that could not be had.
+/// A number that is not available.
 pub const ABSENT: u64 = u64::MAX;
 
-/// Slots in front of the modules': the clocks.
+/// Slots before the modules: the clocks.
 pub const CLOCKS: usize = 2;
 
-/// Slots of a sample at most: what a file says beyond that is not believed.
+/// Most slots of a sample: larger claims in a file are rejected.
 pub const SLOTS_MAX: usize = 1 << 18;
 
-/// Gives numbers. One file a source; its fields stand in its modules and nowhere else.
+/// Provides numbers. One file per source, which alone declares its fields.
 pub trait Source: Send {
-    /// What it gives, always the same.
+    /// The modules, always the same.
     fn modules(&self) -> Vec<Module>;
 
-    /// Fills one table a module, in that order; what it does not set is absent. In steady state it allocates nothing.
+    /// Fills one table per module, in that order; unset numbers are absent. Does not allocate in
+    /// steady state.
     fn sample(&mut self, tables: &mut [Table]);
 }
 
@@ -36,13 +37,14 @@ pub struct Table {
     names: Vec<String>,
     values: Vec<u64>,
     cursor: usize,
-    /// New rows may be made: they change the shape, and a shape that changes each second makes a long recording.
+    /// Whether new rows may be added: they change the shape, and a shape that changes every second
+    /// inflates a recording.
     open: bool,
     changed: bool,
 }
 
 impl Table {
-    /// An empty table, or with the one row of a module without instances.
+    /// An empty table, or one with the single row of a module without instances.
     pub fn new(module: &Module) -> Table {
         let width = module.recorded().count();
         let names = if module.instance.is_some() { Vec::new() } else { vec![String::new()] };
@@ -50,7 +52,7 @@ impl Table {
         Table { width, rows_max: module.rows_max.into(), names, values, cursor: 0, open: true, changed: false }
     }
 
-    /// Before each sample: all is absent. While `open` new rows may be made.
+    /// Begins a sample with all numbers absent. New rows may be added if `open`.
     pub fn begin(&mut self, open: bool) {
         self.values.fill(ABSENT);
         (self.cursor, self.open) = (0, open);
@@ -61,8 +63,8 @@ impl Table {
         &mut self.values[..self.width]
     }
 
-    /// The row of an instance, all absent at first; none while there is no place for a new one. At the bound the row of
-    /// one that was not seen in this sample is given up.
+    /// The row of an instance, all absent at first; `None` if no row is available. At the limit,
+    /// the row of an instance not seen in this sample is reused.
     pub fn row(&mut self, name: &[u8]) -> Option<&mut [u64]> {
         let behind = (self.cursor..self.names.len()).chain(0..self.cursor);
         let found = behind.into_iter().find(|at| self.names[*at].as_bytes() == name);
@@ -85,7 +87,7 @@ impl Table {
             self.changed = true;
             return Some(self.names.len() - 1);
         }
-        // A row in front of the cursor that is empty belongs to one who has gone.
+        // An empty row before the cursor belongs to an instance that no longer exists.
         let gone =
             (0..self.cursor).find(|at| self.values[at * self.width..][..self.width].iter().all(|v| *v == ABSENT))?;
         self.names[gone] = name;
@@ -98,42 +100,42 @@ impl Table {
         &self.names
     }
 
-    /// All rows, one behind the other.
+    /// All rows, concatenated.
     pub fn values(&self) -> &[u64] {
         &self.values
     }
 
-    /// Whether rows came or changed hands since this was asked last.
+    /// Whether rows were added or reassigned since the last call.
     pub fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
 }
 
-/// The row of all instances of a module together.
+/// The name of the row for all instances of a module.
 pub const ALL: &str = "all";
 
-/// What a sample tells of a module's instances.
+/// The level of detail of a module's instances in a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Detail {
-    /// Each of them.
+    /// Each instance.
     Each,
-    /// Each of them, and all together as the last row: a sample of a thinned stretch that was left whole.
+    /// Each instance, and all together as the last row: a whole sample of a thinned stretch.
     EachAndAll,
-    /// All together, the one row [`ALL`]: a sample that was thinned.
+    /// All together in the one row [`ALL`]: a thinned sample.
     All,
 }
 
-/// Which slot of a sample is whose.
+/// The owners of the slots of a sample.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
     schema: Arc<Schema>,
-    /// Names of the rows, a list a module.
+    /// Names of the rows, one list per module.
     rows: Vec<Vec<String>>,
     details: Vec<Detail>,
     /// First slot of each module.
     first: Vec<usize>,
     slots: usize,
-    /// Tells one thinned file from another: what has grown in the rows [`ALL`] can be compared within one.
+    /// Identifies a thinned file: growth in the rows [`ALL`] is comparable only within one.
     run: u32,
 }
 
@@ -141,7 +143,7 @@ impl Shape {
     /// A shape from a schema and the names of each module's rows.
     ///
     /// # Errors
-    /// They do not fit each other, or make more than [`SLOTS_MAX`] slots.
+    /// They do not match, or need more than [`SLOTS_MAX`] slots.
     pub fn new(schema: Arc<Schema>, rows: Vec<Vec<String>>) -> Result<Shape, String> {
         if rows.len() != schema.modules.len() {
             return Err(format!("rows of {} modules of {}", rows.len(), schema.modules.len()));
@@ -156,10 +158,11 @@ impl Shape {
         Ok(Shape { schema, rows, details, first, slots, run: 0 })
     }
 
-    /// The shapes of a stretch in which some modules are thinned, from that before: of samples that stay whole, and of the others.
+    /// The shapes of a stretch in which some modules are thinned, derived from this one: of whole
+    /// samples, and of thinned ones.
     ///
     /// # Errors
-    /// There is no such module, or it makes more than [`SLOTS_MAX`] slots.
+    /// There is no such module, or it needs more than [`SLOTS_MAX`] slots.
     pub fn thinned(&self, modules: &[usize], run: u32) -> Result<(Shape, Shape), String> {
         let (mut whole, mut thin) = (self.rows.clone(), self.rows.clone());
         for module in modules {
@@ -174,7 +177,7 @@ impl Shape {
         Ok((shape(whole, Detail::EachAndAll)?, shape(thin, Detail::All)?))
     }
 
-    /// The shape with the row [`ALL`] behind those of a module that has it not.
+    /// The shape with the row [`ALL`] added to a module that lacks it.
     pub fn with_all(mut self, module: usize) -> Result<Shape, String> {
         self.rows[module].push(ALL.to_owned());
         let mut shape = Shape::new(self.schema, self.rows)?;
@@ -183,17 +186,17 @@ impl Shape {
         Ok(shape)
     }
 
-    /// What is told of a module's instances.
+    /// The level of detail of a module's instances.
     pub fn detail(&self, module: usize) -> Detail {
         self.details[module]
     }
 
-    /// Which thinned file it is of.
+    /// The thinned file that it belongs to.
     pub fn run(&self) -> u32 {
         self.run
     }
 
-    /// Of a shape of whole samples, the slots that those of thinned samples have too, in their order.
+    /// For a shape of whole samples, the slots that thinned samples have, too, in order.
     pub fn kept(&self) -> Vec<usize> {
         let mut kept: Vec<usize> = (0..CLOCKS).collect();
         for (module, rows) in self.rows.iter().enumerate() {
@@ -213,12 +216,12 @@ impl Shape {
         &self.rows
     }
 
-    /// Numbers in a sample.
+    /// Number of slots in a sample.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
-    /// The slot where a row of a module begins.
+    /// The first slot of a module's row.
     pub fn row_at(&self, module: usize, row: usize) -> usize {
         self.first[module] + row * self.schema.modules[module].recorded().count()
     }
@@ -235,22 +238,22 @@ impl Shape {
     }
 }
 
-/// One moment: a number for each slot of its shape.
+/// One moment: one number per slot of its shape.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// Which slot is whose.
+    /// The owners of the slots.
     pub shape: Arc<Shape>,
-    /// The numbers, the clocks in front.
+    /// The numbers, beginning with the clocks.
     pub values: Vec<u64>,
 }
 
 impl Sample {
-    /// Milliseconds since 1970 (UTC) when it was taken.
+    /// When it was taken, milliseconds since 1970 (UTC).
     pub fn wall_ms(&self) -> u64 {
         self.values[0]
     }
 
-    /// Microseconds of a clock that is never set, since the host's start.
+    /// Microseconds of the monotonic clock, since the host's start.
     pub fn monotonic_us(&self) -> u64 {
         self.values[1]
     }

@@ -1,13 +1,15 @@
-//! Old seconds made thin: of modules with many rows that make a whole, all together each second, and each row every tenth sample.
+//! Thins old seconds: for modules with many rows that form a whole, keeps the total each second,
+//! and each row in every tenth sample.
 //!
 //! ```text
-//! file as it was recorded -> read -> Thinner -> file of the second form (`record`), a fifth of the size with 64 shards
+//! file as recorded -> read -> Thinner -> file of the second version (`record`),
+//!                                        a fifth of the size with 64 shards
 //! ```
 //!
-//! All other modules keep every second, and marks stay. Counters are exact over the ten samples, and the row `all` is right in
-//! each. The first and the last sample of a file, and of a set of rows, stay whole, so that what grew from one to the next is
-//! known by row. The work is done in slices of a few samples. This module reads an open file, and never knows where the
-//! bytes that it makes go.
+//! All other modules keep every second, and marks stay. Counters are exact over the ten samples,
+//! and the row `all` is exact in each. The first and the last sample of a file, and of a set of
+//! rows, stay whole, so that the growth between files is known by row. The work is done in slices
+//! of a few samples. This module reads an open file, and never knows the destination of its output.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,19 +21,20 @@ use crate::schema::Schema;
 use crate::table::{ALL, CLOCKS, Sample, Shape};
 use crate::total::Total;
 
-/// Modules with so many rows or fewer stay as they are.
+/// Modules with at most this many rows stay unchanged.
 pub const ROWS_FULL_MAX: usize = 16;
 
-/// A sample of so many stays whole.
+/// Every one in this many samples stays whole.
 pub const WHOLE_SAMPLES: u64 = 10;
 
-/// Samples of a segment at most: more than in what is recorded, for its first sample is large beside the others.
+/// Samples per segment: more than in recordings, because the first sample of a segment is large
+/// compared to the others.
 const SEGMENT_SAMPLES: u32 = 900;
 
-/// Bytes that are read of a file at once.
+/// Bytes read from a file at once.
 const READ_BYTES: u64 = 64 << 10;
 
-/// Modules of which the rows can be left out, by their places.
+/// Modules whose rows can be left out, by their indices.
 fn modules(shape: &Shape) -> Vec<usize> {
     let many = |at: &usize| {
         let rows = &shape.rows()[*at];
@@ -41,12 +44,12 @@ fn modules(shape: &Shape) -> Vec<usize> {
     (0..shape.rows().len()).filter(many).collect()
 }
 
-/// Whether samples of this shape take less when they are thinned.
+/// Whether thinning makes samples of this shape smaller.
 pub fn thins(shape: &Shape) -> bool {
     !modules(shape).is_empty()
 }
 
-/// The stretch that is written: one set of rows.
+/// The stretch being written: one set of rows.
 struct Stretch {
     modules: Vec<usize>,
     /// Slots of a whole sample that a thinned one has, too.
@@ -56,17 +59,17 @@ struct Stretch {
     whole_at: u64,
 }
 
-/// Takes what was recorded, in its order, and makes the records of a thinned file.
+/// Converts recorded items, in order, to the records of a thinned file.
 #[derive(Default)]
 pub struct Thinner {
     pen: Pen,
     schema: Option<(Arc<Schema>, u32)>,
     stretch: Option<Stretch>,
-    /// Of each module that makes a whole.
+    /// The totals of modules that form a whole.
     totals: Vec<Total>,
     /// The last sample that was written.
     last: Option<Sample>,
-    /// The one behind it, which may be the last of the file, and the marks behind that.
+    /// The next sample, which may be the last of the file, and the marks after it.
     held: Option<Sample>,
     marks: Vec<Mark>,
     values: Vec<u64>,
@@ -75,10 +78,10 @@ pub struct Thinner {
 }
 
 impl Thinner {
-    /// Takes an item, and appends what can be told by now. Of damage a mark stays.
+    /// Takes an item, and appends completed output. Damage becomes a mark.
     ///
     /// # Errors
-    /// It is of another recording than those before it.
+    /// It belongs to another recording than those before it.
     pub fn take(&mut self, item: Item, out: &mut Vec<u8>) -> io::Result<()> {
         match item {
             Item::Sample(sample) => return self.sample(sample, out),
@@ -97,7 +100,7 @@ impl Thinner {
         self.write_held(true, out);
     }
 
-    /// Samples that were written, and how many of them without all rows.
+    /// Number of samples written, and of those without all rows.
     pub fn samples(&self) -> (u64, u64) {
         (self.samples, self.thinned)
     }
@@ -113,7 +116,7 @@ impl Thinner {
                 self.schema = Some((schema.clone(), record::name_of(&bytes)));
                 let wholes = (0..schema.modules.len()).filter(|at| schema.modules[*at].adds_up);
                 self.totals = wholes.map(|at| Total::new(schema, at, 0)).collect();
-                // Damage in front of the first sample.
+                // Damage before the first sample.
                 self.marks.iter_mut().for_each(|mark| mark.wall_ms = mark.wall_ms.max(sample.wall_ms()));
             }
         }
@@ -123,7 +126,7 @@ impl Thinner {
         Ok(())
     }
 
-    /// Writes the sample that is held, which may be the last of its rows, and the marks behind it.
+    /// Writes the held sample, which may be the last with its rows, and the marks after it.
     fn write_held(&mut self, is_last: bool, out: &mut Vec<u8>) {
         if let Some(sample) = self.held.take() {
             self.write(sample, is_last, out);
@@ -152,7 +155,7 @@ impl Thinner {
             }
             None => {
                 let (name, shape, modules) = (*name, &sample.shape, modules(&sample.shape));
-                // Where there is no room for rows more, nothing is thinned.
+                // Without room for additional rows, nothing is thinned.
                 let (modules, whole) = match shape.thinned(&modules, 0) {
                     Ok((whole, _)) => (modules, whole),
                     Err(_) => (Vec::new(), Shape::clone(shape)),
@@ -167,7 +170,8 @@ impl Thinner {
         self.last = Some(sample);
     }
 
-    /// The numbers of a sample with the rows `all`, and without the others of thinned modules if it is not whole.
+    /// The numbers of a sample with the rows `all`, and without the other rows of thinned modules
+    /// if it is not whole.
     fn fill(&mut self, sample: &Sample, thinned: &[usize], is_whole: bool) {
         let (shape, values) = (&sample.shape, &mut self.values);
         values.clear();
@@ -189,26 +193,26 @@ impl Thinner {
 pub struct Job {
     file: File,
     decoder: Decoder,
-    /// What was read, and how far it was looked at.
+    /// The bytes read, and the number of them decoded.
     bytes: Vec<u8>,
     done: usize,
     whole: bool,
     thinner: Thinner,
-    /// What was made and not taken yet.
+    /// Output that was not yet taken.
     pub out: Vec<u8>,
 }
 
 impl Job {
-    /// Of a file that is no longer written.
+    /// For a file that is no longer written.
     pub fn new(file: File) -> Job {
         let (decoder, thinner) = (Decoder::default(), Thinner::default());
         Job { file, decoder, bytes: Vec::new(), done: 0, whole: false, thinner, out: Vec::new() }
     }
 
-    /// Goes on by so many samples. False when all is done.
+    /// Continues by this many samples. Returns false at the end.
     ///
     /// # Errors
-    /// The file cannot be read, or not be thinned.
+    /// The file cannot be read or thinned.
     pub fn step(&mut self, samples: u32) -> io::Result<bool> {
         let mut left = samples;
         while left > 0 {
@@ -228,7 +232,7 @@ impl Job {
     }
 
     fn read(&mut self) -> io::Result<()> {
-        // All but a byte: the decoder takes the first of a file for its beginning.
+        // All but one byte: the decoder takes the first byte of a file for its beginning.
         if self.done > 1 {
             self.bytes.drain(1..self.done);
             self.done = 1;
@@ -237,7 +241,7 @@ impl Job {
         Ok(())
     }
 
-    /// Samples that were written, and how many of them without all rows.
+    /// Number of samples written, and of those without all rows.
     pub fn samples(&self) -> (u64, u64) {
         self.thinner.samples()
     }

@@ -1,24 +1,25 @@
 //! All instances of a module together: the row `all`.
 //!
-//! Of a number that only grows it has by how much its instances have grown, each from where it was first seen, so that one
-//! that comes, goes or begins anew makes no growth that was none. Of a level it has the sum of all, or the most. This
-//! module knows samples, and neither files nor what is shown.
+//! For a counter, the row accumulates the growth of the instances, each from its first appearance
+//! on, so that instances that appear, disappear or restart do not distort it. For a gauge, it is
+//! the sum, or the maximum. This module handles samples, and neither files nor display.
 
 use crate::schema::{Field, Module, Schema};
 use crate::table::{ABSENT, Detail, Sample};
 
-/// The row of one module, over samples in the order of time.
+/// The row of one module, over samples in order of time.
 #[derive(Debug)]
 pub(crate) struct Total {
     module: usize,
-    /// Where growth begins to be counted, a number less each time that it could not be followed: it is seen to have fallen.
+    /// The start value of growth, reduced by one each time that growth could not be followed: the
+    /// number is then seen to fall.
     base: u64,
     grown: Vec<u64>,
     row: Vec<u64>,
 }
 
 impl Total {
-    /// Of a module of the schema, by its place; growth is counted from `base` on.
+    /// For a module of the schema, by its index; growth is counted from `base` on.
     pub(crate) fn new(schema: &Schema, module: usize, base: u64) -> Total {
         let width = schema.modules[module].recorded().count();
         Total { module, base, grown: vec![base; width], row: vec![ABSENT; width] }
@@ -34,7 +35,7 @@ impl Total {
         &self.row
     }
 
-    /// Takes the next sample, with the one before it.
+    /// Adds the next sample, with the one before it.
     pub(crate) fn take(&mut self, before: Option<&Sample>, now: &Sample) {
         let rows = Rows::of(now, self.module);
         let before = before.map(|before| (before, Rows::of(before, self.module)));
@@ -77,7 +78,7 @@ impl Total {
     }
 }
 
-/// Nobody knows by how much a number has grown that fell.
+/// The growth of a number that fell is unknown.
 fn growth(old: u64, new: u64) -> u64 {
     if old == ABSENT || new == ABSENT { 0 } else { new.saturating_sub(old) }
 }
@@ -92,7 +93,7 @@ struct Rows<'a> {
     module: &'a Module,
     detail: Detail,
     names: &'a [String],
-    /// All but the row `all`.
+    /// Number of rows without `all`.
     count: usize,
     values: &'a [u64],
     width: usize,
@@ -121,7 +122,7 @@ impl<'a> Rows<'a> {
         &self.names[at]
     }
 
-    /// Where an instance is, most likely at `near`.
+    /// The row of an instance, most likely at `near`.
     fn place(&self, name: &str, near: usize) -> Option<usize> {
         let names = &self.names[..self.count];
         if names.get(near).is_some_and(|known| known == name) {

@@ -1,18 +1,19 @@
-//! The last minutes in memory, for those who look at the host now, in the form of a file.
+//! The last minutes in memory, in the format of a file, for live readers.
 
 use std::collections::VecDeque;
 
 use crate::record::Mark;
 
-/// Marks that wait to be recorded at most; the oldest go.
+/// Most marks pending; the oldest are dropped.
 const MARKS_MAX: usize = 1024;
 
-/// A place in what is held, for those who come again: a segment, by when it begins, and a byte of it.
+/// A position in the window, for a reader that continues: a segment, by its beginning, and an
+/// offset in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// When the segment begins, in milliseconds since 1970 (UTC).
+    /// The beginning of the segment, in milliseconds since 1970 (UTC).
     pub begun_ms: u64,
-    /// Bytes of the segment before it.
+    /// Offset in the segment, bytes.
     pub offset: usize,
 }
 
@@ -22,19 +23,21 @@ pub struct Window {
     head: Vec<u8>,
     bytes_max: usize,
     bytes: usize,
-    /// When each begins, in milliseconds since 1970 (UTC). At most `bytes_max` bytes in all, but for the last one.
+    /// The beginning of each, in milliseconds since 1970 (UTC). At most `bytes_max` bytes in total,
+    /// except for the last one.
     segments: VecDeque<(u64, Vec<u8>)>,
     /// At most [`MARKS_MAX`].
     marks: VecDeque<Mark>,
 }
 
 impl Window {
-    /// An empty window; `head` is what a file begins with.
+    /// An empty window; `head` is the beginning of a file.
     pub fn new(head: Vec<u8>, bytes_max: usize) -> Window {
         Window { head, bytes_max, bytes: 0, segments: VecDeque::new(), marks: VecDeque::new() }
     }
 
-    /// Appends records of this time, a segment's to a new one. The oldest segments go.
+    /// Appends records with this time; `begins` starts a new segment. The oldest segments are
+    /// dropped.
     pub fn push(&mut self, wall_ms: u64, begins: bool, records: &[u8]) {
         if begins || self.segments.is_empty() {
             self.segments.push_back((wall_ms, Vec::new()));
@@ -46,7 +49,7 @@ impl Window {
         }
     }
 
-    /// What a file with all of it would hold; see [`crate::read`].
+    /// The content as a file; see [`crate::read`].
     pub fn file(&self) -> Vec<u8> {
         let mut file = Vec::with_capacity(self.head.len() + self.bytes);
         file.extend_from_slice(&self.head);
@@ -54,14 +57,16 @@ impl Window {
         file
     }
 
-    /// The same from the last segment on that begins before `since_ms`; none if all that is held is later.
+    /// The same from the last segment that begins before `since_ms`; `None` if all segments are
+    /// later.
     pub fn since(&self, since_ms: u64) -> Option<Vec<u8>> {
         let first = self.segments.iter().rposition(|(begun_ms, _)| *begun_ms <= since_ms)?;
         let segments = self.segments.iter().skip(first).map(|(_, segment)| &segment[..]);
         Some(std::iter::once(&self.head[..]).chain(segments).flatten().copied().collect())
     }
 
-    /// What came behind a place, and where that ends; none if that place is not held any more, or is none.
+    /// The data after a position, and the new end; `None` if the position is invalid or no longer
+    /// held.
     pub fn after(&self, place: Place) -> Option<(Vec<u8>, Place)> {
         let first = self.segments.iter().rposition(|(begun_ms, _)| *begun_ms == place.begun_ms)?;
         let mut bytes = self.segments[first].1.get(place.offset..)?.to_vec();
@@ -69,7 +74,7 @@ impl Window {
         Some((bytes, self.end()?))
     }
 
-    /// Where it ends for now; none while nothing is held.
+    /// The current end; `None` if the window is empty.
     pub fn end(&self) -> Option<Place> {
         self.segments.back().map(|(begun_ms, segment)| Place { begun_ms: *begun_ms, offset: segment.len() })
     }
@@ -79,7 +84,7 @@ impl Window {
         self.head.len() + self.bytes
     }
 
-    /// A mark, recorded with the next sample.
+    /// Adds a mark, recorded with the next sample.
     pub fn mark(&mut self, mark: Mark) {
         if self.marks.len() == MARKS_MAX {
             self.marks.pop_front();
@@ -87,7 +92,7 @@ impl Window {
         self.marks.push_back(mark);
     }
 
-    /// The next mark that waits.
+    /// Takes the next pending mark.
     pub fn take_mark(&mut self) -> Option<Mark> {
         self.marks.pop_front()
     }

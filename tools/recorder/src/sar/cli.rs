@@ -65,23 +65,23 @@ cores, interfaces or disks are thinned. Files of earlier runs in the folder coun
 stay readable. kill -9 loses nothing that was sampled; power loss at most what the kernel had not written, three minutes \
 at worst. With a full disk it goes on in memory and marks the gap when there is room again.";
 
-/// How it ended.
+/// The outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// All was told.
+    /// Everything was shown.
     Done,
-    /// Some of the recording could not be read, which was told.
+    /// A part of the recording could not be read, which was reported.
     Partly,
 }
 
-/// What the parent knows.
+/// Settings from the calling program.
 #[derive(Clone, Debug)]
 pub struct Setting {
-    /// JSON is wanted.
+    /// Whether JSON is requested.
     pub json: bool,
-    /// Columns of a line of text; the terminal's, or 120, when not given.
+    /// Columns of a line of text; `None` for those of the terminal, or 120.
     pub columns: Option<usize>,
-    /// The wish to end.
+    /// The request to end.
     pub stop: Arc<Stop>,
 }
 
@@ -183,7 +183,7 @@ pub fn command() -> Command {
 /// Runs the command that [`command`] describes; notes go to `err`.
 ///
 /// # Errors
-/// The arguments, or what kept it from being done.
+/// Wrong arguments, or the failure.
 pub fn run(
     matches: &ArgMatches,
     setting: &Setting,
@@ -194,13 +194,13 @@ pub fn run(
         return record::run(matches, &setting.stop, err).map(|()| Outcome::Done);
     }
     match Reader::new(matches, setting)?.run(out, err) {
-        // Its reader has gone, as `head` does.
+        // The reader has closed its end, like `head`.
         Err(Failure::Closed) => Ok(Outcome::Done),
         ended => ended,
     }
 }
 
-/// What the numbers are told as.
+/// The output format.
 enum Form {
     Text(Option<Text>),
     Csv,
@@ -224,12 +224,12 @@ struct Reader {
     json: bool,
     form: Form,
     course: Course,
-    /// Modules that are thinned where it stands.
+    /// Modules that are thinned at the current position.
     thinned: Vec<String>,
     schema: Option<Arc<Schema>>,
-    /// What was to be told in front of the first line.
+    /// Notes before the first line.
     early: Vec<(Option<u64>, String)>,
-    /// When the sample before this one was taken.
+    /// When the previous sample was taken.
     last_ms: Option<u64>,
     outcome: Outcome,
 }
@@ -237,7 +237,7 @@ struct Reader {
 impl Reader {
     fn new(matches: &ArgMatches, setting: &Setting) -> Result<Reader, Failure> {
         let clock = Clock::new(matches.get_flag("utc"));
-        // A name that is no text can still be a folder's: it is not turned into an address.
+        // A path that is not Unicode is a folder, not an address.
         let folder = matches.get_one::<PathBuf>("data").map(|data| data.join("recorder"));
         let address = matches.get_one::<String>("from").filter(|from| Http::is_address(from));
         let folder = folder.or_else(|| Some(PathBuf::from(matches.get_one::<String>("from")?)));
@@ -278,7 +278,7 @@ impl Reader {
                     None => 0,
                 };
                 if let Some(end) = end {
-                    // A second that is named is shown to its end.
+                    // An end given as a whole second includes that second.
                     let named = !end.contains('.') && !end.starts_with('-');
                     until_ms = clock.read(end, near_ms)? + if named { 999 } else { 0 };
                 }
@@ -286,7 +286,7 @@ impl Reader {
                     let (since, until) = (stamp(since_ms), stamp(until_ms));
                     return Err(Failure::Usage(format!("-s {since} is not before -e {until}")));
                 }
-                // A sample before the first line's end is where its interval begins.
+                // The interval of the first line begins at an earlier sample.
                 Box::new(Files::at(place()?, since_ms.saturating_sub(2_000), follow.then(|| setting.stop.clone()))?)
             }
         };
@@ -342,7 +342,7 @@ impl Reader {
                     }
                 }
                 Some(Said::Damage(path, damage)) => {
-                    // The last second of a process that was killed is no reason to fail.
+                    // A truncated last second of a killed process is not a failure.
                     if damage.why != Why::CutOff {
                         self.outcome = Outcome::Partly;
                     }
@@ -356,7 +356,8 @@ impl Reader {
                 }
                 Some(Said::Sample(sample)) => {
                     if sample.wall_ms() > self.until_ms {
-                        // Behind a sample of the future come those that were recorded after the clock was set right.
+                        // A sample from the future is followed by those recorded after the clock
+                        // was corrected.
                         if sample.wall_ms() > clock::wall_ms() {
                             continue;
                         }
@@ -382,7 +383,7 @@ impl Reader {
         Ok(self.outcome)
     }
 
-    /// Something beside the numbers.
+    /// Writes a note beside the numbers.
     fn note(
         &mut self,
         wall_ms: Option<u64>,
@@ -433,10 +434,10 @@ impl Reader {
             self.course.begin(sample);
             return Ok(());
         };
-        // Half of a recording's interval more or less is no other interval.
+        // A deviation of half the recording's interval does not count.
         let passed_us = sample.monotonic_us().saturating_sub(from.monotonic_us());
         let interval_us = self.interval.as_micros() as u64;
-        // Where rows are thinned, an interval of more than a sample ends with one that has them.
+        // Where rows are thinned, an interval of several samples ends with one that has them.
         let waits = interval_us >= interval_ms.saturating_mul(1_500) && !self.course.is_whole();
         if passed_us + interval_ms * 500 < interval_us || waits {
             return Ok(());
@@ -448,7 +449,7 @@ impl Reader {
         Ok(())
     }
 
-    /// A word where single rows begin to be thinned, and where they are there again.
+    /// Notes where rows begin to be thinned, and where they are complete again.
     fn tell_thinned(
         &mut self,
         wall_ms: u64,
@@ -473,7 +474,7 @@ impl Reader {
         self.note(Some(wall_ms), &text, &object, out, err)
     }
 
-    /// The first sample, or one of another recording: another process, another host, other fields.
+    /// The first sample, or one of another recording: another process, host, or set of fields.
     fn begin(&mut self, sample: &Sample, out: &mut dyn Write, err: &mut dyn Write) -> Result<(), Failure> {
         let schema = sample.shape.schema();
         let picks = self.selection.picks(schema);

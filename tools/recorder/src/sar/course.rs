@@ -1,8 +1,8 @@
-//! Samples in the order of time as intervals, also where they were thinned.
+//! Converts samples in order of time to intervals, including thinned ones.
 //!
-//! There the rows of some modules stand in every tenth sample only. Their rates are then of those ten, and each second has the
-//! row `all` instead. That is made for seconds in full as well where it is asked for, and its growth goes on from one file to
-//! the next.
+//! In a thinned stretch, the rows of some modules are only in every tenth sample. Their rates then
+//! cover ten samples, and each second has the row `all` instead. On request, that row is computed
+//! for complete seconds as well, and its growth continues from one file to the next.
 
 use std::sync::Arc;
 
@@ -12,26 +12,26 @@ use crate::schema::Schema;
 use crate::table::{ALL, Detail, Sample, Shape};
 use crate::total::Total;
 
-/// Where growth of rows `all` is counted from: there is room below, for when it has to begin anew.
+/// Start value of counters in rows `all`: it leaves room below for restarts.
 const BASE: u64 = 1 << 62;
 
-/// A recording, as its samples come.
+/// The state of a recording during reading.
 #[derive(Default)]
 pub(super) struct Course {
     schema: Option<Arc<Schema>>,
     picks: Vec<Pick>,
     totals: Vec<Total>,
-    /// The last sample as it was recorded.
+    /// The last sample as recorded.
     last: Option<Sample>,
     /// A shape, and the same with rows `all`.
     shape: Option<(Arc<Shape>, Arc<Shape>)>,
-    /// Where the interval that is under way begins, and where that of the rows does of which this sample has none.
+    /// The beginning of the current interval, and of that for the rows missing in this sample.
     from: Option<Sample>,
     each: Option<Sample>,
 }
 
 impl Course {
-    /// Of which picks, from the next sample on.
+    /// Sets the picks, from the next sample on.
     pub(super) fn pick(&mut self, picks: &[Pick]) {
         *self = Course { picks: picks.to_vec(), ..Course::default() };
     }
@@ -41,17 +41,17 @@ impl Course {
         &self.picks
     }
 
-    /// No interval is under way: what comes next is not connected with what was.
+    /// Ends the current interval: the next sample is unrelated.
     pub(super) fn part(&mut self) {
         (self.from, self.each) = (None, None);
     }
 
-    /// Where the interval that is under way begins.
+    /// The beginning of the current interval.
     pub(super) fn from(&self) -> Option<&Sample> {
         self.from.as_ref()
     }
 
-    /// The next sample, as the other calls take it: with rows `all` where they are asked for.
+    /// Prepares the next sample for the other methods: adds rows `all` if requested.
     pub(super) fn take(&mut self, sample: Sample) -> Sample {
         let schema = sample.shape.schema();
         if self.schema.as_ref().is_none_or(|known| known != schema) {
@@ -85,7 +85,7 @@ impl Course {
                 let bare = |total: &&&Total| sample.shape.detail(total.module()) == Detail::Each;
                 let shape = Shape::clone(&sample.shape);
                 let shape = shown.iter().filter(bare).try_fold(shape, |shape, total| shape.with_all(total.module()));
-                // Of a sample that has no room for more there is no row `all`.
+                // A sample without room for them has no rows `all`.
                 let Ok(shape) = shape else { return sample.clone() };
                 let shape = Arc::new(shape);
                 self.shape = Some((sample.shape.clone(), shape.clone()));
@@ -105,18 +105,18 @@ impl Course {
         Sample { shape, values }
     }
 
-    /// Modules of which rows are asked for, and that the last sample is thinned of.
+    /// Modules whose rows are requested, and thinned in the last sample.
     pub(super) fn thinned(&self) -> Vec<String> {
         let thinned = self.rows_asked(|detail| detail != Detail::Each);
         thinned.map(|pick| pick.module.name.to_string()).collect()
     }
 
-    /// Whether the last sample has all rows that are asked for.
+    /// Whether the last sample has all requested rows.
     pub(super) fn is_whole(&self) -> bool {
         self.rows_asked(|detail| detail == Detail::All).next().is_none()
     }
 
-    /// Picks with rows other than `all`, of which the last sample tells so.
+    /// Picks with rows other than `all` for which the last sample has this detail.
     fn rows_asked(&self, told: fn(Detail) -> bool) -> impl Iterator<Item = &Pick> {
         let of = move |pick: &&Pick| {
             let shape = &self.last.as_ref()?.shape;
@@ -127,7 +127,7 @@ impl Course {
         self.picks.iter().filter(move |pick| of(pick).unwrap_or(false))
     }
 
-    /// An interval begins at a sample.
+    /// Begins an interval at a sample.
     pub(super) fn begin(&mut self, sample: Sample) {
         if self.is_whole() {
             self.each = (!self.thinned().is_empty()).then(|| sample.clone());
@@ -135,7 +135,7 @@ impl Course {
         self.from = Some(sample);
     }
 
-    /// The interval that is under way ends at a sample, and the next begins. None is under way at first.
+    /// Ends the current interval at a sample, and begins the next. At first, there is none to end.
     pub(super) fn end(&mut self, sample: Sample) -> Option<Moment> {
         let from = self.from.as_ref()?;
         let moment = since(&self.picks, from, self.each.as_ref(), &sample);

@@ -1,4 +1,4 @@
-//! For programs: JSON, an object a line, and CSV. Times are UTC.
+//! Output for programs: JSON, one object per line, and CSV. Times are UTC.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,8 @@ fn number(value: Option<f64>) -> Value {
     value.map_or(Value::Null, |value| rounded(value).into())
 }
 
-/// A moment as an object: a key a module, and in it a key a field, or a row with its fields.
+/// A moment as an object: one key per module with one key per field, or one per row with its
+/// fields.
 pub(super) fn json_line(picks: &[Pick], moment: &Moment, out: &mut dyn Write) -> io::Result<()> {
     let mut line = json!({ "time": stamp(moment.wall_ms), "seconds": rounded(moment.seconds) });
     for (pick, rows) in picks.iter().zip(&moment.rows) {
@@ -31,7 +32,7 @@ pub(super) fn json_line(picks: &[Pick], moment: &Moment, out: &mut dyn Write) ->
     writeln!(out, "{line}")
 }
 
-/// The first line: `time,row` and a column a field.
+/// The first line: `time,row` and one column per field.
 pub(super) fn csv_head(picks: &[Pick], out: &mut dyn Write) -> io::Result<()> {
     write!(out, "time,row")?;
     for pick in picks {

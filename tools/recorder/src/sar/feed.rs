@@ -1,4 +1,5 @@
-//! Where samples come from: files, followed or not, wherever they are (`place`). This host now is `host`.
+//! Sources of samples: files, followed or not, local or remote (`place`). The current host is in
+//! `host`.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -13,61 +14,62 @@ use crate::ring::Part;
 use crate::schema::Schema;
 use crate::table::Sample;
 
-/// What a feed tells.
+/// An item from a feed.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Said {
-    /// A moment.
+    /// A sample.
     Sample(Sample),
-    /// Something that happened.
+    /// An event.
     Mark(Mark),
-    /// What could not be read of a file.
+    /// Data of a file that could not be read.
     Damage(PathBuf, Damage),
-    /// For now there is nothing more: what was said so far may be shown.
+    /// Nothing further for now: previous items may be shown.
     Waiting,
 }
 
-/// Gives samples in the order of time.
+/// Yields samples in order of time.
 pub trait Feed {
-    /// The next; none at the end.
+    /// The next item; `None` at the end.
     ///
     /// # Errors
-    /// Nothing can be had any more.
+    /// Nothing can be read any more.
     fn next(&mut self) -> Result<Option<Said>, Failure>;
 
-    /// A schema of what it will give, without taking anything.
+    /// A schema of the coming samples, without consuming any.
     ///
     /// # Errors
     /// There is none.
     fn schema(&mut self) -> Result<Arc<Schema>, Failure>;
 }
 
-/// Of a stream, what was read is let go when it is this much.
+/// For a stream, consumed bytes are dropped when they reach this size.
 const READ_BYTES_MAX: usize = 256 << 10;
 
-/// The files of a folder, or one file, here or behind a port.
+/// The files of a folder, or one file, local or remote.
 pub struct Files {
     place: Rc<dyn Place>,
     parts: Vec<Part>,
-    /// Which of them is read, what was read of it, and how far it was looked at.
+    /// The current file, its bytes, and the number of them decoded.
     at: usize,
     bytes: Vec<u8>,
     done: usize,
     decoder: Decoder,
-    /// Of the first file that had one.
+    /// The schema of the first file that had one.
     schema: Option<Arc<Schema>>,
-    /// When the last sample was taken that was told; what is not later was told before its file was replaced.
+    /// Time of the last sample returned; older ones were returned before their file was replaced.
     told_ms: u64,
     again: bool,
-    /// Nothing more will come to the file that is looked at.
+    /// Whether the current file is complete.
     whole: bool,
-    /// It was said that there is nothing more for now.
+    /// Whether `Waiting` was returned.
     waits: bool,
-    /// Until then more is waited for.
+    /// Waits for more until this is set.
     stop: Option<Arc<Stop>>,
 }
 
 impl Files {
-    /// A folder's files from the one on in which `since_ms` is, or one file; with `stop` it goes on as they grow.
+    /// The files of a folder from the one that contains `since_ms`, or one file; with `stop`, they
+    /// are followed as they grow.
     ///
     /// # Errors
     /// There is no recording.
@@ -75,7 +77,7 @@ impl Files {
         Files::at(Rc::new(Folder::new(from.into())), since_ms, stop)
     }
 
-    /// The same of any place.
+    /// The same for any place.
     ///
     /// # Errors
     /// There is no recording.
@@ -111,7 +113,7 @@ impl Files {
         Ok(files)
     }
 
-    /// How far the recording reaches: when the first file was begun, and the last sample of the last one.
+    /// The end of the recording: its last sample, or else the beginning of its first file.
     ///
     /// # Errors
     /// Files that cannot be read.
@@ -136,10 +138,10 @@ impl Files {
         &self.parts
     }
 
-    /// Reads what the file that is looked at has got since; false for nothing. One that was removed meanwhile has no more.
+    /// Reads new data of the current file; returns false if there is none. A removed file has none.
     fn load(&mut self) -> Result<bool, Failure> {
         if self.place.is_stream() && self.done > READ_BYTES_MAX {
-            // All but a byte: the decoder takes the first of a file for its beginning.
+            // All but one byte: the decoder takes the first byte of a file for its beginning.
             self.bytes.drain(1..self.done);
             self.done = 1;
         }
@@ -158,7 +160,7 @@ impl Files {
         if known == 0 && !self.bytes.is_empty() {
             let mut found = self.decoder.learn(&self.bytes);
             if found.is_none() {
-                // Its own description is damaged; others of the ring are likely to have it.
+                // Its own schema is damaged; other files of the ring probably have it.
                 found = self.learn_from_others();
             }
             self.schema = self.schema.take().or(found);
@@ -166,20 +168,20 @@ impl Files {
         Ok(self.bytes.len() > known)
     }
 
-    /// Learns all descriptions that files begin with; the last of them.
+    /// Learns the schemas at the beginning of all files; returns the last one.
     fn learn_from_others(&mut self) -> Option<Arc<Schema>> {
         let heads = self.parts.iter().filter_map(|part| self.place.head(part));
         heads.fold(None, |found, head| self.decoder.learn(&head).or(found))
     }
 
-    /// Nothing is known of the file that is looked at.
+    /// Resets the state for the current file.
     fn begin_part(&mut self) {
         (self.done, self.again) = (0, false);
         self.bytes.clear();
         self.decoder.restart();
     }
 
-    /// A file behind the one that is looked at. Files that came are taken up.
+    /// Whether there is a file after the current one. Takes up new files.
     fn has_next(&mut self) -> Result<bool, Failure> {
         if self.at + 1 == self.parts.len() && self.stop.is_some() && self.place.grows() && !self.place.is_stream() {
             let last = self.parts[self.at].number;
@@ -214,7 +216,7 @@ impl Feed for Files {
                 self.load()?;
                 continue;
             }
-            // With a file behind it this one is whole: looked for before its last bytes are read.
+            // If a file follows, this one is complete: checked before its last bytes are read.
             self.whole = self.has_next()?;
             if self.load()? || self.whole {
                 self.waits = false;
@@ -229,7 +231,7 @@ impl Feed for Files {
 
     fn schema(&mut self) -> Result<Arc<Schema>, Failure> {
         if self.schema.is_none() {
-            // A file that is cut to nothing, or has got nothing yet.
+            // An empty file.
             self.schema = self.learn_from_others();
         }
         let path = self.parts[self.at].path.display();

@@ -1,4 +1,4 @@
-//! This host now, as a feed.
+//! The current host, as a feed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::recorder::Sampler;
 use crate::schema::Schema;
 use crate::sources::{self, Roots};
 
-/// Samples of this host, until the end is wished.
+/// Samples of this host, until the end is requested.
 pub(super) struct Host {
     sampler: Sampler,
     pace: Pace,

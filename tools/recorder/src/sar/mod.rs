@@ -1,7 +1,7 @@
-//! Reading what was recorded, or this host now: `throng sar`.
+//! Shows recordings, or the current host: `throng sar`.
 //!
 //! ```text
-//! feed (files of a folder or behind a server's port, this host) -> rates over a selection -> text | data (JSON, CSV) | summary
+//! feed (files of a folder or a server, this host) -> rates -> text | data (JSON, CSV) | summary
 //! ```
 //!
 //! This module knows how numbers are shown and never how they were taken.
@@ -31,16 +31,16 @@ pub use select::Selection;
 pub use series::{Column, Plotter, Series};
 pub use summary::{Figures, Summary};
 
-/// Why it could not be done.
+/// Why it failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Failure {
     /// The arguments are wrong.
     Usage(String),
     /// Something failed.
     Failed(String),
-    /// Another process writes there.
+    /// Another process writes to it.
     InUse(String),
-    /// Nobody reads any more what is said.
+    /// The reader of the output has closed its end.
     Closed,
 }
 

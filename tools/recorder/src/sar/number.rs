@@ -2,7 +2,7 @@
 
 use crate::schema::{Field, Kind};
 
-/// A number in as many columns as it may take; one that could not be had is `-`.
+/// A number in a given width; `-` if it is missing.
 pub(super) fn fit(value: Option<f64>, field: &Field, width: usize) -> String {
     let Some(value) = value else { return "-".into() };
     let whole = field.kind == Kind::Gauge && field.per == 1;
@@ -27,7 +27,7 @@ pub(super) fn fit(value: Option<f64>, field: &Field, width: usize) -> String {
     })
 }
 
-/// For programs: four digits behind the point.
+/// For programs: four decimal places.
 pub(super) fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

@@ -1,4 +1,4 @@
-//! Where the files of a recording are: a folder here, or one behind a server's port (`remote`).
+//! The location of a recording's files: a local folder, or a server (`remote`).
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -9,24 +9,25 @@ use std::time::Duration;
 use super::Failure;
 use crate::ring::{self, Part};
 
-/// Bytes of a file at most: larger ones are none of a ring.
+/// Largest size of a file: larger ones do not belong to a ring.
 pub(super) const FILE_BYTES_MAX: u64 = 1 << 30;
 
-/// Bytes in which a file's schema stands.
+/// The part of a file that contains the schema.
 const HEAD_BYTES: u64 = 1 << 20;
 
-/// What became of a wish to read on.
+/// The result of reading further.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Had {
-    /// What there was behind what is known, nothing perhaps.
+    /// Read the available data, possibly none.
     More,
-    /// Nothing: another file is there now, thinned, of the same seconds. It has to be read from its first byte on.
+    /// Nothing read: the file was replaced by a thinned one of the same seconds, which must be read
+    /// from its first byte.
     Replaced,
 }
 
 /// Files of a recording, read as they grow.
 pub trait Place {
-    /// What it is called.
+    /// Its name.
     fn name(&self) -> String;
 
     /// Its files, the oldest first.
@@ -35,26 +36,27 @@ pub trait Place {
     /// They cannot be listed.
     fn parts(&self) -> Result<Vec<Part>, Failure>;
 
-    /// Appends what a file has behind its first `known` bytes. One that the ring has gone over meanwhile has no more.
+    /// Appends the part of a file after its first `known` bytes. A file removed by the ring has
+    /// none.
     ///
     /// # Errors
     /// It cannot be read.
     fn read(&self, part: &Part, known: u64, into: &mut Vec<u8>) -> Result<Had, Failure>;
 
-    /// The beginning of a file, as much as is needed for its schema and can be had.
+    /// The beginning of a file, as much as its schema needs and is available.
     fn head(&self, part: &Part) -> Option<Vec<u8>>;
 
-    /// Whether files may come.
+    /// Whether files may be added.
     fn grows(&self) -> bool {
         true
     }
 
-    /// Whether there is one file without an end, of which nothing needs to be kept that was read.
+    /// Whether there is one endless file, whose consumed part need not be kept.
     fn is_stream(&self) -> bool {
         false
     }
 
-    /// A follower looks for more so often.
+    /// The interval at which a follower reads.
     fn look_every(&self) -> Duration {
         Duration::from_millis(200)
     }
@@ -63,7 +65,7 @@ pub trait Place {
 /// A folder, or one file.
 pub(super) struct Folder {
     path: PathBuf,
-    /// The file that is read: it stays the same when a thinner one takes its place.
+    /// The current file: an open file stays the same when a thinned one replaces it.
     open: RefCell<Option<(PathBuf, File)>>,
 }
 

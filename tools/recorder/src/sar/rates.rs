@@ -1,13 +1,13 @@
-//! Two samples to what is shown of them: rates, shares, quotients.
+//! Derives displayed numbers from two samples: rates, shares, quotients.
 
 use super::select::Pick;
 use crate::schema::{Field, Kind, Module};
 use crate::table::{ABSENT, Sample};
 
-/// Rows of one pick: their names, and a number for each of its fields.
+/// Rows of one pick: their names, and one number per field.
 pub type Rows = Vec<(String, Vec<Option<f64>>)>;
 
-/// What is shown of the time between two samples.
+/// The displayed numbers of the time between two samples.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Moment {
     /// Its end, in milliseconds since 1970 (UTC).
@@ -18,13 +18,13 @@ pub struct Moment {
     pub rows: Vec<Rows>,
 }
 
-/// A field's number in a row of recorded ones.
+/// The recorded number of a field in a row.
 fn recorded(module: &Module, field: usize, row: &[u64]) -> Option<u64> {
     let slot = module.fields[..field].iter().filter(|field| field.is_recorded()).count();
     row.get(slot).copied().filter(|value| *value != ABSENT)
 }
 
-/// How much it grew. A number that fell was begun anew in between; nobody knows by how much it has grown since.
+/// The growth of a number. A number that fell was reset in between, so its growth is unknown.
 fn growth(module: &Module, field: usize, from: &[u64], to: &[u64]) -> Option<f64> {
     let (from, to) = (recorded(module, field, from)?, recorded(module, field, to)?);
     to.checked_sub(from).map(|growth| growth as f64)
@@ -39,7 +39,7 @@ fn shown(module: &Module, field: usize, from: &[u64], to: &[u64], seconds: f64) 
         Kind::Time => growth(module, field, from, to).map(|growth| 100.0 * growth / per / seconds),
         Kind::Share => {
             let shares = (0..module.fields.len()).filter(|at| module.fields[*at].kind == Kind::Share);
-            // A share may fall by a little: the kernel's idle and iowait do (proc(5)).
+            // A share may fall slightly: the kernel's idle and iowait do (proc(5)).
             let of = |at| Some((recorded(module, at, to)?).saturating_sub(recorded(module, at, from)?) as f64);
             let whole: f64 = shares.filter_map(of).sum();
             let part = of(field)?;
@@ -56,18 +56,18 @@ fn shown(module: &Module, field: usize, from: &[u64], to: &[u64], seconds: f64) 
                 value.map(|value| value / unit)
             };
             let (of, by) = (part(of)?, part(by)?);
-            // Nothing of nothing is told as 0: no read was slow.
+            // Zero by zero is shown as 0: no read was slow.
             Some(if by > 0.0 { f64::from(*times) * of / by } else { 0.0 })
         }
     }
 }
 
-/// What is shown of the time between two samples.
+/// The displayed numbers of the time between two samples.
 pub fn between(picks: &[Pick], from: &Sample, to: &Sample) -> Moment {
     since(picks, from, None, to)
 }
 
-/// The same, but that rows which the first of them has not are shown since an earlier one.
+/// The same, except that rows missing in the first sample are measured from an earlier one.
 pub(super) fn since(picks: &[Pick], from: &Sample, each: Option<&Sample>, to: &Sample) -> Moment {
     let rows = picks.iter().map(|pick| rows(pick, from, each, to).unwrap_or_default()).collect();
     Moment { wall_ms: to.wall_ms(), seconds: seconds(from, to), rows }
@@ -93,7 +93,7 @@ fn rows(pick: &Pick, from: &Sample, each: Option<&Sample>, sample: &Sample) -> O
     let mut found = Rows::new();
     for name in sample.shape.rows()[at].iter().filter(wanted) {
         let Some(to) = row(sample, module, name) else { continue };
-        // One that has gone.
+        // An instance that no longer exists.
         if module.instance.is_some() && to.iter().all(|value| *value == ABSENT) {
             continue;
         }
@@ -136,7 +136,7 @@ mod tests {
             Field::quotient("levels", "%", ("level", "level", 100), ""),
         ];
         let got = samples(fields, &[1, 1024, 500, 10, 100], &[2048, 5120, 1500, 40, 110]);
-        // `wait`: a second by 4 KiB, times ten.
+        // `wait`: per second, by 4 KiB, times ten.
         let wanted = [2.0, 2.0, 50.0, 75.0, 25.0, 2.5, 100.0];
         assert_eq!(got, wanted.map(Some));
     }

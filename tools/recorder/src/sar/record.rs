@@ -1,4 +1,4 @@
-//! `throng sar record`: this host into a ring of files, without a server.
+//! `throng sar record`: records this host into a ring of files, without a server.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -12,10 +12,10 @@ use crate::recorder::{Event, Recorder, Sampler};
 use crate::ring::Ring;
 use crate::sources::{self, Roots};
 
-/// Memory for the last minutes: of use to nobody here but while the disk is full.
+/// Memory for the last minutes: only used while the disk is full.
 const WINDOW_BYTES_MAX: usize = 1 << 20;
 
-/// Where recordings go when nothing else is said.
+/// The default folder for recordings.
 fn usual_folder() -> Result<PathBuf, Failure> {
     let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")));
@@ -47,7 +47,7 @@ pub(super) fn run(matches: &ArgMatches, stop: &Stop, err: &mut dyn Write) -> Res
     let program = concat!("throng sar record ", env!("CARGO_PKG_VERSION"));
     let sampler = Sampler::new(sources::origin(&roots, interval.as_millis() as u64, program), sources::all(&roots));
     let mut recorder = Recorder::new(sampler, WINDOW_BYTES_MAX, Some(ring));
-    // What cannot be said is no reason to stop recording.
+    // A failed report is not a reason to stop recording.
     let _ = writeln!(
         err,
         "Recording every {} s into {shown}, at most {} MiB.\n  Read it: throng sar --from {shown}\n  Stop it: Ctrl-C",

@@ -1,14 +1,15 @@
-//! The recording of a server elsewhere, by the operator's HTTP.
+//! The recording of a remote server, through the operator's HTTP interface.
 //!
 //! ```text
 //! GET /api/recording                  {"parts":[{"number":12,"begun_s":1763776983,"bytes":70123}, ..]}
-//! GET /api/recording/12?from=70123    bytes of that file from there on, at most 1 MiB; none at its end; 404 when it has gone;
-//!                                     `Throng-Form` is another one when the file was thinned meanwhile
-//! GET /api/recording/recent?since=MS  the last minutes from memory, as a file; `Throng-Next` says where it ended, and
-//! GET /api/recording/recent?after=W   goes on from there; 410 when that has gone
+//! GET /api/recording/12?from=70123    bytes of that file from this offset, at most 1 MiB; none at its
+//!                                     end; 404 when it was removed; `Throng-Form` changes when the file
+//!                                     was thinned meanwhile
+//! GET /api/recording/recent?since=MS  the last minutes from memory, as a file; `Throng-Next` states the
+//! GET /api/recording/recent?after=W   end, from which this continues; 410 when that is no longer held
 //! ```
 //!
-//! Nothing is kept at the server for a reader: it asks for what it has not got.
+//! The server keeps no state for a reader: the reader requests what it lacks.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -25,45 +26,46 @@ use crate::ring::Part;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// Longest time for a connection.
 const CONNECT_PATIENCE: Duration = Duration::from_secs(10);
-/// The server lets a connection go after 15 s: one that waited for longer than this is not used again.
+/// The server closes idle connections after 15 s: one that was idle for longer than this is not
+/// reused.
 const IDLE_MAX: Duration = Duration::from_secs(5);
-/// Bytes of an answer that are taken at most.
+/// Most bytes accepted in an answer.
 const ANSWER_BYTES_MAX: u64 = 64 << 20;
-/// The header that says how to go on with the last minutes.
+/// The header with the position at which to continue the last minutes.
 const NEXT: &str = "throng-next";
-/// The header that tells a thinned file from the one before it, of the same number.
+/// The header that distinguishes a thinned file from the previous one of the same number.
 const FORM: &str = "throng-form";
 
-/// A server's HTTP.
+/// The HTTP interface of a server.
 pub struct Http {
     agent: Agent,
     base: String,
     token: Option<String>,
 }
 
-/// An answer that is not an error of the way to the server.
+/// An answer of the server, as opposed to a failed connection.
 #[derive(Debug)]
 pub struct Answer {
-    /// The status, of which 401 and 403 are told as failures.
+    /// The status, except 401 and 403, which are failures.
     pub status: u16,
     /// The header `Throng-Next`.
     pub next: Option<String>,
-    /// The header `Throng-Form`, of a file.
+    /// The header `Throng-Form`, for a file.
     pub form: Option<String>,
     /// The body.
     pub body: Vec<u8>,
 }
 
 impl Http {
-    /// Whether this is an address and not a folder.
+    /// Whether this is an address rather than a folder.
     pub fn is_address(from: &str) -> bool {
         from.starts_with("http://") || from.starts_with("https://")
     }
 
-    /// At `http://host:port`, with the token that stands in a file where one is needed.
+    /// For `http://host:port`, with the token in the given file if one is needed.
     ///
     /// # Errors
-    /// The address is of another form, or there is no token in the file.
+    /// The address has another form, or the file contains no token.
     pub fn new(base: &str, token_file: Option<&Path>) -> Result<Http, Failure> {
         if base.starts_with("https://") {
             let text = "https is not spoken here: tunnel the port (ssh -L 5290:127.0.0.1:5290 HOST) and give http://127.0.0.1:5290";
@@ -103,7 +105,7 @@ impl Http {
     /// Gets a path.
     ///
     /// # Errors
-    /// There is no way to the server, or it does not let this be asked.
+    /// The server cannot be reached, or refuses the request.
     pub fn get(&self, path: &str) -> Result<Answer, Failure> {
         let base = &self.base;
         let failed = |text: String| Failure::Failed(format!("{base}: {text}"));
@@ -132,7 +134,7 @@ impl Http {
     /// Gets JSON.
     ///
     /// # Errors
-    /// As [`Http::get`]; the server has no such thing, or says why not.
+    /// As [`Http::get`]; the server has no such resource, or reports an error.
     pub fn json<T: for<'a> Deserialize<'a>>(&self, path: &str) -> Result<T, Failure> {
         let answer = self.get(path)?;
         let told = match answer.status {
@@ -144,7 +146,7 @@ impl Http {
 }
 
 impl Answer {
-    /// Why it is not what was asked for.
+    /// The reason in an error answer.
     fn why(&self) -> String {
         #[derive(Deserialize)]
         struct Why {
@@ -158,7 +160,7 @@ impl Answer {
     }
 }
 
-/// Why there is no answer, in words.
+/// The failure of a connection, in words.
 fn no_way(error: &ureq::Error) -> String {
     use std::io::ErrorKind;
     match error {
@@ -175,14 +177,14 @@ fn no_way(error: &ureq::Error) -> String {
     }
 }
 
-/// A recording behind a port.
+/// A recording on a server.
 pub struct Remote {
     http: Http,
-    /// The last minutes from memory only, from this time on.
+    /// Only the last minutes from memory, from this time on.
     recent_ms: Option<u64>,
-    /// Where the last minutes were read to.
+    /// The position after the last minutes read so far.
     next: RefCell<Option<String>>,
-    /// The form of the file that is read.
+    /// The generation of the current file.
     form: RefCell<Option<String>>,
 }
 
@@ -198,12 +200,12 @@ struct Listed {
 }
 
 impl Remote {
-    /// All of it.
+    /// The whole recording.
     pub fn new(http: Http) -> Remote {
         Remote { http, recent_ms: None, next: RefCell::default(), form: RefCell::default() }
     }
 
-    /// The last minutes, from this time on, and what comes.
+    /// The last minutes from this time on, and new data.
     pub fn recent(http: Http, since_ms: u64) -> Remote {
         Remote { http, recent_ms: Some(since_ms), next: RefCell::default(), form: RefCell::default() }
     }
@@ -212,7 +214,7 @@ impl Remote {
         format!("{}/api/recording/{name}", self.http.base()).into()
     }
 
-    /// Bytes behind what was read of the last minutes.
+    /// Reads the last minutes after the current position.
     fn read_recent(&self, since_ms: u64, into: &mut Vec<u8>) -> Result<(), Failure> {
         let path = match &*self.next.borrow() {
             None => format!("/api/recording/recent?since={since_ms}"),
@@ -231,7 +233,7 @@ impl Remote {
         let mut form = self.form.borrow_mut();
         while known < FILE_BYTES_MAX {
             let answer = self.http.get(&format!("/api/recording/{}?from={known}", part.number))?;
-            // Its server may have thinned it since its last piece.
+            // The server may have thinned the file since the last piece.
             if answer.status == 200 && known == 0 {
                 (*form).clone_from(&answer.form);
             } else if answer.status == 200 && *form != answer.form {
@@ -242,7 +244,7 @@ impl Remote {
                     known += answer.body.len() as u64;
                     into.extend_from_slice(&answer.body);
                 }
-                // The ring has gone on over it.
+                // The ring has removed the file.
                 (200 | 404, _) => break,
                 _ => return Err(Failure::Failed(format!("{}: {}", part.path.display(), answer.why()))),
             }
@@ -287,7 +289,7 @@ impl Place for Remote {
     }
 
     fn head(&self, part: &Part) -> Option<Vec<u8>> {
-        // A schema stands in the first of the pieces that are handed out.
+        // The first piece of a file contains the schema.
         let answer = self.http.get(&format!("/api/recording/{}?from=0", part.number)).ok()?;
         (answer.status == 200).then_some(answer.body)
     }

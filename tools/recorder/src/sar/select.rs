@@ -1,19 +1,19 @@
-//! Which modules, rows and fields are wanted: `cpu`, `nic:eth0`, `tcp.in,out`.
+//! Selects modules, rows and fields: `cpu`, `nic:eth0`, `tcp.in,out`.
 
 use super::Failure;
 use crate::schema::{Module, Schema};
 
-/// What is shown when nothing is asked for: the talk's first table.
+/// The default modules: the first table of the talk.
 const USUAL: [&str; 3] = ["cpu", "tcp", "memory"];
 
-/// Fields of the usual modules that are shown when nothing is asked for.
+/// The default fields of these modules.
 const USUAL_FIELDS: [&[&str]; 3] = [
     &["user", "sys", "softirq", "iowait", "idle"],
     &["estab", "passive", "in", "out", "retr_pct", "lsn_over"],
     &["cached", "free"],
 ];
 
-/// One module as it is asked for.
+/// One requested module.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Wish {
     module: String,
@@ -24,7 +24,8 @@ struct Wish {
 }
 
 impl Wish {
-    /// `module[:row,row][.field,field]`; a row's name may hold points, but for its last part.
+    /// Parses `module[:row,row][.field,field]`; the name of a row may contain dots, except in its
+    /// last part.
     fn of(word: &str, schema: &Schema) -> Result<Wish, Failure> {
         let list = |names: &str| names.split(',').map(str::to_owned).collect::<Vec<_>>();
         let end = word.find([':', '.']).unwrap_or(word.len());
@@ -62,24 +63,24 @@ impl Wish {
     }
 }
 
-/// One module of a schema with the fields that are shown of it.
+/// One module of a schema with the selected fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Pick {
     /// The module.
     pub module: Module,
-    /// Places in its fields.
+    /// Indices of its fields.
     pub fields: Vec<usize>,
     /// Only these rows, if not all.
     pub rows: Option<Vec<String>>,
 }
 
 impl Pick {
-    /// It has one row at most, without a name that would have to be told in each line.
+    /// Whether it has at most one row, so that lines need no row name.
     pub fn is_flat(&self) -> bool {
         self.module.instance.is_none() || self.rows.as_ref().is_some_and(|rows| rows.len() == 1)
     }
 
-    /// What stands above its columns: `nic:eth0`.
+    /// The heading above its columns: `nic:eth0`.
     pub fn title(&self) -> String {
         match &self.rows {
             Some(rows) if self.is_flat() => format!("{}:{}", self.module.name, rows[0]),
@@ -88,15 +89,16 @@ impl Pick {
     }
 }
 
-/// What is shown, of any schema.
+/// The selection, independent of a schema.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Selection(Vec<Wish>);
 
 impl Selection {
-    /// From the words of a command line, against the modules that there are; without words the usual.
+    /// Parses the words of a command line, against the existing modules; without words, the
+    /// default.
     ///
     /// # Errors
-    /// A module or a field is not there; what is there is told.
+    /// A module or a field does not exist; the existing ones are listed.
     pub fn of<'a>(words: impl IntoIterator<Item = &'a str>, schema: &Schema) -> Result<Selection, Failure> {
         let mut wishes = Vec::new();
         for word in words {
@@ -119,7 +121,7 @@ impl Selection {
         Ok(Selection(wishes))
     }
 
-    /// What of it a schema has.
+    /// The part of the selection that a schema has.
     pub fn picks(&self, schema: &Schema) -> Vec<Pick> {
         let pick = |wish: &Wish| {
             let module = schema.modules[schema.module(&wish.module)?].clone();

@@ -1,4 +1,4 @@
-//! Columns over time, for plots: a time, and a number for each field of each row.
+//! Columns over time, for plots: the times, and one number per time for each field of each row.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,28 +15,29 @@ use crate::table::Sample;
 pub struct Column {
     /// Its module.
     pub module: String,
-    /// Its row; empty for a module with one.
+    /// Its row; empty for a module with a single row.
     pub row: String,
     /// Its field.
     pub field: String,
-    /// The unit as it is shown.
+    /// The displayed unit.
     pub unit: String,
-    /// A number for each time, where there was one.
+    /// One number per time, where available.
     pub values: Vec<Option<f64>>,
 }
 
-/// What was picked, over time.
+/// The picked fields over time.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Series {
     /// Ends of the intervals, in milliseconds since 1970 (UTC).
     pub times_ms: Vec<u64>,
     /// The columns, in the order in which they were first seen.
     pub columns: Vec<Column>,
-    /// What happened.
+    /// The events.
     pub marks: Vec<Mark>,
-    /// Modules of which rows stand in every tenth sample only somewhere in this time, and `all` in each.
+    /// Modules whose rows are, somewhere in this time, only in every tenth sample, with `all` in
+    /// each.
     pub thinned: Vec<String>,
-    /// Places at which a recording could not be read.
+    /// Number of places at which the recording could not be read.
     pub damaged: usize,
 }
 
@@ -54,8 +55,8 @@ pub struct Plotter<'a> {
 }
 
 impl<'a> Plotter<'a> {
-    /// Of the time between two moments, at most about `points_max` intervals, none shorter than the samples are apart. By
-    /// `now_ms` it tells later samples from those of a clock that was ahead.
+    /// Of the time between two moments, at most about `points_max` intervals, none shorter than the
+    /// samples are apart. By `now_ms` it tells later samples from those of a clock that was ahead.
     pub fn new(selection: &'a Selection, (from_ms, until_ms): (u64, u64), now_ms: u64, points_max: u64) -> Plotter<'a> {
         let step_ms = until_ms.saturating_sub(from_ms) / points_max.max(1);
         Plotter {
@@ -71,11 +72,12 @@ impl<'a> Plotter<'a> {
         }
     }
 
-    /// Takes what comes next, in the order in which it was recorded; `false` when nothing later can matter.
+    /// Takes the next item in recorded order; returns `false` when later ones cannot matter.
     pub fn take(&mut self, said: Said) -> bool {
         match said {
             Said::Sample(sample) if sample.wall_ms() > self.until_ms => {
-                // Behind a sample of the future come those that were recorded after the clock was set right.
+                // A sample from the future is followed by those recorded after the clock was
+                // corrected.
                 if sample.wall_ms() <= self.now_ms {
                     return false;
                 }
@@ -104,15 +106,15 @@ impl<'a> Plotter<'a> {
             return;
         };
         if sample.wall_ms() < before.wall_ms() {
-            // The clock was set back. What was recorded for this time before gives way.
+            // The clock was set back: drop what was recorded for this time before.
             let kept = self.series.times_ms.partition_point(|time_ms| *time_ms < sample.wall_ms());
             self.series.times_ms.truncate(kept);
             self.series.columns.iter_mut().for_each(|column| column.values.truncate(kept));
             self.course.begin(sample);
             return;
         }
-        // The last one before the beginning is where the first interval begins. A little early is in time: samples are not
-        // apart to the millisecond.
+        // The last sample before the beginning starts the first interval. Slightly early counts:
+        // intervals are not exact to the millisecond.
         let due = before.wall_ms() + self.step_ms.saturating_sub(self.step_ms / 8 + 1);
         if sample.wall_ms() < self.from_ms {
             self.course.begin(sample);
@@ -123,7 +125,7 @@ impl<'a> Plotter<'a> {
                 self.series.thinned.push(module);
             }
         }
-        // Where rows are thinned, an interval of more than a sample ends with one that has them.
+        // Where rows are thinned, an interval of several samples ends with one that has them.
         let interval_ms = sample.shape.schema().origin.interval_ms;
         if sample.wall_ms() < due || self.step_ms > interval_ms && !self.course.is_whole() {
             return;
@@ -154,7 +156,7 @@ impl<'a> Plotter<'a> {
         }
     }
 
-    /// What has come of it.
+    /// Returns the series.
     pub fn finish(mut self) -> Series {
         let length = self.series.times_ms.len();
         self.series.columns.iter_mut().for_each(|column| column.values.resize(length, None));
@@ -174,10 +176,10 @@ mod tests {
         Arc::new(Schema { modules, ..Schema::default() })
     }
 
-    /// A sample a second from 1,000 s on; each counter grows by ten a second.
+    /// One sample per second from 1,000 s on; each counter grows by ten per second.
     fn samples(schema: &Arc<Schema>, count: u64) -> Vec<Said> {
         let sample = |n: u64| {
-            // The second interface comes in the middle.
+            // The second interface appears in the middle.
             let nics = if n < count / 2 { vec!["a".to_owned()] } else { vec!["a".into(), "b".into()] };
             let rows = nics.len();
             let shape = Arc::new(Shape::new(schema.clone(), vec![vec![String::new()], nics]).expect("it fits"));
@@ -193,7 +195,7 @@ mod tests {
         plot(&selection, samples(&schema, 100), (from_s, until_s), points)
     }
 
-    /// Ten seconds after the end of the time that is shown.
+    /// Ten seconds after the end of the displayed time.
     fn plot(selection: &Selection, all: Vec<Said>, (from_s, until_s): (u64, u64), points: u64) -> Series {
         let now_ms = (until_s + 10) * 1_000;
         let mut plotter = Plotter::new(selection, (from_s * 1_000, until_s * 1_000), now_ms, points);
@@ -214,15 +216,15 @@ mod tests {
         assert_eq!(series.columns[1].values[3], Some(13.0));
     }
 
-    /// A sample is set to this time.
+    /// Sets the time of a sample.
     fn set(said: &mut Said, wall_s: u64) {
         if let Said::Sample(sample) = said {
             sample.values[0] = wall_s * 1_000;
         }
     }
 
-    /// A series ended at the first sample of a clock that was ahead, and no sample after the clock was set back was later than
-    /// the last one shown.
+    /// A series used to end at the first sample of a clock that was ahead, because no sample after
+    /// its correction was later than the last one shown.
     #[test]
     fn a_clock_that_was_ahead_hides_nothing_that_came_after_it() {
         let schema = schema();
@@ -241,7 +243,7 @@ mod tests {
         let schema = schema();
         let selection = Selection::of(["tcp.level"], &schema).expect("it is there");
         let mut all = samples(&schema, 100);
-        // From second 40 on ten seconds behind: the time from 1,030 on comes twice.
+        // From second 40 on ten seconds behind: the time from 1,030 on occurs twice.
         all[40..].iter_mut().zip(1_030..).for_each(|(said, s)| set(said, s));
         let series = plot(&selection, all, (1_010, 1_050), 600);
         assert!(series.times_ms.is_sorted_by(|a, b| a < b), "{:?}", series.times_ms);

@@ -1,4 +1,4 @@
-//! Least, mean, most and percentiles of each number over the whole time.
+//! Minimum, mean, maximum and percentiles of each number over the whole time.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use super::number::{fit, rounded};
 use super::rates::Moment;
 use super::select::Pick;
 
-/// What is told of one number.
+/// The statistics of one number.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Figures {
-    /// Of so many seconds it is known.
+    /// Number of seconds with a value.
     pub count: usize,
-    /// The least.
+    /// The minimum.
     pub min: f64,
     /// The mean.
     pub mean: f64,
-    /// The most.
+    /// The maximum.
     pub max: f64,
-    /// The least that half, 95 % and 99 % of the seconds do not exceed.
+    /// The 50th percentile by nearest rank.
     pub p50: f64,
-    /// See `p50`.
+    /// The 95th percentile by nearest rank.
     pub p95: f64,
-    /// See `p50`.
+    /// The 99th percentile by nearest rank.
     pub p99: f64,
 }
 
 impl Figures {
-    /// Of some numbers; none of none.
+    /// The statistics of some numbers; `None` if there are none.
     pub fn of(mut values: Vec<f64>) -> Option<Figures> {
         values.sort_by(f64::total_cmp);
         let (min, max) = (*values.first()?, *values.last()?);
@@ -37,16 +37,16 @@ impl Figures {
     }
 }
 
-/// Gathers moments.
+/// Collects moments.
 #[derive(Default, Debug)]
 pub struct Summary {
     picks: Vec<Pick>,
-    /// By pick, row and field: all its numbers, 8 bytes a number and moment.
+    /// By pick, row and field: all its numbers, 8 bytes per number and moment.
     values: BTreeMap<(usize, String, usize), Vec<f64>>,
 }
 
 impl Summary {
-    /// What the moments that come are of. Of another selection than before, it begins anew.
+    /// Sets the picks of the coming moments. A changed selection restarts the summary.
     pub fn picks(&mut self, picks: &[Pick]) {
         if self.picks != picks {
             self.values.clear();
@@ -54,7 +54,7 @@ impl Summary {
         }
     }
 
-    /// Takes a moment in.
+    /// Adds a moment.
     pub fn add(&mut self, moment: &Moment) {
         for (pick, rows) in moment.rows.iter().enumerate() {
             for (name, numbers) in rows {
@@ -67,7 +67,7 @@ impl Summary {
         }
     }
 
-    /// Pick, row, field and figures of each number, in the order in which they are shown.
+    /// Pick, row, field and statistics of each number, in display order.
     fn lines(&self) -> impl Iterator<Item = (&Pick, &str, &crate::schema::Field, Figures)> {
         self.values.iter().filter_map(|((at, name, field), values)| {
             let pick = &self.picks[*at];

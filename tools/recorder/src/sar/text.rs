@@ -1,4 +1,4 @@
-//! Columns by module, several modules side by side where they fit, as `sar` has them.
+//! Columns by module, several modules side by side where they fit, in the style of `sar`.
 
 use std::io::{self, Write};
 
@@ -7,7 +7,7 @@ use super::rates::Moment;
 use super::select::Pick;
 use super::time::Clock;
 
-/// Lines after which the heading comes again.
+/// Lines after which the heading is repeated.
 const PAGE: usize = 30;
 
 /// `HH:MM:SS`
@@ -16,28 +16,28 @@ const TIME: usize = 8;
 /// Columns of one pick.
 struct Columns {
     pick: usize,
-    /// Place in the pick's numbers, and width.
+    /// Index among the pick's numbers, and width.
     fields: Vec<(usize, usize)>,
 }
 
-/// What stands side by side: flat picks, or one with many rows.
+/// Columns side by side: flat picks, or one with many rows.
 struct Band {
     columns: Vec<Columns>,
-    /// Width of the rows' names; 0 of flat ones.
+    /// Width of the row names; 0 for flat picks.
     names: usize,
-    /// Sum and count of each number of each row, for the mean: rows by name in the order in which they came.
+    /// Sum and count of each number of each row, for the mean: rows by name in order of appearance.
     sums: Vec<(String, Vec<(f64, u64)>)>,
-    /// What is told later: bands come one behind the other.
+    /// Deferred output: bands follow one another.
     kept: String,
     lines: usize,
 }
 
-/// Tells moments as text.
+/// Writes moments as text.
 pub(super) struct Text {
     clock: Clock,
     picks: Vec<Pick>,
     bands: Vec<Band>,
-    /// Each moment is told when it comes, all bands of it.
+    /// Whether each moment is written at once, with all bands.
     live: bool,
     day: String,
 }
@@ -57,8 +57,8 @@ impl Text {
         for (at, pick) in picks.iter().enumerate() {
             let names = if pick.is_flat() { 0 } else { 9 };
             let mut rest = (0..pick.fields.len()).peekable();
-            // A gap of two between modules, of one between columns. A module that does not fit beside the others
-            // begins a band, and one that is wider than a line goes on in the next.
+            // A gap of two between modules, of one between columns. A module that does not fit
+            // beside the others begins a band, and one wider than a line continues in the next.
             let whole: usize = rest.clone().map(|field| width(pick, field) + 1).sum::<usize>() + 1;
             if !open || names > 0 || used + whole > room {
                 bands.push(band(names));
@@ -122,7 +122,7 @@ impl Text {
         line
     }
 
-    /// Something beside the numbers.
+    /// Writes a note beside the numbers.
     pub(super) fn note(&mut self, wall_ms: Option<u64>, text: &str, out: &mut dyn Write) -> io::Result<()> {
         let time = wall_ms.map_or(" ".repeat(TIME), |at| self.clock.time(at));
         writeln!(out, "{time}  -- {text}")
@@ -172,7 +172,7 @@ impl Text {
         Ok(())
     }
 
-    /// What was kept, and the means.
+    /// Writes the deferred output, and the means.
     pub(super) fn finish(&mut self, out: &mut dyn Write) -> io::Result<()> {
         for (at, band) in self.bands.iter().enumerate() {
             if band.sums.is_empty() {
@@ -263,7 +263,7 @@ mean        1.50  98.50     1500     -
 mean     eth0        1.50
 mean     lo          0.00
 ";
-        // Spaces at ends of lines are of no matter.
+        // Trailing blanks do not matter.
         let trimmed = |text: &str| text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         assert_eq!(trimmed(&told(80, false)), trimmed(wanted));
         let narrow = told(30, false);

@@ -1,4 +1,4 @@
-//! Times that people write and read: local or UTC, said which.
+//! Parses and formats times: local or UTC, with an indication which.
 
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp, Zoned};
 
 use super::Failure;
 
-/// How times are shown and read.
+/// How times are shown and parsed.
 #[derive(Clone, Debug)]
 pub(super) struct Clock {
     zone: TimeZone,
@@ -40,10 +40,11 @@ impl Clock {
         }
     }
 
-    /// A time that was written, in milliseconds since 1970: of the day of `near_ms` without a date; `-10m` is before it.
+    /// Parses a time to milliseconds since 1970: without a date, on the day of `near_ms`; `-10m` is
+    /// relative to it.
     ///
     /// # Errors
-    /// It is no time.
+    /// It is not a time.
     pub(super) fn read(&self, text: &str, near_ms: u64) -> Result<u64, Failure> {
         let wrong = || {
             let forms = "14:03, 14:03:59, 2026-11-22, 2026-11-22T14:03:59, 2026-11-22T14:03:59Z or -10m (s, m, h, d before the end)";

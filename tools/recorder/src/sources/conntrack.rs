@@ -1,4 +1,5 @@
-//! The firewall's table of connections, where its module is loaded: `sys/net/netfilter`, `net/stat/nf_conntrack`.
+//! The firewall's connection table, if its module is loaded: `sys/net/netfilter`,
+//! `net/stat/nf_conntrack`.
 
 use super::Roots;
 use super::text::{self, Keyed, Pseudo, add, first, hex, lines, words};
@@ -51,7 +52,7 @@ impl Source for Conntrack {
                 row[slot] = first(text);
             }
         }
-        // A line a core under the names of the columns.
+        // One line per core under the names of the columns.
         let Some(text) = self.stat.read() else { return };
         let mut lines = lines(text).filter(|line| !line.is_empty());
         let Some(names) = lines.next() else { return };

@@ -10,7 +10,7 @@ use crate::table::{Source, Table};
 const SECTORS: u32 = 2; // a KiB, whatever the disk calls a sector
 const NONE: usize = usize::MAX;
 
-/// Fields, and their columns behind the name; none for quotients.
+/// Fields, and their columns after the name; none for quotients.
 const TABLE: &[(Field, usize)] = &[
     (Field::count("reads", "", 6, "Reads done."), 0),
     (Field::count("writes", "", 6, "Writes done."), 4),
@@ -29,7 +29,7 @@ const TABLE: &[(Field, usize)] = &[
     (Field::count("discards", "", 8, "Discards done."), 11),
 ];
 
-/// Disks of a host at most.
+/// Most disks of a host.
 const DISKS_MAX: u16 = 64;
 
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(super) struct Disk {
     block: PathBuf,
     /// The recorded column of each slot.
     columns: Vec<usize>,
-    /// What is no disk of its own: partitions.
+    /// Partitions, which are not separate disks.
     parts: Vec<Vec<u8>>,
 }
 
@@ -54,7 +54,7 @@ impl Disk {
     }
 }
 
-/// Partitions that are remembered at most; more are asked about each time.
+/// Most partitions remembered; further ones are looked up each time.
 const PARTS_MAX: usize = 1024;
 
 impl Source for Disk {
@@ -72,7 +72,7 @@ impl Source for Disk {
             for (slot, word) in numbers.iter_mut().zip(words) {
                 *slot = number(word);
             }
-            // Neither has it ever read nor written: a loop device without a file.
+            // It has neither read nor written: a loop device without a file.
             if numbers[0] == 0 && numbers[4] == 0 || self.parts.iter().any(|part| part == name) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Open files against what is allowed: `/proc/sys/fs/file-nr`, and the process's `limits` and `fd`.
+//! Open files and their limits: `/proc/sys/fs/file-nr`, and the process's `limits` and `fd`.
 
 use std::fs;
 use std::path::PathBuf;
@@ -51,7 +51,7 @@ impl Source for Files {
             row[0] = words.next().map_or(row[0], number);
             row[1] = words.nth(1).map_or(row[1], number);
         }
-        // Its size is the count of descriptors, without a walk over them.
+        // Its size is the number of descriptors, without a walk over them.
         if let Some(count) = fs::metadata(&self.descriptors).ok().map(|meta| meta.len()).filter(|count| *count > 0) {
             row[2] = count;
         }

@@ -15,7 +15,7 @@ const TABLE: &Keyed = &[
     (Field::count("out_disc", "pkt", 7, "Packets to be sent and dropped for want of room."), "Ip:OutDiscards"),
 ];
 
-/// The keys of the sixth version, in the order of the table.
+/// The keys of IPv6, in the order of the table.
 const SIX: [&str; TABLE.len()] = [
     "Ip6InReceives",
     "Ip6OutRequests",

@@ -1,4 +1,4 @@
-//! Memory and huge pages: `/proc/meminfo`, and what sockets hold of it: `net/sockstat`.
+//! Memory and huge pages: `/proc/meminfo`, and the part used by sockets: `net/sockstat`.
 
 use rustix::param::page_size;
 

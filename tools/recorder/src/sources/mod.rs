@@ -1,8 +1,9 @@
-//! Where numbers come from: one file a source, its fields declared once in the table at its top.
+//! The sources of numbers: one file per source, its fields declared once in the table at its top.
 //!
-//! All of these read `/proc` and `/sys` (proc(5); Documentation/filesystems/proc.rst, admin-guide/iostats.rst,
-//! accounting/psi.rst of the kernel) and know nothing of each other. What the kernel does not tell is absent. A program
-//! adds its own by implementing [`Source`].
+//! All of these read `/proc` and `/sys` (proc(5); Documentation/filesystems/proc.rst,
+//! admin-guide/iostats.rst, accounting/psi.rst of the kernel) and are independent of each other.
+//! Figures that the kernel does not provide are absent. A program adds its own by implementing
+//! [`Source`].
 
 mod conntrack;
 mod disk;
@@ -25,7 +26,7 @@ use std::path::{Path, PathBuf};
 use crate::schema::Origin;
 use crate::table::Source;
 
-/// Where the kernel's files are; a test has its own.
+/// The folders of the kernel's files; a test has its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Roots {
     /// `/proc`
@@ -37,7 +38,7 @@ pub struct Roots {
 }
 
 impl Roots {
-    /// This host's, and a process.
+    /// Those of this host, and a process.
     pub fn of(pid: u32) -> Roots {
         Roots { proc: "/proc".into(), sys: "/sys".into(), pid }
     }
@@ -46,7 +47,7 @@ impl Roots {
         self.proc.join(self.pid.to_string()).join(file)
     }
 
-    /// Of the process's network namespace.
+    /// A file of the process's network namespace.
     fn net(&self, file: &str) -> PathBuf {
         self.own("net").join(file)
     }
@@ -71,7 +72,7 @@ pub fn all(roots: &Roots) -> Vec<Box<dyn Source>> {
     ]
 }
 
-/// Host and process of a recording.
+/// The origin of a recording: host and process.
 pub fn origin(roots: &Roots, interval_ms: u64, program: &str) -> Origin {
     let read = |path: &Path| fs::read_to_string(path).unwrap_or_default().trim().to_owned();
     let kernel = roots.proc.join("sys/kernel");
@@ -94,7 +95,7 @@ mod tests {
     use crate::recorder::Sampler;
     use crate::table::ABSENT;
 
-    /// A host whose kernel tells nothing at all.
+    /// A host whose kernel provides nothing at all.
     #[test]
     fn what_the_kernel_does_not_tell_is_absent() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -105,7 +106,7 @@ mod tests {
         assert!(sampler.values()[2..].iter().all(|value| *value == ABSENT), "{:?}", sampler.values());
     }
 
-    /// Documentation/filesystems/proc.rst: this host tells of all that is not optional.
+    /// Documentation/filesystems/proc.rst: this host provides everything that is not optional.
     #[test]
     fn this_host_tells_of_itself() {
         let roots = Roots::of(std::process::id());

@@ -5,7 +5,7 @@ use super::text::{Pseudo, lines, number, words};
 use crate::schema::{Field, Module};
 use crate::table::{Source, Table};
 
-/// Fields, and their columns behind the name.
+/// Fields, and their columns after the name.
 const TABLE: &[(Field, usize)] = &[
     (Field::count("rx_pkt", "pkt", 7, "Packets received."), 1),
     (Field::count("tx_pkt", "pkt", 7, "Packets sent."), 9),
@@ -19,7 +19,7 @@ const TABLE: &[(Field, usize)] = &[
     (Field::count("rx_mcast", "pkt", 7, "Packets received that were for a group."), 7),
 ];
 
-/// Interfaces of a host at most; those of containers come and go.
+/// Most interfaces of a host; those of containers appear and disappear.
 const INTERFACES_MAX: u16 = 64;
 
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Source for Nic {
 
     fn sample(&mut self, tables: &mut [Table]) {
         let Some(text) = self.file.read() else { return };
-        // Two lines of headings, without a colon.
+        // Two heading lines, without a colon.
         for line in lines(text) {
             let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
             let Some(row) = tables[0].row(line[..colon].trim_ascii()) else { continue };

@@ -11,7 +11,7 @@ const fn mib(name: &'static str, help: &'static str) -> Field {
     Field::gauge(name, "MiB", 8, help).per(1024)
 }
 
-/// Keys of `status` and `io`, and columns of `stat` behind the name of the program, from `state` on.
+/// Keys of `status` and `io`, and columns of `stat` after the name of the program, from `state` on.
 const TABLE: &Keyed = &[
     (Field::time("user", 100, "CPU in the program; 100 is one core."), "11"),
     (Field::time("sys", 100, "CPU in the kernel; 100 is one core."), "12"),
@@ -68,7 +68,7 @@ impl Source for Process {
     fn sample(&mut self, tables: &mut [Table]) {
         let row = tables[0].only();
         if let Some(text) = self.stat.read() {
-            // The name may hold anything, a parenthesis too.
+            // The name may contain anything, even a parenthesis.
             let behind = text.iter().rposition(|byte| *byte == b')').map_or(text.len(), |at| at + 1);
             for (column, word) in words(&text[behind..]).enumerate() {
                 if let Some((_, slot)) = self.columns.iter().find(|(at, _)| *at == column) {

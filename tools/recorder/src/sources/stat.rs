@@ -1,11 +1,11 @@
-//! CPU, in all and by core, and what the kernel did: `/proc/stat`, `/proc/loadavg`.
+//! CPU, in total and by core, and activity of the kernel: `/proc/stat`, `/proc/loadavg`.
 
 use super::Roots;
 use super::text::{self, Keyed, Lines, Pseudo, lines, number, words};
 use crate::schema::{Field, Module};
 use crate::table::{Source, Table};
 
-/// In the kernel's order; guests are in `user` and `nice` already.
+/// In the kernel's order; guest time is included in `user` and `nice`.
 const TIMES: [(&str, &str); 8] = [
     ("user", "Programs, and guests of virtual machines."),
     ("nice", "Programs that give way to others."),
@@ -28,7 +28,7 @@ const SYSTEM: &Keyed = &[
     (Field::gauge("threads", "", 7, "Threads there are."), ""),
 ];
 
-/// Cores of a host at most.
+/// Most cores of a host.
 const CORES_MAX: u16 = 1024;
 
 #[derive(Debug)]

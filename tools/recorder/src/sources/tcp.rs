@@ -49,7 +49,7 @@ pub(super) struct Tcp {
     sockets: Vec<&'static str>,
 }
 
-/// Keys of one file; those of others are empty.
+/// Keys of one file; those of other files are empty.
 fn of(prefix: &str) -> Vec<&'static str> {
     text::keys(TABLE).into_iter().map(|key| key.strip_prefix(prefix).unwrap_or("")).collect()
 }

@@ -1,4 +1,5 @@
-//! Reading `/proc`: kept descriptors, reused buffers, numbers by hand; no allocation once a file was seen.
+//! Fast reading of `/proc`: open descriptors, reused buffers, hand-written number parsing; no
+//! allocation after the first read of a file.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use crate::schema::Field;
 use crate::table::ABSENT;
 
-/// A file that is read again and again from its beginning.
+/// A file that is read repeatedly from its beginning.
 #[derive(Debug)]
 pub(crate) struct Pseudo {
     path: PathBuf,
@@ -20,7 +21,7 @@ impl Pseudo {
         Pseudo { path: path.into(), file: None, buffer: Vec::new() }
     }
 
-    /// Its text now; none if it is not there, or not any more.
+    /// Its current text; `None` if it does not exist.
     pub(crate) fn read(&mut self) -> Option<&[u8]> {
         if self.file.is_none() {
             self.file = File::open(&self.path).ok();
@@ -53,7 +54,7 @@ pub(crate) fn words(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     line.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty())
 }
 
-/// A decimal number at the front of a word, ended by anything else; [`ABSENT`] if there is none.
+/// A decimal number at the front of a word, ended by any other byte; [`ABSENT`] if there is none.
 pub(crate) fn number(word: &[u8]) -> u64 {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit());
     let value = digits.fold(None, |sum: Option<u64>, digit| {
@@ -68,19 +69,20 @@ pub(crate) fn hex(word: &[u8]) -> u64 {
         .fold(0, |sum: u64, digit| sum.wrapping_mul(16).wrapping_add((*digit as char).to_digit(16).unwrap_or(0).into()))
 }
 
-/// The number in front of the first word, if any; else [`ABSENT`].
+/// The number at the front of the first word, or [`ABSENT`].
 pub(crate) fn first(text: &[u8]) -> u64 {
     words(text).next().map_or(ABSENT, number)
 }
 
-/// Adds to a sum that may not have begun.
+/// Adds to a sum that may still be absent.
 pub(crate) fn add(sum: &mut u64, more: u64) {
     if more != ABSENT {
         *sum = if *sum == ABSENT { more } else { sum.wrapping_add(more) };
     }
 }
 
-/// A source's table: fields, and the key of each in the kernel's file; a field that is not recorded has none.
+/// A source's table: fields with their keys in the kernel's file; a field that is not recorded has
+/// none.
 pub(crate) type Keyed = [(Field, &'static str)];
 
 /// The fields of a source's table.
@@ -88,16 +90,17 @@ pub(crate) fn fields(table: &Keyed) -> Vec<Field> {
     table.iter().map(|(field, _)| field.clone()).collect()
 }
 
-/// The keys of its recorded fields: the slot is the place.
+/// The keys of its recorded fields: the index is the slot.
 pub(crate) fn keys(table: &'static Keyed) -> Vec<&'static str> {
     table.iter().filter(|(field, _)| field.is_recorded()).map(|(_, key)| *key).collect()
 }
 
-/// Reads lines of `key number` or `key: number`, whose order stays the same: found by key once, then by place.
+/// Reads lines of `key number` or `key: number` in a stable order: found by key once, then by
+/// position.
 #[derive(Debug)]
 pub(crate) struct Lines {
     keys: Vec<&'static str>,
-    /// For each line, the slot that it is for.
+    /// The slot of each line.
     slots: Vec<Option<u16>>,
 }
 
@@ -106,7 +109,7 @@ impl Lines {
         Lines { keys, slots: Vec::new() }
     }
 
-    /// Numbers go to the slots of their keys; a key that does not come leaves its slot as it is.
+    /// Writes numbers to the slots of their keys; the slot of a missing key is left unchanged.
     pub(crate) fn read(&mut self, text: &[u8], row: &mut [u64]) {
         if !self.by_place(text, row) {
             let Lines { keys, slots } = self;
@@ -141,10 +144,11 @@ fn key(line: &[u8]) -> &[u8] {
     &line[..end.unwrap_or(line.len())]
 }
 
-/// Reads pairs of lines, one with names and one with numbers, both behind the name of a protocol (`/proc/net/snmp`).
+/// Reads pairs of lines, one with names and one with numbers, each after the name of a protocol
+/// (`/proc/net/snmp`).
 #[derive(Debug)]
 pub(crate) struct Pairs {
-    /// Protocol with its colon, and for each slot its column's name.
+    /// The protocol with its colon, and the column name of each slot.
     protocol: &'static str,
     keys: Vec<&'static str>,
     names: Vec<u8>,
@@ -157,7 +161,8 @@ impl Pairs {
         Pairs { protocol, keys, names: Vec::new(), columns: Vec::new() }
     }
 
-    /// Numbers go to the slots of their columns' names; what does not come leaves its slot as it is.
+    /// Writes numbers to the slots of their columns; the slot of a missing column is left
+    /// unchanged.
     pub(crate) fn read(&mut self, text: &[u8], row: &mut [u64]) {
         let mut of = lines(text).filter_map(|line| line.strip_prefix(self.protocol.as_bytes()));
         let (Some(names), Some(numbers)) = (of.next(), of.next()) else { return };

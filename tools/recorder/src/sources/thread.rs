@@ -1,8 +1,9 @@
-//! The threads of the process by name: `task/*/schedstat` (scheduler/sched-stats.rst) and `task/*/stat` (proc(5)). Threads of
-//! one name are one row.
+//! The threads of the process by name: `task/*/schedstat` (scheduler/sched-stats.rst) and
+//! `task/*/stat` (proc(5)). Threads with the same name are one row.
 //!
-//! Both of the kernel's accounts of CPU are here. That of the scheduler is exact to the nanosecond; that by program and kernel is
-//! made by where ticks fell, and scaled so that both parts make the exact sum (`cputime_adjust`).
+//! Both of the kernel's accounts of CPU time are recorded. The scheduler's is exact to the
+//! nanosecond. The one by user and system time is sampled by ticks, and scaled so that both parts
+//! yield the exact sum (`cputime_adjust`).
 
 use std::fs;
 use std::path::PathBuf;
@@ -19,7 +20,7 @@ const PER_S: u32 = 1_000_000_000;
 /// Fields of a row that are summed over its threads: three of `schedstat`, then two of `stat`.
 const SUMMED: usize = 5;
 
-/// Columns of `stat` behind the name: time in the program and in the kernel.
+/// Columns of `stat` after the name: user and system time.
 const TIMES: std::ops::Range<usize> = 11..13;
 
 const FIELDS: [Field; SUMMED + 1] = [
@@ -31,16 +32,16 @@ const FIELDS: [Field; SUMMED + 1] = [
     Field::gauge("threads", "", 7, "Threads of that name."),
 ];
 
-/// Names at most; what has another name is not told apart from nothing.
+/// Most names; threads with further names are not recorded.
 const NAMES_MAX: u16 = 128;
 
-/// Threads that are looked at, at most.
+/// Most threads that are read.
 const THREADS_MAX: usize = 1024;
 
-/// The list is read anew after so many samples, and whenever their count has changed.
+/// The list is read again after this many samples, and whenever the number of threads has changed.
 const LIST_SAMPLES: u32 = 30;
 
-/// One thread, with what it had at the last sample.
+/// One thread, with its counts at the last sample.
 #[derive(Debug)]
 struct Task {
     id: u32,
@@ -51,13 +52,13 @@ struct Task {
 }
 
 impl Task {
-    /// What it has now; none if it has ended.
+    /// Its current counts; `None` if it has ended.
     fn read(&mut self) -> Option<[u64; SUMMED]> {
         let mut now = [ABSENT; SUMMED];
         let numbers = words(self.schedstat.read()?.trim_ascii_end()).map(number);
         now[..3].iter_mut().zip(numbers).for_each(|(slot, number)| *slot = number);
         let stat = self.stat.read()?;
-        // The name may hold anything, a parenthesis too.
+        // The name may contain anything, even a parenthesis.
         let behind = stat.iter().rposition(|byte| *byte == b')').map_or(stat.len(), |at| at + 1);
         let times = words(&stat[behind..]).skip(TIMES.start).map(number);
         now[3..].iter_mut().zip(times).for_each(|(slot, number)| *slot = number);
@@ -70,7 +71,7 @@ pub(super) struct Thread {
     tasks: PathBuf,
     stat: Pseudo,
     threads: Vec<Task>,
-    /// Names and what their threads had in all, those that have ended included.
+    /// Names with the total counts of their threads, ended ones included.
     names: Vec<(String, [u64; SUMMED], u64)>,
     listed: u64,
     since: u32,
@@ -88,7 +89,7 @@ impl Thread {
         }
     }
 
-    /// The count of threads that the kernel tells.
+    /// The number of threads according to the kernel.
     fn count(&mut self) -> u64 {
         let Some(text) = self.stat.read() else { return 0 };
         let behind = text.iter().rposition(|byte| *byte == b')').map_or(text.len(), |at| at + 1);
@@ -136,7 +137,7 @@ impl Source for Thread {
         self.since += 1;
         if count != self.listed || self.since > LIST_SAMPLES {
             self.list();
-            // A thread that has just begun may take its name later: once more with the next sample.
+            // A new thread may set its name later: read the list again at the next sample.
             self.since = if count == self.listed { 0 } else { LIST_SAMPLES };
             self.listed = count;
         }
@@ -173,7 +174,8 @@ mod tests {
             tables[0].begin(true);
             source.sample(&mut tables);
             let row = tables[0].row(b"a-worker").filter(|row| row[SUMMED] != ABSENT)?;
-            // The accounts are read one behind the other, and that by ticks has a hundredth of a second each.
+            // The accounts are read one after the other, and the one by ticks has a resolution of a
+            // hundredth of a second per part.
             let (exact_ms, by_ticks_ms) = (row[0] / 1_000_000, (row[3] + row[4]) * 1_000 / clock_ticks_per_second());
             assert!(by_ticks_ms <= exact_ms + 50 && exact_ms <= by_ticks_ms + 80, "{exact_ms} and {by_ticks_ms}");
             Some((row[0], row[5]))

@@ -14,7 +14,7 @@ const TABLE: &Keyed = &[
     (Field::count("snd_full", "dgm", 7, "Datagrams not sent because a buffer was full."), "SndbufErrors"),
 ];
 
-/// The keys of the sixth version, in the order of the table.
+/// The keys of IPv6, in the order of the table.
 const SIX: [&str; TABLE.len()] =
     ["Udp6InDatagrams", "Udp6OutDatagrams", "Udp6NoPorts", "Udp6InErrors", "Udp6RcvbufErrors", "Udp6SndbufErrors"];
 
