@@ -1,4 +1,5 @@
-//! Who the clients are: a prefix and a number, or lines of a file; and the file that makes such accounts.
+//! The clients' accounts: a prefix and a number, or lines of a file; and the file for creating such
+//! accounts.
 
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroU32;
@@ -75,8 +76,8 @@ impl Accounts {
     }
 }
 
-/// Writes the accounts as `throng user import` takes them: with SCRAM keys instead of passwords, all of one salt, so that
-/// neither the import nor a login has to derive keys for each.
+/// Writes the accounts as `throng user import` takes them: with SCRAM keys instead of passwords,
+/// all of one salt, so that neither the import nor a login has to derive keys for each.
 ///
 /// # Errors
 /// The file cannot be written.

@@ -1,10 +1,11 @@
-//! A session of BOSH (XEP-0124, XEP-0206), one client's side: which request comes next, on which connection, which answers are still
-//! to come, and what has to be said again.
+//! The client's side of a BOSH session (XEP-0124, XEP-0206): the next request, its connection,
+//! pending answers, and requests to repeat.
 //!
-//! [`Bosh::next`] says what to do, and [`Bosh::write`] writes the request that it names. What comes goes in by [`Bosh::judge`],
-//! [`Bosh::answered`] and [`Bosh::lost`]. Time is an argument, in ticks. It must never know a socket, TLS, or what elements mean.
+//! [`Bosh::next`] returns what to do, and [`Bosh::write`] writes the request that it names. Input
+//! goes to [`Bosh::judge`], [`Bosh::answered`] and [`Bosh::lost`]. Time is an argument, in ticks.
+//! This module must never know a socket, TLS, or the meaning of elements.
 //!
-//! An idle session has one request without content at the server, and nothing on the heap but its name.
+//! An idle session has one empty request at the server, and nothing on the heap but its id.
 
 use memchr::memmem;
 use throng_engine::wire::text::escape_value_into;
@@ -31,10 +32,11 @@ const BACKOFF_TICKS: Tick = 100 / TICK_MS;
 /// How much longer than it may wait a request may take, in seconds.
 const SPARE_S: u32 = 20;
 
-/// The highest number that a request may have at the start, so that it stays below 2^53 (XEP-0124 14.1).
+/// The highest number that a request may have at the start, so that it stays below 2^53 (XEP-0124
+/// 14.1).
 const FIRST_RID_MAX: u64 = 1 << 48;
 
-/// How a connection stands.
+/// The state of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Line {
     /// There is none.
@@ -59,7 +61,7 @@ enum Kind {
     End,
 }
 
-/// A request without an answer, or with one whose turn has not come.
+/// A request without an answer, or with one that arrived out of order.
 #[derive(Debug, Default)]
 struct Asked {
     content: Vec<u8>,
@@ -73,7 +75,7 @@ struct Asked {
     open: u8,
 }
 
-/// What is to be done.
+/// The next action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Do {
     /// Make this connection.
@@ -89,7 +91,7 @@ pub(crate) enum Do {
     Later(Tick),
 }
 
-/// What an answer says beside its content.
+/// The attributes of an answer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Said {
     /// The session's name.
@@ -106,7 +108,7 @@ pub(crate) struct Said {
     pub(crate) ends: Option<Box<str>>,
 }
 
-/// What a lost connection means.
+/// The consequence of a lost connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Loss {
     /// No request was on it.
@@ -211,7 +213,8 @@ impl Bosh {
         if self.sid.is_some() { usize::from(self.requests).clamp(1, LINES) } else { 1 }
     }
 
-    /// What to do next. `ready`: connections that may be sent on. Of `stream` what goes with a request is taken.
+    /// What to do next. `ready`: connections that may be sent on. Of `stream` what goes with a
+    /// request is taken.
     pub(crate) fn next(
         &mut self,
         stream: &mut Vec<u8>,
@@ -367,8 +370,8 @@ impl Bosh {
         self.asked[..usize::from(self.count)].iter().position(on)
     }
 
-    /// The whole answer to the request on this connection came. True: it is the next one, to be heard now, and then what
-    /// [`Bosh::kept`] has.
+    /// The whole answer to the request on this connection came. True: it is the next one, to be
+    /// heard now, and then what [`Bosh::kept`] has.
     ///
     /// # Errors
     /// Nothing was asked there.
@@ -398,7 +401,8 @@ impl Bosh {
         self.pop().answer
     }
 
-    /// What the session learns from an answer whose turn it is. True: its content stands behind the header of a stream.
+    /// What the session learns from an answer whose turn it is. True: its content stands behind the
+    /// header of a stream.
     pub(crate) fn learn(&mut self, said: &mut Said, has_content: bool) -> bool {
         if let Some(sid) = said.sid.take().filter(|_| self.sid.is_none()) {
             self.sid = Some(sid);
@@ -411,8 +415,8 @@ impl Bosh {
         has_content && std::mem::take(&mut self.header_due)
     }
 
-    /// The answer on this connection says that its request is to be sent again, and those before it (XEP-0124 17.4). Tells which
-    /// other connections are of no use any more.
+    /// The answer on this connection says that its request is to be sent again, and those before it
+    /// (XEP-0124 17.4). Tells which other connections are of no use any more.
     pub(crate) fn repeat(&mut self, line: usize, now: Tick) -> (Loss, [bool; LINES]) {
         let mut closes = [false; LINES];
         let last = self.on(line).map_or(0, |index| index + 1);
@@ -432,7 +436,8 @@ impl Bosh {
         if self.leave(line) || connects { self.try_again(now) } else { Loss::Nothing }
     }
 
-    /// A connection is given up, whoever wants that. Its request is to be sent on another one; true if there is one.
+    /// A connection is given up, whoever wants that. Its request is to be sent on another one; true
+    /// if there is one.
     pub(crate) fn leave(&mut self, line: usize) -> bool {
         let index = self.on(line);
         self.lines[line] = Line::Closing;
@@ -453,8 +458,8 @@ impl Bosh {
         Loss::Again
     }
 
-    /// When something is to be looked after: the time until which nothing is asked, or the one at which the oldest request has
-    /// waited for too long.
+    /// When something is to be looked after: the time until which nothing is asked, or the one at
+    /// which the oldest request has waited for too long.
     pub(crate) fn due(&self, now: Tick) -> Option<Tick> {
         if now < self.quiet_until {
             return Some(self.quiet_until);

@@ -1,9 +1,10 @@
 //! One synthetic client as a pure state machine: bytes in, bytes and news out.
 //!
-//! [`Client::open`] begins a stream and [`Client::handle`] takes what came; both append what is to be sent. From the first
-//! byte on it secures the stream, registers if asked to, authenticates, binds, shows presence, and asks for a ping whose
-//! answer tells that the server has taken all this in. This module must never know a socket, a clock, or what other
-//! clients do. A client whose session stands keeps no heap, so that very many fit.
+//! [`Client::open`] begins a stream and [`Client::handle`] takes what came; both append what is to
+//! be sent. From the first byte on it secures the stream, registers if asked to, authenticates,
+//! binds, shows presence, and asks for a ping whose answer tells that the server has taken all this
+//! in. This module must never know a socket, a clock, or what other clients do. A client whose
+//! session stands keeps no heap, so that very many fit.
 
 use std::borrow::Cow;
 
@@ -34,7 +35,7 @@ pub enum Security {
     Direct,
 }
 
-/// How clients come to a session.
+/// How clients obtain a session.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Login {
     /// By authentication, a new stream and binding (RFC 6120 6, 7).
@@ -52,13 +53,15 @@ pub struct Profile {
     pub domain: String,
     /// TLS.
     pub security: Security,
-    /// The one mechanism to use; none: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-1, the first that is offered.
+    /// The one mechanism to use; none: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-1, the first that is
+    /// offered.
     pub mechanism: Option<Mechanism>,
     /// Register the account first (XEP-0077); one that is there already is fine.
     pub register: bool,
     /// Send available presence.
     pub available: bool,
-    /// Bytes of that presence, with a status that nobody else has; 0: the shortest one, the same for all.
+    /// Bytes of that presence, with a status that nobody else has; 0: the shortest one, the same
+    /// for all.
     pub presence_bytes: usize,
     /// Ask for the roster (RFC 6121 2.1.3).
     pub roster: bool,
@@ -66,12 +69,13 @@ pub struct Profile {
     pub resource: String,
     /// Send what needs no answer without waiting for one (XEP-0305).
     pub pipelined: bool,
-    /// What to send in the place of a request for a resource: `<resume/>` (XEP-0198 5). The session stands then for this client, and the
-    /// answer is its caller's affair.
+    /// What to send instead of a request for a resource: `<resume/>` (XEP-0198 5). The session then
+    /// counts as established, and the caller handles the answer.
     pub resume: Option<String>,
     /// How they come to a session.
     pub login: Login,
-    /// With [`Login::Sasl2`] and [`Login::Fast`]: manage the stream (XEP-0198), and resume the session after a break.
+    /// With [`Login::Sasl2`] and [`Login::Fast`]: manage the stream (XEP-0198), and resume the
+    /// session after a break.
     pub resumes: bool,
 }
 
@@ -95,7 +99,7 @@ impl Profile {
     }
 }
 
-/// Who logs in.
+/// The account that logs in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
     /// Localpart.
@@ -110,16 +114,16 @@ pub struct Tools<'a> {
     pub scanner: &'a mut Scanner,
     /// Of all clients.
     pub profile: &'a Profile,
-    /// Tells who this one is; asked while it logs in.
+    /// Returns the client's account; called during login.
     pub account: &'a dyn Fn() -> Account,
 }
 
-/// What a client has to tell.
+/// An event from a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum News<'a> {
     /// TLS has to begin now; then the stream is opened anew.
     StartTls,
-    /// The session stands.
+    /// The session is established.
     Ready,
     /// A message, kept for the user while away (XEP-0203) or not.
     Message {
@@ -130,7 +134,7 @@ pub enum News<'a> {
     },
     /// A message came back with this condition.
     MessageError(Cow<'a, str>),
-    /// Presence of somebody.
+    /// Presence was received.
     Presence,
     /// It cannot go on.
     Failed {
@@ -214,7 +218,8 @@ impl Client {
         }
     }
 
-    /// After [`Client::open`]: the first word of authentication, if the profile lets it go with the header (XEP-0305).
+    /// After [`Client::open`]: the first word of authentication, if the profile lets it go with the
+    /// header (XEP-0305).
     pub(crate) fn hurry(&mut self, tools: &Tools<'_>, out: &mut Vec<u8>, news: &mut dyn FnMut(News<'_>)) {
         let profile = tools.profile;
         let private = self.secured || profile.security == Security::Off;
@@ -247,7 +252,8 @@ impl Client {
         self.handle_seen(tools, bytes, out, news, &mut |_, _| false);
     }
 
-    /// The same for a caller that looks at each item of a bound session first. What `seen` answers with true is its own affair.
+    /// The same for a caller that looks at each item of a bound session first. What `seen` answers
+    /// with true is its own affair.
     pub fn handle_seen(
         &mut self,
         tools: &mut Tools<'_>,
@@ -314,7 +320,8 @@ impl Client {
         news(News::Failed { kind, fatal });
     }
 
-    /// A new stream on the same connection (RFC 6120 4.3.3). What may stand behind in the same bytes belongs to it.
+    /// A new stream on the same connection (RFC 6120 4.3.3). What may stand behind in the same
+    /// bytes belongs to it.
     fn restart(&mut self, profile: &Profile, step: Step, out: &mut Vec<u8>) {
         self.scope = StreamScope::Usual;
         self.expect = Expect::Opening;
@@ -435,7 +442,8 @@ impl Client {
             return self.fail(news, "no usable mechanism offered".into(), true);
         };
         if tools.profile.register {
-            // The exchange is kept until the registration is answered, so that the offer need not be.
+            // The exchange is kept until the registration is answered, so that the offer need not
+            // be.
             self.scram = Some(Box::new(Scram::new(mechanism, &(tools.account)().name)));
             self.register(tools, out);
         } else {
@@ -489,7 +497,7 @@ impl Client {
         }
     }
 
-    /// Whether the token that was shown is refused; then it is of no use any more.
+    /// Whether the presented token is refused; it is then discarded.
     fn refuses_token(&mut self, element: &Element<'_>) -> bool {
         let Some(kept) = self.kept.as_mut().filter(|kept| kept.shows_token()) else { return false };
         let refused = element.is("failure", SASL2);
@@ -573,7 +581,8 @@ fn is_settling(profile: &Profile) -> bool {
     profile.roster || profile.available
 }
 
-/// Asks for the roster, shows presence, and asks for the ping that tells that all this has been taken in.
+/// Asks for the roster, shows presence, and asks for the ping that tells that all this has been
+/// taken in.
 fn settle(tools: &Tools<'_>, out: &mut Vec<u8>) {
     let profile = tools.profile;
     if profile.roster {
@@ -622,8 +631,8 @@ pub fn refusal<'a>(element: &Element<'a>) -> Option<&'a str> {
     Some(text.split([' ', '/', '>']).next().filter(|name| !name.is_empty()).unwrap_or("error"))
 }
 
-/// Answers what a server or a contact asks: a ping (XEP-0199) with a result, a roster push (RFC 6121 2.1.6) with one, and
-/// anything else as not known (RFC 6120 8.4).
+/// Answers what a server or a contact asks: a ping (XEP-0199) with a result, a roster push (RFC
+/// 6121 2.1.6) with one, and anything else as not known (RFC 6120 8.4).
 fn answer(element: &Element<'_>, out: &mut Vec<u8>) {
     let known =
         element.child("ping", "urn:xmpp:ping").is_some() || element.child("query", "jabber:iq:roster").is_some();

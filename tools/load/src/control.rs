@@ -1,7 +1,9 @@
-//! Who does what: divides the work among workers, threads or processes, gathers their samples and tells them the phase.
+//! Divides the work among workers in threads or processes, collects their samples and sends them
+//! the phase.
 //!
-//! Workers of other processes are this program again, with `--child`: orders go to its standard input and samples come from
-//! its standard output, a JSON value a line. A child whose input ends ends.
+//! Workers in other processes are this program again, with `--child`: orders arrive on standard
+//! input and samples leave on standard output, one JSON value per line. A child ends at the end of
+//! its input.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -31,13 +33,14 @@ use crate::swarm::{self, Plan};
 /// Samples that wait for the control at most; workers wait when there are more.
 const SAMPLES_MAX: usize = 4096;
 
-/// Sessions for each source address, where it is not said: ports are 28,000 an address and some of them rest.
+/// Sessions for each source address, where it is not said: ports are 28,000 an address and some of
+/// them rest.
 const SESSIONS_PER_SOURCE: u32 = 10_000;
 
 /// How long workers have to end once it is over.
 const END_MAX: Duration = Duration::from_secs(10);
 
-/// Who is to do the work.
+/// The resources requested for the work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Crew {
     /// Which driver is asked for.
@@ -182,8 +185,8 @@ fn plans(scenario: &Arc<Scenario>, division: Division, process: u32, run: u32) -
     Ok(own.clone().map(plan).collect())
 }
 
-/// Addresses for so many clients to connect from, `asked` of them or as many as they need: many only where there are many,
-/// which is on this machine.
+/// Addresses for so many clients to connect from, `asked` of them or as many as they need: many
+/// only where there are many, which is on this machine.
 pub(crate) fn sources(to: SocketAddr, clients: u32, asked: u32) -> Vec<IpAddr> {
     let IpAddr::V4(to) = to.ip() else { return Vec::new() };
     if !to.is_loopback() {
@@ -197,7 +200,8 @@ pub(crate) fn sources(to: SocketAddr, clients: u32, asked: u32) -> Vec<IpAddr> {
     (0..count.min(1 << 20)).map(|n| Ipv4Addr::from(first + n).into()).collect()
 }
 
-/// Workers as threads of this process, each with a plan: what `work` does until the phase is over, telling samples.
+/// Workers as threads of this process, each with a plan: what `work` does until the phase is over,
+/// telling samples.
 fn spawn_threads<P: Send + 'static>(
     plans: Vec<P>,
     work: fn(P, &AtomicU8, &mut dyn FnMut(Sample)),
@@ -208,7 +212,7 @@ fn spawn_threads<P: Send + 'static>(
         let (phase, samples) = (phase.clone(), samples.clone());
         std::thread::Builder::new().name(format!("load-{index}")).spawn(move || {
             work(plan, &phase, &mut |sample| {
-                // Nobody listens any more: the control has given up, and the phase says so as well.
+                // The receiver is gone: the control has given up, and the phase says so as well.
                 let _ = samples.send(sample);
             });
         })
@@ -314,7 +318,7 @@ pub(crate) trait Listener {
     fn sample(&mut self, sample: &Sample);
     /// Time has gone on; the phase, and all workers' gauges together.
     fn moment(&mut self, at: Duration, phase: Phase, gauges: &Gauges);
-    /// How often somebody has wished to end.
+    /// Number of requests to end.
     fn stops(&self) -> u32;
 }
 

@@ -1,8 +1,8 @@
-//! Numbers on messages, and what became of each: lost, duplicated, out of order, changed on the way.
+//! Numbers messages, and determines the fate of each: lost, duplicated, reordered, corrupted.
 //!
-//! A pair's messages are numbered from 0 in the order they are sent. The receiver's book is exact whatever happens: it
-//! keeps what has not come as ranges, so that its memory is in proportion to the gaps and not to the messages.
-//! This module must never know who sends, or when.
+//! A pair's messages are numbered from 0 in the order in which they are sent. The receiver's book
+//! is always exact: it stores missing messages as ranges, so that its memory is proportional to the
+//! gaps and not to the messages. This module must never know the sender or the time.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(crate) enum Body {
     Whole(Stamp),
     /// Of this program, and changed since.
     Corrupted,
-    /// Somebody else's.
+    /// Not written by this program.
     Foreign,
 }
 
@@ -125,7 +125,7 @@ pub(crate) struct Book {
 struct Gaps {
     /// Below `next` and not come: start to end, the end not included.
     missing: BTreeMap<u32, u32>,
-    /// Under way when a connection of the pair broke, so that their loss is nobody's fault but the network's.
+    /// In transit when a connection of the pair broke, so that their loss is the network's fault.
     unsure: BTreeMap<u32, u32>,
 }
 
@@ -174,7 +174,8 @@ impl Book {
     pub(crate) fn broke(&mut self) {
         if self.next < self.sent {
             let unsure = &mut self.gaps.get_or_insert_default().unsure;
-            // Ranges of breaks begin where all before had come, so one that begins earlier may overlap: the later wins.
+            // Ranges of breaks begin where all before had come, so one that begins earlier may
+            // overlap: the later wins.
             let overlap = unsure.range(..self.next).next_back().map(|(start, end)| (*start, *end));
             match overlap {
                 Some((start, end)) if end >= self.next => unsure.insert(start, end.max(self.sent)),

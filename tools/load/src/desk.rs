@@ -1,4 +1,5 @@
-//! Where a run is shown: a line a second, wishes to end, and at the end its result as JSON and as a page.
+//! Presents a run: a line per second, requests to end, and at the end its result as JSON and as a
+//! page.
 
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -18,9 +19,9 @@ use crate::{control, html, proc};
 /// How a run ended, as an exit code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// All came as it should.
+    /// All messages arrived correctly.
     Good,
-    /// Messages were lost, duplicated or reordered, or nobody could log in.
+    /// Messages were lost, duplicated or reordered, or no client could log in.
     Bad,
 }
 
@@ -111,7 +112,8 @@ pub(crate) fn arguments(command: Command, table: &'static [Key]) -> Command {
     })
 }
 
-/// The text of the file that a command line names, and the flags that win over it, with the names of their keys.
+/// The text of the file that a command line names, and the flags that win over it, with the names
+/// of their keys.
 type Said = (Option<(PathBuf, String)>, Vec<(&'static str, String)>);
 
 /// What a command line says of a scenario.

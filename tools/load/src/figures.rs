@@ -1,4 +1,5 @@
-//! What workers count, and how it adds up. Figures travel from workers to the control, between processes as JSON.
+//! The figures that workers count, and their sums. Workers send them to the control, between
+//! processes as JSON.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,7 @@ macro_rules! counters {
 counters! {
     /// Connections made.
     connects,
-    /// Sessions that came to stand.
+    /// Sessions established.
     logins,
     /// Messages given to a connection.
     sent,
@@ -99,9 +100,9 @@ impl Counters {
 /// How things stand.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Gauges {
-    /// Sessions that stand.
+    /// Established sessions.
     pub(crate) up: u64,
-    /// Clients whose session stood at least once.
+    /// Clients whose session was established at least once.
     pub(crate) arrived: u64,
     /// Clients that have given up.
     pub(crate) hopeless: u64,
@@ -109,10 +110,11 @@ pub(crate) struct Gauges {
     pub(crate) open: u64,
     /// Messages that have not come.
     pub(crate) outstanding: u64,
-    /// 1 once the worker begins no message any more, so that all it will ever have under way is in the figure above.
+    /// 1 once the worker begins no message any more, so that all it will ever have under way is in
+    /// the figure above.
     pub(crate) drains: u64,
-    /// Memory that the process has more than before its first client, in bytes, once the hold has begun; told by one worker
-    /// of each process.
+    /// Memory that the process has more than before its first client, in bytes, once the hold has
+    /// begun; told by one worker of each process.
     pub(crate) grown_bytes: u64,
 }
 
@@ -146,7 +148,8 @@ pub(crate) struct Sample {
     pub(crate) logins: Vec<(u64, u64)>,
     /// Times from when items were to be published until their publication was answered.
     pub(crate) answers: Vec<(u64, u64)>,
-    /// How long after its time each message of the open loop was sent: the generator's own lateness.
+    /// How long after its time each message of the open loop was sent: the generator's own
+    /// lateness.
     pub(crate) sent_late: Vec<(u64, u64)>,
     /// CPU time of the worker since its last sample, in microseconds.
     pub(crate) cpu_us: u64,

@@ -1,4 +1,4 @@
-//! Gathers samples into seconds and a whole, and says how it goes, a line a second.
+//! Collects samples into seconds and totals, and reports the progress, one line per second.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(crate) struct Second {
     pub(crate) at_s: f64,
     /// The phase at its end.
     pub(crate) phase: &'static str,
-    /// Sessions that stand.
+    /// Established sessions.
     pub(crate) up: u64,
     /// Connections that are not closed.
     pub(crate) open: u64,
@@ -153,7 +153,7 @@ impl Gatherer {
         }
     }
 
-    /// A worker has told something.
+    /// Adds a worker's sample.
     pub(crate) fn sample(&mut self, sample: &Sample) {
         self.second.add(&sample.counters);
         self.whole.counters.add(&sample.counters);
@@ -172,7 +172,8 @@ impl Gatherer {
         self.whole.sent_late.add(&sample.sent_late);
     }
 
-    /// Whether a second is full or the phase is another: then [`Gatherer::moment`] wants to know the server's usage.
+    /// Whether a second is full or the phase is another: then [`Gatherer::moment`] wants to know
+    /// the server's usage.
     pub(crate) fn is_due(&self, at: Duration, phase: Phase) -> bool {
         phase != self.phase || at >= self.second_at + Duration::from_secs(1)
     }

@@ -1,4 +1,5 @@
-//! Times to come of very many clients, coarse: a wheel of buckets, eight bytes an entry and nothing a client without one.
+//! Coarse timers of very many clients: a wheel of buckets, with eight bytes per entry and nothing
+//! for a client without one.
 
 /// Milliseconds of a tick.
 pub(crate) const TICK_MS: u32 = 20;
@@ -9,7 +10,8 @@ const BUCKETS: usize = 2048;
 /// When something is due, in ticks since the start of the run.
 pub(crate) type Tick = u32;
 
-/// See the module. Entries are not taken back: who hears that a time has come judges whether it still means something.
+/// See the module. Entries cannot be cancelled: the receiver of an expired entry decides whether it
+/// is still valid.
 #[derive(Debug)]
 pub(crate) struct Wheel {
     /// Bounded by what was asked for: one entry a client and change of its mind.
@@ -23,7 +25,8 @@ impl Wheel {
         Wheel { buckets: vec![Vec::new(); BUCKETS], now: 0 }
     }
 
-    /// Sets a client's time; one that has gone by comes with the next tick. Returns the tick that it will come with.
+    /// Sets a client's time; one that has gone by comes with the next tick. Returns the tick that
+    /// it will come with.
     pub(crate) fn set(&mut self, client: u32, due: Tick) -> Tick {
         let due = due.max(self.now + 1);
         self.buckets[due as usize % BUCKETS].push((client, due));

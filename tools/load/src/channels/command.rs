@@ -1,4 +1,5 @@
-//! The command line of `throng load channels`: flags and file to a scenario, a run, and where its result goes.
+//! The command line of `throng load channels`: flags and file to a scenario, a run, and where its
+//! result goes.
 
 use std::io::Write;
 use std::net::IpAddr;
@@ -70,7 +71,7 @@ pub(crate) fn run(matches: &ArgMatches, out: &mut dyn Write) -> Result<Outcome, 
     let server = server_pid.map(|pid| (pid, before.map(|usage| usage.resident_bytes)));
     let result = report::result(&scenario, division, &desk.gatherer.whole, &fairness, server);
     eprintln!("{}", report::summary(&result));
-    // What was measured is told even if workers broke.
+    // Report the measurements even if workers failed.
     desk.tell(matches, &result, out)?;
     ran.map_err(Failure::Failed)?;
     Ok(if report::is_good(&scenario, &desk.gatherer.whole) { Outcome::Good } else { Outcome::Bad })

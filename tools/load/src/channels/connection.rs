@@ -1,4 +1,4 @@
-//! The life of a connection: it begins, it is up, it breaks, it returns.
+//! The life cycle of a connection: connecting, up, broken, reconnecting.
 
 use super::{
     ARRIVED, ASKED, AT_ONCE, Command, NEVER, SENDING, STREAMS, State, World,
@@ -17,7 +17,8 @@ const CLOSES_PER_TURN: u32 = 1024;
 const SENTENCE_BYTES_MAX: usize = 300;
 
 impl World {
-    /// Begins as many connections as the ramp's rate permits: first of those who return, then of those who were never there.
+    /// Begins as many connections as the ramp's rate permits: returning clients first, then new
+    /// ones.
     pub(super) fn begin_some(&mut self) {
         let scenario = &self.plan.scenario;
         let share = f64::from(self.clients()) / f64::from(scenario.clients());
@@ -90,7 +91,7 @@ impl World {
         if self.is_publisher(client) { self.publisher_connected(client) } else { self.subscriber_connected(client) }
     }
 
-    /// It is up.
+    /// Marks the connection as up.
     pub(super) fn stands(&mut self, client: u32) {
         let now_ms = self.now_ms();
         let conn = self.conn(client);
@@ -155,12 +156,13 @@ impl World {
         self.partials.insert(client, rest);
     }
 
-    /// Takes the next whole thing off what came, and says how many bytes it has; 0 if there is none.
+    /// Takes the next whole thing off what came, and says how many bytes it has; 0 if there is
+    /// none.
     fn step(&mut self, client: u32, bytes: &[u8]) -> Result<usize, Fault> {
         if self.is_publisher(client) { self.publisher_step(client, bytes) } else { self.subscriber_step(client, bytes) }
     }
 
-    /// A request was refused: what will not change ends the run, the rest is tried again.
+    /// Handles a refused request: a permanent failure ends the run, others are retried.
     pub(super) fn refused(&mut self, client: u32, what: &str, head: &Head<'_>, body: &[u8]) {
         if matches!(head.status, 400 | 401 | 403 | 404 | 405 | 413 | 414 | 426 | 501) {
             let body = &body[..body.len().min(SENTENCE_BYTES_MAX)];
@@ -171,7 +173,7 @@ impl World {
         self.broke(client, &kind, head.retry_after_s);
     }
 
-    /// Something went wrong that was not meant to: it is counted, and tried again later, at the earliest in `wait_s`.
+    /// Counts an unexpected failure, and retries after at least `wait_s`.
     pub(super) fn broke(&mut self, client: u32, kind: &str, wait_s: Option<u32>) {
         let conn = self.conn(client);
         if !matches!(conn.state, State::Begins | State::Up) {
@@ -196,7 +198,8 @@ impl World {
 
     /// The end of the peer's direction, or an error.
     pub(super) fn ended(&mut self, client: u32, errno: Option<i32>) {
-        // An idle connection may be closed by the server: the next item to be published makes another.
+        // An idle connection may be closed by the server: the next item to be published makes
+        // another.
         if self.is_publisher(client) && self.conn(client).state == State::Up && !self.conn(client).has(ASKED) {
             return self.close(client, NEVER);
         }
@@ -252,7 +255,8 @@ impl World {
         }
     }
 
-    /// The body of an answer that is refused, which may say nothing of its length; none if it is not whole.
+    /// The body of an answer that is refused, which may say nothing of its length; none if it is
+    /// not whole.
     pub(super) fn refusal<'a>(bytes: &'a [u8], head: &Head<'a>) -> Option<&'a [u8]> {
         let length = head.length.unwrap_or(0).min(wire::WHOLE_BYTES_MAX);
         bytes.get(head.bytes..head.bytes + length)

@@ -8,9 +8,10 @@
 //!         -> report
 //! ```
 //!
-//! [`World`] is pure: events, the time and the phase go in; commands and bytes come out. An idle subscriber costs a [`Conn`],
-//! a [`Place`] for each of its channels and its driver's slot, and nothing on the heap. Workers share what they know of each
-//! channel: which items are published, and which are confirmed.
+//! [`World`] is pure: events, the time and the phase go in; commands and bytes come out. An idle
+//! subscriber costs a [`Conn`], a [`Place`] for each of its channels and its driver's slot, and
+//! nothing on the heap. Workers share what they know of each channel: which items are published,
+//! and which are confirmed.
 
 mod command;
 mod connection;
@@ -55,10 +56,10 @@ const NEVER: Tick = Tick::MAX;
 const POOL_MAX: usize = 256;
 const POOL_BYTES_MAX: usize = 128 << 10;
 
-/// What all workers know of a channel.
+/// The state of a channel that all workers share.
 #[derive(Debug, Default)]
 struct Channel {
-    /// The server's number of the item behind which the run begins, and one; 0 while nobody knows.
+    /// The server's number of the item before the run's first, plus one; 0 while unknown.
     base: AtomicU64,
     /// The highest number that was published.
     sent: AtomicU32,
@@ -66,7 +67,8 @@ struct Channel {
     confirmed: AtomicU32,
 }
 
-/// How evenly subscribers are served: of the items that were confirmed by the end of the hold, those that each has a little later.
+/// How evenly subscribers are served: of the items confirmed by the end of the hold, the part that
+/// each has received shortly afterwards.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Fairness {
     /// Subscribers of channels with items.
@@ -132,7 +134,8 @@ struct Plan {
     subscribers: (u32, u32),
     driver: driver::Kind,
     sockets: driver::Settings,
-    /// Memory of the process before its first client, in bytes, for the one worker that tells how it has grown.
+    /// Memory of the process before its first client, in bytes, for the one worker that tells how
+    /// it has grown.
     memory_before: Option<u64>,
 }
 
@@ -235,7 +238,8 @@ struct World {
     is_settled: bool,
     random: Random,
     arrivals: Arrivals,
-    /// When it is judged how evenly subscribers are served, and what of each channel had been confirmed at the end of the hold.
+    /// When it is judged how evenly subscribers are served, and what of each channel had been
+    /// confirmed at the end of the hold.
     judges: Option<(u64, Vec<u32>)>,
     flaps: Arrivals,
     /// Why nothing can go on.
@@ -433,8 +437,8 @@ impl World {
     }
 }
 
-/// Runs a worker until the phase is over or all of its clients are gone. Samples go to `tell` several times a second; the
-/// last one says so.
+/// Runs a worker until the phase is over or all of its clients are gone. Samples go to `tell`
+/// several times a second; the last one says so.
 fn work(plan: Plan, phase: &AtomicU8, tell: &mut dyn FnMut(Sample)) {
     let worker = plan.worker;
     if let Err(why) = work_on(plan, phase, tell) {

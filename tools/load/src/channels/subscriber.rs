@@ -1,4 +1,5 @@
-//! Subscribers: what they ask for, what they are told, and whether it is each item of their channels once and in order.
+//! Subscribers: their requests, the received items, and whether each item of their channels arrives
+//! once and in order.
 
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
@@ -309,7 +310,8 @@ impl World {
         self.unanswered() + self.arrived_subscribers().map(|client| self.missing(client).0).sum::<u64>()
     }
 
-    /// The end: what has not come will not. Who is away gets it when it comes back, but nobody has seen that.
+    /// The end: missing items are final. Disconnected subscribers would receive theirs after
+    /// returning, which is not observed.
     pub(super) fn settle(&mut self) {
         if std::mem::replace(&mut self.is_settled, true) {
             return;

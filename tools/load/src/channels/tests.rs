@@ -1,4 +1,4 @@
-//! A worker's world without sockets: what a server does right is good, and each thing it does wrong is found.
+//! A worker's world without sockets: correct behaviour of a server passes, and each fault is found.
 
 use super::*;
 use std::net::SocketAddr;
@@ -194,7 +194,7 @@ impl Stage {
         self.serve();
     }
 
-    /// Everybody is up, and so many items are published on each channel.
+    /// All clients are up, and items are published on each channel.
     fn published(flags: &[(&str, &str)], ms: u64) -> Stage {
         let mut stage = Stage::new(flags);
         stage.pass(200);

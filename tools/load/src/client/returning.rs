@@ -1,7 +1,7 @@
-//! What a client keeps from one connection to the next, and what it says at once with it: a token (XEP-0484) and the session that it
-//! resumes (XEP-0198), in one round trip (XEP-0388, XEP-0386).
+//! What a client keeps between connections, and sends at once on the next: a token (XEP-0484) and
+//! the session to resume (XEP-0198), in one round trip (XEP-0388, XEP-0386).
 //!
-//! It must never know a stream: it writes and reads elements.
+//! This module must never know a stream: it writes and reads elements.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -1,7 +1,8 @@
 //! The clients' sockets: connects, bytes in, bytes out, ends; the same on io_uring and on epoll.
 //!
-//! A connection is named by its client's number in the worker, and a client has one at a time: after a close the number
-//! may be connected again once [`Event::Closed`] has come. This module must never know what the bytes say.
+//! A connection is named by its client's number in the worker, and a client has one at a time:
+//! after a close the number may be connected again once [`Event::Closed`] has come. This module
+//! must never know what the bytes say.
 
 mod epoll;
 mod uring;
@@ -19,7 +20,8 @@ use throng_sys::calls;
 pub(crate) struct Settings {
     /// Clients, numbered from 0: the most connections there will be.
     pub(crate) clients: u32,
-    /// Connections at most in one table of direct descriptors (io_uring); lowered to the process's limit of descriptors.
+    /// Connections at most in one table of direct descriptors (io_uring); lowered to the process's
+    /// limit of descriptors.
     pub(crate) table_slots: u32,
     /// The server.
     pub(crate) to: SocketAddr,
@@ -45,8 +47,8 @@ pub(crate) enum Event<'a> {
     Received(u32, &'a [u8]),
     /// All of a send's bytes are the kernel's; the emptied buffer comes back.
     Sent(u32, Vec<u8>),
-    /// It could not be made, has broken (an errno), or the peer has ended its direction (none). Nothing more is received;
-    /// the owner closes it.
+    /// It could not be made, has broken (an errno), or the peer has ended its direction (none).
+    /// Nothing more is received; the owner closes it.
     Ended(u32, Option<i32>),
     /// It is gone and its number may connect again.
     Closed(u32),
@@ -54,14 +56,15 @@ pub(crate) enum Event<'a> {
 
 /// Sockets of one worker. What is asked for leaves with the next [`Driver::wait`] at the latest.
 pub(crate) trait Driver {
-    /// Connects a client that has no connection, from the source with this index, modulo how many there are.
+    /// Connects a client that has no connection, from the source with this index, modulo how many
+    /// there are.
     fn connect(&mut self, client: u32, source: usize);
 
     /// Sends all of `bytes`. One send a client at a time: the next only after [`Event::Sent`].
     fn send(&mut self, client: u32, bytes: Vec<u8>);
 
-    /// Reads from it ahead of others from now on, as a client on a machine of its own would: logins of others do not make what
-    /// comes to it late. A hint: over epoll it changes nothing.
+    /// Reads from this client before others from now on, as if it were on a machine of its own:
+    /// logins of others do not delay its input. A hint: over epoll it changes nothing.
     fn favour(&mut self, client: u32);
 
     /// Closes a connection, with a RST if `abort`. [`Event::Closed`] follows and nothing else.

@@ -1,7 +1,7 @@
-//! Sessions over BOSH: their connections, which are two a client in the driver, and what comes on them.
+//! Sessions over BOSH: their two connections per client in the driver, and the input on them.
 //!
-//! A connection that breaks is not the end of a session: what was asked on it is asked again on the next one. A session has broken
-//! when the server says so, or when several tries in a row have led to nothing.
+//! A broken connection does not end a session: its request is repeated on the next one. A session
+//! has failed when the server says so, or after several consecutive attempts without an answer.
 
 use throng_engine::wire::Scanner;
 use throng_tls::client::TlsClient;
@@ -15,7 +15,8 @@ use crate::scenario::BOSH_CONNECTIONS;
 use crate::web;
 use crate::wheel::Tick;
 
-/// How much shorter than a session may be without a request a network must be away for the session to go on, in seconds.
+/// How much shorter than a session may be without a request a network must be away for the session
+/// to go on, in seconds.
 const MARGIN_S: f64 = 2.0;
 
 /// A session and its connections.
@@ -302,8 +303,8 @@ impl World {
         }
     }
 
-    /// The network of a session goes away, its connections with a reset, and comes back after so many seconds. False if the session
-    /// would not outlast that.
+    /// The network of a session goes away, its connections with a reset, and comes back after so
+    /// many seconds. False if the session would not outlast that.
     pub(super) fn cut(&mut self, client: u32, away_s: f64) -> bool {
         let back = self.tick_in(away_s);
         let talk = &self.talks[client as usize];

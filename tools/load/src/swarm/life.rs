@@ -1,4 +1,4 @@
-//! The life of a client: it begins, its session stands, it leaves or breaks, it returns.
+//! The life cycle of a client: login, established session, leaving or breaking, return.
 
 use super::{ARRIVED, AT_ONCE, Command, HOPELESS, NEVER, SENDING, SHORT, State, World};
 use crate::client::{News, Security, Tools};
@@ -18,7 +18,7 @@ const BACKOFF_S_MAX: f64 = 60.0;
 const CLOSES_PER_TURN: usize = 256;
 
 impl World {
-    /// Begins as many logins as the ramp's rate permits: first those who return, then those who were never there.
+    /// Begins as many logins as the ramp's rate permits: returning clients first, then new ones.
     pub(super) fn begin_some(&mut self) {
         let per_s = self.plan.scenario.ramp_per_s * self.share();
         let passed_s = (self.now_ns - self.permits_at_ns) as f64 / 1e9;
@@ -67,7 +67,8 @@ impl World {
                 let away = self.random.about(mean);
                 self.leave(client, away);
             }
-            // At the end everybody leaves at once, which is this program's hurry and not the server's fault.
+            // At the end everybody leaves at once, which is this program's hurry and not the
+            // server's fault.
             State::Leaving if self.phase >= Phase::Close => self.close(client, true),
             State::Leaving => self.broke(client, "leaving: timeout", false),
             _ => {}
@@ -273,8 +274,8 @@ impl World {
         self.set_timer(client, due);
     }
 
-    /// The connection is reset, as a network does that goes away, and made again after so many seconds. A session over BOSH goes on
-    /// if it may be away for so long.
+    /// The connection is reset, as a network does that goes away, and made again after so many
+    /// seconds. A session over BOSH goes on if it may be away for so long.
     pub(super) fn reset(&mut self, client: u32, away_s: f64) {
         if self.conn(client).state != State::Up || self.asks() && self.cut(client, away_s) {
             return;
@@ -288,7 +289,7 @@ impl World {
         self.close(client, true);
     }
 
-    /// Something went wrong that was not meant to: it is counted, and tried again later unless that is pointless.
+    /// Counts an unexpected failure, and retries later unless that is pointless.
     pub(super) fn broke(&mut self, client: u32, kind: &str, fatal: bool) {
         self.uncut(client);
         let conn = self.conn(client);

@@ -1,4 +1,4 @@
-//! Messages between the two of a pair: closed loop, open loop, and the account of what came.
+//! Messages between the two clients of a pair: closed loop, open loop, and the account of arrivals.
 
 use std::time::Duration;
 
@@ -173,7 +173,8 @@ impl World {
         }
     }
 
-    /// The session of one of a pair stands: the window is filled, if the one who sends is there.
+    /// Fills the window once a session of the pair is established, provided that the sender is
+    /// online.
     pub(super) fn pair_stands(&mut self, client: u32) {
         if client / 2 < self.plan.pairs {
             self.pairs[client as usize / 2].moved = self.tick();
@@ -224,8 +225,8 @@ impl World {
         }
     }
 
-    /// A message of this program has come to a client with another body than it was sent with: which one it was is not known,
-    /// but that it is not lost.
+    /// A message of this program has come to a client with another body than it was sent with:
+    /// which one it was is not known, but that it is not lost.
     pub(super) fn corrupted_came(&mut self, client: u32) {
         self.tally.counters.corrupted += 1;
         let pair = self.pairs.get_mut(client as usize / 2).filter(|_| client % 2 == 1);
@@ -235,7 +236,7 @@ impl World {
         }
     }
 
-    /// Nobody was there to take what has not come to those who have not returned.
+    /// Excludes messages to clients that have not returned: they could not be received.
     pub(super) fn give_up_on_the_absent(&mut self) {
         for pair in 0..self.plan.pairs {
             if self.conns[pair as usize * 2 + 1].state != State::Up {

@@ -1,4 +1,4 @@
-//! A world without sockets: what the driver would be told is written down, what it would tell is made up.
+//! A world without sockets: requests to the driver are recorded, and its events are simulated.
 
 use super::*;
 use crate::driver::Kind;
@@ -10,7 +10,7 @@ struct Stage {
     phase: Phase,
 }
 
-/// A driver that writes down what it is asked for, and a server behind it that lets everyone in.
+/// A driver that records requests, with a server behind it that accepts every client.
 #[derive(Default)]
 struct Notes {
     connects: Vec<u32>,
@@ -125,7 +125,7 @@ impl Stage {
         }
     }
 
-    /// Lets everyone in who connects.
+    /// Accepts every client that connects.
     fn welcome(&mut self) {
         for client in std::mem::take(&mut self.driver.connects) {
             self.event(Event::Connected(client));
@@ -199,7 +199,8 @@ fn the_open_loop_counts_from_when_a_message_was_to_be_sent() {
     let mut stage = Stage::up(Scenario { in_flight: 0, rate: 100.0, ..two() });
     stage.phase = Phase::Hold;
     stage.pass(10);
-    // The generator is held up for a second: what was due in it is sent late, and its time says when it was due.
+    // The generator is held up for a second: what was due in it is sent late, and its time says
+    // when it was due.
     stage.now_ns += 1_000_000_000;
     stage.pass(10);
     let late = stage.sent();
@@ -455,7 +456,7 @@ impl Stage {
         stage
     }
 
-    /// Connects whoever wants to.
+    /// Connects every client that wants to.
     fn connect(&mut self) -> Vec<u32> {
         let slots = std::mem::take(&mut self.driver.connects);
         slots.iter().for_each(|slot| self.event(Event::Connected(*slot)));
