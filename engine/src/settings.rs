@@ -243,10 +243,7 @@ impl Settings {
 
     /// The home shard of an actor; all actors of a component's domain have the same one.
     pub fn home(&self, bare: &str) -> ShardId {
-        match self.domains.component_of(bare) {
-            Some(domain) => self.partitions.home(self.domains.name(domain)),
-            None => self.partitions.home(bare),
-        }
+        self.partitions.home(self.domains.home_key(bare))
     }
 
     /// The cost of a publication by HTTP in its address' time, from the permitted rate,

@@ -49,8 +49,7 @@ impl Actors {
             Err(_) => return Address::Malformed,
         };
         let to = JidRef::from_normalised(scratch);
-        let Some(domain) = cx.kernel.settings.domains.find(to.domain()) else { return Address::Remote };
-        let kind = cx.kernel.settings.domains.kind(domain);
+        let Some((_, kind)) = cx.kernel.settings.domains.of(to.as_str()) else { return Address::Remote };
         match to.local() {
             None => match kind {
                 ActorKind::Users => Address::Server,

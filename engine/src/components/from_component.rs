@@ -107,8 +107,8 @@ impl Components {
             cx.fail_stream(conn, StreamCondition::ImproperAddressing, Some(text));
             return None;
         };
-        let from =
-            jid::normalise(&from).ok().filter(|from| cx.kernel.settings.domains.component_of(from) == Some(domain));
+        let domains = &cx.kernel.settings.domains;
+        let from = jid::normalise(&from).ok().filter(|from| domains.of(from).is_some_and(|(of, _)| of == domain));
         let Some(from) = from else {
             let text = "the 'from' of a component's stanza is at the component's domain";
             cx.fail_stream(conn, StreamCondition::InvalidFrom, Some(text));
@@ -119,11 +119,11 @@ impl Components {
             return None;
         };
         let to = JidRef::from_normalised(&to);
-        let Some(served) = cx.kernel.settings.domains.find(to.domain()) else {
+        let Some((_, kind)) = cx.kernel.settings.domains.of(to.as_str()) else {
             self.refuse_component(cx, domain, element, StanzaCondition::RemoteServerNotFound);
             return None;
         };
-        let way = Way { domain, from: &from, to, kind: cx.kernel.settings.domains.kind(served) };
+        let way = Way { domain, from: &from, to, kind };
         match stanza {
             Stanza::Message => self.component_message(cx, conn, way, element),
             Stanza::Presence => self.component_presence(cx, conn, way, element),

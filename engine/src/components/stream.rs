@@ -5,7 +5,7 @@ use crate::actors::Actors;
 use crate::components::Components;
 use crate::components::seats::Waits;
 use crate::extension;
-use crate::id::{ConnId, DomainId};
+use crate::id::{ActorKind, ConnId, DomainId, Domains};
 use crate::io::{ComponentRow, Effect, Happened, Note, Reply};
 use crate::letters::{Delivery, Kind, Letter};
 use crate::limits::{COMPONENT_CHALLENGE_MS, HANDSHAKE_BYTES};
@@ -38,7 +38,7 @@ impl Components {
         let domains = cx.kernel.settings.domains.clone();
         let wanted = element.to().and_then(|to| {
             let to = jid::normalise_domain(&to).ok()?;
-            domains.component_of(&to)
+            component_at(&domains, &to)
         });
         // RFC 6120 4.7.1: a header for a domain that is not served is answered from one that is.
         let from = wanted.map_or(domains.main(), |domain| domains.name(domain));
@@ -110,7 +110,7 @@ impl Components {
         let opening = Opening::new(moved.listener, moved.peer, moved.accepted_s, Stage::ExpectComponent);
         let now_s = cx.kernel.now.mono_s();
         cx.conns.insert(id, opening, now_s);
-        let domain = cx.kernel.settings.domains.component_of(moved.home());
+        let domain = component_at(&cx.kernel.settings.domains, moved.home());
         // The other shard knows the same domains, and has sent the stream along.
         let Some((stream, domain)) = moved.stream.take().zip(domain) else { return };
         if let Some(conn) = cx.conns.get(id) {
@@ -334,6 +334,11 @@ impl Components {
         let stream_id = cx.kernel.random_name();
         write_component_header(out, &stream_id, cx.kernel.settings.domains.main());
     }
+}
+
+/// The component whose domain this is, or is part of this address.
+fn component_at(domains: &Domains, address: &str) -> Option<DomainId> {
+    domains.of(address).filter(|(_, kind)| *kind == ActorKind::Component).map(|(id, _)| id)
 }
 
 /// Whether `shown` is the lower-case hexadecimal SHA-1 of the stream id and the secret (XEP-0114

@@ -106,22 +106,6 @@ impl Contacts {
         letters.push(Letter::User(UserLetter::Event { node, from, to, explicit: true, xml }));
     }
 
-    /// Delivers an event at a node to these receivers of this home.
-    pub(crate) fn event_letter(
-        &mut self,
-        cx: &mut Streams,
-        actors: &mut Actors,
-        node: &str,
-        from: &str,
-        to: &str,
-        explicit: bool,
-        xml: &[u8],
-    ) {
-        for to in to.split(BETWEEN) {
-            self.event_for(cx, actors, node, from, to, explicit, xml);
-        }
-    }
-
     /// Delivers an event to one receiver. An explicit receiver is a subscriber: one address, or all
     /// sessions of a user. Otherwise all interested sessions get it, except that of the resource,
     /// if given, which gets it as a subscriber.

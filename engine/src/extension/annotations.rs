@@ -71,7 +71,7 @@ fn speaks_for(domains: &Domains, by: &str, accounts: Accounts<'_>) -> bool {
         return true;
     }
     let jid = JidRef::from_normalised(&by);
-    match domains.find(jid.domain()).map(|domain| domains.kind(domain)) {
+    match domains.of(&by).map(|(_, kind)| kind) {
         Some(ActorKind::Users) => jid.local().is_none() || (jid.is_bare() && matches!(accounts, Accounts::All)),
         Some(ActorKind::Service(_)) => true,
         Some(ActorKind::Component) | None => false,

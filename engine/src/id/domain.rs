@@ -41,7 +41,7 @@ pub enum Service {
 pub struct Domains {
     all: Vec<(Box<str>, ActorKind)>,
     others: HashMap<Box<str>, DomainId, BuildHasherDefault<DefaultHasher>>,
-    /// Whether any domain is a component's, to skip lookups otherwise.
+    /// Whether any domain is a component's, so that [`Domains::home_key`] need not look otherwise.
     components: bool,
     /// Domains with an external user back end: at most [`OUTSIDE_DOMAINS_MAX`].
     outside: Vec<DomainId>,
@@ -114,11 +114,24 @@ impl Domains {
         self.all[usize::from(id.0)].1
     }
 
-    /// Whether an actor (`service/node`), or a domain, belongs to a service whose nodes have homes
-    /// of their own.
-    pub fn has_nodes(&self, actor: &str) -> bool {
-        let domain = actor.split_once('/').map_or(actor, |(domain, _)| domain);
-        self.find(domain).is_some_and(|id| self.kind(id) == ActorKind::Service(Service::PubSub))
+    /// The served domain of an address, and the kind of its actors: every stanza and letter is
+    /// routed by it. The address is a JID in any form, or an actor (`service/node`). `None` if the
+    /// domain is elsewhere.
+    #[inline]
+    pub fn of(&self, address: &str) -> Option<(DomainId, ActorKind)> {
+        let bare = address.split_once('/').map_or(address, |(bare, _)| bare);
+        let id = self.find(bare.split_once('@').map_or(bare, |(_, domain)| domain))?;
+        Some((id, self.kind(id)))
+    }
+
+    /// The text that determines the home of an actor: its domain if all actors of the domain share
+    /// a home, which a component's do; otherwise the actor itself.
+    #[inline]
+    pub fn home_key<'a>(&'a self, actor: &'a str) -> &'a str {
+        match self.components.then(|| self.of(actor)).flatten() {
+            Some((domain, ActorKind::Component)) => self.name(domain),
+            _ => actor,
+        }
     }
 
     /// The domain of a service, if it is served.
@@ -135,7 +148,7 @@ impl Domains {
     /// to one person.
     pub fn is_of_user(&self, jid: &str) -> bool {
         let bare = jid.split_once('/').map_or(jid, |(bare, _)| bare);
-        bare.split_once('@').is_some_and(|(_, domain)| self.find_users(domain).is_some())
+        bare.contains('@') && matches!(self.of(bare), Some((_, ActorKind::Users)))
     }
 
     /// Marks a domain as having an external user back end, which is asked about passwords. No
@@ -159,22 +172,6 @@ impl Domains {
     pub fn keeps_outside(&self, jid: &str) -> bool {
         !self.outside.is_empty()
             && self.find_in(jid.split_once('@').map_or(jid, |(_, rest)| rest)).is_some_and(|id| self.is_outside(id))
-    }
-
-    /// Whether any domain is a component's.
-    pub fn has_components(&self) -> bool {
-        self.components
-    }
-
-    /// The component whose domain a JID is at, if any.
-    #[inline]
-    pub fn component_of(&self, jid: &str) -> Option<DomainId> {
-        if !self.components {
-            return None;
-        }
-        let bare = jid.split_once('/').map_or(jid, |(bare, _)| bare);
-        let domain = bare.split_once('@').map_or(bare, |(_, domain)| domain);
-        self.find(domain).filter(|id| self.kind(*id) == ActorKind::Component)
     }
 
     /// The domains with accounts, the main one first.
@@ -201,14 +198,22 @@ mod tests {
         assert!(domains.find("upload.example.org").is_some() && domains.find_users("upload.example.org").is_none());
         assert_eq!(domains.names().count(), 2, "nobody has an account there");
         domains.serve("echo.example.org", ActorKind::Component);
-        let echo = domains.find("echo.example.org");
+        let echo = domains.find("echo.example.org").map(|id| (id, ActorKind::Component));
         for jid in
             ["echo.example.org", "a@echo.example.org", "a@echo.example.org/b@c", "echo.example.org/b@example.org"]
         {
-            assert_eq!(domains.component_of(jid), echo, "{jid}");
+            assert_eq!(domains.of(jid), echo, "{jid}");
+            assert_eq!(domains.home_key(jid), "echo.example.org", "XEP-0114: one stream serves the whole domain");
         }
-        for jid in ["example.org", "a@example.org/echo.example.org", "a@upload.example.org", "a@b@echo.example.org"] {
-            assert_eq!(domains.component_of(jid), None, "{jid}");
+        for (jid, kind) in [
+            ("example.org", Some(ActorKind::Users)),
+            ("a@example.org/echo.example.org", Some(ActorKind::Users)),
+            ("upload.example.org/a@echo.example.org", Some(ActorKind::Service(Service::Upload))),
+            ("a@b@echo.example.org", None),
+            ("a@nowhere.example", None),
+        ] {
+            assert_eq!(domains.of(jid).map(|(_, kind)| kind), kind, "{jid}");
+            assert_eq!(domains.home_key(jid), jid);
         }
         for (jid, users) in [
             ("a@example.org", true),

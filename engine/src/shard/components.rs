@@ -3,7 +3,7 @@
 use crate::components::from_component::{ForServer, speaks_as_component, undeclared};
 use crate::contacts::events::BETWEEN;
 use crate::extension::Target;
-use crate::id::{ConnId, DomainId};
+use crate::id::{ActorKind, ConnId, DomainId};
 use crate::shard::Shard;
 use crate::wire::error::StreamCondition;
 use crate::wire::jid::bare_of;
@@ -38,14 +38,13 @@ impl Shard {
     /// unknown (XEP-0163 4).
     pub(super) fn event(&mut self, node: &str, from: &str, to: &str, explicit: bool, xml: &[u8]) {
         let (cx, actors) = (&mut self.cx, &mut self.actors);
-        if !cx.kernel.settings.domains.has_components() {
-            return self.contacts.event_letter(cx, actors, node, from, to, explicit, xml);
-        }
         for to in to.split(BETWEEN) {
-            match cx.kernel.settings.domains.component_of(to) {
-                None => self.contacts.event_for(cx, actors, node, from, to, explicit, xml),
-                Some(domain) if explicit => self.components.event_for_component(cx, domain, from, to, xml),
-                Some(_) => {}
+            match cx.kernel.settings.domains.of(to) {
+                Some((domain, ActorKind::Component)) if explicit => {
+                    self.components.event_for_component(cx, domain, from, to, xml);
+                }
+                Some((_, ActorKind::Component)) => {}
+                _ => self.contacts.event_for(cx, actors, node, from, to, explicit, xml),
             }
         }
     }

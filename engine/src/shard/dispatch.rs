@@ -4,6 +4,7 @@
 use crate::actors::waiting::RECEIVER_ROWS;
 use crate::contacts::Decided;
 use crate::extension::Way;
+use crate::id::{ActorKind, Service};
 use crate::io::JobDone;
 use crate::kernel::pending::{AccountRead, Elsewhere, Pending};
 use crate::letters::Kind;
@@ -98,11 +99,12 @@ impl Shard {
 
     /// Handles a stanza for a user of this home, or for the account itself.
     pub(crate) fn incoming(&mut self, stanza: Incoming<'_>) {
-        if let Some(domain) = self.cx.kernel.settings.domains.component_of(stanza.to) {
-            return self.components.for_component(&mut self.cx, &mut self.actors, domain, stanza);
-        }
-        if !self.waits_for_again(stanza) {
-            self.its_turn(stanza);
+        match self.cx.kernel.settings.domains.of(stanza.to) {
+            Some((domain, ActorKind::Component)) => {
+                self.components.for_component(&mut self.cx, &mut self.actors, domain, stanza);
+            }
+            _ if self.waits_for_again(stanza) => {}
+            _ => self.its_turn(stanza),
         }
     }
 
@@ -126,9 +128,11 @@ impl Shard {
         match (known, slot) {
             (Known::Missing, _) => self.to_no_one(stanza),
             (Known::Exists(_), Some(slot)) => self.for_user(slot, stanza),
-            (_, None) if self.cx.kernel.settings.domains.has_nodes(stanza.to) => self.for_node(stanza),
-            // The domain itself is addressed.
-            (_, None) if !account.contains('@') => self.for_server(stanza),
+            // The domain itself, or an actor of a service, is addressed.
+            (_, None) if !account.contains('@') => match self.cx.kernel.settings.domains.of(account) {
+                Some((_, ActorKind::Service(Service::PubSub))) => self.for_node(stanza),
+                _ => self.for_server(stanza),
+            },
             _ => self.actors.park(&mut self.cx, account, stanza),
         }
     }

@@ -4,6 +4,7 @@ use crate::channels::home::feed_names::FeedName;
 use crate::channels::occupancy::crowd::Said;
 use crate::components::from_component::is_component;
 use crate::extension::pubsub::service::registration::Removal;
+use crate::id::ActorKind;
 use crate::kernel::pending::Front;
 use crate::letters::{
     BoshLetter, ChannelLetter, Delivery, Gained, Letter, Letters, LoginLetter, NodeLetter, UserLetter,
@@ -59,9 +60,11 @@ impl Shard {
         match letter {
             UserLetter::Presence { news, from, to, xml } => {
                 let (from, to, xml) = (batch.str(*from), batch.str(*to), batch.bytes(*xml));
-                match self.cx.kernel.settings.domains.component_of(to) {
-                    Some(domain) => self.components.presence_for_component(&mut self.cx, domain, *news, from, to, xml),
-                    None => self.contacts.presence_letter(&mut self.cx, &mut self.actors, *news, from, to, xml),
+                match self.cx.kernel.settings.domains.of(to) {
+                    Some((domain, ActorKind::Component)) => {
+                        self.components.presence_for_component(&mut self.cx, domain, *news, from, to, xml);
+                    }
+                    _ => self.contacts.presence_letter(&mut self.cx, &mut self.actors, *news, from, to, xml),
                 }
             }
             UserLetter::Event { node, from, to, explicit, xml } => {

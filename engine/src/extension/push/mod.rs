@@ -156,12 +156,12 @@ fn named(context: &Context<'_>, element: &Element) -> Result<(Box<str>, Option<B
 /// Why a service cannot be reached, if that is known before anything is sent.
 fn unreachable(context: &Context<'_>, jid: &str) -> Option<Condition> {
     let jid = JidRef::from_normalised(jid);
-    match context.domains.find(jid.domain()).map(|domain| context.domains.kind(domain)) {
+    match context.domains.of(jid.as_str()) {
         None => Some(Condition::RemoteServerNotFound),
         // This server is none.
-        Some(ActorKind::Users) => jid.local().is_none().then_some(Condition::ServiceUnavailable),
-        Some(ActorKind::Component) => None,
-        Some(ActorKind::Service(Service::Upload | Service::Bytestreams | Service::PubSub)) => {
+        Some((_, ActorKind::Users)) => jid.local().is_none().then_some(Condition::ServiceUnavailable),
+        Some((_, ActorKind::Component)) => None,
+        Some((_, ActorKind::Service(Service::Upload | Service::Bytestreams | Service::PubSub))) => {
             Some(Condition::ServiceUnavailable)
         }
     }

@@ -1,6 +1,7 @@
 //! Actors of services with a domain of their own: requests on their way to them, and what they say of users.
 
 use crate::extension::offline::Keep;
+use crate::id::{ActorKind, Service};
 use crate::kernel::pending::{Asker, Pending, RequestRead};
 use crate::letters::{Kind, Letter, MessageClass, NodeLetter, UserLetter};
 use crate::limits::{MEMBERSHIP_BYTES, NODE_NOTIFY_WORK_MAX, NODE_TOLD_AT_ONCE};
@@ -64,7 +65,7 @@ impl Shard {
 
     /// A node says what it has to do with a user of this home, or how its service is to show it.
     pub(crate) fn belongs_to(&mut self, to: &str, node: &str, own: bool, row: &[u8]) {
-        if self.cx.kernel.settings.domains.has_nodes(to) {
+        if let Some((_, ActorKind::Service(Service::PubSub))) = self.cx.kernel.settings.domains.of(to) {
             return Named::Shown.put(&mut self.cx.kernel.writes, to, node, row);
         }
         let state = self.actors.users.find(to).and_then(|user| self.actors.users.get(user).state.as_ref());
